@@ -45,6 +45,10 @@ class BadInput(VtaxError):
     exit_status = 2
 
 
+class NotFound(BadInput):
+    """The run, study, platform or page of this name does not exist."""
+
+
 class BadInputs(BadInput):
     """Several problems of one file, shown together. problems: each with its own what, where and hint."""
 

@@ -14,8 +14,8 @@ from page_server import PageServer, served
 from synthetic_run import begin, cells, fill, trial
 
 from vtax.host.home import Home
-from vtax.live import courtesy
 from vtax.live import state as live_state
+from vtax.page import result_cache
 from vtax.runner.event_log import EventLog
 from vtax.runner.events import Progress
 from vtax.store import store as stores
@@ -36,7 +36,7 @@ PAGES = {
 def no_other_run() -> Iterator[None]:
     """Nothing here waits for a run that this host may measure meanwhile."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(courtesy, "is_measuring", lambda: False)
+        patched.setattr(result_cache, "is_measuring", lambda: False)
         yield
 
 
@@ -108,7 +108,7 @@ def test_a_report_draws_its_figures_within_its_sandbox(browser: playwright.Brows
 def test_pages_work_without_javascript(browser: playwright.Browser, server: PageServer) -> None:
     with opened(browser, 1400, "en", java_script_enabled=False) as page:
         page.goto(server.address)
-        page.get_by_label("Name contains").fill("tour-3")
+        page.get_by_label("Name or note contains").fill("tour-3")
         page.get_by_role("button", name="Filter").click()
         page.get_by_role("link", name="tour-3").click()
         page.get_by_text("Targets missed").wait_for()

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -16,9 +19,8 @@ from vtax.cli.main import group
 from vtax.cli.watch import command
 from vtax.errors import BadInput
 from vtax.host.home import Home
-from vtax.live import courtesy
 from vtax.live import state as live_state
-from vtax.live.events import EventReader
+from vtax.live.events import EventReader, RunProgress
 from vtax.live.state import LiveRun, LiveState
 from vtax.live.view import document, estimates, happened, progress, widths
 from vtax.report.analysis import analyse
@@ -64,7 +66,7 @@ def idle(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def no_other_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing here waits for a run that this host may measure meanwhile."""
-    monkeypatch.setattr(courtesy, "is_measuring", lambda: False)
+    monkeypatch.setattr("vtax.host.lock.is_measuring", lambda: False)
 
 
 def place(home: Home) -> str:
@@ -81,25 +83,27 @@ def test_block_guest_and_trial_are_seen_while_they_run_without_a_query(
     with monkeypatch.context() as patched:
         patched.setattr(Store, "existing", lambda *_: pytest.fail("the store was read"))
         execute(plan, run, home, seen)
-    assert {(s.block, s.platform) for s in seen.states} == {(b, p) for b in (0, 1) for p in ("native", "other")}
-    trials = [s.trial for s in seen.states if s.trial]
+    assert {(s.progress.block, s.progress.platform) for s in seen.states} == {
+        (b, p) for b in (0, 1) for p in ("native", "other")
+    }
+    trials = [s.progress.trial for s in seen.states if s.progress.trial]
     assert len(trials) == 12
     last = seen.states[-1]
-    assert (last.done_trials, last.total_trials, last.blocks) == (11, 12, 2)
-    assert last.left_s is not None
+    assert (last.progress.done_trials, last.progress.total_trials, last.progress.blocks) == (11, 12, 2)
+    assert last.progress.left_s is not None
     ended = seen.live.state()
-    assert (ended.status, ended.done_trials, ended.failed) == ("finished", 12, 0)
+    assert (ended.status, ended.progress.done_trials, ended.progress.failed_trials) == ("finished", 12, 0)
     assert english(happened(ended.events[-1])).startswith("finished: ")
 
 
 @pytest.mark.usefixtures("driver")
-def test_the_file_is_readable_by_all_and_replaced_by_the_next_run(store: Store, home: Home) -> None:
+def test_the_file_is_readable_as_the_store_and_replaced_by_the_next_run(store: Store, home: Home) -> None:
     executed(plan_of(study()), store, home)
     first = EventReader(home.events).read()
     executed(plan_of(study()), store, home)
     second = EventReader(home.events).read()
     assert (first.run, second.run) == ("s-1", "s-2")
-    assert home.events.stat().st_mode & 0o777 == 0o644
+    assert home.events.stat().st_mode & 0o777 == (home.root / "store.sqlite").stat().st_mode & 0o777 == 0o644
     assert second.ended == ("finished", store.open_run("s-2").stopped_because)
 
 
@@ -109,14 +113,59 @@ def test_a_file_that_cannot_be_written_does_not_fail_the_run(store: Store, home:
     assert executed(plan_of(study()), store, home).status == "finished"
 
 
+def test_a_umask_that_keeps_the_store_private_keeps_the_events_private(tmp_path: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        EventLog(tmp_path / "events", "r-1", "id").guest_starting("podman", 0)
+    finally:
+        os.umask(before)
+    assert (tmp_path / "events").stat().st_mode & 0o777 == 0o600
+
+
+class FullDisk:
+    """The module `os`, whose `write` finds room for half a line."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(os, name)
+
+    def write(self, descriptor: int, line: bytes) -> int:
+        return os.write(descriptor, line[: len(line) // 2])
+
+
+@pytest.mark.usefixtures("driver")
+def test_a_disk_that_fills_ends_the_file_and_not_the_run(
+    store: Store, home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(event_log, "os", FullDisk())
+    assert executed(plan_of(study()), store, home).status == "finished"
+    assert not home.events.exists()
+
+
+@pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo])
+def test_what_is_no_file_has_no_events(tmp_path: Path, make: Callable[[Path], None]) -> None:
+    make(tmp_path / "events")
+    assert EventReader(tmp_path / "events").read().run == ""
+
+
+def test_failed_trials_are_those_of_all_sessions(store: Store) -> None:
+    run = begin_synthetic(store)
+    fill(run)
+    assert [run.failed_trials()] == [each.failed for each in store.runs()] == [1]
+
+
 def test_a_reader_follows_a_file_that_began_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(event_log, "MAX_BYTES", 2000)
     log, reader = EventLog(tmp_path / "events", "r-1", "id"), EventReader(tmp_path / "events")
     log.guest_starting("podman", 3)
-    for number in range(100):
-        log.trial_ended("podman", "cpu", (1.5, "s"), "", Progress(3, 5, number, 100, 1.0, 2.0))
-        found = reader.read()
-        assert (found.run, found.platform, found.block, found.done_trials) == ("r-1", "podman", 3, number)
+    log.guest_ready("podman", 0.5)
+    for number in range(1, 100):
+        log.trial_starting("podman", "cpu", "")
+        found = reader.read().progress
+        assert (found.platform, found.guest, found.block, found.done_trials) == ("podman", "ready", 3, number - 1)
+        log.trial_ended("podman", "cpu", (1.5, "s"), "", Progress(3, 5, number, 100, 1.0, 2.0, False, number // 2))
+        found = reader.read().progress
+        assert (found.trial, found.done_trials, found.failed_trials) == (None, number, number // 2)
+    assert reader.read().run == "r-1"
     assert (tmp_path / "events").stat().st_size < 2500
 
 
@@ -128,7 +177,7 @@ def test_a_line_that_is_no_event_is_passed_over(tmp_path: Path, line: str) -> No
     file = tmp_path / "events"
     file.write_text(f'{{"event": "run", "run": "r", "identity": "i", "id": "1"}}\n{line}\n{{"event": "mess')
     found = EventReader(file).read()
-    assert (found.run, found.block, found.left_s) == ("r", None, None)
+    assert (found.run, found.progress.block, found.progress.left_s) == ("r", None, None)
 
 
 def test_escape_sequences_of_tools_do_not_come_through(tmp_path: Path) -> None:
@@ -140,15 +189,34 @@ def test_escape_sequences_of_tools_do_not_come_through(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("measuring")
-def test_a_run_of_another_host_is_shown_from_the_store(store: Store, home: Home) -> None:
+def test_a_run_of_another_host_is_shown_from_the_store(
+    store: Store, home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run = begin_synthetic(store)
     guest = run.begin_guest("docker", 0, "", 1.0)
     live = LiveRun(place(home), home)
     state = live.state()
-    assert (state.status, state.platform, state.block, state.total_trials) == ("running", "docker", 0, 12 * 2 * 8)
+    at = state.progress
+    assert (state.status, at.platform, at.block, at.total_trials) == ("running", "docker", 0, 12 * 2 * 8)
     run.end_guest(guest, ready_s=1.0, clock_offset_s=0.0, facts={}, notes=[])
     fill(run)
+    assert live.state() == state
+    monkeypatch.setattr(live_state, "STORE_PAUSE_S", 0.0)
     assert english(progress(live.state())) == "finished, 8 blocks, 192 trials, 1 failed"
+
+
+@pytest.mark.usefixtures("measuring")
+def test_the_store_is_read_seldom_and_trials_are_counted_where_there_are_new_ones(
+    store: Store, home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(begin_synthetic(store), finishes=False)
+    live = LiveRun(place(home), home)
+    with monkeypatch.context() as patched:
+        patched.setattr(Store, "looked_at", lambda *_: pytest.fail("the store was read"))
+        assert len({live.state().change for _ in range(20)}) == 1
+    monkeypatch.setattr(live_state, "STORE_PAUSE_S", 0.0)
+    monkeypatch.setattr(live_state, "counts_of", lambda *_: pytest.fail("the trials were counted"))
+    assert live.state().is_running
 
 
 @pytest.mark.usefixtures("idle")
@@ -206,7 +274,7 @@ def test_watch_prints_lines_and_ends_with_the_run(
 
 
 def test_the_document_of_a_run_says_where_it_is() -> None:
-    state = LiveState("r-1", "s", "running", "", 1, 5, False, 3, 12, 1, 20.0, 61.0, "podman", "ready", 0.25,
-                      ("iperf3", "direction=send"))  # fmt: skip
+    at = RunProgress(1, 5, 3, 1, 12, 20.0, 61.0, "podman", "ready", 0.25, ("iperf3", "direction=send"))
+    state = LiveState("r-1", "s", "running", progress=at)
     made = document(state, None, {})
     assert english(made.title) == "r-1: running, block 2 of 5, 3 of 12 trials, 1 failed, about 1 min 01 s left"

@@ -11,28 +11,26 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-import uvicorn
-from click.testing import CliRunner
 from page_server import PageServer, served
 from sqlalchemy.exc import OperationalError
 from synthetic_run import DECLARED, begin, fill
 
-from vtax.cli.main import group
 from vtax.host.home import Home
-from vtax.live import courtesy
 from vtax.live import state as live_state
 from vtax.page import pages as pages_module
-from vtax.page.access import is_own_name
-from vtax.page.making import DOWNLOADS
+from vtax.page import result_cache
+from vtax.page.worker import DOWNLOADS
 from vtax.report.files import write
 from vtax.runner.event_log import EventLog
 from vtax.runner.events import Progress
 from vtax.store import schema
 from vtax.store import store as stores
-from vtax.store.listing import Listing, Wanted
+from vtax.store.annotations import Annotations, annotate
+from vtax.store.bundle import Bundle
+from vtax.store.importing import import_bundle
+from vtax.store.listing import Listing, RunFilter
 from vtax.store.store import Store
 
 EVIL = "<script>alert(1)<-script>-1"
@@ -45,7 +43,7 @@ PAGES = ("/", "/studies", "/contrast", "/runs/tour-1", "/studies/tour", "/contra
 def no_other_run() -> Iterator[None]:
     """Nothing here waits for a run that this host may measure meanwhile."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(courtesy, "is_measuring", lambda: False)
+        patched.setattr(result_cache, "is_measuring", lambda: False)
         yield
 
 
@@ -100,21 +98,85 @@ def test_runs_are_listed_filtered_and_paged(server: PageServer, monkeypatch: pyt
         return re.findall(r'<th scope="row"><a href="/runs/([^"]+)"', server.get(f"/{query}").text)
 
     assert listed("")[:3] == ["tour-3", "tour-2", "tour-1"]
-    assert listed("?name=our-2") == ["tour-2"]
+    assert listed("?text=our-2") == ["tour-2"]
     assert listed("?study=tour&status=finished&platform=lxc") == ["tour-3", "tour-2", "tour-1"]
-    assert listed("?platform=xen") == []
-    assert "No run is like that." in server.get("/?platform=xen").text
+    assert listed("?status=failed") == []
+    assert "No run is like that." in server.get("/?status=failed").text
     monkeypatch.setattr(pages_module, "RUNS_A_PAGE", 2)
     assert listed("?study=tour&page=2") == ["tour-1"]
     assert 'rel="prev" href="/?study=tour&amp;page=1"' in server.get("/?study=tour&page=2").text
     assert server.get("/?page=0").status == server.get("/?page=x").status == 404
 
 
+@pytest.mark.parametrize(
+    ("path", "hint"),
+    [("/?platform=dokcer", "there are: docker"), ("/?study=none", "there are: "),
+     ("/?status=bogus", "running, finished"), ("/?tag=none", ""), ("/?page=99", "the last page is 1"),
+     ("/runs/tuor-1", "tour-1"), ("/studies/none", "studies"), ("/runs/tour-1/docx", "one of csv"),
+     ("/nothing", "linked above")],
+)  # fmt: skip
+def test_what_no_run_has_is_not_found_and_says_what_there_is(server: PageServer, path: str, hint: str) -> None:
+    answer = server.get(path)
+    assert answer.status == 404
+    assert "<h1>Not found</h1>" in answer.text
+    assert hint in answer.text
+
+
+def test_tags_and_notes_are_shown_and_found(tmp_path: Path) -> None:
+    home = Home(tmp_path).ensure()
+    with Store.open(tmp_path / "store.sqlite") as store:
+        for number, tags in ((1, ("quiet", "pré")), (2, ("quieter",))):
+            run = begin(store, f"tour-{number}")
+            fill(run, blocks=2)
+            annotate(store.engine, run.id, lambda _, n=number, t=tags: Annotations(t, (f"água <b>{n}</b>",)))
+    with served(home) as server:
+
+        def listed(query: str) -> list[str]:
+            return re.findall(r'<th scope="row"><a href="/runs/([^"]+)"', server.get(f"/?{query}").text)
+
+        assert listed("tag=quiet") == ["tour-1"]
+        assert listed("tag=pr%C3%A9") == ["tour-1"]
+        assert listed("text=%C3%A1gua") == ["tour-2", "tour-1"]
+        assert listed("text=%3Cb%3E2") == ["tour-2"]
+        for path in ("/", "/runs/tour-1"):
+            text = server.get(path).text
+            assert 'href="/?tag=pr%C3%A9">pré</a>' in text
+            assert "água &lt;b&gt;1" in text
+    assert server.bugs == []
+
+
+def test_a_study_and_where_a_run_is_from_are_in_the_language_of_the_reader(tmp_path: Path) -> None:
+    home = Home(tmp_path).ensure()
+    with Store.open(tmp_path / "store.sqlite") as store:
+        import_bundle(store.engine, Bundle(Path(__file__).parents[2] / "docs/examples/tour.vtax.gz"), "here")
+    with served(home) as server:
+        for path in ("/studies", "/runs/tour-1"):
+            assert "Quanto custa cada camada deste hospedeiro?" in server.get(f"{path}?language=pt-BR").text
+        assert "importada de outro hospedeiro" in server.get("/?language=pt-BR").text
+        assert "1 execução, 1 concluída, a última" in server.get("/studies?language=pt-BR").text
+
+
+def test_the_sides_of_a_contrast_are_chosen_from_lists(server: PageServer) -> None:
+    empty = server.get("/contrast").text
+    assert (
+        '<a href="/contrast?treatment=tour-3%3Adocker&amp;baseline=tour-3%3Alxc">tour-3:docker / tour-3:lxc</a>'
+        in empty
+    )
+    assert 'href="/contrast?treatment=tour-1"' in server.get("/runs/tour-1").text
+    half = server.get("/contrast?treatment=tour-1").text
+    assert "<option selected>tour-1</option>" in half
+    chosen = server.get(
+        "/contrast?treatment=tour-1&treatment_platform=docker&baseline=tour-2&baseline_platform=docker"
+    ).text
+    assert "tour-1:docker" in chosen
+    assert "<option selected>docker</option>" in chosen
+
+
 def test_the_listing_counts_as_vtax_list_does(filled: Home) -> None:
     with Store.existing(filled.root / "store.sqlite") as store:
         listing = Listing()
         for _ in range(2):  # the second time from what is kept
-            page = listing.page(store, Wanted(), 1, 50)
+            page = listing.page(store, RunFilter(), 1, 50)
             assert sorted(page.runs, key=lambda run: run.name) == sorted(store.runs(), key=lambda run: run.name)
 
 
@@ -232,56 +294,16 @@ def test_a_removed_run_leaves_its_counts_to_no_other(tmp_path: Path) -> None:
     listing = Listing()
     with Store.open(tmp_path / "store.sqlite") as store:
         fill(begin(store))
-        (first,) = listing.page(store, Wanted(), 1, 50).runs
+        (first,) = listing.page(store, RunFilter(), 1, 50).runs
         store.remove_run("tour-1")
         fill(begin(store, "tour-2"), blocks=2)
-        (second,) = listing.page(store, Wanted(), 1, 50).runs
+        (second,) = listing.page(store, RunFilter(), 1, 50).runs
     assert (first.failed, second.failed) == (1, 0)
 
 
 @pytest.mark.parametrize("number", ["000000001999999", "9" * 5000, "0", "x"])
 def test_a_page_that_is_no_number_is_refused(server: PageServer, number: str) -> None:
     assert server.get(f"/?page={number}").status == 404
-
-
-def test_beyond_this_host_every_request_needs_the_token(filled: Home) -> None:
-    with served(filled, token="secret") as server:
-        absent, wrong = server.get("/"), server.get("/?token=guess")
-        assert (absent.status, wrong.status) == (401, 403)
-        assert absent.headers["WWW-Authenticate"].startswith("Bearer")
-        assert "tour" not in absent.text + wrong.text
-        assert server.get("/static/page.css").status == 401
-        given = server.get("/?status=finished&token=secret")
-        assert (given.status, given.headers["Location"]) == (303, "/?status=finished")
-        cookie = given.headers["Set-Cookie"]
-        assert "HttpOnly" in cookie
-        assert "SameSite=lax" in cookie
-        assert server.get("/", {"Cookie": cookie.partition(";")[0]}).status == 200
-        assert server.get("/", {"Authorization": "Bearer secret"}).status == 200
-        assert server.get("/", {"Authorization": "Bearer secre"}).status == 403
-        assert server.get("//evil.example/?token=secret").headers["Location"].startswith("/evil.example")
-
-
-def test_a_name_that_is_not_this_hosts_is_refused(server: PageServer) -> None:
-    answer = server.get("/", {"Host": "evil.example"})
-    assert answer.status == 421
-    assert "tour" not in answer.text
-    assert server.get("/", {"Host": "localhost:9999"}).status == 200
-
-
-@pytest.mark.parametrize(
-    ("host", "is_own"),
-    [("localhost:80", True), ("LOCALHOST", True), ("127.0.0.1:8", True), ("[::1]:80", True), ("192.0.2.7", True),
-     ("evil.example", False), ("", False), ("localhost.evil.example:80", False), ("[evil.example]", False)],
-)  # fmt: skip
-def test_addresses_and_own_names_are_no_rebinding(host: str, is_own: bool) -> None:
-    assert is_own_name(host, frozenset({"localhost"})) is is_own
-
-
-@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS"])
-def test_nothing_can_be_changed(server: PageServer, method: str) -> None:
-    answer = server.get("/runs/tour-1", method=method)
-    assert (answer.status, answer.headers["Allow"]) == (405, "GET, HEAD")
 
 
 def test_a_live_run_is_followed_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -322,37 +344,3 @@ def test_nothing_is_left_of_a_server(filled: Home) -> None:
         assert server.get("/runs/tour-1").status == 200
         assert multiprocessing.active_children()
     assert not multiprocessing.active_children()
-
-
-@pytest.fixture
-def run_once(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """In place of serving: what would be served."""
-    given: list[Any] = []
-    monkeypatch.setattr(uvicorn.Server, "run", lambda self, sockets: given.append((self.config.app, sockets)))
-    return given
-
-
-@pytest.mark.usefixtures("unmade_home", "run_once")
-def test_the_address_has_a_token_beyond_this_host_alone() -> None:
-    here = CliRunner().invoke(group, ["serve", "--port", "0"])
-    assert re.fullmatch(r"http://127\.0\.0\.1:\d+/\n", here.stdout)
-    everywhere = CliRunner().invoke(group, ["serve", "--host", "0.0.0.0", "--port", "0"])
-    assert re.fullmatch(r"http://[^/]+:\d+/\?token=[\w-]{32}\n", everywhere.stdout)
-    assert "not encrypted" in everywhere.stderr
-
-
-@pytest.mark.usefixtures("unmade_home", "run_once")
-@pytest.mark.parametrize(
-    ("options", "error"),
-    [(["--host", "no host"], "'no host' is no address"), (["--host", "192.0.2.7"], "this host has no address")],
-)
-def test_an_address_that_this_host_does_not_have_is_bad_input(options: list[str], error: str) -> None:
-    found = CliRunner().invoke(group, ["serve", "--port", "0", *options])
-    assert error in str(found.exception)
-
-
-@pytest.mark.usefixtures("unmade_home", "run_once")
-def test_a_port_in_use_is_bad_input(server: PageServer) -> None:
-    found = CliRunner().invoke(group, ["serve", "--port", server.address.rpartition(":")[2]])
-    assert "is in use" in str(found.exception)
-    assert "--port" in str(found.exception)

@@ -36,12 +36,13 @@ def command(run_name: str, as_json: bool, language: str) -> None:
     for every event. The command takes only CPU time that nothing else wants, and reads the store once a block. Ctrl-C
     ends the watching, not the run.
     """
-    from vtax.live.courtesy import must_yield, yield_to_runs
+    from vtax.host.lock import is_measuring
+    from vtax.live.scheduling import set_idle
     from vtax.live.state import LiveRun
     from vtax.report.renderers.language import language as chosen_language
 
     home, chosen = Home.from_environment(), chosen_language(language)
-    yield_to_runs(must_yield())
+    set_idle(is_measuring())
     shown: _Shown = _Lines() if as_json else _Terminal(chosen) if sys.stdout.isatty() else _Events(chosen)
     with shown:
         for state, results in _states(LiveRun(home.store_url, home, run_name), home, wants_results=shown.has_results):

@@ -8,8 +8,10 @@ from __future__ import annotations
 import json
 import math
 import os
+import stat
 from collections import deque
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,10 @@ KEPT = 200
 """How many events a state holds, the newest ones."""
 _MAX_READ = 8 << 20  # bytes of one reading; the runner's file is half as large
 _LONGEST = 500
-_NUMBERS = ("at", "block", "blocks", "done_trials", "total_trials", "elapsed_s", "left_s", "ready_s", "value")
+_NUMBERS = (
+    "at", "block", "blocks", "done_trials", "failed_trials", "total_trials", "elapsed_s", "left_s", "ready_s",
+    "value",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -36,30 +41,35 @@ class Event:
     number: int
 
 
-@dataclass
-class Progressed:
-    """What the events of a run add up to.
+@dataclass(frozen=True)
+class RunProgress:
+    """Where a run is.
 
-    run, identity: of the run. block: from 0, below it before the first one; None before the first guest. elapsed_s,
-    left_s: as of the last trial. guest: `starting`, `ready`, or empty between guests. trial: (label, levels) of the
-    one that runs. failed: measured trials since the file began. ended: (status, why) once it has.
+    block: from 0, below it before the first one; None before the first guest. blocks, total_trials: planned, None
+    where unknown. done_trials, failed_trials: measured ones of all sessions. elapsed_s, left_s: as of the last trial.
+    guest: `starting`, `ready`, or empty between guests. trial: (label, levels) of the one that runs.
     """
 
-    run: str = ""
-    identity: str = ""
     block: int | None = None
     blocks: int | None = None
     done_trials: int = 0
+    failed_trials: int = 0
     total_trials: int | None = None
-    is_warmup: bool = False
     elapsed_s: float | None = None
     left_s: float | None = None
     platform: str = ""
     guest: str = ""
     ready_s: float | None = None
     trial: tuple[str, str] | None = None
-    failed: int = 0
-    at: float = 0.0
+
+
+@dataclass
+class RunEvents:
+    """What the file of events says. run, identity: of the run. ended: (status, why) once it has."""
+
+    run: str = ""
+    identity: str = ""
+    progress: RunProgress = field(default_factory=RunProgress)
     ended: tuple[str, str] | None = None
     events: deque[Event] = field(default_factory=lambda: deque(maxlen=KEPT))
     count: int = 0
@@ -72,17 +82,20 @@ class EventReader:
         self._path = path
         self._id: tuple[int, bytes] = (0, b"")
         self._offset = 0
-        self._found = Progressed()
+        self._found = RunEvents()
 
-    def read(self) -> Progressed:
-        """Read what was added. An absent or foreign file is an empty state."""
+    def read(self) -> RunEvents:
+        """Read what was added. What is absent, or no file, has no events."""
         try:
-            descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+            descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
         except OSError:
             self._restart((0, b""))
             return self._found
         try:
             seen = os.fstat(descriptor)
+            if not stat.S_ISREG(seen.st_mode):  # a pipe would be waited for
+                self._restart((0, b""))
+                return self._found
             this = (seen.st_ino, os.pread(descriptor, 200, 0).partition(b"\n")[0])
             if this != self._id or seen.st_size < self._offset:
                 self._restart(this)
@@ -101,7 +114,7 @@ class EventReader:
         return self._id[1], self._offset
 
     def _restart(self, this: tuple[int, bytes]) -> None:
-        self._id, self._offset, self._found = this, 0, Progressed()
+        self._id, self._offset, self._found = this, 0, RunEvents()
 
     def _add(self, line: bytes) -> None:
         record = _record(line)
@@ -111,8 +124,9 @@ class EventReader:
             self._found.run, self._found.identity = record.get("run", ""), record.get("identity", "")
         elif name in _APPLIED:
             self._found.count += 1
-            self._found.at = at
-            _APPLIED[name](self._found, record)
+            if name == "ended":
+                self._found.ended = record.get("status", ""), record.get("because", "")
+            self._found.progress = _APPLIED[name](self._found.progress, record)
             self._found.events.append(Event(name, at, record, self._found.count))
 
 
@@ -137,36 +151,34 @@ def _record(line: bytes) -> dict[str, Any]:
     return found
 
 
-def _guest_starting(found: Progressed, data: dict[str, Any]) -> None:
-    found.platform, found.guest, found.ready_s, found.trial = data.get("platform", ""), "starting", None, None
-    found.block = data.get("block")
+def _guest_starting(now: RunProgress, data: dict[str, Any]) -> RunProgress:
+    platform, block = data.get("platform", ""), data.get("block")
+    return replace(now, platform=platform, guest="starting", ready_s=None, trial=None, block=block)
 
 
-def _guest_ready(found: Progressed, data: dict[str, Any]) -> None:
-    found.platform, found.guest, found.ready_s = data.get("platform", ""), "ready", data.get("ready_s")
+def _guest_ready(now: RunProgress, data: dict[str, Any]) -> RunProgress:
+    return replace(now, platform=data.get("platform", ""), guest="ready", ready_s=data.get("ready_s"))
 
 
-def _trial_starting(found: Progressed, data: dict[str, Any]) -> None:
-    found.platform, found.trial = data.get("platform", ""), (data.get("label", ""), data.get("levels", ""))
+def _trial_starting(now: RunProgress, data: dict[str, Any]) -> RunProgress:
+    return replace(now, platform=data.get("platform", ""), trial=(data.get("label", ""), data.get("levels", "")))
 
 
-def _trial_ended(found: Progressed, data: dict[str, Any]) -> None:
-    data["levels"] = found.trial[1] if found.trial else ""
-    found.trial = None
-    found.is_warmup = bool(data.get("is_warmup"))
-    found.failed += bool(data.get("error")) and not found.is_warmup
-    found.block, found.blocks = data.get("block"), data.get("blocks")
-    found.done_trials, found.total_trials = data.get("done_trials") or 0, data.get("total_trials")
-    found.elapsed_s, found.left_s = data.get("elapsed_s"), data.get("left_s")
+def _trial_ended(now: RunProgress, data: dict[str, Any]) -> RunProgress:
+    data["levels"] = now.trial[1] if now.trial else ""
+    return replace(
+        now, trial=None, block=data.get("block"), blocks=data.get("blocks"),
+        done_trials=data.get("done_trials") or 0, failed_trials=data.get("failed_trials") or 0,
+        total_trials=data.get("total_trials"), elapsed_s=data.get("elapsed_s"), left_s=data.get("left_s"),
+    )  # fmt: skip
 
 
-def _ended(found: Progressed, data: dict[str, Any]) -> None:
-    found.guest, found.trial, found.left_s = "", None, None
-    found.ended = data.get("status", ""), data.get("because", "")
+def _ended(now: RunProgress, data: dict[str, Any]) -> RunProgress:
+    return replace(now, guest="", trial=None, left_s=None)
 
 
-_APPLIED = {
-    "message": lambda found, data: None,
+_APPLIED: Mapping[str, Callable[[RunProgress, dict[str, Any]], RunProgress]] = {
+    "message": lambda now, data: now,
     "guest_starting": _guest_starting,
     "guest_ready": _guest_ready,
     "trial_starting": _trial_starting,

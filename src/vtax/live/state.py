@@ -1,51 +1,42 @@
 """The state of a run that may still be measured: from its events where this host measures it, else from the store.
 
 While events come, the store is not touched: nobody who watches adds a query to a run, but for the results after each
-block. A run of another host, in a database server, or of an older vtax has no events here; then the store is asked.
+block. A run of another host, in a database server, or of an older vtax has no events here; then the store is asked
+every few seconds, and its trials are counted only where there are further ones.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from sqlalchemy import case, func, select
+from sqlalchemy import Connection, Row, func, select
 
 from vtax.host.home import Home
 from vtax.host.lock import is_measuring
-from vtax.live.events import Event, EventReader
+from vtax.live.events import Event, EventReader, RunProgress
 from vtax.store import schema
+from vtax.store.counts import counts_of, last_position
 from vtax.store.rows import fetch, reading_rows
 from vtax.store.store import LAST, RunHandle, Store
 
 RUNNING = "running"
+STORE_PAUSE_S = 5.0
+"""Between two looks at the store, where there are no events."""
 
 
 @dataclass(frozen=True)
 class LiveState:
-    """A run at a moment. As in `live.events.Progressed`, and:
-
-    status: as in the store. because: why it ended. blocks, total_trials, elapsed_s, left_s: None where unknown.
-    change: differs from that of the state before when something happened.
-    """
+    """A run at a moment. status: as in the store. because: why it ended. events: the last ones, where this host has
+    them. change: differs from that of the state before when something happened."""
 
     run: str
     study: str
     status: str
     because: str = ""
-    block: int | None = None
-    blocks: int | None = None
-    is_warmup: bool = False
-    done_trials: int = 0
-    total_trials: int | None = None
-    failed: int = 0
-    elapsed_s: float | None = None
-    left_s: float | None = None
-    platform: str = ""
-    guest: str = ""
-    ready_s: float | None = None
-    trial: tuple[str, str] | None = None
+    progress: RunProgress = field(default_factory=RunProgress)
     events: tuple[Event, ...] = ()
     change: tuple[object, ...] = ()
 
@@ -57,7 +48,7 @@ class LiveState:
     @property
     def complete_blocks(self) -> int:
         """Blocks that have ended, as far as known: results change with them."""
-        return max(self.block or 0, 0) + (not self.is_running)
+        return max(self.progress.block or 0, 0) + (not self.is_running)
 
 
 class LiveRun:
@@ -71,51 +62,61 @@ class LiveRun:
             run = store.open_run(name)
             self.name, self.study, self.identity = run.name, run.study, run.identity
             self._stored = _stored(store, run)
+        self._looked_at = time.monotonic()
+        self._seen_end: tuple[str, str] | None = None
 
     def state(self) -> LiveState:
         """The state now. Raises StoreError, and BadInput when the run is gone."""
         found = self._reader.read()
         is_ours = bool(self.identity) and found.identity == self.identity
-        if is_ours and found.ended is None and is_measuring():
-            return LiveState(
-                self.name, self.study, RUNNING, "", found.block, found.blocks, found.is_warmup, found.done_trials,
-                found.total_trials, found.failed, found.elapsed_s, found.left_s, found.platform, found.guest,
-                found.ready_s, found.trial, tuple(found.events), ("events", self._reader.change),
-            )  # fmt: skip
-        if self._stored.is_running or not is_ours or found.ended != (self._stored.status, self._stored.because):
-            with Store.looked_at(self._place) as store:
-                self._stored = _stored(store, store.open_run(self.name))
         events = tuple(found.events) if is_ours else ()
-        return LiveState(**{**vars(self._stored), "events": events})
+        ended = found.ended if is_ours else None
+        if is_ours and ended is None and is_measuring():
+            change = ("events", self._reader.change)
+            return LiveState(self.name, self.study, RUNNING, "", found.progress, events, change)
+        is_due = self._stored.is_running and time.monotonic() - self._looked_at >= STORE_PAUSE_S
+        if is_due or ended != self._seen_end:
+            with Store.looked_at(self._place) as store:
+                self._stored = _stored(store, store.open_run(self.name), self._stored)
+            self._looked_at, self._seen_end = time.monotonic(), ended
+        return replace(self._stored, events=events)
 
 
-def _stored(store: Store, run: RunHandle) -> LiveState:
-    """What the store says of a run: exact counts, and no more than an estimate of where it is."""
-    trial, guest, platform = schema.trial, schema.guest, schema.platform
-    measured = ~trial.c.is_warmup
-    counts = select(
-        func.max(trial.c.block).label("block"), func.sum(case((measured, 1), else_=0)),
-        func.sum(case((measured & (trial.c.status != "ok"), 1), else_=0)), func.max(trial.c.position),
-    ).where(trial.c.run_id == run.id)  # fmt: skip
-    last = (
+def _stored(store: Store, run: RunHandle, before: LiveState | None = None) -> LiveState:
+    """What the store says of a run: exact counts, and no more than an estimate of where it is.
+
+    before: what it said the last time, which stands where there is nothing new.
+    """
+    with reading_rows(store.engine) as connection:
+        guest = _last_guest(connection, run.id) if run.status == RUNNING else None
+        last = last_position(connection, run.id)
+        change = ("store", run.status, run.stopped_because, last, guest.id if guest else 0)
+        if before is not None and before.change == change:
+            return before
+        counts = counts_of(connection, run.id)
+        block = connection.execute(
+            select(func.max(schema.trial.c.block)).where(schema.trial.c.run_id == run.id)
+        ).scalar()
+    design = run.declared.get("design", {})
+    blocks = design.get("blocks") if design.get("stop") == "fixed" else None
+    progress = RunProgress(
+        block=guest.block if guest else block, blocks=blocks, done_trials=counts.trials,
+        failed_trials=counts.failed, total_trials=_planned(run, blocks), elapsed_s=run.duration_s,
+        platform=guest.name if guest else "",
+    )  # fmt: skip
+    return LiveState(run.name, run.study, run.status, run.stopped_because, progress, change=change)
+
+
+def _last_guest(connection: Connection, run_id: int) -> Row[tuple[int, int, str]] | None:
+    guest, platform = schema.guest, schema.platform
+    query = (
         select(guest.c.id, guest.c.block, platform.c.name)
         .join_from(guest, platform)
-        .where(guest.c.run_id == run.id)
+        .where(guest.c.run_id == run_id)
         .order_by(guest.c.id.desc())
         .limit(1)
     )
-    with reading_rows(store.engine) as connection:
-        block, done, failed, position = connection.execute(counts).one()
-        guests = fetch(connection, last) if run.status == RUNNING else []
-    design = run.declared.get("design", {})
-    blocks = design.get("blocks") if design.get("stop") == "fixed" else None
-    return LiveState(
-        run.name, run.study, run.status, run.stopped_because, guests[0].block if guests else block, blocks,
-        done_trials=int(done or 0), failed=int(failed or 0),
-        total_trials=_planned(run, blocks), elapsed_s=run.duration_s,
-        platform=guests[0].name if guests else "",
-        change=("store", run.status, run.stopped_because, position, guests[0].id if guests else 0),
-    )  # fmt: skip
+    return next(iter(fetch(connection, query)), None)
 
 
 def _planned(run: RunHandle, blocks: int | None) -> int | None:

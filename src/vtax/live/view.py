@@ -57,45 +57,48 @@ def document(state: LiveState, analysis: Analysis | None, before: Widths, events
 
 def position(state: LiveState) -> Inline:
     """`block 2 of 5`; blocks before the first one detect the warm-up, or are the pilot."""
-    if state.block is None:
+    at = state.progress
+    if at.block is None:
         return ""
-    if state.block >= 0:
-        number = Count(state.block + 1)
+    if at.block >= 0:
+        number = Count(at.block + 1)
         if not state.is_running:
-            return plural("{count} block", "{count} blocks", state.block + 1)
+            return plural("{count} block", "{count} blocks", at.block + 1)
         return (
-            msg("block {block} of {blocks}", block=number, blocks=Count(state.blocks))
-            if state.blocks
+            msg("block {block} of {blocks}", block=number, blocks=Count(at.blocks))
+            if at.blocks
             else msg("block {block}", block=number)
         )
-    return msg("pilot") if state.block in PILOT_BLOCKS else msg("detecting warm-up")
+    return msg("pilot") if at.block in PILOT_BLOCKS else msg("detecting warm-up")
 
 
 def progress(state: LiveState) -> Inline:
     """`running, block 2 of 5, 5 of 336 trials, 1 failed, about 4 min left`."""
-    done = Count(state.done_trials)
-    trials: Inline = plural("{count} trial", "{count} trials", state.done_trials)
-    if state.total_trials and state.is_running:
-        trials = plural("{done} of {count} trial", "{done} of {count} trials", state.total_trials, done=done)
-    failed = styled(msg("{count} failed", count=Count(state.failed)), "error") if state.failed else ""
+    at = state.progress
+    done = Count(at.done_trials)
+    trials: Inline = plural("{count} trial", "{count} trials", at.done_trials)
+    if at.total_trials and state.is_running:
+        trials = plural("{done} of {count} trial", "{done} of {count} trials", at.total_trials, done=done)
+    failed = styled(msg("{count} failed", count=Count(at.failed_trials)), "error") if at.failed_trials else ""
     left: Inline = ""
-    if state.is_running and state.left_s is not None:
-        left = msg("about {duration} left", duration=Duration(state.left_s))
+    if state.is_running and at.left_s is not None:
+        left = msg("about {duration} left", duration=Duration(at.left_s))
     return joined([status_word(state.status), position(state), trials, failed, left])
 
 
 def now(state: LiveState) -> Inline:
     """What runs at this moment, or why the run ended."""
+    at = state.progress
     if not state.is_running:
         return stored(state.because) or status_word(state.status)
-    if state.trial is not None:
-        label, levels = state.trial
-        return _trial(state.platform, label, levels)
-    if state.guest == "starting":
-        return msg("{platform}: a fresh guest starts", platform=state.platform)
-    if state.guest == "ready" and state.ready_s is not None:
-        return _ready(state.platform, state.ready_s)
-    return joined([state.platform, msg("between two trials")], ": ") if state.platform else msg("it starts")
+    if at.trial is not None:
+        label, levels = at.trial
+        return _trial(at.platform, label, levels)
+    if at.guest == "starting":
+        return msg("{platform}: a fresh guest starts", platform=at.platform)
+    if at.guest == "ready" and at.ready_s is not None:
+        return _ready(at.platform, at.ready_s)
+    return joined([at.platform, msg("between two trials")], ": ") if at.platform else msg("it starts")
 
 
 def widths(analysis: Analysis) -> Widths:
@@ -164,13 +167,14 @@ def happened(event: Event) -> Inline:
 
 def plain(state: LiveState, analysis: Analysis | None) -> dict[str, Any]:
     """A state for programs; docs/serve.md describes the keys."""
-    trial = None if state.trial is None else {"label": state.trial[0], "levels": state.trial[1]}
+    at = state.progress
+    trial = None if at.trial is None else {"label": at.trial[0], "levels": at.trial[1]}
     return {
         "schema": "vtax.watch/1", "run": state.run, "study": state.study, "status": state.status,
-        "stopped_because": state.because, "block": None if state.block is None else state.block + 1,
-        "blocks": state.blocks, "trials": state.done_trials, "total_trials": state.total_trials,
-        "failed": state.failed, "elapsed_s": state.elapsed_s, "left_s": state.left_s, "platform": state.platform,
-        "guest": state.guest, "ready_s": state.ready_s, "trial": trial,
+        "stopped_because": state.because, "block": None if at.block is None else at.block + 1,
+        "blocks": at.blocks, "trials": at.done_trials, "total_trials": at.total_trials,
+        "failed": at.failed_trials, "elapsed_s": at.elapsed_s, "left_s": at.left_s, "platform": at.platform,
+        "guest": at.guest, "ready_s": at.ready_s, "trial": trial,
         "event": _plain_event(state.events[-1]) if state.events else None,
         "ratios": [
             {

@@ -10,19 +10,18 @@ from pathlib import Path
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from vtax.errors import BadInput, StoreError, VtaxError
+from vtax.errors import BadInput, NotFound, StoreError, VtaxError
 from vtax.host.home import Home
 from vtax.page.access import Access, Guard, Refusal
-from vtax.page.pages import Pages
-from vtax.page.prepared import Prepared
+from vtax.page.pages import Pages, no_page
+from vtax.page.result_cache import ResultCache
 from vtax.page.stream import Streams
 
 Handler = Callable[[Request], Awaitable[Response]]
-_ABSENT = ("there is no run", "there is no such page", "there is no page", "there is no download", "no run of")
 _REFUSALS: Mapping[str, tuple[str, str]] = {
     "host": (
         "this address is not one of this host",
@@ -36,12 +35,12 @@ _REFUSALS: Mapping[str, tuple[str, str]] = {
 
 def make_app(place: str | Path, home: Home, access: Access, report_bug: Callable[[BaseException], object]) -> ASGIApp:
     """The page over a store. report_bug: called with every exception that is no error of a user's."""
-    prepared = Prepared()
-    pages = Pages(place, home, prepared)
+    cache = ResultCache()
+    pages = Pages(place, home, cache)
     streams = Streams(pages)
 
     async def absent(request: Request, error: Exception) -> Response:
-        return pages.problem(request, BadInput("there is no such page"), 404)
+        return pages.problem(request, no_page(), 404)
 
     def refused(request: Request, refusal: Refusal) -> Response:
         what, hint = _REFUSALS[refusal.reason]
@@ -53,7 +52,7 @@ def make_app(place: str | Path, home: Home, access: Access, report_bug: Callable
             await run_in_threadpool(pages.warm_up)
             yield
         finally:
-            prepared.close()
+            cache.close()
 
     addresses: Mapping[str, Handler] = {
         "/": pages.runs,
@@ -65,6 +64,7 @@ def make_app(place: str | Path, home: Home, access: Access, report_bug: Callable
         "/runs/{name}/events": streams.of_run,
         "/runs/{name}/{kind}": pages.download,
         "/static/{file}": _static,
+        "/favicon.ico": _icon,
     }
     app = Starlette(
         routes=[
@@ -94,17 +94,22 @@ def _safely(handler: Handler, pages: Pages, report_bug: Callable[[BaseException]
 
 def _status(error: VtaxError) -> int:
     if isinstance(error, BadInput):
-        return 404 if error.what.startswith(_ABSENT) else 400
+        return 404 if isinstance(error, NotFound) else 400
     return 503 if isinstance(error, StoreError) else 500
 
 
 async def _static(request: Request) -> Response:
     """The page's own files."""
     if (found := _FILES.get(request.path_params["file"])) is None:
-        raise BadInput("there is no such page")
+        raise no_page()
     parts, kind = found
     text = "\n".join(files(package).joinpath(name).read_text(encoding="utf-8") for package, name in parts)
     return Response(text, media_type=kind, headers={"Cache-Control": "private, max-age=60"})
+
+
+async def _icon(_: Request) -> Response:
+    """The icon where browsers look for one that no page names: beside a download, or a report."""
+    return RedirectResponse("/static/icon.svg", status_code=301)
 
 
 _FILES: Mapping[str, tuple[list[tuple[str, str]], str]] = {

@@ -5,8 +5,9 @@ Nothing here formats a figure: tables and texts are documents of the house, draw
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import asdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, fields
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
@@ -18,36 +19,38 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, Response
 
 from vtax import __version__
-from vtax.errors import BadInput, VtaxError
+from vtax.errors import BadInput, NotFound, VtaxError
 from vtax.host.home import Home
 from vtax.live.state import LiveRun
 from vtax.live.view import log, now, progress
+from vtax.page.contrast import Offer, offer, side_of, state_of_sides
 from vtax.page.languages import COOKIE, PARAMETER, chosen
-from vtax.page.making import DOWNLOADS
-from vtax.page.making import Request as Product
-from vtax.page.prepared import Prepared
 from vtax.page.report import with_way_back
-from vtax.report.document import Count, Document, Duration, Moment, msg, plural, stored
+from vtax.page.result_cache import ResultCache
+from vtax.page.worker import DOWNLOADS, Task
+from vtax.report.document import Count, Document, Duration, Inline, Moment, joined, msg, plural, stored
 from vtax.report.renderers.html import Fragments
 from vtax.report.renderers.language import codes
-from vtax.report.views.header import status_word
+from vtax.report.views.header import STATUSES, status_word
 from vtax.store.database import make_engine, sqlite_file
-from vtax.store.listing import Listing, Page, Wanted, names_of_study, state_of, studies
-from vtax.store.store import LAST, Store
+from vtax.store.listing import Listing, Page, RunFilter, names_of_study, state_of, state_of_study, studies
+from vtax.store.store import Store
 
 T = TypeVar("T")
 RUNS_A_PAGE = 50
 _NAMES_OFFERED = 200
+_NAMES_HINTED = 10
+_FILTERS = tuple(each.name for each in fields(RunFilter))
 _LANGUAGES = {"en": "English", "pt-BR": "Português"}
 
 
 class Pages:
     """The handlers of one server. place: of the store."""
 
-    def __init__(self, place: str | Path, home: Home, prepared: Prepared) -> None:
+    def __init__(self, place: str | Path, home: Home, cache: ResultCache) -> None:
         self.place = place
         self.home = home
-        self.prepared = prepared
+        self.cache = cache
         self._listing = Listing()
         self._templates = Environment(
             loader=PackageLoader("vtax.page"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
@@ -56,22 +59,27 @@ class Pages:
         self._templates.globals |= {
             "msg": msg, "plural": plural, "stored": stored, "Count": Count, "Moment": Moment, "Duration": Duration,
             "status_word": status_word, "progress": progress, "now": now, "log": log,
-            "path_of": path_of, "downloads": list(DOWNLOADS), "version": __version__,
+            "path_of": path_of, "statuses": STATUSES, "origin_words": origin_words, "downloads": list(DOWNLOADS),
+            "version": __version__,
             "languages": [(code, _LANGUAGES.get(code, code)) for code in codes()],
         }  # fmt: skip
 
     async def runs(self, request: Request) -> Response:
         """The runs, a page at a time, the newest first."""
         given = request.query_params
-        wanted = Wanted(*(given.get(key, "")[:200] for key in ("study", "platform", "status", "name")))
+        wanted = RunFilter(**{key: given.get(key, "")[:200] for key in _FILTERS})
         number = _number(given.get("page", "1"))
         page = Page((), 0, {})
         if self.has_store():
             page = await self.read(lambda store: self._listing.page(store, wanted, number, RUNS_A_PAGE))
+        _check_filter(wanted, page.names)
+        pages = max(-(-page.total // RUNS_A_PAGE), 1)
+        if number > pages:
+            raise NotFound(f"there is no page {number} of these runs", hint=f"the last page is {pages}")
         query = {key: value for key, value in asdict(wanted).items() if value}
         return self.page(
             request, "runs", page=page, wanted=wanted, number=number, first=(number - 1) * RUNS_A_PAGE + 1,
-            last=(number - 1) * RUNS_A_PAGE + len(page.runs), pages=-(-page.total // RUNS_A_PAGE),
+            last=(number - 1) * RUNS_A_PAGE + len(page.runs), pages=pages,
             address=lambda n: "/?" + urlencode({**query, "page": n}), is_filtered=bool(query),
         )  # fmt: skip
 
@@ -82,10 +90,8 @@ class Pages:
     async def run(self, request: Request) -> Response:
         """One run: live while it is measured, else its result."""
         name = request.path_params["name"]
-        state = await self.read(lambda store: state_of(store, name))
-        summary, title, question, others = await self.read(lambda store: self._facts(store, name))
-        shown = {"run": summary, "title": title, "question": question, "others": others}
-        if summary.status == "running":
+        state, shown = await self.read(lambda store: self._facts(store, name))
+        if shown["run"].status == "running":
             live = await run_in_threadpool(LiveRun, self.place, self.home, name)
             seen = await run_in_threadpool(live.state)
             body = await self.drawn(request, "estimates", (name, str(seen.complete_blocks)), state)
@@ -97,7 +103,7 @@ class Pages:
         name = request.path_params["name"]
         state = await self.read(lambda store: state_of(store, name))
         code = chosen(request).code
-        path = await self.prepared.get(Product("report", self.place, (name,), code), state)
+        path = await self.cache.get(Task("report", self.place, (name,), code), state)
         if path is None:
             return self.page(request, "preparing", status=202, name=name, is_download=False)
         text, policy = await run_in_threadpool(with_way_back, path, path_of("runs", name), name)
@@ -107,31 +113,34 @@ class Pages:
         """A run as a file."""
         name, kind = request.path_params["name"], request.path_params["kind"]
         if kind not in DOWNLOADS:
-            raise BadInput(f"there is no download {kind!r}", hint=f"one of {', '.join(DOWNLOADS)}")
+            raise NotFound(f"there is no download {kind!r}", hint=f"one of {', '.join(DOWNLOADS)}")
         state = await self.read(lambda store: state_of(store, name))
-        path = await self.prepared.get(Product(kind, self.place, (name,), chosen(request).code), state)
+        path = await self.cache.get(Task(kind, self.place, (name,), chosen(request).code), state)
         if path is None:
             return self.page(request, "preparing", status=202, name=name, is_download=True)
         return FileResponse(path, media_type="application/octet-stream", filename=f"{name}{DOWNLOADS[kind]}")
 
     async def contrast(self, request: Request) -> Response:
         """Two runs, or platforms of runs, against each other."""
-        sides = tuple(request.query_params.get(key, "").strip()[:500] for key in ("treatment", "baseline"))
-        names = await self.read(lambda store: names_of_study(store, "", _NAMES_OFFERED)) if self.has_store() else []
-        shown: dict[str, Any] = {"treatment": sides[0], "baseline": sides[1], "offered": names}
+        sides = tuple(side_of(request.query_params, key) for key in ("treatment", "baseline"))
+        offered = await self.read(offer) if self.has_store() else Offer()
+        shown: dict[str, Any] = {
+            "sides": dict(zip(("treatment", "baseline"), sides, strict=True)),
+            "offered": offered,
+        }
         if not all(sides):
             return self.page(request, "contrast", body=Markup(""), is_ready=True, **shown)
-        state = await self.read(lambda store: _state_of_sides(store, sides))
+        state = await self.read(lambda store: state_of_sides(store, sides))
         return await self.prepared_page(request, "contrast", "contrast", sides, state, **shown)
 
     async def history(self, request: Request) -> Response:
         """A study over its runs."""
         study = request.path_params["study"]
-        names = await self.read(lambda store: names_of_study(store, study, 100_000))
-        if not names:
-            raise BadInput(f"no run of a study {study!r} is stored", hint="the page of studies lists those with runs")
-        found = await self.read(lambda store: [each for each in studies(store) if each.name == study])
-        state = f"{len(names)} {names[0]} {found}"
+        found, state = await self.read(
+            lambda store: ([each for each in studies(store) if each.name == study], state_of_study(store, study))
+        )
+        if not found:
+            raise NotFound(f"no run of a study {study!r} is stored", hint="the page of studies lists those with runs")
         return await self.prepared_page(request, "history", "history", (study,), state, study=found[0])
 
     async def prepared_page(
@@ -146,7 +155,7 @@ class Pages:
 
     async def drawn(self, request: Request, kind: str, names: tuple[str, ...], state: str) -> Markup | None:
         """A document that the worker draws; None while it does."""
-        path = await self.prepared.get(Product(kind, self.place, names, chosen(request).code), state)
+        path = await self.cache.get(Task(kind, self.place, names, chosen(request).code), state)
         return None if path is None else Markup(await run_in_threadpool(path.read_text, "utf-8"))
 
     async def read(self, function: Callable[[Store], T]) -> T:
@@ -163,7 +172,7 @@ class Pages:
         if self.has_store():
             with Store.looked_at(self.place) as store:
                 store.run_names()
-        self.prepared.warm_up()
+        self.cache.warm_up()
 
     def has_store(self) -> bool:
         """Whether there is a store: no run of this host was begun before."""
@@ -172,7 +181,7 @@ class Pages:
 
     def page(self, request: Request, template: str, status: int = 200, **shown: Any) -> Response:
         """A page of a template in the reader's language."""
-        text = self.drawn_template(request, f"{template}.html.j2", **shown)
+        text = self.drawn_template(request, f"{template}.html.j2", status=status, **shown)
         response = HTMLResponse(text, status_code=status)
         if PARAMETER in request.query_params:
             response.set_cookie(COOKIE, chosen(request).code, samesite="lax", max_age=365 * 24 * 3600)
@@ -188,21 +197,27 @@ class Pages:
     def problem(self, request: Request, error: VtaxError, status: int) -> Response:
         """A page that says what is wrong, where, and what helps."""
         try:
-            return self.page(request, "problem", status=status, error=error)
+            return self.page(request, "problem", error=error, status=status)
         except BadInput:  # of the language
             return HTMLResponse(
                 self._templates.get_template("problem.html.j2").render(
-                    **_drawing(Fragments()), language="en", here=lambda code: f"/?{PARAMETER}={code}", error=error
+                    **_drawing(Fragments()),
+                    language="en",
+                    here=lambda code: f"/?{PARAMETER}={code}",
+                    error=error,
+                    status=status,
                 ),
                 status,
             )
 
-    def _facts(self, store: Store, name: str) -> tuple[Any, str, str, list[str]]:
-        """A run's line of the list, title and question of its study, and other runs of the study."""
+    def _facts(self, store: Store, name: str) -> tuple[str, dict[str, Any]]:
+        """(state of a run, its line of the list, title and question of its study, and other runs of the study)."""
         run = store.open_run(name)
-        summary = self._listing.one(store, name)
-        others = [each for each in names_of_study(store, run.study, _NAMES_OFFERED) if each != name]
-        return summary, str(run.declared.get("title") or ""), str(run.declared.get("question") or ""), others
+        state = state_of(store, name)
+        shown: dict[str, Any] = {key: str(run.declared.get(key) or "") for key in ("title", "question")}
+        shown["run"] = self._listing.one(store, name)
+        shown["others"] = [each for each in names_of_study(store, run.study, _NAMES_OFFERED) if each != name]
+        return state, shown
 
 
 def _drawing(fragments: Fragments) -> dict[str, Any]:
@@ -227,12 +242,28 @@ def _here(request: Request) -> Callable[[str], str]:
 
 def _number(text: str) -> int:
     if not text.isdecimal() or len(text) > 7 or not 1 <= int(text) <= 1_000_000:
-        raise BadInput(f"there is no page {text[:20]!r}", hint="pages are counted from 1")
+        raise NotFound(f"there is no page {text[:20]!r}", hint="pages are counted from 1")
     return int(text)
 
 
-def _state_of_sides(store: Store, sides: tuple[str, ...]) -> str:
-    """The state of all runs that two sides of a contrast name; of the last one where they name none."""
-    names = {name.strip() for side in sides for name in side.partition(":")[0].split(",")}
-    known = names.intersection(store.run_names()) or {store.run_name(LAST)}
-    return " ".join(state_of(store, name) for name in sorted(known))
+def _check_filter(wanted: RunFilter, names: Mapping[str, Sequence[str]]) -> None:
+    """Raises NotFound for a study, platform, status or tag that no run has."""
+    known = {**names, "status": STATUSES}
+    for key, given in asdict(wanted).items():
+        if given and key in names and given not in known[key]:
+            near = get_close_matches(given, known[key], n=3, cutoff=0.5) or known[key][:_NAMES_HINTED]
+            raise NotFound(f"no run has the {key} {given!r}", hint=f"there are: {', '.join(near)}" if near else "")
+
+
+def origin_words(origin: str) -> Inline:
+    """Where a run is from, as `store.provenance.origin_of` says it."""
+    words = {
+        "merged": msg("merged"), "imported": msg("imported"),
+        "imported from another host": msg("imported from another host"),
+    }  # fmt: skip
+    return joined([words.get(each, each) for each in origin.split(", ")])
+
+
+def no_page() -> NotFound:
+    """The error for an address that the page does not have."""
+    return NotFound("there is no such page", hint="the runs, the studies and the contrast are linked above")

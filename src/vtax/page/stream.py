@@ -15,7 +15,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from vtax.errors import VtaxError
-from vtax.live.state import LiveRun, LiveState
+from vtax.live.state import LiveRun
 from vtax.page.pages import Pages
 from vtax.store.listing import state_of
 
@@ -65,7 +65,7 @@ class Streams:
     async def _events(self, request: Request, live: LiveRun) -> AsyncIterator[str]:
         try:
             change: tuple[object, ...] | None = None
-            blocks, sent = -1, time.monotonic()
+            requested, shown, found, sent = -1, -1, "", time.monotonic()
             while True:
                 state = await run_in_threadpool(live.state)
                 if state.change != change:
@@ -74,20 +74,19 @@ class Streams:
                 if not state.is_running:
                     yield _event("end", state.status)
                     return
-                if state.complete_blocks != blocks and (body := await self._estimates(request, state)) is not None:
-                    blocks = state.complete_blocks
-                    yield _event("estimates", body)
+                if (blocks := state.complete_blocks) != requested:
+                    requested, found = blocks, await self._pages.read(lambda store: state_of(store, live.name))
+                if blocks != shown:
+                    names = (live.name, str(blocks))
+                    if (body := await self._pages.drawn(request, "estimates", names, found)) is not None:
+                        shown = blocks
+                        yield _event("estimates", body)
                 if time.monotonic() - sent > _SILENCE_S:
                     sent = time.monotonic()
                     yield ": the run goes on\n\n"
                 await asyncio.sleep(_PAUSE_S)
         except VtaxError:  # the store is gone, or cannot be read: the page, loaded again, says why
             yield _event("end", "")
-
-    async def _estimates(self, request: Request, state: LiveState) -> str | None:
-        names = (state.run, str(state.complete_blocks))
-        found = await self._pages.read(lambda store: state_of(store, state.run))
-        return await self._pages.drawn(request, "estimates", names, found)
 
 
 def _event(name: str, data: str) -> str:

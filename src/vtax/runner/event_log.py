@@ -2,7 +2,8 @@
 
 The runner appends a line and waits for nobody: no fsync, no lock, no reader. The lines are written whether anybody
 watches or not. One run measures on a host at a time, so there is one file, which the next run replaces. It grows to
-MAX_BYTES, then begins anew. A file that cannot be written costs the watching, not the run.
+MAX_BYTES and a line, then begins anew with the last trial and the guest that runs. Where it cannot be written it is
+removed, and those who watch read the store instead: that costs the watching, not the run.
 
 The first line names the run, and has an `id` of its own, by which a reader knows that the file began anew. Each other
 line is an event of `Observer` by its name, with its arguments and the Unix time `at`; the last one is `ended`.
@@ -10,6 +11,7 @@ line is an event of `Observer` by its name, with its arguments and the Unix time
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import secrets
@@ -22,7 +24,7 @@ from vtax.foreign_text import one_line
 from vtax.runner.events import Figure, Progress
 
 MAX_BYTES = 4 << 20
-_MODE = 0o644  # as the store: all users may look
+_MODE = 0o644  # less the umask, as the store: whoever may read that may read this
 _LONGEST = 500  # characters of a text of guests and tools
 
 
@@ -34,7 +36,8 @@ class EventLog:
         self._run = {"run": run, "identity": identity}
         self._descriptor: int | None = None
         self._bytes = 0
-        self._guest: dict[str, Any] = {}
+        self._guest: list[dict[str, Any]] = []  # events of the guest that runs
+        self._trial: list[dict[str, Any]] = []  # the end of the last one
 
     def message(self, text: str) -> None:
         """Write it."""
@@ -42,12 +45,12 @@ class EventLog:
 
     def guest_starting(self, platform: str, block: int) -> None:
         """Write it."""
-        self._guest = {"platform": platform, "block": block}
-        self._write("guest_starting", **self._guest)
+        self._guest = []
+        self._guest = [self._write("guest_starting", platform=platform, block=block)]
 
     def guest_ready(self, platform: str, ready_s: float) -> None:
         """Write it."""
-        self._write("guest_ready", platform=platform, ready_s=ready_s)
+        self._guest.append(self._write("guest_ready", platform=platform, ready_s=ready_s))
 
     def trial_starting(self, platform: str, label: str, levels: str) -> None:
         """Write it."""
@@ -57,7 +60,7 @@ class EventLog:
         """Write it."""
         value, unit = figure or (None, "")
         outcome = {"value": value, "unit": unit, "error": one_line(error, _LONGEST)}
-        self._write("trial_ended", platform=platform, label=label, **outcome, **vars(progress))
+        self._trial = [self._write("trial_ended", platform=platform, label=label, **outcome, **vars(progress))]
 
     def ended(self, status: str, because: str) -> None:
         """Write that the run ended, once the store says so, and close the file. Never fails."""
@@ -67,23 +70,34 @@ class EventLog:
             os.close(self._descriptor)
             self._descriptor = None
 
-    def _write(self, event: str, **data: Any) -> None:
-        if self._descriptor is None or self._bytes > MAX_BYTES:
-            self._begin()
-        self._append({"event": event, "at": time.time(), **data})
+    def _write(self, event: str, **data: Any) -> dict[str, Any]:
+        """Write an event, and return it. A file that cannot be written on is removed: what it says is out of date."""
+        record = {"event": event, "at": time.time(), **data}
+        try:
+            if self._descriptor is None or self._bytes > MAX_BYTES:
+                self._begin()
+            self._append(record)
+        except OSError:
+            with suppress(OSError):
+                self._path.unlink()
+            raise
+        return record
 
     def _begin(self) -> None:
-        """Make a new file in the place of the old one, with the guest that runs."""
+        """Make a new file in the place of the old one, with what is known of the run."""
         if self._descriptor is not None:
             os.close(self._descriptor)
         self._path.unlink(missing_ok=True)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
         self._descriptor, self._bytes = os.open(self._path, flags, _MODE), 0
-        os.fchmod(self._descriptor, _MODE)
         self._append({"event": "run", "at": time.time(), "id": secrets.token_hex(8), **self._run})
-        if self._guest:
-            self._append({"event": "guest_starting", "at": time.time(), **self._guest})
+        for record in (*self._trial, *self._guest):
+            self._append(record)
 
     def _append(self, record: dict[str, Any]) -> None:
         assert self._descriptor is not None
-        self._bytes += os.write(self._descriptor, json.dumps(record).encode() + b"\n")
+        line = json.dumps(record).encode() + b"\n"
+        written = os.write(self._descriptor, line)
+        self._bytes += written
+        if written < len(line):
+            raise OSError(errno.ENOSPC, "no space left for the events of the run", str(self._path))

@@ -14,8 +14,8 @@ Figure = tuple[float, str]
 class Progress:
     """Progress of a run.
 
-    done_trials, total_trials: measured trials without warm-up, as in `vtax list`. is_warmup: the last trial
-    was a warm-up trial. left_s: estimated time left, including warm-up.
+    done_trials, failed_trials, total_trials: measured trials without warm-up, of all sessions, as in `vtax list`.
+    is_warmup: the last trial was a warm-up trial. left_s: estimated time left, including warm-up.
     """
 
     block: int
@@ -25,6 +25,7 @@ class Progress:
     elapsed_s: float
     left_s: float
     is_warmup: bool = False
+    failed_trials: int = 0
 
 
 class Observer(Protocol):

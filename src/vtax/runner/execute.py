@@ -178,6 +178,7 @@ class _Execution:
         self._made = 0  # trials of this process
         self._in_blocks = 0  # trials of this run; those that only look for a warm-up left out
         self._measured = 0  # of these, warm-up left out
+        self._failed = run.failed_trials()
         declared = plan.study.design.warmup
         self._warmup = {point.key: 0 if declared == "detect" else declared for point in plan.points}
         self._trials = 0 if plan.study.design.trials == "auto" else plan.study.design.trials
@@ -325,6 +326,7 @@ class _Execution:
         self._made += 1
         self._in_blocks += record.block >= 0
         self._measured += not record.is_warmup
+        self._failed += bool(result.error) and not record.is_warmup
         if any(code == CLOCK_RATE for code, _ in result.warnings):
             self._stopping.distrust_clock(cell)
         if not record.is_warmup and not result.error:
@@ -355,7 +357,8 @@ class _Execution:
         if budget is not None:
             blocks = min(blocks, max(block + 1, int(budget / (each * (per_block + warmups)))))
         left = each * ((per_block + warmups) * blocks - self._in_blocks)
-        return Progress(block, blocks, self._measured, per_block * blocks, elapsed, max(left, 0.0), is_warmup)
+        total, left = per_block * blocks, max(left, 0.0)
+        return Progress(block, blocks, self._measured, total, elapsed, left, is_warmup, self._failed)
 
 
 def _near(unknown: Sequence[str], audits: Sequence[tuple[str, Mapping[str, Fact]]]) -> str:

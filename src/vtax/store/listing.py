@@ -6,14 +6,17 @@ What trials add up to is kept by the run and its last trial, so that a large run
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import Connection, Select, case, distinct, func, select
+from sqlalchemy import ColumnElement, Connection, Select, String, case, cast, func, or_, select
 
-from vtax.errors import BadInput
+from vtax.errors import NotFound
 from vtax.store import schema
+from vtax.store.annotations import Annotations
+from vtax.store.counts import Counts, counts_of, last_position
 from vtax.store.provenance import origin_of
 from vtax.store.records import RunSummary
 from vtax.store.rows import fetch, reading_rows
@@ -23,25 +26,24 @@ from vtax.store.store import Store
 _MOST_KEPT = 20_000
 _SUMMARY = (
     "id", "identity", "name", "study", "status", "started_at", "ended_at", "active_s", "stopped_because",
-    "provenance",
+    "provenance", "tags", "notes",
 )  # fmt: skip
-Counts = tuple[int, int, int]
-"""Blocks that have a trial, measured trials, and those of them that failed."""
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """Which runs: of this study, platform and status, and with this text in their name; all where empty."""
+class RunFilter:
+    """Which runs: of this study, platform, status, tag, and with this text in the name or a note; all where empty."""
 
     study: str = ""
     platform: str = ""
     status: str = ""
-    name: str = ""
+    tag: str = ""
+    text: str = ""
 
 
 @dataclass(frozen=True)
 class Page:
-    """Runs, the newest first. total: of all that are wanted. names: key of Wanted -> what it may be."""
+    """Runs, the newest first. total: of all that are wanted. names: key of RunFilter -> what it may be."""
 
     runs: tuple[RunSummary, ...]
     total: int
@@ -66,7 +68,7 @@ class Listing:
 
     _counts: dict[tuple[int, str, int, str], Counts] = field(default_factory=dict)
 
-    def page(self, store: Store, wanted: Wanted, number: int, size: int) -> Page:
+    def page(self, store: Store, wanted: RunFilter, number: int, size: int) -> Page:
         """The page of this number, from 1, with so many runs. Raises StoreError."""
         run = schema.run
         query = _narrowed(select(*(run.c[name] for name in _SUMMARY)), wanted)
@@ -79,17 +81,18 @@ class Listing:
                 "study": _distinct(connection, run.c.study),
                 "platform": _distinct(connection, schema.platform.c.name),
                 "status": _distinct(connection, run.c.status),
+                "tag": _tags(connection),
             }
         return Page(made, int(total), names)
 
     def one(self, store: Store, name: str) -> RunSummary:
-        """The run of this name. Raises BadInput for an unknown one, StoreError."""
+        """The run of this name. Raises NotFound for an unknown one, StoreError."""
         run = schema.run
         query = select(*(run.c[column] for column in _SUMMARY)).where(run.c.name == name)
         with reading_rows(store.engine) as connection:
             found = self._summaries(store, connection, fetch(connection, query))
         if not found:
-            raise BadInput(f"there is no run {name!r}", hint="the page of runs lists those that are stored")
+            raise NotFound(f"there is no run {name!r}", hint="the page of runs lists those that are stored")
         return found[0]
 
     def _summaries(self, store: Store, connection: Connection, rows: Sequence[Any]) -> tuple[RunSummary, ...]:
@@ -107,6 +110,7 @@ class Listing:
                 row.name, row.study, status, row.started_at, row.ended_at, duration_s(row), because,
                 tuple(platforms.get(row.id, ())), cells.get(row.id, 0), *counts[row.id],
                 sessions=sessions.get(row.id, 1), origin=origin_of(row.provenance),
+                **vars(Annotations.read(row.tags, row.notes)),
             )
             for row in rows
             for status, because in [store.seen(row.status, row.stopped_because)]
@@ -114,21 +118,12 @@ class Listing:
 
     def _counted(self, connection: Connection, run: Any) -> Counts:
         """SQLite gives the id of a removed run to the next one; its identity, and older runs' start, are its own."""
-        trial, run_id = schema.trial, run.id
-        last = connection.execute(select(func.max(trial.c.position)).where(trial.c.run_id == run_id)).scalar()
-        key = (run_id, run.identity or str(run.started_at), -1 if last is None else int(last), run.status)
+        key = (run.id, run.identity or str(run.started_at), last_position(connection, run.id), run.status)
         if (known := self._counts.get(key)) is not None:
             return known
-        measured = ~trial.c.is_warmup
-        query = select(
-            func.count(distinct(case((trial.c.block >= 0, trial.c.block)))),
-            func.sum(case((measured, 1), else_=0)),
-            func.sum(case((measured & (trial.c.status != "ok"), 1), else_=0)),
-        ).where(trial.c.run_id == run_id)
-        blocks, trials, failed = connection.execute(query).one()
         if len(self._counts) > _MOST_KEPT:
             self._counts.clear()
-        found = self._counts[key] = int(blocks or 0), int(trials or 0), int(failed or 0)
+        found = self._counts[key] = counts_of(connection, run.id)
         return found
 
 
@@ -147,19 +142,28 @@ def studies(store: Store) -> tuple[StudyRow, ...]:
 
 
 def state_of(store: Store, name: str) -> str:
-    """What differs when anything of a run does: its status, and a hash. Raises BadInput for an unknown run."""
-    run, trial, warning = schema.run, schema.trial, schema.warning
+    """What differs when anything of a run does: its status, and a hash. Raises NotFound for an unknown run."""
+    run, warning = schema.run, schema.warning
     with reading_rows(store.engine) as connection:
         rows = connection.execute(select(run).where(run.c.name == name)).all()
         if not rows:
-            raise BadInput(f"there is no run {name!r}", hint="the page of runs lists those that are stored")
+            raise NotFound(f"there is no run {name!r}", hint="the page of runs lists those that are stored")
         (row,) = rows
-        last = connection.execute(select(func.max(trial.c.position)).where(trial.c.run_id == row.id)).scalar()
+        last = last_position(connection, row.id)
         warned = connection.execute(
             select(func.count(), func.max(warning.c.id)).where(warning.c.run_id == row.id)
         ).one()
     status, _ = store.seen(row.status, "")
     return f"{status} {hashlib.sha256(repr((tuple(row), last, tuple(warned))).encode()).hexdigest()}"
+
+
+def state_of_study(store: Store, study: str) -> str:
+    """What differs when a run of a study is added, removed, replaced, or ends. Raises StoreError."""
+    run = schema.run
+    columns = (run.c.id, run.c.name, run.c.identity, run.c.status, run.c.started_at, run.c.ended_at)
+    with reading_rows(store.engine) as connection:
+        rows = connection.execute(select(*columns).where(run.c.study == study).order_by(run.c.id)).all()
+    return hashlib.sha256(repr([tuple(row) for row in rows]).encode()).hexdigest()
 
 
 def names_of_study(store: Store, study: str, most: int) -> list[str]:
@@ -170,14 +174,17 @@ def names_of_study(store: Store, study: str, most: int) -> list[str]:
         return [row.name for row in fetch(connection, query.where(run.c.study == study) if study else query)]
 
 
-def _narrowed(query: Select[Any], wanted: Wanted) -> Select[Any]:
+def _narrowed(query: Select[Any], wanted: RunFilter) -> Select[Any]:
     run, platform = schema.run, schema.platform
     if wanted.study:
         query = query.where(run.c.study == wanted.study)
     if wanted.status:
         query = query.where(run.c.status == wanted.status)
-    if wanted.name:
-        query = query.where(run.c.name.contains(wanted.name, autoescape=True))
+    if wanted.tag:
+        query = query.where(_holds(run.c.tags, wanted.tag, is_whole=True))
+    if wanted.text:
+        named = run.c.name.contains(wanted.text, autoescape=True)
+        query = query.where(or_(named, _holds(run.c.notes, wanted.text, is_whole=False)))
     if wanted.platform:
         query = query.where(run.c.id.in_(select(platform.c.run_id).where(platform.c.name == wanted.platform)))
     return query
@@ -185,6 +192,20 @@ def _narrowed(query: Select[Any], wanted: Wanted) -> Select[Any]:
 
 def _distinct(connection: Connection, column: Any) -> list[str]:
     return [row[0] for row in fetch(connection, select(column).distinct().order_by(column))]
+
+
+def _holds(column: ColumnElement[Any], text: str, *, is_whole: bool) -> ColumnElement[bool]:
+    """Whether a column of JSON has a text in its list, or in one of the list where it need not be whole."""
+    end = '"' if is_whole else ""
+    forms = {end + json.dumps(text, ensure_ascii=is_ascii)[1:-1] + end for is_ascii in (True, False)}
+    return or_(*(cast(column, String).contains(form, autoescape=True) for form in sorted(forms)))
+
+
+def _tags(connection: Connection) -> list[str]:
+    """The tags of all runs."""
+    tags = schema.run.c.tags
+    rows = fetch(connection, select(tags).where(cast(tags, String) != "[]"))
+    return sorted({tag for row in rows for tag in Annotations.read(row.tags, ()).tags})
 
 
 def _per_run(connection: Connection, table: Any, ids: Sequence[int]) -> dict[int, int]:

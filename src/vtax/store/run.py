@@ -16,6 +16,7 @@ from vtax.errors import StoreBusy, StoreError
 from vtax.foreign_text import clean, cleaned, one_line
 from vtax.store import schema
 from vtax.store.annotations import Annotations
+from vtax.store.counts import counts_of
 from vtax.store.database import new_id, writing
 from vtax.store.records import (
     REFUSED,
@@ -190,6 +191,11 @@ class RunHandle:
         query = select(cell.c.key, trial.c.block, trial.c.number).join_from(trial, cell)
         with reading_rows(self._engine) as connection:
             return {(r[0], r[1], r[2]) for r in fetch(connection, query.where(trial.c.run_id == self.id))}
+
+    def failed_trials(self) -> int:
+        """How many measured trials failed."""
+        with reading_rows(self._engine) as connection:
+            return counts_of(connection, self.id).failed
 
     def primary_values(self, block: int | None = None) -> list[tuple[str, int, str, float]]:
         """(cell key, block, metric name, value) of every primary metric, in the order measured.

@@ -13,14 +13,15 @@ from pathlib import Path
 from typing import Any, Self
 from uuid import uuid4
 
-from sqlalchemy import URL, Connection, Engine, case, delete, distinct, func, insert, select, update
+from sqlalchemy import URL, Connection, Engine, delete, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
-from vtax.errors import BadInput, StoreError
+from vtax.errors import BadInput, NotFound, StoreError
 from vtax.foreign_text import clean, cleaned, one_line
 from vtax.host.lock import is_measuring
 from vtax.store import schema
 from vtax.store.annotations import Annotations
+from vtax.store.counts import Counts, counts_of_all
 from vtax.store.database import make_engine, new_id, refuse_writes, shown, sqlite_file, translated_errors, writing
 from vtax.store.migrate import ensure_schema
 from vtax.store.provenance import origin_of
@@ -166,16 +167,7 @@ class Store:
 
     def runs(self) -> list[RunSummary]:
         """Every run, the oldest first."""
-        trial, platform, run = schema.trial, schema.platform, schema.run
-        measured = ~trial.c.is_warmup
-        counts = (
-            select(
-                trial.c.run_id,
-                func.count(distinct(case((trial.c.block >= 0, trial.c.block)))),
-                func.sum(case((measured, 1), else_=0)),
-                func.sum(case((measured & (trial.c.status != "ok"), 1), else_=0)),
-            )
-        ).group_by(trial.c.run_id)
+        platform, run = schema.platform, schema.run
         with reading_rows(self.engine) as connection:
             shown_columns = (
                 "id",
@@ -192,7 +184,7 @@ class Store:
             )
             query = select(*(run.c[column] for column in shown_columns)).order_by(run.c.started_at, run.c.id)
             rows = fetch(connection, query)
-            tried = {row[0]: (int(row[1]), int(row[2]), int(row[3])) for row in connection.execute(counts)}
+            counts = counts_of_all(connection)
             per_run = select(schema.cell.c.run_id, func.count()).group_by(schema.cell.c.run_id)
             cells = {row[0]: int(row[1]) for row in connection.execute(per_run)}
             per_run = select(schema.session.c.run_id, func.count()).group_by(schema.session.c.run_id)
@@ -207,7 +199,7 @@ class Store:
         return [
             RunSummary(row.name, row.study, status, row.started_at, row.ended_at, duration_s(row), because,
                        tuple(names.get(row.id, ())), cells.get(row.id, 0),
-                       *tried.get(row.id, (0, 0, 0)), sessions=sessions.get(row.id, 1),
+                       *counts.get(row.id, Counts()), sessions=sessions.get(row.id, 1),
                        origin=origin_of(row.provenance), hosts=hosts.get(row.id, ()),
                        **vars(Annotations.read(row.tags, row.notes)))
             for row in rows
@@ -266,14 +258,14 @@ class Store:
         with reading_rows(self.engine) as connection:
             return [row.name for row in fetch(connection, select(schema.run.c.name).order_by(schema.run.c.id))]
 
-    def _unknown(self, name: str) -> BadInput:
+    def _unknown(self, name: str) -> NotFound:
         names = self.run_names()
         if not names:
             return no_runs_error(self.engine.url)
         near = difflib.get_close_matches(name, names, n=3)
         latest = f"the latest are {', '.join(names[-3:])}; see vtax list"
         hint = f"did you mean {', '.join(near)}?" if near else latest
-        return BadInput(f"there is no run {name!r}", where=shown(self.engine.url), hint=hint)
+        return NotFound(f"there is no run {name!r}", where=shown(self.engine.url), hint=hint)
 
 
 def _hosts(connection: Connection) -> dict[int, tuple[str, ...]]:
@@ -293,9 +285,9 @@ def next_name(stem: str, names: Iterable[str]) -> str:
     return f"{stem}-{max(numbers, default=0) + 1}"
 
 
-def no_runs_error(url: URL) -> BadInput:
+def no_runs_error(url: URL) -> NotFound:
     """The error for a store without a run, or without a file."""
-    return BadInput("there is no run yet", where=shown(url), hint="start one: sudo vtax run tour")
+    return NotFound("there is no run yet", where=shown(url), hint="start one: sudo vtax run tour")
 
 
 def _add_platforms(connection: Connection, run_id: int, platforms: Sequence[PlatformRecord]) -> None:

@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from vtax.errors import BadInput
+from vtax.errors import BadInput, NotFound
 from vtax.guest.audit import differences as guest_differences
 from vtax.guest.audit import started_alike
 from vtax.report.analysis.lookup import unknown
@@ -135,7 +135,7 @@ def history(
     if not listed:
         studies = sorted({run.study for run in store.runs()})
         near = get_close_matches(study, studies, n=3, cutoff=0.5) or studies
-        raise BadInput(f"no run of a study {study!r} is stored", hint=f"studies with runs: {', '.join(near)}")
+        raise NotFound(f"no run of a study {study!r} is stored", hint=f"studies with runs: {', '.join(near)}")
     finished = [run.name for run in listed if run.status == "finished" and run.started_at >= since]
     merged = _merged(store, finished)
     names = [name for name in finished if name not in merged]

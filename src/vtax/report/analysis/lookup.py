@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 
-from vtax.errors import BadInput
+from vtax.errors import BadInput, NotFound
 from vtax.store.records import CellRecord
 
 _COLUMN = "factor_"  # how columns of exported files begin
@@ -18,11 +18,11 @@ def unknown(kind: str, given: str, names: Sequence[str], where: str, run: str) -
     return BadInput(f"{run} has no {kind} {given!r}", where=where, hint=hint)
 
 
-def neither(given: str, platforms: Sequence[str], runs: Sequence[str]) -> BadInput:
+def neither(given: str, platforms: Sequence[str], runs: Sequence[str]) -> NotFound:
     """The error for a name that is neither a platform nor a run, with the nearest of both."""
     near = [*get_close_matches(given, platforms, n=3, cutoff=0.5), *get_close_matches(given, runs, n=3, cutoff=0.5)]
     hint = f"did you mean {', '.join(near)}?" if near else f"platforms: {', '.join(platforms)}; runs: vtax list"
-    return BadInput(f"there is no run or platform {given!r}", hint=hint)
+    return NotFound(f"there is no run or platform {given!r}", hint=hint)
 
 
 class Levels:

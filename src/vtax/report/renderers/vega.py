@@ -152,7 +152,7 @@ def static_svg(spec: Spec, name: str) -> str:
     for placeholder, colour in PLACEHOLDERS.items():
         text = text.replace(placeholder, colour)
     svg: str = vl_convert.vegalite_to_svg(text, vl_version=_VEGA_LITE)
-    # an image has no parts for a screen reader; of some marks Vega names the parts even where it is told not to
+    # an image has no parts for a screen reader; of some marks Vega names the parts in spite of `aria`
     svg = re.sub(r"<[a-z]+ [^>]*>", lambda tag: _PARTS.sub("", tag[0]), svg)
     label = f'role="img" aria-label="{escape(spec["description"])}"'
     svg = re.sub(

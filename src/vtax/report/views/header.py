@@ -21,6 +21,10 @@ def header_of(analysis: Analysis) -> tuple[Inline, tuple[Inline, ...]]:
     return title, tuple(line for line in lines if line != "")
 
 
+STATUSES = ("running", "finished", "failed", "interrupted", "paused")
+"""What the status of a run may be, as it is stored."""
+
+
 def status_word(status: str) -> Inline:
     """The word about how far a run is. status: as it is stored."""
     return {

@@ -1,6 +1,6 @@
-"""Makes the products of pages, in a process of its own: documents of the house as HTML, reports, exports.
+"""The worker process of the page: makes results, contrasts, histories and reports as HTML, and files to download.
 
-Each kind is a function from the store and the arguments of a request to a file.
+Each kind is a function from the store and a task to a text.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from multiprocessing import parent_process
 from multiprocessing.connection import wait
 from pathlib import Path
 
-from vtax.errors import BadInput, StoreError, VtaxError
-from vtax.live.courtesy import yield_to_runs
+from vtax.errors import BadInput, NotFound, StoreError, VtaxError
+from vtax.live.scheduling import set_idle
 from vtax.report.document import Document
 from vtax.store.store import Store
 
@@ -25,10 +25,14 @@ DOWNLOADS = {
 }  # fmt: skip
 """Format of a download -> how its file ends, as of `vtax report` and `vtax export`."""
 _WIDTHS: dict[str, list[tuple[str, Mapping[tuple[str, str, str], float]]]] = {}
+"""Run -> (complete blocks, widths of its intervals) of the last two blocks that were asked for."""
+
+
+_MOST_LIVE_RUNS = 8  # a host measures one at a time; stores of several hosts have more
 
 
 @dataclass(frozen=True)
-class Request:
+class Task:
     """What is to be made. kind: of KINDS, or of DOWNLOADS. place: of the store. names: of the runs, or of the study.
 
     language: code of it.
@@ -41,18 +45,23 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Failed:
-    """An error that can be sent from one process to another."""
+class WorkerError:
+    """A VtaxError that can be sent from one process to another. kind: its nearest class that the page tells apart."""
 
+    kind: type[VtaxError]
     what: str
     where: str
     hint: str
-    kind: str
+
+    @classmethod
+    def of(cls, error: VtaxError) -> WorkerError:
+        """What is sent of an error."""
+        kind = next(kind for kind in (NotFound, BadInput, StoreError, VtaxError) if isinstance(error, kind))
+        return cls(kind, error.what, error.where, error.hint)
 
     def error(self) -> VtaxError:
         """The error again."""
-        kinds = {"input": BadInput, "store": StoreError}
-        return kinds.get(self.kind, VtaxError)(self.what, where=self.where, hint=self.hint)
+        return self.kind(self.what, where=self.where, hint=self.hint)
 
 
 def start_worker() -> None:
@@ -72,73 +81,76 @@ def import_renderers() -> None:
     assert all((source, html, report))
 
 
-def make(request: Request, path: Path, yields: bool) -> Failed | None:
-    """Write what is requested to a file. What a user can act on is returned; a bug is raised.
+def make(task: Task, path: Path, is_idle: bool) -> WorkerError | None:
+    """Write the file of a task. What a user can act on is returned; a bug is raised.
 
-    yields: whether a run measures on this host, and has the CPUs first.
+    is_idle: whether a run measures on this host, and has the CPUs first.
     """
-    yield_to_runs(yields)
+    set_idle(is_idle)
     try:
-        with Store.looked_at(request.place) as store:
-            if request.kind in KINDS:
-                path.write_text(KINDS[request.kind](store, request), encoding="utf-8")
+        with Store.looked_at(task.place) as store:
+            if task.kind in KINDS:
+                path.write_text(KINDS[task.kind](store, task), encoding="utf-8")
             else:
-                _download(store, request, path)
+                _download(store, task, path)
     except VtaxError as error:
-        kind = "input" if isinstance(error, BadInput) else "store" if isinstance(error, StoreError) else ""
-        return Failed(error.what, error.where, error.hint, kind)
+        return WorkerError.of(error)
     return None
 
 
-def _result(store: Store, request: Request) -> str:
+def _result(store: Store, task: Task) -> str:
     """The result of a run, as `vtax show` prints it, below the lines about the run."""
     from vtax.report.analysis.source import source_of
     from vtax.report.views import result
     from vtax.report.views.base import Options
 
-    return _drawn(result.VIEW.document(source_of(store, request.names[0]), Options()), request, with_lead=True)
+    return _drawn(result.VIEW.document(source_of(store, task.names[0]), Options()), task, with_lead=True)
 
 
-def _estimates(store: Store, request: Request) -> str:
+def _estimates(store: Store, task: Task) -> str:
     """The ratios of a run so far, beside the widths of their intervals when this was last asked."""
     from vtax.live.view import estimates, widths
     from vtax.report.analysis import analyse
 
-    name, blocks = request.names
+    name, blocks = task.names
     analysis = analyse(store, name)
-    known = _WIDTHS.setdefault(analysis.identity or name, [])
+    key = analysis.identity or name
+    known = _WIDTHS.pop(key, [])  # and in again, as the newest
     if not known or known[-1][0] != blocks:
-        known.append((blocks, widths(analysis)))
+        known = [*known[-1:], (blocks, widths(analysis))]
+    _WIDTHS[key] = known
+    if len(_WIDTHS) > _MOST_LIVE_RUNS:
+        del _WIDTHS[next(iter(_WIDTHS))]
     before = known[-2][1] if len(known) > 1 else {}
     table = estimates(analysis, before)
-    return _drawn(Document("", (table,) if table else ()), request)
+    return _drawn(Document("", (table,) if table else ()), task)
 
 
-def _contrast(store: Store, request: Request) -> str:
+def _contrast(store: Store, task: Task) -> str:
     """Two sides, as `vtax contrast` compares them."""
     from vtax.report.analysis.contrast import contrast
     from vtax.report.renderers.format import english
     from vtax.report.views.contrast import document_of
 
-    document = document_of(contrast(store, *request.names))
+    document = document_of(contrast(store, *task.names))
     if document.nothing != "":
         raise VtaxError("there is nothing to compare", where=english(document.nothing))
-    return _drawn(document, request)
+    return _drawn(document, task)
 
 
-def _history(store: Store, request: Request) -> str:
+def _history(store: Store, task: Task) -> str:
     """A study over its runs, as `vtax history` shows it."""
     from vtax.report.analysis.history import history
     from vtax.report.renderers.format import english
     from vtax.report.views.history import document_of
 
-    document = document_of(history(store, request.names[0]))
+    document = document_of(history(store, task.names[0]))
     if document.nothing != "":
         raise VtaxError("there is nothing to show", where=english(document.nothing))
-    return _drawn(document, request, with_lead=True)
+    return _drawn(document, task, with_lead=True)
 
 
-def _report(store: Store, request: Request) -> str:
+def _report(store: Store, task: Task) -> str:
     """The report of a run, as `vtax report` writes it."""
     from vtax.report.analysis import RESAMPLES
     from vtax.report.analysis.source import source_of
@@ -146,37 +158,37 @@ def _report(store: Store, request: Request) -> str:
     from vtax.report.renderers.language import language
     from vtax.report.views.report import report
 
-    return html(report(source_of(store, request.names[0], resamples=RESAMPLES)), language(request.language))
+    return html(report(source_of(store, task.names[0], resamples=RESAMPLES)), language(task.language))
 
 
-KINDS: Mapping[str, Callable[[Store, Request], str]] = {
+KINDS: Mapping[str, Callable[[Store, Task], str]] = {
     "result": _result, "estimates": _estimates, "contrast": _contrast, "history": _history, "report": _report,
 }  # fmt: skip
 
 
-def _drawn(document: Document, request: Request, *, with_lead: bool = False) -> str:
+def _drawn(document: Document, task: Task, *, with_lead: bool = False) -> str:
     from vtax.report.renderers.html import Fragments
     from vtax.report.renderers.language import language
 
-    fragments = Fragments(language(request.language), document.colours)
+    fragments = Fragments(language(task.language), document.colours)
     return str(fragments.lead(document) + fragments.body(document) if with_lead else fragments.body(document))
 
 
-def _download(store: Store, request: Request, path: Path) -> None:
+def _download(store: Store, task: Task, path: Path) -> None:
     from vtax.report.analysis.source import source_of
     from vtax.report.exports import benchfmt, bmf, ro_crate
     from vtax.report.files import write
     from vtax.report.renderers.language import language
     from vtax.store.exporting import export_run
 
-    name, chosen = request.names[0], language(request.language)
-    if request.kind == "bundle":
+    name, chosen = task.names[0], language(task.language)
+    if task.kind == "bundle":
         export_run(store.engine, store.open_run(name), path)
-    elif request.kind == "benchfmt":
+    elif task.kind == "benchfmt":
         path.write_text(benchfmt.text(source_of(store, name)), encoding="utf-8")
-    elif request.kind == "bmf":
+    elif task.kind == "bmf":
         path.write_text(bmf.text(source_of(store, name).analysis), encoding="utf-8")
-    elif request.kind == "ro-crate":
+    elif task.kind == "ro-crate":
         ro_crate.write(store, name, path, language=chosen)
     else:
-        write(store, name, request.kind, path, language=chosen)
+        write(store, name, task.kind, path, language=chosen)

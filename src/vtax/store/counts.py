@@ -1,0 +1,51 @@
+"""What the trials of a run add up to, counted alike for every list and every page."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from sqlalchemy import ColumnElement, Connection, case, distinct, func, select
+
+from vtax.store import schema
+
+
+class Counts(NamedTuple):
+    """blocks: that have a trial. trials: measured ones, without warm-up. failed: those of them that failed."""
+
+    blocks: int = 0
+    trials: int = 0
+    failed: int = 0
+
+
+def counts_of(connection: Connection, run_id: int) -> Counts:
+    """The counts of a run; reads all its trials."""
+    row = connection.execute(select(*_columns()).where(schema.trial.c.run_id == run_id)).one()
+    return _counts(*row)
+
+
+def counts_of_all(connection: Connection) -> dict[int, Counts]:
+    """Run -> its counts, of all runs that have a trial; reads all trials of the store."""
+    run_id = schema.trial.c.run_id
+    return {row[0]: _counts(*row[1:]) for row in connection.execute(select(run_id, *_columns()).group_by(run_id))}
+
+
+def last_position(connection: Connection, run_id: int) -> int:
+    """The position of the last trial of a run, -1 without one: what changes first when trials come."""
+    found = connection.execute(
+        select(func.max(schema.trial.c.position)).where(schema.trial.c.run_id == run_id)
+    ).scalar()
+    return -1 if found is None else int(found)
+
+
+def _columns() -> tuple[ColumnElement[Any], ...]:
+    trial = schema.trial
+    measured = ~trial.c.is_warmup
+    return (
+        func.count(distinct(case((trial.c.block >= 0, trial.c.block)))),
+        func.sum(case((measured, 1), else_=0)),
+        func.sum(case((measured & (trial.c.status != "ok"), 1), else_=0)),
+    )
+
+
+def _counts(blocks: int | None, trials: int | None, failed: int | None) -> Counts:
+    return Counts(int(blocks or 0), int(trials or 0), int(failed or 0))
