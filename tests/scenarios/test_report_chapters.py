@@ -12,6 +12,7 @@ from click.testing import CliRunner
 from synthetic_run import DECLARED, begin, cells, fill, trial
 
 from vtax.cli.main import group
+from vtax.errors import BadInput
 from vtax.report.analysis.source import Source, source_of
 from vtax.report.document import Section
 from vtax.report.renderers.markdown import markdown
@@ -88,3 +89,40 @@ def test_a_contrast_is_a_view_of_a_run_and_the_command_shows_the_same(store: Sto
     assert re.search(
         r"docker / tour-2:docker, two samples", invoke(["show", "tour-1", "--contrast", "docker", "tour-2:docker"])
     )
+
+
+def test_several_runs_are_chapters_of_one_file(store: Store, tmp_path: Path) -> None:
+    fill(begin(store))
+    fill(begin(store, "tour-2"), seed=2)
+    page = tmp_path / "both.html"
+    invoke(["report", "tour-2", "tour-1", "last", "--output", str(page), "--lang", "pt-BR"])
+    text = page.read_text(encoding="utf-8")
+    body = re.sub(r"<(script|style)\b.*?</\1>", " ", text, flags=re.DOTALL)
+    assert [body.count(each) for each in ('class="run"', "<html", "</html>")] == [2, 1, 1]
+    assert [text.count(each) for each in ("<style>", 'id="specs"')] == [1, 1]
+    ids = re.findall(r'\bid="([^"]+)"', body)
+    assert len(ids) == len(set(ids))
+    assert {"run-1", "run-2", "run-1-answer", "run-2-answer"} <= set(ids)
+    assert set(re.findall(r'href="#([^"]+)"', body)) <= set(ids)
+    drawn = json.loads(re.search(r'id="specs">(.*?)</script>', text, re.DOTALL)[1])[:-1]
+    assert {name for name, _ in drawn} <= set(ids)
+    assert body.index("tour-2") < body.index("tour-1")
+    assert "Relatório de 2 execuções" in body
+
+    for file_format in ("markdown", "latex"):
+        path = tmp_path / f"both.{file_format}"
+        invoke(["report", "tour-1", "tour-2", "--format", file_format, "--output", str(path)])
+        text = path.read_text(encoding="utf-8")
+        assert re.findall(r"Report of 2 runs|tour-\d(?=: finished)", text) == ["Report of 2 runs", "tour-1", "tour-2"]
+
+
+@pytest.mark.parametrize("file_format", ["csv", "parquet", "json"])
+def test_a_format_of_one_run_refuses_several(store: Store, tmp_path: Path, file_format: str) -> None:
+    fill(begin(store))
+    fill(begin(store, "tour-2"), seed=2)
+    arguments = ["report", "tour-1", "tour-2", "--format", file_format, "--output", str(tmp_path / "x")]
+    error = CliRunner().invoke(group, arguments, standalone_mode=False).exception
+    assert isinstance(error, BadInput)
+    assert f"{file_format} holds one run" in str(error)
+    assert "--format html" in str(error.hint)
+    assert not (tmp_path / "x").exists()

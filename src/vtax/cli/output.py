@@ -42,7 +42,7 @@ def own_language() -> str:
 
 
 language_option = click.option(
-    "--language", metavar="CODE", default=own_language, shell_complete=_languages,
+    "--language", "--lang", "language", metavar="CODE", default=own_language, shell_complete=_languages,
     help="Write texts in this language, such as pt-BR; else in that of LC_ALL, LC_MESSAGES or LANG, or in English. "
     "JSON is in English.",
 )  # fmt: skip

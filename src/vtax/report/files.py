@@ -11,16 +11,18 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from vtax.errors import BadInput
 from vtax.report.analysis import RESAMPLES
 from vtax.report.analysis.filters import EVERYTHING, Wanted, filter_of, narrowed
 from vtax.report.analysis.source import Source, source_of
+from vtax.report.document import Document
 from vtax.report.renderers.json import plain
 from vtax.report.renderers.language import ENGLISH, Language
 from vtax.report.replacing import replacing
@@ -30,6 +32,7 @@ from vtax.report.views.result_values import values_of
 from vtax.store.query import RunData, effective, load
 from vtax.store.store import Store
 
+DOCUMENTS = ("html", "markdown", "latex")  # formats with chapters
 _BATCH_ROWS = 1 << 16
 _LAST_MOMENT = 253_402_300_800  # Unix time of the year 10000, for which there is no text
 Weights = Mapping[str, float] | None
@@ -49,7 +52,7 @@ def write(
     platform of the publication -> platform of the run. Raises BadInput for an unknown run or name and for a wrong
     path, StoreError when the store cannot be read or the disk is full.
     """
-    if file_format in _TEXTS:
+    if file_format in (*DOCUMENTS, "json"):
         source = source_of(store, run_name, resamples=RESAMPLES, wanted=wanted)
         with replacing(path) as new:
             write_whole(source, file_format, new, language, weights, mapped)
@@ -62,42 +65,52 @@ def write(
         _write_table(table, file_format, new)
 
 
+def write_several(
+    store: Store, run_names: Sequence[str], file_format: str, path: Path, wanted: Wanted | None = None,
+    language: Language = ENGLISH, weights: Weights = None, mapped: Mapped = None,
+) -> None:  # fmt: skip
+    """Write one html, markdown or latex file of several runs, a chapter each in their order below a list of them.
+
+    The rest as in `write`. Raises BadInput for a format that has no chapters too.
+    """
+    from vtax.report.renderers.html import chapter_key
+    from vtax.report.views.several import several
+
+    if file_format not in DOCUMENTS:
+        what = f"{file_format} holds one run"
+        raise BadInput(what, hint=f"write a file for each run, or use --format {', '.join(DOCUMENTS)}")
+    analyses, chapters = [], []
+    for name in run_names:
+        source = source_of(store, name, resamples=RESAMPLES, wanted=wanted)
+        chapters.append(report(source, weights, mapped))
+        analyses.append(source.analysis)
+    first = several(analyses, [chapter_key(number) for number in range(len(chapters))])
+    with replacing(path) as new:
+        new.write_text(_rendered(file_format, first, language, chapters), encoding="utf-8")
+
+
 def write_whole(
     source: Source, file_format: str, path: Path, language: Language = ENGLISH, weights: Weights = None,
     mapped: Mapped = None,
 ) -> None:  # fmt: skip
     """Write all that a source shows, as `write` does, to a file that nobody reads yet."""
-    if file_format in _TEXTS:
-        path.write_text(_TEXTS[file_format](source, language, weights, mapped), encoding="utf-8")
+    if file_format in DOCUMENTS:
+        path.write_text(_rendered(file_format, report(source, weights, mapped), language), encoding="utf-8")
+    elif file_format == "json":
+        path.write_text(json.dumps(plain(values_of(source, Options())), indent=1, default=str) + "\n", "utf-8")
     else:
         _write_table(tidy(source.data, source.effective), file_format, path)
 
 
-def _html(source: Source, language: Language, weights: Weights, mapped: Mapped) -> str:
-    from vtax.report.renderers.html import html
-
-    return html(report(source, weights, mapped), language)
-
-
-def _markdown(source: Source, language: Language, weights: Weights, mapped: Mapped) -> str:
-    from vtax.report.renderers.markdown import markdown
-
-    return markdown(report(source, weights, mapped), language)
-
-
-def _latex(source: Source, language: Language, weights: Weights, mapped: Mapped) -> str:
-    from vtax.report.renderers.latex import latex
-
-    return latex(report(source, weights, mapped), language)
-
-
-def _json(source: Source, _: Language, __: Weights, ___: Mapped) -> str:
-    return json.dumps(plain(values_of(source, Options())), indent=1, default=str) + "\n"
-
-
-_TEXTS: Mapping[str, Callable[[Source, Language, Weights, Mapped], str]] = {
-    "html": _html, "json": _json, "markdown": _markdown, "latex": _latex,
-}  # fmt: skip
+def _rendered(file_format: str, document: Document, language: Language, chapters: Sequence[Document] = ()) -> str:
+    """A document as text of one of the formats with chapters."""
+    if file_format == "html":
+        from vtax.report.renderers.html import html as render
+    elif file_format == "markdown":
+        from vtax.report.renderers.markdown import markdown as render
+    else:
+        from vtax.report.renderers.latex import latex as render
+    return render(document, language, chapters)
 
 
 def tidy(data: RunData, in_force: Mapping[int, str]) -> pa.Table:

@@ -1,86 +1,70 @@
 """One HTML file that holds everything of a document and needs nothing else to be read, ten years from now too.
 
 Figures are drawn twice from one specification: as SVG, which prints and needs no JavaScript, and interactively by
-Vega, whose code is inside the file. This module draws the parts of a document; it decides nothing.
+Vega, whose code is inside the file. Several documents share one file, its styles and its scripts.
 """
 
 from __future__ import annotations
 
-import re
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import groupby
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from vtax import __version__
-from vtax.report.document import (
-    Bullets,
-    Chart,
-    Code,
-    Column,
-    Document,
-    Efficiency,
-    Figure,
-    Group,
-    Inline,
-    Interval,
-    Moment,
-    Nothing,
-    Paragraph,
-    Part,
-    Platform,
-    Row,
-    Section,
-    Share,
-    Table,
-    Verdict,
-    Warning,
-    Warnings,
-    msg,
-    plural,
-)
-from vtax.report.document.text import Role
+from vtax.report.document import Document, Inline, Moment, msg
 from vtax.report.renderers import vega
-from vtax.report.renderers.charts import chart_spec
-from vtax.report.renderers.format import SIGNS, WORDS, Formatter, Run
+from vtax.report.renderers.format import Formatter
+from vtax.report.renderers.html_parts import COLOUR, Parts
 from vtax.report.renderers.language import ENGLISH, Language
 
-_LONG = 160  # characters of a cell beyond which it is folded
-_SHOWN = 120  # of a folded one
-_ELEMENTS = (Platform, Verdict, Efficiency, Interval)
-_COLOUR = "--colour:{}"
-_CLASSES = {"muted": "muted", "caution": "flag", "error": "flag", "strong": "strong"}
 
-
-def html(document: Document, language: Language = ENGLISH) -> str:
-    """A document as one self-contained HTML page."""
+def html(document: Document, language: Language = ENGLISH, chapters: Sequence[Document] = ()) -> str:
+    """A document as one self-contained HTML page. chapters: documents below it, which it links as `run-1`, ..."""
     environment = Environment(
         loader=PackageLoader("vtax.report.renderers"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
         lstrip_blocks=True,
     )  # fmt: skip
-    page = _Page(Formatter(language), document)
-    body = Markup("\n").join(page.top(part) for part in document.parts)
+    formatter = Formatter(language)
+    drawn = [_drawn("", document, formatter)]
+    drawn += [_drawn(chapter_key(number), each, formatter) for number, each in enumerate(chapters)]
+    specs = [spec for each in drawn for spec in each["specs"]]
     return environment.get_template("report.html.j2").render(
         language=language.code,
         version=__version__,
-        title=page.formatter.text(document.title),
-        lead=[page.inline(line) for line in document.lead],
-        body=body,
-        footer=page.formatter.text(msg(
+        first=drawn[0],
+        chapters=drawn[1:],
+        footer=formatter.text(msg(
             "Made by vtax {version} on {moment}. This file is complete: it loads nothing from anywhere.",
             version=__version__, moment=Moment(time.time()),
         )),
-        specs=page.specs,
-        javascript=Markup(vega.javascript()) if page.specs else "",
+        specs=specs,
+        javascript=Markup(vega.javascript()) if specs else "",
     )  # fmt: skip
+
+
+def chapter_key(number: int) -> str:
+    """What a document above others links one of these by. number: from 0."""
+    return f"run-{number + 1}"
+
+
+def _drawn(key: str, document: Document, formatter: Formatter) -> dict[str, Any]:
+    """A document as the template shows it. key: of a chapter, the beginning of all its ids."""
+    page = Parts(formatter, document, f"{key}-" if key else "")
+    return {
+        "key": key,
+        "title": formatter.text(document.title),
+        "lead": [page.inline(line) for line in document.lead],
+        "body": Markup("\n").join(map(page.top, document.parts)),
+        "specs": page.specs,
+    }
 
 
 def colour_styles() -> list[str]:
     """Every text of an attribute `style` that parts can have: the colours of platforms."""
-    return sorted({_COLOUR.format(vega.colour_of(number)) for number in range(len(vega.OKABE_ITO) + 1)})
+    return sorted({COLOUR.format(vega.colour_of(number)) for number in range(len(vega.OKABE_ITO) + 1)})
 
 
 class Fragments:
@@ -88,7 +72,7 @@ class Fragments:
 
     def __init__(self, language: Language = ENGLISH, colours: Mapping[str, int] | None = None) -> None:
         """colours: of the document; see there."""
-        self._page = _Page(Formatter(language), Document("", (), colours=colours or {}))
+        self._page = Parts(Formatter(language), Document("", (), colours=colours or {}))
 
     def inline(self, text: Inline) -> Markup:
         """A text with its roles and values as elements."""
@@ -102,283 +86,3 @@ class Fragments:
     def body(self, document: Document) -> Markup:
         """The parts of a document."""
         return Markup("\n").join(map(self._page.top, document.parts))
-
-
-class _Page:
-    """Draws parts. specs: (name, specification) of every figure drawn so far."""
-
-    def __init__(self, formatter: Formatter, document: Document) -> None:
-        self.formatter = formatter
-        self.colours = document.colours
-        self.specs: list[tuple[str, Markup]] = []
-        self._ids: set[str] = set()
-        self._charts = 0
-
-    def top(self, part: Part) -> Markup:
-        """A part of the page itself: sections become its chapters."""
-        if not isinstance(part, Section):
-            return self.part(part)
-        key = self._id(part.key)
-        inner = Markup("\n").join(self.part(each) for each in part.parts)
-        kind = Markup(' class="summary"') if part.role == "summary" else ""
-        return Markup("<section{}{}>\n<h2>{}</h2>\n{}\n</section>").format(key, kind, self.inline(part.title), inner)
-
-    def part(self, part: Part) -> Markup:
-        """A part within a chapter."""
-        if isinstance(part, Section):
-            return self._section(part)
-        if isinstance(part, Table):
-            return self._table(part)
-        if isinstance(part, Figure):
-            return self._figure(part)
-        if isinstance(part, Chart):
-            return self._chart(part)
-        if isinstance(part, Bullets):
-            return self._bullets(part)
-        if isinstance(part, Warnings):
-            return Markup('<ul class="warnings">{}</ul>').format(self._joined(map(self._warning, part.warnings)))
-        if isinstance(part, Code):
-            return self._code(part)
-        return self._paragraph(part)
-
-    def inline(self, text: Inline) -> Markup:
-        """A text with its roles and values as elements."""
-        return self._joined(map(self._run, _together(self.formatter.runs(text))))
-
-    @staticmethod
-    def _joined(parts: Any) -> Markup:
-        return Markup("").join(parts)
-
-    def _run(self, run: Run) -> Markup:
-        if isinstance(run.value, Platform):
-            return self._platform(run.value)
-        if isinstance(run.value, Verdict):
-            return self._verdict(run)
-        if isinstance(run.value, Efficiency):
-            return self._efficiency(run.value)
-        text = escape(run.text)
-        if run.link:
-            text = Markup('<a href="#{}">{}</a>').format(_name_of(run.link), text)
-        if isinstance(run.value, Interval):
-            text = Markup('<span class="whole">{}</span>').format(text)
-        if run.role == "code":
-            return Markup("<code>{}</code>").format(text)
-        if run.role in _CLASSES:
-            return Markup('<span class="{}">{}</span>').format(_CLASSES[run.role], text)
-        return text
-
-    def _platform(self, platform: Platform) -> Markup:
-        marks = self._joined(
-            Markup(' <span class="mark">{}</span>').format(mark) for mark in self.formatter.marks(platform)
-        )
-        number = platform.colour
-        style = _COLOUR.format(vega.colour_of(number))
-        swatch = Markup('<span class="swatch" style="{}"></span>').format(style)
-        return Markup("{}{}{}").format(swatch if number >= 0 else "", platform.name, marks)
-
-    def _verdict(self, run: Run) -> Markup:
-        word, _, more = run.text.partition(", ")
-        rest = Markup(' <span class="muted">{}</span>').format(more) if more else ""
-        return Markup('<span class="key {}">{}</span>{}').format(run.value.kind, word, rest)
-
-    def _efficiency(self, value: Efficiency) -> Markup:
-        text = self.formatter.value(Share(value.estimate, "efficiency"))
-        interval = self.formatter.text(_bounds(value.low, value.high))
-        return Markup(
-            '<span class="sign" aria-hidden="true">{}</span> {} <span class="interval">{}</span>'
-            '<span class="hidden">, {}</span>'
-        ).format(SIGNS[value.verdict.kind], text, interval, self.formatter.text(WORDS[value.verdict.kind]))
-
-    def _overhead(self, value: Efficiency) -> str:
-        overhead = Share(1 - value.estimate, "efficiency")
-        bounds = _bounds(1 - value.high, 1 - value.low)
-        text = msg("{verdict}: overhead {overhead} {bounds}", verdict=value.verdict, overhead=overhead, bounds=bounds)
-        return self.formatter.text(text)
-
-    def _id(self, key: str) -> Markup:
-        """The attribute `id` for a key, once on the page."""
-        name = _name_of(key)
-        if not name or name in self._ids:
-            return Markup("")
-        self._ids.add(name)
-        return Markup(' id="{}"').format(name)
-
-    def _section(self, section: Section) -> Markup:
-        figures = [part for part in section.parts if isinstance(part, Figure)]
-        parts = [self.part(part) for part in section.parts if not isinstance(part, Figure)]
-        if figures:
-            drawn = Markup("\n").join(map(self._figure, figures))
-            parts.append(Markup('<div class="figures">{}</div>').format(drawn))
-        inner, title = Markup("\n").join(parts), self.inline(section.title)
-        if section.is_folded:
-            return Markup('<details class="more"><summary>{}</summary>\n{}\n</details>').format(title, inner)
-        small = Markup(" <small>{}</small>").format(self.inline(section.subtitle)) if section.subtitle != "" else ""
-        return Markup("<article{}>\n<h3>{}{}</h3>\n{}\n</article>").format(self._id(section.key), title, small, inner)
-
-    def _paragraph(self, paragraph: Paragraph) -> Markup:
-        kind = Markup(' class="{}"').format(_CLASSES[paragraph.role]) if paragraph.role in _CLASSES else ""
-        return Markup("<p{}>{}</p>").format(kind, self.inline(paragraph.text))
-
-    def _bullets(self, bullets: Bullets) -> Markup:
-        items = self._joined(self._item(item, bullets.key) for item in bullets.items)
-        return Markup('<ul class="{}">{}</ul>').format(bullets.key or "plain", items)
-
-    def _item(self, item: Inline, key: str) -> Markup:
-        first, *others = self.formatter.runs(item)
-        if key != "answers" or not isinstance(first.value, Platform):
-            return Markup("<li>{}</li>").format(self._joined(map(self._run, _together([first, *others]))))
-        style = _COLOUR.format(vega.colour_of(self.colours.get(first.value.name, 0)))
-        name = self._platform(Platform(first.value.name, first.value.marks))
-        text = self._joined(map(self._run, _together(others)))
-        return Markup('<li style="{}"><strong>{}</strong>{}.</li>').format(style, name, text)
-
-    def _code(self, code: Code) -> Markup:
-        text = Markup('<pre tabindex="0">{}</pre>').format(code.text)
-        if code.title == "":
-            return text
-        return Markup("<details open><summary>{}</summary>{}</details>").format(self.inline(code.title), text)
-
-    def _warning(self, warning: Warning) -> Markup:
-        code = Markup('<code class="{}">{}</code> ').format(warning.severity, warning.code)
-        times = self.formatter.times(warning)
-        text = Markup("{}{}").format(
-            self.formatter.sentence(warning), Markup('<span class="muted">{}</span>').format(times) if times else ""
-        )
-        return Markup("<li>{}{}{}</li>").format(code, text, self._places(warning))
-
-    def _places(self, warning: Warning) -> Markup:
-        """Where a warning holds; every text and place of it on demand where there are several."""
-        texts = self.formatter.cases(warning) if len(warning.cases) > 1 else []
-        places = [self.formatter.text(place.inline) for place in warning.places]
-        if len(places) <= 1 and not texts:
-            return Markup(' <span class="muted">{}</span>').format(places[0]) if places else Markup("")
-        count = plural("{count} text", "{count} texts", len(texts))
-        summary = self.formatter.where(warning) if places else self.formatter.text(count)
-        items = self._joined(Markup("<li>{}</li>").format(text) for text in texts)
-        every = Markup("<ul>{}</ul>").format(items) if texts else ""
-        where = Markup('<p class="muted">{}</p>').format("; ".join(places)) if len(places) > 1 else ""
-        summary = Markup('<summary class="muted">{}</summary>').format(summary)
-        return Markup(" <details>{}{}{}</details>").format(summary, every, where)
-
-    def _table(self, table: Table) -> Markup:
-        columns = [(n, column) for n, column in enumerate(table.columns) if column.room != "sketch"]
-        head = self._joined(
-            Markup('<th scope="col"{}>{}</th>').format(_class(column), self.inline(column.title))
-            for _, column in columns
-        )
-        labels = self._labels(table)
-        body = Markup("\n").join(self._body(group, columns, labels) for group in table.groups)
-        label = escape(self.formatter.text(table.label))
-        kind = Markup(' class="{}"').format(table.style) if table.style else ""
-        legend = self._legend() if table.style == "overview" else ""
-        return Markup(
-            '<div class="scroll" role="group" aria-label="{}" tabindex="0">\n<table{}>\n<thead><tr>{}</tr></thead>\n'
-            "{}\n</table>\n</div>{}"
-        ).format(label, kind, head, body, legend)
-
-    def _labels(self, table: Table) -> list[Markup]:
-        """Of the cells of each column, for windows so narrow that the headings have no room above them."""
-        if table.style not in ("result", "overview", "list"):
-            return [Markup("")] * len(table.columns)
-        titles = [" ".join(self.formatter.text(column.title).split()) for column in table.columns]
-        return [
-            Markup(' data-label="{}"').format(title) if column.is_number or table.style == "list" else Markup("")
-            for title, column in zip(titles, table.columns, strict=True)
-        ]
-
-    def _legend(self) -> Markup:
-        keys = [
-            Markup('<span class="key {}">{} {}</span>').format(kind, SIGNS[kind], self.formatter.text(word))
-            for kind, word in WORDS.items()
-        ]
-        return Markup('<p class="legend">{}</p>').format(Markup(" ").join(keys))
-
-    def _body(self, group: Group, columns: list[tuple[int, Column]], labels: list[Markup]) -> Markup:
-        title = ""
-        if group.title != "":
-            title = Markup('<tr class="point"><th scope="rowgroup" colspan="{}">{}</th></tr>').format(
-                len(columns), self.inline(group.title)
-            )
-        rows = Markup("\n").join(self._row(row, columns, labels) for row in group.rows)
-        return Markup("<tbody>{}{}</tbody>").format(title, rows)
-
-    def _row(self, row: Row, columns: list[tuple[int, Column]], labels: list[Markup]) -> Markup:
-        cells = self._joined(
-            self._cell(row.cells[n], n, column, labels[n]) for n, column in columns if n < len(row.cells)
-        )
-        kind = Markup(' class="{}"').format(row.role) if row.role else ""
-        return Markup("<tr{}>{}</tr>").format(kind, cells)
-
-    def _cell(self, cell: Inline, number: int, column: Column, label: Markup) -> Markup:
-        if isinstance(cell, Efficiency):
-            kind, title = cell.verdict.kind, self._overhead(cell)
-            return Markup('<td class="kept {}" title="{}"{}>{}</td>').format(
-                kind, title, label, self._efficiency(cell)
-            )
-        if isinstance(cell, Nothing):
-            return Markup('<td class="number none"{}>{}</td>').format(label, self.formatter.value(cell))
-        shown = self.inline(cell)
-        if column.wraps and len(text := self.formatter.text(cell)) > _LONG:
-            shown = Markup("<details><summary>{} …</summary>{}</details>").format(text[:_SHOWN], shown)
-        if number == 0 and shown:
-            return Markup('<th scope="row">{}</th>').format(shown)
-        return Markup("<td{}{}>{}</td>").format(_class(column), label, shown)
-
-    def _figure(self, figure: Figure) -> Markup:
-        spec, name = vega.spec_of(figure, self.formatter), f"f{len(self.specs)}"
-        blocks = msg("and a dot for every block")
-        if vega.has_too_many_dots(figure):
-            blocks = msg("and quartiles and range of the blocks")
-        caption = self.formatter.text(msg("{figure}, {blocks}.", figure=figure.caption, blocks=blocks))
-        if vega.marks_what_lies_outside(spec):
-            caption += " " + self.formatter.text(msg("An arrow (◀ ▶) marks what lies outside the axis."))
-        self.specs.append((name, Markup(vega.spec_text(spec))))
-        return Markup(
-            '<figure>\n<div class="interactive" id="{}" hidden></div>\n<div class="static">{}</div>\n'
-            "<figcaption>{}</figcaption>\n</figure>"
-        ).format(name, Markup(vega.static_svg(spec, name)), caption)
-
-    def _chart(self, chart: Chart) -> Markup:
-        name = f"c{self._charts}"
-        self._charts += 1
-        notes = Markup("<br>").join(map(self.formatter.text, chart.notes))
-        wide, narrow = (
-            Markup('<div class="{}">{}</div>').format(kind, Markup(vega.static_svg(spec, f"{name}-{kind}")))
-            for kind, spec in (
-                ("wide", chart_spec(chart, self.formatter, with_title=False)),
-                ("narrow", chart_spec(chart, self.formatter, with_title=False, is_stacked=True)),
-            )
-        )
-        return Markup('<figure class="chart">{}{}\n<figcaption>{}</figcaption>\n</figure>').format(
-            wide, narrow, notes
-        )
-
-
-def _together(runs: Iterable[Run]) -> Iterator[Run]:
-    """Runs with those of one look that follow each other as one."""
-    for (role, link, _), group in groupby(runs, key=_look):
-        same = list(group)
-        yield same[0] if len(same) == 1 else Run("".join(run.text for run in same), role, link=link)
-
-
-def _look(run: Run) -> tuple[Role, str, int]:
-    """What runs must have in common to be one; one that is an element of its own has it with no other."""
-    return run.role, run.link, id(run) if isinstance(run.value, _ELEMENTS) else 0
-
-
-def _name_of(key: str) -> str:
-    """A key as it can stand in an address."""
-    return re.sub(r"[^A-Za-z0-9]+", "-", key).strip("-")
-
-
-def _class(column: Column) -> Markup:
-    names = [name for name, holds in (("number", column.is_number), ("wrap", column.wraps)) if holds]
-    if column.key in ("verdict", "interval"):
-        names.append(column.key)
-    return Markup(' class="{}"').format(" ".join(names)) if names else Markup("")
-
-
-def _bounds(low: float, high: float) -> Inline:
-    """Bounds of a share of the baseline; in words where one block gives none."""
-    is_bounded = abs(low) != float("inf") and abs(high) != float("inf")
-    return Interval(low, high, "efficiency") if is_bounded else msg("no interval")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from vtax.report.document import Code, Document, Inline, Section, Table, Warning
 from vtax.report.renderers.format import Formatter
@@ -36,10 +36,12 @@ _ROOM, _ROOM_OF_OTHERS, _LEAST_ROOM = 0.92, 0.12, 0.3  # of a line: for columns 
 _HEADINGS = ("section", "subsection", "subsubsection", "paragraph")
 
 
-def latex(document: Document, language: Language = ENGLISH) -> str:
-    """A document as a LaTeX file that needs nothing but common packages."""
+def latex(document: Document, language: Language = ENGLISH, chapters: Sequence[Document] = ()) -> str:
+    """A document as a LaTeX file that needs common packages alone. chapters: documents below it, a part each."""
     page = _Page(Formatter(language))
-    return "\n".join([_HEAD % page.text(document.title), *page.blocks(document), r"\end{document}", ""])
+    parts = [block for each in chapters
+             for block in (rf"\clearpage\part*{{{page.text(each.title)}}}", *page.blocks(each))]  # fmt: skip
+    return "\n".join([_HEAD % page.text(document.title), *page.blocks(document), *parts, r"\end{document}", ""])
 
 
 class _Page(TextPage):

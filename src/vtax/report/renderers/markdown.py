@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from vtax.report.document import Code, Document, Inline, Section, Table, Warning
 from vtax.report.renderers.format import Formatter
@@ -15,10 +15,11 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~])")
 _LINE_START = re.compile(r"^([-+>]|\d+[.)])(?=\s)", re.MULTILINE)
 
 
-def markdown(document: Document, language: Language = ENGLISH) -> str:
-    """A document as the text of a Markdown file."""
+def markdown(document: Document, language: Language = ENGLISH, chapters: Sequence[Document] = ()) -> str:
+    """A document as the text of a Markdown file. chapters: documents below it, each with a title of its own."""
     page = _Page(Formatter(language))
-    blocks = [f"# {page.text(document.title)}", *page.blocks(document)]
+    blocks = [block for each in (document, *chapters)
+              for block in (f"# {page.text(each.title)}", *page.blocks(each))]  # fmt: skip
     return "\n\n".join(filter(None, blocks)) + "\n"
 
 
