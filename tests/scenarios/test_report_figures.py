@@ -112,4 +112,4 @@ def test_of_an_interval_the_part_inside_the_axis_is_drawn_wherever_the_estimate_
     assert {"docker", "lxc"} == set(drawn["rule"])  # the interval of lxc holds 1, its estimate lies beyond the axis
     assert {"docker"} == set(drawn["point"])
     assert {text for platform, text in message if platform == "lxc"} == {"◀", "1.443 ▶"}
-    assert [text for platform, text in message if platform == "qemu-tcg"] == ["◀ 0.135 [0.132, 0.139]"]
+    assert [text for platform, text in message if platform == "qemu-tcg (emulated)"] == ["◀ 0.135 [0.132, 0.139]"]
