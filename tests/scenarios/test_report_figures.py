@@ -13,7 +13,8 @@ from synthetic_run import begin, fill
 
 from vtax.report.analysis import Analysis, Row, analyse
 from vtax.report.document import Scale
-from vtax.report.renderers import numbers, vega
+from vtax.report.renderers import numbers
+from vtax.report.renderers.figures import spec_of
 from vtax.report.renderers.format import Formatter
 from vtax.report.views import figures, shared
 from vtax.stats.intervals import bootstrap_means
@@ -100,7 +101,7 @@ def test_of_an_interval_the_part_inside_the_axis_is_drawn_wherever_the_estimate_
         for row in section.points[0].rows
     ]
     changed = replace(section, points=(replace(section.points[0], rows=tuple(rows)),))
-    spec = vega.spec_of(figures.ratios(changed, analysis, shared.colours(analysis)), Formatter())
+    spec = spec_of(figures.ratios(changed, analysis, shared.colours(analysis)), Formatter())
     drawn = {
         tag: {v["platform"]: v for layer in spec["layer"] if layer["mark"]["type"] == tag
                for v in layer["data"]["values"] if "platform" in v}

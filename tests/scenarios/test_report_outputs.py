@@ -21,6 +21,7 @@ from vtax.report.analysis.reproduce import commands, study_toml
 from vtax.report.document import Figure
 from vtax.report.files import write
 from vtax.report.renderers import vega
+from vtax.report.renderers.figures import spec_of
 from vtax.report.renderers.format import Formatter, efficiency_bar
 from vtax.report.views import figures, shared
 from vtax.store.store import Store
@@ -64,7 +65,7 @@ def means(analysis: Analysis) -> Figure:
 def ratios(analysis: Analysis) -> vega.Spec:
     """The specification of the first metric's ratios."""
     figure = figures.ratios(analysis.sections[0], analysis, shared.colours(analysis))
-    return vega.spec_of(figure, Formatter())
+    return spec_of(figure, Formatter())
 
 
 def test_the_table_reads_at_a_glance(analysis: Analysis) -> None:
@@ -201,7 +202,7 @@ def test_every_efficiency_of_the_overview_has_its_interval(page: str) -> None:
 
 def test_every_figure_is_there_without_javascript_too(page: str) -> None:
     figures = page.count("<figure>")
-    assert figures == 4
+    assert figures == 1 + 2 * 4  # all comparisons; of each metric means, ratios, order and distribution
     assert page.count('<div class="static"><svg') == figures
 
 
@@ -252,7 +253,7 @@ def test_with_too_many_blocks_for_dots_quartiles_are_drawn(
     assert not vega.has_too_many_dots(means(analysis))
     monkeypatch.setattr(vega, "MAX_DOTS", 5)
     assert vega.has_too_many_dots(means(analysis))
-    spec = vega.spec_of(means(analysis), Formatter())
+    spec = spec_of(means(analysis), Formatter())
     fields = {layer["encoding"]["x"]["field"] for layer in spec["layer"]}
     assert {"minimum", "lower"} <= fields
     assert "value" not in fields
@@ -291,17 +292,18 @@ def wide(store: Store, name: str, lxc: list[float]) -> Analysis:
 def test_what_lies_outside_an_axis_is_marked_and_the_caption_says_so(store: Store) -> None:
     analysis = wide(store, "wide-1", [40.0, 210.0, 45.0, 190.0])
     assert arrows(ratios(analysis)) == {("lxc", "◀"), ("lxc", "▶")}
-    assert ("lxc", "◀") in arrows(vega.spec_of(means(analysis), Formatter()))
+    assert ("lxc", "◀") in arrows(spec_of(means(analysis), Formatter()))
     page = page_of(analysis)
-    assert page.count("An arrow (◀ ▶) marks what lies outside the axis.") == 2
+    assert page.count("An arrow (◀ ▶) marks what lies outside the axis.") == 3
     svg = re.findall(r'<div class="static">(<svg.*?</svg>)', page, re.S)
-    assert ["◀" in each for each in svg] == [True, True, False]  # the last is of a tool without a trial
+    # means, ratios, order (a lane has a range of its own), distribution, and a tool without a trial
+    assert ["◀" in each for each in svg] == [True, True, False, True, False]
     store.remove_run("wide-1")
 
 
 def test_a_figure_that_shows_everything_has_no_arrow(store: Store) -> None:
     analysis = wide(store, "narrow-1", [101.0, 101.2, 101.1, 101.3])
-    assert arrows(ratios(analysis)) == arrows(vega.spec_of(means(analysis), Formatter())) == set()
+    assert arrows(ratios(analysis)) == arrows(spec_of(means(analysis), Formatter())) == set()
     assert "marks what lies outside" not in page_of(analysis)
     store.remove_run("narrow-1")
 

@@ -185,7 +185,7 @@ def test_no_text_of_a_report_escapes_the_catalogue(
     page = html(document, wide)
     assert '<html lang="pt-BR">' in page
     assert english_words(page_text(page), source.analysis) == set()
-    assert page.count("<figure>") == 4
+    assert page.count("<figure>") == 10
     text = re.sub(r"```.*?```|`[^`]*`", "", markdown(document, wide), flags=re.DOTALL)
     assert english_words(text, source.analysis) == set()
     assert "booktabs" in latex(document, wide)

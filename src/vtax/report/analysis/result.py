@@ -186,11 +186,12 @@ def _rows(data: RunData, rule: Rule) -> dict[tuple[int, int], Row]:
                     clock_is_wrong=cell_index in wrong and is_timed(judged.name, judged.unit),
                     timeouts=ended.get(cell_index) if is_fixed_work else None),
                 trials.block[trial[span]], value[span], run.metrics[metric_index], rule.confidence,
+                trials.position[trial[span]],
             )  # fmt: skip
     return rows
 
 
-def _row(row: Row, blocks: Ints, values: Floats, metric: MetricRecord, confidence: float) -> Row:
+def _row(row: Row, blocks: Ints, values: Floats, metric: MetricRecord, confidence: float, positions: Ints) -> Row:
     if not values.size:
         return replace(row, reason=row.reason or Note("no-trial-went-well"))
     average = _averaged(metric, row.cell)
@@ -201,7 +202,7 @@ def _row(row: Row, blocks: Ints, values: Floats, metric: MetricRecord, confidenc
     fewest = int(np.unique(blocks, return_counts=True)[1].min())
     return replace(
         row, summary=summary, blocks=labels, block_means=means, block_medians=medians, fewest_trials=fewest,
-        trial_blocks=blocks, trial_values=values,
+        trial_blocks=blocks, trial_values=values, trial_positions=positions,
     )  # fmt: skip
 
 

@@ -37,8 +37,8 @@ class Row:
     failed: trials. target_missed: what the rule declared for it is not reached. typical: beside the ratio, where
     trials and blocks suffice. block_medians, fewest_trials: of the trials of every block, and of the block with the
     fewest. clock_is_wrong: of its guests, where the metric is in their time; see `clock`. timeouts: of a metric over
-    fixed work, where trials timed out. trial_blocks, trial_values: of every measured trial that went well, in
-    their order. warnings: all that the statistics say about this row.
+    fixed work, where trials timed out. trial_blocks, trial_values, trial_positions: of every measured trial that
+    went well, in their order; positions are in the run, from 0. warnings: all that the statistics say about this row.
     """
 
     cell: CellRecord
@@ -58,6 +58,7 @@ class Row:
     timeouts: Timeouts | None = None
     trial_blocks: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     trial_values: Floats = field(default_factory=lambda: np.zeros(0))
+    trial_positions: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
 
     @property
     def means_of_blocks(self) -> BlockMeans:

@@ -79,7 +79,10 @@ class Table:
 
 @dataclass(frozen=True)
 class FigureRow:
-    """An estimate with its interval, and one value per block. blocks: from 0. low, high: None without an interval."""
+    """An estimate with its interval, and values: one per block, or as the kind of the figure says.
+
+    blocks: of the values, from 0. low, high: None without an interval. positions: of the values in the run, from 0.
+    """
 
     name: Inline
     colour: int
@@ -89,13 +92,14 @@ class FigureRow:
     blocks: tuple[int, ...] = ()
     values: tuple[float, ...] = ()
     text: Inline = ""
+    positions: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
 class FigureGroup:
     """Rows of a figure under a line of their own. rows: None stands for a name without a figure."""
 
-    title: str
+    title: Inline
     rows: tuple[tuple[Inline, FigureRow | None], ...]
 
 
@@ -103,11 +107,14 @@ class FigureGroup:
 class Figure:
     """A picture as data, which renderers draw.
 
-    kind: `values` are bars from zero, `ratios` lie around 1 with the band of what counts as equivalent. value_title,
-    interval_title: of what a block and an interval show. margin: of the band. baseline: of the ratios.
+    kind: `values` are bars from zero, `ratios` lie around 1 with the band of what counts as equivalent. `order` has a
+    value for every trial over its position in the run, `distribution` the same by block, both relative to what is
+    usual in the cell (0.02 is 2 % more). `shares` are parts of a whole that have the names `parts`. value_title,
+    interval_title: of what a value and an interval show. margin: of the band. baseline: of the ratios. key: its name
+    in files. marks: of `order`, positions at which something else begins, with a name.
     """
 
-    kind: Literal["values", "ratios"]
+    kind: Literal["values", "ratios", "order", "distribution", "shares"]
     title: Inline
     axis: Inline
     caption: Inline
@@ -117,6 +124,9 @@ class Figure:
     scale: Scale = UNSCALED
     margin: float = 0.0
     baseline: Inline = ""
+    key: str = ""
+    parts: tuple[Inline, ...] = ()
+    marks: tuple[tuple[int, Inline], ...] = ()
 
 
 @dataclass(frozen=True)

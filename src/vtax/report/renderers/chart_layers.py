@@ -28,7 +28,7 @@ class Drawn:
 
     def scaled(self, axis: Axis) -> Spec:
         """The channel of the values."""
-        title = {"title": self.text(self.panel.axis), "tickCount": 5, "labelExpr": SPACED}
+        title = {"title": self.text(self.panel.axis), "tickCount": 5}
         return {"type": "quantitative", "scale": axis.scale, "axis": title}
 
     def title(self, is_right: bool, *, is_cut: bool = False) -> Spec:
@@ -51,9 +51,6 @@ def record_of(value: ChartValue, axis: Axis, *, is_right: bool) -> Spec:
     if not is_right and value.printed is not None:
         record |= {f"printed_{name}": each for name, each in axis.record(value.printed).items()}
     return record
-
-
-SPACED = "replace(datum.label, /,/g, '\u202f')"
 
 
 def intervals(base: Spec, scale: Spec, channel: str) -> Iterator[Spec]:

@@ -92,8 +92,9 @@ class _Lines(Looks):
         ticks: Spec = {"tickMinStep": 1, "format": "d"}
         if names:
             text = json.dumps(names, ensure_ascii=False)
+            key = "replace(format(datum.value, '.12~g'), ',', '.')"  # whatever decimal sign the language has
             ticks = {"values": [place for place, _ in self.chart.x_labels],
-                     "labelExpr": f"({text})[format(datum.value, '.12~g')] || datum.label"}  # fmt: skip
+                     "labelExpr": f"({text})[{key}] || datum.label"}  # fmt: skip
         return {
             "type": "quantitative",
             "scale": {"domain": domain, "nice": False, **({"type": "log"} if "x" in self.chart.log else {})},

@@ -18,7 +18,7 @@ from vtax.report.renderers.chart_history import history
 from vtax.report.renderers.chart_layers import GRID, INK, MUTED, PAPER, WIDTH
 from vtax.report.renderers.chart_lines import lines
 from vtax.report.renderers.format import Formatter
-from vtax.report.renderers.vega import SCHEMA, Spec
+from vtax.report.renderers.vega import SCHEMA, Spec, locale_of
 
 _KINDS: Mapping[str, Callable[[Chart, Formatter, int], list[Spec]]] = {
     "bars": bars, "lines": lines, "heatmap": cells, "table": cells, "history": history,
@@ -54,6 +54,7 @@ def chart_spec(chart: Chart, formatter: Formatter, *, with_title: bool = True, i
         "vconcat": rows,
         "spacing": 18,
         "config": {
+            "locale": locale_of(formatter),
             "aria": False,  # Vega's own words are English; the title says what it is
             "font": _FONT,
             "view": {"stroke": GRID},

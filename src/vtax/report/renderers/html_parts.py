@@ -37,6 +37,7 @@ from vtax.report.document import (
 from vtax.report.document.text import Role
 from vtax.report.renderers import vega
 from vtax.report.renderers.charts import chart_spec
+from vtax.report.renderers.figures import caption_of, spec_of
 from vtax.report.renderers.format import SIGNS, WORDS, Formatter, Run
 
 COLOUR = "--colour:{}"
@@ -274,13 +275,8 @@ class Parts:
         return Markup("<td{}{}>{}</td>").format(_class(column), label, shown)
 
     def _figure(self, figure: Figure) -> Markup:
-        spec, name = vega.spec_of(figure, self.formatter), f"{self.prefix}f{len(self.specs)}"
-        blocks = msg("and a dot for every block")
-        if vega.has_too_many_dots(figure):
-            blocks = msg("and quartiles and range of the blocks")
-        caption = self.formatter.text(msg("{figure}, {blocks}.", figure=figure.caption, blocks=blocks))
-        if vega.marks_what_lies_outside(spec):
-            caption += " " + self.formatter.text(msg("An arrow (◀ ▶) marks what lies outside the axis."))
+        spec, name = spec_of(figure, self.formatter), f"{self.prefix}f{len(self.specs)}"
+        caption = caption_of(figure, spec, self.formatter)
         self.specs.append((name, Markup(vega.spec_text(spec))))
         return Markup(
             '<figure>\n<div class="interactive" id="{}" hidden></div>\n<div class="static">{}</div>\n'

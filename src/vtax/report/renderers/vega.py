@@ -1,17 +1,18 @@
 """Figures as Vega-Lite specifications: one source for the interactive chart and for the static SVG.
 
-Two kinds. `values`: a bar for every row with the interval of its mean and one dot per block. `ratios`: the ratio to
-the baseline in every block, its estimate and interval, and the band within which a ratio counts as equivalent. Of
-every interval the part inside the axis is drawn; whatever lies outside is marked at that end of its row by an arrow,
-so that nothing is cut off unseen. Colours are those of Okabe and Ito (2008), which people with any colour vision can
-tell apart; the baseline is grey. Ink, paper, muted ink and grid are placeholders (`@ink`, ...), because the page they
-stand on may be light or dark.
+Two kinds are here. `values`: a bar for every row with the interval of its mean and one dot per block. `ratios`: the
+ratio to the baseline in every block, its estimate and interval, and the band within which a ratio counts as
+equivalent. Of every interval the part inside the axis is drawn; whatever lies outside is marked at that end of its
+row by an arrow, so that nothing is cut off unseen. Colours are those of Okabe and Ito (2008), which people with any
+colour vision can tell apart; the baseline is grey. Ink, paper, muted ink and grid are placeholders (`@ink`, ...),
+because the page they stand on may be light or dark.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import textwrap
 from contextlib import suppress
 from importlib.metadata import version
 from typing import Any
@@ -31,9 +32,11 @@ OKABE_ITO = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "
 GREY = "#7F8790"
 MAX_DOTS = 3000
 _NEAR = (0.8, 1.25)  # ratios are drawn at this scale when any lies in it; those outside are written at the edge
-_STEP = 26
+_STEP, _TALL_STEP = 26, 32  # pixels of a row, and of one with two lines
 _LABEL_LIMIT_PX = 150
-_SHORT_LABEL = 18  # characters, which hardly ever reach the limit
+_CHARACTER_PX = 6.6
+_TITLE_CHARS = 36
+_SHORT_LABEL = 20  # characters, which hardly ever reach the limit
 _STATIC_WIDTH = 430
 _FONT = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif"
 _PARTS = re.compile(r' (?:role="graphics-[a-z]+"|aria-roledescription="[^"]*"|aria-label="[^"]*")')
@@ -47,19 +50,14 @@ _NO_MARKUP = {
 Spec = dict[str, Any]
 
 
-def spec_of(figure: Figure, formatter: Formatter) -> Spec:
-    """The specification of a figure."""
-    return _values(figure, formatter) if figure.kind == "values" else _ratios(figure, formatter)
-
-
 def colour_of(number: int) -> str:
     """The colour of a platform by its number, the same in every figure of a report."""
     return GREY if number <= 0 else OKABE_ITO[(number - 1) % len(OKABE_ITO)]
 
 
-def _values(figure: Figure, formatter: Formatter) -> Spec:
+def values(figure: Figure, formatter: Formatter) -> Spec:
     """Bars, intervals and dots in their own unit, zero included."""
-    rows, labels = _rows(figure, formatter)
+    rows, labels = rows_of(figure, formatter)
     divisor = figure.scale.divisor
     cells, dots = [], []
     for name, row in rows:
@@ -72,23 +70,23 @@ def _values(figure: Figure, formatter: Formatter) -> Spec:
         dots += _dots(shared, row.blocks, np.array(row.values) / divisor)
     x = {
         "type": "quantitative",
-        "title": formatter.text(figure.axis),
+        "title": axis_title(figure, formatter),
         "scale": {"domain": (domain := _values_domain(cells, dots)), "nice": False},
     }
     title = formatter.text(figure.interval_title)
     layers = [
-        _layer(cells, {"type": "bar", "opacity": 0.32, "height": {"band": 0.72}, "clip": True},
+        layer(cells, {"type": "bar", "opacity": 0.32, "height": {"band": 0.72}, "clip": True},
                {"x": {"field": "mean", **x}}, tooltip=[("platform", ""), ("text", title)]),
-        *_dot_layers(dots, x, formatter.text(figure.value_title), formatter),
+        *dot_layers(dots, x, formatter.text(figure.value_title), formatter),
         *_interval_layers(cells, x, title),
-        *_edge_layers(_outside(cells, dots, domain), domain, x),
+        *edge_layers(outside(cells, dots, domain), domain, x),
     ]  # fmt: skip
-    return _chart(layers, labels, formatter.text(figure.title))
+    return frame(layers, labels, formatter.text(figure.title), formatter)
 
 
-def _ratios(figure: Figure, formatter: Formatter) -> Spec:
+def ratios(figure: Figure, formatter: Formatter) -> Spec:
     """Ratios to the baseline, per block and estimated."""
-    rows, labels = _rows(figure, formatter)
+    rows, labels = rows_of(figure, formatter)
     found = [(name, row) for name, row in rows if row is not None]
     margin = figure.margin
     domain = _ratio_domain([row for _, row in found], margin)
@@ -113,7 +111,7 @@ def _ratios(figure: Figure, formatter: Formatter) -> Spec:
         dots += _dots(shared, row.blocks, row.values)
     x = {
         "type": "quantitative",
-        "title": formatter.text(figure.axis),
+        "title": axis_title(figure, formatter),
         "scale": {"domain": list(domain), "nice": False},
     }
     layers: list[Spec] = [
@@ -122,20 +120,25 @@ def _ratios(figure: Figure, formatter: Formatter) -> Spec:
          "encoding": {"x": {"field": "from", **x}, "x2": {"field": "to"}}},
         {"data": {"values": [{"one": 1}]}, "mark": {"type": "rule", "color": GREY, "strokeDash": [4, 3]},
          "encoding": {"x": {"field": "one", **x}}},
-        *_dot_layers(dots, x, formatter.text(figure.value_title), formatter),
+        *dot_layers(dots, x, formatter.text(figure.value_title), formatter),
         *_interval_layers(cells, x, formatter.text(figure.interval_title)),
     ]  # fmt: skip
     one = {"type": "text", "color": "@muted", "fontSize": 11}
-    layers.append(_layer(baselines, one, {"x": {"field": "at", **x}, "text": {"field": "text"}}, tooltip=[]))
-    layers += _edge_layers(beyond + _outside(cells, dots, list(domain)), list(domain), x)
-    return _chart(layers, labels, formatter.text(figure.title))
+    layers.append(layer(baselines, one, {"x": {"field": "at", **x}, "text": {"field": "text"}}, tooltip=[]))
+    layers += edge_layers(beyond + outside(cells, dots, list(domain)), list(domain), x)
+    return frame(layers, labels, formatter.text(figure.title), formatter)
+
+
+def axis_title(figure: Figure, formatter: Formatter) -> list[str]:
+    """The title of the axis, in lines that fit a narrow window."""
+    return textwrap.wrap(formatter.text(figure.axis), _TITLE_CHARS)
 
 
 def marks_what_lies_outside(spec: Spec) -> bool:
     """Whether a figure has an arrow, because an interval, a block or an estimate lies outside its axis."""
-    texts = [value.get("text", "") for each in spec["layer"] if each["mark"]["type"] == "text"
+    texts = [value.get("sign", value.get("text", "")) for each in spec["layer"] if each["mark"]["type"] == "text"
              for value in each["data"]["values"]]  # fmt: skip
-    return any(text.startswith(_ARROWS[0]) or text.endswith(_ARROWS[1]) for text in texts)
+    return any(text.startswith((_ARROWS[0], "▲", "▼")) or text.endswith(_ARROWS[1]) for text in texts)
 
 
 def has_too_many_dots(figure: Figure) -> bool:
@@ -186,13 +189,13 @@ def spec_text(spec: Spec) -> str:
     return json.dumps(spec, ensure_ascii=False, allow_nan=False, separators=(",", ":")).translate(_NO_MARKUP)
 
 
-def _rows(figure: Figure, formatter: Formatter) -> tuple[list[tuple[str, FigureRow | None]], dict[str, str]]:
+def rows_of(figure: Figure, formatter: Formatter) -> tuple[list[tuple[str, FigureRow | None]], dict[str, str]]:
     """Every row with an id, and id -> label in drawing order; ids of headings (a point's levels) begin with h."""
     rows: list[tuple[str, FigureRow | None]] = []
     labels: dict[str, str] = {}
     for number, group in enumerate(figure.groups):
-        if group.title:
-            labels[f"h{number}"] = group.title
+        if title := formatter.text(group.title):
+            labels[f"h{number}"] = title
         for label, row in group.rows:
             name = f"r{len(rows)}"
             labels[name] = formatter.text(label)
@@ -230,14 +233,15 @@ def _dots(shared: Spec, blocks: Any, values: Any) -> list[Spec]:
     ]
 
 
-def _dot_layers(dots: list[Spec], x: Spec, title: str, formatter: Formatter) -> list[Spec]:
+def dot_layers(dots: list[Spec], x: Spec, title: str, formatter: Formatter) -> list[Spec]:
+    """A dot for every block, or quartiles and range of the blocks of each row where these are too many."""
     if len(dots) <= MAX_DOTS:
         encoding = {
             "x": {"field": "value", **x},
             "yOffset": {"field": "jitter", "type": "quantitative", "scale": {"domain": [-2.2, 2.2]}},
         }
         mark = {"type": "circle", "size": 26, "opacity": 0.8, "clip": True}
-        return [_layer(dots, mark, encoding, tooltip=[("platform", ""), ("block", ""), ("value", title)])]
+        return [layer(dots, mark, encoding, tooltip=[("platform", ""), ("block", ""), ("value", title)])]
     boxes = []
     of_row: dict[str, list[Spec]] = {}
     for dot in dots:
@@ -254,9 +258,9 @@ def _dot_layers(dots: list[Spec], x: Spec, title: str, formatter: Formatter) -> 
     }
     bounds = [("platform", ""), *((field, formatter.text(title)) for field, title in titles.items())]
     return [
-        _layer(boxes, {"type": "rule", "opacity": 0.6, "clip": True},
+        layer(boxes, {"type": "rule", "opacity": 0.6, "clip": True},
                {"x": {"field": "minimum", **x}, "x2": {"field": "maximum"}}, tooltip=bounds),
-        _layer(boxes, {"type": "bar", "opacity": 0.6, "height": {"band": 0.3}, "clip": True},
+        layer(boxes, {"type": "bar", "opacity": 0.6, "height": {"band": 0.3}, "clip": True},
                {"x": {"field": "lower", **x}, "x2": {"field": "upper"}}, tooltip=bounds),
     ]  # fmt: skip
 
@@ -269,18 +273,18 @@ def _interval_layers(cells: list[Spec], x: Spec, title: str) -> list[Spec]:
     ink = {"color": "@ink"}
     ends = [{**cell, "end": cell[side]} for cell in with_interval for side in ("low", "high")]
     return [
-        _layer(with_interval, {"type": "rule", "strokeWidth": 2, "clip": True, **ink},
+        layer(with_interval, {"type": "rule", "strokeWidth": 2, "clip": True, **ink},
                {"x": {"field": "low", **x}, "x2": {"field": "high"}}, tooltip, colour=False),
-        _layer(ends, {"type": "tick", "thickness": 2, "size": 9, "clip": True, **ink},
+        layer(ends, {"type": "tick", "thickness": 2, "size": 9, "clip": True, **ink},
                {"x": {"field": "end", **x}}, tooltip,
                colour=False),
-        _layer(inside, {"type": "point", "shape": "diamond", "size": 60, "filled": True, "opacity": 1,
+        layer(inside, {"type": "point", "shape": "diamond", "size": 60, "filled": True, "opacity": 1,
                        "stroke": "@paper", "strokeWidth": 1, **ink}, {"x": {"field": "mean", **x}}, tooltip,
                colour=False),
     ]  # fmt: skip
 
 
-def _outside(cells: list[Spec], dots: list[Spec], domain: list[float]) -> list[Spec]:
+def outside(cells: list[Spec], dots: list[Spec], domain: list[float]) -> list[Spec]:
     """An arrow for every row and end of the axis beyond which its interval or one of its blocks lies.
 
     An estimate that lies there is written beside its arrow.
@@ -302,7 +306,7 @@ def _outside(cells: list[Spec], dots: list[Spec], domain: list[float]) -> list[S
     return found
 
 
-def _edge_layers(marks: list[Spec], domain: list[float], x: Spec) -> list[Spec]:
+def edge_layers(marks: list[Spec], domain: list[float], x: Spec) -> list[Spec]:
     """Text inside either end of the axis for what lies beyond it, in front of whatever interval ends there."""
     layers = []
     for side, align in enumerate(("left", "right")):
@@ -310,13 +314,14 @@ def _edge_layers(marks: list[Spec], domain: list[float], x: Spec) -> list[Spec]:
             mark = {"type": "text", "align": align, "dx": (4, -4)[side], "fontSize": 11, "fontWeight": 600}
             halo = {**mark, "color": "@paper", "stroke": "@paper", "strokeWidth": 5, "strokeJoin": "round"}
             encoding = {"x": {"field": "at", **x}, "text": {"field": "text"}}
-            layers += [_layer(values, look, encoding, tooltip=[]) for look in (halo, mark)]
+            layers += [layer(values, look, encoding, tooltip=[]) for look in (halo, mark)]
     return layers
 
 
-def _layer(
+def layer(
     values: list[Spec], mark: Spec, encoding: Spec, tooltip: list[tuple[str, str]], *, colour: bool = True
 ) -> Spec:
+    """Marks in the rows of a figure, in the colours of platforms. tooltip: (field, title) of each line."""
     encoding = {**encoding, "y": {"field": "row", "type": "nominal"}}
     if colour and mark.get("type") != "text":
         encoding["color"] = {"field": "colour", "type": "nominal", "scale": None, "legend": None}
@@ -325,29 +330,48 @@ def _layer(
     return {"data": {"values": values}, "mark": mark, "encoding": encoding}
 
 
-def _chart(layers: list[Spec], labels: dict[str, str], description: str) -> Spec:
-    """The frame around the layers: rows named by their labels, headings bold, colours left to the page."""
+def frame(layers: list[Spec], labels: dict[str, str], description: str, formatter: Formatter) -> Spec:
+    """A row for every label: headings bold above their rows, marks of platforms on a second line."""
+    headings = [{"row": name, "text": text} for name, text in labels.items() if name.startswith("h")]
+    lines = {name: text.split("\n") if name.startswith("r") else "" for name, text in _broken(labels).items()}
+    is_tall = any(len(each) > 1 for each in lines.values())
+    longest = max((len(line) for each in lines.values() for line in each), default=0)
     y = {
         "scale": {"domain": list(labels)},
         "axis": {
             "title": None, "domain": False, "ticks": False, "labelPadding": 8,
             # Checking every label against a limit takes half of the time of a figure.
-            "labelLimit": _LABEL_LIMIT_PX if max(map(len, labels.values()), default=0) > _SHORT_LABEL else 0,
-            "labelExpr": f"({json.dumps(labels)})[datum.value]",
-            "labelFontWeight": {"condition": {"test": "datum.value[0] == 'h'", "value": 700}, "value": 400},
+            "labelLimit": _LABEL_LIMIT_PX if longest > _SHORT_LABEL else 0,
+            "labelExpr": f"({json.dumps(lines)})[datum.value]", "labelLineHeight": 12,
         },
     }  # fmt: skip
-    for layer in layers:
-        if "y" in layer["encoding"]:
-            layer["encoding"]["y"] = {**layer["encoding"]["y"], **y}
+    if headings:  # over the labels too, whose room they begin in
+        mark = {"type": "text", "align": "left", "fontWeight": 700, "fontSize": 12, "dy": 3, "tooltip": None}
+        start = -min(longest * _CHARACTER_PX, _LABEL_LIMIT_PX)
+        layers = [*layers, layer(headings, mark, {"x": {"value": start}, "text": {"field": "text"}}, tooltip=[])]
+    for each in layers:
+        if "y" in each["encoding"]:
+            each["encoding"]["y"] = {**each["encoding"]["y"], **y}
+    return plot(layers, len(labels) * (_TALL_STEP if is_tall else _STEP), description, formatter)
+
+
+def _broken(labels: dict[str, str]) -> dict[str, str]:
+    """Labels whose marks in parentheses stand on a second line."""
+    return {name: text.replace(" (", "\n(", 1) for name, text in labels.items()}
+
+
+def plot(layers: list[Spec], height: float, description: str, formatter: Formatter) -> Spec:
+    """The frame around layers that have their axes: as wide as the page, colours left to it, numbers as the language
+    writes them."""
     return {
         "$schema": SCHEMA,
         "description": description,
         "width": "container",
-        "height": {"step": _STEP},
+        "height": height,
         "autosize": {"type": "fit-x", "contains": "padding"},
         "layer": layers,
         "config": {
+            "locale": locale_of(formatter),
             "aria": False,  # Vega's own words are English; the figure's title says what it is
             "background": None,
             "font": _FONT,
@@ -357,8 +381,13 @@ def _chart(layers: list[Spec], labels: dict[str, str], description: str) -> Spec
                 "domainColor": "@grid", "labelFontSize": 12, "titleFontSize": 12, "titleFontWeight": 400,
                 "tickCount": 6, "titlePadding": 8,
             },
-            "axisX": {"labelExpr": "replace(datum.label, /,/g, '\u202f')"},
             "axisY": {"grid": False},
             "text": {"color": "@ink"},
         },
     }  # fmt: skip
+
+
+def locale_of(formatter: Formatter) -> Spec:
+    """How the axes of a figure write numbers: the decimal sign of the language, thousands set apart."""
+    number = {"decimal": formatter.language.decimal, "thousands": "\u202f", "grouping": [3], "currency": ["", ""]}
+    return {"number": number}

@@ -1,4 +1,4 @@
-"""The figures of a metric as data: its means, and its ratios to the baseline; every block in both."""
+"""The figures of a metric as data: its means, its ratios to the baseline, and its trials in order and by block."""
 
 from __future__ import annotations
 
@@ -22,16 +22,18 @@ from vtax.report.document import (
     msg,
 )
 from vtax.report.views import shared
+from vtax.report.views import trial_figures as trials
 from vtax.stats.ratio import log_ratios
 
 _LARGEST_LOG = 690.0  # of a ratio that is drawn: those beyond it are no numbers in JSON
 
 
 def figures_of(section: Section, analysis: Analysis, names: Mapping[str, int]) -> Iterator[Part]:
-    """Both figures; of ratios only where there are any."""
+    """Every figure of a metric for which there are values; of ratios only where there are any."""
     yield means(section, analysis, names)
     if any(row.ratio is not None for point in section.points for row in point.rows):
         yield ratios(section, analysis, names)
+    yield from trials.figures_of(section, analysis, names)
 
 
 def means(section: Section, analysis: Analysis, names: Mapping[str, int]) -> Figure:
@@ -56,6 +58,7 @@ def means(section: Section, analysis: Analysis, names: Mapping[str, int]) -> Fig
         msg("value"),
         msg("mean, {level} interval", level=analysis.level),
         scale,
+        key=f"means {section.name}",
     )
 
 
@@ -90,6 +93,7 @@ def ratios(section: Section, analysis: Analysis, names: Mapping[str, int]) -> Fi
         msg("ratio, {level} interval", level=analysis.level),
         margin=analysis.rule.margin,
         baseline=analysis.platform_of(analysis.baseline),
+        key=f"ratios {section.name}",
     )  # fmt: skip
 
 

@@ -47,6 +47,7 @@ from vtax.report.views import shared, typical
 from vtax.report.views.base import Options, View
 from vtax.report.views.figures import figures_of
 from vtax.report.views.first_screen import first_lines
+from vtax.report.views.forest import forest
 from vtax.report.views.header import header_of
 from vtax.report.views.plain import plain
 from vtax.stats.stopping import interval_confidence
@@ -127,7 +128,8 @@ def _results(analysis: Analysis, options: Options) -> Iterator[Part]:
         yield from (_section(section, analysis, options) for section in sections)
         return
     others = [section for section in analysis.sections if not section.metric.is_primary]
-    parts: list[Part] = [_section(section, analysis, options) for section in analysis.primary]
+    parts: list[Part] = list(forest(analysis, shared.colours(analysis)))
+    parts += [_section(section, analysis, options) for section in analysis.primary]
     if others:
         more = plural("{count} more metric", "{count} more metrics", len(others))
         parts.append(Titled(more, tuple(_section(s, analysis, options) for s in others), is_folded=True))

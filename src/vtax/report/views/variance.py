@@ -46,6 +46,7 @@ from vtax.report.document import Row as TableRow
 from vtax.report.document import Section as Titled
 from vtax.report.views import shared
 from vtax.report.views.base import Options, View
+from vtax.report.views.variance_figure import shares_figure
 from vtax.stats.planning import Allocation
 from vtax.stats.variance import Replication
 
@@ -64,7 +65,7 @@ def document_of(
     tables: tuple[VarianceTable, ...], analysis: Analysis, chosen: tuple[Place, Allocation] | None = None
 ) -> Document:
     """The document of the tables. chosen: see `next_trials`."""
-    parts: list[Part] = [_section(table, analysis) for table in tables]
+    parts: list[Part] = [*shares_figure(tables, analysis), *(_section(table, analysis) for table in tables)]
     cells = [cell for _, cell in places(tables)]
     if summary := [*_summary(tables, analysis), *_next(chosen)]:
         parts.append(Titled(msg("Summary"), (Bullets(tuple(summary)),), role="summary"))

@@ -1,0 +1,51 @@
+"""Figures of a report: their specifications by kind, the sentence below them, and files for print."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from vtax.report.document import Figure, joined, msg
+from vtax.report.document.text import Inline
+from vtax.report.renderers import vega
+from vtax.report.renderers.format import Formatter
+from vtax.report.renderers.vega_shares import shares
+from vtax.report.renderers.vega_trials import distribution, has_too_many_trials, order
+
+_KINDS: Mapping[str, Callable[[Figure, Formatter], vega.Spec]] = {
+    "values": vega.values, "ratios": vega.ratios, "order": order, "distribution": distribution, "shares": shares,
+}  # fmt: skip
+
+
+def spec_of(figure: Figure, formatter: Formatter) -> vega.Spec:
+    """The specification of a figure."""
+    return _KINDS[figure.kind](figure, formatter)
+
+
+def caption_of(figure: Figure, spec: vega.Spec, formatter: Formatter) -> str:
+    """The sentences below a figure. spec: its specification."""
+    sentences: list[Inline] = [joined([figure.caption, "."], "")]
+    if more := _what_stands_for_values(figure):
+        sentences = [msg("{figure}, {blocks}.", figure=figure.caption, blocks=more)]
+    if figure.kind == "order":
+        sentences.append(msg("Every platform has a scale of its own."))
+    if vega.marks_what_lies_outside(spec):
+        signs = "▲ ▼" if figure.kind == "order" else "◀ ▶"
+        sentences.append(msg("An arrow ({signs}) marks what lies outside the axis.", signs=signs))
+    return formatter.text(joined(sentences, " "))
+
+
+def _what_stands_for_values(figure: Figure) -> Inline:
+    """How a figure shows single values; empty for one without."""
+    if figure.kind == "shares" or not any(row.values for group in figure.groups for _, row in group.rows if row):
+        return ""
+    if figure.kind == "order":
+        line = msg("with the means of blocks as a line")
+        band = msg("with the range of nine in ten trials as a band, and the means of blocks as a line")
+        return band if has_too_many_trials(figure) else line
+    if figure.kind == "distribution":
+        box = msg("with the median and quartiles of all trials, and their range as a line")
+        dots = msg("a dot for every trial, those of the first block on top, with their median and quartiles")
+        return box if has_too_many_trials(figure) else dots
+    if vega.has_too_many_dots(figure):
+        return msg("and quartiles and range of the blocks")
+    return msg("and a dot for every block")

@@ -1,0 +1,92 @@
+"""One figure of all comparisons: the efficiency of every platform on every primary metric at every point."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from vtax.report.analysis import Analysis, Row, Section
+from vtax.report.document import (
+    Figure,
+    FigureGroup,
+    FigureRow,
+    Inline,
+    Interval,
+    Paragraph,
+    Part,
+    Ratio,
+    Share,
+    joined,
+    msg,
+    plural,
+)
+from vtax.report.document import Section as Titled
+from vtax.report.views import shared
+
+_MOST_ROWS = 160  # of the figure; the table of efficiencies is shorter than more
+
+
+def forest(analysis: Analysis, names: Mapping[str, int]) -> Iterator[Part]:
+    """A section with the figure, where there are comparisons of several metrics or points."""
+    count = sum(row.ratio is not None for s in analysis.primary for p in s.points for row in p.rows)
+    groups = tuple(_groups(analysis, names))
+    if len(groups) < 2:
+        return
+    title = msg("Every comparison")
+    if len(groups) + count > _MOST_ROWS:
+        text = plural(
+            "A figure of {count} comparison is too long to be read: the figures of each metric show them.",
+            "A figure of {count} comparisons is too long to be read: the figures of each metric show them.", count,
+        )  # fmt: skip
+        yield Titled(title, (Paragraph(text, "muted"),), key="forest")
+        return
+    yield Titled(title, (_figure(analysis, groups),), key="forest")
+
+
+def _figure(analysis: Analysis, groups: tuple[FigureGroup, ...]) -> Figure:
+    to_baseline: dict[str, Inline] = {"baseline": analysis.platform_of(analysis.baseline), "level": analysis.level}
+    return Figure(
+        "ratios",
+        msg("Every comparison: efficiency to {baseline}, {level} interval", **to_baseline),
+        msg("efficiency: ratio to {baseline}, or 1 / ratio where lower is better", baseline=to_baseline["baseline"]),
+        msg(
+            "Efficiency of every platform on every metric with its {level} interval; above 1 is faster than "
+            "{baseline}, and in the grey band (±{margin}) it is equivalent",
+            margin=Share(analysis.rule.margin, "declared"), **to_baseline,
+        ),
+        groups,
+        msg("efficiency"),
+        msg("efficiency, {level} interval", level=analysis.level),
+        margin=analysis.rule.margin,
+        key="forest",
+    )  # fmt: skip
+
+
+def _groups(analysis: Analysis, names: Mapping[str, int]) -> Iterator[FigureGroup]:
+    """A heading for every metric, and below it one for every point where there are several."""
+    for section in analysis.primary:
+        found = [
+            (point.name, tuple(_row(row, section, names) for row in point.rows if row.ratio is not None))
+            for point in section.points
+        ]
+        found = [each for each in found if each[1]]
+        if len(found) == 1:
+            title: Inline = joined([shared.title_of(section), found[0][0]])
+            yield FigureGroup(title, found[0][1])
+            continue
+        for number, (name, rows) in enumerate(found):
+            if number == 0:
+                yield FigureGroup(shared.title_of(section), ())
+            yield FigureGroup(name, rows)
+
+
+def _row(row: Row, section: Section, names: Mapping[str, int]) -> tuple[Inline, FigureRow]:
+    assert row.ratio is not None
+    found = row.ratio.efficiency(section.better)
+    low, high = (found.low, found.high) if np.isfinite(found.high) else (None, None)
+    text: Inline = joined([Ratio(found.estimate), Interval(found.low, found.high, "ratio")], " ")
+    if row.verdict is not None:
+        text = joined([text, shared.verdict_of(row.verdict)], ": ")
+    label = shared.platform_of(row.platform)
+    return label, FigureRow(label, names[row.platform.name], found.estimate, low, high, text=text)

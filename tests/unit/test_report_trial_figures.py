@@ -1,0 +1,204 @@
+"""Figures of a report: all comparisons, trials in order and by cell, shares of the variance. Values are invented."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from synthetic_run import begin, fill
+
+from vtax.report.analysis.source import Source, source_of
+from vtax.report.document import Figure, FigureGroup, FigureRow
+from vtax.report.renderers import vega, vega_trials
+from vtax.report.renderers.figures import caption_of, spec_of
+from vtax.report.renderers.format import Formatter
+from vtax.report.renderers.language import language
+from vtax.report.views import forest, shared, trial_figures, variance_figure
+from vtax.report.views.base import Options
+from vtax.report.views.registry import views
+from vtax.store.store import Store
+
+ENGLISH = Formatter()
+PORTUGUESE = Formatter(language("pt-BR"))
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Source]:
+    with Store.open(f"sqlite:///{tmp_path_factory.mktemp('figures') / 'store.sqlite'}") as store:
+        fill(begin(store))
+        yield source_of(store)
+
+
+def trials(values: list[float], blocks: list[int] | None = None, name: str = "lxc") -> FigureRow:
+    places = tuple(range(len(values)))
+    return FigureRow(name, 1, 0.0, None, None, tuple(blocks or places), tuple(values), positions=places)
+
+
+def figure(kind: Any, *rows: FigureRow, **more: Any) -> Figure:
+    groups = (FigureGroup("", tuple((row.name, row) for row in rows)),)
+    return Figure(kind, "title", "axis", "caption", groups, "value", "interval", **more)
+
+
+def drawn_values(spec: vega.Spec, mark: str) -> list[dict[str, Any]]:
+    return [value for each in spec["layer"] if each["mark"]["type"] == mark for value in each["data"]["values"]]
+
+
+def tick_labels(spec: vega.Spec) -> list[str]:
+    return re.findall(r"<(?:text|tspan)[^>]*>([^<]+)</(?:text|tspan)>", vega.static_svg(spec, "f"))
+
+
+def test_the_figure_of_all_comparisons_has_each_of_them_and_no_other(source: Source) -> None:
+    analysis = source.analysis
+    (section,) = forest.forest(analysis, shared.colours(analysis))
+    (drawn,) = section.parts  # type: ignore[union-attr]
+    assert isinstance(drawn, Figure)
+    rows = [row for group in drawn.groups for _, row in group.rows if row]
+    compared = [row for s in analysis.primary for p in s.points for row in p.rows if row.ratio]
+    assert [row.name for row in rows] == [shared.platform_of(row.platform) for row in compared]
+    lower = [s for s in analysis.primary if s.better == "lower"]
+    for row, there in zip(rows, compared, strict=True):
+        assert there.ratio is not None
+        is_lower = any(there in p.rows for s in lower for p in s.points)
+        assert row.estimate == pytest.approx(1 / there.ratio.estimate if is_lower else there.ratio.estimate)
+    headings = [ENGLISH.text(group.title) for group in drawn.groups]
+    assert [each for each in headings if "direction=" in each] == ["direction=send", "direction=receive"]
+
+
+def test_too_many_comparisons_are_no_figure_and_the_report_says_so(
+    source: Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(forest, "_MOST_ROWS", 3)
+    (section,) = forest.forest(source.analysis, shared.colours(source.analysis))
+    (text,) = section.parts  # type: ignore[union-attr]
+    assert "too long to be read" in ENGLISH.text(text.text)  # type: ignore[union-attr]
+
+
+def test_trials_are_drawn_where_they_were_in_the_run_as_deviations_from_their_cell(source: Source) -> None:
+    analysis = source.analysis
+    section = next(s for s in analysis.primary if len(s.points) == 2)
+    found = trial_figures.order(section, analysis, shared.colours(analysis))
+    ((_, row), *_) = found.groups[0].rows
+    assert row is not None
+    own = [r for p in section.points for r in p.rows if shared.platform_of(r.platform) == row.name]
+    expected = sorted(
+        (int(at), float(v / np.median(r.trial_values) - 1))
+        for r in own for at, v in zip(r.trial_positions, r.trial_values, strict=True)
+    )  # fmt: skip
+    assert [at for at, _ in expected] == list(row.positions)
+    assert [value for _, value in expected] == pytest.approx(list(row.values))
+    stored = dict(zip(source.data.trials.position.tolist(), source.data.trials.block.tolist(), strict=True))
+    assert [stored[at] for at in row.positions] == list(row.blocks)
+
+
+def test_every_trial_stays_in_its_lane_and_an_outlying_one_is_a_sign_at_its_end() -> None:
+    values = [0.01, -0.01] * 20 + [0.5]
+    spec = spec_of(made := figure("order", trials(values), trials([0.2, -0.1, 0.0], name="docker")), ENGLISH)
+    dots = drawn_values(spec, "circle")
+    assert len(dots) == 40 + 3
+    assert all(abs(dot["y"]) <= 1 for dot in dots if dot["platform"] == "lxc")
+    assert all(-4 <= dot["y"] <= -2 for dot in dots if dot["platform"] == "docker")
+    ((sign,),) = ([each for each in drawn_values(spec, "text") if "sign" in each],)
+    assert (sign["sign"], sign["y"], sign["x"]) == ("▲", 1, 41)
+    caption = caption_of(made, spec, ENGLISH)
+    assert "An arrow (▲ ▼) marks what lies outside the axis." in caption
+    assert "Every platform has a scale of its own." in caption
+    labels = [text.replace("\xa0", " ") for text in tick_labels(spec)]
+    assert {"lxc", "+2.0 %", "−2.0 %", "docker", "+20 %", "−20 %"} <= set(labels)
+
+
+def test_more_trials_than_one_can_see_apart_are_a_band(monkeypatch: pytest.MonkeyPatch) -> None:
+    random = np.random.default_rng(1)
+    many = trials(random.normal(0, 0.01, 5000).tolist(), (np.arange(5000) // 10).tolist())
+    for kind, mark in (("order", "rule"), ("distribution", "bar")):
+        spec = spec_of(made := figure(kind, many), ENGLISH)
+        assert drawn_values(spec, "circle") == []
+        assert drawn_values(spec, mark)
+        assert len(json.dumps(spec)) < 25_000
+        assert "a dot for every trial" not in caption_of(made, spec, ENGLISH)
+    monkeypatch.setattr(vega_trials, "MAX_TRIALS", 5000)
+    assert len(drawn_values(spec_of(figure("distribution", many), ENGLISH), "circle")) > 4900
+
+
+def test_no_trial_of_a_distribution_is_outside_the_axis() -> None:
+    quiet = [trials([0.01, -0.01, 0.0, 0.005], name=name) for name in ("a", "b", "c")]
+    spec = spec_of(figure("distribution", *quiet, trials([0.0, 0.9, -0.9, 0.01], name="loud")), ENGLISH)
+    low, high = next(each["encoding"]["x"]["scale"]["domain"] for each in spec["layer"] if "x" in each["encoding"])
+    dots = drawn_values(spec, "circle")
+    assert all(low <= dot["value"] <= high for dot in dots)
+    assert len(dots) == 12 + 2
+    assert [(v["platform"], v["text"]) for v in drawn_values(spec, "text") if v["text"] in ("◀", "▶")] == [
+        ("loud", "◀"), ("loud", "◀"), ("loud", "▶"), ("loud", "▶"),
+    ]  # fmt: skip
+
+
+def test_a_session_is_marked_where_it_begins(source: Source) -> None:
+    (first,) = source.analysis.sessions
+    rows = [row for point in source.analysis.primary[0].points for row in point.rows]
+    later = replace(first, number=2, blocks=(4, 5, 6, 7))
+    changed = replace(source.analysis, sessions=(replace(first, blocks=(0, 1, 2, 3)), later))
+    found = trial_figures.order(changed.primary[0], changed, shared.colours(changed))
+    begins = min(int(row.trial_positions[row.trial_blocks >= 4].min()) for row in rows if row.trial_values.size)
+    assert [(at, ENGLISH.text(text)) for at, text in found.marks] == [(begins, "session 2")]
+    assert "session 2" in tick_labels(spec_of(found, ENGLISH))
+
+
+def test_shares_of_the_variance_fill_a_bar_and_are_those_of_the_table(source: Source) -> None:
+    document = views()["variance"].document(source, Options("report"))
+    (drawn,) = document.figures()
+    spec = spec_of(drawn, ENGLISH)
+    bars: dict[str, list[dict[str, Any]]] = {}
+    for each in drawn_values(spec, "bar"):
+        bars.setdefault(each["row"], []).append(each)
+    known = [
+        (entry["shares"]["between_blocks"], entry["shares"]["between_trials"])
+        for entry in document.data if entry["shares"]["between_trials"] is not None
+    ]  # fmt: skip
+    assert [tuple(p["to"] - p["from"] for p in parts) for parts in bars.values()] == [
+        pytest.approx(each) for each in known
+    ]
+    assert all(parts[-1]["to"] == pytest.approx(1) for parts in bars.values())
+    assert not list(variance_figure.shares_figure((), source.analysis))
+
+
+def test_axes_have_the_numbers_of_the_language() -> None:
+    rows = (trials([0.004, -0.004, 0.002, -0.001]),)
+    portuguese, english = (
+        set(tick_labels(spec_of(figure("distribution", *rows), formatter))) for formatter in (PORTUGUESE, ENGLISH)
+    )
+    assert {"−0,2", "0,2"} <= portuguese
+    assert {"−0.2", "0.2"} <= english
+    large = FigureRow("lxc", 1, 40_000.0, 39_000.0, 41_000.0, (0,), (40_000.0,))
+    for formatter in (PORTUGUESE, ENGLISH):
+        assert "40\N{NARROW NO-BREAK SPACE}000" in tick_labels(spec_of(figure("values", large), formatter))
+    near = FigureRow("lxc", 1, 1.01, 0.99, 1.03)
+    ratios = {*tick_labels(spec_of(figure("ratios", near, margin=0.02, baseline="native"), PORTUGUESE))}
+    assert "1,02" in ratios
+    assert not any(re.search(r"\d\.\d", text) for text in ratios)
+
+
+def test_a_platform_keeps_its_mark_in_every_figure(source: Source) -> None:
+    section = source.analysis.primary[0]
+    names = shared.colours(source.analysis)
+    for made in trial_figures.figures_of(section, source.analysis, names):
+        labels = tick_labels(spec_of(made, ENGLISH))
+        assert "(emulated)" in labels
+
+
+def test_a_chart_of_a_publication_has_the_numbers_of_the_language(tmp_path: Path) -> None:
+    from vtax.report.document import Chart, ChartPanel, ChartSeries, ChartValue
+    from vtax.report.renderers.charts import file_of
+
+    values = tuple(ChartValue(0, x, 0, left=(y, None, None), right=(y, y - 0.1, y + 0.1))
+                   for x, y in ((0.5, 0.5), (1.0, 1.5)))  # fmt: skip
+    chart = Chart("lines", "figure-1", "title", (), (ChartPanel("", "value", "left", "right"),),
+                  (ChartSeries("lxc", 1),), values, "level", ((0.5, "half"), (1.0, "one")))  # fmt: skip
+    texts = re.findall(r"<text[^>]*>([^<]*)</text>", file_of(chart, PORTUGUESE, "svg").decode())
+    assert {"half", "one"} <= set(texts)
+    assert any(re.fullmatch(r"\d,\d", text) for text in texts)
+    assert not any(re.fullmatch(r"\d\.\d", text) for text in texts)
