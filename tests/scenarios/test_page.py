@@ -5,10 +5,9 @@ from __future__ import annotations
 import gzip
 import json
 import multiprocessing
+import os
 import re
-import threading
-import time
-import urllib.request
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,14 +18,11 @@ from synthetic_run import DECLARED, begin, fill
 
 from vtax.host.home import Home
 from vtax.live import state as live_state
+from vtax.page import directory, result_cache, worker
 from vtax.page import pages as pages_module
-from vtax.page import result_cache
 from vtax.page.worker import DOWNLOADS
 from vtax.report.files import write
-from vtax.runner.event_log import EventLog
-from vtax.runner.events import Progress
 from vtax.store import schema
-from vtax.store import store as stores
 from vtax.store.annotations import Annotations, annotate
 from vtax.store.bundle import Bundle
 from vtax.store.importing import import_bundle
@@ -86,9 +82,14 @@ def _colours(text: str) -> set[str]:
 
 
 def test_names_with_markup_are_text(server: PageServer) -> None:
-    for path in ("/", "/studies", EVIL_PATH, f"{EVIL_PATH}/report", "/studies/%3Cb%3Eevil"):
+    run, title, study = "&lt;script&gt;alert(1)", "&lt;script&gt;alert(2)", "&lt;b&gt;evil"
+    shown = {
+        "/": [run, study], "/studies": [title, study], EVIL_PATH: [run, title, study], "/contrast": [run],
+        f"{EVIL_PATH}/report": [run, title], "/studies/%3Cb%3Eevil": [study],
+    }  # fmt: skip
+    for path, texts in shown.items():
         text = server.get(path).text
-        assert "&lt;script&gt;alert(" in text or "&lt;b&gt;evil" in text
+        assert all(each in text for each in texts), path
         assert "<script>alert" not in text
         assert "<img src=x" not in text
 
@@ -271,6 +272,14 @@ def test_a_bug_is_a_page_without_a_trace_and_is_reported(filled: Home, monkeypat
     assert "ZeroDivision" not in answer.text
 
 
+def test_trials_are_counted_ahead_of_the_first_page(filled: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Store.existing(filled.root / "store.sqlite") as store:
+        listing = Listing()
+        listing.count_ahead(store, lambda: True)
+        monkeypatch.setattr("vtax.store.listing.counts_of", lambda *_: pytest.fail("trials were counted again"))
+        assert sum(run.failed for run in listing.page(store, RunFilter(), 1, 50).runs) == 3
+
+
 def test_the_store_is_only_read(filled: Home) -> None:
     with (
         Store.looked_at(filled.root / "store.sqlite") as store,
@@ -278,6 +287,39 @@ def test_the_store_is_only_read(filled: Home) -> None:
         pytest.raises(OperationalError, match="readonly"),
     ):
         connection.execute(schema.run.delete())
+
+
+def test_the_worker_and_the_live_page_only_read(
+    filled: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def write(store: Store, *_: object) -> None:
+        with store.engine.begin() as connection:
+            connection.execute(schema.run.delete())
+
+    monkeypatch.setitem(worker.KINDS, "result", write)
+    monkeypatch.setattr(live_state, "_stored", write)
+    place = filled.root / "store.sqlite"
+    with pytest.raises(OperationalError, match="readonly"):
+        worker.make(worker.Task("result", place, ("tour-1",)), tmp_path / "result", False)
+    with pytest.raises(OperationalError, match="readonly"):
+        live_state.LiveRun(place, filled)
+
+
+def test_what_a_killed_server_left_is_removed_and_what_another_holds_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    held, new = directory.Directory(), Path(tempfile.mkdtemp(prefix=directory.PREFIX))
+    left, link = tmp_path / "vtax-page-left", tmp_path / "vtax-page-link"
+    left.mkdir()
+    (left / "1").touch()
+    link.symlink_to(tmp_path)
+    for path in (held.path, left):
+        os.utime(path, (1.0, 1.0))
+    assert directory.remove_abandoned() == [left]
+    assert sorted(tmp_path.iterdir()) == sorted([held.path, new, link])
+    held.remove()
+    assert not held.path.exists()
 
 
 def test_a_worker_that_was_killed_is_replaced(filled: Home) -> None:
@@ -304,39 +346,6 @@ def test_a_removed_run_leaves_its_counts_to_no_other(tmp_path: Path) -> None:
 @pytest.mark.parametrize("number", ["000000001999999", "9" * 5000, "0", "x"])
 def test_a_page_that_is_no_number_is_refused(server: PageServer, number: str) -> None:
     assert server.get(f"/?page={number}").status == 404
-
-
-def test_a_live_run_is_followed_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (live_state, stores):
-        monkeypatch.setattr(module, "is_measuring", lambda: True)
-    home = Home(tmp_path).ensure()
-    store = Store.open(tmp_path / "store.sqlite")
-    run = begin(store)
-    log = EventLog(home.events, run.name, run.identity)
-    log.guest_starting("docker", 0)
-    with served(home) as server:
-        page = server.get("/runs/tour-1").text
-        assert 'data-events="/runs/tour-1/events?language=en"' in page
-        assert "docker: a fresh guest starts" in page
-        stream = urllib.request.urlopen(f"{server.address}/runs/tour-1/events?language=pt-BR", timeout=30)
-        assert stream.headers["Content-Type"].startswith("text/event-stream")
-        seen: list[str] = []
-        thread = threading.Thread(target=lambda: seen.extend(line.decode() for line in stream))
-        thread.start()
-        log.trial_ended("docker", "iperf3", (10.5, "Gbit/s"), "", Progress(0, 8, 7, 192, 20.0, 60.0))
-        fill(run, finishes=False)
-        until = time.monotonic() + 60
-        while "event: estimates\n" not in seen and time.monotonic() < until:
-            time.sleep(0.05)
-        assert "event: estimates\n" in seen
-        run.finish("finished", "8 of 8 blocks are made", 1_700_000_300.0)
-        log.ended("finished", "8 of 8 blocks are made")
-        thread.join(30)
-        text = "".join(seen)
-        assert "7 de 192 ensaios" in text or "192 ensaios" in text
-        assert text.rstrip().endswith("event: end\ndata: finished")
-        assert server.bugs == []
-    store.close()
 
 
 def test_nothing_is_left_of_a_server(filled: Home) -> None:

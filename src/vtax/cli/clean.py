@@ -23,12 +23,15 @@ from vtax.host.lock import measuring_lock
 @json_option
 def command(forget: bool, as_json: bool) -> None:
     """Remove leaked resources after a crash. Resources of running processes are not touched."""
+    from vtax.page.directory import remove_abandoned
+
     need_root("cleaning up")
     home = Home.from_environment()
     cleaned = clean(home.journal, notify, forget=forget)
     stay, forgotten = ((), cleaned.problems) if forget else (cleaned.problems, ())
     killed, reboots_removed = _killed_runs(home)
-    cleaned = replace(cleaned, removed=(*cleaned.removed, *reboots_removed))
+    pages = [f"results of a killed vtax serve in {path}" for path in remove_abandoned()]
+    cleaned = replace(cleaned, removed=(*cleaned.removed, *reboots_removed, *pages))
     if as_json:
         print_json({"removed": cleaned.removed, "problems": stay, "forgotten": forgotten, "killed": killed})
     else:

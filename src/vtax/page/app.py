@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from importlib.resources import files
 from pathlib import Path
+from threading import Event, Thread
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -48,10 +49,13 @@ def make_app(place: str | Path, home: Home, access: Access, report_bug: Callable
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        ended = Event()
         try:
             await run_in_threadpool(pages.warm_up)
+            Thread(target=pages.count_ahead, args=(lambda: not ended.is_set(),), daemon=True).start()
             yield
         finally:
+            ended.set()
             cache.close()
 
     addresses: Mapping[str, Handler] = {

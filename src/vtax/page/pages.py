@@ -6,6 +6,7 @@ Nothing here formats a figure: tables and texts are documents of the house, draw
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, fields
 from difflib import get_close_matches
 from pathlib import Path
@@ -21,6 +22,7 @@ from starlette.responses import FileResponse, HTMLResponse, Response
 from vtax import __version__
 from vtax.errors import BadInput, NotFound, VtaxError
 from vtax.host.home import Home
+from vtax.host.lock import is_measuring
 from vtax.live.state import LiveRun
 from vtax.live.view import log, now, progress
 from vtax.page.contrast import Offer, offer, side_of, state_of_sides
@@ -173,6 +175,13 @@ class Pages:
             with Store.looked_at(self.place) as store:
                 store.run_names()
         self.cache.warm_up()
+
+    def count_ahead(self, is_wanted: Callable[[], bool]) -> None:
+        """Count what the runs add up to ahead of the first pages; not while a run measures here."""
+        with suppress(VtaxError):  # the pages say what is wrong with the store
+            if self.has_store():
+                with Store.looked_at(self.place) as store:
+                    self._listing.count_ahead(store, lambda: is_wanted() and not is_measuring())
 
     def has_store(self) -> bool:
         """Whether there is a store: no run of this host was begun before."""

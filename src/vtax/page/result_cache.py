@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import multiprocessing
-import shutil
-import tempfile
 import time
 from collections import OrderedDict
 from concurrent.futures import CancelledError, Future, ProcessPoolExecutor
@@ -21,6 +19,7 @@ from pathlib import Path
 
 from vtax.errors import VtaxError
 from vtax.host.lock import is_measuring
+from vtax.page.directory import Directory, remove_abandoned
 from vtax.page.worker import Task, WorkerError, import_renderers, make, start_worker
 
 WAIT_S = 0.15
@@ -44,7 +43,7 @@ class ResultCache:
     """The results of one server, in a directory of their own. `close` removes all of it."""
 
     def __init__(self) -> None:
-        self._directory: Path | None = None  # with the first result
+        self._directory: Directory | None = None  # with the first result
         self._entries: OrderedDict[Task, _Entry] = OrderedDict()
         self._pool: ProcessPoolExecutor | None = None
         self._made = 0
@@ -95,7 +94,8 @@ class ResultCache:
         return not ("running" in state.split() and "running" in entry.state.split() and is_recent)
 
     def warm_up(self) -> None:
-        """Start the worker, so that the first result does not wait for it."""
+        """Start the worker, so that the first result does not wait for it, and remove what killed servers left."""
+        remove_abandoned()
         self._worker().submit(import_renderers)
 
     def _worker(self) -> ProcessPoolExecutor:
@@ -108,8 +108,8 @@ class ResultCache:
 
     def _begin(self, task: Task, state: str, old: _Entry | None) -> _Entry:
         self._made += 1
-        self._directory = self._directory or Path(tempfile.mkdtemp(prefix="vtax-page-"))
-        path = self._directory / f"{self._made}"
+        self._directory = self._directory or Directory()
+        path = self._directory.path / f"{self._made}"
         pool = self._worker()
         future = pool.submit(make, task, path, is_measuring())
         entry = self._entries[task] = _Entry(state, path, future, pool)
@@ -130,4 +130,4 @@ class ResultCache:
                 child.kill()
                 child.join()
         if self._directory is not None:
-            shutil.rmtree(self._directory, ignore_errors=True)
+            self._directory.remove()

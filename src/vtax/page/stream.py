@@ -47,9 +47,12 @@ class Streams:
         self._open = 0
 
     async def of_run(self, request: Request) -> Response:
-        """The stream of a run. Raises BadInput for an unknown one, VtaxError when too many are open."""
+        """The stream of a run; a page of status 503 when too many are open. Raises NotFound for an unknown run."""
         if self._open >= MOST_STREAMS:
-            raise VtaxError(f"{MOST_STREAMS} pages watch runs already", hint="close one of them")
+            full = VtaxError(f"{MOST_STREAMS} pages watch runs already", hint="close one of them")
+            return self._pages.problem(request, full, 503)
+        if request.method == "HEAD":
+            return Response(media_type="text/event-stream")
         name = request.path_params["name"]
         self._open += 1  # before anything is awaited, or many at once find room for one
         try:

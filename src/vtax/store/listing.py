@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -94,6 +94,20 @@ class Listing:
         if not found:
             raise NotFound(f"there is no run {name!r}", hint="the page of runs lists those that are stored")
         return found[0]
+
+    def count_ahead(self, store: Store, is_wanted: Callable[[], bool]) -> None:
+        """Count the trials of the newest runs, so that no page of them waits for it; until it is not wanted any more.
+
+        Raises StoreError.
+        """
+        run = schema.run
+        columns = (run.c.id, run.c.identity, run.c.started_at, run.c.status)
+        query = select(*columns).order_by(run.c.started_at.desc()).limit(_MOST_KEPT)
+        with reading_rows(store.engine) as connection:
+            for row in fetch(connection, query):
+                if not is_wanted():
+                    return
+                self._counted(connection, row)
 
     def _summaries(self, store: Store, connection: Connection, rows: Sequence[Any]) -> tuple[RunSummary, ...]:
         ids = [row.id for row in rows]

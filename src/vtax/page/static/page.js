@@ -5,12 +5,19 @@
 const SELECTOR = "[data-preparing]";
 
 async function poll() {
-  const response = await fetch(location.href, { headers: { Accept: "text/html" } });
+  let response, text;
+  try {
+    response = await fetch(location.href, { headers: { Accept: "text/html" } });
+    text = await response.text();
+  } catch {
+    setTimeout(poll, 3000); // the server is started again, or the machine slept
+    return;
+  }
   if (response.status === 202) {
     setTimeout(poll, 700);
     return;
   }
-  const page = new DOMParser().parseFromString(await response.text(), "text/html");
+  const page = new DOMParser().parseFromString(text, "text/html");
   const main = page.querySelector("main");
   if (main) document.querySelector("main").replaceWith(document.adoptNode(main));
 }
@@ -22,6 +29,10 @@ function follow(live) {
   };
   source.addEventListener("state", replace("now"));
   source.addEventListener("estimates", replace("estimates"));
+  source.addEventListener("error", () => {
+    // refused, such as by a server with too many streams; a broken stream is opened again by the browser
+    if (source.readyState === EventSource.CLOSED) setTimeout(() => location.reload(), 5000);
+  });
   source.addEventListener("end", () => {
     source.close();
     location.reload();

@@ -1,0 +1,57 @@
+"""The directory of a server's results below the temporary one, and those that killed servers left there.
+
+A server holds a lock (flock(2)) on its directory, which the kernel drops when the server dies. So a directory of this
+user that nobody holds, and that is not just being made, was left.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+PREFIX = "vtax-page-"
+_MIN_AGE_S = 3600.0
+
+
+class Directory:
+    """A new directory, which is this server's until `remove`."""
+
+    def __init__(self) -> None:
+        self.path = Path(tempfile.mkdtemp(prefix=PREFIX))
+        self._descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        fcntl.flock(self._descriptor, fcntl.LOCK_SH)
+
+    def remove(self) -> None:
+        """Remove it with everything in it."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        os.close(self._descriptor)
+
+
+def remove_abandoned() -> list[Path]:
+    """Remove what killed servers of this user left; returns it. What cannot be removed stays."""
+    removed = []
+    for path in sorted(Path(tempfile.gettempdir()).glob(f"{PREFIX}*")):
+        with suppress(OSError), _unheld(path):
+            shutil.rmtree(path)
+            removed.append(path)
+    return removed
+
+
+@contextmanager
+def _unheld(path: Path) -> Iterator[None]:
+    """Hold an abandoned directory while the block runs. Raises OSError for any other."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        found = os.fstat(descriptor)
+        if found.st_uid != os.geteuid() or time.time() - found.st_mtime < _MIN_AGE_S:
+            raise PermissionError(f"{path} is in use")
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(descriptor)
