@@ -117,7 +117,7 @@ def test_one_session_a_side_decides_nothing_and_says_what_it_leaves_out() -> Non
     assert "two sessions a side or more would decide" in text
     found = values("new-1", "--against", "old-1", "--margin", "5%")
     assert {each["outcome"] for each in found["comparisons"]} == {"undecided"}
-    assert {each["visible_slowdown"] for each in found["comparisons"]} == {None}
+    assert {each["detectable_slowdown"] for each in found["comparisons"]} == {None}
     assert found["comparisons"][0]["slowdown"]["low"] > 0.05, "slower beyond doubt, were sessions alike"
 
 

@@ -178,7 +178,7 @@ def test_the_html_has_one_of_every_id_and_every_link_leads_somewhere(page: str) 
 def test_the_html_says_everything(page: str, analysis: Analysis) -> None:
     text = " ".join(" ".join(parsed(page).text).split())
     for expected in (
-        "What does each layer of this host cost?", "is slower on sysbench-cpu (efficiency", "kvm-virtio", "emulated",
+        "What does each layer of this host cost?", "is slower on sysbench-cpu (overhead", "kvm-virtio", "emulated",
         "guests are started as root",
         "no memory limit: this host has no memory controller", "1 failed trial: qemu-tcg, iperf3", "Some CPU",
         "sudo .venv/bin/vtax run tour.toml --seed 1099511627783", "4f1d0c77aa31", "warm-up", "Holm", "bootstrap",

@@ -18,12 +18,14 @@ from synthetic_run import begin, trial
 
 from vtax.errors import BadInput
 from vtax.report.analysis import Analysis, analyse
-from vtax.report.analysis.answers import answers, visible_overhead
+from vtax.report.analysis.answers import answers, smallest_detectable
 from vtax.report.analysis.next_step import can_be_extended, next_step_of
 from vtax.report.analysis.resources import costs_of
 from vtax.report.document import Bullets, Paragraph
 from vtax.report.views.first_screen import first_lines
+from vtax.report.views.result_notes import notes_under
 from vtax.runner.host_sessions import check_more
+from vtax.stats.notes import Note
 from vtax.store.records import CellRecord, PlatformRecord
 from vtax.store.store import Store
 from vtax.study.model import DesignTable
@@ -121,22 +123,50 @@ def test_a_platform_of_undecided_contrasts_gets_what_it_costs_at_least_and_at_mo
     assert row.ratio is not None
     low, high = 1 - row.ratio.high, 1 - row.ratio.low
     assert low < 0 < high
-    cost = (
-        f"costs between {low * 100:.1f}{SPACE}% and {high * 100:.1f}{SPACE}% on iperf3 (size=1) (95{SPACE}%), so it"
-    )
-    assert text.startswith(cost.replace("-", "−"))
+    cost = f"costs between {low * 100:.1f}{SPACE}% and {high * 100:.1f}{SPACE}% on iperf3 (size=1)"
+    assert text.startswith(f"{cost} (95{SPACE}%), and is undecided".replace("-", "−"))
+
+
+def test_of_many_undecided_comparisons_the_narrowest_and_the_widest_interval_stand_for_all(store: Store) -> None:
+    wide = [0.5, 3.0, 1.0, 2.0, 0.4, 1.0]
+    found = analysed(store, {str(size): NOISY if size == 3 else wide for size in range(5)})
+    text = english(answers(found)[0].text)
+    rows = {point.levels["size"]: point.rows[1].ratio for point in found.primary[0].points}
+    narrow, broad = rows["3"], rows["0"]
+    assert narrow is not None
+    assert broad is not None
+    assert f"% and {(1 - narrow.low) * 100:.1f}{SPACE}% on iperf3 (size=3), the narrowest of 5 intervals" in text
+    assert f"% and {(1 - broad.low) * 100:.1f}{SPACE}% on iperf3 (size=" in text
+    assert f", the widest (95{SPACE}%); all are undecided" in text
+
+
+def test_a_withheld_verdict_has_its_reason_in_the_answer_and_the_blocks_that_it_needs(store: Store) -> None:
+    found = replace(analysed(store, {"1": [0.999, 1.0, 1.001, 0.9995, 1.0005] * 2}), duration_s=600.0)
+    (section,) = found.primary
+    (point,) = section.points
+    base, row = point.rows
+    assert row.verdict is not None
+    reason = Note("withheld-noisier", times=45.0, minimum=20)
+    verdict = replace(row.verdict, kind="undecided", warnings=(reason,), blocks_needed=None, blocks_needed_low=None)
+    point = replace(point, rows=(base, replace(row, verdict=verdict)))
+    section = replace(section, points=(point,))
+    found = replace(found, sections=(section,))
+    text = english(answers(found)[0].text)
+    assert text.endswith(f"; {english(reason)}")
+    assert "leaves open" not in text
+    assert "(10 more blocks, about 11 min 00 s) reaches the fewest blocks of a verdict on other" in lines(found)
+    (note,) = [text for each in notes_under(section, found) if "inside the margin" in (text := english(each))]
+    assert note == f"undecided beside an interval inside the margin: other: {english(reason)}"
 
 
 def test_the_smallest_overhead_that_could_be_seen_settles_in_four_of_five_runs(store: Store) -> None:
     """Against simulation: a run of that noise, truly slower by so much, gets a verdict with a probability of 0.8."""
     found = analysed(store, {"1": NOISY})
     row = found.primary[0].points[0].rows[1]
-    seen = visible_overhead(row)
+    seen = smallest_detectable(row)
     assert seen is not None
     assert row.ratio is not None
-    assert f"the smallest overhead that this run could have seen is {seen * 100:.1f}" in english(
-        answers(found)[0].text
-    )
+    assert f"the smallest detectable overhead is {seen * 100:.1f}" in english(answers(found)[0].text)
     sd, blocks = row.ratio.se_log * len(NOISY) ** 0.5, len(NOISY)
     random = np.random.default_rng(7)
     logs = random.normal(math.log(1 - seen), sd, (4000, blocks))

@@ -61,8 +61,8 @@ def test_at_the_margin_it_is_undecided_and_says_why() -> None:
     assert each.p_slower is not None
     assert each.p_passed is not None
     assert min(each.p_slower, each.p_passed) > found.alpha
-    assert each.visible is not None
-    assert each.visible > 0.05
+    assert each.detectable is not None
+    assert each.detectable > 0.05
 
 
 def test_p_values_are_corrected_for_the_family() -> None:
@@ -75,19 +75,19 @@ def test_p_values_are_corrected_for_the_family() -> None:
     assert many.p_slower > few.p_slower
 
 
-def test_noise_raises_what_is_visible() -> None:
-    quiet, noisy = (check(None, run_of(noise=each), 0.05).compared[0].visible for each in (0.002, 0.05))
+def test_noise_raises_what_is_detectable() -> None:
+    quiet, noisy = (check(None, run_of(noise=each), 0.05).compared[0].detectable for each in (0.002, 0.05))
     assert quiet is not None
     assert noisy is not None
     assert 0.05 < quiet < 0.06 < noisy
 
 
-def test_what_is_visible_is_found_in_four_of_five() -> None:
+def test_what_is_detectable_is_found_in_four_of_five() -> None:
     def comparison(speed: float, seed: int) -> Any:
         analysis = run_of(speed, noise=0.01, seed=seed)
         return check(None, replace(analysis, platforms=analysis.platforms[:2]), 0.05).compared[0]
 
-    typical = float(np.median([comparison(1.0, seed).visible for seed in range(8)]))
+    typical = float(np.median([comparison(1.0, seed).detectable for seed in range(8)]))
     found = np.mean([comparison(1 - typical, seed).outcome == "slower" for seed in range(8, 38)])
     assert 0.5 < found < 1  # 0.8, and four standard errors of 30 studies
 
@@ -96,7 +96,7 @@ def test_few_blocks_decide_nothing() -> None:
     found = check(None, run_of(0.5, blocks=3), 0.05)
     assert {each.outcome for each in found.compared} == {"undecided"}
     assert "3 blocks are too few for a verdict; at least 5 are needed" in found.compared[0].reasons
-    assert found.compared[0].visible is None
+    assert found.compared[0].detectable is None
     one = document_of(check(None, run_of(0.5, blocks=1), 0.05))
     assert "undecided" in drawn(one)
     assert as_json(one)["comparisons"][0]["slowdown"]["low"] is None

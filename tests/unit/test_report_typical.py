@@ -15,7 +15,6 @@ from synthetic_run import begin, trial
 
 from vtax.report.analysis import Analysis, analyse
 from vtax.report.analysis.answers import answers
-from vtax.report.renderers import numbers
 from vtax.report.views.method import method
 from vtax.store.records import CellRecord, MetricRecord, PlatformRecord
 from vtax.store.store import Store
@@ -74,8 +73,8 @@ def test_the_typical_ratio_stands_beside_the_ratio_and_the_pauses_are_named(stor
     assert "typical trials" in shown
     assert "may pause" in shown
     (answer,) = [a for a in answers(analysis) if a.platform == "pausing"]
-    typical = numbers.share_of_baseline(1 / found["estimate"])
-    assert f"may pause on tool (efficiency of typical trials {typical}" in english(answer.text)
+    typical = (1 - 1 / found["estimate"]) * 100
+    assert f"may pause on tool (overhead of typical trials {typical:.2f}" in english(answer.text)
     assert any("trimmed mean" in english(part) for part in method(analysis))
 
 

@@ -236,7 +236,7 @@ ANALYSIS: Mapping[str, tuple[Field, ...]] = {
         Field("ratio", "object", "", "ratio to the baseline; null for the baseline and without an answer"),
         Field("timeouts", "object", "", "trials of fixed work that timed out; null without any"),
         Field(
-            "visible_overhead",
+            "detectable_overhead",
             "number",
             "",
             "smallest overhead that the comparison had a probability of 0.8 to see; null with too few blocks",

@@ -106,8 +106,8 @@ SENTENCES: Mapping[str, tuple[str, str]] = {
         "not exclude, and then it would not stand", "",
     ),
     "assumes-independence": (
-        "the verdict takes blocks as independent: did neighbouring blocks correlate by {correlation}, which so few "
-        "do not exclude, it would not stand", "",
+        "the verdict needs independent blocks, and so few cannot show that they are: if neighbouring blocks "
+        "correlated by {correlation}, it would be undecided", "",
     ),
     "failures-differ": (
         "{failed} of {tried} trials failed, of the baseline {others} of {total}: where slow trials fail, the ratio "

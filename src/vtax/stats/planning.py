@@ -52,18 +52,25 @@ def smallest_overhead(sd_log: float, blocks: int, alpha: float = 0.05) -> float:
     return -math.expm1(-detectable_distance(sd_log, blocks, 1 - alpha / 2))
 
 
-def seen_overhead(ratio: Ratio, margin: float, alpha: float = 0.05, family: int = 1) -> float | None:
-    """The smallest overhead (share of the baseline's performance) that a measured ratio had a power of 0.8 to see.
+def detectable_overhead(ratio: Ratio, margin: float, alpha: float = 0.05, family: int = 1) -> float | None:
+    """The smallest overhead (share of the baseline's performance) that a measured ratio had a power of 0.8 to detect.
 
     A verdict needs significance, at worst at alpha / family (Holm), and a size beyond the margin, whichever is more.
     Its noise is that of its interval: over sessions, where it has several. None where it has too few blocks.
     """
     if ratio.n_blocks < fewest_to_judge(ratio) or not math.isfinite(ratio.se_log):
         return None
+    return max(-math.expm1(-detectable_log(ratio, alpha, family)), margin)
+
+
+def detectable_log(ratio: Ratio, alpha: float, family: int) -> float:
+    """The smallest distance of a true log-ratio from a bound that its two-sided test finds with a power of 0.8.
+
+    At worst at alpha / family (Holm's first step): (t + 0.84) standard errors, over sessions the larger of both.
+    """
     level = 1 - alpha / family / 2
     errors = [(ratio.se_log, ratio.df), *([ratio.within] if ratio.within is not None else [])]
-    distance = max((t_quantile(level, df) + float(special.ndtri(POWER))) * se for se, df in errors)
-    return max(-math.expm1(-distance), margin)
+    return max((t_quantile(level, df) + float(special.ndtri(POWER))) * se for se, df in errors)
 
 
 def blocks_for(sd_log: float, overhead: float, alpha: float = 0.05, low: int = 5) -> int | None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from vtax.report.analysis.next_step import withheld
 from vtax.report.analysis.values import Analysis, Row
 from vtax.report.document import (
     Count,
@@ -26,7 +27,8 @@ from vtax.report.document import (
 )
 from vtax.stats.censoring import floored
 from vtax.stats.checks import Better
-from vtax.stats.planning import seen_overhead
+from vtax.stats.notes import Note
+from vtax.stats.planning import detectable_overhead
 from vtax.stats.verdict import Kind, fewest_to_judge
 
 _MAX_NAMED = 4
@@ -99,7 +101,7 @@ def _sentence(analysis: Analysis, contrasts: list[_Found]) -> Inline:
         if these and kind == "undecided":
             is_bounded = all(c.row.ratio is not None and math.isfinite(c.row.ratio.se_log) for c in these)
             if len(these) == len(contrasts) and is_bounded:
-                parts += [_cost(these, analysis), *_visible(these)]
+                parts += [_cost(these, analysis), *_detectable(these)]
             else:
                 parts.append(_part(kind, these, len(contrasts), analysis))
             parts += [*_certain(these, analysis), *_needed(these, analysis)]
@@ -140,14 +142,15 @@ def _cost(these: list[_Found], analysis: Analysis) -> Inline:
             )
             for found, b in zip(these, bounds, strict=True)
         ]
-        return msg("costs {ranges} ({level}), so it is undecided", ranges=listed(named), level=analysis.level)
-    sharpest = min(range(len(these)), key=lambda n: bounds[n].high - bounds[n].low)
+        return msg("costs {ranges} ({level}), and is undecided", ranges=listed(named), level=analysis.level)
+    order = sorted(range(len(these)), key=lambda n: bounds[n].high - bounds[n].low)
+    narrow, wide = order[0], order[-1]
     return msg(
-        "costs between {low} and {high} in each of {total} comparisons ({level} each), at its sharpest between "
-        "{sharp_low} and {sharp_high} on {name}, so all are undecided",
-        low=_cost_share(min(b.low for b in bounds)), high=_cost_share(max(b.high for b in bounds)),
-        total=Count(len(these)), level=analysis.level, sharp_low=_cost_share(bounds[sharpest].low),
-        sharp_high=_cost_share(bounds[sharpest].high), name=these[sharpest].name,
+        "costs between {low} and {high} on {name}, the narrowest of {total} intervals, and between {wide_low} and "
+        "{wide_high} on {wide_name}, the widest ({level}); all are undecided",
+        total=Count(len(these)), level=analysis.level,
+        low=_cost_share(bounds[narrow].low), high=_cost_share(bounds[narrow].high), name=these[narrow].name,
+        wide_low=_cost_share(bounds[wide].low), wide_high=_cost_share(bounds[wide].high), wide_name=these[wide].name,
     )  # fmt: skip
 
 
@@ -155,54 +158,52 @@ def _cost_share(overhead: float) -> Share:
     return Share(overhead, "overhead")
 
 
-def _visible(these: list[_Found]) -> Iterator[Inline]:
-    """The smallest overhead that comparisons had a power of 0.8 to see: of one, or the ends of several."""
-    seen = [(visible_overhead(found.row), found) for found in these]
+def _detectable(these: list[_Found]) -> Iterator[Inline]:
+    """The smallest overhead that comparisons had a power of 0.8 to detect: of one, or the ends of several."""
+    seen = [(smallest_detectable(found.row), found) for found in these]
     known = sorted([(share, n) for n, (share, _) in enumerate(seen) if share is not None])
     if not known:
         return
     (low, first), (high, last) = known[0], known[-1]
     if len(known) == 1:
-        yield msg("the smallest overhead that this run could have seen is {share}", share=_cost_share(low))
+        yield msg("the smallest detectable overhead is {share}", share=_cost_share(low))
     else:
         yield msg(
-            "the smallest overhead that this run could have seen is {low} on {low_name} and {high} on {high_name}",
+            "the smallest detectable overhead is {low} on {low_name} and {high} on {high_name}",
             low=_cost_share(low), low_name=seen[first][1].name, high=_cost_share(high), high_name=seen[last][1].name,
         )  # fmt: skip
 
 
-def visible_overhead(row: Row) -> float | None:
-    """The smallest overhead that a comparison had a power of 0.8 to see in its family; None where it has no verdict
-    or too few blocks for one."""
+def smallest_detectable(row: Row) -> float | None:
+    """The smallest overhead that a comparison had a power of 0.8 to detect in its family; None where it has no
+    verdict or too few blocks for one."""
     if row.ratio is None or row.verdict is None:
         return None
-    return seen_overhead(row.ratio, row.verdict.margin, row.verdict.alpha, row.verdict.family)
+    return detectable_overhead(row.ratio, row.verdict.margin, row.verdict.alpha, row.verdict.family)
 
 
 def _spread(these: list[_Found], total: int) -> Inline:
-    """Every efficiency when they are few, else the min and the max; each with its interval."""
+    """Every overhead when they are few, else the min and the max; each with its interval."""
     if len(these) <= _MAX_NAMED:
-        return msg("on {names}", names=listed([_with_efficiency(each) for each in these]))
+        return msg("on {names}", names=listed([_with_overhead(each) for each in these]))
     ordered = sorted(these, key=lambda c: _estimate(c.row, c.better))
     first, last = ordered[0], ordered[-1]
     ends = {
-        "low": efficiency(first.row, first.better), "low_name": first.name,
-        "high": efficiency(last.row, last.better), "high_name": last.name,
+        "low": _overhead(first), "low_name": first.name, "high": _overhead(last), "high_name": last.name,
     }  # fmt: skip
     if len(these) == total:
         return msg(
-            "in all {total} comparisons, efficiency from {low} on {low_name} to {high} on {high_name}",
+            "in all {total} comparisons, overhead from {low} on {low_name} to {high} on {high_name}",
             total=Count(total), **ends,
         )  # fmt: skip
     return msg(
-        "in {number} of {total} comparisons, efficiency from {low} on {low_name} to {high} on {high_name}",
+        "in {number} of {total} comparisons, overhead from {low} on {low_name} to {high} on {high_name}",
         number=Count(len(these)), total=Count(total), **ends,
     )  # fmt: skip
 
 
-def _with_efficiency(found: _Found) -> Inline:
-    shown = efficiency(found.row, found.better)
-    return msg("{name} (efficiency {efficiency})", name=found.name, efficiency=shown)
+def _with_overhead(found: _Found) -> Inline:
+    return msg("{name} (overhead {overhead})", name=found.name, overhead=_overhead(found))
 
 
 def _certain(these: list[_Found], analysis: Analysis) -> Iterator[Inline]:
@@ -257,13 +258,13 @@ def _timed_out(contrasts: list[_Found]) -> Iterator[Inline]:
 
 
 def _pauses(contrasts: list[_Found]) -> Iterator[Inline]:
-    """Where a platform may pause: its ratio and typical ratio differ clearly; with the efficiency of the latter."""
+    """Where a platform may pause: its ratio and typical ratio differ clearly; with the overhead of the latter."""
     these = [c for c in contrasts if c.row.typical is not None and c.row.typical.pauses == "treatment"]
     named: list[Inline] = []
     for each in these[:_MAX_NAMED]:
         assert each.row.typical is not None
-        typical = Share(each.row.typical.efficiency(each.better).estimate, "efficiency")
-        named.append(msg("{name} (efficiency of typical trials {efficiency})", name=each.name, efficiency=typical))
+        typical = _cost_share(1 - each.row.typical.efficiency(each.better).estimate)
+        named.append(msg("{name} (overhead of typical trials {overhead})", name=each.name, overhead=typical))
     if len(these) > _MAX_NAMED:
         named.append(msg("{count} more", count=Count(len(these) - _MAX_NAMED)))
     if named:
@@ -284,7 +285,8 @@ def _needed(these: list[_Found], analysis: Analysis) -> Iterator[Inline]:
     known = [c for c in these if _range_of(c) is not None]
     rest = [c for c in these if _range_of(c) is None and c.row.ratio is not None]
     few = [c for c in rest if _has_few_blocks(c)]
-    still_open = [c for c in rest if not _has_few_blocks(c)]
+    kept_back = [c for c in rest if withheld(c.row)]
+    still_open = [c for c in rest if not _has_few_blocks(c) and not withheld(c.row)]
     if known:
         yield _further(known, is_all=not rest)
     if few:
@@ -293,7 +295,17 @@ def _needed(these: list[_Found], analysis: Analysis) -> Iterator[Inline]:
             yield msg("a verdict needs {count} blocks", count=minimum)
         else:
             yield msg("a verdict needs {count} blocks on {names}", count=minimum, names=_names(few))
+    yield from _withheld(kept_back, is_all=len(kept_back) == len(these) == 1)
     yield from _limit(still_open, is_all=len(still_open) == len(these))
+
+
+def _withheld(these: list[_Found], *, is_all: bool) -> Iterator[Inline]:
+    """Why verdicts that the intervals support are not given. is_all: there is one contrast, which needs no name."""
+    of_reason: dict[Note, list[_Found]] = {}
+    for each in these:
+        of_reason.setdefault(withheld(each.row)[0], []).append(each)
+    for reason, found in of_reason.items():
+        yield reason if is_all else joined([_names(found), reason], ": ")
 
 
 def _has_few_blocks(found: _Found) -> bool:
@@ -361,16 +373,15 @@ def _names(these: list[_Found]) -> Inline:
     return listed([*(c.name for c in these[:_MAX_NAMED]), more])
 
 
-def efficiency(row: Row, better: Better) -> Inline:
-    """Efficiency of a row that has a ratio, with its interval: `13.5 % [12.9, 14.1]`."""
-    assert row.ratio is not None
-    found = row.ratio.efficiency(better)
-    estimate = Share(found.estimate, "efficiency")
-    if not math.isfinite(found.high):
-        return msg("{efficiency} [no interval from one block]", efficiency=estimate)
-    return joined([estimate, Interval(found.low, found.high, "efficiency")], " ")
+def _overhead(found: _Found) -> Inline:
+    """Overhead of a contrast that has a ratio, with its interval: `86.5 % [85.9, 87.1]`."""
+    assert found.row.ratio is not None
+    cost = found.row.ratio.overhead(found.better)
+    if not math.isfinite(cost.low):
+        return msg("{overhead} [no interval from one block]", overhead=_cost_share(cost.estimate))
+    return joined([_cost_share(cost.estimate), Interval(cost.low, cost.high, "overhead")], " ")
 
 
 def _estimate(row: Row, better: Better) -> float:
     assert row.ratio is not None
-    return row.ratio.efficiency(better).estimate
+    return row.ratio.overhead(better).estimate

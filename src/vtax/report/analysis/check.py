@@ -23,16 +23,15 @@ from vtax.report.document import Inline
 from vtax.stats.checks import Better, StatsError
 from vtax.stats.claims import Check, Claimed, Judgement, Sample, Tested, judge_claims
 from vtax.stats.contrasts import Contrast
-from vtax.stats.intervals import t_quantile
 from vtax.stats.moderation import MINIMUM_BLOCKS
 from vtax.stats.notes import Note
+from vtax.stats.planning import detectable_log
 from vtax.stats.ratio import Ratio, exp
 from vtax.stats.stopping import Rule
 from vtax.store.store import Store
 
 Outcome = Literal["passed", "slower", "undecided", "no-result", "not-tested"]
 Status = Literal["passed", "failed", "undecided"]
-_POWER_80 = 0.8416  # standard normal quantile of a power of 0.8
 _WORDS: dict[str, Outcome] = {"reproduced": "passed", "contradicted": "slower", "inconclusive": "undecided"}
 
 
@@ -51,7 +50,7 @@ class Checked:
     """A comparison with its outcome.
 
     ratio: treatment / baseline, with its interval for this comparison alone; None without a result. p_slower,
-    p_passed: Holm-adjusted over the check. visible: the smallest true slowdown that this comparison finds with
+    p_passed: Holm-adjusted over the check. detectable: the smallest true slowdown that this comparison finds with
     probability 0.8, in its family; None where it can find none. blocks_needed_low, blocks_needed: the range of
     further blocks that decides it; 0 when decided, None when not known. reasons: why it is undecided or has no
     result. noise: standard deviation of the log-ratio from block to block.
@@ -62,7 +61,7 @@ class Checked:
     ratio: Ratio | None = None
     p_slower: float | None = None
     p_passed: float | None = None
-    visible: float | None = None
+    detectable: float | None = None
     blocks_needed_low: int | None = None
     blocks_needed: int | None = None
     reasons: tuple[str, ...] = ()
@@ -262,7 +261,7 @@ def _checked(pair: Compared, judgement: Judgement, margin: float) -> Checked:
         reasons.append(Note("withheld-clock-check"))
     return Checked(
         pair, outcome, tested.ratio, judgement.p_contradicted, judgement.p_reproduced,
-        _visible(tested, judgement, margin, pair.section.better), *blocks, tuple(reasons), _noise(tested),
+        _detectable(tested, judgement, margin, pair.section.better), *blocks, tuple(reasons), _noise(tested),
     )  # fmt: skip
 
 
@@ -275,14 +274,12 @@ def _reasons(notes: Sequence[str]) -> Iterator[str]:
             yield note
 
 
-def _visible(tested: Tested, judgement: Judgement, margin: float, better: Better) -> float | None:
-    """The smallest slowdown found with probability 0.8: the margin, and (t + 0.84) standard errors beyond it."""
+def _detectable(tested: Tested, judgement: Judgement, margin: float, better: Better) -> float | None:
+    """The smallest slowdown found with probability 0.8: the margin, and what a test detects beyond it."""
     ratio = tested.ratio
     if ratio.n_blocks < MINIMUM_BLOCKS or (tested.claimed.apart and ratio.n_sessions == 1):
         return None
-    level = 1 - judgement.alpha / judgement.family / 2
-    spreads = [(ratio.se_log, ratio.df), *([ratio.within] if ratio.within is not None else [])]
-    beyond = max((t_quantile(level, df) + _POWER_80) * se for se, df in spreads)
+    beyond = detectable_log(ratio, judgement.alpha, judgement.family)
     if better == "higher":
         return slowdown_of(exp(math.log1p(-margin) - beyond), better)
     return slowdown_of(exp(math.log1p(margin) + beyond), better)

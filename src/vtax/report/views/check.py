@@ -45,6 +45,7 @@ from vtax.report.views import shared
 from vtax.report.views.base import Options, View
 
 _MAX_NAMED = 8
+_WIDE = 0.005  # an interval beside which a second decimal of its estimate is noise
 _OUTCOMES: Mapping[str, Message] = {
     "passed": msg("passed"), "slower": msg("slower"), "undecided": msg("undecided"), "no-result": msg("no result"),
     "not-tested": msg("not tested"),
@@ -155,7 +156,7 @@ def _table(found: Checks) -> Table:
         Column("comparison", msg("comparison")),
         Column("slowdown", msg("slowdown"), is_number=True),
         Column("interval", _interval_title(found), joins=True),
-        Column("visible", msg("visible\nfrom"), is_number=True),
+        Column("detectable", msg("smallest\ndetectable"), is_number=True),
         Column("outcome", msg("outcome")),
         Column("detail", msg("what would decide"), wraps=True),
     )
@@ -180,9 +181,11 @@ def _row(each: Checked, found: Checks) -> TableRow:
     interval: Inline = ""
     if slowdown and math.isfinite(slowdown.high - slowdown.low) and each.ratio and each.ratio.n_blocks > 1:
         interval = muted(Interval(slowdown.low, slowdown.high, "change"))
-    visible: Inline = Share(each.visible) if each.visible is not None else Nothing()
+    if slowdown and interval != "" and slowdown.high - slowdown.low >= _WIDE:
+        estimate = Share(slowdown.estimate, "signed decimal")
+    detectable: Inline = Share(each.detectable) if each.detectable is not None else Nothing()
     platform = shared.platform_of(each.pair.treatment.platform)
-    return TableRow((platform, _what(each), styled(estimate, "strong"), interval, visible, _word(each.outcome),
+    return TableRow((platform, _what(each), styled(estimate, "strong"), interval, detectable, _word(each.outcome),
                      joined(list(_details(each, is_apart=found.against is not None)), "; ")))  # fmt: skip
 
 
@@ -212,7 +215,7 @@ def _details(each: Checked, *, is_apart: bool) -> Iterator[Inline]:
         yield msg("{blocks} would decide it", blocks=blocks)
     elif each.noise is not None and not each.reasons:
         yield msg(
-            "noise of the ratio from block to block ({noise}) leaves open how many more blocks would decide",
+            "a quieter host would decide (noise {noise})",
             noise=Share(each.noise),
         )
 
@@ -232,8 +235,10 @@ def _below(found: Checks) -> Iterator[Part]:
     yield Paragraph(
         msg(
             "slowdown: how much less of a rate, or more of a time, than {baseline}; negative: faster. Slower: the "
-            "interval, corrected for all comparisons, lies beyond {margin}; passed: it lies below. Visible from: the "
-            "smallest slowdown that this comparison would have found with a probability of 80 %",
+            "interval, corrected for all comparisons, lies beyond {margin}; passed: it lies below. Smallest "
+            "detectable: the smallest true slowdown that this comparison finds beyond {margin} with a probability of "
+            "80 %; vtax show has that of a difference from 1. Noise: standard deviation of the ratio from block to "
+            "block, where it leaves open how many more blocks would decide",
             baseline=found.baseline, margin=Share(found.margin, "declared"),
         ), "muted",
     )  # fmt: skip
@@ -273,7 +278,7 @@ def _cases(found: Checks, seconds: Mapping[str, float]) -> Iterator[Case]:
 
 
 def _finding(each: Checked, found: Checks) -> Inline:
-    """`slowdown +9 % [+7, +11], margin 5 %`, what was visible, and what would decide."""
+    """`slowdown +9 % [+7, +11], margin 5 %`, what it could detect, and what would decide."""
     parts: list[Inline] = []
     slowdown = each.slowdown
     if slowdown is not None:
@@ -286,8 +291,8 @@ def _finding(each: Checked, found: Checks) -> Inline:
                 margin=Share(found.margin, "declared"),
             )
         )
-    if each.visible is not None:
-        parts.append(msg("visible from {share}", share=Share(each.visible)))
+    if each.detectable is not None:
+        parts.append(msg("smallest detectable slowdown {share}", share=Share(each.detectable)))
     return joined([*parts, *_details(each, is_apart=found.against is not None)], "; ")
 
 
@@ -342,7 +347,7 @@ def _plain_of(each: Checked) -> dict[str, Any]:
         "sessions": ratio.n_sessions if ratio else 0,
         "p_slower": each.p_slower,
         "p_passed": each.p_passed,
-        "visible_slowdown": each.visible,
+        "detectable_slowdown": each.detectable,
         "blocks_needed_low": each.blocks_needed_low,
         "blocks_needed": each.blocks_needed,
         "reasons": list(each.reasons),

@@ -36,6 +36,7 @@ from vtax.report.views import shared
 _MOST_PLATFORMS = 8
 _MOST_NAMED = 4
 _MOST_WARNINGS = 2
+_MOST_PLACES = 2
 
 
 def first_lines(analysis: Analysis) -> Iterator[Part]:
@@ -100,6 +101,9 @@ def _doubts(analysis: Analysis) -> Iterator[Inline]:
 
 
 def _doubt(warning: Warning) -> Inline:
+    if 0 < len(warning.places) <= _MOST_PLACES:
+        where = joined([place.inline for place in warning.places], "; ")
+        return joined([sentence(warning), joined([" (", where, ")"], "")], "")
     times = plural(" ({count} times)", " ({count} times)", warning.times) if warning.times > 1 else ""
     return joined([sentence(warning), times], "")
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from vtax.report.analysis import Analysis, ResultPoint, Row, Section
-from vtax.report.analysis.answers import answers, visible_overhead
+from vtax.report.analysis.answers import answers, smallest_detectable
 from vtax.report.analysis.sessions import MeasuredSession
 from vtax.report.views import first_screen
 from vtax.report.views.method import order_of
@@ -127,6 +127,6 @@ def _row(row: Row, better: Better) -> dict[str, Any]:
         found["ratio"] = vars(row.ratio)
         found["efficiency"] = {name: getattr(efficiency, name) for name in ("estimate", "low", "high")}
         found["overhead"] = {name: getattr(overhead, name) for name in ("estimate", "low", "high")}
-        found["visible_overhead"] = visible_overhead(row)
+        found["detectable_overhead"] = smallest_detectable(row)
         found["verdict"] = {**vars(row.verdict), "text": str(row.verdict)}
     return found

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from vtax.report.analysis import Analysis, ResultPoint, Row, Section
 from vtax.report.analysis.answers import answers, is_measured
-from vtax.report.analysis.sessions import scope
 from vtax.report.analysis.source import Source
 from vtax.report.analysis.warnings import STATISTICS
 from vtax.report.document import (
@@ -27,7 +26,6 @@ from vtax.report.document import (
     Paragraph,
     Part,
     Quantity,
-    Range,
     Ratio,
     Scale,
     Share,
@@ -50,7 +48,7 @@ from vtax.report.views.first_screen import first_lines
 from vtax.report.views.forest import forest
 from vtax.report.views.header import header_of
 from vtax.report.views.plain import plain
-from vtax.stats.stopping import interval_confidence
+from vtax.report.views.result_notes import notes_under
 from vtax.store.records import UntestedRecord
 
 _MOST_NAMED = 4
@@ -278,46 +276,6 @@ def _notes(section: Section, analysis: Analysis) -> Iterator[Part]:
             ), "muted",
         )  # fmt: skip
     yield from (Paragraph(note, "muted") for note in notes_under(section, analysis))
-
-
-def notes_under(section: Section, analysis: Analysis) -> Iterator[Inline]:
-    """What a reader of a table would stumble over, where it has that; of ratios under the first table only."""
-    if any(_is_undecided_by_correction(row) for point in section.points for row in point.rows):
-        yield msg(
-            "undecided beside an interval without 1: the interval is of one comparison alone, the verdict is "
-            "corrected for {family}",
-            family=Count(section.family),
-        )
-    compared = [each for each in analysis.primary if each.family]
-    if section is next((each for each in compared if each.better == "lower"), None):
-        yield msg("lower is better here: a ratio above 1 is slower, and efficiency is 1 / ratio")
-    if section is next(iter(compared), None):
-        if len(analysis.sessions) > 0:
-            yield scope(analysis.sessions)
-        yield msg("ratios are geometric means of the ratios within blocks, not ratios of the two means")
-        if analysis.declared.get("design", {}).get("trials", 1) != 1:
-            yield msg("a block has several trials: its ratio is that of the averages of its trials")
-        yield from _widened(compared, analysis)
-
-
-def _widened(compared: Sequence[Section], analysis: Analysis) -> Iterator[Inline]:
-    """At which level intervals are computed under a rule that looks at figures to decide what it measures."""
-    rows = (row for section in compared for point in section.points for row in point.rows)
-    levels = {interval_confidence(analysis.rule, row.ratio.n_blocks) for row in rows if row.ratio is not None}
-    if levels and max(levels) > analysis.rule.confidence:
-        low, high = (Share(level, "efficiency") for level in (min(levels), max(levels)))
-        yield msg(
-            "intervals of ratios are computed at {level} so that they hold at {confidence}: the rule {rule} decides "
-            "by the figures what it measures",
-            level=low if low == high else Range(low, high), confidence=analysis.level, rule=analysis.rule.stop,
-        )  # fmt: skip
-
-
-def _is_undecided_by_correction(row: Row) -> bool:
-    if row.ratio is None or row.verdict is None or row.verdict.kind != "undecided":
-        return False
-    has_no_one = row.ratio.low > 1 or row.ratio.high < 1
-    return has_no_one and row.verdict.family > 1 and row.verdict.p_difference > row.verdict.alpha
 
 
 def _overview(analysis: Analysis) -> Iterator[Part]:

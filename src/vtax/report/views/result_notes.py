@@ -1,0 +1,69 @@
+"""What stands below the table of a metric: how to read its ratios, and why a verdict differs from its interval."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from vtax.report.analysis import Analysis, Row, Section
+from vtax.report.analysis.next_step import withheld
+from vtax.report.analysis.sessions import scope
+from vtax.report.document import Count, Inline, Platform, Range, Share, listed, msg
+from vtax.report.views import shared
+from vtax.stats.notes import Note
+from vtax.stats.stopping import interval_confidence
+
+
+def notes_under(section: Section, analysis: Analysis) -> Iterator[Inline]:
+    """What a reader of a table would stumble over, where it has that; of ratios under the first table only."""
+    if any(_is_undecided_by_correction(row) for point in section.points for row in point.rows):
+        yield msg(
+            "undecided beside an interval without 1: the interval is of one comparison alone, the verdict is "
+            "corrected for {family}",
+            family=Count(section.family),
+        )
+    yield from _withheld(section, analysis)
+    compared = [each for each in analysis.primary if each.family]
+    if section is next((each for each in compared if each.better == "lower"), None):
+        yield msg("lower is better here: a ratio above 1 is slower, and efficiency is 1 / ratio")
+    if section is next(iter(compared), None):
+        if len(analysis.sessions) > 0:
+            yield scope(analysis.sessions)
+        yield msg("ratios are geometric means of the ratios within blocks, not ratios of the two means")
+        if analysis.declared.get("design", {}).get("trials", 1) != 1:
+            yield msg("a block has several trials: its ratio is that of the averages of its trials")
+        yield from _widened(compared, analysis)
+
+
+def _withheld(section: Section, analysis: Analysis) -> Iterator[Inline]:
+    """Why a verdict is not given that the interval seems to support."""
+    margin = analysis.rule.margin
+    of_reason: dict[Note, list[Platform]] = {}
+    for row in (row for point in section.points for row in point.rows):
+        if row.ratio is not None and 1 - margin < row.ratio.low and row.ratio.high < 1 + margin:
+            for reason in withheld(row):
+                of_reason.setdefault(reason, []).append(shared.platform_of(row.platform))
+    for reason, platforms in of_reason.items():
+        yield msg(
+            "undecided beside an interval inside the margin: {platforms}: {reason}",
+            platforms=listed(dict.fromkeys(platforms)), reason=reason,
+        )  # fmt: skip
+
+
+def _widened(compared: Sequence[Section], analysis: Analysis) -> Iterator[Inline]:
+    """At which level intervals are computed under a rule that looks at figures to decide what it measures."""
+    rows = (row for section in compared for point in section.points for row in point.rows)
+    levels = {interval_confidence(analysis.rule, row.ratio.n_blocks) for row in rows if row.ratio is not None}
+    if levels and max(levels) > analysis.rule.confidence:
+        low, high = (Share(level, "efficiency") for level in (min(levels), max(levels)))
+        yield msg(
+            "intervals of ratios are computed at {level} so that they hold at {confidence}: the rule {rule} decides "
+            "by the figures what it measures",
+            level=low if low == high else Range(low, high), confidence=analysis.level, rule=analysis.rule.stop,
+        )  # fmt: skip
+
+
+def _is_undecided_by_correction(row: Row) -> bool:
+    if row.ratio is None or row.verdict is None or row.verdict.kind != "undecided":
+        return False
+    has_no_one = row.ratio.low > 1 or row.ratio.high < 1
+    return has_no_one and row.verdict.family > 1 and row.verdict.p_difference > row.verdict.alpha
