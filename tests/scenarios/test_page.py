@@ -121,6 +121,9 @@ def test_what_no_run_has_is_not_found_and_says_what_there_is(server: PageServer,
     assert answer.status == 404
     assert "<h1>Not found</h1>" in answer.text
     assert hint in answer.text
+    portuguese = server.get(path, {"Cookie": "vtax_language=pt-BR"}).text
+    assert "<h1>Não encontrado</h1>" in portuguese
+    assert re.search(r'class="question">(?:nenhum|não|ess)', portuguese), "the error is in the language of the reader"
 
 
 def test_tags_and_notes_are_shown_and_found(tmp_path: Path) -> None:

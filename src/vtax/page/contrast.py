@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import Connection, select
 
 from vtax.store import schema
 from vtax.store.listing import names_of_study, state_of
@@ -34,24 +35,30 @@ def side_of(parameters: Mapping[str, str], key: str) -> str:
 def offer(store: Store) -> Offer:
     """What the runs of a store offer. Raises StoreError."""
     names = names_of_study(store, "", _MOST_OFFERED)
-    if not names:
-        return Offer()
     run, platform = schema.run, schema.platform
     with reading_rows(store.engine) as connection:
         all_platforms = select(platform.c.name).distinct().order_by(platform.c.name)
         platforms = [row.name for row in fetch(connection, all_platforms)]
-        newest = select(run.c.id, run.c.study).where(run.c.name == names[0])
-        (row,) = fetch(connection, newest)
-        of_newest = (
-            select(platform.c.name)
-            .where(platform.c.run_id == row.id, platform.c.available)
-            .order_by(platform.c.is_baseline, platform.c.position)
-        )
-        tested = [each.name for each in fetch(connection, of_newest)]
-    examples = [(f"{names[0]}:{tested[0]}", f"{names[0]}:{tested[1]}")] if len(tested) > 1 else []
-    if len(same := names_of_study(store, row.study, 2)) > 1:
-        examples.append((same[0], same[1]))
+        finished = run.c.status == "finished"
+        newest = select(run.c.id, run.c.name, run.c.study).where(finished).order_by(run.c.started_at.desc())
+        rows = fetch(connection, newest.limit(1))
+        examples = [each for row in rows for each in _examples(connection, row)]
     return Offer(names, platforms, examples)
+
+
+def _examples(connection: Connection, row: Any) -> Iterator[tuple[str, str]]:
+    """Two platforms of a run, and the run against the one before it of its study. row: id, name, study."""
+    run, platform = schema.run, schema.platform
+    tested = (
+        select(platform.c.name)
+        .where(platform.c.run_id == row.id, platform.c.available)
+        .order_by(platform.c.is_baseline, platform.c.position)
+    )
+    if len(platforms := fetch(connection, tested.limit(2))) == 2:
+        yield f"{row.name}:{platforms[0].name}", f"{row.name}:{platforms[1].name}"
+    of_study = select(run.c.name).where(run.c.study == row.study, run.c.status == "finished", run.c.id != row.id)
+    for before in fetch(connection, of_study.order_by(run.c.started_at.desc()).limit(1)):
+        yield row.name, before.name
 
 
 def state_of_sides(store: Store, sides: Sequence[str]) -> str:

@@ -1,5 +1,5 @@
 """Texts that vtax stored with a run in English: why it ended or what was not tested, marks, titles of metrics, and
-what a shipped study says of itself.
+what a shipped study says of itself; and errors, which are English where they are raised.
 
 A run keeps them as they were said, also a run of an older version. A renderer looks for the template that such a text
 was made from in the catalogue of its language (context `stored`) and shows what it does not find as it is. Most are
@@ -54,4 +54,40 @@ LOST = (
 )
 """What a scale took of a claim, see study.variants; the fourth of runs until November 2026."""
 MARKS = ("emulated", "nested", "remote")
-TEXTS = (*REASONS, *LOST, *MARKS)
+ERRORS = (
+    "there is no such page",
+    "the runs, the studies and the contrast are linked above",
+    "there is no page {number}",
+    "pages are counted from 1",
+    "there is no page {number} of these runs",
+    "the last page is {number}",
+    "no run has the study {name}",
+    "no run has the platform {name}",
+    "no run has the status {name}",
+    "no run has the tag {name}",
+    "there are: {names}",
+    "there is no run {name}",
+    "there is no run yet",
+    "start one: sudo vtax run tour",
+    "did you mean {names}?",
+    "the latest are {names}; see vtax list",
+    "the page of runs lists those that are stored",
+    "no run of a study {name} is stored",
+    "the page of studies lists those with runs",
+    "there is no download {name}",
+    "one of {names}",
+    "this page needs its token",
+    "open the address that vtax serve printed, which has it",
+    "the token is wrong",
+    "open the address that vtax serve printed; each start has another token",
+    "this address is not one of this host",
+    "use the address that vtax serve printed, or name the other one with --name",
+    "this page is read-only",
+    "it answers GET and HEAD",
+    "vtax failed to make this page",
+    "the terminal of vtax serve says more",
+    "the process that prepares pages was killed",
+    "perhaps memory is short; load the page again",
+)
+"""What the page of `vtax serve` says is wrong with a request, and its hints; every other error is shown as it is."""
+TEXTS = (*REASONS, *LOST, *MARKS, *ERRORS)
