@@ -8,7 +8,7 @@ and inline commands that are fragments.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -79,11 +79,27 @@ def test_there_are_commands_to_carry_out() -> None:
     assert ("run", "my-router.toml", "--dry-run") in shown()
 
 
+@pytest.fixture
+def with_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[list[str]], list[str]]:
+    """Arguments with the path of an example of docs/examples that they name; a run of one is imported first."""
+    runs = {f"{bundle.name.partition('.')[0]}-1": bundle for bundle in (ROOT / "docs/examples").glob("*.vtax.gz")}
+
+    def prepare(given: list[str]) -> list[str]:
+        named = [word for word in given if word in runs]
+        if named or any(word.startswith("docs/examples/") for word in given):
+            monkeypatch.setenv("VTAX_HOME", str(tmp_path / "home"))
+        for word in named:
+            assert CliRunner().invoke(group, ["import", str(runs[word])]).exception is None
+        return [str(ROOT / word) if word.startswith("docs/examples/") else word for word in given]
+
+    return prepare
+
+
 @pytest.mark.parametrize("words", shown(), ids=" ".join)
 def test_a_command_of_the_documentation_does_what_an_ordinary_user_may_have(
-    words: tuple[str, ...], reader: Path
+    words: tuple[str, ...], reader: Path, with_example: Callable[[list[str]], list[str]]
 ) -> None:
-    given = [IN_THE_STORE.get(word, word) for word in words]
+    given = with_example([IN_THE_STORE.get(word, word) for word in words])
     for word in given:
         if word.endswith(".toml"):
             (reader / word).write_text(study_of(word))

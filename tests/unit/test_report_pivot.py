@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from command_line import output_of
+from shown import english
 from synthetic_run import DECLARED, PLATFORMS, begin, cells, trial
 
 from vtax.cli.main import group
@@ -19,6 +21,7 @@ from vtax.host.home import Home
 from vtax.report.analysis.pivot import Axes
 from vtax.report.analysis.pivot import pivot as analysis_pivot
 from vtax.report.analysis.source import source_of
+from vtax.report.document.sentences import sentence
 from vtax.report.views.pivot_chart import chart_of
 from vtax.stats.intervals import mean_interval
 from vtax.store.records import CellRecord, UntestedRecord
@@ -288,3 +291,53 @@ def test_what_no_figure_can_show_is_refused(tmp_path: Path) -> None:
 def test_every_platform_of_the_run_keeps_its_order() -> None:
     order = [platform.name for platform in PLATFORMS if platform.available]
     assert pivot("--rows", "platform", "--benchmark", "sysbench-cpu")["rows"] == order
+
+
+@pytest.fixture(scope="module")
+def uneven(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    """Two benchmarks with sizes of their own, the largest first; both have 10, which one writes as 10.0."""
+    native, docker = (p for p in PLATFORMS if p.name in ("native", "docker"))
+    sizes: dict[str, tuple[Any, ...]] = {"TCP small": (512, 64, 10), "UDP small": (1024, 10.0)}
+    made = [
+        CellRecord(f"{p.name}{label}{size}", f"{label}{size}", p.name, "iperf3", label, levels={"size": size})
+        for p in (native, docker) for label, of in sizes.items() for size in of
+    ]  # fmt: skip
+    with Store.open(f"sqlite:///{tmp_path_factory.mktemp('uneven') / 'store.sqlite'}") as store:
+        run = begin(store, cells=made, platforms=(native, docker))
+        for position, (block, cell) in enumerate((block, cell) for block in range(5) for cell in made):
+            value = (1.0 if cell.platform == "native" else 0.9) * (1 + 0.01 * ((block * 7 + position) % 5))
+            run.add_trial(trial(cell, block=block, position=position, values={"throughput": value}))
+        for busy, cell in zip((0.1, 0.9), (made[0], made[3]), strict=True):
+            text = f"other programs kept {busy} of the host's CPUs busy during the trial"
+            run.add_warning("host-busy", text, cell.key)
+        run.finish("finished", "", 2.0)
+        yield store
+
+
+def test_levels_that_are_numbers_ascend_and_are_one_however_they_are_written(uneven: Store) -> None:
+    analysis = source_of(uneven, "tour-1").analysis
+    found = analysis_pivot(analysis, Axes("size", "platform", "benchmark"), "ratio")
+    assert found.rows == ("10", "64", "512", "1024")
+    assert found.rows_of("TCP small") == ("10", "64", "512")
+    assert found.rows_of("UDP small") == ("10", "1024")
+    assert found.empty == {}
+
+
+def test_the_hint_for_several_figures_can_be_typed(uneven: Store) -> None:
+    analysis = source_of(uneven, "tour-1").analysis
+    with pytest.raises(BadInput) as refused:
+        analysis_pivot(analysis, Axes("platform", "size"), "mean")
+    assert "--benchmark 'TCP small'" in refused.value.hint
+
+
+def test_warnings_are_of_the_figures_that_are_shown(uneven: Store) -> None:
+    analysis = source_of(uneven, "tour-1").analysis
+    busy = [each for each in analysis.warnings if each.code == "host-busy"]
+    assert [(each.times, len(each.places)) for each in busy] == [(2, 2)]
+    shown = analysis_pivot(analysis, Axes("size", "platform"), "mean", where=["benchmark=UDP small"])
+    (one,) = [each for each in shown.warnings if each.code == "host-busy"]
+    assert [place.subject for place in one.places] == ["UDP small"]
+    assert one.times == 1
+    said = english(sentence(one))
+    assert "0.9" in said
+    assert "0.1" not in said

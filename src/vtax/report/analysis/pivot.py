@@ -20,9 +20,23 @@ import numpy as np
 
 from vtax.errors import BadInput
 from vtax.report.analysis.drawings import Estimate
+from vtax.report.analysis.factors import (
+    BLOCK,
+    HOST,
+    METRIC,
+    PARTS,
+    PLATFORM,
+    SESSION,
+    factors_of,
+    ordered,
+    recorded,
+    spellings,
+)
 from vtax.report.analysis.lookup import unknown
+from vtax.report.analysis.pivot_errors import no_figure, several_figures
 from vtax.report.analysis.sessions import MeasuredSession, ratio_of_host
 from vtax.report.analysis.values import Analysis, ResultPoint, Row, Section
+from vtax.report.analysis.warnings import at_places
 from vtax.report.document import Inline, Place, Warning, levels_of, msg, stored
 from vtax.stats.intervals import mean_interval
 from vtax.stats.ratio import Ratio
@@ -30,13 +44,12 @@ from vtax.stats.sessions import half_width_over_sessions
 from vtax.store.records import CellRecord, UntestedRecord
 from vtax.study.claims import canonical
 
-PLATFORM, BENCHMARK, METRIC, TOPOLOGY = "platform", "benchmark", "metric", "topology"
-BLOCK, SESSION, HOST = "block", "session", "host"
-PARTS = (BLOCK, SESSION, HOST)
 Quantity = Literal["mean", "ratio", "efficiency", "overhead"]
-Place3 = tuple[str, str, str]
+TablePlace = tuple[str, str, str]
 """(level of the panel, of the row, of the column); empty where there is no such axis."""
-_MOST_LEVELS = 6  # that an error lists
+
+
+_NOT_HERE = msg("not in this run")
 
 
 @dataclass(frozen=True)
@@ -73,8 +86,9 @@ class PivotCell:
 class Pivot:
     """Figures by the levels of up to three factors.
 
-    panels, rows, columns: levels in the order of the run; one empty level for an axis that is not there. empty: why
-    places have no figure. where: factor -> levels. warnings: of the cells that are shown, and of the whole run.
+    panels, rows, columns: platforms in the order of the run, numbers ascending; one empty level for an axis that is
+    not there. empty: why places have no figure. where: factor -> levels. warnings: of the cells that are shown,
+    and of the whole run.
     """
 
     axes: Axes
@@ -82,8 +96,8 @@ class Pivot:
     panels: tuple[str, ...]
     rows: tuple[str, ...]
     columns: tuple[str, ...]
-    cells: Mapping[Place3, PivotCell]
-    empty: Mapping[Place3, Inline]
+    cells: Mapping[TablePlace, PivotCell]
+    empty: Mapping[TablePlace, Inline]
     where: Mapping[str, tuple[str, ...]]
     warnings: tuple[Warning, ...]
 
@@ -91,6 +105,13 @@ class Pivot:
     def sections(self) -> list[Section]:
         """What the figures are of, each once."""
         return list({id(cell.section): cell.section for cell in self.cells.values()}.values())
+
+    def rows_of(self, panel: str) -> tuple[str, ...]:
+        """The rows of a panel: those with a figure there, or a reason why there is none."""
+        return tuple(
+            row for row in self.rows
+            if any((panel, row, column) in at for column in self.columns for at in (self.cells, self.empty))
+        )  # fmt: skip
 
     @property
     def is_of_parts(self) -> bool:
@@ -107,32 +128,11 @@ def pivot(
     Raises BadInput for a factor, level or metric that the run does not have, for axes that are the same, when no
     figure is left, and when several are left for one place.
     """
-    return _Pivot(analysis, axes, quantity, metric, tuple(where), every_metric).made()
+    return _Builder(analysis, axes, quantity, metric, tuple(where), every_metric).built()
 
 
-def factors_of(analysis: Analysis) -> list[str]:
-    """The factors of a run by name: first those that vary, then the settings that all cells share, then parts."""
-    varied = dict.fromkeys(factor for cell in analysis.cells for factor in cell.levels)
-    fixed = dict.fromkeys(name for cell in analysis.cells for name in _settings(cell))
-    topology = [TOPOLOGY] if any(cell.topology for cell in analysis.cells) else []
-    return list(dict.fromkeys([PLATFORM, BENCHMARK, METRIC, *topology, *varied, *fixed, *PARTS]))
-
-
-def _settings(cell: CellRecord) -> dict[str, Any]:
-    settings = {**cell.parameters, **{f"link.{name}": value for name, value in cell.link.items()}}
-    return {name: value for name, value in settings.items() if value is not None}
-
-
-def _recorded(cell: CellRecord | UntestedRecord, metric: str) -> dict[str, str]:
-    """Factor -> level of a cell, without parts of the run. metric: empty for none."""
-    settings = _settings(cell) if isinstance(cell, CellRecord) else {}
-    named = {PLATFORM: cell.platform, BENCHMARK: cell.label, METRIC: metric, TOPOLOGY: cell.topology}
-    found = {**settings, **cell.levels, **{name: level for name, level in named.items() if level}}
-    return {name: str(level) for name, level in found.items()}
-
-
-class _Pivot:
-    """The making of a pivot."""
+class _Builder:
+    """Collects the figures of a pivot and their places."""
 
     def __init__(
         self,
@@ -158,23 +158,32 @@ class _Pivot:
         self.metric = self._metric(metric)
         self.where = self._where(where)
 
-    def made(self) -> Pivot:
+    def built(self) -> Pivot:
         """The pivot."""
         found = list(self._cells())
         if not found:
-            raise self._nothing()
-        places: dict[Place3, list[PivotCell]] = {}
+            raise no_figure(self.analysis, self.axes, self.metric, self.where)
+        written = {name: spellings(name, (cell.levels[name] for cell in found)) for name in self.axes.names}
+        places: dict[TablePlace, list[PivotCell]] = {}
         for cell in found:
-            places.setdefault(self._place(cell.levels), []).append(cell)
+            places.setdefault(self._place(cell.levels, written), []).append(cell)
         if rivals := next((each for each in places.values() if len(each) > 1), None):
-            raise self._several(rivals)
+            raise several_figures(self.axes, rivals)
         cells = {place: each[0] for place, each in places.items()}
-        panels, rows, columns = (self._ordered(levels) for levels in zip(*cells, strict=True))
+        names = self.axes.panels, self.axes.rows, self.axes.columns
+        platforms = [platform.name for platform in self.analysis.platforms]
+        panels, rows, columns = (
+            ordered(name, levels, platforms) for name, levels in zip(names, zip(*cells, strict=True), strict=True)
+        )
         empty = {
             place: cells[place].reason if place in cells else self._why_empty(place)
             for place in product(panels, rows, columns)
             if place not in cells or cells[place].value is None
         }
+        for panel, row in product(panels, rows):
+            line = [(panel, row, column) for column in columns]
+            if not any(place in cells or empty[place] != _NOT_HERE for place in line):
+                empty = {place: reason for place, reason in empty.items() if place not in line}
         return Pivot(self.axes, self.quantity, panels, rows, columns, cells, empty, self.where, self._warnings(found))
 
     def _factor(self, written: str, option: str) -> str:
@@ -214,7 +223,7 @@ class _Pivot:
         if name in PARTS:
             return list(dict.fromkeys(labels[name] for labels, _ in self._blocks()))
         found = (
-            _recorded(row.cell, section.metric.name).get(name)
+            recorded(row.cell, section.metric.name).get(name)
             for section in self.analysis.sections for point in section.points for row in point.rows
         )  # fmt: skip
         return list(dict.fromkeys(level for level in found if level is not None))
@@ -237,9 +246,9 @@ class _Pivot:
                 continue
             for point in section.points:
                 for row in point.rows:
-                    recorded = _recorded(row.cell, section.metric.name)
+                    of_cell = recorded(row.cell, section.metric.name)
                     for labels, sessions in parts:
-                        if self._is_shown(levels := {**recorded, **labels}):
+                        if self._is_shown(levels := {**of_cell, **labels}):
                             yield self._cell(section, point, row, levels, sessions)
 
     def _parts(self) -> Iterator[tuple[dict[str, str], list[MeasuredSession]]]:
@@ -297,21 +306,15 @@ class _Pivot:
         found = ratio.efficiency(section.better) if self.quantity == "efficiency" else ratio.overhead(section.better)
         return _bounded(Estimate(found.estimate, found.low, found.high))
 
-    def _place(self, levels: Mapping[str, str]) -> Place3:
+    def _place(self, levels: Mapping[str, str], written: Mapping[str, Mapping[str, str]]) -> TablePlace:
+        """Where a figure stands. written: factor -> level -> its spelling in the table."""
         panel, row, column = (
-            levels[name] if name else "" for name in (self.axes.panels, self.axes.rows, self.axes.columns)
+            written[name][levels[name]] if name else ""
+            for name in (self.axes.panels, self.axes.rows, self.axes.columns)
         )
         return panel, row, column
 
-    def _ordered(self, levels: Iterable[str]) -> tuple[str, ...]:
-        """Levels, each once: platforms in the order of the run, others as its cells have them."""
-        found = dict.fromkeys(levels)
-        order = [platform.name for platform in self.analysis.platforms]
-        if all(level in order for level in found):
-            return tuple(sorted(found, key=order.index))
-        return tuple(found)
-
-    def _why_empty(self, place: Place3) -> Inline:
+    def _why_empty(self, place: TablePlace) -> Inline:
         """Why no figure stands at a place of the table."""
         wanted = {
             name: level
@@ -320,15 +323,15 @@ class _Pivot:
         }
 
         def fits(cell: CellRecord | UntestedRecord) -> bool:
-            levels = _recorded(cell, "")
-            return all(levels.get(name) == level for name, level in wanted.items()) and all(
+            levels = recorded(cell, "")
+            return all(_is_same(name, levels.get(name), level) for name, level in wanted.items()) and all(
                 levels.get(name) in them for name, them in self.where.items() if name not in (METRIC, *PARTS)
             )
 
         if any(map(fits, self.analysis.cells)):
             return msg("measured, without a value of this metric")
         untested = next((each.reason for each in self.analysis.untested if fits(each)), "")
-        return stored(untested) if untested else msg("not in this run")
+        return stored(untested) if untested else _NOT_HERE
 
     def _warnings(self, cells: Sequence[PivotCell]) -> tuple[Warning, ...]:
         """The warnings of the run that are about these cells, or about all of it."""
@@ -337,49 +340,7 @@ class _Pivot:
             for cell in cells
             for subject in (cell.section.name, cell.section.label, "")
         }
-        return tuple(
-            warning
-            for warning in self.analysis.warnings
-            if not warning.places or any(replace(place, block=None) in shown for place in warning.places)
-        )
-
-    def _nothing(self) -> BadInput:
-        written = ", ".join(f"{name}={'|'.join(levels)}" for name, levels in self.where.items())
-        what = f"with {written}" if written else ""
-        wanted = f"a level of {' and '.join(self.axes.names)}"
-        metric = f" of {self.metric}" if self.metric else " of a primary metric"
-        return BadInput(
-            f"no figure{metric} of {self.analysis.name} {what} has {wanted}".replace("  ", " "),
-            hint="--all includes metrics that are not primary; vtax show prints what each benchmark has",
-        )
-
-    def _several(self, cells: Sequence[PivotCell]) -> BadInput:
-        """The error for figures that share a place: what they differ in, and what to type."""
-        varied = {factor for cell in cells for factor in cell.row.cell.levels}
-        names = [name for name in (BENCHMARK, METRIC, TOPOLOGY, *sorted(varied)) if name not in self.axes.names]
-        differing = {
-            name: levels
-            for name in names
-            if len(levels := list(dict.fromkeys(cell.levels.get(name, "none") for cell in cells))) > 1
-        }
-        if BENCHMARK in differing:  # whose settings differ with it
-            differing = {BENCHMARK: differing[BENCHMARK]}
-        listed = [f"{name} ({_some(levels)})" for name, levels in differing.items()]
-        name, levels = next(iter(differing.items()), ("", [""]))
-        axes = (("--cols", self.axes.columns), ("--panel", self.axes.panels))
-        free = next((axis for axis, used in axes if not used), "")
-        one = {BENCHMARK: f"--benchmark {levels[0]}", METRIC: f"--metric {levels[0]}"}.get(
-            name, f"--where {name}={levels[0]}"
-        )
-        return BadInput(
-            f"several figures are left for each place; they differ in {', '.join(listed)}",
-            hint=f"choose a level: {one}" + (f"; or show all: {free} {name}" if free else ""),
-        )
-
-
-def _some(levels: Sequence[str]) -> str:
-    more = f", and {len(levels) - _MOST_LEVELS} more" if len(levels) > _MOST_LEVELS else ""
-    return ", ".join(levels[:_MOST_LEVELS]) + more
+        return at_places(self.analysis.warnings, lambda place: replace(place, block=None) in shown)
 
 
 def _mean(values: Any, sessions: Any, confidence: float) -> Estimate:
@@ -397,3 +358,8 @@ def _bounded(value: Estimate) -> Estimate:
     bounds = (value.low, value.high)
     is_bounded = all(bound is not None and math.isfinite(bound) for bound in bounds)
     return value if is_bounded else Estimate(value.value)
+
+
+def _is_same(factor: str, level: str | None, wanted: str) -> bool:
+    """Whether two texts are one level of a factor."""
+    return level is not None and len({*spellings(factor, (level, wanted)).values()}) == 1

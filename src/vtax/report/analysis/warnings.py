@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -45,6 +45,7 @@ class _Gathered:
     cases: dict[str, Mapping[str, Inline]] = field(default_factory=dict)
     places: dict[Place, None] = field(default_factory=dict)
     times: int = 0
+    given: list[Given] = field(default_factory=list)
 
 
 def warnings_of(data: RunData, rows: Iterable[tuple[Place, _Row, bool]]) -> tuple[Warning, ...]:
@@ -62,9 +63,19 @@ def merged(given: Iterable[Given]) -> tuple[Warning, ...]:
         gathered = found.setdefault((each.code, each.is_primary, *_words(each.data)), _Gathered(each))
         gathered.cases[repr(sorted(each.data.items()))] = each.data
         gathered.times += each.times
+        gathered.given.append(each)
         if each.place is not None:
             gathered.places[each.place] = None
     return tuple(_warning(each) for each in found.values())
+
+
+def at_places(warnings: Iterable[Warning], holds: Callable[[Place], bool]) -> tuple[Warning, ...]:
+    """Warnings of the whole run, and what others say of some places: numbers, count and places of these alone."""
+    found: list[Warning] = []
+    for warning in warnings:
+        given = [each for each in warning.given if each.place is not None and holds(each.place)]
+        found += merged(given) if warning.places else [warning]
+    return tuple(found)
 
 
 def noted(note: str, place: Place | None = None, *, is_primary: bool = True) -> Given:
@@ -96,7 +107,7 @@ def _warning(gathered: _Gathered) -> Warning:
     data = {name: _range(name, [case[name] for case in cases]) for name in first.data}
     return Warning(
         first.code, severity_of(first.code), data, cases, tuple(gathered.places), gathered.times,
-        first.is_primary, first.kind or first.code,
+        first.is_primary, first.kind or first.code, tuple(gathered.given),
     )  # fmt: skip
 
 

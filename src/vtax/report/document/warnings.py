@@ -44,7 +44,8 @@ class Warning:
     """A warning, merged with those of its code that differ in numbers alone.
 
     data: what its template holds, with ranges where numbers differ. cases: the data of each different one. places:
-    where it holds, empty for the whole run. times: how often it was given. is_primary: false when it is about metrics
+    where it holds, empty for the whole run. times: how often it was given. given: each as it was given, from which a
+    part of the places is merged again. is_primary: false when it is about metrics
     that tables do not show first. kind: the name of its family in documents of schema `vtax.analysis/1`.
     """
 
@@ -56,3 +57,4 @@ class Warning:
     times: int = 1
     is_primary: bool = True
     kind: str = ""
+    given: tuple[Any, ...] = field(default=(), repr=False, compare=False)

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from vtax.report.analysis import Analysis
-from vtax.report.analysis.pivot import METRIC, PARTS, PLATFORM, Pivot, PivotCell
+from vtax.report.analysis.factors import METRIC, PARTS, PLATFORM
+from vtax.report.analysis.pivot import Pivot, PivotCell
 from vtax.report.document import (
     Bullets,
     Column,
@@ -107,7 +108,7 @@ def _panel(pivot: Pivot, analysis: Analysis, panel: str) -> Titled:
             ),
             "baseline" if axes.rows == PLATFORM and row == analysis.baseline else "",
         )
-        for row in pivot.rows
+        for row in pivot.rows_of(panel)
     )
     table = Table(columns, (Group(rows),), key=panel or "pivot", label=joined([title_of(pivot, panel), quantity]))
     by = msg("{rows} by {columns}", rows=axes.rows, columns=axes.columns) if axes.columns else axes.rows
@@ -158,7 +159,8 @@ def _shown(pivot: Pivot, cell: PivotCell | None, scale: Scale | None) -> Inline:
 def about(pivot: Pivot, analysis: Analysis) -> Iterator[Inline]:
     """What the figures are, and what they leave out."""
     if pivot.quantity == "mean":
-        yield msg("means with the half-width of their {level} intervals", level=analysis.level)
+        if any(cell.value is not None and cell.value.low is not None for cell in pivot.cells.values()):
+            yield msg("means with the half-width of their {level} intervals", level=analysis.level)
     else:
         yield msg(
             "ratios to {baseline} are formed within blocks; intervals are {level}, each of one comparison alone",

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import Literal
 
 from vtax.report.analysis import Analysis
-from vtax.report.analysis.pivot import PLATFORM, Pivot
+from vtax.report.analysis.factors import PLATFORM
+from vtax.report.analysis.pivot import Pivot
 from vtax.report.document import (
     Chart,
     ChartPanel,

@@ -1,0 +1,59 @@
+"""The factors of a run: whatever tells two figures apart, varied or not, and their levels as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from vtax.report.analysis.values import Analysis
+from vtax.store.records import CellRecord, UntestedRecord
+from vtax.study.claims import canonical, number_of
+
+PLATFORM, BENCHMARK, METRIC, TOPOLOGY = "platform", "benchmark", "metric", "topology"
+BLOCK, SESSION, HOST = "block", "session", "host"
+PARTS = (BLOCK, SESSION, HOST)
+NAMES = (PLATFORM, BENCHMARK, METRIC, TOPOLOGY, HOST)
+"""Factors whose levels are names, never numbers."""
+
+
+def factors_of(analysis: Analysis) -> list[str]:
+    """The factors of a run by name: first those that vary, then the settings that all cells share, then parts."""
+    varied = dict.fromkeys(factor for cell in analysis.cells for factor in cell.levels)
+    fixed = dict.fromkeys(name for cell in analysis.cells for name in settings_of(cell))
+    topology = [TOPOLOGY] if any(cell.topology for cell in analysis.cells) else []
+    return list(dict.fromkeys([PLATFORM, BENCHMARK, METRIC, *topology, *varied, *fixed, *PARTS]))
+
+
+def settings_of(cell: CellRecord) -> dict[str, Any]:
+    """The parameters and link settings that a cell has, varied or not."""
+    settings = {**cell.parameters, **{f"link.{name}": value for name, value in cell.link.items()}}
+    return {name: value for name, value in settings.items() if value is not None}
+
+
+def recorded(cell: CellRecord | UntestedRecord, metric: str) -> dict[str, str]:
+    """Factor -> level of a cell, without parts of the run. metric: empty for none."""
+    settings = settings_of(cell) if isinstance(cell, CellRecord) else {}
+    named = {PLATFORM: cell.platform, BENCHMARK: cell.label, METRIC: metric, TOPOLOGY: cell.topology}
+    found = {**settings, **cell.levels, **{name: level for name, level in named.items() if level}}
+    return {name: str(level) for name, level in found.items()}
+
+
+def spellings(factor: str, levels: Iterable[str]) -> dict[str, str]:
+    """Level -> its first spelling: 10 and 10.0 are one level of a factor of numbers."""
+    first: dict[str, str] = {}
+    return {
+        level: level if factor in NAMES else first.setdefault(canonical(level), level)
+        for level in dict.fromkeys(levels)
+    }
+
+
+def ordered(factor: str, levels: Iterable[str], platforms: Iterable[str]) -> tuple[str, ...]:
+    """Levels, each once: platforms in the order of the run, numbers ascending, others as they come."""
+    found = dict.fromkeys(levels)
+    if factor == PLATFORM:
+        order = list(platforms)
+        return tuple(sorted(found, key=order.index))
+    numbers = {level: number_of(level) for level in found}
+    if factor not in NAMES and all(number is not None for number in numbers.values()):
+        return tuple(sorted(found, key=lambda level: numbers[level] or 0.0))
+    return tuple(found)

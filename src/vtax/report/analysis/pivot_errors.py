@@ -1,0 +1,57 @@
+"""Errors of a pivot: no figure is left, or several for one place, with what to type instead."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from shlex import quote
+from typing import TYPE_CHECKING
+
+from vtax.errors import BadInput
+from vtax.report.analysis.factors import BENCHMARK, METRIC, TOPOLOGY
+from vtax.report.analysis.values import Analysis
+
+if TYPE_CHECKING:
+    from vtax.report.analysis.pivot import Axes, PivotCell
+
+_MOST_LEVELS = 6  # that an error lists
+
+
+def no_figure(analysis: Analysis, axes: Axes, metric: str, where: Mapping[str, Sequence[str]]) -> BadInput:
+    """The error for axes and conditions that leave no figure."""
+    written = ", ".join(f"{name}={'|'.join(levels)}" for name, levels in where.items())
+    what = f"with {written}" if written else ""
+    wanted = f"a level of {' and '.join(axes.names)}"
+    of_metric = f" of {metric}" if metric else " of a primary metric"
+    return BadInput(
+        f"no figure{of_metric} of {analysis.name} {what} has {wanted}".replace("  ", " "),
+        hint="--all includes metrics that are not primary; vtax show prints what each benchmark has",
+    )
+
+
+def several_figures(axes: Axes, cells: Sequence[PivotCell]) -> BadInput:
+    """The error for figures that share a place: what they differ in, and what to type."""
+    varied = {factor for cell in cells for factor in cell.row.cell.levels}
+    names = [name for name in (BENCHMARK, METRIC, TOPOLOGY, *sorted(varied)) if name not in axes.names]
+    differing = {
+        name: levels
+        for name in names
+        if len(levels := list(dict.fromkeys(cell.levels.get(name, "none") for cell in cells))) > 1
+    }
+    if BENCHMARK in differing:  # whose settings differ with it
+        differing = {BENCHMARK: differing[BENCHMARK]}
+    listed = [f"{name} ({_some(levels)})" for name, levels in differing.items()]
+    name, levels = next(iter(differing.items()), ("", [""]))
+    options = (("--cols", axes.columns), ("--panel", axes.panels))
+    free = next((axis for axis, used in options if not used), "")
+    one = {BENCHMARK: f"--benchmark {quote(levels[0])}", METRIC: f"--metric {quote(levels[0])}"}.get(
+        name, f"--where {quote(f'{name}={levels[0]}')}"
+    )
+    return BadInput(
+        f"several figures are left for each place; they differ in {', '.join(listed)}",
+        hint=f"choose a level: {one}" + (f"; or show all: {free} {name}" if free else ""),
+    )
+
+
+def _some(levels: Sequence[str]) -> str:
+    more = f", and {len(levels) - _MOST_LEVELS} more" if len(levels) > _MOST_LEVELS else ""
+    return ", ".join(levels[:_MOST_LEVELS]) + more
