@@ -118,7 +118,7 @@ def test_a_summary_is_written_in_markdown(tmp_path: Path) -> None:
         (("--margin", ""), "is not a number"),
         (("--margin", "-5%"), "is not a number"),
         (("--margin", "nan"), "is not a number"),
-        (("--margin", "5"), "5 has no %"),
+        (("--margin", "5"), "5 is not a percentage"),
         (("--margin", "0%"), "is not between 0 and 100 %"),
         (("--treatment", "dokcer"), "there is no run or platform 'dokcer'"),
         (("--treatment", "tour-1"), "--treatment tour-1 is not a platform of tour-1"),

@@ -121,7 +121,7 @@ def test_a_refused_answer_is_followed_by_the_same_prompt(monkeypatch: pytest.Mon
     study = tomllib.loads(Path("mine.toml").read_text())
     assert study["benchmark"][0]["guests"] == [1, 2, 3]
     assert study["design"]["margin"] == 0.07
-    for error in ("density measures no disks", "did you mean docker", "soon", "7 has no %"):
+    for error in ("density measures no disks", "did you mean docker", "soon", "7 is not a percentage"):
         assert error in found.stderr
 
 
@@ -166,8 +166,8 @@ def test_without_a_terminal_what_is_missing_is_named() -> None:
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        (("--question", "compare", "--margin", "3"), "3 has no %"),
-        (("--question", "compare", "--margin", "0.5"), "0.5 has no %"),
+        (("--question", "compare", "--margin", "3"), "3 is not a percentage"),
+        (("--question", "compare", "--margin", "0.5"), "0.5 is not a percentage"),
         (("--question", "compare", "--margin", "50%"), "a margin of 50\N{NO-BREAK SPACE}%: at most 25"),
         (("--question", "compare", "--time", "8d"), "the time is 8d; vtax new drafts runs of at most"),
         (("--question", "program", "--command", "./zip.sh 9"), "./zip.sh is a file of this directory"),

@@ -19,9 +19,9 @@ def test_a_share_is_a_percentage_or_a_fraction(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "error", "hint"),
     [
-        ("5", "5 has no %", "write 5%, or"),
-        ("1", "1 has no %", "write 1%, or"),
-        ("0.5", "0.5 has no %", "write 0.5% or 50%"),
+        ("5", "5 is not a percentage", "write 5%, or"),
+        ("1", "1 is not a percentage", "write 1%, or"),
+        ("0.5", "0.5 is not a percentage", "write 0.5% or 50%"),
         ("0", "'0' is not between 0 and 100 %", "such as 5%"),
         ("100%", "'100%' is not between 0 and 100 %", "such as 5%"),
         ("-5%", "'-5%' is not a number", "such as 5%"),

@@ -169,7 +169,8 @@ def test_the_list_shows_the_runs_that_meet_all_conditions() -> None:
 @pytest.mark.parametrize(
     ("condition", "said"),
     [
-        ("study", "is no condition on a run"),
+        ("study", "--where study has no value"),
+        ("study-1", "is no condition on a run"),
         ("seed=5", "study, platform, status, origin, tag, note, host, since"),
         ("since=yesterday", "'yesterday' is not a day or a time"),
     ],

@@ -125,6 +125,14 @@ def test_noise_of_one_side_is_no_objection_where_the_bound_is_far(mean, sd, kind
     assert found.verdict.kind == kind
 
 
+def test_three_blocks_have_no_room_for_the_noisier_side_however_quiet_they_are():
+    """Their noise may be too small by chance, where a family lends enough to judge so few."""
+    for blocks, kind in ((3, "undecided"), (5, "faster")):
+        logs = [-0.2 + 0.001 * stats.zscore(rng.standard_normal(blocks)) for _ in range(6)]
+        contrasts = {str(n): Contrast(each, "lower", 20.0) for n, each in enumerate(logs)}
+        assert {each.verdict.kind for each in analyse(Rule("fixed", method=2), contrasts).values()} == {kind}
+
+
 def family(blocks, contrasts=6, spread=0.01):
     base = rng.standard_normal(blocks)
     return [spread * (rng.standard_normal(blocks) - base) for _ in range(contrasts)]

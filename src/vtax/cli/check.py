@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from vtax.store.store import Store
 
 FAILED, UNDECIDED = 1, 3
+_MOST_NAMED = 4  # differences of runs in an error
 
 
 @click.command("check")
@@ -33,7 +34,7 @@ FAILED, UNDECIDED = 1, 3
 @click.option("--strict", is_flag=True, help="Fail with exit status 3 where a comparison is undecided or not tested.")
 @click.option(
     "--treatment", default="", metavar="P[@F=L,...]", shell_complete=platforms_of_run,
-    help="Check this platform; default: every platform but the baseline.",
+    help="Check this platform, with --against a name alone; default: every platform but the baseline.",
 )  # fmt: skip
 @click.option(
     "--baseline", default="", metavar="P[@F=L,...]", shell_complete=platforms_of_run,
@@ -125,7 +126,6 @@ def _against(
         raise BadInput("--against compares with the baseline of all runs", where="--baseline", hint="omit it")
     from vtax.report.analysis.against import check_against
     from vtax.report.analysis.source import source_of
-    from vtax.report.renderers.format import english
 
     names = [name.strip() for name in run_name.split(",")]
     others = [name.strip() for text in against for name in text.split(",")]
@@ -135,12 +135,34 @@ def _against(
         margin, platform, metric,
     )  # fmt: skip
     if not found.compared:
-        why = "; ".join(dict.fromkeys(english(each.reason) for each in found.not_tested)) or "nothing in common"
         raise BadInput(
-            f"{run_name} and {','.join(others)} do not measure the same: {why}", where="--against",
+            f"{run_name} and {','.join(others)} do not measure the same: {_difference(found)}", where="--against",
             hint="compare runs of the same study with the same settings",
         )  # fmt: skip
     return found, _seconds(first)
+
+
+def _difference(found: Checks) -> str:
+    """Why runs have no comparison in common: other benchmarks, or what differs at the points that they share."""
+    from vtax.report.renderers.format import english
+
+    assert found.against is not None
+    sides = [
+        (runs, list(dict.fromkeys(cell.label for run in runs for cell in run.cells)))
+        for runs in (found.against.runs, found.against.others)
+    ]
+    (_, treated), (_, untreated) = sides
+    if not set(treated) & set(untreated):
+        return "; ".join(f"{runs[0].name} (study {runs[0].study}) has {', '.join(labels)}" for runs, labels in sides)
+    reasons = {
+        f"{each.label}: {english(each.reason)}": None
+        for each in found.not_tested if each.label in treated and each.label in untreated
+    }  # fmt: skip
+    only = [
+        f"{', '.join(label for label in labels if label not in others)} only in {runs[0].name}"
+        for (runs, labels), others in zip(sides, (untreated, treated), strict=True) if set(labels) - set(others)
+    ]  # fmt: skip
+    return "; ".join([*list(reasons)[:_MOST_NAMED], *only]) or "nothing in common"
 
 
 def _analysis_of(store: Store, name: str) -> Analysis:
@@ -153,7 +175,7 @@ def _analysis_of(store: Store, name: str) -> Analysis:
     path = Path(name)
     if not path.is_file() and ("/" in name or path.suffix == ".gz"):
         raise BadInput(f"there is no file {name}", where="--against", hint="vtax export RUN writes one")
-    if name in {run.name for run in store.runs()} or not path.is_file():
+    if name in store.run_names() or not path.is_file():
         return analyse(store, name)
     with opened_bundle(path, row_progress(f"reading {path.name}")) as run:
         return analyse_data(load(run.engine, run))

@@ -100,6 +100,8 @@ def _wanted(conditions: Sequence[str]) -> Callable[[RunSummary], bool]:
     since = float("-inf")
     for condition in conditions:
         key, equals, value = condition.partition("=")
+        if not equals and key in (*_TEXTS, "since"):
+            raise BadInput(f"--where {condition} has no value", hint=f"write --where {condition}=VALUE")
         if not equals or key not in (*_TEXTS, "since"):
             raise BadInput(
                 f"--where {condition!r} is no condition on a run",

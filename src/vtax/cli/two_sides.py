@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any
@@ -46,10 +46,21 @@ def two_sides(text: str, study: Study) -> TwoSides:
             hint=f"give the sides different options: vtax platforms {of_old.driver.name} lists them",
         )  # fmt: skip
     taken = {*registry.names(), *(table.name for table in study.platform)}
-    made = [side.name for side in (old, new) if side.options is not None]
-    if old.name == new.name or any(not name or name in taken for name in made):
+    if not _are_free(old, new, taken):
         old, new = _renamed(old, written[0], "old"), _renamed(new, written[1], "new")
+    if not _are_free(old, new, taken):
+        names = " and ".join(side.name for side in (old, new) if side.options is not None)
+        raise BadInput(
+            f"the study has platforms of the names that the sides would have: {names}", where="--ab",
+            hint="define both sides as [[platform]] tables of the study, and name these: --ab OLD,NEW",
+        )  # fmt: skip
     return TwoSides(text, old, new)
+
+
+def _are_free(old: Side, new: Side, taken: Container[str]) -> bool:
+    """Whether both have names, different ones, and those that are made of values are nobody else's."""
+    made = [side.name for side in (old, new) if side.options is not None]
+    return old.name != new.name and not any(not name or name in taken for name in made)
 
 
 def _side(text: str, study: Study) -> tuple[Side, Platform]:

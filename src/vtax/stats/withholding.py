@@ -14,6 +14,7 @@ from scipy import special
 from vtax.stats.assumptions import FEWEST_OF_UNEQUAL, allow_for_dependence, plausible_correlations, skewness_z
 from vtax.stats.contrasts import Contrast
 from vtax.stats.intervals import t_quantile
+from vtax.stats.moderation import MINIMUM_BLOCKS
 from vtax.stats.notes import Note
 from vtax.stats.ratio import Ratio, exp, widened
 from vtax.stats.sequential import t_levels
@@ -134,8 +135,12 @@ def _agrees(verdict: Verdict, low: float, high: float, margin: float) -> bool:
 def _has_room(verdict: Verdict, ratio: Ratio, contrast: Contrast, rule: Rule) -> bool:
     """Whether the interval supports the verdict from so far that slow blocks like those of this run cannot undo it.
 
-    Noise of 0.1 % that is all on one side has no weight beside a margin of 2 %.
+    Noise of 0.1 % that is all on one side has no weight beside a margin of 2 %. Never below five blocks: the noise of
+    three may be ten times too small by chance. ROOM is from docs/statistics.md "Room for the noisier side", simulated
+    by bench/statistics/room.py for 5, 10 and 16 blocks.
     """
+    if ratio.n_blocks < MINIMUM_BLOCKS:
+        return False
     room = ROOM * float(contrast.logs[contrast.logs == contrast.logs].std(ddof=1))
     return _agrees(verdict, ratio.low * exp(-room), ratio.high * exp(room), rule.margin)
 
