@@ -27,7 +27,7 @@ from vtax.report.analysis.contrast import contrast
 from vtax.report.analysis.counters import Counted, HopTraffic
 from vtax.report.analysis.pivot import Axes, Quantity, pivot
 from vtax.report.analysis.source import Source
-from vtax.report.document import Document
+from vtax.report.document import Document, Interval
 from vtax.report.renderers.format import Formatter
 from vtax.report.renderers.html import html
 from vtax.report.renderers.language import Language, language, read
@@ -243,6 +243,30 @@ def test_numbers_are_written_as_the_language_does(source: Source, wide: Language
     text = terminal(views()["result"].document(source, Options()), wide)
     assert re.search(r"0,135 \[0,13\d; 0,1\d\d\]", text)
     assert not re.search(r"\d\.\d", re.sub(r"0\.1\.0|1\.0\.20|3\.18|Linux 6\.1|1\.1 s where", "", text))
+
+
+@pytest.mark.parametrize("of", ["ratio", "quantity", "change", "efficiency", "overhead"])
+def test_a_semicolon_separates_two_numbers_that_have_commas(of: Any) -> None:
+    low, high = Formatter(language("pt-BR")).text(Interval(-0.01234, 1.2345, of)).strip("[]").split("; ")
+    assert "," in low + high
+    assert "." not in low + high
+    assert ", " in Formatter().text(Interval(-0.01234, 1.2345, of))
+
+
+def test_no_interval_of_a_portuguese_report_is_ambiguous(source: Source) -> None:
+    document = report(source)
+    portuguese = markdown(document, language("pt-BR"))
+    comma, semicolon = (rf"\[[−+\d][^\]\[\n]*{sign} [−+\d∞][^\]\[\n]*[\])]" for sign in ",;")
+    assert re.findall(comma, markdown(document).replace("\\", ""))
+    assert re.findall(semicolon, portuguese.replace("\\", ""))
+    assert re.findall(comma, portuguese.replace("\\", "")) == []
+
+
+def test_units_that_are_words_are_translated(source: Source) -> None:
+    portuguese = markdown(report(source), language("pt-BR"))
+    assert "eventos/s" in portuguese
+    assert "events/s" not in portuguese
+    assert "events/s" in markdown(report(source))
 
 
 def test_a_contrast_has_no_text_outside_the_catalogue(tmp_path: Path, wide: Language) -> None:

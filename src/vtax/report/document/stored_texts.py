@@ -8,6 +8,8 @@ found where they are made, by `.ci/stored_sentences.py`; those that are put toge
 
 from __future__ import annotations
 
+from vtax.report.document.text import Inline, stored
+
 STORED = "stored"
 """The context of these texts in a catalogue."""
 
@@ -90,4 +92,14 @@ ERRORS = (
     "perhaps memory is short; load the page again",
 )
 """What the page of `vtax serve` says is wrong with a request, and its hints; every other error is shown as it is."""
-TEXTS = (*REASONS, *LOST, *MARKS, *ERRORS)
+UNITS = (
+    "events/s", "transactions/s", "requests/s", "queries/s", "rows/s", "seeks/s", "files/s", "bytes", "segments",
+    "packets", "flows", "requests", "pages",
+)  # fmt: skip
+"""Units of metrics and counters that are words; the others are symbols, the same in every language."""
+TEXTS = (*REASONS, *LOST, *MARKS, *ERRORS, *UNITS)
+
+
+def unit_of(unit: str) -> Inline:
+    """A unit in the reader's language: a word, or a symbol as it is."""
+    return stored(unit) if unit in UNITS else unit

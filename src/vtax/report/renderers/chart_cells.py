@@ -92,7 +92,7 @@ class _Cells(Drawn):
             lines.append(self.text(text))
             if low is not None and high is not None and value:
                 bounds = [Number(bound / self.panel.scale.divisor, 2) for bound in (low, high)]
-                lines.append(self.text(joined(["[", joined(bounds, ", "), "]"], "")))
+                lines.append(self.text(joined(["[", joined(bounds, self.separator), "]"], "")))
         if printed is not None:
             text = Share(printed[0]) if self.chart.is_share else Number(printed[0] / self.panel.scale.divisor, 3)
             lines.append(self.text(joined(["◇", text], " ")))

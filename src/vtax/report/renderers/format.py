@@ -12,6 +12,7 @@ from vtax.report.document import cells
 from vtax.report.document.cells import Nothing
 from vtax.report.document.notes import data_of
 from vtax.report.document.sentences import sentence, sentence_of
+from vtax.report.document.stored_texts import unit_of
 from vtax.report.document.text import (
     Inline,
     Joined,
@@ -160,13 +161,14 @@ def efficiency_bar(low: float, estimate: float, high: float) -> str:
 
 def _quantity(f: Formatter, value: cells.Quantity) -> str:
     text = f.number(numbers.number(value.value / value.scale.divisor, value.digits))
-    return f"{text} {value.scale.unit}" if value.has_unit else text
+    return f"{text} {f.text(unit_of(value.scale.unit))}" if value.has_unit else text
 
 
 def _mean(f: Formatter, value: cells.Mean) -> str:
     mean, half = numbers.mean_and_half_width(value.mean, value.half_width, value.scale)
-    shown = {"mean": [mean], "half-width": [half], "both": [mean, half, value.scale.unit]}[value.shows]
-    return f.number(" ".join(filter(None, shown)))
+    shown = {"mean": [mean], "half-width": [half], "both": [mean, half]}[value.shows]
+    unit = f.text(unit_of(value.scale.unit)) if value.shows == "both" else ""
+    return " ".join(filter(None, [f.number(" ".join(filter(None, shown))), unit]))
 
 
 def _interval(f: Formatter, value: cells.Interval) -> str:
@@ -180,7 +182,7 @@ def _interval(f: Formatter, value: cells.Interval) -> str:
         shown = [f.number(numbers.overhead(each)) for each in (value.low, value.high)]
     else:
         shown = [f.value(cells.Share(each, "change")) for each in (value.low, value.high)]
-    return f"[{shown[0]}, {shown[1]}]"
+    return f"[{f.language.separator.join(shown)}]"
 
 
 def _share(f: Formatter, value: cells.Share) -> str:

@@ -63,9 +63,14 @@ class Language:
                 return separator.join((self.stored(first), self.stored(last)))
         return text
 
+    @property
+    def separator(self) -> str:
+        """What stands between two numbers: a semicolon where a comma is the decimal sign."""
+        return ", " if self.decimal == "." else "; "
+
     def number(self, text: str) -> str:
         """A number or an interval as English writes it, with this language's decimal sign: `[0,98; 1,02]`."""
-        return text if self.decimal == "." else text.replace(", ", "; ").replace(".", self.decimal)
+        return text if self.decimal == "." else text.replace(", ", self.separator).replace(".", self.decimal)
 
     def moment(self, seconds: float) -> str:
         """A Unix time as local date and time of day."""

@@ -33,6 +33,8 @@ GREY = "#7F8790"
 MAX_DOTS = 3000
 _NEAR = (0.8, 1.25)  # ratios are drawn at this scale when any lies in it; those outside are written at the edge
 _STEP, _TALL_STEP = 26, 32  # pixels of a row, and of one with two lines
+BAR_PX, _BOX_PX = 18, 8  # not shares of the row: offsets of dots have a scale that is no band
+_HEADING_CHARS = 44
 _LABEL_LIMIT_PX = 150
 _CHARACTER_PX = 6.6
 _TITLE_CHARS = 36
@@ -75,7 +77,7 @@ def values(figure: Figure, formatter: Formatter) -> Spec:
     }
     title = formatter.text(figure.interval_title)
     layers = [
-        layer(cells, {"type": "bar", "opacity": 0.32, "height": {"band": 0.72}, "clip": True},
+        layer(cells, {"type": "bar", "opacity": 0.32, "height": BAR_PX, "clip": True},
                {"x": {"field": "mean", **x}}, tooltip=[("platform", ""), ("text", title)]),
         *dot_layers(dots, x, formatter.text(figure.value_title), formatter),
         *_interval_layers(cells, x, title),
@@ -260,7 +262,7 @@ def dot_layers(dots: list[Spec], x: Spec, title: str, formatter: Formatter) -> l
     return [
         layer(boxes, {"type": "rule", "opacity": 0.6, "clip": True},
                {"x": {"field": "minimum", **x}, "x2": {"field": "maximum"}}, tooltip=bounds),
-        layer(boxes, {"type": "bar", "opacity": 0.6, "height": {"band": 0.3}, "clip": True},
+        layer(boxes, {"type": "bar", "opacity": 0.6, "height": _BOX_PX, "clip": True},
                {"x": {"field": "lower", **x}, "x2": {"field": "upper"}}, tooltip=bounds),
     ]  # fmt: skip
 
@@ -332,7 +334,8 @@ def layer(
 
 def frame(layers: list[Spec], labels: dict[str, str], description: str, formatter: Formatter) -> Spec:
     """A row for every label: headings bold above their rows, marks of platforms on a second line."""
-    headings = [{"row": name, "text": text} for name, text in labels.items() if name.startswith("h")]
+    headings = [{"row": name, "text": "\n".join(textwrap.wrap(text, _HEADING_CHARS))}
+                for name, text in labels.items() if name.startswith("h")]  # fmt: skip
     lines = {name: text.split("\n") if name.startswith("r") else "" for name, text in _broken(labels).items()}
     is_tall = any(len(each) > 1 for each in lines.values())
     longest = max((len(line) for each in lines.values() for line in each), default=0)
@@ -346,7 +349,9 @@ def frame(layers: list[Spec], labels: dict[str, str], description: str, formatte
         },
     }  # fmt: skip
     if headings:  # over the labels too, whose room they begin in
-        mark = {"type": "text", "align": "left", "fontWeight": 700, "fontSize": 12, "dy": 3, "tooltip": None}
+        up = {"expr": "indexof(datum.text, '\\n') < 0 ? 3 : -5"}  # two lines begin higher
+        mark = {"type": "text", "align": "left", "fontWeight": 700, "fontSize": 12, "tooltip": None,
+                "lineBreak": "\n", "lineHeight": 13, "dy": up}  # fmt: skip
         start = -min(longest * _CHARACTER_PX, _LABEL_LIMIT_PX)
         layers = [*layers, layer(headings, mark, {"x": {"value": start}, "text": {"field": "text"}}, tooltip=[])]
     for each in layers:
@@ -381,6 +386,7 @@ def plot(layers: list[Spec], height: float, description: str, formatter: Formatt
                 "domainColor": "@grid", "labelFontSize": 12, "titleFontSize": 12, "titleFontWeight": 400,
                 "tickCount": 6, "titlePadding": 8,
             },
+            "axisX": {"labelSeparation": 7},
             "axisY": {"grid": False},
             "text": {"color": "@ink"},
         },

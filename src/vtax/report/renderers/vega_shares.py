@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from vtax.report.document import Figure, Share
 from vtax.report.renderers.format import Formatter
-from vtax.report.renderers.vega import PLACEHOLDERS, Spec, axis_title, frame, layer, rows_of
+from vtax.report.renderers.vega import BAR_PX, PLACEHOLDERS, Spec, axis_title, frame, layer, rows_of
 
 _FILLS = ("#17466e", "#7fa8c9", "#e4edf4")  # distinct in grey too
 _INKS = ("#ffffff", PLACEHOLDERS["@ink"], PLACEHOLDERS["@ink"])  # of numbers in the parts
@@ -39,7 +39,7 @@ def shares(figure: Figure, formatter: Formatter) -> Spec:
             "legend": legend}  # fmt: skip
     tooltip = [("platform", ""), ("part", formatter.text(figure.interval_title)),
                ("share", formatter.text(figure.value_title))]  # fmt: skip
-    bar: Spec = {"type": "bar", "height": {"band": 0.7}, "stroke": "@ink", "strokeWidth": 0.6}
+    bar: Spec = {"type": "bar", "height": BAR_PX, "stroke": "@ink", "strokeWidth": 0.6}
     text: Spec = {"type": "text", "fontSize": 10.5, "tooltip": None}
     layers = [
         layer(parts, bar, {"x": {"field": "from", **x}, "x2": {"field": "to"}, "fill": fill}, tooltip, colour=False),

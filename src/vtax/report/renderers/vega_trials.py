@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from vtax.report.document import Figure, FigureRow, Share
 from vtax.report.renderers.format import Formatter
 from vtax.report.renderers.vega import (
+    BAR_PX,
     GREY,
     Spec,
     axis_title,
@@ -129,7 +130,7 @@ def distribution(figure: Figure, formatter: Formatter) -> Spec:
         layer(dots, _DOT, {"x": {"field": "value", **x}, "yOffset": offset}, tooltip)
     )  # fmt: skip
     layers = [
-        layer(boxes, {"type": "bar", "opacity": 0.28, "height": {"band": 0.8}, "clip": True, "tooltip": None},
+        layer(boxes, {"type": "bar", "opacity": 0.28, "height": BAR_PX, "clip": True, "tooltip": None},
               {"x": {"field": "lower", **x}, "x2": {"field": "upper"}}, tooltip=[]),
         trials,
         layer(boxes, {"type": "tick", "thickness": 2, "size": 16, "color": "@ink", "tooltip": None},

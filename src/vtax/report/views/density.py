@@ -29,6 +29,7 @@ from vtax.report.document import (
 )
 from vtax.report.document import Row as TableRow
 from vtax.report.document import Section as Titled
+from vtax.report.document.stored_texts import unit_of
 from vtax.report.views import shared
 from vtax.report.views.base import Options, View
 from vtax.report.views.neighbour import as_json
@@ -88,7 +89,7 @@ def _table(found: Sequence[Effect], means: Means) -> Table:
     scale = shared.scale_of(found[0].section)
     columns = (
         Column("guests", msg("guests"), is_number=True),
-        Column("mean", msg("mean of a guest,\n{unit}", unit=scale.unit), is_number=True),
+        Column("mean", msg("mean of a guest,\n{unit}", unit=unit_of(scale.unit)), is_number=True),
         Column("ratio", msg("ratio to\nfewest"), is_number=True),
         Column("sum", msg("sum"), is_number=True),
         Column("fairness", msg("fairness"), is_number=True),

@@ -35,11 +35,17 @@ from vtax.report.document import (
 )
 from vtax.report.document import Row as TableRow
 from vtax.report.document import Section as Titled
+from vtax.report.document.stored_texts import unit_of
 from vtax.report.views import shared
 from vtax.report.views.base import Options, View
 from vtax.stats.ratio import Ratio as Estimate
 
 _BRIEF, _NAMED = 10, 8
+_PER: Mapping[str, Inline] = {
+    "events": msg("per event"), "transactions": msg("per transaction"), "requests": msg("per request"),
+    "queries": msg("per query"), "rows": msg("per row"), "seeks": msg("per seek"), "files": msg("per file"),
+    "operation": msg("per operation"), "load": msg("per load"),
+}  # fmt: skip
 _LARGEST_FACTOR = 1000.0  # that is shown
 
 
@@ -174,7 +180,7 @@ def _alone(found: Explained, *, is_full: bool) -> list[Part]:
         TableRow(
             (
                 f"{each.place} {each.name}",
-                each.counter.unit,
+                unit_of(each.counter.unit),
                 sides.get(each.platform, each.platform),
                 Number(each.value, 3),
             )
@@ -233,7 +239,7 @@ def _table(shown: Sequence[Compared], found: Explained, baseline: str) -> Table:
         TableRow(
             (
                 f"{each.place} {each.name}",
-                each.counter.unit,
+                unit_of(each.counter.unit),
                 Number(each.baseline, 3),
                 Number(each.treatment, 3),
                 Ratio(each.ratio.estimate),
@@ -258,7 +264,7 @@ def _unit(work: str) -> Inline:
         return msg("per second")
     if work == GIGABYTE:
         return msg("per GB")
-    return msg("per {unit}", unit=work)
+    return _PER.get(work) or msg("per {unit}", unit=work)
 
 
 def _missing(analysis: Analysis) -> dict[str, str]:

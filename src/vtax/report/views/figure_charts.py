@@ -27,6 +27,7 @@ from vtax.report.document import (
     scale_for,
     stored,
 )
+from vtax.report.document.stored_texts import unit_of
 from vtax.report.views import shared
 from vtax.study.claims import BENCHMARK, HOST, METRIC, number_of
 from vtax.study.figures import NAMED_AXES, PLATFORM, QUANTITY, TEST, Quantity
@@ -227,7 +228,9 @@ class _Builder:
         """A panel with the title of its values. places: its own."""
         first, *others = map(self._value_title, places)
         value: Inline = first if all(title == first for title in others) else ""
-        axis = msg("{metric} ({unit})", metric=value, unit=scale.unit) if value != "" else scale.unit
+        axis = (
+            msg("{metric} ({unit})", metric=value, unit=unit_of(scale.unit)) if value != "" else unit_of(scale.unit)
+        )
         title = self._label(key, self.figure.panel, places) if self.figure.panel else ""
         if self.figure.panel and self.figure.panel not in (PLATFORM, METRIC, BENCHMARK, QUANTITY, HOST):
             title = msg("{name}: {value}", name=_words(self.figure.panel), value=title)

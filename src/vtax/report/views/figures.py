@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from vtax.report.document import (
     joined,
     msg,
 )
+from vtax.report.document.stored_texts import unit_of
 from vtax.report.views import shared
 from vtax.report.views import trial_figures as trials
 from vtax.stats.ratio import log_ratios
@@ -52,7 +53,7 @@ def means(section: Section, analysis: Analysis, names: Mapping[str, int]) -> Fig
     return Figure(
         "values",
         msg("{title}: mean, {level} interval and every block", title=shared.title_of(section), level=analysis.level),
-        joined([title, scale.unit]),
+        joined([title, unit_of(scale.unit)]),
         msg("Mean with its {level} interval", level=analysis.level),
         _groups(section, row_of),
         msg("value"),
@@ -95,6 +96,13 @@ def ratios(section: Section, analysis: Analysis, names: Mapping[str, int]) -> Fi
         baseline=analysis.platform_of(analysis.baseline),
         key=f"ratios {section.name}",
     )  # fmt: skip
+
+
+def below(title: Inline, groups: Sequence[FigureGroup]) -> list[FigureGroup]:
+    """Groups below a heading; one alone has it before its own."""
+    if len(groups) < 2:
+        return [FigureGroup(joined([title, group.title]), group.rows) for group in groups]
+    return [FigureGroup(title, ()), *groups]
 
 
 def _groups(section: Section, row_of: Any) -> tuple[FigureGroup, ...]:

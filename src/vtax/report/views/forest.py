@@ -22,7 +22,7 @@ from vtax.report.document import (
     plural,
 )
 from vtax.report.document import Section as Titled
-from vtax.report.views import shared
+from vtax.report.views import figures, shared
 
 _MOST_ROWS = 160  # of the figure; the table of efficiencies is shorter than more
 
@@ -64,21 +64,13 @@ def _figure(analysis: Analysis, groups: tuple[FigureGroup, ...]) -> Figure:
 
 
 def _groups(analysis: Analysis, names: Mapping[str, int]) -> Iterator[FigureGroup]:
-    """A heading for every metric, and below it one for every point where there are several."""
+    """The comparisons of every point, below the name of the metric."""
     for section in analysis.primary:
-        found = [
-            (point.name, tuple(_row(row, section, names) for row in point.rows if row.ratio is not None))
-            for point in section.points
-        ]
-        found = [each for each in found if each[1]]
-        if len(found) == 1:
-            title: Inline = joined([shared.title_of(section), found[0][0]])
-            yield FigureGroup(title, found[0][1])
-            continue
-        for number, (name, rows) in enumerate(found):
-            if number == 0:
-                yield FigureGroup(shared.title_of(section), ())
-            yield FigureGroup(name, rows)
+        found = []
+        for point in section.points:
+            if rows := tuple(_row(row, section, names) for row in point.rows if row.ratio is not None):
+                found.append(FigureGroup(point.name, rows))
+        yield from figures.below(shared.title_of(section), found)
 
 
 def _row(row: Row, section: Section, names: Mapping[str, int]) -> tuple[Inline, FigureRow]:

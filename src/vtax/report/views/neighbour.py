@@ -29,6 +29,7 @@ from vtax.report.document import (
 )
 from vtax.report.document import Row as TableRow
 from vtax.report.document import Section as Titled
+from vtax.report.document.stored_texts import unit_of
 from vtax.report.views import shared
 from vtax.report.views.base import Options, View
 from vtax.stats.ratio import Ratio as Estimate
@@ -61,7 +62,7 @@ def _table(found: Sequence[Effect], level: Share, baseline: str) -> Table:
     scale = shared.scale_of(found[0].section)
     columns = (
         Column("neighbour", msg("neighbour loads")),
-        Column("mean", msg("mean, {unit}", unit=scale.unit), is_number=True),
+        Column("mean", msg("mean, {unit}", unit=unit_of(scale.unit)), is_number=True),
         Column("ratio", msg("ratio\nto none"), is_number=True),
         Column("interval", msg("{level} interval", level=level)),
         Column("baseline_ratio", msg("ratio to none\non {platform}", platform=baseline), is_number=True),

@@ -35,6 +35,7 @@ from vtax.report.document import (
 )
 from vtax.report.document import Row as TableRow
 from vtax.report.document import Section as Titled
+from vtax.report.document.stored_texts import unit_of
 from vtax.report.views import shared
 from vtax.report.views.header import header_of
 
@@ -85,7 +86,7 @@ def title_of(pivot: Pivot, panel: str) -> Inline:
 def _panel(pivot: Pivot, analysis: Analysis, panel: str) -> Titled:
     scale = scale_of(pivot, panel)
     quantity = quantity_of(pivot, analysis)
-    unit = scale.unit if scale and pivot.quantity == "mean" else ""
+    unit = unit_of(scale.unit) if scale and pivot.quantity == "mean" else ""
     axes = pivot.axes
     across: Inline = msg("columns: {factor}", factor=axes.columns) if axes.columns else ""
     subtitle = joined([joined([quantity, unit]), _direction(pivot), across], "; ")

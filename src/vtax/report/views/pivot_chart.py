@@ -21,6 +21,7 @@ from vtax.report.document import (
     msg,
     plural,
 )
+from vtax.report.document.stored_texts import unit_of
 from vtax.report.views import shared
 from vtax.report.views.pivot import about, quantity_of, scale_of, title_of
 from vtax.study.claims import number_of
@@ -47,7 +48,9 @@ def chart_of(pivot: Pivot, analysis: Analysis) -> Chart | None:
         scale = _scale(pivot, panel)
         if scale is None:
             return None
-        axis = joined([quantity_of(pivot, analysis), f"({scale.unit})" if scale.unit else ""], " ")
+        axis = joined(
+            [quantity_of(pivot, analysis), joined(["(", unit_of(scale.unit), ")"], "") if scale.unit else ""], " "
+        )
         name: Inline = Factor(((pivot.axes.panels, panel),)) if pivot.axes.panels else ""
         panels.append(ChartPanel(name, axis, "", msg("intervals of {level}", level=analysis.level), scale))
     is_log = kind == "lines" and min(known) > 0 and max(known) / min(known) >= _LOG_FROM

@@ -29,6 +29,7 @@ from vtax.report.document import (
 )
 from vtax.report.document import Row as TableRow
 from vtax.report.document import Section as Titled
+from vtax.report.document.stored_texts import unit_of
 from vtax.report.views import shared
 
 
@@ -69,7 +70,7 @@ def _quantity(each: Published) -> Inline:
 def _with_deviation(each: Published) -> Inline:
     if each.table.statistic == "largest_cv":
         return Share(each.value)
-    number: Inline = joined([Number(each.value, 4), each.unit], " ")
+    number: Inline = joined([Number(each.value, 4), unit_of(each.unit)], " ")
     if not each.plus_minus:
         return number
     return msg("{number} ± {deviation}", number=number, deviation=Number(each.plus_minus, 3))
@@ -80,7 +81,7 @@ def _own(each: Published) -> Inline:
         return muted(msg("not measured"))
     if each.table.statistic == "largest_cv":
         return Share(each.mean)
-    number: Inline = joined([Number(each.mean, 4), each.unit], " ")
+    number: Inline = joined([Number(each.mean, 4), unit_of(each.unit)], " ")
     if each.low is None or each.high is None:
         return number
     return joined([number, Interval(each.low, each.high, "quantity", scale_for(each.unit, ()))], " ")
@@ -109,7 +110,7 @@ def _figures(numbers: Sequence[Published], analysis: Analysis) -> Iterator[Part]
             groups.append(FigureGroup(title, (("published", there), ("here", here))))
         name = joined([benchmark, metric], " ")
         yield Figure(
-            "values", name, msg("{metric} ({unit})", metric=name, unit=scale.unit),
+            "values", name, msg("{metric} ({unit})", metric=name, unit=unit_of(scale.unit)),
             msg("The upper bar of each pair is the publication's, the lower one this run's with its interval."),
             tuple(groups), msg("block"), msg("interval"), scale,
         )  # fmt: skip

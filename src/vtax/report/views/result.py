@@ -41,6 +41,7 @@ from vtax.report.document import (
 )
 from vtax.report.document import Row as TableRow
 from vtax.report.document import Section as Titled
+from vtax.report.document.stored_texts import unit_of
 from vtax.report.views import shared, typical
 from vtax.report.views.base import Options, View
 from vtax.report.views.figures import figures_of
@@ -153,7 +154,7 @@ def result_table(section: Section, level: Share, baseline: str, names: Mapping[s
     """A row per platform below every point. level: of the intervals. baseline: what ratios are to, or nothing."""
     mean: Inline = msg("mean")
     if len(scales := set(shared.scales_of(section))) == 1:
-        mean = msg("mean,\n{unit}", unit=scales.pop().unit)
+        mean = msg("mean,\n{unit}", unit=unit_of(scales.pop().unit))
     ratio = msg("ratio to\n{baseline}", baseline=baseline) if baseline else msg("ratio")
     columns = (
         shared.PLATFORM,
@@ -212,7 +213,7 @@ def _verdict(row: Row) -> Inline:
 def _figures_table(section: Section, analysis: Analysis, names: Mapping[str, int]) -> Table:
     """What the table above leaves out of its cells; all in the mean's unit."""
     scales = set(shared.scales_of(section))
-    unit = scales.pop().unit if len(scales) == 1 else ""
+    unit = unit_of(scales.pop().unit) if len(scales) == 1 else ""
     named = {"SD": "sd", "min": "min", "median": "median", "max": "max"}
     titles = {"SD": msg("SD"), "min": msg("min"), "median": msg("median"), "max": msg("max")}
     columns = [

@@ -32,6 +32,7 @@ from vtax.report.document import (
 )
 from vtax.report.document import Row as TableRow
 from vtax.report.document import Section as Titled
+from vtax.report.document.stored_texts import unit_of
 from vtax.report.views import across_runs, shared
 from vtax.stats.verdict import Kind
 from vtax.store.records import CellRecord
@@ -69,7 +70,7 @@ def table(compared: Sequence[Compared], found: Contrasts) -> Table:
 
 
 def _heading(run: str, scale: Scale) -> Inline:
-    return msg("{run},\n{unit}", run=run, unit=scale.unit)
+    return msg("{run},\n{unit}", run=run, unit=unit_of(scale.unit))
 
 
 def _cells(each: Compared, scale: Scale) -> list[Inline]:

@@ -27,6 +27,7 @@ from vtax.report.document import (
 from vtax.report.document import Row as TableRow
 from vtax.report.document import Section as Part
 from vtax.report.document import Verdict as VerdictCell
+from vtax.report.document.stored_texts import unit_of
 from vtax.report.document.warnings import Warning
 from vtax.stats.verdict import Verdict
 from vtax.store.records import PlatformRecord
@@ -126,7 +127,7 @@ def scaled_groups(
     found: list[Group] = []
     for point, scale in zip(section.points, scales, strict=True):
         for group in groups((point,), lambda row, scale=scale: cells_of(row, scale), numbers):  # type: ignore[misc]
-            title = joined([group.title, scale.unit], ", ") if len(set(scales)) > 1 else group.title
+            title = joined([group.title, unit_of(scale.unit)], ", ") if len(set(scales)) > 1 else group.title
             found.append(replace(group, title=title))
     return tuple(found)
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from vtax.report.analysis import Analysis
 from vtax.report.analysis.variance import CellVariance, VarianceTable
-from vtax.report.document import Figure, FigureGroup, FigureRow, Inline, Section, Share, joined, msg
-from vtax.report.views import shared
+from vtax.report.document import Figure, FigureGroup, FigureRow, Inline, Section, Share, msg
+from vtax.report.views import figures, shared
 
 _MOST_ROWS = 160
 
@@ -15,13 +15,7 @@ _MOST_ROWS = 160
 def shares_figure(tables: Sequence[VarianceTable], analysis: Analysis) -> Iterator[Section]:
     """A bar for every cell whose noise has two known parts; nothing without any, or with more than can be read."""
     names = shared.colours(analysis)
-    groups = tuple(
-        FigureGroup(joined([shared.title_of(table.section), point.name]), rows)
-        for table in tables
-        if table.section.metric.is_primary
-        for point, cells in table.points
-        if (rows := tuple((shared.platform_of(c.row.platform), _row(c, names)) for c in cells if len(_shares(c)) > 1))
-    )
+    groups = tuple(group for table in tables if table.section.metric.is_primary for group in _groups(table, names))
     if not groups or sum(len(group.rows) + 1 for group in groups) > _MOST_ROWS:
         return
     has_samples = any(len(row.values) > 2 for group in groups for _, row in group.rows if row)
@@ -38,6 +32,15 @@ def shares_figure(tables: Sequence[VarianceTable], analysis: Analysis) -> Iterat
         parts=(*parts, msg("within trials")) if has_samples else parts,
     )
     yield Section(msg("Shares of the variance"), (figure,))
+
+
+def _groups(table: VarianceTable, names: dict[str, int]) -> list[FigureGroup]:
+    """The cells of every point, below the name of the metric."""
+    found = []
+    for point, cells in table.points:
+        if rows := tuple((shared.platform_of(c.row.platform), _row(c, names)) for c in cells if len(_shares(c)) > 1):
+            found.append(FigureGroup(point.name, rows))
+    return figures.below(shared.title_of(table.section), found)
 
 
 def _shares(cell: CellVariance) -> tuple[float, ...]:
