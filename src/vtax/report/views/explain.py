@@ -78,7 +78,10 @@ def document_of(found: Sequence[Explained], analysis: Analysis, *, is_full: bool
             else msg("every contrast that has a verdict is equivalent: there is no difference to explain")
         )
         return Document(VIEW.title, (Paragraph(text),), data=data, nothing=text)
-    parts = [_section(each, analysis.baseline, is_full=is_full) for each in found]
+    with_finding = [each for each in found if _has_finding(each)]
+    without = [each for each in found if not _has_finding(each)]
+    parts: list[Part] = [_section(each, analysis.baseline, is_full=is_full) for each in with_finding]
+    parts += _without_finding(without, analysis.baseline, is_full=is_full)
     ending: list[Part] = [
         Paragraph(
             msg(
@@ -94,17 +97,39 @@ def document_of(found: Sequence[Explained], analysis: Analysis, *, is_full: bool
     return Document(VIEW.title, (*parts, *ending), data=data)
 
 
+def _has_finding(found: Explained) -> bool:
+    """Whether any counter of a contrast moved."""
+    return bool(found.moved or found.with_time)
+
+
+def _without_finding(found: Sequence[Explained], baseline: str, *, is_full: bool) -> list[Part]:
+    """All contrasts without a finding on demand, so that they hide none that has one."""
+    if not found:
+        return []
+    title = plural(
+        "{count} comparison in which no counter moved", "{count} comparisons in which no counter moved", len(found)
+    )
+    plain = [each for each in found if not (each.one_sided or each.silent)]
+    items = tuple(joined([_title(each), _nothing_moved(each)], ": ") for each in plain)
+    more = [_section(each, baseline, is_full=is_full) for each in found if each.one_sided or each.silent]
+    return [Titled(title, (*((Bullets(items),) if items else ()), *more), is_folded=True)]
+
+
 def _section(found: Explained, baseline: str, *, is_full: bool) -> Titled:
+    parts = tuple(_parts(found, baseline, is_full=is_full))
+    return Titled(_title(found), parts, subtitle=_difference(found, baseline))
+
+
+def _title(found: Explained) -> Inline:
     levels = Factor(levels_of(found.point.levels)) if found.point.levels else ""
-    title = joined([shared.title_of(found.section), shared.platform_of(found.row.platform), levels], " · ")
-    return Titled(title, tuple(_parts(found, baseline, is_full=is_full)), subtitle=_difference(found, baseline))
+    return joined([shared.title_of(found.section), shared.platform_of(found.row.platform), levels], " · ")
 
 
 def _parts(found: Explained, baseline: str, *, is_full: bool) -> list[Part]:
-    moved, with_time, silent = found.moved, found.with_time, found.silent
+    moved = found.moved
     shown = moved if is_full else moved[:_BRIEF]
     parts: list[Part] = []
-    if not (moved or with_time or silent):
+    if not (_has_finding(found) or found.silent):
         parts.append(Paragraph(_nothing_moved(found)))
     if shown:
         parts.append(_table(shown, found, baseline))

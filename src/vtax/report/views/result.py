@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from vtax.report.analysis import Analysis, ResultPoint, Row, Section
@@ -25,7 +24,6 @@ from vtax.report.document import (
     Nothing,
     Paragraph,
     Part,
-    Quantity,
     Ratio,
     Scale,
     Share,
@@ -47,6 +45,7 @@ from vtax.report.views.base import Options, View
 from vtax.report.views.figures import figures_of
 from vtax.report.views.first_screen import first_lines
 from vtax.report.views.forest import forest
+from vtax.report.views.further_statistics import further_statistics
 from vtax.report.views.header import header_of
 from vtax.report.views.plain import plain
 from vtax.report.views.result_notes import notes_under
@@ -140,7 +139,9 @@ def _section(section: Section, analysis: Analysis, options: Options) -> Titled:
     parts: list[Part] = [result_table(section, analysis.level, analysis.baseline, names), *_notes(section, analysis)]
     parts += typical.parts_of(section, analysis, names)
     if options.depth != "brief":
-        parts.append(_figures_table(section, analysis, names))
+        table = further_statistics(section, analysis, names)
+        more = Titled(msg("Further statistics"), (table,), is_folded=True)
+        parts.append(more if options.depth == "report" else table)
     if options.depth == "report" and section.metric.is_primary:
         parts += figures_of(section, analysis, names)
     return Titled(shared.title_of(section), tuple(parts), _key(section, analysis), shared.subtitle_of(section))
@@ -208,62 +209,6 @@ def _verdict(row: Row) -> Inline:
     if row.failed:
         parts.append(styled(msg("{count} failed", count=Count(row.failed)), "error"))
     return joined(parts)
-
-
-def _figures_table(section: Section, analysis: Analysis, names: Mapping[str, int]) -> Table:
-    """What the table above leaves out of its cells; all in the mean's unit."""
-    scales = set(shared.scales_of(section))
-    unit = unit_of(scales.pop().unit) if len(scales) == 1 else ""
-    named = {"SD": "sd", "min": "min", "median": "median", "max": "max"}
-    titles = {"SD": msg("SD"), "min": msg("min"), "median": msg("median"), "max": msg("max")}
-    columns = [
-        shared.PLATFORM,
-        *(Column(key, joined([titles[title], unit], ",\n"), is_number=True) for title, key in named.items()),
-        Column("median_interval", msg("median interval,\nconfidence level")),
-        Column("bootstrap", msg("{level} bootstrap\ninterval, mean", level=analysis.level)),
-    ]
-    if any(r.ratio and r.ratio.bootstrap_low is not None for p in section.points for r in p.rows):
-        columns.append(
-            Column(
-                "ratio_bootstrap",
-                msg("{level} bootstrap\ninterval, ratio", level=analysis.level),
-                room="wide",
-            )
-        )
-
-    def cells(row: Row, scale: Scale) -> Sequence[Inline] | None:
-        if row.summary is None:
-            return None
-        s = row.summary
-        shown = [Quantity(each, scale) for each in (s.sd, s.minimum, s.median, s.maximum)]
-        return [
-            *shown,
-            _median_interval(row, scale),
-            _bootstrap(s.bootstrap_low, s.bootstrap_high, scale),
-            _of_ratio(row),
-        ]
-
-    label = msg("further statistics of {name}", name=section.name)
-    return Table(
-        tuple(columns), shared.scaled_groups(section, cells, names), key=f"{section.name} figures", label=label
-    )
-
-
-def _median_interval(row: Row, scale: Scale) -> Inline:
-    s = row.summary
-    if s is None or s.blocks < 2 or not (math.isfinite(s.median_low) and math.isfinite(s.median_high)):
-        return ""
-    return joined([Interval(s.median_low, s.median_high, "quantity", scale), Share(s.median_confidence)], " ")
-
-
-def _bootstrap(low: float | None, high: float | None, scale: Scale) -> Inline:
-    return Interval(low, high, "quantity", scale) if low is not None and high is not None else ""
-
-
-def _of_ratio(row: Row) -> Inline:
-    if row.ratio is None or row.ratio.bootstrap_low is None or row.ratio.bootstrap_high is None:
-        return ""
-    return Interval(row.ratio.bootstrap_low, row.ratio.bootstrap_high, "ratio")
 
 
 def _notes(section: Section, analysis: Analysis) -> Iterator[Part]:

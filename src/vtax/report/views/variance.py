@@ -57,15 +57,19 @@ def document(source: Source, options: Options) -> Document:
     found = variance(whole.data, whole.analysis, every_metric=options.every_metric, samples=whole.samples)
     primary = tuple(table for table in found if table.section.metric.is_primary)
     chosen = next_trials(primary, whole.data)
-    made = document_of(shown(found, source.analysis.filter), source.analysis, chosen)
+    kept = shown(found, source.analysis.filter)
+    made = document_of(kept, source.analysis, chosen, is_folded=options.depth == "report")
     return shared.of_blocks(made, source.analysis)
 
 
 def document_of(
-    tables: tuple[VarianceTable, ...], analysis: Analysis, chosen: tuple[Place, Allocation] | None = None
-) -> Document:
-    """The document of the tables. chosen: see `next_trials`."""
-    parts: list[Part] = [*shares_figure(tables, analysis), *(_section(table, analysis) for table in tables)]
+    tables: tuple[VarianceTable, ...], analysis: Analysis, chosen: tuple[Place, Allocation] | None = None, *,
+    is_folded: bool = False,
+) -> Document:  # fmt: skip
+    """The document of the tables. chosen: see `next_trials`. is_folded: whether tables are shown on demand."""
+    sections = tuple(_section(table, analysis) for table in tables)
+    folded = Titled(msg("Variance, drift and plans of every metric"), sections, is_folded=True)
+    parts: list[Part] = [*shares_figure(tables, analysis), *([folded] if is_folded else sections)]
     cells = [cell for _, cell in places(tables)]
     if summary := [*_summary(tables, analysis), *_next(chosen)]:
         parts.append(Titled(msg("Summary"), (Bullets(tuple(summary)),), role="summary"))
