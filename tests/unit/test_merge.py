@@ -221,9 +221,9 @@ DIFFERENT: dict[str, tuple[dict[str, Any], str]] = {
     "study": ({"study": "disks"}, "tour-1 is of the study tour, and other-1 of disks"),
     "image": ({"image_key": "0123456789ab"}, "image 4f1d0c77aa31 and 0123456789ab"),
     "agent": ({"vtax_version": "0.2.0"}, "agent (version of vtax) 0.1.0 and 0.2.0"),
-    "trials": ({"declared": {**DECLARED, "design": {**DESIGN, "trials": 9}}}, "design.trials 2 and 9"),
-    "memory": ({"declared": {**DECLARED, "guest": {"vcpus": 2}}}, "guest.vcpus 1 and 2"),
-    "platforms": ({"platforms": PLATFORMS[:3], "cells": cells()[:3]}, "platform qemu-tcg: "),
+    "trials": ({"declared": {**DECLARED, "design": {**DESIGN, "trials": 9}}}, "design.trials: 2 and 9"),
+    "memory": ({"declared": {**DECLARED, "guest": {"vcpus": 2}}}, "guest.vcpus: 1 and 2"),
+    "platforms": ({"platforms": PLATFORMS[:3], "cells": cells()[:3]}, "platforms: only in tour-1: qemu-tcg"),
 }
 
 

@@ -303,6 +303,16 @@ def test_a_run_on_an_emulated_processor_says_so(store: Store) -> None:
     assert "CPU of this host is emulated" in sentence(warning)
 
 
+def test_on_an_emulated_processor_native_and_containers_are_marked_too(store: Store) -> None:
+    fill(begin(store, host={"virtualized": True, "hypervisor": "qemu", "cpu_emulated": True}))
+    marks = {platform.name: platform.marks for platform in analyse(store).platforms}
+    assert (marks["native"], marks["docker"], marks["qemu-tcg"]) == (
+        ("emulated host",),
+        ("emulated host",),
+        ("emulated",),
+    )
+
+
 def test_every_warning_of_every_row_is_among_those_of_the_run(filled: Analysis) -> None:
     message = {text for warning in values(filled)["warnings"] for text in warning["texts"]}
     for section in filled.sections:

@@ -137,30 +137,40 @@ def _differences(a: RunHandle, b: RunHandle) -> Iterator[str]:
     for what, one, other in plain:
         if one != other:
             yield f"{what} {_short(one)} and {_short(other)}"
-    yield from _unlike("", _settings(a.declared), _settings(b.declared))
-    of_a, of_b = ({p.name: (p.identity, p.is_baseline) for p in run.platforms} for run in (a, b))
-    for name in sorted({*of_a, *of_b}):
-        if of_a.get(name) != of_b.get(name):
-            yield f"platform {name}: {_short(of_a.get(name))} and {_short(of_b.get(name))}"
+    names = (a.name, b.name)
+    yield from _unlike("", _settings(a.declared), _settings(b.declared), names)
+    of_a, of_b = ({p.name: {**p.identity, "baseline": p.is_baseline} for p in run.platforms} for run in (a, b))
+    yield from _unlike("platforms", of_a, of_b, names)
 
 
 def _settings(declared: Mapping[str, Any]) -> dict[str, Any]:
-    """A study without how long it lasts, its figures, and the words of its scale: what it changed is in the rest."""
+    """A study without how long it lasts, its figures, platforms (compared by what they are), and the words of its
+    scale: what it changed is in the rest."""
     design = {name: value for name, value in declared.get("design", {}).items() if name not in _OF_LENGTH}
     return {
-        **{name: value for name, value in declared.items() if name not in ("figure", "changed_by")},
+        **{name: value for name, value in declared.items() if name not in ("figure", "platforms", "changed_by")},
         "design": design,
     }
 
 
-def _unlike(place: str, a: Any, b: Any) -> Iterator[str]:
+def _unlike(place: str, a: Any, b: Any, names: tuple[str, str]) -> Iterator[str]:
+    """Where two values differ, a sentence each. names: of the runs that they are of."""
     if isinstance(a, Mapping) and isinstance(b, Mapping):
-        for name in sorted({*a, *b}):
-            yield from _unlike(f"{place}.{name}" if place else str(name), a.get(name), b.get(name))
+        for values, other, name in ((a, b, names[0]), (b, a, names[1])):
+            if only := [str(key) for key in values if key not in other]:
+                yield f"{place or 'setting'}: only in {name}: {_short(', '.join(only))}"
+        for key in sorted(a.keys() & b.keys()):
+            yield from _unlike(f"{place}.{key}" if place else str(key), a[key], b[key], names)
     elif _are_tables(a) and _are_tables(b):
-        yield from _unlike(place, _by_name(a), _by_name(b))
+        yield from _unlike(place, _by_name(a), _by_name(b), names)
+    elif _are_words(a) and _are_words(b) and {*a} != {*b}:
+        yield from _unlike(place, dict.fromkeys(a), dict.fromkeys(b), names)
     elif a != b:
-        yield f"{place} {_short(a)} and {_short(b)}"
+        yield f"{place}: {_short(a)} and {_short(b)}"
+
+
+def _are_words(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(each, str) for each in value)
 
 
 def _are_tables(value: Any) -> bool:

@@ -27,6 +27,7 @@ from vtax.store.records import (
 )
 from vtax.store.rows import check_declared, check_host, fetch, reading_rows
 from vtax.store.run_records import (
+    marked_by_host,
     read_cells,
     read_metrics,
     read_platforms,
@@ -63,7 +64,8 @@ class RunHandle:
                 raise ValueError(f"a run is called {row.name}")
             self.plugins = read_plugins(row.plugins)
             self.untested = read_untested(row.untested)
-            self._platform_ids, self.platforms = read_platforms(connection, run_id)
+            self._platform_ids, platforms = read_platforms(connection, run_id)
+            self.platforms = marked_by_host(platforms, row.host)
             self._cell_ids, self.cells = read_cells(connection, run_id, self.platforms)
             self._metric_ids, self.metrics = read_metrics(connection, run_id)
             self.sessions = read_sessions(connection, run_id)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import fields
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
 from typing import Any
 
 from sqlalchemy import Connection, select
@@ -20,6 +20,8 @@ from vtax.store.records import (
 )
 from vtax.store.rows import check_host, fetch
 
+EMULATED_HOST = "emulated host"
+"""The mark of platforms without another one on a host whose CPU is emulated: native and containers."""
 _MAX_SOURCE_CHARS = 500  # of a URL
 
 
@@ -61,6 +63,13 @@ def read_platforms(connection: Connection, run_id: int) -> tuple[dict[str, int],
     if sum(record.is_baseline for record in records) > 1 or len({record.name for record in records}) < len(records):
         raise ValueError("several platforms are the baseline, or have the same name")
     return {r.name: r.id for r in rows}, records
+
+
+def marked_by_host(platforms: Sequence[PlatformRecord], host: Mapping[str, Any]) -> tuple[PlatformRecord, ...]:
+    """On a host whose CPU is emulated no platform is without a mark: native and containers are on it as well."""
+    if not host.get("cpu_emulated"):
+        return tuple(platforms)
+    return tuple(each if each.marks else replace(each, marks=(EMULATED_HOST,)) for each in platforms)
 
 
 def read_sessions(connection: Connection, run_id: int) -> tuple[SessionRecord, ...]:

@@ -55,7 +55,7 @@ LOST = (
     "{most} of {whole} levels of {third}",
 )
 """What a scale took of a claim, see study.variants; the fourth of runs until November 2026."""
-MARKS = ("emulated", "nested", "remote")
+MARKS = ("emulated", "emulated host", "nested", "remote")
 ERRORS = (
     "there is no such page",
     "the runs, the studies and the contrast are linked above",

@@ -10,6 +10,7 @@ from vtax.report.renderers.vega import Spec
 _CELL_HEIGHT, _CELL_WIDTH = 30, 58
 _FILLS = ["#f4f7fb", "#9db8d9", "#10325f"]
 _BELOW, _MIDDLE, _ABOVE = "#8a3b12", "#f7f7f7", "#10325f"  # of values that have a middle
+_NARROW = 0.02  # width of an interval, as a share of its estimate
 _DARK = 0.55  # of the range of a heatmap, from which its numbers are white
 
 
@@ -88,10 +89,12 @@ class _Cells(Drawn):
         lines = []
         if bounded is not None:
             value, low, high = bounded
-            text = Share(value) if self.chart.is_share else Number(value / self.panel.scale.divisor, 3)
+            is_narrow = low is not None and high is not None and high - low < _NARROW * abs(value)
+            digits = 4 if is_narrow else 3  # 99.9 and 100.1 must not both be 100
+            text = Share(value) if self.chart.is_share else Number(value / self.panel.scale.divisor, digits)
             lines.append(self.text(text))
             if low is not None and high is not None and value:
-                bounds = [Number(bound / self.panel.scale.divisor, 2) for bound in (low, high)]
+                bounds = [Number(bound / self.panel.scale.divisor, digits) for bound in (low, high)]
                 lines.append(self.text(joined(["[", joined(bounds, self.separator), "]"], "")))
         if printed is not None:
             text = Share(printed[0]) if self.chart.is_share else Number(printed[0] / self.panel.scale.divisor, 3)
