@@ -101,7 +101,7 @@ class ResultCache:
     def _worker(self) -> ProcessPoolExecutor:
         if self._pool is None:
             self._pool = ProcessPoolExecutor(
-                1, multiprocessing.get_context("spawn"), initializer=start_worker,
+                1, multiprocessing.get_context("spawn"), initializer=start_worker, initargs=(is_measuring(),),
                 max_tasks_per_child=_TASKS_PER_WORKER,
             )  # fmt: skip
         return self._pool

@@ -64,8 +64,9 @@ class WorkerError:
         return self.kind(self.what, where=self.where, hint=self.hint)
 
 
-def start_worker() -> None:
-    """Leave Ctrl-C to the server, and end with it, however it ends."""
+def start_worker(is_idle: bool) -> None:
+    """Leave Ctrl-C to the server, and end with it, however it ends. is_idle: as of `make`."""
+    set_idle(is_idle)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = parent_process()
     if parent is not None:
