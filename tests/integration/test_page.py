@@ -105,6 +105,17 @@ def test_a_report_draws_its_figures_within_its_sandbox(browser: playwright.Brows
         page.get_by_role("heading", name="tour-2").wait_for()
 
 
+def test_with_a_token_the_way_back_from_a_report_needs_none(browser: playwright.Browser, tmp_path: Path) -> None:
+    home = Home(tmp_path).ensure()
+    with Store.open(tmp_path / "store.sqlite") as store:
+        fill(begin(store), blocks=2)
+    with served(home, token="secret") as server, opened(browser, 1400, "en") as page:
+        page.goto(f"{server.address}/runs/tour-1/report?token=secret")
+        page.get_by_role("link", name="vtax: tour-1").click()
+        page.get_by_role("heading", name="tour-1 finished").wait_for()
+        assert "secret" not in page.url
+
+
 def test_pages_work_without_javascript(browser: playwright.Browser, server: PageServer) -> None:
     with opened(browser, 1400, "en", java_script_enabled=False) as page:
         page.goto(server.address)

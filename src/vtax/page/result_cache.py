@@ -25,6 +25,7 @@ from vtax.page.worker import Task, WorkerError, import_renderers, make, start_wo
 WAIT_S = 0.15
 _KEPT = 100
 _SAME_FOR_S = 30.0  # a result of a run that goes on is used so long, whatever was measured since
+_READ_WITHIN_S = 60.0  # another request may be about to open a file that is replaced
 _TASKS_PER_WORKER = 200  # what large runs take of memory is given back
 
 
@@ -85,7 +86,7 @@ class ResultCache:
         """Remove an entry that failed, unless another one took its place: several requests may wait for it."""
         if self._entries.get(task) is entry:
             del self._entries[task]
-        entry.path.unlink(missing_ok=True)
+        _drop(entry.path)
 
     def _is_stale(self, entry: _Entry, state: str) -> bool:
         if entry.made is None or entry.state == state:
@@ -115,11 +116,11 @@ class ResultCache:
         entry = self._entries[task] = _Entry(state, path, future, pool)
         future.add_done_callback(lambda _: setattr(entry, "made", time.monotonic()))
         if old is not None:
-            old.path.unlink(missing_ok=True)
+            _drop(old.path)
         while len(self._entries) > _KEPT:
             _, oldest = self._entries.popitem(last=False)
             oldest.future.cancel()
-            oldest.path.unlink(missing_ok=True)
+            _drop(oldest.path)
         return entry
 
     def close(self) -> None:
@@ -131,3 +132,8 @@ class ResultCache:
                 child.join()
         if self._directory is not None:
             self._directory.remove()
+
+
+def _drop(path: Path) -> None:
+    """Remove a file once nobody opens it any more."""
+    asyncio.get_running_loop().call_later(_READ_WITHIN_S, lambda: path.unlink(missing_ok=True))
