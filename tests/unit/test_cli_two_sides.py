@@ -9,9 +9,11 @@ import pytest
 from click.testing import CliRunner
 from command_line import output_of
 
+from vtax.cli import run
 from vtax.cli.main import group
 from vtax.cli.two_sides import two_sides
 from vtax.errors import BadInput
+from vtax.platforms.base import Probe
 from vtax.report.analysis.reproduce import study_toml
 from vtax.study.load import Chosen, load
 from vtax.study.model import Study
@@ -155,3 +157,15 @@ def test_both_options_for_platforms_are_refused(path: str) -> None:
     refused = CliRunner().invoke(group, arguments).exception
     assert isinstance(refused, BadInput)
     assert (refused.what, refused.where) == ("--ab names the platforms", "--platforms")
+
+
+@pytest.mark.usefixtures("unmade_home")
+def test_a_dry_run_prints_the_plan_where_a_side_does_not_run_here(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = run.make_plan
+    probes = {"podman-runc": Probe(True), "podman-crun": Probe(False, "crun is not installed", "apt install crun")}
+    monkeypatch.setattr(run, "make_plan", lambda *given, **named: made(*given, **{**named, "probes": probes}))
+    done = CliRunner().invoke(group, ["run", path, "--dry-run", "--ab", "podman:runtime=runc,podman:runtime=crun"])
+    assert done.exception is None
+    assert "not tested: podman-crun: crun is not installed; hint: apt install crun" in done.output
+    assert "compared with podman-runc" in done.output
+    assert "vtax run refuses this: podman-crun was named, and does not run here" in done.output

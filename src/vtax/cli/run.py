@@ -43,7 +43,7 @@ from vtax.runner.boots import Here
 from vtax.runner.check import further_problems
 from vtax.runner.estimates import with_costs
 from vtax.runner.execute import begin
-from vtax.runner.plan import Plan, host_programs, make_plan
+from vtax.runner.plan import Plan, PlannedPlatform, host_programs, make_plan
 from vtax.store.annotations import checked_tags
 from vtax.store.store import Store
 from vtax.study.limits import INTEGERS, MAX_BLOCKS, MAX_SESSIONS
@@ -223,7 +223,6 @@ def _print_plan(
         if here and not unprobed:
             unprobed = boots.probes_elsewhere(loaded.study, here.name)
         plan = make_plan(loaded, image=image or Image("none", home.images), seed=seed, probes=unprobed, dry=True)
-    _check_named_available(plan, named)
     with suppress(BadInput):  # no store yet: nothing to choose or to estimate from
         store = Store.existing(home.store_url)
         plan = with_costs(with_trials(plan, store), store)
@@ -235,6 +234,8 @@ def _print_plan(
     click.echo(str(needed))
     if plan.programs:
         click.echo("a dry run starts none of these; a run prompts once for this file, or needs --trust")
+    if absent := [each.platform.name for each in _absent(plan, named)]:
+        click.echo(f"vtax run refuses this: {', '.join(absent)} was named, and does not run here")
     if why_not:
         click.echo(f"the platforms were not probed: {why_not}")
         click.echo("cells and time are those of all of them, whether they start here or not")
@@ -309,11 +310,13 @@ def _named_platforms(given: tuple[str, ...], former: tuple[str, ...], study: Stu
 
 def _check_named_available(plan: Plan, named: tuple[str, ...]) -> None:
     """Raise BadInput when a platform of --platforms does not run here; others are reported as not tested."""
-    for planned in plan.platforms:
-        if planned.platform.name in named and not planned.probe.available:
-            raise BadInput(
-                f"{planned.platform.name} does not run here: {planned.probe.reason}", hint=planned.probe.hint
-            )
+    for planned in _absent(plan, named):
+        raise BadInput(f"{planned.platform.name} does not run here: {planned.probe.reason}", hint=planned.probe.hint)
+
+
+def _absent(plan: Plan, named: tuple[str, ...]) -> list[PlannedPlatform]:
+    """The platforms of a plan that were named and do not run here."""
+    return [each for each in plan.platforms if each.platform.name in named and not each.probe.available]
 
 
 def check_budget_holds_block(plan: Plan) -> None:
