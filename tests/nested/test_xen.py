@@ -3,11 +3,12 @@
 import json
 
 import pytest
-from nested.report import keep, keep_file
+from nested.report import keep
 
 pytestmark = pytest.mark.timeout(7200)
 DOMAINS = ["xen-pv", "xen-pvh", "xen-hvm-pv", "xen-hvm"]
 STUDY, TOPOLOGIES = (f"/root/vtax/tests/nested/{name}.toml" for name in ("xen", "xen_topologies"))
+LIMIT_S = 6000.0
 MIN_RATIO = 5.0
 """By how much paravirtual interfaces must send faster than an emulated one; 60 to 300 times were seen."""
 HANDFUL = 50
@@ -107,12 +108,7 @@ def test_a_domain_that_crashes_at_boot_shows_the_last_lines_of_its_console(dom0)
 
 def figures(dom0, study, name):
     """The rows of every primary metric of a study that ran without a failed trial, by label and platform."""
-    ran = dom0.vtax("run", study, timeout_s=6000, status=None)
-    keep(f"{name}-run.txt", ran.stdout + ran.stderr)
-    assert ran.status == 0
-    keep(f"{name}-table.txt", dom0.vtax("show").stdout)
-    dom0.vtax("export", "--output", "/root/run.vtax.gz")
-    keep_file(f"{name}.vtax.gz", dom0.guest.get("/root/run.vtax.gz"))
+    assert dom0.measure(name, study, limit_s=LIMIT_S) == 0
     text = dom0.vtax("show", "--json").stdout
     keep(f"{name}.json", text)
     found = {}
