@@ -18,9 +18,9 @@ UNDER_KVM = {
 }
 IN_DOMAINS = {
     "mauricio2013": ("tiny", "native,xen-pv"),
-    "santos2008": ("tiny", "native,xen-pv,xen-pvh"),
+    "santos2008": ("tiny", "native,xen-pv"),
 }
-"""Without xen-hvm, of which the study needs twelve guests, ready after 100 to 165 s each."""
+"""Without xen-hvm, of which santos2008 needs twelve guests, ready after 100 to 165 s each."""
 MIN_RATIO = 3.0
 """By how much the paravirtual interface of KVM must send faster than the emulated one; 15 to 300 times were seen."""
 

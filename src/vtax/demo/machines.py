@@ -114,7 +114,7 @@ _OFF = (
 )
 
 _XEN = ("xen-system-amd64", "xen-utils-4.17", "qemu-system-xen", "qemu-utils", "openvswitch-switch")
-_XEN_CPU = "qemu64,+svm,+npt,+ssse3,+sse4.1,+sse4.2,+popcnt,+aes,model-id=QEMU TCG CPU"
+_XEN_CPU = "qemu64,+svm,+npt,+ssse3,+sse4.1,+sse4.2,+popcnt,+aes,+pclmulqdq,model-id=QEMU TCG CPU"
 """Not `max`: with SMAP dom0 dies, and PV guests crash. By its model name vtax knows an emulated CPU."""
 _BY_INSTRUCTIONS = ("-accel", "tcg,thread=single", "-icount", "shift=2,sleep=on")
 """The machine's time passes with what it executes, 4 ns an instruction: a busy host makes no timeout of it expire."""
