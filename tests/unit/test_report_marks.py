@@ -58,7 +58,9 @@ def shown_in(document: Document) -> Iterator[Any]:
             yield part.title
         elif isinstance(part, Table):
             yield [column.title for column in part.columns], part.groups
-        elif isinstance(part, Figure | Chart) or (isinstance(part, Bullets) and part.key in ("answers", "resources")):
+        elif isinstance(part, Figure | Chart) or (
+            isinstance(part, Bullets) and part.key in ("answers", "resources", "unmoved")
+        ):
             yield part
 
 

@@ -11,6 +11,7 @@ from vtax.report.analysis.claims import Claims, Compared, JudgedClaim, claims, n
 from vtax.report.analysis.published import Published, published
 from vtax.report.analysis.source import Source
 from vtax.report.analysis.values import Analysis
+from vtax.report.analysis.warnings import merged, noted
 from vtax.report.document import (
     Column,
     Count,
@@ -36,6 +37,7 @@ from vtax.report.document import (
 )
 from vtax.report.document import Row as TableRow
 from vtax.report.document import Section as Titled
+from vtax.report.document.sentences import sentence
 from vtax.report.views import published as published_numbers
 from vtax.report.views import shared
 from vtax.report.views.base import Options, View
@@ -120,7 +122,7 @@ def _why(each: JudgedClaim, analysis: Analysis) -> Inline:
             return msg("{inside} of {total} intervals inside the range", inside=inside, total=total)
         outside = Count(sum(c.is_outside for c in each.compared))
         return msg("{outside} of {total} intervals outside the range", outside=outside, total=total)
-    needed: list[Inline] = [*_although(each, found, analysis), *found.warnings]
+    needed: list[Inline] = [*_although(each, found, analysis), *_objections(found)]
     if found.blocks_low and found.blocks_needed:
         low, high = Count(found.blocks_low), found.blocks_needed
         blocks = plural("about {count} more block", "about {count} more blocks", high)
@@ -137,6 +139,11 @@ def _why(each: JudgedClaim, analysis: Analysis) -> Inline:
             )
         )
     return joined([*needed, *each.notes], "; ")
+
+
+def _objections(found: Judgement) -> Iterator[Inline]:
+    """Why a word is withheld, or what to distrust in it: one sentence of those that differ in numbers alone."""
+    return (sentence(warning) for warning in merged(noted(text) for text in found.warnings))
 
 
 def _although(each: JudgedClaim, found: Judgement, analysis: Analysis) -> Iterator[Inline]:

@@ -112,7 +112,7 @@ def _without_finding(found: Sequence[Explained], baseline: str, *, is_full: bool
     plain = [each for each in found if not (each.one_sided or each.silent)]
     items = tuple(joined([_title(each), _nothing_moved(each)], ": ") for each in plain)
     more = [_section(each, baseline, is_full=is_full) for each in found if each.one_sided or each.silent]
-    return [Titled(title, (*((Bullets(items),) if items else ()), *more), is_folded=True)]
+    return [Titled(title, (*((Bullets(items, "unmoved"),) if items else ()), *more), is_folded=True)]
 
 
 def _section(found: Explained, baseline: str, *, is_full: bool) -> Titled:
