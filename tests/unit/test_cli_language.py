@@ -59,7 +59,7 @@ def test_the_language_is_that_of_the_messages_of_the_locale(environment: dict[st
 
 COMMANDS = (
     ["show"], ["show", "--variance"], ["explain"], ["contrast", "docker", "lxc"], ["recommend"], ["check"],
-    ["history", "tour"],
+    ["history", "tour"], ["list"], ["note", "tour-1"],
 )  # fmt: skip
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -11,10 +10,21 @@ import click
 
 from vtax.cli.arguments import moment_of
 from vtax.cli.completion import conditions_on_runs
-from vtax.cli.output import json_option, print_json, print_table, resume_hint, with_program_path
+from vtax.cli.output import (
+    in_language,
+    json_option,
+    language_option,
+    print_json,
+    print_table,
+    resume_hint,
+    with_program_path,
+)
 from vtax.errors import BadInput
 from vtax.foreign_text import one_line
 from vtax.host.home import Home
+from vtax.report.document.text import Message, msg
+from vtax.report.renderers.language import Language
+from vtax.report.renderers.language import language as language_of
 from vtax.store.records import RunSummary
 from vtax.store.store import Store
 from vtax.study.units import format_duration
@@ -30,8 +40,9 @@ from vtax.study.units import format_duration
     "begin of its machine id), or since=YYYY-MM-DD (repeatable; values of one key are alternatives).",
     shell_complete=conditions_on_runs,
 )
+@language_option
 @json_option
-def command(conditions: tuple[str, ...], as_json: bool) -> None:
+def command(conditions: tuple[str, ...], language: str, as_json: bool) -> None:
     """List the runs in the store, newest last."""
     is_wanted = _wanted(conditions)
     try:
@@ -45,35 +56,45 @@ def command(conditions: tuple[str, ...], as_json: bool) -> None:
         print_json([_plain(run, how.get(run.name, "")) for run in runs])
         return
     if there and not runs:
-        click.echo(f"no run with {', '.join(conditions)}")
+        click.echo(in_language(language, msg("no run with {conditions}", conditions=", ".join(conditions))))
         return
     if not runs:
-        click.echo(with_program_path("no runs yet; start one with: sudo vtax run tour"))
+        click.echo(with_program_path(in_language(language, msg("no runs yet; start one with: sudo vtax run tour"))))
         return
-    columns: dict[str, Callable[[RunSummary], str]] = {
-        "run": lambda run: run.name,
-        "study": lambda run: run.study,
-        "status": lambda run: run.status,
-        "trials": lambda run: str(run.trials),
-        "failed": lambda run: str(run.failed),
-        "started": lambda run: time.strftime("%Y-%m-%d %H:%M", time.localtime(run.started_at)),
-        "duration": lambda run: format_duration(run.duration_s) if run.duration_s is not None else "",
-    }
-    if any(run.sessions > 1 for run in runs):
-        columns["sessions"] = lambda run: str(run.sessions)
-    if any(run.origin for run in runs):
-        columns["origin"] = lambda run: run.origin
-    if any(run.tags for run in runs):
-        columns["tags"] = lambda run: ", ".join(run.tags)
-    if any(run.notes for run in runs):
-        columns["notes"] = lambda run: one_line("; ".join(run.notes), _NOTE_CHARS)
-    if all(run.name.startswith(f"{run.study}-") for run in runs):
-        del columns["study"]
-    print_table(list(columns), [[text_of(run) for text_of in columns.values()] for run in runs])
+    _print_runs(runs, language)
     for run in runs:
         if run.name in how:
             because = (run.stopped_because or run.status).splitlines()[0]
             click.echo(f"{run.name} was not finished: {because}; {how[run.name]}")
+
+
+def _print_runs(runs: Sequence[RunSummary], language: str) -> None:
+    chosen = language_of(language)
+    columns: dict[str, tuple[Message, Callable[[RunSummary], str]]] = {
+        "run": (msg("run"), lambda run: run.name),
+        "study": (msg("study"), lambda run: run.study),
+        "status": (msg("status"), lambda run: chosen.translated(run.status)),
+        "trials": (msg("trials"), lambda run: str(run.trials)),
+        "failed": (msg("failed"), lambda run: str(run.failed)),
+        "started": (msg("started"), lambda run: chosen.moment(run.started_at)),
+        "duration": (msg("duration"), lambda run: _duration(run.duration_s, chosen)),
+    }
+    if any(run.sessions > 1 for run in runs):
+        columns["sessions"] = msg("sessions"), lambda run: str(run.sessions)
+    if any(run.origin for run in runs):
+        columns["origin"] = msg("origin"), lambda run: ", ".join(map(chosen.translated, run.origin.split(", ")))
+    if any(run.tags for run in runs):
+        columns["tags"] = msg("tags"), lambda run: ", ".join(run.tags)
+    if any(run.notes for run in runs):
+        columns["notes"] = msg("notes"), lambda run: one_line("; ".join(run.notes), _NOTE_CHARS)
+    if all(run.name.startswith(f"{run.study}-") for run in runs):
+        del columns["study"]
+    titles = [in_language(language, title) for title, _ in columns.values()]
+    print_table(titles, [[text_of(run) for _, text_of in columns.values()] for run in runs])
+
+
+def _duration(seconds: float | None, language: Language) -> str:
+    return "" if seconds is None else language.number(format_duration(seconds))
 
 
 _TEXTS: dict[str, Callable[[RunSummary], tuple[str, ...]]] = {

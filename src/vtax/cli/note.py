@@ -5,9 +5,10 @@ from __future__ import annotations
 import click
 
 from vtax.cli.completion import run_names, tags_of_runs
-from vtax.cli.output import json_option, print_json, with_program_path
+from vtax.cli.output import in_language, json_option, language_option, print_json, with_program_path
 from vtax.errors import BadInput
 from vtax.host.home import Home
+from vtax.report.document.text import msg
 from vtax.store.annotations import Annotations, annotate, checked_note, checked_tags, without_notes
 from vtax.store.store import Store
 
@@ -23,10 +24,11 @@ from vtax.store.store import Store
     "--remove", "removed", multiple=True, type=int, metavar="NUMBER",
     help="Remove a note, by its number in the list.",
 )  # fmt: skip
+@language_option
 @json_option
 def command(
     run_name: str, words: tuple[str, ...], tags: tuple[str, ...], untags: tuple[str, ...], removed: tuple[int, ...],
-    as_json: bool,
+    language: str, as_json: bool,
 ) -> None:  # fmt: skip
     """Add a note or tags to RUN, or remove them; without either, list them.
 
@@ -52,8 +54,9 @@ def command(
         print_json({"schema": "vtax.note/1", "run": run.name, "tags": found.tags, "notes": found.notes})
         return
     if not found.tags and not found.notes:
-        click.echo(with_program_path(f"{run.name} has no tags and no notes; add one: vtax note {run.name} TEXT"))
+        nothing = msg("{run} has no tags and no notes; add one: vtax note {run} TEXT", run=run.name)
+        click.echo(with_program_path(in_language(language, nothing)))
     if found.tags:
-        click.echo(f"tags: {', '.join(found.tags)}")
+        click.echo(in_language(language, msg("tags: {tags}", tags=", ".join(found.tags))))
     for number, note in enumerate(found.notes, start=1):
         click.echo(f"{number}. {note}")

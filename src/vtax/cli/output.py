@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from vtax.image.recipe import Recipe
+    from vtax.report.document import Message
     from vtax.store.store import Store
 
 
@@ -39,6 +40,17 @@ def own_language() -> str:
     from vtax.report.renderers.language import of_locale
 
     return of_locale(os.environ)
+
+
+def in_language(code: str, message: Message) -> str:
+    """A message whose data are plain texts, in a language: without the formats of values, which load slowly.
+
+    Raises BadInput for a language without a catalogue.
+    """
+    from vtax.report.renderers.language import language
+
+    template = language(code).translated(message.template, message.many, message.count)
+    return template.format(**{**message.data, "count": message.count})
 
 
 language_option = click.option(
