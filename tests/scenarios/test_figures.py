@@ -109,6 +109,20 @@ def test_json_lists_what_was_written_and_what_was_not(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("store")
+def test_figures_of_the_report_are_written_for_any_study(tmp_path: Path) -> None:
+    found = json.loads(vtax("figures", "tour-1", "--report", "--json", "-o", "out", "--lang", "pt-BR").stdout)
+    ids = [each["id"] for each in found["written"]]
+    assert {"forest", "variance", "order-iperf3-throughput", "distribution-iperf3-throughput"} <= set(ids)
+    assert {path.name for path in tmp_path.glob("out/*")} == {f"tour-1-{each}.svg" for each in ids}
+    drawn = (tmp_path / "out" / "tour-1-order-iperf3-throughput.svg").read_bytes()
+    assert "@" not in drawn.decode()
+    assert any("ordem de execução" in text for text in texts_of_svg(drawn))
+    refused = CliRunner().invoke(group, ["figures", "tour-1", "--report", "--only", "forst"], standalone_mode=False)
+    assert "has no figure 'forst'" in str(refused.exception)
+    assert "forest" in str(refused.exception)
+
+
+@pytest.mark.usefixtures("store")
 def test_a_report_takes_a_mapping_into_the_chapter_of_figures(tmp_path: Path) -> None:
     output = tmp_path / "report.html"
     arguments = ["report", "tour-1", "--output", str(output), "--map", "kvm-virtio=docker"]

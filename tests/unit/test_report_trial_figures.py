@@ -115,7 +115,7 @@ def test_every_trial_stays_in_its_lane_and_an_outlying_one_is_a_sign_at_its_end(
 def test_more_trials_than_one_can_see_apart_are_a_band(monkeypatch: pytest.MonkeyPatch) -> None:
     random = np.random.default_rng(1)
     many = trials(random.normal(0, 0.01, 5000).tolist(), (np.arange(5000) // 10).tolist())
-    for kind, mark in (("order", "rule"), ("distribution", "bar")):
+    for kind, mark in (("order", "area"), ("distribution", "bar")):
         spec = spec_of(made := figure(kind, many), ENGLISH)
         assert drawn_values(spec, "circle") == []
         assert drawn_values(spec, mark)

@@ -97,6 +97,10 @@ class _Cells(Drawn):
                 bounds = [Number(bound / self.panel.scale.divisor, digits) for bound in (low, high)]
                 lines.append(self.text(joined(["[", joined(bounds, self.separator), "]"], "")))
         if printed is not None:
-            text = Share(printed[0], "declared") if self.chart.is_share else Number(printed[0] / self.panel.scale.divisor, 3)
+            text = (
+                Share(printed[0], "declared")
+                if self.chart.is_share
+                else Number(printed[0] / self.panel.scale.divisor, 3)
+            )
             lines.append(self.text(joined(["◇", text], " ")))
         return "\n".join(lines) or "–"

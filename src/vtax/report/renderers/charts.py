@@ -26,7 +26,7 @@ _KINDS: Mapping[str, Callable[[Chart, Formatter, int], list[Spec]]] = {
 _TITLE_CHARS, _NOTE_CHARS = 88, 118
 _LEGEND_COLUMNS = 4
 _SPACING = 24  # pixels between two sides
-_FONT = "DejaVu Sans, Liberation Sans, Arial, sans-serif"
+PRINT_FONT = "DejaVu Sans, Liberation Sans, Arial, sans-serif"
 
 
 def chart_spec(chart: Chart, formatter: Formatter, *, with_title: bool = True, is_stacked: bool = False) -> Spec:
@@ -56,7 +56,7 @@ def chart_spec(chart: Chart, formatter: Formatter, *, with_title: bool = True, i
         "config": {
             "locale": locale_of(formatter),
             "aria": False,  # Vega's own words are English; the title says what it is
-            "font": _FONT,
+            "font": PRINT_FONT,
             "view": {"stroke": GRID},
             "axis": {
                 "labelColor": INK, "titleColor": INK, "gridColor": GRID, "tickColor": MUTED, "domainColor": MUTED,
@@ -79,9 +79,14 @@ def chart_spec(chart: Chart, formatter: Formatter, *, with_title: bool = True, i
 
 def file_of(chart: Chart, formatter: Formatter, file_format: str) -> bytes:
     """A chart as the content of an svg, pdf or png file."""
+    return exported(chart_spec(chart, formatter), file_format)
+
+
+def exported(spec: Spec, file_format: str) -> bytes:
+    """A specification as the content of an svg, pdf or png file."""
     import vl_convert
 
-    spec, version = chart_spec(chart, formatter), SCHEMA.rpartition("/v")[2].partition(".")[0]
+    version = SCHEMA.rpartition("/v")[2].partition(".")[0]
     version = next(each for each in vl_convert.get_vegalite_versions() if each.startswith(f"{version}."))
     if file_format == "svg":
         text: str = vl_convert.vegalite_to_svg(spec, vl_version=version)

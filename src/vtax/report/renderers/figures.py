@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import re
+import textwrap
 from collections.abc import Callable, Mapping
 
 from vtax.report.document import Figure, joined, msg
 from vtax.report.document.text import Inline
 from vtax.report.renderers import vega
+from vtax.report.renderers.charts import PRINT_FONT, exported
 from vtax.report.renderers.format import Formatter
 from vtax.report.renderers.vega_shares import shares
 from vtax.report.renderers.vega_trials import distribution, has_too_many_trials, order
 
+_WIDTH, _TITLE_CHARS, _CAPTION_CHARS = 430, 52, 74
 _KINDS: Mapping[str, Callable[[Figure, Formatter], vega.Spec]] = {
     "values": vega.values, "ratios": vega.ratios, "order": order, "distribution": distribution, "shares": shares,
 }  # fmt: skip
@@ -19,6 +24,28 @@ _KINDS: Mapping[str, Callable[[Figure, Formatter], vega.Spec]] = {
 def spec_of(figure: Figure, formatter: Formatter) -> vega.Spec:
     """The specification of a figure."""
     return _KINDS[figure.kind](figure, formatter)
+
+
+def file_of(figure: Figure, formatter: Formatter, file_format: str) -> bytes:
+    """A figure with its title and the sentences below it as the content of an svg, pdf or png file, for print."""
+    spec = spec_of(figure, formatter)
+    title = {
+        "text": textwrap.wrap(formatter.text(figure.title), _TITLE_CHARS),
+        "subtitle": textwrap.wrap(caption_of(figure, spec, formatter), _CAPTION_CHARS),
+        "anchor": "start", "fontSize": 13, "subtitleFontSize": 10.5, "color": "@ink", "subtitleColor": "@muted",
+        "offset": 12, "subtitlePadding": 4, "frame": "bounds",
+    }  # fmt: skip
+    print_font = {**spec["config"], "font": PRINT_FONT}
+    text = vega.spec_text({**spec, "title": title, "width": _WIDTH, "background": "@paper", "padding": 10,
+                           "config": print_font})  # fmt: skip
+    for placeholder, colour in vega.PLACEHOLDERS.items():
+        text = text.replace(f'"{placeholder}"', f'"{colour}"')
+    return exported(json.loads(text), file_format)
+
+
+def id_of(figure: Figure) -> str:
+    """The name of a figure among those of a report: `order-iperf3-throughput`."""
+    return re.sub(r"[^a-z0-9]+", "-", figure.key.lower()).strip("-")
 
 
 def caption_of(figure: Figure, spec: vega.Spec, formatter: Formatter) -> str:

@@ -43,6 +43,7 @@ from vtax.report.renderers.format import SIGNS, WORDS, Formatter, Run
 COLOUR = "--colour:{}"
 _LONG = 160  # characters of a cell beyond which it is folded
 _SHOWN = 120  # of a folded one
+_WHOLE = re.compile(r'<span class="whole">([^<]*)</span>')
 _ELEMENTS = (Platform, Verdict, Efficiency, Interval)
 _CLASSES = {"muted": "muted", "caution": "flag", "error": "flag", "strong": "strong"}
 
@@ -268,6 +269,8 @@ class Parts:
         if isinstance(cell, Nothing):
             return Markup('<td class="number none"{}>{}</td>').format(label, self.formatter.value(cell))
         shown = self.inline(cell)
+        if not column.wraps and column.key != "verdict":  # no line of such a cell ends at a space
+            shown = Markup(_WHOLE.sub(r"\1", shown))
         if column.wraps and len(text := self.formatter.text(cell)) > _LONG:
             shown = Markup("<details><summary>{} …</summary>{}</details>").format(text[:_SHOWN], shown)
         if number == 0 and shown:

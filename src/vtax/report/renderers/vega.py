@@ -23,6 +23,7 @@ from markupsafe import escape
 from vtax.errors import VtaxError
 from vtax.host.home import Home
 from vtax.report.document import Figure, FigureRow, Interval, Ratio, msg
+from vtax.report.renderers.compact import compact, compact_svg
 from vtax.report.renderers.format import Formatter
 from vtax.report.replacing import replacing
 
@@ -156,7 +157,7 @@ def static_svg(spec: Spec, name: str) -> str:
     text = spec_text({**spec, **width, "background": None})
     for placeholder, colour in PLACEHOLDERS.items():
         text = text.replace(placeholder, colour)
-    svg: str = vl_convert.vegalite_to_svg(text, vl_version=_VEGA_LITE)
+    svg = compact_svg(vl_convert.vegalite_to_svg(text, vl_version=_VEGA_LITE))
     # an image has no parts for a screen reader; of some marks Vega names the parts in spite of `aria`
     svg = re.sub(r"<[a-z]+ [^>]*>", lambda tag: _PARTS.sub("", tag[0]), svg)
     label = f'role="img" aria-label="{escape(spec["description"])}"'
@@ -188,7 +189,7 @@ def javascript() -> str:
 
 def spec_text(spec: Spec) -> str:
     """A specification as JSON that may stand inside a script element: nothing in it begins or ends markup."""
-    return json.dumps(spec, ensure_ascii=False, allow_nan=False, separators=(",", ":")).translate(_NO_MARKUP)
+    return json.dumps(compact(spec), ensure_ascii=False, allow_nan=False, separators=(",", ":")).translate(_NO_MARKUP)
 
 
 def rows_of(figure: Figure, formatter: Formatter) -> tuple[list[tuple[str, FigureRow | None]], dict[str, str]]:
@@ -273,13 +274,11 @@ def _interval_layers(cells: list[Spec], x: Spec, title: str) -> list[Spec]:
     minimum, maximum = x["scale"]["domain"]
     inside = [cell for cell in cells if minimum <= cell["mean"] <= maximum]
     ink = {"color": "@ink"}
-    ends = [{**cell, "end": cell[side]} for cell in with_interval for side in ("low", "high")]
     return [
         layer(with_interval, {"type": "rule", "strokeWidth": 2, "clip": True, **ink},
                {"x": {"field": "low", **x}, "x2": {"field": "high"}}, tooltip, colour=False),
-        layer(ends, {"type": "tick", "thickness": 2, "size": 9, "clip": True, **ink},
-               {"x": {"field": "end", **x}}, tooltip,
-               colour=False),
+        *(layer(with_interval, {"type": "tick", "thickness": 2, "size": 9, "clip": True, **ink},
+                {"x": {"field": side, **x}}, tooltip, colour=False) for side in ("low", "high")),
         layer(inside, {"type": "point", "shape": "diamond", "size": 60, "filled": True, "opacity": 1,
                        "stroke": "@paper", "strokeWidth": 1, **ink}, {"x": {"field": "mean", **x}}, tooltip,
                colour=False),
@@ -354,9 +353,8 @@ def frame(layers: list[Spec], labels: dict[str, str], description: str, formatte
                 "lineBreak": "\n", "lineHeight": 13, "dy": up}  # fmt: skip
         start = -min(longest * _CHARACTER_PX, _LABEL_LIMIT_PX)
         layers = [*layers, layer(headings, mark, {"x": {"value": start}, "text": {"field": "text"}}, tooltip=[])]
-    for each in layers:
-        if "y" in each["encoding"]:
-            each["encoding"]["y"] = {**each["encoding"]["y"], **y}
+    for number, each in enumerate(each for each in layers if "y" in each["encoding"]):
+        each["encoding"]["y"] |= y if number == 0 else {"axis": {"title": None}}
     return plot(layers, len(labels) * (_TALL_STEP if is_tall else _STEP), description, formatter)
 
 

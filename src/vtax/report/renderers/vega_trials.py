@@ -31,7 +31,7 @@ from vtax.report.renderers.vega import (
 )
 
 MAX_TRIALS = 1200  # of a figure that are drawn as dots
-_BINS = 80  # of a lane, where trials are not drawn one by one
+_BINS = 60  # of a lane, where trials are not drawn one by one
 _LANE_PX, _TALL_LANE_PX = 66, 76  # of a lane, and of one whose label has two lines
 _ROOM = 1.45  # of a lane above and below its middle, its range being 1
 _LANES = 3  # from middle to middle
@@ -88,8 +88,8 @@ def order(figure: Figure, formatter: Formatter) -> Spec:
         _drawn([{"y": lane.middle} for lane in lanes],
                {"type": "rule", "color": GREY, "strokeDash": [4, 3], "tooltip": None}, {"y": at["y"]}),
         *_marks(figure, x, formatter),
-        _drawn(bands, {"type": "rule", "opacity": 0.45, "strokeWidth": 3, "tooltip": None},
-               {"x": at["x"], "y": {"field": "low", **y}, "y2": {"field": "high"}}),
+        _drawn(bands, {"type": "area", "opacity": 0.45, "tooltip": None},
+               {"x": at["x"], "y": {"field": "low", **y}, "y2": {"field": "high"}, "detail": {"field": "platform"}}),
         _drawn([each for lane in lanes for each in _means(lane)],
                {"type": "line", "strokeWidth": 1.2, "color": "@ink", "tooltip": None},
                {**at, "detail": {"field": "platform"}}, is_ink=True),
@@ -187,7 +187,7 @@ def _means(lane: _Lane) -> Iterator[Spec]:
     for group in np.array_split(known, min(_BINS, known.size)):
         here = np.isin(blocks, group)
         mean = lane.middle + float(np.clip(values[here].mean(), -1, 1))
-        yield {**lane.shared, "x": round(float(positions[here].mean()), 1), "y": round(mean, 3)}
+        yield {"platform": lane.row.name, "x": round(float(positions[here].mean()), 1), "y": round(mean, 3)}
 
 
 def _marks(figure: Figure, x: Spec, formatter: Formatter) -> list[Spec]:

@@ -138,7 +138,7 @@ def _section(section: Section, analysis: Analysis, options: Options) -> Titled:
     names = shared.colours(analysis)
     parts: list[Part] = [result_table(section, analysis.level, analysis.baseline, names), *_notes(section, analysis)]
     parts += typical.parts_of(section, analysis, names)
-    if options.depth != "brief":
+    if options.depth == "all" or (options.depth == "report" and section.metric.is_primary):
         table = further_statistics(section, analysis, names)
         more = Titled(msg("Further statistics"), (table,), is_folded=True)
         parts.append(more if options.depth == "report" else table)

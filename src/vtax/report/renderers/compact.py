@@ -1,0 +1,47 @@
+"""Specifications and drawings with fewer characters: values once, and no more digits than a figure can show."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+_DIGITS = 6
+_FONT = re.compile(r' font-family="[^"]*"')
+_LONG_NUMBER = re.compile(r"(\d+\.\d{2})\d+")
+
+
+def compact(spec: dict[str, Any]) -> dict[str, Any]:
+    """A specification of layers in which values that several layers show are one named data set."""
+    if "layer" not in spec:
+        return spec
+    names: dict[str, str] = {}
+    texts = [json.dumps(layer["data"]["values"], ensure_ascii=False) for layer in spec["layer"]]
+    for text in texts:
+        if texts.count(text) > 1:
+            names.setdefault(text, f"d{len(names)}")
+    layers = [
+        {**layer, "data": {"name": names[text]} if text in names else {"values": _rounded(layer["data"]["values"])}}
+        for layer, text in zip(spec["layer"], texts, strict=True)
+    ]
+    sets = {name: _rounded(json.loads(text)) for text, name in names.items()}
+    return {**spec, **({"datasets": sets} if sets else {}), "layer": layers}
+
+
+def compact_svg(svg: str) -> str:
+    """A drawing whose coordinates have two decimals of a pixel, and which names its font once."""
+    fonts = set(_FONT.findall(svg))
+    if len(fonts) == 1:
+        svg = _FONT.sub("", svg).replace("<svg ", f"<svg {fonts.pop().strip()} ", 1)
+    return re.sub(r'(?<= )(?:d|transform|x1|x2|y1|y2|x|y)="[^"]*"', lambda m: _LONG_NUMBER.sub(r"\1", m[0]), svg)
+
+
+def _rounded(value: Any) -> Any:
+    """Values with numbers of six digits."""
+    if isinstance(value, float):
+        return float(f"{value:.{_DIGITS}g}")
+    if isinstance(value, list):
+        return [_rounded(each) for each in value]
+    if isinstance(value, dict):
+        return {key: _rounded(each) for key, each in value.items()}
+    return value
