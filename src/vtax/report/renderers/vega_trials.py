@@ -187,7 +187,7 @@ def _means(lane: _Lane) -> Iterator[Spec]:
     for group in np.array_split(known, min(_BINS, known.size)):
         here = np.isin(blocks, group)
         mean = lane.middle + float(np.clip(values[here].mean(), -1, 1))
-        yield {"platform": lane.row.name, "x": round(float(positions[here].mean()), 1), "y": round(mean, 3)}
+        yield {"platform": lane.label, "x": round(float(positions[here].mean()), 1), "y": round(mean, 3)}
 
 
 def _marks(figure: Figure, x: Spec, formatter: Formatter) -> list[Spec]:
