@@ -216,11 +216,11 @@ def test_a_heatmap_has_the_value_and_the_interval_of_every_point() -> None:
     spec = chart_spec(heatmap(), Formatter())
     left, right = spec["vconcat"][0]["hconcat"]
     assert left["data"]["values"][0]["text"] == "92.0"
-    assert right["data"]["values"][0]["text"] == "90.0\n[86, 94]"
+    assert right["data"]["values"][0]["text"] == "90.0\n[85.5, 94.5]"
     assert [value["dark"] for value in right["data"]["values"]] == [True, False]
     assert right["data"]["values"][1]["text"] == "–"
     texts = texts_of_svg(file_of(heatmap(), Formatter(), "svg"))
-    assert [text for text in texts if text.startswith("90.0")] == ["90.0[86, 94]"]
+    assert [text for text in texts if text.startswith("90.0")] == ["90.0[85.5, 94.5]"]
 
 
 def test_efficiencies_are_white_at_the_baseline() -> None:
