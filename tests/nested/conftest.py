@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 import pytest
-from nested.tested import CHECKOUT, LOCK, SENT, Nested
+from nested.tested import FILES, LOCK, Nested
 
 from vtax.demo.machines import MACHINES, Machine, boot_xen
 from vtax.demo.running import booted
@@ -60,15 +60,22 @@ def virtualbox(request: pytest.FixtureRequest) -> Iterator[Nested]:
     yield from _booted(request, MACHINES["virtualbox"])
 
 
-def _booted(request: pytest.FixtureRequest, machine: Machine) -> Iterator[Nested]:
-    """With the same guest images for all, whose disk is made once."""
+@pytest.fixture(scope="session")
+def nested_images(request: pytest.FixtureRequest) -> list[Image]:
+    """The guest images of all machines: their disk is made once."""
     if not os.environ.get("VTAX_NESTED"):
         pytest.skip("emulating a whole machine takes long: ask for it with tests/run --nested, or VTAX_NESTED=1")
     if os.geteuid() != 0:
         pytest.skip("needs root")
     home: Home = request.getfixturevalue("shared_home")
-    found: list[Image] = [request.getfixturevalue("image")]
-    found += [images.ensure(home, DEFAULT.with_packages(packages)) for packages in _LAYERS]
-    with booted(machine, home, found, LOCK, {each: CHECKOUT / each for each in SENT}) as nested:
-        print(f"\n{machine.name} is up after {nested.boot_s:.0f} s")
+    image: Image = request.getfixturevalue("image")
+    return [image, *(images.ensure(home, DEFAULT.with_packages(packages)) for packages in _LAYERS)]
+
+
+def _booted(request: pytest.FixtureRequest, machine: Machine) -> Iterator[Nested]:
+    found: list[Image] = request.getfixturevalue("nested_images")
+    home: Home = request.getfixturevalue("shared_home")
+    with booted(machine, home, found, LOCK, FILES, is_saved=not machine.has_loader) as nested:
+        how = "goes on from its saved state" if nested.was_saved else "is up"
+        print(f"\n{machine.name} {how} after {nested.boot_s:.0f} s")
         yield Nested(**vars(nested))

@@ -13,7 +13,7 @@ from vtax.demo.running import PYTHON
 
 CHECKOUT = Path(__file__).parents[2]
 LOCK = CHECKOUT / "requirements-dev.lock"
-SENT = ("tests", "pyproject.toml")
+FILES = {name: CHECKOUT / name for name in ("tests", "pyproject.toml")}
 """What goes into the machine beside vtax."""
 _OUT, _ERR, _BUNDLE = (f"/root/measured.{name}" for name in ("out", "err", "vtax.gz"))
 _POLL_S = 10.0

@@ -15,8 +15,8 @@ from vtax.image.image import Image
 from vtax.platforms import _qemu_command as command
 from vtax.platforms import registry, virtual_machine
 from vtax.platforms._qemu_options import VARIANTS, QemuOptions
-from vtax.platforms._qmp import Monitor
 from vtax.platforms.base import Resources
+from vtax.platforms.qmp import Monitor
 
 BOOT = virtual_machine.Boot(Path("/image/vmlinux"), Path("/image/initrd.cpio"), 2_100_000)
 

@@ -34,6 +34,7 @@ PORT = "vtax.nested"
 AGENT = "usr/local/lib/vtax-bootstrap.py"
 INSIDE = "root/vtax"
 _MODULES = ("virtio_pci", "virtio_blk", "virtio_console", "ext4")
+SERVICE = "vtax-nested.service"
 _SERVICE = f"""[Unit]
 Description=Agent of vtax's nested tests
 StartLimitIntervalSec=0
@@ -130,10 +131,15 @@ def ensure_data_disk(home: Home, kind: str, key: str, fill: Callable[[Path], Non
         _write_disk(tree, path / "disk.raw", used_mib + used_mib // 4 + 256)
         run(["rm", "-rf", "--one-file-system", tree], timeout_s=_BUILD_S)
 
+    return ensure_directory(home, f"{kind}-{key}", f"{kind}-", make, journal) / "disk.raw"
+
+
+def ensure_directory(home: Home, name: str, prefix: str, make: Callable[[Path], None], journal: Journal) -> Path:
+    """A directory of that name with what `make` writes into it, made once. Others with the prefix go."""
     with _one_at_a_time(home):
-        made = _made(home, f"{kind}-{key}", journal, make)
-        _forget_others(made, f"{kind}-")
-        return made / "disk.raw"
+        made = _made(home, name, journal, make)
+        _forget_others(made, prefix)
+        return made
 
 
 def _made(home: Home, name: str, journal: Journal, make: Callable[[Path], None]) -> Path:
@@ -194,12 +200,12 @@ def _settle(machine: Machine, tree: Path) -> None:
     (tree / "etc/fstab").write_text("")
     (tree / "etc/machine-id").write_text("")
     (tree / AGENT).write_text(bootstrap.argv()[-2])
-    (tree / "etc/systemd/system/vtax-nested.service").write_text(_SERVICE)
+    (tree / "etc/systemd/system" / SERVICE).write_text(_SERVICE)
     there = [unit for unit in machine.disabled if list(tree.glob(f"*/systemd/system/{unit}"))
              or list(tree.glob(f"usr/lib/systemd/system/{unit}"))]  # fmt: skip
     if there:
         run(["chroot", tree, "systemctl", "--quiet", "disable", *there])
-    run(["chroot", tree, "systemctl", "--quiet", "enable", "vtax-nested.service"])
+    run(["chroot", tree, "systemctl", "--quiet", "enable", SERVICE])
     run(
         ["chroot", tree, "systemctl", "--quiet", "mask", "getty@tty1.service", "systemd-networkd-wait-online.service"]
     )

@@ -150,11 +150,19 @@ class Guest:
         """Whether its stream is broken or closed: every further call fails, a fresh guest is needed."""
         return bool(self._broken)
 
-    def hello(self, timeout_s: float) -> Hello:
-        """Wait for the bootstrap, send it the agent, greet it. Call this first. timeout_s: for all of it."""
+    def await_bootstrap(self, timeout_s: float) -> None:
+        """Wait until the guest asks for the agent. Raises GuestError."""
+        self._channel.skip_to(bootstrap.GREETING.strip(), _CONSOLE_LIMIT, time.monotonic() + timeout_s)
+
+    def hello(self, timeout_s: float, *, awaited: bool = False) -> Hello:
+        """Wait for the bootstrap, send it the agent, greet it. Call this first. timeout_s: for all of it.
+
+        awaited: the guest has asked for the agent already.
+        """
         deadline = time.monotonic() + timeout_s
         try:
-            self._channel.skip_to(bootstrap.GREETING.strip(), _CONSOLE_LIMIT, deadline)
+            if not awaited:
+                self.await_bootstrap(timeout_s)
             self._channel.write(self._channel.agent or bootstrap.payload(), deadline)
             answer = self._exchange({"op": "hello"}, b"", deadline, skip=_CONSOLE_LIMIT)
         except BaseException as error:

@@ -32,8 +32,8 @@ from vtax.platforms import _qemu_probe, virtual_machine
 from vtax.platforms._qemu_crash import crash, leave_no_core
 from vtax.platforms._qemu_options import VARIANTS, QemuOptions
 from vtax.platforms._qemu_taps import open_macvtaps
-from vtax.platforms._qmp import Monitor
 from vtax.platforms.base import Driver, GuestSpec, NetworkLimits, Probe, Resources
+from vtax.platforms.qmp import Monitor
 from vtax.platforms.stdio import StdioGuest, claim, start_error
 
 PARTS = (

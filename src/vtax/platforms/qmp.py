@@ -1,4 +1,4 @@
-"""The few requests of QEMU's machine protocol that are needed before a guest starts (QMP: one JSON object a line)."""
+"""The few requests of QEMU's machine protocol that vtax needs (QMP: one JSON object a line)."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ class Monitor:
         self._next("QMP")
         self.execute("qmp_capabilities")
 
-    def execute(self, command: str) -> Any:
-        """What a command without arguments returns; events in between are passed over."""
+    def execute(self, command: str, **arguments: object) -> Any:
+        """What a command returns; events in between are passed over. arguments: `-` in their names is `_` here."""
+        named = {name.replace("_", "-"): value for name, value in arguments.items()}
         try:
-            self._connection.sendall(json.dumps({"execute": command}).encode() + b"\n")
+            self._connection.sendall(json.dumps({"execute": command, "arguments": named}).encode() + b"\n")
         except OSError as error:
             raise PlatformError(f"QEMU's monitor does not accept {command}: {error}") from error
         return self._next("return", command)
