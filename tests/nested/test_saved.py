@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 import pytest
 from nested.report import keep
-from nested.tested import FILES, LOCK
+from nested.tested import FILES, LOCK, SAVED
 
 from vtax.demo.machines import MACHINES
 from vtax.demo.running import booted
@@ -30,7 +30,7 @@ def started(name, home, images, is_saved=True):
         yield nested, usable_s
 
 
-@pytest.mark.parametrize("name", ["debian-12", "xen"])
+@pytest.mark.parametrize("name", SAVED)
 def test_a_machine_goes_on_from_its_saved_state_many_times_sooner_than_it_boots(nested_images, shared_home, name):
     for state in shared_home.root.glob(f"nested/saved-{name}-*"):
         shutil.rmtree(state)

@@ -15,6 +15,8 @@ CHECKOUT = Path(__file__).parents[2]
 LOCK = CHECKOUT / "requirements-dev.lock"
 FILES = {name: CHECKOUT / name for name in ("tests", "pyproject.toml")}
 """What goes into the machine beside vtax."""
+SAVED = ("debian-12",)
+"""Machines that go on from a saved state. Others boot: that of a machine under Xen was never loaded."""
 _OUT, _ERR, _BUNDLE = (f"/root/measured.{name}" for name in ("out", "err", "vtax.gz"))
 _POLL_S = 10.0
 _END_S = 300.0
