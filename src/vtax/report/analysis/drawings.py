@@ -8,7 +8,7 @@ answer: the mean of the blocks' means, or the ratio to the baseline within block
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -108,6 +108,13 @@ def drawings(analysis: Analysis, data: RunData, mapped: Mapped | None = None) ->
         check_mapping(analysis, mapped, *named_in_figures(analysis), "figure")
     tests = cell_tests(data) if tables else {}
     return [_Selection(analysis, tests, table, mapped).drawing() for table in tables]
+
+
+def drawing_of(analysis: Analysis, table: FigureTable) -> Drawing:
+    """A figure that no publication has: of the run's values from blocks alone."""
+    selection = _Selection(analysis, {}, table, {})
+    selection.published = []
+    return replace(selection.drawing(), absent=())
 
 
 def named_in_figures(analysis: Analysis) -> tuple[list[str], set[int]]:

@@ -25,7 +25,11 @@ class _Cells(Drawn):
         columns = [self.text(label) for _, label in self.chart.x_labels]
         rows = [self.text(label) for label in self.chart.y_labels]
         places = [place for place, _ in self.chart.x_labels]
-        shown = [each[0] for value in self.values for each in (value.left, value.right) if each is not None]
+        alike = [number for number, panel in enumerate(self.chart.panels) if panel.axis == self.panel.axis]
+        shown = [  # one colour is one value in all panels of a quantity
+            each[0] for value in self.chart.values if value.panel in alike
+            for each in (value.left, value.right) if each is not None
+        ]  # fmt: skip
         low, high = min([0.0, *shown]), max(shown, default=1.0)
         is_table = self.chart.kind == "table"
         sides = []

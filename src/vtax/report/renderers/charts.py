@@ -32,12 +32,13 @@ PRINT_FONT = "DejaVu Sans, Liberation Sans, Arial, sans-serif"
 def chart_spec(chart: Chart, formatter: Formatter, *, with_title: bool = True, is_stacked: bool = False) -> Spec:
     """The specification of a chart. with_title: its title and notes too, for a file that stands alone.
 
-    is_stacked: both drawings of a panel below each other, for narrow windows.
+    is_stacked: for narrow windows, both drawings of a panel below each other, one of one side half as wide.
     """
     draw, direction = _KINDS[chart.kind], "vconcat" if is_stacked else "hconcat"
     sides = [draw(chart, formatter, number) for number in range(len(chart.panels))]
     if chart.has_one_side:
-        sides = [[{**each[-1], "width": 2 * WIDTH + _SPACING}] for each in sides]
+        width = WIDTH if is_stacked else 2 * WIDTH + _SPACING
+        sides = [[{**each[-1], "width": max(width, each[-1]["width"])}] for each in sides]
     rows = [{direction: each, "spacing": _SPACING} for each in sides]
     title = {
         "text": textwrap.wrap(formatter.text(chart.title), _TITLE_CHARS),

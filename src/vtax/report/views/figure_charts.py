@@ -222,7 +222,7 @@ class _Builder:
     def _axis_title(self, axis: str) -> Inline:
         if axis == TEST:
             return msg("test number")
-        return "" if axis in (*NAMED_AXES, _ROW) else _words(axis)
+        return "" if axis in (*NAMED_AXES, _ROW) else words(axis)
 
     def _panel(self, key: str, scale: Scale, places: Sequence[Place]) -> ChartPanel:
         """A panel with the title of its values. places: its own."""
@@ -233,7 +233,7 @@ class _Builder:
         )
         title = self._label(key, self.figure.panel, places) if self.figure.panel else ""
         if self.figure.panel and self.figure.panel not in (PLATFORM, METRIC, BENCHMARK, QUANTITY, HOST):
-            title = msg("{name}: {value}", name=_words(self.figure.panel), value=title)
+            title = msg("{name}: {value}", name=words(self.figure.panel), value=title)
         if self.figure.kind == "heatmap":
             title = axis if self.figure.panel == QUANTITY else joined([title, axis], ", ")
         quantity = places[0].quantity
@@ -311,7 +311,7 @@ class _Builder:
         return found
 
 
-def _words(factor: str) -> str:
+def words(factor: str) -> str:
     """A factor as words: `link.mtu` is `mtu`, `socket_buffer` is `socket buffer`."""
     return factor.removeprefix("link.").replace("_", " ")
 

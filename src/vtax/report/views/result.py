@@ -49,6 +49,7 @@ from vtax.report.views.further_statistics import further_statistics
 from vtax.report.views.header import header_of
 from vtax.report.views.plain import plain
 from vtax.report.views.result_notes import notes_under
+from vtax.report.views.sweeps import Sweeps
 from vtax.store.records import UntestedRecord
 
 _MOST_NAMED = 4
@@ -127,7 +128,10 @@ def _results(analysis: Analysis, options: Options) -> Iterator[Part]:
         return
     others = [section for section in analysis.sections if not section.metric.is_primary]
     parts: list[Part] = list(forest(analysis, shared.colours(analysis)))
-    parts += [_section(section, analysis, options) for section in analysis.primary]
+    swept = Sweeps(analysis)
+    for section in analysis.primary:
+        parts += [_section(section, analysis, options), *swept.of(section)]
+    parts += swept.rest()
     if others:
         more = plural("{count} more metric", "{count} more metrics", len(others))
         parts.append(Titled(more, tuple(_section(s, analysis, options) for s in others), is_folded=True))
