@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -15,14 +17,17 @@ from synthetic_run import DECLARED, PLATFORMS, begin, cells, trial
 
 from vtax.errors import BadInput
 from vtax.report.analysis.history import FEWEST, History, history
+from vtax.report.document import Chart
 from vtax.report.renderers.charts import chart_spec, file_of
 from vtax.report.renderers.format import Formatter
 from vtax.report.renderers.html import html
 from vtax.report.renderers.language import ENGLISH, language
+from vtax.report.renderers.vega import static_svg
 from vtax.report.views.history import document_of
 from vtax.store.store import Store
 
 DAY = 86_400.0
+ON_A_PHONE_PX = 361  # of a window of 390 px, less the padding of the page
 START = 1_700_000_000.0
 RUNS, SLOWER_FROM, DOCKER = 12, 7, 0.90
 HOST = {"machine_id": "0f" * 16, "kernel": "6.1.0-1", "cpu_microcode": "0x1", "cpus": 2}
@@ -120,8 +125,61 @@ def test_before_the_change_there_is_none(store: Store) -> None:
 
 def test_one_run_is_called_one_run() -> None:
     text = output_of("history", "alone")
-    assert "One run: a history begins with the second" in text
+    assert "One run: a chart begins with the second" in text
     assert "alone-1" in text
+
+
+@pytest.fixture
+def zone(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A host three hours behind UTC."""
+    monkeypatch.setenv("TZ", "<-03>3")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+def spaced(found: History, count: int, step_s: float) -> Chart | None:
+    """The chart of the first `count` runs, `step_s` seconds apart from 2026-11-23 01:30 UTC; None for none."""
+    runs = [replace(run, started_at=1_795_397_400.0 + n * step_s) for n, run in enumerate(found.runs[:count])]
+    (plot,) = found.plots
+    (series,) = plot.series
+    measured = tuple(replace(each, run=run) for each, run in zip(series.measured, runs, strict=False))
+    plot = replace(plot, series=(replace(series, changes=(), measured=measured),))
+    charts = list(document_of(replace(found, runs=tuple(runs), plots=(plot,))).charts())
+    return charts[0] if charts else None
+
+
+def labels_of(chart: Chart, code: str) -> list[str]:
+    """The labels that the horizontal axis of a chart can show."""
+    spec = json.dumps(chart_spec(chart, Formatter(language(code))), ensure_ascii=False)
+    (texts,) = set(re.findall(r'"labelExpr": "\((\[.*?\])\)\[indexof', spec))
+    return list(json.loads(texts.replace('\\"', '"')))
+
+
+@pytest.mark.usefixtures("zone")
+def test_the_axis_names_every_run_or_day_once_in_the_language_and_zone_of_the_table(tour: History) -> None:
+    assert spaced(tour, 1, 0) is None
+    two = spaced(tour, 2, 20.0)
+    assert two is not None
+    assert labels_of(two, "en") == ["2026-11-22 22:30"], "20 s apart: no label twice"
+    hours = spaced(tour, 3, 1800.0)
+    assert hours is not None
+    assert labels_of(hours, "pt-BR") == [f"22/11/2026 {at}" for at in ("22:30", "23:00", "23:30")]
+    days = spaced(tour, RUNS, DAY / 2)
+    assert days is not None
+    assert labels_of(days, "pt-BR") == [f"{day}/11/2026" for day in range(22, 29)]
+    assert labels_of(days, "en")[:2] == ["2026-11-22", "2026-11-23"]
+
+
+def test_on_a_phone_the_text_of_the_chart_keeps_its_size(tour: History) -> None:
+    chart = spaced(tour, RUNS, DAY)
+    assert chart is not None
+    svg = static_svg(chart_spec(chart, Formatter(ENGLISH), with_title=False, is_stacked=True), "narrow")
+    box = re.search(r'viewBox="0 0 ([\d.]+) ', svg)
+    assert box is not None
+    sizes = [float(size) for size in re.findall(r'font-size="([\d.]+)', svg)]
+    assert min(sizes) * ON_A_PHONE_PX / float(box[1]) >= 10
 
 
 def test_runs_that_measure_something_else_are_apart(store: Store) -> None:

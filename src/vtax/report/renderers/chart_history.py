@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import textwrap
 
 from vtax.report.document import Chart
@@ -14,33 +15,44 @@ from vtax.report.renderers.vega import Spec
 _HEIGHT = 240  # pixels
 _REACH = 1.0  # intervals may stretch the axis by so many times the range of the values, to each side
 _LEAST_RANGE = 0.02  # of the largest value: smaller changes are not blown up to the whole axis
-_DAY_MS = 86_400_000
 _LABEL_CHARS = 28
+_WIDE, _NARROW = (
+    2 * WIDTH + 60,
+    262,
+)  # pixels between the axes; narrow: of a window of 390 px, where text keeps its size
+_MAX_TICKS = 60
+_CHARACTER, _SYMBOL = 6.6, 40  # pixels of a legend's character, and of its symbol with the space between columns
 
 
-def history(chart: Chart, formatter: Formatter, number: int) -> list[Spec]:
-    """One drawing of a panel, as wide as two sides."""
-    return [_History(chart, formatter, number).drawing()]
+def history(chart: Chart, formatter: Formatter, number: int, *, is_narrow: bool = False) -> list[Spec]:
+    """One drawing of a panel, as wide as two sides. is_narrow: as wide as the window of a phone."""
+    return [_History(chart, formatter, number).drawing(_NARROW if is_narrow else _WIDE)]
 
 
 class _History(Looks):
-    def drawing(self) -> Spec:
+    _columns = 1
+
+    def look(self, channel: str) -> Spec:
+        """As of lines, with a legend of columns that are equally wide."""
+        found = super().look(channel)
+        if found["legend"] is not None:
+            found["legend"] = {**found["legend"], "columns": self._columns, "gridAlign": "all"}
+        return found
+
+    def drawing(self, width: int) -> Spec:
+        longest = max(map(len, self.labels.values()))
+        self._columns = max(1, min(len(self.labels), int(width / (longest * _CHARACTER + _SYMBOL))))
         axis = self._axis()
-        times = [value.x * 1000 for value in self.values]
+        times = [value.x for value in self.values]
         first, last = min(times), max(times)
-        room = max((last - first) * 0.04, 60_000.0)
+        room = max((last - first) * 0.04, 60.0)
         domain = [first - room, last + room]
         rows, dodged = [], []
         for value in self.values:
-            row: Spec = {"series": self.labels[value.series], "x": value.x * 1000, **axis.record(value.right)}
+            row: Spec = {"series": self.labels[value.series], "x": value.x, **axis.record(value.right)}
             rows.append(row)
-            dodged.append({**row, "x": value.x * 1000 + (domain[1] - domain[0]) * self.aside(value)})
-        pattern = "%Y-%m-%d" if last - first > 2 * _DAY_MS else "%m-%d %H:%M"
-        x: Spec = {
-            "type": "temporal", "scale": {"type": "utc", "domain": domain, "nice": False},
-            "axis": {"title": self.text(self.chart.x_title), "format": pattern, "grid": False, "tickCount": 6,
-                     "labelOverlap": "greedy"},
-        }  # fmt: skip
+            dodged.append({**row, "x": value.x + (domain[1] - domain[0]) * self.aside(value)})
+        x = self._times(times, domain)
         y = self.scaled(axis)
         at: Spec = {"x": {"field": "x", **x}}
         here: Spec = {**at, "y": {"field": "value", **y}, "color": self.look("color")}
@@ -58,8 +70,27 @@ class _History(Looks):
             "encoding": {**here, "shape": self.look("shape")},
         })  # fmt: skip
         return {
-            "data": {"values": dodged if len(self.used) > 1 else rows}, "width": 2 * WIDTH + 60, "height": _HEIGHT,
+            "data": {"values": dodged if len(self.used) > 1 else rows}, "width": width, "height": _HEIGHT,
             "title": self.title(is_right=True), "layer": layers,
+        }  # fmt: skip
+
+    def _times(self, times: list[float], domain: list[float]) -> Spec:
+        """The channel of Unix times: a tick for every day with a run, or for every run of a single day.
+
+        Labels are written here, not by Vega: in the reader's language and in the time zone of the tables.
+        """
+        ticks = {self.language.date(at): at for at in sorted(times, reverse=True)}
+        if len(ticks) == 1:
+            ticks = {self.language.moment(at): at for at in sorted(times, reverse=True)}
+        labels = sorted((at, label) for label, at in ticks.items())
+        labels = labels[:: -(-len(labels) // _MAX_TICKS)]
+        texts = json.dumps([label for _, label in labels], ensure_ascii=False)
+        places = [at for at, _ in labels]
+        return {
+            "type": "quantitative", "scale": {"domain": domain, "nice": False, "zero": False},
+            "axis": {"title": self.text(self.chart.x_title), "grid": False, "values": places,
+                     "labelExpr": f"({texts})[indexof({json.dumps(places)}, datum.value)]",
+                     "labelOverlap": "greedy", "labelSeparation": 8},
         }  # fmt: skip
 
     def _axis(self) -> Axis:
@@ -79,7 +110,7 @@ class _History(Looks):
         layers: list[Spec] = []
         middle = sum(domain) / 2
         for event in events:
-            at = event.x * 1000
+            at = event.x
             is_left = at < middle
             own: Spec = {"data": {"values": [{"at": at}]}}
             where: Spec = {"x": {"field": "at", **x}}

@@ -19,7 +19,8 @@ class Drawn:
     """One panel of a chart, which a kind draws twice."""
 
     def __init__(self, chart: Chart, formatter: Formatter, number: int) -> None:
-        self.chart, self.text, self.separator = chart, formatter.text, formatter.language.separator
+        self.chart, self.text, self.language = chart, formatter.text, formatter.language
+        self.separator = self.language.separator
         self.used = sorted({value.series for value in (*chart.values, *chart.bands)})
         self.labels = {each: self.text(chart.series[each].label) for each in self.used}
         self.panel = chart.panels[number]

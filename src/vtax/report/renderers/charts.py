@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from vtax.report.document import Chart
 from vtax.report.renderers.chart_bars import bars
@@ -35,6 +36,8 @@ def chart_spec(chart: Chart, formatter: Formatter, *, with_title: bool = True, i
     is_stacked: for narrow windows, both drawings of a panel below each other, one of one side half as wide.
     """
     draw, direction = _KINDS[chart.kind], "vconcat" if is_stacked else "hconcat"
+    if chart.kind == "history" and is_stacked:
+        draw = partial(history, is_narrow=True)
     sides = [draw(chart, formatter, number) for number in range(len(chart.panels))]
     if chart.has_one_side:
         width = WIDTH if is_stacked else 2 * WIDTH + _SPACING

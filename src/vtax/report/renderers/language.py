@@ -72,6 +72,10 @@ class Language:
         """A number or an interval as English writes it, with this language's decimal sign: `[0,98; 1,02]`."""
         return text if self.decimal == "." else text.replace(", ", self.separator).replace(".", self.decimal)
 
+    def date(self, seconds: float) -> str:
+        """A Unix time as local date."""
+        return self.moment(seconds).partition(" ")[0].rstrip(",")
+
     def moment(self, seconds: float) -> str:
         """A Unix time as local date and time of day."""
         if self.code == "en":

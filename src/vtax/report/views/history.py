@@ -58,7 +58,7 @@ def document_of(found: History) -> Document:
                        differences=joined(plot.differences, "; "))  # fmt: skip
             notes = [Paragraph(text, "caution")]
         parts.append(Titled(
-            _title(plot), (*notes, _chart(plot, found, number), _table(plot, found), *_changes(plot)),
+            _title(plot), (*notes, *_figure(plot, found, number), _table(plot, found), *_changes(plot)),
             subtitle=shared.subtitle_of(plot.section),
         ))  # fmt: skip
     lead = plural(
@@ -82,7 +82,7 @@ def _summary(found: History) -> Iterator[Inline]:
         ], "; ")  # fmt: skip
     if not found.tested:
         if len(found.runs) == 1:
-            yield msg("One run: a history begins with the second, and a change point needs {fewest} runs.",
+            yield msg("One run: a chart begins with the second, and a change point needs {fewest} runs.",
                       fewest=Count(FEWEST))  # fmt: skip
         else:
             yield msg("No series has {fewest} runs, from which a change point can be found.", fewest=Count(FEWEST))
@@ -167,6 +167,14 @@ def _axis(plot: Plot) -> Inline:
     return msg("mean ({unit})", unit=unit) if unit else msg("mean")
 
 
+def _figure(plot: Plot, found: History, number: int) -> Iterator[Part]:
+    """The chart, or why there is none; of a history of one run the summary says why."""
+    if len({each.run.name for series in plot.series for each in series.measured}) > 1:
+        yield _chart(plot, found, number)
+    elif len(found.runs) > 1:
+        yield Paragraph(msg("One run measured this: a chart begins with the second."), "muted")
+
+
 def _chart(plot: Plot, found: History, number: int) -> Chart:
     level = Share(found.confidence, "declared")
     panel = ChartPanel("", _axis(plot), "", msg("values of runs, {level} intervals", level=level), _scale(plot))
@@ -179,7 +187,7 @@ def _chart(plot: Plot, found: History, number: int) -> Chart:
         kind="history", key=f"history-{number}", title=_title(plot), notes=tuple(_chart_notes(plot)), panels=(panel,),
         series=tuple(ChartSeries(shared.platform_of(series.platform), series.colour) for series in plot.series),
         values=tuple(values),
-        x_title=msg("start of the run (UTC)"), events=tuple(_events(plot)),
+        x_title=msg("start of the run, local time"), events=tuple(_events(plot)),
     )  # fmt: skip
 
 
