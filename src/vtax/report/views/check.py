@@ -237,11 +237,37 @@ def _below(found: Checks) -> Iterator[Part]:
             "slowdown: how much less of a rate, or more of a time, than {baseline}; negative: faster. Slower: the "
             "interval, corrected for all comparisons, lies beyond {margin}; passed: it lies below. Smallest "
             "detectable: the smallest true slowdown that this comparison finds beyond {margin} with a probability of "
-            "80 %; vtax show has that of a difference from 1. Noise: standard deviation of the ratio from block to "
-            "block, where it leaves open how many more blocks would decide",
+            "80 %; that in vtax show is smaller: there the interval has to lie beyond 0, here beyond {margin}. "
+            "Noise: standard deviation of the ratio from block to block, where it leaves open how many more blocks "
+            "would decide",
             baseline=found.baseline, margin=Share(found.margin, "declared"),
         ), "muted",
     )  # fmt: skip
+    yield from _differences_from_show(found)
+
+
+def _differences_from_show(found: Checks) -> Iterator[Part]:
+    """Why numbers of the same comparisons are others in `vtax show`."""
+    if any(each.pair.section.better == "lower" for each in found.compared):
+        yield Paragraph(
+            msg("the slowdown of a time is ratio - 1; the overhead in vtax show is 1 - 1 / ratio, another number"),
+            "muted",
+        )
+    if any(_is_moderated_in_show(each) for each in found.compared):
+        yield Paragraph(
+            msg(
+                "intervals: from the noise of each comparison alone. vtax show computes those of the same ratios "
+                "with the noise of other platforms too (moderated variances), so both differ"
+            ), "muted",
+        )  # fmt: skip
+
+
+def _is_moderated_in_show(each: Checked) -> bool:
+    """Whether the result has another interval of the same ratio."""
+    own, shown = each.ratio, each.pair.treatment.ratio
+    if own is None or shown is None or not math.isclose(own.mean_log, shown.mean_log, abs_tol=1e-9):
+        return False
+    return not math.isclose(own.low, shown.low, rel_tol=1e-6)
 
 
 def _warnings(found: Checks) -> tuple[Warning, ...]:
