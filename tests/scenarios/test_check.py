@@ -24,7 +24,7 @@ def test_a_slower_platform_fails_the_check() -> None:
     text = result.output.replace("\xa0", " ")
     assert result.exit_code == 1
     assert "margin 5 %; Holm-corrected over 9 comparisons" in text
-    assert "3 comparisons are slower by more than 5 %: qemu-tcg, sysbench-cpu events" in text
+    assert "3 comparisons are slower by more than 5 %: qemu-tcg (emulated), sysbench-cpu · events;" in text
     assert "6 comparisons passed: not slower by 5 %" in text
     assert re.search(r"kvm-virtio .* not tested +guests are started as root", text)
 
@@ -47,7 +47,7 @@ def test_undecided_fails_only_when_strict() -> None:
     assert invoked(*narrow, "--strict").exit_code == 3
     text = invoked(*narrow).output.replace("\xa0", " ")
     assert "Nothing failed, and not everything passed." in text
-    assert "3 comparisons are undecided: lxc, sysbench-cpu events" in text
+    assert "3 comparisons are undecided: lxc, sysbench-cpu · events;" in text
 
 
 @pytest.mark.usefixtures("tour")
@@ -83,13 +83,19 @@ def test_a_junit_file_has_one_case_a_comparison(tmp_path: Path) -> None:
     assert [suite.get(name) for name in ("tests", "failures", "errors", "skipped")] == ["10", "3", "0", "1"]
     cases = suite.findall("testcase")
     assert [(case.get("classname"), case.get("name")) for case in cases][-2:] == [
-        ("qemu-tcg", "iperf3 throughput, direction=receive"), ("kvm-virtio", "all comparisons"),
+        ("qemu-tcg (emulated)", "iperf3 · throughput, direction=receive"), ("kvm-virtio", "all comparisons"),
     ]  # fmt: skip
-    failures = [case.find("failure") for case in cases if case.get("classname") == "qemu-tcg"]
+    failures = [case.find("failure") for case in cases if case.get("classname") == "qemu-tcg (emulated)"]
     assert [each.get("type") for each in failures if each is not None] == ["slower"] * 3
     assert all(each is not None and "margin 5" in str(each.text) for each in failures)
     assert all(float(case.get("time", "")) > 0 for case in cases[:-1])
     assert [child.tag for child in suite][-2:] == ["system-out", "system-err"]
+    table = " ".join(invoked("--margin", "5%").output.split())
+    for each in failures:
+        assert each is not None
+        slowdown = re.search(r"slowdown (.* %) (\[.*?\]), margin", str(each.text))
+        assert slowdown is not None
+        assert " ".join(slowdown.groups()) in table.replace("\xa0", " ")
 
 
 @pytest.mark.usefixtures("tour")
@@ -108,7 +114,8 @@ def test_a_summary_is_written_in_markdown(tmp_path: Path) -> None:
     text = path.read_text(encoding="utf-8").replace("\xa0", " ")
     assert text.startswith("# Verificação")
     assert "A verificação falhou." in text
-    assert "| qemu-tcg (emulada) | sysbench-cpu events |" in text
+    assert "| qemu-tcg (emulada) | sysbench-cpu · events |" in text
+    assert "mais lentas por mais de 5 %: qemu-tcg (emulada), sysbench-cpu · events;" in text
 
 
 @pytest.mark.parametrize(

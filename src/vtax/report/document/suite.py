@@ -11,10 +11,10 @@ from vtax.report.document.text import Inline
 
 @dataclass(frozen=True)
 class Case:
-    """One thing that was checked. group: what it belongs to. kind: the finding as a word for programs. text: why it
-    is not `passed`. seconds: of its trials."""
+    """One thing that was checked. group: what it belongs to, such as a platform with its marks. kind: the finding as
+    a word for programs. text: why it is not `passed`. seconds: of its trials."""
 
-    group: str
+    group: Inline
     name: Inline
     outcome: Literal["passed", "failed", "error", "skipped"]
     kind: str

@@ -37,7 +37,7 @@ def junit(document: Document, language: Language = ENGLISH) -> str:
         ElementTree.SubElement(properties, "property", name=name, value=_clean(formatter.text(value)))
     for case in suite.cases:
         element = ElementTree.SubElement(
-            top, "testcase", classname=_clean(case.group), name=_clean(formatter.text(case.name)),
+            top, "testcase", classname=_clean(formatter.text(case.group)), name=_clean(formatter.text(case.name)),
             time=_seconds(case.seconds),
         )  # fmt: skip
         if case.outcome in _ELEMENTS:

@@ -141,19 +141,19 @@ def _named(names: Sequence[Inline]) -> Iterator[Inline]:
 
 
 def _name(each: Checked) -> Inline:
-    """`crun, iperf3 throughput, direction=send`."""
-    return joined([each.pair.treatment.platform.name, _what(each)])
+    """`qemu-tcg (emulated), iperf3 · throughput at the receiver, direction=send`."""
+    return joined([shared.platform_of(each.pair.treatment.platform), _what(each)])
 
 
 def _what(each: Checked) -> Inline:
     levels = each.pair.levels
-    return joined([each.pair.section.name, Factor(levels_of(levels)) if levels else ""])
+    return joined([shared.title_of(each.pair.section), Factor(levels_of(levels)) if levels else ""])
 
 
 def _table(found: Checks) -> Table:
     columns = (
         shared.PLATFORM,
-        Column("comparison", msg("comparison")),
+        Column("comparison", msg("comparison"), wraps=True),
         Column("slowdown", msg("slowdown"), is_number=True),
         Column("interval", _interval_title(found), joins=True),
         Column("detectable", msg("smallest\ndetectable"), is_number=True),
@@ -176,17 +176,24 @@ def _interval_title(found: Checks) -> Inline:
 
 
 def _row(each: Checked, found: Checks) -> TableRow:
-    slowdown = each.slowdown
-    estimate: Inline = Share(slowdown.estimate, "change") if slowdown else Nothing()
-    interval: Inline = ""
-    if slowdown and math.isfinite(slowdown.high - slowdown.low) and each.ratio and each.ratio.n_blocks > 1:
-        interval = muted(Interval(slowdown.low, slowdown.high, "change"))
-    if slowdown and interval != "" and slowdown.high - slowdown.low >= _WIDE:
-        estimate = Share(slowdown.estimate, "signed decimal")
+    estimate, interval = _slowdown(each)
     detectable: Inline = Share(each.detectable) if each.detectable is not None else Nothing()
     platform = shared.platform_of(each.pair.treatment.platform)
-    return TableRow((platform, _what(each), styled(estimate, "strong"), interval, detectable, _word(each.outcome),
-                     joined(list(_details(each, is_apart=found.against is not None)), "; ")))  # fmt: skip
+    details = joined(list(_details(each, is_apart=found.against is not None)), "; ")
+    cells = (platform, _what(each), styled(estimate, "strong"), muted(interval), detectable, _word(each.outcome))
+    return TableRow((*cells, details))
+
+
+def _slowdown(each: Checked) -> tuple[Inline, Inline]:
+    """The estimate and its interval, empty where it has none; the wider that is, the fewer digits of both."""
+    slowdown = each.slowdown
+    if slowdown is None:
+        return Nothing(), ""
+    if each.ratio is None or each.ratio.n_blocks < 2 or not math.isfinite(slowdown.high - slowdown.low):
+        return Share(slowdown.estimate, "change"), ""
+    is_wide = slowdown.high - slowdown.low >= _WIDE
+    interval = Interval(slowdown.low, slowdown.high, "change")
+    return Share(slowdown.estimate, "signed decimal" if is_wide else "change"), interval
 
 
 def _word(outcome: str) -> Inline:
@@ -296,7 +303,7 @@ def _place(each: Checked) -> Place:
 def _cases(found: Checks, seconds: Mapping[str, float]) -> Iterator[Case]:
     for each in found.compared:
         duration = seconds.get(each.pair.treatment.cell.key, 0.0)
-        yield Case(each.pair.treatment.platform.name, _what(each), _CASES[each.outcome], each.outcome,
+        yield Case(shared.platform_of(each.pair.treatment.platform), _what(each), _CASES[each.outcome], each.outcome,
                    "" if each.outcome == "passed" else _finding(each, found), duration)  # fmt: skip
     for untested in found.not_tested:
         name: Inline = untested.label or msg("all comparisons")
@@ -304,18 +311,12 @@ def _cases(found: Checks, seconds: Mapping[str, float]) -> Iterator[Case]:
 
 
 def _finding(each: Checked, found: Checks) -> Inline:
-    """`slowdown +9 % [+7, +11], margin 5 %`, what it could detect, and what would decide."""
+    """`slowdown +9.0 % [+7 %, +11 %], margin 5 %` as in the table, what it could detect, and what would decide."""
     parts: list[Inline] = []
-    slowdown = each.slowdown
-    if slowdown is not None:
-        bounded = math.isfinite(slowdown.high - slowdown.low)
-        interval = Interval(slowdown.low, slowdown.high, "change") if bounded else ""
+    if each.ratio is not None:
+        slowdown = joined(list(_slowdown(each)), " ")
         parts.append(
-            msg(
-                "slowdown {slowdown}, margin {margin}",
-                slowdown=joined([Share(slowdown.estimate, "change"), interval], " "),
-                margin=Share(found.margin, "declared"),
-            )
+            msg("slowdown {slowdown}, margin {margin}", slowdown=slowdown, margin=Share(found.margin, "declared"))
         )
     if each.detectable is not None:
         parts.append(msg("smallest detectable slowdown {share}", share=Share(each.detectable)))
