@@ -17,12 +17,13 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from command_line import output_of
+from pyarrow import parquet
 from synthetic_run import DECLARED, PLATFORMS, begin, cells, fill, trial
 
 from vtax.cli.main import group
 from vtax.errors import BadInput
 from vtax.report.analysis import analyse
-from vtax.report.columns import SQL_MEASUREMENTS
+from vtax.report.columns import MEASUREMENTS, SQL_MEASUREMENTS
 from vtax.report.exports import bmf
 from vtax.report.exports.benchfmt import COMPARE, base_unit
 from vtax.store.records import CellRecord, MetricRecord
@@ -185,6 +186,32 @@ def test_an_archive_describes_all_of_its_files_and_its_bundle_is_the_run(place: 
         assert validate(tomllib.loads(archive.read("study.toml").decode()), "study.toml").name == "tour"
         (place / "from-archive.vtax.gz").write_bytes(archive.read("run.vtax.gz"))
     assert json.loads(output_of("import", "--json", str(place / "from-archive.vtax.gz")))["name"] == "odd-1"
+
+
+def test_an_archive_says_what_each_column_is(place: Path) -> None:
+    file = export(place, "tour-1", "ro-crate")
+    with zipfile.ZipFile(file) as archive:
+        columns = next(csv.reader(StringIO(archive.read("measurements.csv").decode())))
+        rows = list(csv.DictReader(StringIO(archive.read("columns.csv").decode())))
+    assert [row["column"] for row in rows] == columns
+    assert all(row["kind"] and row["meaning"] for row in rows)
+    entities = graph(file)
+    variables = [entities[each["@id"]] for each in entities["./"]["variableMeasured"]]
+    assert [(each["name"], each["description"]) for each in variables] == [(r["column"], r["meaning"]) for r in rows]
+    assert next(each for each in variables if each["name"] == "inside_s")["unitText"] == "s"
+
+
+def test_columns_of_parquet_hold_their_meaning(place: Path) -> None:
+    output_of("report", "tour-1", "--format", "parquet", "-o", str(place / "tour.parquet"))
+    schema = parquet.read_schema(place / "tour.parquet")
+    known = {field.name: field for field in MEASUREMENTS}
+    assert "factor_direction" in schema.names
+    for name in schema.names:
+        field = known["factor_NAME" if name.startswith("factor_") else name]
+        found = {key.decode(): value.decode() for key, value in schema.field(name).metadata.items()}
+        assert {key: found[key] for key in ("kind", "unit", "meaning")} == {
+            "kind": field.kind, "unit": field.unit, "meaning": field.meaning,
+        }  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", ["bundle", "benchfmt", "bmf"])

@@ -7,7 +7,7 @@ described by the path to it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 Kind = Literal["text", "JSON", "number", "whole number", "yes or no", "time", "list", "object"]
@@ -69,6 +69,13 @@ MEASUREMENTS = (
     Field("better", "text", "", "`higher` or `lower`: which values of the metric are better"),
 )
 """The columns of CSV and Parquet in their order: a row per measurement, and one per failed trial."""
+
+
+def column(name: str) -> Field:
+    """The column of that name in CSV and Parquet. Raises KeyError."""
+    known = {field.name: field for field in MEASUREMENTS}
+    return replace(known["factor_NAME"], name=name) if name.startswith("factor_") else known[name]
+
 
 _INTERVAL = (
     Field("estimate", "number", "", "estimate"),

@@ -9,6 +9,7 @@ programs. In CSV such a text gets an apostrophe before it, unless it is a number
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -22,6 +23,7 @@ from vtax.errors import BadInput
 from vtax.report.analysis import RESAMPLES
 from vtax.report.analysis.filters import EVERYTHING, Wanted, filter_of, narrowed
 from vtax.report.analysis.source import Source, source_of
+from vtax.report.columns import column
 from vtax.report.document import Document
 from vtax.report.renderers.json import plain
 from vtax.report.renderers.language import ENGLISH, Language
@@ -203,13 +205,13 @@ def _write_table(table: pa.Table, file_format: str, path: Path) -> None:
 
 
 def _write_csv(table: pa.Table, path: Path) -> None:
-    from pyarrow import csv
+    from pyarrow.csv import CSVWriter
 
     table = pa.table({field.name: _without_formulas(table[field.name]) for field in table.schema})
     plain = pa.schema(
         [f.with_type(pa.string()) if pa.types.is_dictionary(f.type) else f for f in table.schema]
     )  # fmt: skip
-    with csv.CSVWriter(path, plain) as writer:
+    with CSVWriter(path, plain) as writer:
         for batch in table.to_batches(_BATCH_ROWS):
             writer.write_table(pa.Table.from_batches([batch]).cast(plain))
 
@@ -234,4 +236,19 @@ def no_formula(text: str) -> str:
 def _write_parquet(table: pa.Table, path: Path) -> None:
     from pyarrow import parquet
 
-    parquet.write_table(table, path, compression="zstd")
+    described = [field.with_metadata(_meaning(field.name)) for field in table.schema]
+    parquet.write_table(table.cast(pa.schema(described)), path, compression="zstd")
+
+
+def _meaning(name: str) -> dict[str, str]:
+    """What a column is, for readers of its metadata."""
+    known = column(name)
+    return {"kind": known.kind, "unit": known.unit, "meaning": known.meaning}
+
+
+def write_dictionary(names: Sequence[str], path: Path) -> None:
+    """Write what columns of CSV are as a CSV file of their names, kinds, units and meanings."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        rows = csv.writer(file, lineterminator="\n")
+        rows.writerow(("column", "kind", "unit", "meaning"))
+        rows.writerows((name, *_meaning(name).values()) for name in names)

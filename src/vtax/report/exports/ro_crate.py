@@ -6,19 +6,22 @@ in it refers to the store. Every text of the run stays a text in JSON; file name
 
 from __future__ import annotations
 
+import csv
 import json
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from urllib.parse import quote
 
 from vtax.report.analysis import RESAMPLES, Analysis
 from vtax.report.analysis.reproduce import study_toml
 from vtax.report.analysis.source import source_of
+from vtax.report.columns import column
 from vtax.report.exports import check_is_measured
-from vtax.report.files import write_whole
+from vtax.report.files import write_dictionary, write_whole
 from vtax.report.renderers.language import ENGLISH, Language
 from vtax.report.views.plain import moment
 from vtax.store.exporting import export_run
@@ -37,6 +40,9 @@ _FILES: Mapping[str, tuple[str, str, str]] = {
         "All rows of the run with the raw output of every trial; vtax import reads it, and zcat shows its JSON.",
     ),
     "measurements.csv": ("measurements", "text/csv", "One row per measurement, and one per failed trial."),
+    "columns.csv": (
+        "data dictionary", "text/csv", "Of each column of measurements.csv its kind, its unit and its meaning.",
+    ),
     "result.json": ("result", "application/json", "Means, ratios to the baseline, intervals, verdicts, warnings."),
     "report.html": ("report", "text/html", "The result with figures, for a browser; it needs no network."),
 }  # fmt: skip
@@ -64,21 +70,27 @@ def write(
         export_run(store.engine, source.data.run, place / "run.vtax.gz", watch=watch)
         for file, file_format in (("measurements.csv", "csv"), ("result.json", "json"), ("report.html", "html")):
             write_whole(source, file_format, place / file, language)
+        with (place / "measurements.csv").open(encoding="utf-8", newline="") as table:
+            columns = next(csv.reader(table))
+        write_dictionary(columns, place / "columns.csv")
         sizes = {file: (place / file).stat().st_size for file in _FILES}
-        _write_json(place / METADATA, metadata(analysis, sizes, license_url))
+        _write_json(place / METADATA, metadata(analysis, columns, sizes, license_url))
         with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
             for file in (METADATA, *_FILES):
                 packed = zipfile.ZIP_STORED if file.endswith(".gz") else None
                 archive.write(place / file, file, compress_type=packed)
 
 
-def metadata(analysis: Analysis, sizes: Mapping[str, int], license_url: str = "") -> dict[str, Any]:
-    """What `ro-crate-metadata.json` says. sizes: of the files, in bytes."""
+def metadata(
+    analysis: Analysis, columns: Sequence[str], sizes: Mapping[str, int], license_url: str = ""
+) -> dict[str, Any]:
+    """What `ro-crate-metadata.json` says. columns: of the measurements. sizes: of the files, in bytes."""
+    variables = [_variable(name) for name in columns]
     entities = [
         {
             "@id": METADATA, "@type": "CreativeWork", "about": _ref("./"), "conformsTo": _ref(_CRATE),
         },
-        _root(analysis, license_url),
+        {**_root(analysis, license_url), "variableMeasured": [_ref(each["@id"]) for each in variables]},
         {"@id": _PROCESS, "@type": "CreativeWork", "name": "Process Run Crate", "version": "0.5"},
         *(_file(name, size) for name, size in sizes.items()),
         {
@@ -98,6 +110,7 @@ def metadata(analysis: Analysis, sizes: Mapping[str, int], license_url: str = ""
             "softwareRequirements": [_ref(each["@id"]) for each in _platforms(analysis)],
         },
         *_platforms(analysis),
+        *variables,
     ]  # fmt: skip
     if license_url:
         entities.append({"@id": license_url, "@type": "CreativeWork", "name": license_url})
@@ -133,6 +146,15 @@ def _file(name: str, size: int) -> dict[str, Any]:
     return {
         "@id": name, "@type": "File", "name": title, "encodingFormat": kind, "description": description,
         "contentSize": str(size),
+    }  # fmt: skip
+
+
+def _variable(name: str) -> dict[str, Any]:
+    """A column of the measurements."""
+    known = column(name)
+    unit = {"unitText": known.unit} if known.unit else {}
+    return {
+        "@id": f"#column-{quote(name)}", "@type": "PropertyValue", "name": name, "description": known.meaning, **unit,
     }  # fmt: skip
 
 
