@@ -92,7 +92,9 @@ def test_values_of_the_benchmark_format_are_those_of_the_export_in_base_units(pl
     output_of("report", "tour-1", "--format", "csv", "-o", "tour.csv")
     rows = csv.DictReader(StringIO((place / "tour.csv").read_text()))
     values = [float(r["value"]) for r in rows if r["metric"] == "throughput" and r["is_warmup"] == "false"]
-    assert found == pytest.approx(sorted(value * 1e6 for value in values), rel=1e-12)
+    assert found == pytest.approx(sorted(value * 1e6 for value in values), rel=6e-10)
+    written = [line.split()[2] for line in lines if line.startswith("Benchmark")]
+    assert max(len(text.partition("e")[0].replace(".", "").strip("0")) for text in written) == 10
 
 
 def test_benchstat_compares_the_platforms(place: Path) -> None:

@@ -2,7 +2,8 @@
 
 What a trial was made on is in configuration keys: `platform`, `block`, `guest`, `host`, `session`. The name of a
 result is the label of its benchmark table and its levels; the number after its last dash is that of the vCPUs. A unit
-is the name of its metric and its base unit, `throughput-bit/s`: a line has every unit once.
+is the name of its metric and its base unit, `throughput-bit/s`: a line has every unit once. Values have at most ten
+significant digits, which leaves out the noise of binary fractions.
 
 Lines are ordered by platform, the baseline first, since benchstat compares with what it reads first. Within a
 platform they are in the order of the trials.
@@ -77,7 +78,7 @@ def _lines(source: Source) -> Iterator[str]:
         }  # fmt: skip
         yield from _keys(keys, known)
         values = data.measurements.value[spans[trial]].tolist()
-        pairs = [f"{value * factors[m]!r} {units[m]}" for m, value in zip(metrics, values, strict=True)]
+        pairs = [f"{value * factors[m]:.10g} {units[m]}" for m, value in zip(metrics, values, strict=True)]
         yield f"Benchmark{names[trials.cell[trial]]} 1 {' '.join(pairs)}"
     failed = int((~trials.is_ok & ~trials.is_warmup).sum())
     yield f"# {failed} failed trials have no line"
