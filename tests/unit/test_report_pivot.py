@@ -22,6 +22,9 @@ from vtax.report.analysis.pivot import Axes
 from vtax.report.analysis.pivot import pivot as analysis_pivot
 from vtax.report.analysis.source import source_of
 from vtax.report.document.sentences import sentence
+from vtax.report.renderers.charts import chart_spec
+from vtax.report.renderers.format import Formatter
+from vtax.report.renderers.language import ENGLISH
 from vtax.report.views.pivot_chart import chart_of
 from vtax.stats.intervals import mean_interval
 from vtax.store.records import CellRecord, UntestedRecord
@@ -253,7 +256,7 @@ def test_a_figure_draws_the_table(tmp_path: Path) -> None:
     printed = output_of("show", "--cols", "message_size", "--where", "mtu=1500", "--figure", str(file))
     assert printed.strip() == str(file)
     text = file.read_text()
-    for word in ("docker", "lxc", "message_size", "1024", "mean (Gbit/s)", "where link.mtu=1500"):
+    for word in ("docker", "lxc", "message size", "1 KiB", "mean (Gbit/s)", "where link.mtu=1500"):
         assert word in text
     output_of("show", "--rows", "platform", "--benchmark", "sysbench-cpu", "--figure", str(file), "--value", "ratio")
     assert "ratio to native" in file.read_text()
@@ -274,6 +277,33 @@ def test_a_figure_has_a_value_for_every_cell_of_the_table() -> None:
         for place, cell in found.cells.items()
         if cell.value
     }
+
+
+def test_panels_of_one_metric_have_one_range_and_places_stay_near_their_level() -> None:
+    source = source_of(Store.existing(Home.from_environment().store_url))
+    found = analysis_pivot(source.analysis, Axes(columns="message_size", panels="link.mtu"), "mean")
+    chart = chart_of(found, source.analysis)
+    assert chart is not None
+    panels = [row["hconcat"][0] for row in chart_spec(chart, Formatter(ENGLISH))["vconcat"]]
+    ranges = [panel["layer"][0]["encoding"]["y"]["scale"]["domain"] for panel in panels]
+    assert ranges[0] == ranges[1]
+    assert [panel["title"]["frame"] for panel in panels] == ["group", "group"]
+    highest = max(value.right[2] or value.right[0] for value in chart.values if value.right)
+    assert ranges[0][1] >= highest / chart.panels[0].scale.divisor
+    low, high = panels[0]["layer"][0]["encoding"]["x"]["scale"]["domain"]
+    for row in panels[0]["data"]["values"]:
+        assert min(abs(row["x"] - size) for size in (64, 1024)) < 0.02 * (high - low)
+
+
+def test_panels_of_several_benchmarks_have_a_range_each(uneven: Store) -> None:
+    analysis = source_of(uneven, "tour-1").analysis
+    means, ratios = (
+        chart_of(analysis_pivot(analysis, Axes("platform", "size", "benchmark"), quantity), analysis)
+        for quantity in ("mean", "ratio")
+    )
+    assert means is not None
+    assert ratios is not None
+    assert (means.has_one_range, ratios.has_one_range) == (False, True)
 
 
 def test_what_no_figure_can_show_is_refused(tmp_path: Path) -> None:

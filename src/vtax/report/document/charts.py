@@ -66,6 +66,7 @@ class Chart:
     """A figure of a publication: on the left as the publication computes it, on the right with intervals from blocks.
 
     A `history` has right sides alone: values over Unix times, and events. has_one_side: so does this one.
+    has_one_range: the axes of all panels have one range, so that panels can be compared.
 
     key: its id. notes: sentences below it. x_labels, y_labels: of indexes; of lines over numbers (number,
     label). printed: what the sign of printed values means, empty without any. bands: of lines over tests, the mean of
@@ -89,3 +90,4 @@ class Chart:
     log: tuple[Literal["x", "y"], ...] = ()
     is_share: bool = False
     has_one_side: bool = False
+    has_one_range: bool = False

@@ -11,6 +11,8 @@ from vtax.report.renderers.format import Formatter
 from vtax.report.renderers.vega import PLACEHOLDERS, Spec
 
 WIDTH = 310  # pixels of a side
+SPACING = 24  # pixels between two sides
+WHOLE_WIDTH = 2 * WIDTH + SPACING  # of a chart of one side
 _SIDE_CHARS = 54
 INK, PAPER, MUTED, GRID = (PLACEHOLDERS[name] for name in ("@ink", "@paper", "@muted", "@grid"))
 
@@ -26,6 +28,8 @@ class Drawn:
         self.panel = chart.panels[number]
         self.values = [value for value in chart.values if value.panel == number]
         self.bands = [value for value in chart.bands if value.panel == number]
+        self.ranged = chart.values if chart.has_one_range else self.values
+        """The values that the axis is for."""
 
     def scaled(self, axis: Axis) -> Spec:
         """The channel of the values."""
@@ -40,9 +44,10 @@ class Drawn:
             for texts in ([self.panel.left, self.chart.printed, arrow], [self.panel.right, arrow])
         ]
         lines = sides[is_right] + [" "] * (max(map(len, sides)) - len(sides[is_right]))
+        frame = {"frame": "group"} if self.chart.has_one_side else {}  # panels below each other: all titles at one x
         if self.panel.title == "":
-            return {"text": lines, "fontWeight": 400, "color": MUTED, "fontSize": 10.5}
-        return {"text": self.text(self.panel.title), "subtitle": lines}
+            return {"text": lines, "fontWeight": 400, "color": MUTED, "fontSize": 10.5, **frame}
+        return {"text": self.text(self.panel.title), "subtitle": lines, **frame}
 
 
 def record_of(value: ChartValue, axis: Axis, *, is_right: bool) -> Spec:

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from vtax.report.document import Chart, ChartValue
 from vtax.report.renderers.chart_axes import Axis, value_axis
-from vtax.report.renderers.chart_layers import WIDTH, Drawn, intervals, only, printed, record_of
+from vtax.report.renderers.chart_layers import WHOLE_WIDTH, WIDTH, Drawn, intervals, only, printed, record_of
 from vtax.report.renderers.format import Formatter
 from vtax.report.renderers.vega import Spec, colour_of
 
 _HEIGHT, _LOW, _MANY = 210, 140, 3  # pixels; of charts with so many panels
 _SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right", "triangle-left")
 _DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [12, 3], [4, 2, 1, 2, 1, 2], [3, 5], [10, 2, 3, 2])
-_DODGE = 0.012  # of the axis between the intervals of two series
+_DODGE = 3.7  # pixels between the intervals of two series
+_OF_A_GAP = 0.5  # of the gap between two neighbouring places, that all series of one may stand apart
 
 
 def lines(chart: Chart, formatter: Formatter, number: int) -> list[Spec]:
@@ -40,15 +43,23 @@ class Looks(Drawn):
         legend = None if channel == "strokeDash" else {"title": None}  # dashes make the symbols illegible
         return {"field": "series", "type": "nominal", "scale": scale, "legend": legend}
 
+    @property
+    def dodge(self) -> float:
+        """The part of the axis between the intervals of two series: less where places would run into each other."""
+        places = {math.log(value.x) if "x" in self.chart.log else value.x for value in self.values}
+        gaps = [(b - a) / (max(places) - min(places)) for a, b in pairwise(sorted(places))]
+        most = _OF_A_GAP * min(gaps, default=1.0) / max(1, len(self.used) - 1)
+        return min(_DODGE / (WHOLE_WIDTH if self.chart.has_one_side else WIDTH), most)
+
     def aside(self, value: ChartValue) -> float:
         """The part of the axis by which a value's interval stands aside from those of other series."""
-        return (self.used.index(value.series) - (len(self.used) - 1) / 2) * _DODGE
+        return (self.used.index(value.series) - (len(self.used) - 1) / 2) * self.dodge
 
 
 class _Lines(Looks):
     def sides(self) -> list[Spec]:
-        axis = value_axis([*self.values, *self.bands], self.panel.scale, "y" in self.chart.log)
-        aside = _DODGE * (len(self.used) - 1) / 2
+        axis = value_axis([*self.ranged, *self.bands], self.panel.scale, "y" in self.chart.log)
+        aside = self.dodge * (len(self.used) - 1) / 2
         domain = _numbers_domain([value.x for value in self.values], "x" in self.chart.log, aside)
         sides = []
         for is_right in (False, True):

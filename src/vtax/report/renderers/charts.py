@@ -16,7 +16,7 @@ from vtax.report.document import Chart
 from vtax.report.renderers.chart_bars import bars
 from vtax.report.renderers.chart_cells import cells
 from vtax.report.renderers.chart_history import history
-from vtax.report.renderers.chart_layers import GRID, INK, MUTED, PAPER, WIDTH
+from vtax.report.renderers.chart_layers import GRID, INK, MUTED, PAPER, SPACING, WHOLE_WIDTH, WIDTH
 from vtax.report.renderers.chart_lines import lines
 from vtax.report.renderers.format import Formatter
 from vtax.report.renderers.vega import SCHEMA, Spec, locale_of
@@ -26,7 +26,6 @@ _KINDS: Mapping[str, Callable[[Chart, Formatter, int], list[Spec]]] = {
 }  # fmt: skip
 _TITLE_CHARS, _NOTE_CHARS = 88, 118
 _LEGEND_COLUMNS = 4
-_SPACING = 24  # pixels between two sides
 PRINT_FONT = "DejaVu Sans, Liberation Sans, Arial, sans-serif"
 
 
@@ -40,9 +39,9 @@ def chart_spec(chart: Chart, formatter: Formatter, *, with_title: bool = True, i
         draw = partial(history, is_narrow=True)
     sides = [draw(chart, formatter, number) for number in range(len(chart.panels))]
     if chart.has_one_side:
-        width = WIDTH if is_stacked else 2 * WIDTH + _SPACING
+        width = WIDTH if is_stacked else WHOLE_WIDTH
         sides = [[{**each[-1], "width": max(width, each[-1]["width"])}] for each in sides]
-    rows = [{direction: each, "spacing": _SPACING} for each in sides]
+    rows = [{direction: each, "spacing": SPACING} for each in sides]
     title = {
         "text": textwrap.wrap(formatter.text(chart.title), _TITLE_CHARS),
         "subtitle": [line for note in chart.notes for line in textwrap.wrap(formatter.text(note), _NOTE_CHARS)],

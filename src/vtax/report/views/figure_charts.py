@@ -214,15 +214,12 @@ class _Builder:
             label, metric = key.split("\n")
             is_alone = sum(other.startswith(f"{label}\n") for other in self._keys(places, _ROW)) == 1
             return label if is_alone else joined([label, metric], " ")
-        number = number_of(key)
-        if axis and _BYTES.search(axis) and number is not None:
-            return Size(number)
-        return key
+        return level_of(axis, key) if axis else key
 
     def _axis_title(self, axis: str) -> Inline:
         if axis == TEST:
             return msg("test number")
-        return "" if axis in (*NAMED_AXES, _ROW) else words(axis)
+        return "" if axis in (*NAMED_AXES, _ROW) else words_of(axis)
 
     def _panel(self, key: str, scale: Scale, places: Sequence[Place]) -> ChartPanel:
         """A panel with the title of its values. places: its own."""
@@ -233,7 +230,7 @@ class _Builder:
         )
         title = self._label(key, self.figure.panel, places) if self.figure.panel else ""
         if self.figure.panel and self.figure.panel not in (PLATFORM, METRIC, BENCHMARK, QUANTITY, HOST):
-            title = msg("{name}: {value}", name=words(self.figure.panel), value=title)
+            title = msg("{name}: {value}", name=words_of(self.figure.panel), value=title)
         if self.figure.kind == "heatmap":
             title = axis if self.figure.panel == QUANTITY else joined([title, axis], ", ")
         quantity = places[0].quantity
@@ -311,9 +308,15 @@ class _Builder:
         return found
 
 
-def words(factor: str) -> str:
+def words_of(factor: str) -> str:
     """A factor as words: `link.mtu` is `mtu`, `socket_buffer` is `socket buffer`."""
     return factor.removeprefix("link.").replace("_", " ")
+
+
+def level_of(factor: str, level: str) -> Inline:
+    """A level as figures label it: sizes as `64 KiB`."""
+    number = number_of(level)
+    return Size(number) if number is not None and _BYTES.search(factor) else level
 
 
 def _number(key: str) -> float:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 from vtax.report.analysis import Analysis
-from vtax.report.analysis.factors import PLATFORM
+from vtax.report.analysis.factors import BENCHMARK, METRIC, PLATFORM
 from vtax.report.analysis.pivot import Pivot
 from vtax.report.document import (
     Chart,
@@ -23,6 +23,7 @@ from vtax.report.document import (
 )
 from vtax.report.document.stored_texts import unit_of
 from vtax.report.views import shared
+from vtax.report.views.figure_charts import level_of, words_of
 from vtax.report.views.pivot import about, quantity_of, scale_of, title_of
 from vtax.study.claims import number_of
 
@@ -44,14 +45,17 @@ def chart_of(pivot: Pivot, analysis: Analysis) -> Chart | None:
     if kind == "bars":
         places = {column: float(n) for n, column in enumerate(pivot.columns if pivot.axes.columns else pivot.rows)}
     panels = []
-    for panel in pivot.panels:
-        scale = _scale(pivot, panel)
-        if scale is None:
+    scales = [_scale(pivot, panel) for panel in pivot.panels]
+    is_of_several = pivot.quantity == "mean" and pivot.axes.panels in (BENCHMARK, METRIC)
+    whole = None if is_of_several else _scale(pivot, None)  # of all panels, where means of all can be compared
+    for panel, own in zip(pivot.panels, scales, strict=True):
+        if own is None:
             return None
+        scale = whole or own
         axis = joined(
             [quantity_of(pivot, analysis), joined(["(", unit_of(scale.unit), ")"], "") if scale.unit else ""], " "
         )
-        name: Inline = Factor(((pivot.axes.panels, panel),)) if pivot.axes.panels else ""
+        name: Inline = _panel_name(analysis, pivot.axes.panels, panel) if pivot.axes.panels else ""
         panels.append(ChartPanel(name, axis, "", msg("intervals of {level}", level=analysis.level), scale))
     is_log = kind == "lines" and min(known) > 0 and max(known) / min(known) >= _LOG_FROM
     shown = pivot.axes.columns or pivot.axes.rows
@@ -66,14 +70,16 @@ def chart_of(pivot: Pivot, analysis: Analysis) -> Chart | None:
             for n, row in enumerate(pivot.rows)
         ),
         values=tuple(_values(pivot, places)),
-        x_title=pivot.axes.columns,
+        x_title=words_of(pivot.axes.columns),
         x_labels=tuple((place, _label(analysis, shown, level)) for level, place in places.items()),
         log=("x",) if is_log else (),
         has_one_side=True,
+        has_one_range=whole is not None,
     )
 
 
-def _scale(pivot: Pivot, panel: str) -> Scale | None:
+def _scale(pivot: Pivot, panel: str | None) -> Scale | None:
+    """The unit of a panel, or of all; None where there are several."""
     if pivot.quantity == "mean":
         return scale_of(pivot, panel)
     return _PLAIN if pivot.quantity == "ratio" else _PERCENT
@@ -88,7 +94,11 @@ def _values(pivot: Pivot, places: dict[str, float]) -> Iterator[ChartValue]:
 
 
 def _label(analysis: Analysis, factor: str, level: str) -> Inline:
-    return analysis.platform_of(level) if factor == PLATFORM else level
+    return analysis.platform_of(level) if factor == PLATFORM else level_of(factor, level)
+
+
+def _panel_name(analysis: Analysis, factor: str, level: str) -> Inline:
+    return msg("{name}: {value}", name=words_of(factor), value=_label(analysis, factor, level))
 
 
 def _colour(analysis: Analysis, factor: str, level: str, number: int) -> int:

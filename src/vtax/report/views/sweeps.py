@@ -45,8 +45,8 @@ class Sweeps:
 def _title(sweep: Sweep) -> Inline:
     """`netperf · throughput over message size, MTU=1500`."""
     figure = sweep.drawing.figure
-    names = {"metric": shared.title_of(sweep.section), "x": figure_charts.words(figure.x)}
-    y = figure_charts.words(figure.y or "")
+    names = {"metric": shared.title_of(sweep.section), "x": figure_charts.words_of(figure.x)}
+    y = figure_charts.words_of(figure.y or "")
     title = {
         "lines": msg("{metric} over {x}", **names),
         "values": msg("{metric} over {x} and {y}", y=y, **names),
