@@ -1,4 +1,5 @@
-"""Finds the sentences that vtax stores with a run: why a platform was not tested, notes of guests, titles, marks.
+"""Finds the sentences that vtax stores with a run: why a platform was not tested or a counter is missing, notes of
+guests, titles, marks.
 
 They are stored as English text, so their templates are found where they are made: in what drivers raise, return and
 note, where an f-string's expressions become placeholders.
@@ -11,9 +12,12 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-WHERE = ("platforms/*.py", "runner/*.py", "host/cgroups.py", "store/store.py")
+WHERE = (
+    "platforms/*.py", "runner/*.py", "host/cgroups.py", "store/store.py",
+    "counters/domains.py", "counters/energy.py", "counters/hardware.py", "counters/whole_host.py",
+)  # fmt: skip
 CALLS = {"Probe", "PlatformError", "RunInterrupted", "add_warning", "probed"}
-NAMED = re.compile(r"notes|reason|hint|because|[A-Z_]{4,}")
+NAMED = re.compile(r"notes|reason|hint|because|^_?why_no[n_]|^not_counted$|[A-Z_]{4,}")
 _WORDS = re.compile(r"[a-z]{2,}\S* +[a-z]")
 _CODE = re.compile(r"[\n\\\[]|[0-9a-f]{12}|\w_\w+=")
 

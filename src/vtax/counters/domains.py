@@ -98,4 +98,5 @@ def _open(root: Path) -> _Library | str:
     try:
         return _Library(f"libxenstat.so.{version}")
     except (OSError, AttributeError) as error:
-        return f"libxenstat of Xen {version} is missing or fails ({error}): apt install xen-utils-{version}"
+        reason = f"libxenstat of Xen {version} is missing or fails ({error}): apt install xen-utils-{version}"
+        return reason

@@ -83,7 +83,8 @@ def _open_all(name: str, cpus: list[int]) -> list[int]:
     """A file for every CPU. Raises OSError, with none left open."""
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2
     if most < len(_EVENTS) * len(cpus):
-        raise OSError(errno.EMFILE, f"{len(_EVENTS) * len(cpus)} files are too many: raise the limit (ulimit -n)")
+        reason = f"{len(_EVENTS) * len(cpus)} files are too many: raise the limit (ulimit -n)"
+        raise OSError(errno.EMFILE, reason)
     files: list[int] = []
     try:
         for cpu in cpus:

@@ -47,7 +47,7 @@ def contrast(
     if not pairs:
         raise BadInput(
             f"{treatment} and {baseline} have nothing in common that was measured",
-            hint="name runs with the same benchmarks and levels, or a metric with --metric",
+            hint="name runs with the same benchmarks and levels, or a metric that both have",
         )
     pairs, mismatched = _split(pairs) if sides[0].is_run else (pairs, ())
     if pairs and all(pair.treatment is pair.baseline for pair in pairs):

@@ -56,6 +56,8 @@ LOST = (
 )
 """What a scale took of a claim, see study.variants; the fourth of runs until November 2026."""
 MARKS = ("emulated", "emulated host", "nested", "remote")
+NOT_COUNTED = ("energy", "VM exits", "CPU time of Xen's domains", "run-queue wait of all tasks", "pressure")
+"""What a host may not count, beside the events of perf, which keep their names."""
 ERRORS = (
     "there is no such page",
     "the runs, the studies and the contrast are linked above",
@@ -90,6 +92,24 @@ ERRORS = (
     "the terminal of vtax serve says more",
     "the process that prepares pages was killed",
     "perhaps memory is short; load the page again",
+    "{treatment} and {baseline} have nothing in common that was measured",
+    "name runs with the same benchmarks and levels, or a metric that both have",
+    "{treatment} and {baseline} are the same cells",
+    "vary the platform, a level, or the run",
+    "{treatment} and {baseline} are the same run",
+    "{treatment} and {baseline} are the same runs",
+    "name another run: vtax list",
+    "{run} is a whole run, and {platform} a platform of one",
+    "write {platform}, or two runs",
+    "{run} is on both sides",
+    "a run belongs to one side",
+    "{side} names {run} twice",
+    "name each run once",
+    "{run} could not test {platform}: {reason}",
+    "{run} has no platform {name}",
+    "{run} has no factor {name}",
+    "there is no run or platform {name}",
+    "platforms: {names}; runs: vtax list",
 )
 """What the page of `vtax serve` says is wrong with a request, and its hints; every other error is shown as it is."""
 UNITS = (
@@ -97,7 +117,7 @@ UNITS = (
     "packets", "flows", "requests", "pages",
 )  # fmt: skip
 """Units of metrics and counters that are words; the others are symbols, the same in every language."""
-TEXTS = (*REASONS, *LOST, *MARKS, *ERRORS, *UNITS)
+TEXTS = (*REASONS, *LOST, *MARKS, *NOT_COUNTED, *ERRORS, *UNITS)
 
 
 def unit_of(unit: str) -> Inline:

@@ -32,6 +32,7 @@ from vtax.report.document import (
     msg,
     muted,
     plural,
+    stored,
 )
 from vtax.report.document import Row as TableRow
 from vtax.report.document import Section as Titled
@@ -294,8 +295,8 @@ def _unit(work: str) -> Inline:
 
 def _missing(analysis: Analysis) -> dict[str, str]:
     """What the host of the run could not count, with the reason."""
-    stored = analysis.host.get("not_counted")
-    return {str(what): str(why) for what, why in stored.items()} if isinstance(stored, Mapping) else {}
+    found = analysis.host.get("not_counted")
+    return {str(what): str(why) for what, why in found.items()} if isinstance(found, Mapping) else {}
 
 
 def _not_counted(missing: Mapping[str, str]) -> list[Part]:
@@ -304,7 +305,10 @@ def _not_counted(missing: Mapping[str, str]) -> list[Part]:
     reasons: dict[str, list[str]] = {}
     for what, reason in missing.items():
         reasons.setdefault(reason, []).append(what)
-    items = [msg("{what}: {reason}", what=", ".join(what), reason=reason) for reason, what in reasons.items()]
+    items = [
+        msg("{what}: {reason}", what=joined(map(stored, what), ", "), reason=stored(reason))
+        for reason, what in reasons.items()
+    ]
     return [Paragraph(msg("Not available on this host:"), "muted"), Bullets(tuple(items))]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from vtax.report.analysis.facts import fact_name
 from vtax.report.analysis.source import Source
-from vtax.report.document import Column, Document, Group, Inline, Row, Size, Table, joined, msg
+from vtax.report.document import Column, Document, Group, Inline, Row, Size, Table, joined, msg, stored
 from vtax.report.views.base import Options, View
 from vtax.store.records import PluginRecord
 
@@ -47,7 +47,9 @@ def fact_rows(facts: Mapping[str, Any]) -> Iterator[tuple[Inline, Inline]]:
     """Facts as (name, text), nested ones flattened one level."""
     for key, value in facts.items():
         name: Inline = fact_name(key)
-        if isinstance(value, Mapping):
+        if key == "not_counted" and isinstance(value, Mapping):
+            yield from ((joined([name, stored(what)], ": "), stored(str(why))) for what, why in value.items())
+        elif isinstance(value, Mapping):
             yield from ((joined([name, inner], ": "), fact(inner, each)) for inner, each in value.items())
         else:
             yield name, fact(key, value)
