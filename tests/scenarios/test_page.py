@@ -233,6 +233,12 @@ def test_downloads_are_files_with_the_name_of_the_run(server: PageServer, kind: 
         assert len(answer.body.splitlines()) > 200
 
 
+def test_a_download_that_is_prepared_says_when_to_ask_again(filled: Home) -> None:
+    with served(filled) as server:
+        answer = server.get("/runs/tour-2/csv", timeout_s=0.0)
+        assert (answer.status, answer.headers["Retry-After"]) == (202, "1")
+
+
 def test_the_language_is_that_of_the_address_or_the_cookie_or_the_browser(server: PageServer) -> None:
     portuguese = server.get("/?language=pt-BR")
     assert '<html lang="pt-BR">' in portuguese.text

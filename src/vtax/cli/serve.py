@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import errno
-import ipaddress
+import json
 import secrets
+import signal
 import socket
+import subprocess
 from contextlib import suppress
 from urllib.parse import urlencode
 
@@ -16,6 +18,8 @@ from vtax.errors import BadInput
 from vtax.host.home import Home
 
 LOOPBACK = "127.0.0.1"
+_WITHOUT_TOKEN = (LOOPBACK, "::1")
+_ALL = ("0.0.0.0", "::")
 _PORT = 8420
 _TOKEN_BYTES = 24
 
@@ -23,7 +27,7 @@ _TOKEN_BYTES = 24
 @click.command("serve")
 @click.option(
     "--host", default=LOOPBACK, show_default=True, metavar="ADDRESS",
-    help="Listen on this address; on one beyond this host (0.0.0.0: all), the page needs a token.",
+    help="Listen on this address (0.0.0.0: all); on any but 127.0.0.1 and ::1, the page needs a token.",
 )  # fmt: skip
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=_PORT, show_default=True, help="0 takes one that is free."
@@ -35,7 +39,7 @@ def command(host: str, port: int, names: tuple[str, ...]) -> None:
     """Serve the runs of the store as a read-only web page, until Ctrl-C.
 
     Runs and studies, a run while it is measured, reports, contrasts, histories and downloads, in English and in
-    Portuguese. Beyond this host the address that is printed has a token. The page is not encrypted: from another
+    Portuguese. With another --host the address that is printed has a token. The page is not encrypted: from another
     machine, prefer a tunnel: ssh -L 8420:127.0.0.1:8420 HOST
     """
     import uvicorn
@@ -50,17 +54,20 @@ def command(host: str, port: int, names: tuple[str, ...]) -> None:
         Store.existing(home.store_url).close()
     listening = _listening(host, port)
     with listening:
-        token = "" if _is_loopback(listening) else secrets.token_urlsafe(_TOKEN_BYTES)
+        token = "" if listening.getsockname()[0] in _WITHOUT_TOKEN else secrets.token_urlsafe(_TOKEN_BYTES)
         access = Access(own_names(host, *names), token)
         app = make_app(home.store_url, home, access, lambda error: notify(f"vtax: {report(error)}"))
         config = uvicorn.Config(
             app, log_level="error", access_log=False, server_header=False, timeout_graceful_shutdown=1, lifespan="on"
         )
-        address = _address(host, listening.getsockname()[1])
-        click.echo(f"{address}?{urlencode({TOKEN: token})}" if token else address)
+        server = uvicorn.Server(config)
+        signal.signal(signal.SIGHUP, lambda *_: setattr(server, "should_exit", True))
+        for name in own_addresses() if host in _ALL else [host]:
+            address = _address(name, listening.getsockname()[1])
+            click.echo(f"{address}?{urlencode({TOKEN: token})}" if token else address)
         if token:
             notify("whoever has this address sees every run; the page is not encrypted; Ctrl-C ends it")
-        uvicorn.Server(config).run(sockets=[listening])
+        server.run(sockets=[listening])
 
 
 def _listening(host: str, port: int) -> socket.socket:
@@ -86,12 +93,18 @@ def _listening(host: str, port: int) -> socket.socket:
         raise BadInput(what, where="--host, --port", hint=hint) from error
 
 
-def _is_loopback(listening: socket.socket) -> bool:
-    return ipaddress.ip_address(listening.getsockname()[0]).is_loopback
+def own_addresses() -> list[str]:
+    """The IPv4 addresses by which other machines reach this host; its name where ip(8) shows none."""
+    try:
+        shown = subprocess.run(
+            ["ip", "-j", "-4", "address", "show", "up", "scope", "global"],
+            capture_output=True, text=True, check=True, timeout=5,
+        ).stdout  # fmt: skip
+        found = [each["local"] for link in json.loads(shown) for each in link.get("addr_info", ())]
+    except (OSError, subprocess.SubprocessError, ValueError):
+        found = []
+    return found or [socket.gethostname()]
 
 
 def _address(host: str, port: int) -> str:
-    """The address of the page; of a page on all addresses, with this host's name."""
-    if host in ("0.0.0.0", "::"):
-        host = socket.gethostname()
     return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"

@@ -119,7 +119,9 @@ class Pages:
         state = await self.read(lambda store: state_of(store, name))
         path = await self.cache.get(Task(kind, self.place, (name,), chosen(request).code), state)
         if path is None:
-            return self.page(request, "preparing", status=202, name=name, is_download=True)
+            response = self.page(request, "preparing", status=202, name=name, is_download=True)
+            response.headers["Retry-After"] = "1"  # seconds, for programs
+            return response
         return FileResponse(path, media_type="application/octet-stream", filename=f"{name}{DOWNLOADS[kind]}")
 
     async def contrast(self, request: Request) -> Response:
