@@ -116,6 +116,23 @@ def test_several_runs_are_chapters_of_one_file(store: Store, tmp_path: Path) -> 
         assert re.findall(r"Report of 2 runs|tour-\d(?=: finished)", text) == ["Report of 2 runs", "tour-1", "tour-2"]
 
 
+def test_the_first_page_of_several_runs_has_the_answer_of_each(store: Store, tmp_path: Path) -> None:
+    host = {"cpu_model": "Some CPU", "cpus": 2}
+    fill(begin(store, host={**host, "machine_id": "a"}))
+    fill(begin(store, "tour-2", host={**host, "machine_id": "b"}), seed=2)
+    path = tmp_path / "both.md"
+    invoke(["report", "tour-1", "tour-2", "--format", "markdown", "--output", str(path)])
+    first = re.sub(r"[^\S\n]", " ", path.read_text(encoding="utf-8").replace("\\", "")).partition("tour-1: finished")[
+        0
+    ]
+    assert first.count("Some CPU") == 1
+    assert first.count("Overhead against native, with its 95 % interval") == 2
+    assert len(re.findall(r"cpu.*docker −?[\d.]+ % \[.*qemu-tcg \(emulated\) [\d.]+ % \[", first)) == 2
+    assert first.count("Distrust:") == 2
+    assert "lxc, qemu-tcg (emulated)" in first
+    assert "Verdicts on emulated platforms are not counted." in first
+
+
 @pytest.mark.parametrize("file_format", ["csv", "parquet", "json"])
 def test_a_format_of_one_run_refuses_several(store: Store, tmp_path: Path, file_format: str) -> None:
     fill(begin(store))

@@ -41,6 +41,13 @@ _MOST_PLACES = 2
 
 def first_lines(analysis: Analysis) -> Iterator[Part]:
     """The answer per resource, what to distrust, and what to do about what is undecided."""
+    yield from answer_lines(analysis)
+    if step := next_step_of(analysis):
+        yield Paragraph(_next_step(step))
+
+
+def answer_lines(analysis: Analysis, chapter: str = "") -> Iterator[Part]:
+    """The answer per resource, and what to distrust. chapter: key of the run's chapter on a page of several runs."""
     if found := costs_of(analysis):
         yield Paragraph(
             msg(
@@ -51,10 +58,8 @@ def first_lines(analysis: Analysis) -> Iterator[Part]:
             "muted",
         )  # fmt: skip
         yield Bullets(tuple(map(_resource, found)), key="resources")
-    if doubts := list(_doubts(analysis)):
+    if doubts := list(_doubts(analysis, f"{chapter}-warnings" if chapter else "warnings")):
         yield Paragraph(joined([msg("Distrust:"), joined(doubts, "; ")], " "), "caution")
-    if step := next_step_of(analysis):
-        yield Paragraph(_next_step(step))
 
 
 def _resource(found: ResourceCosts) -> Inline:
@@ -87,8 +92,11 @@ def _cost(cost: Cost) -> Inline:
     return joined(shown, " ")
 
 
-def _doubts(analysis: Analysis) -> Iterator[Inline]:
-    """What bears on all figures: the gravest warnings, those of measuring before those of statistics; the scope."""
+def _doubts(analysis: Analysis, warnings: str) -> Iterator[Inline]:
+    """What bears on all figures: the gravest warnings, those of measuring before those of statistics; the scope.
+
+    warnings: key of the chapter of warnings.
+    """
     kept = [w for w in analysis.warnings if w.severity != "note" and w.is_primary]
     order = sorted(kept, key=lambda w: (w.severity != "error", w.kind == STATISTICS, -w.times))
     yield from map(_doubt, order[:_MOST_WARNINGS])
@@ -97,7 +105,7 @@ def _doubts(analysis: Analysis) -> Iterator[Inline]:
     elif analysis.sessions:
         yield scope(analysis.sessions)
     if (more := len(kept) - _MOST_WARNINGS) > 0:
-        yield Link(plural("{count} more warning", "{count} more warnings", more), "warnings")
+        yield Link(plural("{count} more warning", "{count} more warnings", more), warnings)
 
 
 def _doubt(warning: Warning) -> Inline:

@@ -48,7 +48,7 @@ def _figure(analysis: Analysis, groups: tuple[FigureGroup, ...]) -> Figure:
     to_baseline: dict[str, Inline] = {"baseline": analysis.platform_of(analysis.baseline), "level": analysis.level}
     return Figure(
         "ratios",
-        msg("Every comparison: efficiency to {baseline}, {level} interval", **to_baseline),
+        msg("Every comparison: efficiency relative to {baseline}, {level} interval", **to_baseline),
         msg("efficiency: ratio to {baseline}, or 1 / ratio where lower is better", baseline=to_baseline["baseline"]),
         msg(
             "Efficiency of every platform on every metric with its {level} interval; above 1 is faster than "

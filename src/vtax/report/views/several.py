@@ -1,12 +1,13 @@
-"""The first page of a report of several runs: what each run is, and the number of its verdicts of each kind."""
+"""The first page of a report of several runs: the answer of each, what each is, and how many verdicts it has."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import get_args
 
 from vtax.report.analysis import Analysis
+from vtax.report.analysis.answers import is_measured
 from vtax.report.document import (
     Column,
     Count,
@@ -16,6 +17,8 @@ from vtax.report.document import (
     Link,
     Moment,
     Nothing,
+    Paragraph,
+    Part,
     Row,
     Section,
     Table,
@@ -23,8 +26,11 @@ from vtax.report.document import (
     msg,
     plural,
 )
+from vtax.report.views import shared
+from vtax.report.views.first_screen import answer_lines
 from vtax.report.views.header import header_of, host_line, status_word
 from vtax.stats.verdict import Kind
+from vtax.store.records import PlatformRecord
 
 
 def several(analyses: Sequence[Analysis], keys: Sequence[str]) -> Document:
@@ -38,20 +44,46 @@ def several(analyses: Sequence[Analysis], keys: Sequence[str]) -> Document:
     )  # fmt: skip
     rows = tuple(_row(each, key) for each, key in zip(analyses, keys, strict=True))
     title = plural("Report of {count} run", "Report of {count} runs", len(analyses))
-    hosts = list({each.host.get("machine_id", n): host_line(each.host) for n, each in enumerate(analyses)}.values())
+    lines = [host_line(each.host) for each in analyses]  # what is shown, since anonymous hosts have no identity
+    hosts = [line for n, line in enumerate(lines) if line not in lines[:n]]
     lead: tuple[Inline, ...] = tuple(joined([msg("host"), host], ": ") for host in hosts if host != "")
-    table = Table(columns, (Group(rows),), key="runs", label=msg("Runs"), style="list")
-    return Document(title, (Section(msg("Runs"), (table,), key="runs", role="summary"),), lead)
+    table: list[Part] = [
+        Table(columns, (Group(rows),), key="runs", label=msg("Runs"), style="list"),
+        *_emulated(analyses),
+    ]
+    answers = tuple(_answer(each, key) for each, key in zip(analyses, keys, strict=True))
+    summary = Section(msg("Summary"), answers, key="answers", role="summary")
+    return Document(title, (summary, Section(msg("Runs"), tuple(table), key="runs")), lead)
+
+
+def _answer(analysis: Analysis, key: str) -> Section:
+    """The answer of one run per resource, and what to distrust."""
+    found = tuple(answer_lines(analysis, key)) if is_measured(analysis) else ()
+    name = joined([Link(analysis.name, key), header_of(analysis)[0]], ": ")
+    return Section(name, found or (Paragraph(msg("Nothing was measured.")),))
+
+
+def _emulated(analyses: Sequence[Analysis]) -> Iterator[Part]:
+    if any(_is_emulated(platform) for analysis in analyses for platform in analysis.platforms if platform.available):
+        yield Paragraph(msg("Verdicts on emulated platforms are not counted."), "muted")
+
+
+def _is_emulated(platform: PlatformRecord) -> bool:
+    return "emulated" in platform.marks
 
 
 def _row(analysis: Analysis, key: str) -> Row:
     verdicts = Counter(
-        row.verdict.kind for s in analysis.primary for p in s.points for row in p.rows if row.verdict is not None
+        row.verdict.kind
+        for s in analysis.primary
+        for p in s.points
+        for row in p.rows
+        if row.verdict is not None and not _is_emulated(row.platform)
     )
     name: Inline = Link(analysis.name, key)
     if analysis.status != "finished":
         name = joined([name, status_word(analysis.status)], ": ")
     counts = [Count(verdicts[kind]) if verdicts else Nothing() for kind in get_args(Kind)]
-    platforms = ", ".join(platform.name for platform in analysis.platforms if platform.available)
+    platforms = joined([shared.platform_of(platform) for platform in analysis.platforms if platform.available])
     title = header_of(analysis)[0]
     return Row((name, title, Moment(analysis.started_at), Count(analysis.blocks), platforms, *counts))
