@@ -180,10 +180,16 @@ def test_runs_that_do_not_measure_the_same_are_refused(home_store: Store) -> Non
         ("larger-1", "the same: sysbench-cpu: guest differs in vcpus: 1 and 2"),
         ("of-lxc-1", "the runs have no baseline in common: native in new-1, lxc in of-lxc-1"),
         ("empty-1", "empty-1 has no finished block"),
-        ("new-1", "new-1 is named twice"),
+        ("new-1", "--against names new-1 itself"),
         ("nothing-1", "there is no run 'nothing-1'"),
     ):
         assert error in str(refused("new-1", "--against", name))
+
+
+@pytest.mark.usefixtures("two")
+def test_a_report_of_one_run_twice_is_refused() -> None:
+    result = command_line.invoked("report", "new-1", "old-1", "new-1")
+    assert "new-1 is named twice" in str(result.exception)
 
 
 @pytest.mark.usefixtures("two")

@@ -62,7 +62,9 @@ def command(
         raise BadInput(what, hint=f"use --format {documents}; vtax claims --map --json prints it as data")
     given = None if weights is None else weights_of(weights)
     store = Store.existing(Home.from_environment().store_url)
-    runs = list(dict.fromkeys(store.open_run(name).name for name in names or (LAST,)))
+    runs = [store.open_run(name).name for name in names or (LAST,)]
+    if twice := next((name for name in runs if runs.count(name) > 1), ""):
+        raise BadInput(f"{twice} is named twice", hint="name each run once")
     suffix = _SUFFIXES.get(file_format, file_format)
     path = output or Path(f"{runs[0] if len(runs) == 1 else 'report'}.{suffix}")
     chosen = wanted(options), chosen_language(language), given, mapping_of(mapped)

@@ -86,9 +86,13 @@ def _common_baseline(runs: Sequence[Analysis], others: Sequence[Analysis]) -> st
     """The baseline of all runs. Raises BadInput without one, for a run that is named twice, and for one without a
     block."""
     seen: set[str] = set()
+    own = {run.identity or run.name for run in runs}
     for run in (*runs, *others):
         require_block(run)
         if (key := run.identity or run.name) in seen:
+            if key in own and run in others:
+                what = f"--against names {run.name} itself: a run, or a bundle of it, is not compared with itself"
+                raise BadInput(what, where="--against", hint="name another run or bundle")
             raise BadInput(f"{run.name} is named twice", where="--against", hint="a run belongs to one side, once")
         seen.add(key)
     baselines = {run.baseline: run.name for run in (*runs, *others)}
