@@ -27,7 +27,7 @@ _RIGHTMOST = """() => Math.max(...[...document.querySelectorAll("body *:not(.scr
     .map(each => each.getBoundingClientRect().right))"""
 _BOXES = "(all) => all.map(each => { const b = each.getBoundingClientRect(); return [b.right, b.bottom, b.height]; })"
 _WIDTHS = "(all) => all.map(each => [each.scrollWidth, each.clientWidth])"
-_LINES = """(all) => all.map(each => {
+_LINES = """(all) => all.filter(each => /\\[.*\\d.*\\]/.test(each.innerText)).map(each => {
   const range = document.createRange();
   range.selectNodeContents(each);
   return new Set([...range.getClientRects()].map(box => Math.round(box.bottom))).size;
@@ -131,8 +131,8 @@ def test_a_desk_shows_every_table_whole_and_intervals_on_two_lines_at_most(seen:
     widths = measured(seen, ".scroll", _WIDTHS)
     assert len(widths) > 4
     assert all(wanted <= there for wanted, there in widths)
-    lines = measured(seen, "article:not(details *) tbody td:has(.whole)", _LINES)
-    assert len(lines) > 20
+    lines = measured(seen, "article:not(details *) tbody td:not(details *)", _LINES)
+    assert len(lines) > 10
     assert max(lines) <= 2
 
 
