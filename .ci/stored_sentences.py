@@ -17,7 +17,7 @@ WHERE = (
     "counters/domains.py", "counters/energy.py", "counters/hardware.py", "counters/whole_host.py",
 )  # fmt: skip
 CALLS = {"Probe", "PlatformError", "RunInterrupted", "add_warning", "probed"}
-NAMED = re.compile(r"notes|reason|hint|because|^_?why_no[n_]|^not_counted$|[A-Z_]{4,}")
+NAMED = re.compile(r"notes|reason|hint|because|^_?why_no[ntw_]|^_refuse_beyond$|^not_counted$|[A-Z_]{4,}")
 _WORDS = re.compile(r"[a-z]{2,}\S* +[a-z]")
 _CODE = re.compile(r"[\n\\\[]|[0-9a-f]{12}|\w_\w+=")
 
@@ -65,6 +65,8 @@ def _texts(node: ast.AST) -> Iterator[ast.expr]:
     """Texts within an expression or statement; of an f-string the whole."""
     if isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, str)):
         yield node
+        return
+    if isinstance(node, ast.keyword) and node.arg == "where":  # no place is stored
         return
     for child in ast.iter_child_nodes(node):
         yield from _texts(child)

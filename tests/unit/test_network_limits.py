@@ -45,7 +45,7 @@ def test_an_attachment_that_a_interface_cannot_have_is_refused():
     with pytest.raises(BadInput, match="uml cannot be joined by macvtap, and iperf3 requests it") as caught:
         refuse_beyond_platforms(chosen, [point(attachment="macvtap")], "study.toml")
     assert "attachment" in caught.value.where
-    assert "bridge or veth or nat" in caught.value.hint
+    assert "bridge, veth, nat" in caught.value.hint
 
 
 def test_more_interfaces_than_a_platform_has_are_refused(monkeypatch):

@@ -10,7 +10,6 @@ from vtax.network import registry as topology_registry
 from vtax.network.plugboard import Machine
 from vtax.platforms.base import PeerDriver, Platform
 from vtax.runner.points import Point
-from vtax.study.units import format_count
 
 
 def why_not(platform: Platform, point: Point, source: str) -> BadInput | None:
@@ -71,29 +70,37 @@ def _refuse_beyond(platform: Platform, point: Point, source: str) -> None:
     """Raise BadInput when a point's links are beyond the limits of a platform's interfaces."""
     assert point.link is not None
     limits, topology = platform.network_limits, topology_registry.get(point.topology)
-    interfaces, link, out = f"the network interfaces of {platform.name}", point.link, f"take {platform.name} out"
+    name, label, link = platform.name, point.label, point.link
 
-    def refuse(what: str, place: str, hint: str) -> BadInput:
-        return BadInput(what, where=f"{source}: key platforms, and {place} of {point.label}", hint=hint)
+    def refuse(what: str, hint: str, *, where: str) -> BadInput:
+        return BadInput(what, where=f"{source}: key platforms, and {where} of {label}", hint=hint)
 
     if link.attachment in limits.not_attached:
-        what = f"{interfaces} cannot be joined by {link.attachment}, and {point.label} requests it"
-        others = [name for name in topology.attachments if name not in limits.not_attached]
-        raise refuse(what, "link setting attachment", f"{out}, or request {' or '.join(others)}")
+        what = f"the network interfaces of {name} cannot be joined by {link.attachment}, and {label} requests it"
+        others = ", ".join(each for each in topology.attachments if each not in limits.not_attached)
+        raise refuse(what, f"take {name} out, or request one of {others}", where="link setting attachment")
     if link.mtu > limits.mtu:
-        what = f"{interfaces} carry an MTU of at most {limits.mtu}, and {point.label} requests {link.mtu}"
-        raise refuse(what, "link setting mtu", f"{out}, or request at most {limits.mtu}")
+        most, wanted = limits.mtu, link.mtu
+        what = f"the network interfaces of {name} carry an MTU of at most {most}, and {label} requests {wanted}"
+        raise refuse(what, f"take {name} out, or request at most {most}", where="link setting mtu")
     if link.queues > limits.queues:
-        maximum = f"at most {format_count(limits.queues, 'queue')}"
-        what = f"{interfaces} have {maximum}, and {point.label} requests {link.queues}"
-        raise refuse(what, "link setting queues", f"{out}, or request at most {limits.queues}")
+        most, wanted = limits.queues, link.queues
+        what = f"the network interfaces of {name} have at most {most} queues, and {label} requests {wanted}"
+        if most == 1:
+            what = f"the network interfaces of {name} have at most 1 queue, and {label} requests {wanted}"
+        raise refuse(what, f"take {name} out, or request at most {most}", where="link setting queues")
     if topology.forwards and not limits.forwards:
         raise refuse(
             f"{point.topology} needs guests that route between their interfaces, and the network stack of "
-            f"{platform.name} drops large packets that a router receives",
-            "topology",
-            out,
+            f"{name} drops large packets that a router receives",
+            f"take {name} out",
+            where="topology",
         )
     if (needed := topology.interfaces(link)) > limits.interfaces:
-        what = f"{point.topology} needs guests with {needed} network interfaces, and those of {platform.name} have"
-        raise refuse(f"{what} at most {limits.interfaces}", "topology", out)
+        most = limits.interfaces
+        raise refuse(
+            f"{point.topology} needs guests with {needed} network interfaces, and those of {name} have "
+            f"at most {most}",
+            f"take {name} out",
+            where="topology",
+        )

@@ -53,9 +53,17 @@ def _why_not_several(platform: Platform, point: Point, source: str) -> BadInput 
 def _why_not_cold(platform: Platform, point: Point, source: str) -> BadInput | None:
     if not point.is_cold or platform.driver.writes_below_directory:
         return None
-    place = "the storage of its daemon" if platform.driver.uses_image else "a machine of yours"
+    what = (
+        f"files of {platform.name} are on a machine of yours, where vtax cannot drop them from the page cache of "
+        "the host"
+    )
+    if platform.driver.uses_image:
+        what = (
+            f"files of {platform.name} are in the storage of its daemon, where vtax cannot drop them from the page "
+            "cache of the host"
+        )
     return BadInput(
-        f"files of {platform.name} are in {place}, where vtax cannot drop them from the page cache of the host",
+        what,
         where=f"{source}: key platforms, and [[benchmark]] {point.label}",
         hint="measure it without a cold cache, or take another platform",
     )
