@@ -192,4 +192,6 @@ def test_a_machine_of_the_users_own_is_not_tested_at_levels_it_cannot_have(image
     named = CliRunner().invoke(
         group, ["run", str(study), "--dry-run", "-p", "native,ssh:nowhere.invalid"], standalone_mode=False
     )
-    assert "ssh:nowhere.invalid cannot be pinned" in str(named.exception)
+    assert named.exception is None
+    assert "not tested: ssh:nowhere.invalid: ssh:nowhere.invalid cannot be pinned" in named.output
+    assert "vtax run refuses this: ssh:nowhere.invalid was named" in named.output
