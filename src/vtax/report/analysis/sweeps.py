@@ -14,7 +14,7 @@ from vtax.study.claims import number_of
 from vtax.study.figures import PLATFORM, FigureTable
 
 _DECADE = 10.0  # largest / smallest level, from which an axis may be logarithmic
-_MOST, _MOST_VALUES = 6, 500  # figures of a report and their values, together less than half a MB of a page
+_MOST, _MOST_VALUES = 6, 1000  # figures of a report and their values, together less than 1 MB of a page
 
 Kind = Literal["lines", "values", "efficiency"]
 
