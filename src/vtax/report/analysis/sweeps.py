@@ -15,6 +15,7 @@ from vtax.study.figures import PLATFORM, FigureTable
 
 _DECADE = 10.0  # largest / smallest level, from which an axis may be logarithmic
 _MOST, _MOST_VALUES = 6, 1000  # figures of a report and their values, together less than 1 MB of a page
+_MANY_CELLS = 400  # beyond which the page is large without them, and has one
 
 Kind = Literal["lines", "values", "efficiency"]
 
@@ -45,13 +46,15 @@ def sweeps(analysis: Analysis) -> tuple[list[Sweep], int]:
         if (section.label, section.metric.name) not in declared
         for turn, kind, table, where in _tables(section, analysis)
     ]  # fmt: skip
+    cells = sum(len(point.rows) for section in analysis.primary for point in section.points)
+    most = 1 if cells > _MANY_CELLS else _MOST
     found: list[Sweep] = []
     left_out = values = 0
     for _, section, kind, table, where in sorted(wanted, key=lambda each: each[0]):
         drawing = drawing_of(analysis, table)
         if len({place.levels[table.x] for place in drawing.places if place.here}) < 2:
             continue
-        if len(found) >= _MOST or values + len(drawing.places) > _MOST_VALUES:
+        if len(found) >= most or values + len(drawing.places) > _MOST_VALUES:
             left_out += 1
             continue
         values += len(drawing.places)

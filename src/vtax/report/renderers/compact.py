@@ -8,6 +8,8 @@ from typing import Any
 
 _DIGITS = 6
 _FONT = re.compile(r' font-family="[^"]*"')
+_DEFAULTS = re.compile(r' (?:opacity="1"|stroke-width="1"|pointer-events="none"|transform="translate\(0,0\)")')
+"""Attributes that say what holds without them; nothing in a static drawing has events."""
 _LONG_NUMBER = re.compile(r"(\d+\.\d{2})\d+")
 
 
@@ -33,6 +35,7 @@ def compact_svg(svg: str) -> str:
     fonts = set(_FONT.findall(svg))
     if len(fonts) == 1:
         svg = _FONT.sub("", svg).replace("<svg ", f"<svg {fonts.pop().strip()} ", 1)
+    svg = _DEFAULTS.sub("", svg)
     return re.sub(r'(?<= )(?:d|transform|x1|x2|y1|y2|x|y)="[^"]*"', lambda m: _LONG_NUMBER.sub(r"\1", m[0]), svg)
 
 
