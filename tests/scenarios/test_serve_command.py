@@ -7,10 +7,12 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
 from vtax.cli import serve
+from vtax.errors import CommandFailed
 
 
 @pytest.mark.parametrize(
@@ -36,5 +38,8 @@ def test_every_address_but_the_default_has_a_token_and_signals_end_it(
 
 
 def test_without_the_command_ip_the_name_of_the_host_is_printed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", "")
+    def missing(*_: object, **__: object) -> NoReturn:
+        raise CommandFailed("ip is not installed")
+
+    monkeypatch.setattr(serve, "run", missing)
     assert serve.own_addresses() == [serve.socket.gethostname()]

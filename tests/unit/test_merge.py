@@ -248,6 +248,21 @@ def test_a_number_of_blocks_may_differ_a_rule_without_sessions_may_not(store: St
     assert "stop = 'verdict'" in refusal("other-5", "other-6").what
 
 
+def test_a_setting_that_is_none_is_as_one_that_is_not_there(store: Store) -> None:
+    begin(store, "tour-n", started_at=1.7e9 + 9, declared={**DECLARED, "tune_host": None}).finish(
+        "finished", "", 1.7e9 + 10
+    )
+    merge("tour-1", "tour-n")
+
+
+def test_lists_of_words_that_differ_are_named_by_what_is_in_one_alone(store: Store) -> None:
+    for name, tuning in (("a", ["default"]), ("b", ["default", "pinned"])):
+        begin(store, f"tour-{name}", started_at=1.7e9 + 9, declared={**DECLARED, "tuning": tuning}).finish(
+            "finished", "", 1.7e9 + 10
+        )
+    assert "tuning: only in tour-b: pinned" in refusal("tour-a", "tour-b").what
+
+
 def test_a_table_that_differs_is_named_and_a_scales_words_are_not_compared(store: Store) -> None:
     changed = [{**each, "parameters": {"duration_s": 9}} for each in DECLARED["benchmark"]]
     for name, declared in (("a", {"benchmark": changed}), ("b", {"changed_by": ["--scale quick"]})):

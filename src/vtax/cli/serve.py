@@ -7,15 +7,15 @@ import json
 import secrets
 import signal
 import socket
-import subprocess
 from contextlib import suppress
 from urllib.parse import urlencode
 
 import click
 
 from vtax.cli.output import notify
-from vtax.errors import BadInput
+from vtax.errors import BadInput, CommandFailed
 from vtax.host.home import Home
+from vtax.host.process import run
 
 LOOPBACK = "127.0.0.1"
 _WITHOUT_TOKEN = (LOOPBACK, "::1")
@@ -96,12 +96,9 @@ def _listening(host: str, port: int) -> socket.socket:
 def own_addresses() -> list[str]:
     """The IPv4 addresses by which other machines reach this host; its name where ip(8) shows none."""
     try:
-        shown = subprocess.run(
-            ["ip", "-j", "-4", "address", "show", "up", "scope", "global"],
-            capture_output=True, text=True, check=True, timeout=5,
-        ).stdout  # fmt: skip
+        shown = run(["ip", "-j", "-4", "address", "show", "up", "scope", "global"], timeout_s=5).stdout
         found = [each["local"] for link in json.loads(shown) for each in link.get("addr_info", ())]
-    except (OSError, subprocess.SubprocessError, ValueError):
+    except (CommandFailed, ValueError):
         found = []
     return found or [socket.gethostname()]
 

@@ -154,17 +154,17 @@ def _settings(declared: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _unlike(place: str, a: Any, b: Any, names: tuple[str, str]) -> Iterator[str]:
-    """Where two values differ, a sentence each. names: of the runs that they are of."""
+    """Where two values differ, a sentence each; an absent setting is None. names: of the runs that they are of."""
     if isinstance(a, Mapping) and isinstance(b, Mapping):
         for values, other, name in ((a, b, names[0]), (b, a, names[1])):
-            if only := [str(key) for key in values if key not in other]:
+            if only := [str(key) for key, value in values.items() if value is not None and other.get(key) is None]:
                 yield f"{place or 'setting'}: only in {name}: {_short(', '.join(only))}"
-        for key in sorted(a.keys() & b.keys()):
+        for key in sorted(key for key in a if a[key] is not None and b.get(key) is not None):
             yield from _unlike(f"{place}.{key}" if place else str(key), a[key], b[key], names)
     elif _are_tables(a) and _are_tables(b):
         yield from _unlike(place, _by_name(a), _by_name(b), names)
     elif _are_words(a) and _are_words(b) and {*a} != {*b}:
-        yield from _unlike(place, dict.fromkeys(a), dict.fromkeys(b), names)
+        yield from _unlike(place, dict.fromkeys(a, True), dict.fromkeys(b, True), names)
     elif a != b:
         yield f"{place}: {_short(a)} and {_short(b)}"
 

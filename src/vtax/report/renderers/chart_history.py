@@ -16,10 +16,8 @@ _HEIGHT = 240  # pixels
 _REACH = 1.0  # intervals may stretch the axis by so many times the range of the values, to each side
 _LEAST_RANGE = 0.02  # of the largest value: smaller changes are not blown up to the whole axis
 _LABEL_CHARS = 28
-_WIDE, _NARROW = (
-    2 * WIDTH + 60,
-    262,
-)  # pixels between the axes; narrow: of a window of 390 px, where text keeps its size
+_WIDE = 2 * WIDTH + 60  # pixels between the axes
+_NARROW = 262  # of a window of 390 px, where text keeps its size
 _MAX_TICKS = 60
 _CHARACTER, _SYMBOL = 6.6, 40  # pixels of a legend's character, and of its symbol with the space between columns
 
