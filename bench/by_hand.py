@@ -36,7 +36,7 @@ import cleanup
 
 from vtax.benchmarks.base import Command, Context
 from vtax.errors import BadInput, BenchmarkError
-from vtax.guest.guest import CommandResult
+from vtax.guest.results import CommandResult
 from vtax.host.home import Home
 from vtax.host.process import run
 from vtax.host.resources import NetworkNamespace

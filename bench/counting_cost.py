@@ -29,7 +29,7 @@ from trial_overhead import TrueBenchmark
 from vtax.benchmarks import registry
 from vtax.benchmarks.base import Command, Context, Outcome, Role
 from vtax.errors import BadInput
-from vtax.guest.guest import CommandResult
+from vtax.guest.results import CommandResult
 from vtax.host.home import Home
 from vtax.image.build import find
 from vtax.runner.counting import Counting

@@ -26,7 +26,7 @@ import cleanup
 from vtax.benchmarks import registry
 from vtax.benchmarks.base import Command, Context, Metric, Outcome, Parameters, Role
 from vtax.errors import BadInput
-from vtax.guest.guest import CommandResult
+from vtax.guest.results import CommandResult
 from vtax.host.home import Home
 from vtax.image.build import find
 from vtax.platforms import registry as platform_registry

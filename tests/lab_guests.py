@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 
 from vtax.benchmarks import registry as benchmarks
 from vtax.benchmarks.base import Context, Outcome
-from vtax.guest.guest import CommandResult, Guest
+from vtax.guest.guest import Guest
+from vtax.guest.results import CommandResult
 from vtax.host.journal import Journal
 from vtax.host.resources import Tree
 from vtax.image.image import Image

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from vtax.benchmarks.base import Context
-from vtax.guest.guest import CommandResult
+from vtax.guest.results import CommandResult
 
 FIXTURES = Path(__file__).parent / "unit" / "fixtures"
 CONTEXT = Context(

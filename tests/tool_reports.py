@@ -4,7 +4,7 @@ from pathlib import Path
 
 from vtax.benchmarks import registry
 from vtax.benchmarks.base import Context
-from vtax.guest.guest import CommandResult
+from vtax.guest.results import CommandResult
 from vtax.runner.trial import parsed
 
 FIXTURES = Path(__file__).parent / "unit" / "fixtures"

@@ -18,7 +18,7 @@ from vtax.cli.main import group
 from vtax.errors import BenchmarkError, GuestError
 from vtax.foreign_text import one_line
 from vtax.guest.audit import checked
-from vtax.guest.guest import CommandResult
+from vtax.guest.results import CommandResult
 from vtax.host.home import Home
 from vtax.runner.containment import Failure, contained, parsing
 from vtax.runner.records import trial_record

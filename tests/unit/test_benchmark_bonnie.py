@@ -10,7 +10,7 @@ from vtax.benchmarks import bonnie, local
 from vtax.benchmarks.base import Context, NeedsPackages
 from vtax.benchmarks.bonnie import BENCHMARK, BonnieParameters, host_memory_bytes
 from vtax.errors import BadInput, BenchmarkError
-from vtax.guest.guest import CommandResult
+from vtax.guest.results import CommandResult
 
 FIXTURES = Path(__file__).parent / "fixtures" / "bonnie"
 MIB = 2**20

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from vtax.benchmarks.base import Context, SameEverywhere
 from vtax.benchmarks.compile import BENCHMARK, CompileParameters
 from vtax.errors import BadInput, BenchmarkError
-from vtax.guest.guest import CommandResult
+from vtax.guest.results import CommandResult
 
 FIXTURES = Path(__file__).parent / "fixtures" / "compile"
 CONTEXT = Context(vcpus=2, memory_bytes=2**29, flow=1)

@@ -10,7 +10,7 @@ from vtax.benchmarks import local
 from vtax.benchmarks.base import Context
 from vtax.benchmarks.dd import BENCHMARK, DdParameters
 from vtax.errors import BadInput, BenchmarkError
-from vtax.guest.guest import CommandResult
+from vtax.guest.results import CommandResult
 
 FIXTURES = Path(__file__).parent / "fixtures" / "dd"
 CONTEXT = Context(vcpus=1, memory_bytes=2**29, flow=3)

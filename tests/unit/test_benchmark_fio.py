@@ -11,7 +11,7 @@ from vtax.benchmarks import local
 from vtax.benchmarks.base import Context
 from vtax.benchmarks.fio import BENCHMARK, FioParameters
 from vtax.errors import BadInput, BenchmarkError
-from vtax.guest.guest import CommandResult
+from vtax.guest.results import CommandResult
 
 MIB = 2**20
 CONTEXT = Context(vcpus=1, memory_bytes=2**29, flow=3)

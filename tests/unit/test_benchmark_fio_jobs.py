@@ -10,7 +10,7 @@ from vtax.benchmarks import fio_jobs
 from vtax.benchmarks.base import Context, metrics_of
 from vtax.benchmarks.fio import BENCHMARK, FioParameters
 from vtax.errors import BadInput, BenchmarkError
-from vtax.guest.guest import CommandResult
+from vtax.guest.results import CommandResult
 from vtax.image.image import Image
 from vtax.runner.points import checked_points
 from vtax.study.load import load

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from vtax.benchmarks.base import Context
 from vtax.benchmarks.kernel_paths import BENCHMARK, DEFAULT_LOOPS, OPERATIONS, KernelPathsParameters
 from vtax.errors import BenchmarkError
-from vtax.guest.guest import CommandResult
+from vtax.guest.results import CommandResult
 from vtax.image.recipe import data
 
 FIXTURES = Path(__file__).parent / "fixtures" / "kernel-paths"

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from vtax.benchmarks import linpack, linpack_openblas
 from vtax.benchmarks.base import Context, NeedsPackages, SameEverywhere
 from vtax.errors import BadInput, BenchmarkError
-from vtax.guest.guest import CommandResult
+from vtax.guest.results import CommandResult
 
 FIXTURES = Path(__file__).parent / "fixtures" / "linpack"
 CONTEXT = Context(vcpus=2, memory_bytes=2**29)

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from vtax.benchmarks.base import Context
 from vtax.benchmarks.memory_latency import BENCHMARK, MemoryLatencyParameters
 from vtax.errors import BadInput, BenchmarkError
-from vtax.guest.guest import CommandResult
+from vtax.guest.results import CommandResult
 
 FIXTURES = Path(__file__).parent / "fixtures" / "memory-latency"
 CONTEXT = Context(vcpus=1, memory_bytes=2**29)

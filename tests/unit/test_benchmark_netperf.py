@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from vtax.benchmarks.base import Context
 from vtax.benchmarks.netperf import BENCHMARK, NetperfParameters
 from vtax.errors import BadInput, BenchmarkError
-from vtax.guest.guest import CommandResult
+from vtax.guest.results import CommandResult
 
 FIXTURES = Path(__file__).parent / "fixtures" / "netperf"
 CONTEXT = Context(1, 2**29, guest_address="198.18.0.2", peer_address="198.18.0.1")

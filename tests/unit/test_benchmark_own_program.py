@@ -4,7 +4,7 @@ import pytest
 
 from vtax.benchmarks.own_program import Report, loops_outside_s, short_warnings, version_in
 from vtax.errors import BenchmarkError
-from vtax.guest.guest import CommandResult
+from vtax.guest.results import CommandResult
 
 TEXT = "vtax-x 1.0\nloops 10\nseconds 0.5\nname some text\ncomplete\n"
 

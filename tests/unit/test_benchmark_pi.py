@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from vtax.benchmarks import pi, pi_digits, pi_flint
 from vtax.benchmarks.base import Context
 from vtax.errors import BadInput, BenchmarkError
-from vtax.guest.guest import CommandResult
+from vtax.guest.results import CommandResult
 
 FIXTURES = Path(__file__).parent / "fixtures" / "pi"
 CONTEXT = Context(vcpus=2, memory_bytes=2**29, flow=1)

@@ -13,7 +13,7 @@ from vtax.benchmarks.base import Context, NeedsPackages, Role
 from vtax.benchmarks.matching import matches
 from vtax.benchmarks.program import Program
 from vtax.errors import BenchmarkError
-from vtax.guest.guest import CommandResult
+from vtax.guest.results import CommandResult
 from vtax.study.programs import ProgramTable
 
 CONTEXT = Context(2, 1 << 28, scratch="/s", guest_address="198.18.0.1", peer_address="198.18.0.2", flow=1)

@@ -9,7 +9,7 @@ import pytest
 from vtax.benchmarks.base import Context, StartsGuests
 from vtax.benchmarks.start import BENCHMARK, StartParameters
 from vtax.errors import BenchmarkError
-from vtax.guest.guest import CommandResult
+from vtax.guest.results import CommandResult
 
 CONTEXT = Context(vcpus=1, memory_bytes=2**28)
 

@@ -10,7 +10,7 @@ from vtax.benchmarks import stream
 from vtax.benchmarks.base import Context
 from vtax.benchmarks.stream import BENCHMARK, StreamParameters, default_array_bytes, last_level_cache_bytes
 from vtax.errors import BadInput, BenchmarkError
-from vtax.guest.guest import CommandResult
+from vtax.guest.results import CommandResult
 
 FIXTURES = Path(__file__).parent / "fixtures" / "stream"
 CONTEXT = Context(vcpus=2, memory_bytes=512 * 2**20)

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from vtax.benchmarks.base import Context
 from vtax.benchmarks.sysbench_cpu import BENCHMARK, SysbenchCpuParameters
 from vtax.errors import BadInput, BenchmarkError
-from vtax.guest.guest import CommandResult
+from vtax.guest.results import CommandResult
 from vtax.stats.means import average_with
 
 FIXTURES = Path(__file__).parent / "fixtures" / "sysbench"

@@ -31,7 +31,7 @@ from vtax.conformance.host import Host
 from vtax.conformance.stage import CheckEnvironment
 from vtax.conformance.target import find
 from vtax.errors import BadInput
-from vtax.guest.guest import CommandResult
+from vtax.guest.results import CommandResult
 from vtax.host.home import Home
 
 GOOD_OUTPUT = "2000 loops, best of 5: 7.5 usec per loop\n"

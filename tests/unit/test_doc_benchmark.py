@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from vtax.benchmarks.base import Context
 from vtax.errors import BenchmarkError
-from vtax.guest.guest import CommandResult
+from vtax.guest.results import CommandResult
 
 TIMEIT = module_of("add-a-benchmark.md", "doc_timeit").BENCHMARK
 CONTEXT = Context(vcpus=1, memory_bytes=512 << 20)

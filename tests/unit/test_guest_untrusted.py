@@ -11,8 +11,9 @@ from vtax.errors import GuestError
 from vtax.guest import bootstrap
 from vtax.guest.audit import checked, text_of
 from vtax.guest.channel import Channel
-from vtax.guest.guest import CommandResult, Guest, skew_warning
+from vtax.guest.guest import Guest
 from vtax.guest.protocol import encode
+from vtax.guest.results import CommandResult, skew_warning
 
 RUN = {
     "id": 1,

@@ -6,7 +6,7 @@ import pytest
 
 from vtax.benchmarks import iperf3
 from vtax.errors import BadInput
-from vtax.guest.guest import ClockReading
+from vtax.guest.results import ClockReading
 from vtax.platforms import registry
 from vtax.runner.networks import why_not
 from vtax.runner.points import Point

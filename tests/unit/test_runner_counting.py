@@ -4,7 +4,7 @@ import pytest
 
 from vtax.counters import table
 from vtax.counters.table import GUEST, LAYER, PROGRAM
-from vtax.guest.guest import ClockReading, CommandResult
+from vtax.guest.results import ClockReading, CommandResult
 from vtax.runner.counting import clock_counters, differences, of_programs
 
 

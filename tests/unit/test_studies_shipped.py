@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from vtax.benchmarks import stream
 from vtax.benchmarks.base import Context
 from vtax.cli.main import group
-from vtax.guest.guest import CommandResult
+from vtax.guest.results import CommandResult
 from vtax.image.image import Image
 from vtax.platforms.base import Probe
 from vtax.runner.plan import make_plan

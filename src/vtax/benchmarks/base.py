@@ -12,7 +12,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict
 
-from vtax.guest.guest import CommandResult
+from vtax.guest.results import CommandResult
 from vtax.image.recipe import DataSet
 from vtax.stats.checks import Better
 from vtax.stats.means import Average

@@ -22,7 +22,7 @@ from pydantic import Field
 from vtax.benchmarks.base import Command, Context, Metric, Outcome, Parameters, Resource, Role
 from vtax.benchmarks.local import check_cpu, check_files, check_room, succeeded
 from vtax.errors import BenchmarkError
-from vtax.guest.guest import CommandResult
+from vtax.guest.results import CommandResult
 from vtax.study.model import Size
 from vtax.study.units import about_size
 

@@ -24,7 +24,7 @@ from pydantic import Field
 from vtax.benchmarks.base import Command, Context, GuestFile, Metric, Outcome, Parameters, Role
 from vtax.benchmarks.local import check_cpu, check_memory, succeeded
 from vtax.errors import BenchmarkError
-from vtax.guest.guest import CommandResult
+from vtax.guest.results import CommandResult
 
 _COMPILER = "gcc-14"
 _SOURCE = "newlib-source"

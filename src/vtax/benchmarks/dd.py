@@ -25,7 +25,7 @@ from pydantic import Field, model_validator
 from vtax.benchmarks.base import Command, Context, DiskWork, Metric, Outcome, Parameters, Resource, Role
 from vtax.benchmarks.local import check_cpu, check_room, succeeded
 from vtax.errors import BenchmarkError
-from vtax.guest.guest import CommandResult
+from vtax.guest.results import CommandResult
 from vtax.study.model import Size
 
 _SECTOR_BYTES = 512

@@ -30,7 +30,7 @@ from vtax.benchmarks import fio_jobs
 from vtax.benchmarks.base import Command, Context, DiskWork, GuestFile, Metric, Outcome, Parameters, Resource, Role
 from vtax.benchmarks.local import check_cpu, check_room
 from vtax.errors import BenchmarkError
-from vtax.guest.guest import CommandResult
+from vtax.guest.results import CommandResult
 from vtax.study.model import Size
 
 _SECTOR_BYTES = 512

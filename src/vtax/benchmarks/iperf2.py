@@ -28,7 +28,7 @@ from vtax.benchmarks.network import (
     rate_warnings,
 )
 from vtax.errors import BenchmarkError
-from vtax.guest.guest import CommandResult
+from vtax.guest.results import CommandResult
 from vtax.study.model import Size
 
 PORT = 5001

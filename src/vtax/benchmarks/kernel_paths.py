@@ -21,7 +21,7 @@ from vtax.benchmarks.base import Command, Context, Metric, Operations, Outcome, 
 from vtax.benchmarks.local import check_cpu
 from vtax.benchmarks.own_program import Report, loops_outside_s, short_warnings, version_in
 from vtax.errors import BenchmarkError
-from vtax.guest.guest import CommandResult
+from vtax.guest.results import CommandResult
 
 _TOOL = "vtax-kernel-paths"
 Operation = Literal[

@@ -20,7 +20,7 @@ from vtax.benchmarks.base import Command, Context, Metric, Outcome, Parameters, 
 from vtax.benchmarks.local import check_cpu
 from vtax.benchmarks.own_program import Report, version_in
 from vtax.errors import BadInput, BenchmarkError
-from vtax.guest.guest import CommandResult
+from vtax.guest.results import CommandResult
 from vtax.study.units import about_size
 
 TOOL = "vtax-linpack"

@@ -20,7 +20,7 @@ from vtax.benchmarks.linpack import METRICS, TOOL, Precision
 from vtax.benchmarks.local import thread_warnings
 from vtax.benchmarks.own_program import version_in
 from vtax.errors import BenchmarkError
-from vtax.guest.guest import CommandResult
+from vtax.guest.results import CommandResult
 
 _EXPECTED_PER_S = 2e10
 _MAX_THREADS = 128  # Debian's OpenBLAS is built for no more

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from vtax.benchmarks.base import Context, Role
 from vtax.errors import BadInput, BenchmarkError
-from vtax.guest.guest import CommandResult
+from vtax.guest.results import CommandResult
 from vtax.host.home import Home
 from vtax.study.units import about_size
 

@@ -17,7 +17,7 @@ from pydantic import Field
 from vtax.benchmarks.base import Command, Context, Metric, Outcome, Parameters, Role
 from vtax.benchmarks.service import Client, check_cache, client_result, cpus_of, saturation_warnings
 from vtax.errors import BenchmarkError
-from vtax.guest.guest import CommandResult
+from vtax.guest.results import CommandResult
 from vtax.study.model import Size
 
 PORT = 11211

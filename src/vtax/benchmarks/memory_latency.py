@@ -20,7 +20,7 @@ from pydantic import Field
 from vtax.benchmarks.base import Command, Context, Metric, Operations, Outcome, Parameters, Resource, Role
 from vtax.benchmarks.local import check_cpu, check_memory
 from vtax.benchmarks.own_program import Report, loops_outside_s, short_warnings, version_in
-from vtax.guest.guest import CommandResult
+from vtax.guest.results import CommandResult
 from vtax.study.model import Size
 from vtax.study.units import about_size
 

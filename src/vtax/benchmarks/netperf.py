@@ -29,7 +29,7 @@ from vtax.benchmarks.network import (
     window_warnings,
 )
 from vtax.errors import BenchmarkError
-from vtax.guest.guest import CommandResult
+from vtax.guest.results import CommandResult
 from vtax.study.model import Size
 
 PORT = 12865

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from vtax.benchmarks.base import Role
 from vtax.benchmarks.local import succeeded
 from vtax.errors import BenchmarkError
-from vtax.guest.guest import CommandResult
+from vtax.guest.results import CommandResult
 
 _CLOCK_ROOM = 1.01  # a program's time is part of the guest's time of it, but both are read at another moment
 _CLOCK_ROOM_S = 0.01

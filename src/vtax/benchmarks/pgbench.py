@@ -31,7 +31,7 @@ from vtax.benchmarks.service import (
     timed_by_log,
 )
 from vtax.errors import BenchmarkError
-from vtax.guest.guest import CommandResult
+from vtax.guest.results import CommandResult
 from vtax.image.recipe import DataSet
 from vtax.study.model import Size
 

@@ -20,7 +20,7 @@ from vtax.benchmarks import pi_digits
 from vtax.benchmarks.base import Command, Context, Metric, Outcome, Parameters, Resource, Role
 from vtax.benchmarks.local import check_cpu, check_memory, succeeded
 from vtax.errors import BenchmarkError
-from vtax.guest.guest import CommandResult
+from vtax.guest.results import CommandResult
 
 _START_BYTES = 6 * 1024**2
 _BYTES_PER_DIGIT = 10  # measured: 9.0 from 10^6 to 10^7 digits

@@ -21,7 +21,7 @@ from vtax.benchmarks.base import Command, Context, Metric, Outcome, Parameters, 
 from vtax.benchmarks.local import check_cpu, check_memory, check_threads, thread_warnings
 from vtax.benchmarks.own_program import Report, version_in
 from vtax.errors import BenchmarkError
-from vtax.guest.guest import CommandResult
+from vtax.guest.results import CommandResult
 
 _TOOL = "vtax-pi"
 _START_BYTES = 16 * 1024**2

@@ -23,7 +23,7 @@ from vtax.benchmarks.base import Command, Context, GuestFile, Metric, Outcome, P
 from vtax.benchmarks.matching import matches
 from vtax.errors import BadInput, BenchmarkError
 from vtax.foreign_text import one_line
-from vtax.guest.guest import CommandResult
+from vtax.guest.results import CommandResult
 from vtax.host.trust import refuse_file_of_others
 from vtax.study import limits
 from vtax.study.programs import FILES, MetricTable, ProgramTable, filled

@@ -23,7 +23,7 @@ from vtax.benchmarks.base import Command, Context, Metric, Outcome, Parameters, 
 from vtax.benchmarks.local import check_memory
 from vtax.benchmarks.service import Client, client_result, cpus_of, saturation_warnings
 from vtax.errors import BenchmarkError
-from vtax.guest.guest import CommandResult
+from vtax.guest.results import CommandResult
 from vtax.study.model import Size
 
 PORT = 6379

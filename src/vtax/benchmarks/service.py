@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from vtax.benchmarks.base import Context, GuestFile, Metric, Place, Role
 from vtax.errors import BadInput, BenchmarkError
-from vtax.guest.guest import CommandResult
+from vtax.guest.results import CommandResult
 from vtax.study.units import about_size
 
 Client = Literal["guest", "peer"]

@@ -18,7 +18,7 @@ from pydantic import Field, model_validator
 from vtax.benchmarks.base import Command, Context, Metric, Outcome, Parameters, Resource, Role
 from vtax.benchmarks.network import NOT_REPORTED, check_datagram, check_link, check_socket_buffer, window_warnings
 from vtax.errors import BenchmarkError
-from vtax.guest.guest import CommandResult
+from vtax.guest.results import CommandResult
 from vtax.study.model import Size
 
 PORT = 11111

@@ -30,7 +30,7 @@ from pydantic import Field
 
 from vtax.benchmarks.base import MAX_SAMPLES, Command, Context, Metric, Outcome, Parameters, Resource, Role
 from vtax.errors import BenchmarkError
-from vtax.guest.guest import CommandResult
+from vtax.guest.results import CommandResult
 
 _SERVER = """
 import os, socket, sys

@@ -22,7 +22,7 @@ from pydantic import Field
 from vtax.benchmarks.base import Command, Context, Metric, Outcome, Parameters, Resource, Role
 from vtax.benchmarks.local import check_cpu, check_threads, succeeded
 from vtax.errors import BadInput, BenchmarkError, Problems, all_of
-from vtax.guest.guest import CommandResult
+from vtax.guest.results import CommandResult
 from vtax.study.model import Size
 from vtax.study.units import format_size
 

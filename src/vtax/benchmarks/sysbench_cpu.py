@@ -21,7 +21,7 @@ from vtax.benchmarks.base import Command, Context, Metric, Outcome, Parameters, 
 from vtax.benchmarks.local import check_cpu, check_threads, succeeded, thread_warnings
 from vtax.benchmarks.report_lines import number_in
 from vtax.errors import BenchmarkError
-from vtax.guest.guest import CommandResult
+from vtax.guest.results import CommandResult
 
 _NUMBER = r"\s*([0-9]+(?:\.[0-9]+)?)"
 _LINES = {

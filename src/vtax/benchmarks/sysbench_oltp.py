@@ -23,7 +23,7 @@ from vtax.benchmarks.base import Command, Context, Metric, Outcome, Parameters, 
 from vtax.benchmarks.report_lines import number_in
 from vtax.benchmarks.service import Client, check_cache, client_result, cpus_of, saturation_warnings
 from vtax.errors import BenchmarkError
-from vtax.guest.guest import CommandResult
+from vtax.guest.results import CommandResult
 from vtax.image.recipe import DataSet
 from vtax.study.model import Size
 

@@ -27,7 +27,7 @@ from vtax.conformance.check import Check, Failed, Skipped, require
 from vtax.conformance.stage import MEMORY_BYTES, CheckEnvironment, GuestStage
 from vtax.conformance.target import Target
 from vtax.errors import BenchmarkError
-from vtax.guest.guest import CommandResult
+from vtax.guest.results import CommandResult
 from vtax.image.recipe import is_package_name
 from vtax.network import registry as topologies
 from vtax.platforms import registry as platforms

@@ -24,7 +24,8 @@ from vtax.demo.machines import CONSOLE, Boot, Machine
 from vtax.demo.saved import SavedState
 from vtax.errors import GuestError, VtaxError
 from vtax.guest.channel import Channel
-from vtax.guest.guest import CommandResult, Guest
+from vtax.guest.guest import Guest
+from vtax.guest.results import CommandResult
 from vtax.host.home import Home
 from vtax.host.journal import Journal
 from vtax.host.process import spawn

@@ -3,20 +3,15 @@
 Every request and its answer are stamped with the controller's own monotonic clock. `outside_s` runs from just before
 the first byte of a request is written to just after the last byte of its answer is read: the program itself, its
 start and its collection by the agent, and one round trip of the channel. `inside_s` is the guest's account of the
-program alone. The first is the one that is judged; where the two disagree by more than SKEW_ALLOWANCE_S plus
-SKEW_RELATIVE of the time, `skew_warning` says so.
-
-Long because every call into a guest is here.
+program alone. The first is the one that is judged; where the two disagree by much, `results.skew_warning` says so.
 """
 
 from __future__ import annotations
 
 import hashlib
-import signal
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -30,6 +25,7 @@ from vtax.guest import bootstrap
 from vtax.guest.audit import Fact, checked
 from vtax.guest.channel import Channel
 from vtax.guest.protocol import Reply, checked_number, encode, receive
+from vtax.guest.results import Begun, ClockReading, CommandResult, Hello, command_result
 from vtax.host.emulated_cpu import timeout_factor
 
 # The same on every platform, so that no runtime's own environment reaches a tool.
@@ -39,8 +35,6 @@ ENVIRONMENT = {
     "LC_ALL": "C.UTF-8",
 }
 AGENT_VERSION = 1
-SKEW_ALLOWANCE_S = 0.1
-SKEW_RELATIVE = 0.01
 OUTPUT_LIMIT = 8 << 20
 FILE_LIMIT = 32 << 20
 _ANSWER_S = 30.0  # what an emulated guest on a busy host may need for any answer that waits for nothing
@@ -48,89 +42,7 @@ _PIECE = 1 << 16
 _SAME_BOOT_S = 2.0  # the kernel computes its boot's wall time anew at every reading
 _KILL_S = 5.0  # agent.KILL_GRACE_S
 _CONSOLE_LIMIT = 4 << 20
-_RUSAGE_UNITS = {2: 1024.0}  # getrusage(2): ru_maxrss is in kB
 _MAX_COUNTERS = 1000  # each is a row of every trial; a guest with 100 interfaces has 700
-
-
-@dataclass(frozen=True)
-class CommandResult:
-    """A program that ended in a guest.
-
-    status: exit status, or minus the signal. stdout, stderr: as text, bounded (truncated says so).
-    outside_s: wall time by the controller's monotonic clock, the one that is judged. inside_s: by the guest's.
-    user_s, system_s, max_rss_bytes, page_faults, context_switches: from the kernel's rusage of the program; the
-    kernel counts the agent's own memory (about 11 MB) as the minimum of max_rss_bytes.
-    timed_out: it was killed at its timeout. usage: of its rusage, what counters.table lists, by name.
-    """
-
-    argv: tuple[str, ...]
-    status: int
-    stdout: str
-    stderr: str
-    outside_s: float
-    inside_s: float
-    user_s: float = 0.0
-    system_s: float = 0.0
-    max_rss_bytes: int = 0
-    page_faults: int = 0
-    context_switches: int = 0
-    timed_out: bool = False
-    truncated: bool = False
-    usage: dict[str, float] = field(default_factory=dict)
-
-    @property
-    def ended_with(self) -> str:
-        """Its exit status or signal in words, for messages: `status 1`, `signal 9 (SIGKILL)`."""
-        if self.status >= 0:
-            return f"status {self.status}"
-        with suppress(ValueError):
-            return f"signal {-self.status} ({signal.Signals(-self.status).name})"
-        return f"signal {-self.status}"
-
-
-@dataclass(frozen=True)
-class Hello:
-    """Who answered. pid: of the agent in the guest. uname: system, node, release, version, machine."""
-
-    agent_version: int
-    pid: int
-    python: str
-    uname: tuple[str, ...]
-    boot_id: str
-
-
-@dataclass(frozen=True)
-class ClockReading:
-    """A guest's clocks against the controller's, from the exchange with the shortest round trip (as NTP does).
-
-    offset_s: the guest's wall clock minus the controller's; the error is at most half of round_trip_s.
-    inside_s, outside_s: both monotonic clocks at that moment (the outside one at the middle of the exchange).
-    """
-
-    offset_s: float
-    round_trip_s: float
-    inside_s: float
-    outside_s: float
-
-
-@dataclass(frozen=True)
-class Begun:
-    """A program that was requested of a guest and not collected yet. started_at, deadline: monotonic times."""
-
-    argv: tuple[str, ...]
-    started_at: float
-    deadline: float
-
-
-def skew_warning(result: CommandResult) -> str | None:
-    """A warning when the guest's time of a program differs from the host's; None when it does not."""
-    difference_s = result.outside_s - result.inside_s
-    if abs(difference_s) <= SKEW_ALLOWANCE_S + SKEW_RELATIVE * result.outside_s:
-        return None
-    return (
-        f"the guest's clock measured {result.inside_s:.3f} s, the host's {result.outside_s:.3f} s; "
-        "times measured by the tool have this error"
-    )
 
 
 class Guest:
@@ -192,7 +104,7 @@ class Guest:
         request = {"op": "run", "timeout_s": timeout_s, **_program(argv, environment, cwd, output_limit)}
         started_at = time.monotonic()
         answer = self._ask(request, stdin, timeout_s + _KILL_S)
-        return _command_result(argv, answer, time.monotonic() - started_at, output_limit)
+        return command_result(argv, answer, time.monotonic() - started_at, output_limit)
 
     def begin(
         self, argv: Sequence[str], *, environment: Mapping[str, str] | None = None, timeout_s: float = 60.0
@@ -208,7 +120,7 @@ class Guest:
     def collect(self, begun: Begun) -> CommandResult:
         """What became of a begun program; waits for its end. Answers and raises as `run` does."""
         answer = self._receive("run", begun.deadline)
-        return _command_result(begun.argv, answer, time.monotonic() - begun.started_at, OUTPUT_LIMIT)
+        return command_result(begun.argv, answer, time.monotonic() - begun.started_at, OUTPUT_LIMIT)
 
     def fileno(self) -> int:
         """The descriptor that is readable when a begun program has ended, for poll(2)."""
@@ -243,7 +155,7 @@ class Guest:
         request = {"op": "stop", "handle": handle, "signal": signal_number, "grace_s": grace_s}
         answer = self._ask(request, extra_s=grace_s + _KILL_S)
         argv, limit = self._started.pop(handle, ((), OUTPUT_LIMIT))
-        return _command_result(argv, answer, time.monotonic() - started_at, limit)
+        return command_result(argv, answer, time.monotonic() - started_at, limit)
 
     def finish(self, handle: int, *, argv: Sequence[str] = (), timeout_s: float) -> CommandResult:
         """Wait for a background program to end; at timeout_s it is killed (`timed_out`). Answers as `run` does."""
@@ -251,7 +163,7 @@ class Guest:
         request = {"op": "finish", "handle": handle, "timeout_s": timeout_s}
         answer = self._ask_more(request, extra_s=timeout_s + _KILL_S)
         _, limit = self._started.pop(handle, ((), OUTPUT_LIMIT))
-        return _command_result(argv, answer, time.monotonic() - started_at, limit)
+        return command_result(argv, answer, time.monotonic() - started_at, limit)
 
     def wait_port(self, port: int, *, timeout_s: float = 10.0, handle: int = 0) -> None:
         """Wait until a TCP port is listened on in the guest. handle: of the server; its end ends the waiting.
@@ -442,38 +354,3 @@ def _program(
         "cwd": cwd,
         "limit": output_limit,
     }
-
-
-def _command_result(argv: Sequence[str], answer: Reply, outside_s: float, limit: int) -> CommandResult:
-    """Check and convert the answer about a program that ended. usage: in the order of getrusage(2), 16 fields.
-
-    limit: max bytes kept of each output, however many the agent sent.
-    """
-    if answer.flag("running"):
-        raise GuestError("the guest answered about a program that still runs")
-    stdout_size = answer.integer("stdout_size", 0, len(answer.payload))
-    stderr_size = len(answer.payload) - stdout_size
-    stdout = answer.payload[: min(stdout_size, limit)].decode(errors="replace")
-    stderr = answer.payload[stdout_size : stdout_size + limit].decode(errors="replace")
-    numbers = [checked_number(n, "usage", 0, 1e15) for n in answer.items("usage", 16)]
-    if len(numbers) != 16:
-        raise GuestError("the guest's account of a program's resources is incomplete")
-    return CommandResult(
-        argv=tuple(argv),
-        status=answer.integer("status", -255, 255),
-        stdout=stdout,
-        stderr=stderr,
-        outside_s=outside_s,
-        inside_s=answer.number("inside_s"),
-        user_s=numbers[0],
-        system_s=numbers[1],
-        max_rss_bytes=int(numbers[2]) * 1024,
-        page_faults=int(numbers[6] + numbers[7]),
-        context_switches=int(numbers[14] + numbers[15]),
-        timed_out=answer.flag("timed_out"),
-        truncated=answer.flag("truncated") or max(stdout_size, stderr_size) > limit,
-        usage={
-            counter.name: numbers[position] * _RUSAGE_UNITS.get(position, 1.0)
-            for position, counter in table.RUSAGE.items()
-        },
-    )

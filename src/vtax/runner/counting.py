@@ -16,7 +16,8 @@ from vtax.counters.host import HostSample, host_warnings
 from vtax.counters.layer import Parts
 from vtax.counters.table import GUEST, HOST, HOST_CPU, LAYER, LINK, PROGRAM, SWITCH_CPU, UNDER_TEST_CPU
 from vtax.counters.whole_host import HostCounters
-from vtax.guest.guest import ClockReading, CommandResult, Guest
+from vtax.guest.guest import Guest
+from vtax.guest.results import ClockReading, CommandResult
 from vtax.network.links import Links
 from vtax.platforms.base import RunningGuest
 from vtax.store.records import CLOCK_RATE as CLOCK_RATE_CODE

@@ -12,7 +12,7 @@ from typing import Any
 from vtax.benchmarks.base import Benchmark, Context, Outcome, StartsGuests
 from vtax.counters.host import HostSample, host_warnings
 from vtax.errors import BenchmarkError
-from vtax.guest.guest import CommandResult
+from vtax.guest.results import CommandResult
 from vtax.host import page_cache
 from vtax.runner.containment import Failure, contained
 from vtax.runner.counting import Endpoint

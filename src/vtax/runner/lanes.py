@@ -12,7 +12,8 @@ from typing import Any
 from vtax.benchmarks.base import Command, Context, Place, Role
 from vtax.errors import BenchmarkError, GuestError, VtaxError
 from vtax.foreign_text import one_line
-from vtax.guest.guest import Begun, CommandResult, Guest
+from vtax.guest.guest import Guest
+from vtax.guest.results import Begun, CommandResult
 from vtax.host.emulated_cpu import timeout_factor
 from vtax.platforms.base import RunningGuest
 from vtax.runner import density

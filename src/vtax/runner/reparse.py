@@ -21,7 +21,7 @@ from vtax.benchmarks.base import Benchmark, Context, Outcome, Parameters, Role, 
 from vtax.benchmarks.program import Program
 from vtax.errors import BadInput, BenchmarkError
 from vtax.foreign_text import clean
-from vtax.guest.guest import CommandResult
+from vtax.guest.results import CommandResult
 from vtax.runner.cold_cache import LEFT, with_cold_cache
 from vtax.runner.density import over_guests
 from vtax.runner.disks import on_host

@@ -17,7 +17,7 @@ from typing import Any
 from vtax.benchmarks.base import CPU_PER_GIGABYTE, Benchmark, Context, Metric, Outcome, Role, all_disk_work
 from vtax.counters import cost
 from vtax.foreign_text import clean, cleaned
-from vtax.guest.guest import CommandResult, skew_warning
+from vtax.guest.results import CommandResult, skew_warning
 from vtax.host.guest_memory import merged_bytes
 from vtax.network.links import Links
 from vtax.runner import density

@@ -1,0 +1,132 @@
+"""What calls into a guest return: a program that ended, who answered, a reading of the clocks."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from vtax.counters import table
+from vtax.errors import GuestError
+from vtax.guest.protocol import Reply, checked_number
+
+SKEW_ALLOWANCE_S = 0.1
+SKEW_RELATIVE = 0.01
+_RUSAGE_UNITS = {2: 1024.0}  # getrusage(2): ru_maxrss is in kB
+
+
+@dataclass(frozen=True)
+class CommandResult:
+    """A program that ended in a guest.
+
+    status: exit status, or minus the signal. stdout, stderr: as text, bounded (truncated says so).
+    outside_s: wall time by the controller's monotonic clock, the one that is judged. inside_s: by the guest's.
+    user_s, system_s, max_rss_bytes, page_faults, context_switches: from the kernel's rusage of the program; the
+    kernel counts the agent's own memory (about 11 MB) as the minimum of max_rss_bytes.
+    timed_out: it was killed at its timeout. usage: of its rusage, what counters.table lists, by name.
+    """
+
+    argv: tuple[str, ...]
+    status: int
+    stdout: str
+    stderr: str
+    outside_s: float
+    inside_s: float
+    user_s: float = 0.0
+    system_s: float = 0.0
+    max_rss_bytes: int = 0
+    page_faults: int = 0
+    context_switches: int = 0
+    timed_out: bool = False
+    truncated: bool = False
+    usage: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def ended_with(self) -> str:
+        """Its exit status or signal in words, for messages: `status 1`, `signal 9 (SIGKILL)`."""
+        if self.status >= 0:
+            return f"status {self.status}"
+        with suppress(ValueError):
+            return f"signal {-self.status} ({signal.Signals(-self.status).name})"
+        return f"signal {-self.status}"
+
+
+@dataclass(frozen=True)
+class Hello:
+    """Who answered. pid: of the agent in the guest. uname: system, node, release, version, machine."""
+
+    agent_version: int
+    pid: int
+    python: str
+    uname: tuple[str, ...]
+    boot_id: str
+
+
+@dataclass(frozen=True)
+class ClockReading:
+    """A guest's clocks against the controller's, from the exchange with the shortest round trip (as NTP does).
+
+    offset_s: the guest's wall clock minus the controller's; the error is at most half of round_trip_s.
+    inside_s, outside_s: both monotonic clocks at that moment (the outside one at the middle of the exchange).
+    """
+
+    offset_s: float
+    round_trip_s: float
+    inside_s: float
+    outside_s: float
+
+
+@dataclass(frozen=True)
+class Begun:
+    """A program that was requested of a guest and not collected yet. started_at, deadline: monotonic times."""
+
+    argv: tuple[str, ...]
+    started_at: float
+    deadline: float
+
+
+def skew_warning(result: CommandResult) -> str | None:
+    """A warning when the guest's time of a program differs from the host's; None when it does not."""
+    difference_s = result.outside_s - result.inside_s
+    if abs(difference_s) <= SKEW_ALLOWANCE_S + SKEW_RELATIVE * result.outside_s:
+        return None
+    return (
+        f"the guest's clock measured {result.inside_s:.3f} s, the host's {result.outside_s:.3f} s; "
+        "times measured by the tool have this error"
+    )
+
+
+def command_result(argv: Sequence[str], answer: Reply, outside_s: float, limit: int) -> CommandResult:
+    """Check and convert the answer about a program that ended. usage: in the order of getrusage(2), 16 fields.
+
+    limit: max bytes kept of each output, however many the agent sent.
+    """
+    if answer.flag("running"):
+        raise GuestError("the guest answered about a program that still runs")
+    stdout_size = answer.integer("stdout_size", 0, len(answer.payload))
+    stderr_size = len(answer.payload) - stdout_size
+    stdout = answer.payload[: min(stdout_size, limit)].decode(errors="replace")
+    stderr = answer.payload[stdout_size : stdout_size + limit].decode(errors="replace")
+    numbers = [checked_number(n, "usage", 0, 1e15) for n in answer.items("usage", 16)]
+    if len(numbers) != 16:
+        raise GuestError("the guest's account of a program's resources is incomplete")
+    return CommandResult(
+        argv=tuple(argv),
+        status=answer.integer("status", -255, 255),
+        stdout=stdout,
+        stderr=stderr,
+        outside_s=outside_s,
+        inside_s=answer.number("inside_s"),
+        user_s=numbers[0],
+        system_s=numbers[1],
+        max_rss_bytes=int(numbers[2]) * 1024,
+        page_faults=int(numbers[6] + numbers[7]),
+        context_switches=int(numbers[14] + numbers[15]),
+        timed_out=answer.flag("timed_out"),
+        truncated=answer.flag("truncated") or max(stdout_size, stderr_size) > limit,
+        usage={
+            counter.name: numbers[position] * _RUSAGE_UNITS.get(position, 1.0)
+            for position, counter in table.RUSAGE.items()
+        },
+    )
