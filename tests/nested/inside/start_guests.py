@@ -14,6 +14,7 @@ import signal
 import subprocess
 import sys
 import time
+from itertools import pairwise
 from pathlib import Path
 
 from vtax.guest.guest import Guest
@@ -28,6 +29,7 @@ from vtax.platforms.base import GuestSpec, Probe, Resources
 MEMORY = 256 << 20
 CPU = max(os.sched_getaffinity(0))
 READY_S = 300.0
+SENT = bytes(range(256)) * 256
 _HOG = f"b = bytearray({MEMORY // 4}); print('some', flush=True); b = bytearray({MEMORY * 3 // 2}); print('more')"
 
 
@@ -64,6 +66,7 @@ def look_at_one(platform, image, home, journal, found, *, is_first):
     found["ready_s"].append(round(time.monotonic() - started_at, 2))
     assert guest.run(["true"]).status == 0
     if is_first:
+        found |= exchange(guest)
         facts = guest.facts()
         hog = guest.run(["python3", "-c", _HOG], timeout_s=120)
         found |= {
@@ -85,6 +88,17 @@ def look_at_one(platform, image, home, journal, found, *, is_first):
     running.stop()
     found["stop_s"].append(round(time.monotonic() - started_at, 2))
     registered.release()
+
+
+def exchange(guest):
+    """Send 64 KiB of all byte values to the guest and back; the rates, in kB/s, and whether they came back equal."""
+    times = [time.monotonic()]
+    guest.put("/scratch/sent", SENT)
+    times.append(time.monotonic())
+    received = guest.get("/scratch/sent")
+    times.append(time.monotonic())
+    into, out = (round(len(SENT) / (end - begin) / 1000, 2) for begin, end in pairwise(times))
+    return {"in_kb_s": into, "out_kb_s": out, "bytes_equal": received == SENT}
 
 
 def workload(running):

@@ -16,7 +16,7 @@ import time
 from contextlib import ExitStack
 from functools import partial
 
-from start_guests import traces
+from start_guests import exchange, traces
 
 from vtax.errors import GuestError
 from vtax.guest.guest import Guest
@@ -31,7 +31,6 @@ from vtax.platforms.base import GuestSpec, Resources
 
 OPTIONS = {"nested_paging": False, "large_pages": False, "paravirt_provider": "none"}
 """With these a guest came up on an emulated processor."""
-SENT = bytes(range(256)) * 64
 _STATE = re.compile(r"Changing the VM state from '\w+' to '(\w+)'")
 _BIOS = re.compile(r"Guest Log: BIOS: (.*)")
 
@@ -86,13 +85,7 @@ def main() -> None:
 
 def use(guest, peer, end, links):
     """Bytes to the guest and back, a program that computes, packets to the peer; a rate for each."""
-    found = {}
-    started_at = time.monotonic()
-    guest.put("/scratch/sent", SENT)
-    found["in_kb_s"] = round(len(SENT) / (time.monotonic() - started_at) / 1000, 2)
-    started_at = time.monotonic()
-    found["bytes_equal"] = guest.get("/scratch/sent") == SENT
-    found["out_kb_s"] = round(len(SENT) / (time.monotonic() - started_at) / 1000, 2)
+    found = exchange(guest)
     computed = checked(guest, ["sysbench", "cpu", "--cpu-max-prime=2000", "--time=5", "run"])
     found["events"] = int(re.findall(r"total number of events: +(\d+)", computed)[0])
     end.connected(partial(checked, guest))
