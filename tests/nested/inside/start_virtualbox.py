@@ -1,7 +1,7 @@
 """Run inside a nested machine: start a guest of VirtualBox beside a native peer, use it, look for what is left.
 
-`python start_virtualbox.py SECONDS [kill]` prints one JSON object. The guest has SECONDS to answer. With `kill`, this
-process kills itself as soon as the guest runs, as if vtax had been killed.
+`python start_virtualbox.py PLATFORM SECONDS [kill]` prints one JSON object. The guest has SECONDS to answer. With
+`kill`, this process kills itself as soon as the guest runs, as if vtax had been killed.
 """
 
 from __future__ import annotations
@@ -27,17 +27,20 @@ from vtax.image import build as images
 from vtax.network import registry as topologies
 from vtax.platforms import _virtualbox_machine as machine
 from vtax.platforms import registry
+from vtax.platforms._virtualbox_options import VARIANTS
 from vtax.platforms.base import GuestSpec, Resources
 
 OPTIONS = {"nested_paging": False, "large_pages": False, "paravirt_provider": "none"}
 """With these a guest came up on an emulated processor."""
+_DD = ("dd", "if=/dev/zero", "of=/scratch/written")
 _STATE = re.compile(r"Changing the VM state from '\w+' to '(\w+)'")
 _BIOS = re.compile(r"Guest Log: BIOS: (.*)")
 
 
 def main() -> None:
     """See the module."""
-    seconds, kills = float(sys.argv[1]), "kill" in sys.argv[2:]
+    name, seconds, kills = sys.argv[1], float(sys.argv[2]), "kill" in sys.argv[3:]
+    driver = registry.make("nested-try", "virtualbox", {**VARIANTS[name], **OPTIONS})
     home = Home.from_environment().ensure()
     image = images.find(home)
     before = traces()
@@ -61,7 +64,7 @@ def main() -> None:
         peer.hello(seconds)
         ends[False].connected(partial(checked, peer))
         started_at = time.monotonic()
-        made, running, guest = start(registry.make("nested-try", "virtualbox", OPTIONS), ends[True])
+        made, running, guest = start(driver, ends[True])
         found["started_s"] = round(time.monotonic() - started_at, 1)
         found |= {"notes": running.notes, "limits": dict(running.limits_in_force())}
         found["made"] = sorted(traces() - before)
@@ -88,6 +91,8 @@ def use(guest, peer, end, links):
     found = exchange(guest)
     computed = checked(guest, ["sysbench", "cpu", "--cpu-max-prime=2000", "--time=5", "run"])
     found["events"] = int(re.findall(r"total number of events: +(\d+)", computed)[0])
+    written = guest.run([*_DD, "bs=1M", "count=4", "conv=fsync"], timeout_s=600).stderr
+    found["written_mb_s"] = round(4.194304 / float(re.findall(r"copied, ([\d.]+) s", written)[0]), 2)
     end.connected(partial(checked, guest))
     links.verify()
     peer.start(["iperf3", "-s"])
