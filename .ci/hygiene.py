@@ -1,4 +1,4 @@
-"""What the linters do not check: sizes, addresses, marks of unfinished work, traces of a developer's machine.
+"""What the linters do not check: sizes, addresses, stray files, unfinished work, traces of a developer's machine.
 
 Run `python .ci/hygiene.py`; it prints one line per finding and exits 1 when there is any. A module of more than 400
 lines or a function of more than 50 is accepted when its docstring gives a reason ("long because", "long by nature").
@@ -30,6 +30,13 @@ _BARE_HOST = re.compile(r"(?<![\w@./-])((?:[a-z0-9-]+\.)+(?:org|com|net))(?![\w.
 _UNFINISHED = re.compile(r"\b(?:TO" + "DO|FIX" + r"ME|XX" + r"X)\b")
 _SCRATCH = re.compile(r"/tmp/[a-z]/")
 
+ROOT_FILES = frozenset(
+    {
+        *(".gitignore", "CHANGELOG.md", "LICENSE", "README.md", "README.pt-BR.md"),
+        *("pyproject.toml", "quickstart", "requirements.lock", "requirements-dev.lock"),
+    }
+)
+
 # Real tool outputs and licence texts are kept as they are.
 _VERBATIM = ("tests/unit/fixtures/", "LICENSE")
 
@@ -59,6 +66,12 @@ def forbidden_text(path: str, text: str, checkout: str) -> Iterator[str]:
             yield f"{path}:{number}: names a path of one machine"
 
 
+def stray_file(path: str) -> Iterator[str]:
+    """A file in the checkout's root that does not belong there, such as an output that was committed by mistake."""
+    if "/" not in path and path not in ROOT_FILES:
+        yield f"{path}: not one of the files in the root; remove it, or add it to ROOT_FILES"
+
+
 def files(root: Path, skipped: tuple[str, ...]) -> Iterator[str]:
     """Paths below root that git knows, or would know. skipped: beginnings of paths to leave out."""
     listed = subprocess.run(
@@ -73,6 +86,7 @@ def files(root: Path, skipped: tuple[str, ...]) -> Iterator[str]:
 def findings(root: Path) -> Iterator[str]:
     """Everything wrong in the files of a checkout."""
     for path in files(root, _VERBATIM):
+        yield from stray_file(path)
         try:
             text = (root / path).read_text()
         except UnicodeDecodeError:

@@ -49,3 +49,11 @@ def test_addresses_leftovers_and_machine_paths_are_found(hygiene, line):
 @pytest.mark.parametrize("line", ["xmlns='http://www.w3.org/2000/svg'", "import os.path", "np.com(1)", "/tmp/vtax/x"])
 def test_ordinary_lines_pass(hygiene, line):
     assert not list(hygiene.forbidden_text("f", line, "/home/me/checkout"))
+
+
+def test_a_file_in_the_root_must_be_a_known_one(hygiene):
+    assert list(hygiene.stray_file("calls.out")) == [
+        "calls.out: not one of the files in the root; remove it, or add it to ROOT_FILES"
+    ]
+    for path in ("README.md", "quickstart", "docs/calls.out"):
+        assert not list(hygiene.stray_file(path))
