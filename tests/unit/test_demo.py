@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,13 +15,15 @@ from counted_run import stored
 
 from vtax.cli import demo as command
 from vtax.cli.main import group
-from vtax.demo import demo
+from vtax.demo import demo, disks
 from vtax.demo.demo import DEMOS
 from vtax.demo.machines import MACHINES
 from vtax.demo.running import MachineFailed
 from vtax.errors import BadInput
 from vtax.host.home import Home
+from vtax.host.journal import Journal
 from vtax.host.lock import measuring_lock
+from vtax.image.image import Image
 from vtax.platforms import registry
 from vtax.store.exporting import export_run
 from vtax.store.store import Store
@@ -122,12 +126,49 @@ def test_too_little_memory_is_refused_with_both_sizes(
 
 def test_the_estimated_time_contains_only_builds_that_are_missing(home: Home) -> None:
     kvm = DEMOS["kvm"]
+    built = disks.directory_of(home, kvm.machine)
     assert "to build the machine" in kvm.expected(home, has_image=True)
-    (home.root / "nested" / "debian-12-0123456789ab.77.partial").mkdir(parents=True)
+    built.with_name(f"{built.name}.77.partial").mkdir(parents=True)
     assert "to build the machine" in kvm.expected(home, has_image=True)
-    (home.root / "nested" / "debian-12-0123456789ab").mkdir()
+    built.mkdir()
     assert "build" not in kvm.expected(home, has_image=True)
     assert "build the guest image" in kvm.expected(home, has_image=False)
+
+
+def test_a_machine_of_an_earlier_recipe_is_built_anew_which_is_estimated_announced_and_checked(
+    home: Home, plenty: None, boots: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kvm, lines = DEMOS["kvm"], []
+    disks.directory_of(home, replace(kvm.machine, disk_mib=1)).mkdir(parents=True)
+    assert "to build the machine" in kvm.expected(home, has_image=True)
+    assert "5 GiB of disk" in kvm.needs(home)
+    boots(Guest([], b"0\n"))
+    with demo.measured(kvm, home, [], lines.append):
+        assert lines[0] == "building the machine debian-12 (about 8 min 00 s)"
+    monkeypatch.setattr(demo.shutil, "disk_usage", lambda path: SimpleNamespace(free=2 * GIB))
+    with pytest.raises(BadInput, match="5 GiB of disk, and 2 GiB are free"):
+        demo.check_host(home, kvm)
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_the_disk_of_an_earlier_recipe_goes_when_that_of_the_present_one_is_there(
+    home: Home, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    built: list[Path] = []
+    monkeypatch.setattr(disks, "_build", lambda machine, image, journal, path: built.append(path))
+    nested, machine = home.root / "nested", MACHINES[name]
+    earlier = disks.directory_of(home, replace(machine, packages=()))
+    kept = [disks.directory_of(home, other) for other in MACHINES.values() if other != machine]
+    kept += [nested / f"{earlier.name}.77.partial", nested / f"saved-{name}-4096-0123456789ab"]
+    kept += [nested / f"{name}-{data}-0123456789ab" for data in ("12", "requirements")]
+    for path in (earlier, *kept):
+        path.mkdir(parents=True)
+    with Journal(home.journal) as journal:
+        for _ in range(2):
+            made = disks.ensure(home, machine, Image("key", home.root), journal).directory
+            assert made == disks.directory_of(home, machine)
+    assert len(built) == 1
+    assert {path for path in nested.iterdir() if path.is_dir()} == {made, *kept}
 
 
 def test_the_studys_progress_is_passed_on_once_and_its_bundle_handed_over(home: Home, boots: Any) -> None:

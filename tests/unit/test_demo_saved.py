@@ -136,7 +136,7 @@ def test_the_state_of_an_earlier_checkout_goes_when_another_is_saved(unmade_home
         other.mkdir(parents=True)
     with Journal(home.journal) as journal:
         made = disks.ensure_directory(
-            home, "saved-xen-4096-b", "saved-xen-4096-", lambda path: path.joinpath("memory").touch(), journal
+            home, "saved-xen-4096-b", "saved-xen-4096-*", lambda path: path.joinpath("memory").touch(), journal
         )
     assert (made / "memory").exists()
     assert [other.exists() for other in others] == [False, True]

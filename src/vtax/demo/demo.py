@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import vtax
-from vtax.demo.disks import INSIDE
+from vtax.demo.disks import INSIDE, directory_of
 from vtax.demo.machines import MACHINES, Machine
 from vtax.demo.running import PYTHON, MachineFailed, Nested, booted
 from vtax.errors import BadInput
@@ -55,8 +55,8 @@ class Demo:
         return Path(__file__).with_name(f"{self.name}.toml")
 
     def is_built(self, home: Home) -> bool:
-        """Whether a machine of this recipe, perhaps of an earlier version of it, was built in this home."""
-        return any(path.suffix != ".partial" for path in (home.root / "nested").glob(f"{self.machine.name}-*"))
+        """Whether the machine of the present recipe was built in this home."""
+        return directory_of(home, self.machine).is_dir()
 
     def needs(self, home: Home) -> str:
         """Its study, and the memory and disk that the machine uses, in words."""

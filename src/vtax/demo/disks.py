@@ -50,6 +50,8 @@ WantedBy=multi-user.target
 """
 _NO_INITRD = {"INITRD": "No"}  # for initramfs-tools: what it would make in half a minute is not used
 _BUILD_S = 1800.0
+_KEY = "[0-9a-f]" * 12
+"""A pattern for Machine.key. Names of saved states and unfinished builds do not end in it, or begin otherwise."""
 
 
 @dataclass(frozen=True)
@@ -80,15 +82,22 @@ class Disks:
 
 
 def ensure(home: Home, machine: Machine, image: Image, journal: Journal) -> Disks:
-    """The machine's disk, built now if it is not there (minutes). image: the guest image, for busybox."""
+    """The machine's disk, built now if it is not there (minutes). image: the guest image, for busybox.
+
+    Disks of earlier recipes of this machine go.
+    """
+    name = directory_of(home, machine).name
+    earlier = f"{machine.name}-{_KEY}"
+    return Disks(ensure_directory(home, name, earlier, lambda path: _build(machine, image, journal, path), journal))
+
+
+def directory_of(home: Home, machine: Machine) -> Path:
+    """Where the disk of the machine's present recipe is, or will be."""
     init = Path(__file__).with_name("init").read_bytes()
     agent = bootstrap.argv()[-2]
     loader = [Path(grub.__file__).read_bytes()] if machine.has_loader else []
     key = machine.key(init, _SERVICE.encode(), agent.encode(), *loader)
-    with _one_at_a_time(home):
-        return Disks(
-            _made(home, f"{machine.name}-{key}", journal, lambda path: _build(machine, image, journal, path))
-        )
+    return home.root / "nested" / f"{machine.name}-{key}"
 
 
 def ensure_image_disk(home: Home, images: Sequence[Image], journal: Journal) -> Path:
@@ -131,14 +140,14 @@ def ensure_data_disk(home: Home, kind: str, key: str, fill: Callable[[Path], Non
         _write_disk(tree, path / "disk.raw", used_mib + used_mib // 4 + 256)
         run(["rm", "-rf", "--one-file-system", tree], timeout_s=_BUILD_S)
 
-    return ensure_directory(home, f"{kind}-{key}", f"{kind}-", make, journal) / "disk.raw"
+    return ensure_directory(home, f"{kind}-{key}", f"{kind}-*", make, journal) / "disk.raw"
 
 
-def ensure_directory(home: Home, name: str, prefix: str, make: Callable[[Path], None], journal: Journal) -> Path:
-    """A directory of that name with what `make` writes into it, made once. Others with the prefix go."""
+def ensure_directory(home: Home, name: str, pattern: str, make: Callable[[Path], None], journal: Journal) -> Path:
+    """A directory of that name with what `make` writes into it, made once. Others of the pattern (of fnmatch) go."""
     with _one_at_a_time(home):
         made = _made(home, name, journal, make)
-        _forget_others(made, prefix)
+        _forget_others(made, pattern)
         return made
 
 
@@ -158,9 +167,9 @@ def _made(home: Home, name: str, journal: Journal, make: Callable[[Path], None])
     return final
 
 
-def _forget_others(made: Path, prefix: str) -> None:
+def _forget_others(made: Path, pattern: str) -> None:
     """Remove what earlier recipes made; a machine that still runs from it keeps its open files."""
-    for other in made.parent.glob(f"{prefix}*"):
+    for other in made.parent.glob(pattern):
         if other != made and not other.name.endswith(".partial"):
             run(["rm", "-rf", "--one-file-system", other], timeout_s=_BUILD_S)
 

@@ -175,7 +175,7 @@ class _Start:
         disks.ensure_directory(
             self.home,
             name,
-            self._saved_name(),
+            f"{self._saved_name()}*",
             lambda path: saved.save(monitor, overlay, SavedState(path)),
             self.journal,
         )
