@@ -20,7 +20,7 @@ from vtax.counters.host import (
     kernel_options,
     memory_facts,
 )
-from vtax.host.emulated_cpu import is_emulated
+from vtax.host.emulated_cpu import is_emulated, is_virtual
 
 PROC = Path(__file__).parent / "fixtures" / "proc" / "linux-6.18"
 FILES = {
@@ -191,6 +191,12 @@ def test_a_processor_that_is_emulated_is_reported_from_a_virtual_one():
     assert is_emulated("processor\t: 0\nmodel name\t: QEMU TCG CPU version 2.5+\nflags\t\t: fpu\n")
     assert not is_emulated("processor\t: 0\nmodel name\t: QEMU Virtual CPU version 2.5+\nflags\t\t: fpu\n")
     assert not is_emulated((PROC / "cpuinfo").read_text())
+
+
+def test_a_host_is_virtual_when_its_cpu_says_so():
+    assert is_virtual("model name\t: X\nflags\t\t: fpu hypervisor lahf_lm\nbugs\t\t: none\n")
+    assert not is_virtual("flags\t\t: fpu lahf_lm\nbugs\t\t: hypervisor\n")
+    assert is_virtual((PROC / "cpuinfo").read_text())
 
 
 def test_only_kernel_options_that_bear_on_speed_are_reported():

@@ -172,12 +172,17 @@ def test_a_host_without_virtualbox_is_refused_with_what_to_install(
     monkeypatch.setattr(tools, "find_program", lambda name: None)
     with pytest.raises(PlatformError, match="VBoxManage is not installed") as refused:
         tools.check_host()
-    assert "contrib" in refused.value.hint
-    monkeypatch.undo()
-    have(tmp_path, monkeypatch, "")
-    with pytest.raises(PlatformError, match="ISOLINUX is not installed") as refused:
-        tools.check_host(tmp_path / "no", [tmp_path / "isolinux.bin"])
-    assert refused.value.hint == "apt install isolinux syslinux-common"
+    for package in ("contrib", "virtualbox-dkms linux-headers-amd64", "isolinux syslinux-common xorriso"):
+        assert package in refused.value.hint
+    monkeypatch.setattr(tools, "find_program", lambda name: name if name.startswith("VBox") else None)
+    loader = [tmp_path / "isolinux.bin", tmp_path / "ldlinux.c32"]
+    with pytest.raises(PlatformError, match=f"xorriso, ip, ethtool, {loader[0]}, {loader[1]} are not") as refused:
+        tools.check_host(tmp_path / "no", loader)
+    assert refused.value.hint == "apt install xorriso iproute2 ethtool isolinux syslinux-common"
+    monkeypatch.setattr(tools, "find_program", lambda name: name)
+    with pytest.raises(PlatformError, match=r"isolinux\.bin is not installed") as refused:
+        tools.check_host(tmp_path / "no", loader[:1])
+    assert refused.value.hint == "apt install isolinux"
     with pytest.raises(PlatformError, match="kernel module is not loaded") as refused:
         tools.check_host(tmp_path / "no", [])
     assert refused.value.hint.startswith("modprobe vboxdrv")
@@ -228,6 +233,37 @@ def test_a_call_that_fails_ends_the_start_with_its_message_and_leaves_nothing(
     called = [line.split()[2] for line in log.read_text().splitlines() if line.startswith("VBoxManage")]
     assert called == ["createvm", "modifyvm", "createmedium"]
     assert journal.close() == []
+
+
+@pytest.mark.usefixtures("ready")
+def test_where_kvm_has_the_processors_virtualization_the_hint_unloads_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("needs root")
+    monkeypatch.setattr(driver, "_START_S", 1.0)
+    message = "AMD-V is being used by another hypervisor (VERR_SVM_IN_USE)."
+    said = f"Error: failed to start machine. Error message: {message}"
+    have(tmp_path, monkeypatch, f'case $0 in *Headless) echo "{said}"; exit 1 ;; esac')
+    journal = Journal(tmp_path / "journal")
+    with pytest.raises(PlatformError, match="no connection to") as failed:
+        driver.DRIVER.start(VirtualBoxOptions(), spec(tmp_path, journal))
+    assert failed.value.where == message
+    assert "rmmod kvm_intel, on AMD: rmmod kvm_amd" in failed.value.hint
+    assert journal.close() == []
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "VirtualBox can't operate in VMX root mode. (VERR_VMX_IN_VMX_ROOT_MODE)",
+        "00:00:01.1 Power up failed (vrc=VERR_SVM_IN_USE, hrc=NS_ERROR_FAILURE (0X80004005))",
+        f"VMSetError: {'x' * 300}; rc=VERR_SVM_HOST_SVME_NOT_ENABLED",
+    ],
+)
+def test_kvm_is_named_for_the_status_codes_of_that_alone(message: str) -> None:
+    assert "rmmod kvm_amd" in tools.hint(f"noise\n{message}\nmore\n")
+    assert tools.hint("VMSetError: no such file; rc=VERR_FILE_NOT_FOUND") == ""
 
 
 @pytest.mark.usefixtures("ready")

@@ -1,4 +1,4 @@
-"""The factor of start timeouts on this host: an emulated CPU is about ten times slower."""
+"""Whether this host's CPU is emulated or virtual. An emulated one is about ten times slower: timeouts are longer."""
 
 from __future__ import annotations
 
@@ -6,14 +6,22 @@ from functools import cache
 from pathlib import Path
 
 EMULATED_FACTOR = 10.0
+_CPUINFO = Path("/proc/cpuinfo")
 
 
 @cache
 def timeout_factor() -> float:
     """Factor of timeouts for starts: 1 on physical and virtualized CPUs, more on emulated ones."""
-    return EMULATED_FACTOR if is_emulated(Path("/proc/cpuinfo").read_text()) else 1.0
+    return EMULATED_FACTOR if is_emulated() else 1.0
 
 
-def is_emulated(cpuinfo: str) -> bool:
-    """Whether the text of /proc/cpuinfo names a CPU that QEMU emulates (target/i386/cpu.c)."""
+def is_virtual(cpuinfo: str | None = None) -> bool:
+    """Whether a host is itself a virtual machine, by its CPU flag `hypervisor`. cpuinfo: as of is_emulated."""
+    cpuinfo = _CPUINFO.read_text() if cpuinfo is None else cpuinfo
+    return "hypervisor" in cpuinfo.partition("flags")[2].partition("\n")[0].split()
+
+
+def is_emulated(cpuinfo: str | None = None) -> bool:
+    """Whether QEMU emulates the CPU (target/i386/cpu.c). cpuinfo: the text of /proc/cpuinfo; this host's if None."""
+    cpuinfo = _CPUINFO.read_text() if cpuinfo is None else cpuinfo
     return "QEMU TCG CPU" in cpuinfo.partition("model name")[2].partition("\n")[0]

@@ -22,7 +22,7 @@ from pathlib import Path
 from vtax.errors import GuestError, PlatformError, VtaxError
 from vtax.guest.bootstrap import GREETING
 from vtax.host import tsc
-from vtax.host.emulated_cpu import timeout_factor
+from vtax.host.emulated_cpu import is_virtual, timeout_factor
 from vtax.host.home import Home
 from vtax.host.journal import Journal
 from vtax.host.process import find_program, run
@@ -179,12 +179,7 @@ def cached(options: QemuOptions, image: Image, find_out: Callable[[], Probe]) ->
 def _marks(options: QemuOptions) -> tuple[str, ...]:
     if options.accel == "tcg":
         return ("emulated",)
-    return ("nested",) if is_virtual(Path("/proc/cpuinfo").read_text()) else ()
-
-
-def is_virtual(cpuinfo: str) -> bool:
-    """Whether a host is itself a virtual machine, by the CPU flag `hypervisor` in the text of /proc/cpuinfo."""
-    return "hypervisor" in cpuinfo.partition("flags")[2].partition("\n")[0].split()
+    return ("nested",) if is_virtual() else ()
 
 
 def _version() -> str:

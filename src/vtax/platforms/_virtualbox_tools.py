@@ -4,25 +4,35 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
 from vtax.errors import PlatformError
 from vtax.host.process import find_program, run
 from vtax.host.resources import RestoreCommand
+from vtax.platforms import probing
 from vtax.platforms._virtualbox_machine import LOADER_FILES
 
 MIN_VERSION = (7, 0)
 """The first release with these names of options."""
 DEVICE = Path("/dev/vboxdrv")
 BRIDGE_MODULE = Path("/sys/module/vboxnetflt")
-INSTALL = "install VirtualBox 7 (Debian: unstable, section contrib: apt install virtualbox virtualbox-dkms)"
+INSTALL = (
+    "install VirtualBox 7 (Debian: unstable, section contrib: apt install virtualbox virtualbox-dkms "
+    "linux-headers-amd64 isolinux syslinux-common xorriso)"
+)
 _DIRECTORIES = tuple(map(Path, ("/usr/lib/virtualbox", "/usr/lib64/virtualbox", "/opt/VirtualBox")))
 """Where VirtualBox's own programs are: packages of Debian and Oracle, packages of others, Oracle's installer."""
 _PROGRAMS = {"xorriso": "xorriso", "ip": "iproute2", "ethtool": "ethtool"}
-_LOADER_PACKAGES = "isolinux syslinux-common"
-_ERROR = re.compile(r"VBoxManage: error: (.*)|.*?((?:Guru Meditation|[A-Z]*: ?VERR_|rc=VERR_|VMSetError).*)")
+_LOADER_PACKAGES = {"isolinux.bin": "isolinux", "ldlinux.c32": "syslinux-common"}
+_ERROR = re.compile(
+    r"VBoxManage: error: (.*)|Error: failed to start machine\. Error message: (.*)|"
+    r".*?((?:Guru Meditation|[A-Z]*: ?VERR_|rc=VERR_|VMSetError).*)"
+)
+_KVM_IN_USE = re.compile("VERR_(?:VMX_IN_VMX_ROOT_MODE|SVM_IN_USE|SVM_HOST_SVME_NOT_ENABLED)")
+"""Status codes of VirtualBox where KVM has VT-x or AMD-V, or has left it turned off."""
+_UNLOAD_KVM = "end KVM's machines and unload its module: rmmod kvm_intel, on AMD: rmmod kvm_amd"
 _VCPU = re.compile(r"EMT(-\d+)?")
 
 
@@ -30,18 +40,14 @@ def check_host(device: Path = DEVICE, loader: Iterable[Path] = LOADER_FILES) -> 
     """Raise PlatformError unless the programs and the kernel module are there: the reason, and what to install."""
     if find_program("VBoxManage") is None or find_program("VBoxHeadless") is None:
         raise PlatformError("VBoxManage is not installed", hint=INSTALL)
-    for program, package in _PROGRAMS.items():
-        if find_program(program) is None:
-            raise PlatformError(f"{program} is not installed", hint=f"apt install {package}")
-    for path in loader:
-        if not path.exists():
-            raise PlatformError(
-                f"there is no {path}: ISOLINUX is not installed", hint=f"apt install {_LOADER_PACKAGES}"
-            )
+    absent = {program: package for program, package in _PROGRAMS.items() if find_program(program) is None}
+    absent |= {str(path): _LOADER_PACKAGES[path.name] for path in loader if not path.exists()}
+    if lacking := probing.not_installed(absent):
+        raise PlatformError(lacking[0], hint=lacking[1])
     if not device.exists():
         raise PlatformError(
             f"there is no {device}: VirtualBox's kernel module is not loaded",
-            hint="modprobe vboxdrv; if there is no such module: apt install virtualbox-dkms and the kernel's headers",
+            hint="modprobe vboxdrv; if there is no such module: apt install virtualbox-dkms linux-headers-amd64",
         )
 
 
@@ -88,6 +94,11 @@ def errors(text: str) -> str:
     return " | ".join(list(dict.fromkeys(line.strip()[:200] for line in found))[:2])
 
 
+def hint(text: str) -> str:
+    """How to fix what VirtualBox complains of, in its output or its log; empty where that is not known."""
+    return _UNLOAD_KVM if _KVM_IN_USE.search(text) else ""
+
+
 def vcpu_threads(pid: int, proc: Path = Path("/proc")) -> list[int]:
     """The threads of a machine's process that are its virtual CPUs, in order (EMT-0, EMT-1, ...)."""
     names: dict[str, int] = {}
@@ -108,8 +119,3 @@ def link(name: str) -> RestoreCommand:
 def limits_of(threads: Iterable[int]) -> tuple[int, ...]:
     """The host's CPUs that some of the threads may run on."""
     return tuple(sorted(set().union(*(os.sched_getaffinity(thread) for thread in threads))))
-
-
-def parse_list(text: str) -> Mapping[str, str]:
-    """Name -> UUID of `VBoxManage list vms`."""
-    return dict(re.findall(r'^"(.*)" \{([0-9a-f-]{36})\}$', text, re.MULTILINE))

@@ -74,12 +74,17 @@ def probe(
 
 def missing(programs: Mapping[str, str]) -> tuple[str, str] | None:
     """What is not installed of the programs, and the hint; None when all are. programs: as of `probe`."""
-    absent = [name for name in programs if find_program(name) is None]
+    return not_installed({name: package for name, package in programs.items() if find_program(name) is None})
+
+
+def not_installed(absent: Mapping[str, str]) -> tuple[str, str] | None:
+    """The reason and the hint for what is absent, each with its Debian package; None for nothing."""
     if not absent:
         return None
-    packages = dict.fromkeys(programs[name] for name in absent)
-    verb = "is" if len(absent) == 1 else "are"
-    return f"{', '.join(absent)} {verb} not installed", f"apt install {' '.join(packages)}"
+    packages = dict.fromkeys(absent.values())
+    names = ", ".join(absent)
+    reason = f"{names} is not installed" if len(absent) == 1 else f"{names} are not installed"
+    return reason, f"apt install {' '.join(packages)}"
 
 
 def host_image(directory: Path) -> Image:

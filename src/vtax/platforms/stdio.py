@@ -259,12 +259,16 @@ def _spawn(what: Program, made: Claim, stderr: Path) -> tuple[subprocess.Popen[b
     return process, read_fd, write_fd
 
 
-def start_error(spec: GuestSpec, error: Exception, output: str = "") -> PlatformError:
-    """What a driver raises for a guest that did not start. output: the last lines of its program, if any."""
+def start_error(spec: GuestSpec, error: Exception, output: str = "", hint: str = "") -> PlatformError:
+    """What a driver raises for a guest that did not start.
+
+    output: the last lines of its program, if any. hint: where the error has none.
+    """
     if isinstance(error, VtaxError):
-        return PlatformError(error.what, where=output or error.where, hint=error.hint)
+        return PlatformError(error.what, where=output or error.where, hint=error.hint or hint)
     id_mapping = any(step in output for step in (namespaces.MAPPING_IDS, f"mounting {REACHABLE_ROOT}"))
-    hint = _USERNS_HINT if id_mapping and os.strerror(errno.ENOENT) not in output else ""
+    if id_mapping and os.strerror(errno.ENOENT) not in output:
+        hint = _USERNS_HINT
     return PlatformError(f"{spec.name} did not start: {error}", where=output, hint=hint)
 
 

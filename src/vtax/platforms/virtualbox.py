@@ -26,7 +26,7 @@ from vtax.counters.layer import Part
 from vtax.errors import PlatformError, VtaxError
 from vtax.guest.channel import Channel
 from vtax.host import cgroups, tsc
-from vtax.host.emulated_cpu import is_emulated, timeout_factor
+from vtax.host.emulated_cpu import is_emulated, is_virtual, timeout_factor
 from vtax.host.process import run
 from vtax.host.resources import Tree
 from vtax.host.waiting import wait_until
@@ -35,7 +35,6 @@ from vtax.image.image import Image
 from vtax.platforms import _virtualbox_machine as machine
 from vtax.platforms import _virtualbox_tools as tools
 from vtax.platforms import stdio, virtual_machine
-from vtax.platforms._qemu_probe import is_virtual
 from vtax.platforms._virtualbox_options import VARIANTS, VirtualBoxOptions
 from vtax.platforms.base import Driver, GuestSpec, NetworkLimits, Probe, Resources
 from vtax.platforms.stdio import Claim, StdioGuest, claim, start_error
@@ -91,7 +90,7 @@ DRIVER = VirtualBox()
 def _host() -> tuple[str, tuple[str, ...]]:
     """Version and marks of VirtualBox here. Raises VtaxError without it."""
     tools.check_host()
-    return tools.version(), ("nested",) if is_virtual(_cpuinfo()) else ()
+    return tools.version(), ("nested",) if is_virtual() else ()
 
 
 @dataclass(frozen=True)
@@ -148,9 +147,10 @@ def _start(options: VirtualBoxOptions, spec: GuestSpec) -> StdioGuest:
                 calls.manage("controlvm", spec.name, "resume")
             executing_at = time.monotonic()
         except (VtaxError, OSError, subprocess.SubprocessError) as error:
-            raise start_error(spec, error, describe(None, made, stderr)) from error
+            hint = tools.hint("".join(map(_text, (stderr, made.log))))
+            raise start_error(spec, error, describe(None, made, stderr), hint) from error
         undo.pop_all()
-    if is_emulated(_cpuinfo()):
+    if is_emulated():
         virtual_machine.compile_agent(channel, spec.image)
     notes = (f"VirtualBox was {NEVER_ON_HARDWARE} with vtax",)
     return StdioGuest(
@@ -200,7 +200,7 @@ def _write_files(options: VirtualBoxOptions, spec: GuestSpec, made: machine.Gues
     image = spec.image
     made.settings.mkdir()
     made.base.write_text(machine.base_disk(image.disk, image.disk.stat().st_size))
-    emulated = is_emulated(_cpuinfo())
+    emulated = is_emulated()
     words = machine.kernel_command_line(options, emulated=emulated, tsc_khz=tsc.frequency_khz() if emulated else None)
     made.loader_configuration.write_text(machine.loader_configuration(words))
     _, initrd = virtual_machine.boot_files(options.kernel, options.modules, image)
@@ -226,15 +226,11 @@ def _pin(process: subprocess.Popen[bytes], resources: Resources) -> cgroups.Limi
     return cgroups.Limits(tools.limits_of(found), resources.memory_bytes, len(found))
 
 
-def _cpuinfo() -> str:
-    return Path("/proc/cpuinfo").read_text()
-
-
 def describe(process: subprocess.Popen[bytes] | None, made: machine.GuestIo, stderr: Path) -> str:
     """What is known of a machine: its console's last lines, a panic first, what VirtualBox says, whether it runs."""
     parts = [f"console: {shown}"] if (shown := virtual_machine.console_errors(made.console)) else []
     for path in (stderr, made.log):
-        if path.exists() and (complaints := tools.errors(path.read_text(errors="replace"))):
+        if complaints := tools.errors(_text(path)):
             parts.append(complaints)
             break
     else:
@@ -246,3 +242,8 @@ def describe(process: subprocess.Popen[bytes] | None, made: machine.GuestIo, std
             "VBoxHeadless is still running" if status is None else f"VBoxHeadless ended with status {status}"
         )
     return "; ".join(parts)
+
+
+def _text(path: Path) -> str:
+    """Of an output or a log; empty where there is none."""
+    return path.read_text(errors="replace") if path.exists() else ""
