@@ -24,7 +24,7 @@ from vtax.host.home import Home
 from vtax.host.journal import Journal
 from vtax.host.lock import measuring_lock
 from vtax.image.image import Image
-from vtax.platforms import registry
+from vtax.platforms import probing, registry
 from vtax.store.exporting import export_run
 from vtax.store.store import Store
 from vtax.study.load import load
@@ -40,7 +40,7 @@ def home(unmade_home: Path) -> Home:
 @pytest.fixture
 def plenty(monkeypatch: pytest.MonkeyPatch) -> None:
     """A host that has all programs and memory."""
-    monkeypatch.setattr(demo, "find_program", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr(probing, "find_program", lambda name: f"/usr/bin/{name}")
     monkeypatch.setattr(demo, "_available_bytes", lambda: 64 * GIB)
 
 
@@ -110,10 +110,10 @@ def test_a_demonstration_has_a_valid_short_study_that_says_what_its_figures_are(
 def test_a_missing_program_is_refused_with_its_package(
     home: Home, plenty: None, monkeypatch: pytest.MonkeyPatch, program: str, package: str
 ) -> None:
-    monkeypatch.setattr(demo, "find_program", lambda name: None if name == program else "/usr/bin/true")
+    monkeypatch.setattr(probing, "find_program", lambda name: None if name == program else "/usr/bin/true")
     with pytest.raises(BadInput, match=program) as refusal:
         demo.check_host(home, DEMOS["kvm"])
-    assert refusal.value.hint == f"apt-get install {package}"
+    assert refusal.value.hint == f"apt install {package}"
 
 
 def test_too_little_memory_is_refused_with_both_sizes(

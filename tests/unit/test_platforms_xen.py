@@ -16,7 +16,7 @@ from vtax.image.image import Image
 from vtax.network.plugboard import Interface
 from vtax.platforms import _xen_config as config
 from vtax.platforms import _xen_tools as tools
-from vtax.platforms import registry, virtual_machine
+from vtax.platforms import probing, registry, virtual_machine
 from vtax.platforms import xen as driver
 from vtax.platforms._xen_guest import PARTS, backend_pids, cpu_s, destroy, domain_cpu_s
 from vtax.platforms._xen_options import VARIANTS, XenOptions
@@ -75,6 +75,13 @@ def test_the_list_of_domains_is_read_with_their_time() -> None:
     assert (tools.state(dom0), tools.state(paused)) == ("running", "paused")
 
 
+def test_a_domain_of_the_users_may_have_spaces_in_its_name() -> None:
+    named = "old  web server                              7   512     2     ------      12.0"
+    found = tools.parse_list(f"{LIST}{named}\n")
+    assert [domain.name for domain in found] == ["Domain-0", "vtax-810477", "old  web server"]
+    assert (found[2].domid, found[2].vcpus, tools.state(found[2])) == (7, 2, "runnable")
+
+
 @pytest.mark.parametrize("damaged", ["Name\nvtax-1 1 256", "Name\nvtax-1 1 256 1 r----- many"])
 def test_another_table_is_an_error_that_shows_the_line(damaged: str) -> None:
     with pytest.raises(CommandFailed, match=r"xl list printed a line of another kind: 'vtax-1 1 256"):
@@ -119,10 +126,14 @@ def test_a_host_that_is_no_dom0_is_refused_with_a_hint(tmp_path: Path, kind, cap
 def test_a_dom0_without_xl_names_the_package_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "capabilities").write_text("control_d\n")
     (tmp_path / "type").write_text("xen\n")
-    monkeypatch.setattr(tools, "find_program", lambda name: None)
+    monkeypatch.setattr(probing, "find_program", lambda name: None if name == "xl" else name)
     with pytest.raises(PlatformError, match="xl is not installed") as refused:
         tools.check_host(tmp_path / "capabilities", tmp_path / "type")
     assert refused.value.hint == "apt install xen-utils-common"
+    monkeypatch.setattr(probing, "find_program", lambda name: None)
+    with pytest.raises(PlatformError, match="xl, xenstore-write, qemu-img are not installed") as refused:
+        tools.check_host(tmp_path / "capabilities", tmp_path / "type")
+    assert refused.value.hint == "apt install xen-utils-common xenstore-utils qemu-utils"
 
 
 def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, **outputs: str) -> None:
@@ -134,6 +145,16 @@ def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, **outputs: str) ->
     (tmp_path / "xl").write_text(script)
     (tmp_path / "xl").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+
+
+def test_the_error_of_xl_is_shown_whatever_bytes_are_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "xl").write_text("#!/bin/sh\nprintf 'libxl: error: x.c:1:f: no disk \\377\\n' >&2; exit 1\n")
+    (tmp_path / "xl").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    programs = virtual_machine.Programs("unit", (), tmp_path / "stderr.log")
+    with pytest.raises(PlatformError, match="xl create failed with status 1") as failed:
+        driver._create(spec(tmp_path, Journal(tmp_path / "journal")), tmp_path / "domain.cfg", programs)
+    assert failed.value.where == "no disk \ufffd"
 
 
 def test_an_old_xen_and_a_silent_one_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,8 +16,8 @@ from vtax.demo.running import PYTHON, MachineFailed, Nested, booted
 from vtax.errors import BadInput
 from vtax.foreign_text import one_line
 from vtax.host.home import Home
-from vtax.host.process import find_program
 from vtax.image.image import Image
+from vtax.platforms import probing
 from vtax.study.units import about_size, format_duration
 
 Progress = Callable[[str], None]
@@ -85,9 +85,8 @@ DEMOS = {
 
 def check_host(home: Home, demo: Demo) -> None:
     """Raise BadInput when this host cannot run it: programs, memory, disk, the list of Python packages."""
-    for program, package in _PROGRAMS.items():
-        if find_program(program) is None:
-            raise BadInput(f"{program} is not installed", hint=f"apt-get install {package}")
+    if lacking := probing.missing(_PROGRAMS):
+        raise BadInput(lacking[0], hint=lacking[1])
     lock_file()
     needed = demo.machine.memory_mib * 1024**2 + _HOST_BYTES
     free = _available_bytes()

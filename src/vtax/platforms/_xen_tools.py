@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vtax.errors import CommandFailed, PlatformError
-from vtax.host.process import find_program, run
+from vtax.host.process import run
+from vtax.platforms import probing
 
 PACKAGES = {"xl": "xen-utils-common", "xenstore-write": "xenstore-utils", "qemu-img": "qemu-utils"}
 MIN_VERSION = (4, 10)
@@ -56,9 +57,8 @@ def check_host(capabilities: Path = CAPABILITIES, hypervisor: Path = HYPERVISOR_
         )
     if _CONTROL not in capabilities.read_text():
         raise PlatformError("this host is a guest of Xen, and only dom0 starts domains", hint="run vtax in dom0")
-    for program, package in PACKAGES.items():
-        if find_program(program) is None:
-            raise PlatformError(f"{program} is not installed", hint=f"apt install {package}")
+    if lacking := probing.missing(PACKAGES):
+        raise PlatformError(lacking[0], hint=lacking[1])
 
 
 def info() -> Mapping[str, str]:
@@ -147,12 +147,12 @@ def is_virtual(values: Mapping[str, str]) -> bool:
 
 
 def parse_list(text: str) -> list[Domain]:
-    """The table of `xl list`. Raises CommandFailed for another table."""
+    """The table of `xl list`, in which a name may contain spaces. Raises CommandFailed for another table."""
     found = []
     for line in text.splitlines()[1:]:
         try:
-            name, domid, memory, count, *state, cpu_s = line.split()
-            found.append(Domain(name, int(domid), int(memory), int(count), "".join(state), float(cpu_s)))
+            name, domid, memory, count, state, cpu_s = line.rsplit(None, 5)
+            found.append(Domain(name, int(domid), int(memory), int(count), state, float(cpu_s)))
         except ValueError as error:
             raise CommandFailed(f"xl list printed a line of another kind: {line.strip()[:100]!r}") from error
     return found

@@ -169,7 +169,7 @@ def _start(options: XenOptions, spec: GuestSpec, boot: virtual_machine.Boot, ove
         except (VtaxError, OSError, subprocess.SubprocessError) as error:
             raise start_error(spec, error, describe(spec.name, stderr, console)) from error
         undo.pop_all()
-    if _is_emulated():
+    if is_emulated():
         virtual_machine.compile_agent(channel, spec.image)
     machine = cgroups.Limits(pinned, spec.resources.memory_bytes, spec.resources.vcpus)
     guest = XenGuest(
@@ -184,7 +184,7 @@ def _prepare(options: XenOptions, spec: GuestSpec, overlay: Path) -> config.Gues
     script.write_text(_VIF_SCRIPT)
     script.chmod(0o755)
     interfaces = spec.plugboard.interfaces if spec.plugboard else ()
-    tsc_mode = ("native" if _is_emulated() else "default") if options.tsc_mode == "auto" else options.tsc_mode
+    tsc_mode = ("native" if is_emulated() else "default") if options.tsc_mode == "auto" else options.tsc_mode
     return config.GuestIo(spec.name, overlay, spec.directory, script, tsc_mode, interfaces)
 
 
@@ -212,7 +212,12 @@ def _create(spec: GuestSpec, path: Path, programs: virtual_machine.Programs) -> 
 def _complaints(spec: GuestSpec, stderr: Path) -> str:
     """The last line of the device model, then those of xl."""
     _, model = log_files(spec.name)
-    return " | ".join(filter(None, (stdio.last_lines(model, 1), tools.errors(stderr.read_text()))))
+    return " | ".join(filter(None, (stdio.last_lines(model, 1), _xl_errors(stderr))))
+
+
+def _xl_errors(stderr: Path) -> str:
+    """What xl complained of, whatever bytes are in it; empty where it wrote nothing."""
+    return tools.errors(stderr.read_text(errors="replace")) if stderr.exists() else ""
 
 
 def _join_interfaces(options: XenOptions, spec: GuestSpec) -> tuple[str, ...]:
@@ -247,10 +252,6 @@ def _notes(pool: str, spec: GuestSpec) -> tuple[str, ...]:
     return ("dom0's virtual CPUs are not pinned (boot Xen with dom0_vcpus_pin), and share CPUs with the guest",)
 
 
-def _is_emulated() -> bool:
-    return is_emulated(Path("/proc/cpuinfo").read_text())
-
-
 def describe(name: str, stderr: Path, console: Path) -> str:
     """What is known of a domain: its console's last lines, a panic first, what xl says, and its state."""
     try:
@@ -259,6 +260,6 @@ def describe(name: str, stderr: Path, console: Path) -> str:
     except CommandFailed as error:
         state = error.what
     parts = [f"console: {shown}"] if (shown := virtual_machine.console_errors(console)) else []
-    if stderr.exists() and (complaints := tools.errors(stderr.read_text(errors="replace"))):
+    if complaints := _xl_errors(stderr):
         parts.append(f"xl: {complaints}")
     return "; ".join([*parts, state])
