@@ -241,6 +241,16 @@ def test_a_stopped_run_tells_its_signal_in_its_exit_status(
     assert caught.value.exit_status == status
 
 
+def test_the_error_of_a_prompt_without_an_answer_begins_on_a_line_of_its_own(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ended(**_: object) -> None:
+        raise click.Abort
+
+    monkeypatch.setattr(group, "main", ended)
+    assert failure_of(["new"], capsys) == (1, "\nvtax: stdin ended before the prompt was answered\n")
+
+
 def test_help_tells_the_exit_statuses() -> None:
     assert "130 stopped by Ctrl-C, 143 by SIGTERM" in " ".join(output_of("--help").split())
 

@@ -46,7 +46,9 @@ def test_it_asks_first_and_says_what_would_go(store: Store) -> None:
 
 
 def test_nobody_to_ask_is_a_no_that_names_the_option(store: Store) -> None:
-    refused = remove("tour-1").exception
+    result = remove("tour-1")
+    refused = result.exception
+    assert result.stderr.endswith("\n")  # the error begins on a line of its own
     assert isinstance(refused, BadInput)
     assert "nothing was removed" in refused.what
     assert "--yes" in refused.hint

@@ -9,12 +9,14 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import click
 import pytest
 from click.testing import CliRunner
 from counted_run import stored
 
 from vtax.cli import demo as command
 from vtax.cli.main import group
+from vtax.cli.usage import usage_error
 from vtax.demo import demo, disks
 from vtax.demo.demo import DEMOS
 from vtax.demo.machines import MACHINES
@@ -209,7 +211,16 @@ def test_nothing_starts_without_an_answer(home: Home, plenty: None, as_root: Pat
         assert "demo/kvm.toml" in result.stderr
         assert "of memory, and about 5 GiB of disk in " in result.stderr
         assert getattr(result.exception, "exit_status", None) == status
+        assert result.stderr.endswith("\n")  # an error begins on a line of its own
         assert not as_root.exists()
+
+
+def test_an_unknown_hypervisor_is_refused_with_those_that_there_are() -> None:
+    result = CliRunner().invoke(group, ["demo", "nosuch"], standalone_mode=False)
+    assert isinstance(result.exception, click.UsageError)
+    refusal = usage_error(result.exception)
+    assert refusal.what == "invalid value for 'HYPERVISOR': 'nosuch' is not one of 'kvm', 'xen'"
+    assert refusal.where.endswith("demo [OPTIONS] HYPERVISOR")
 
 
 def test_while_a_run_measures_nothing_starts(

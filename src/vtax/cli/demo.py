@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-
 import click
 
 from vtax.cli.measure import conclude, prepare_host
 from vtax.cli.needed_image import provide, recipe_for
-from vtax.cli.output import json_option, need_root, notify
+from vtax.cli.output import confirmed, json_option, need_root, notify
 from vtax.counters.host import machine_id
 from vtax.demo.demo import DEMOS, check_host, measured
 from vtax.errors import BadInput, VtaxError
@@ -24,14 +22,14 @@ NOTICE = "The machine is emulated: its figures show how vtax works, and say noth
 
 
 @click.command("demo")
-@click.argument("hypervisor", type=click.Choice(list(DEMOS)))
+@click.argument("hypervisor", metavar="HYPERVISOR", type=click.Choice(list(DEMOS)))
 @click.option("--yes", is_flag=True, help="Skip the confirmation.")
 @json_option
 def command(hypervisor: str, yes: bool, as_json: bool) -> None:
     """Run a small study with KVM or Xen in an emulated machine, and add its run to the store.
 
-    The machine is a Debian system that QEMU emulates. It is built once, has no network, and its changes are
-    discarded. It needs no hardware virtualization. Its figures say nothing about hardware.
+    HYPERVISOR is kvm or xen. The machine is a Debian system that QEMU emulates. It is built once, has no network,
+    and its changes are discarded. It needs no hardware virtualization. Its figures say nothing about hardware.
     """
     need_root("starting an emulated machine")
     home, demo = Home.from_environment().ensure(), DEMOS[hypervisor]
@@ -41,7 +39,8 @@ def command(hypervisor: str, yes: bool, as_json: bool) -> None:
     notify(f"{NOTICE}\n{demo.needs(home)}\nestimated time, longer on a busy host: {expected}")
     if running := measuring_process()[0]:
         raise VtaxError(f"{running} is measuring on this host", hint="start the demonstration after its end")
-    if not yes and not _confirmed():
+    unanswered = BadInput("no answer whether to start it", hint="vtax demo --yes skips the confirmation")
+    if not yes and not confirmed("start it", unanswered):
         raise VtaxError("nothing was started")
     with measuring_lock(f"vtax demo {hypervisor}"):
         prepare_host(home)
@@ -51,13 +50,3 @@ def command(hypervisor: str, yes: bool, as_json: bool) -> None:
     with Store.open(home.store_url) as store:
         conclude(name, store, as_json=as_json, strict=False)
     notify(NOTICE)
-
-
-def _confirmed() -> bool:
-    """Prompt for confirmation. Raises BadInput when stdin cannot answer."""
-    try:
-        return click.confirm("start it", default=False, err=True)
-    except click.Abort:
-        if sys.stdin.isatty():
-            raise KeyboardInterrupt from None
-        raise BadInput("no answer whether to start it", hint="vtax demo --yes skips the confirmation") from None

@@ -133,11 +133,10 @@ def _status(arguments: list[str] | None) -> Any:
 
         return _print_error(usage_error(error), error.exit_code)
     except click.Abort as error:
-        return (
-            128 + SIGINT
-            if isinstance(error.__cause__, KeyboardInterrupt)
-            else _print_error("stdin ended before the prompt was answered", 1)
-        )
+        if isinstance(error.__cause__, KeyboardInterrupt):
+            return 128 + SIGINT
+        _print_message("")  # the prompt's line ends
+        return _print_error("stdin ended before the prompt was answered", 1)
     except KeyboardInterrupt:
         return 128 + SIGINT
     except BrokenPipeError:

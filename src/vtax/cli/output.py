@@ -69,6 +69,17 @@ def notify(text: str) -> None:
         discard(2)
 
 
+def confirmed(question: str, unanswered: BadInput) -> bool:
+    """Prompt for confirmation on stderr. Raises `unanswered`, below the prompt, when stdin cannot answer."""
+    try:
+        return click.confirm(question, default=False, err=True)
+    except click.Abort:
+        if sys.stdin.isatty():
+            raise KeyboardInterrupt from None
+        notify("")
+        raise unanswered from None
+
+
 def with_program_path(text: str) -> str:
     """Text in which `vtax COMMAND` has the path that vtax was started with, when PATH does not find vtax."""
     program = sys.argv[0]

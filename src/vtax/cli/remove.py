@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import sys
 
 import click
 
 from vtax.cli.completion import run_names
-from vtax.cli.output import notify, print_table
+from vtax.cli.output import confirmed, notify, print_table
 from vtax.errors import BadInput, VtaxError
 from vtax.host.home import Home
 from vtax.store.database import sqlite_file
@@ -33,24 +32,15 @@ def command(run_names: tuple[str, ...], yes: bool) -> None:
         ("run", "study", "status", "trials", "origin"),
         [(r.name, r.study, r.status, str(r.trials), r.origin or "measured here") for r in runs],
     )
-    if not yes and not _confirmed("this run" if len(runs) == 1 else f"these {len(runs)} runs"):
+    what = "this run" if len(runs) == 1 else f"these {len(runs)} runs"
+    unanswered = BadInput(
+        f"no answer whether to delete {what}; nothing was removed", hint="vtax remove --yes skips the confirmation"
+    )
+    if not yes and not confirmed(f"delete {what}", unanswered):
         raise VtaxError("nothing was removed")
     for run in runs:
         store.remove_run(run.name)
         notify(f"{run.name} removed")
-
-
-def _confirmed(what: str) -> bool:
-    """Prompt for confirmation. Raises BadInput when stdin cannot answer."""
-    try:
-        return click.confirm(f"delete {what}")
-    except click.Abort:
-        if sys.stdin.isatty():
-            raise KeyboardInterrupt from None
-        raise BadInput(
-            f"no answer whether to delete {what}; nothing was removed",
-            hint="vtax remove --yes skips the confirmation",
-        ) from None
 
 
 def _refuse_unless_writable(store: Store) -> None:
