@@ -63,6 +63,13 @@ def test_the_default_array_is_four_times_the_cache_if_the_memory_allows():
     assert default_array_bytes(1024 * MIB, 69 * MIB) == 276 * MIB
 
 
+@pytest.mark.parametrize("memory_mib", [256, 1024, 2048, 4096, 65536])
+def test_default_arrays_fit_the_guest_whatever_the_cache_is(monkeypatch, memory_mib):
+    monkeypatch.setattr(stream, "last_level_cache_bytes", lambda: 65536 * MIB)
+    context = Context(vcpus=2, memory_bytes=memory_mib * MIB)
+    assert BENCHMARK.commands(StreamParameters(), context)
+
+
 def test_arrays_and_threads_reach_the_program():
     requested = command(array_size="80MiB", repetitions=7, threads=3)
     assert requested.argv == ("vtax-stream", str(10 * MIB), "7")

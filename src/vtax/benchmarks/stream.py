@@ -69,7 +69,8 @@ def last_level_cache_bytes(cpu: Path = Path("/sys/devices/system/cpu/cpu0")) -> 
 
 def default_array_bytes(memory_bytes: int, cache_bytes: int | None) -> int:
     """Four times the last-level cache where three such arrays fit in the guest, else what fits; whole MiB."""
-    fits = int(max(memory_bytes * _DEFAULT_SHARE, memory_bytes - _REST_BYTES) / _ARRAYS)
+    rest_stays = max(memory_bytes * _DEFAULT_SHARE, memory_bytes - _REST_BYTES)
+    fits = int(min(rest_stays, memory_bytes * _MAX_SHARE) / _ARRAYS)
     wanted = fits if cache_bytes is None else CACHE_MULTIPLE * cache_bytes
     return max(min(wanted, fits) // _MEBIBYTE, 1) * _MEBIBYTE
 
