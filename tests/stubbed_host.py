@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +93,23 @@ class Machine:
         """Of the host; the second boot of Xen has another microcode than the first."""
         is_xen = boot_loaders.is_dom0()
         return {"machine_id": "here", "hypervisor": "Xen" if is_xen else "", "cpu_microcode": f"0x{self.microcode}"}
+
+    def prepare_unit(self) -> None:
+        """What systemd does in a boot before the unit's command: ExecStartPre."""
+        (line,) = (line for line in self.unit.read_text().splitlines() if line.startswith("ExecStartPre="))
+        subprocess.run(shlex.split(line.partition("=")[2]), check=True)
+
+    def set_next(self, entry: str) -> None:
+        """As a person does, with grub-reboot."""
+        (self.root / "boot/grub/grubenv").write_text(f"saved_entry=0\nnext_entry={entry}\n")
+
+    @property
+    def leftovers(self) -> list[str]:
+        """Files of a unit, and the entry for the next boot."""
+        units = self.root / "etc/systemd/system"
+        files = [str(path.relative_to(units)) for path in sorted(units.rglob("vtax-*"))]
+        lines = (self.root / "boot/grub/grubenv").read_text().splitlines()
+        return [*files, *(line for line in lines if line.startswith("next_entry="))]
 
     @property
     def unit(self) -> Path:

@@ -29,7 +29,6 @@ sleep 2; kill -KILL "$pid"; sleep 1
 echo "unit: $(ls /etc/systemd/system/vtax-resume.service 2>&1)"; cat /var/lib/vtax/reboots.json; echo
 grub-editenv list
 """
-LOG = "cat /root/vtax.txt; journalctl -u vtax-resume --no-pager; grub-editenv list"
 
 
 def entries(machine):

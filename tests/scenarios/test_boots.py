@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import json
+import re
+import time
 from collections.abc import Iterator
-from contextlib import nullcontext
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
+from threading import Timer
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 from scripted import install
 from stubbed_host import NATIVE, XEN, Machine, planned
 
-from vtax.cli import abort, rebooting
+from vtax.cli import abort, rebooting, resume
 from vtax.cli.main import group
 from vtax.cli.output import resume_hint
-from vtax.errors import BadInput, VtaxError
+from vtax.errors import BadInput, CommandFailed, VtaxError
 from vtax.host import boot_loaders, reboots
 from vtax.host.boot_loaders import Grub, Loader
 from vtax.host.home import Home
+from vtax.host.lock import measuring_lock
+from vtax.host.reboots import Reboots
+from vtax.host.trust import refuse_foreign
 from vtax.report.analysis.source import source_of
 from vtax.runner import boots
 from vtax.runner.execute import begin
@@ -51,13 +59,15 @@ def look(plan: Plan, *, reboot: bool = True) -> boots.Here:
     return here
 
 
-def go_on(plan: Plan, run: RunHandle, home: Home, *, reboot: bool = True) -> bool:
-    """What the unit does after a reboot, or a person."""
+def go_on(plan: Plan, run: RunHandle, home: Home, *, reboot: bool = True) -> Reboots | None:
+    """What a person does, or the unit after a reboot."""
     here = look(plan, reboot=reboot)
     state = None
     if reboot:
-        state = rebooting.arrive(home, run, here, by_unit=False) or rebooting.planned_reboots(plan, run, here)
-    return rebooting.measure_boot(plan, run, home, here, state=state, tune_host=False)
+        before = reboots.read(home)
+        state = rebooting.arrive(home, run.name) if before and before.came_up else None
+        state = state or rebooting.planned_reboots(plan, run, here)
+    return rebooting.measure_boot(plan, run, home, here, state=state)
 
 
 def test_a_run_alternates_boots_and_counts_reboots(machine: Machine, home: Home, store: Store) -> None:
@@ -101,7 +111,7 @@ def test_by_hand_the_wrong_boot_is_refused_with_the_one_that_is_needed(
     run = begin(store, plan, vtax_version="test")
     first = boots.visits(plan.study, plan.seed)[0].boot
     machine.boot(NATIVE if first == "plain" else XEN)
-    assert go_on(plan, run, home, reboot=False) is False
+    assert go_on(plan, run, home, reboot=False) is None
     assert run.status == "paused"
     other = "xen" if first == "plain" else "plain"
     assert run.stopped_because == f"session 1 of 2 needs the boot '{other}'"
@@ -128,21 +138,174 @@ def test_a_session_is_never_measured_in_a_boot_of_another(machine: Machine, home
 # Failures
 
 
-def test_a_host_that_came_up_otherwise_is_not_rebooted_again(machine: Machine, home: Home, store: Store) -> None:
-    plan = planned()
-    run = begin(store, plan, vtax_version="test")
-    assert go_on(plan, run, home)
+class Commands:
+    """The command line as root of the stubbed host. run: one that has begun."""
+
+    def __init__(self, machine: Machine, home: Home, store: Store) -> None:
+        self.machine = machine
+        self.home = home
+        self.store = store
+        self.plan = planned()
+        self.run = begin(store, self.plan, vtax_version="test")
+
+    def invoke(self, *arguments: str) -> Result:
+        return CliRunner().invoke(group, list(arguments))
+
+    def start_unit(self) -> Result:
+        """What systemd does in a boot."""
+        self.machine.prepare_unit()
+        return self.invoke("resume", self.run.name, "--reboot", "--awaited")
+
+    def ended(self) -> tuple[str, str]:
+        """Status and reason of the run; nothing of a reboot is there."""
+        assert reboots.read(self.home) is None
+        assert self.machine.leftovers in ([], [reboots.SCRIPT])  # which removes itself
+        run = self.store.open_run(self.run.name)
+        return run.status, run.stopped_because
+
+
+@pytest.fixture
+def commands(machine: Machine, home: Home, store: Store, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Commands:
+    monkeypatch.setenv("VTAX_HOME", str(home.root))
+    monkeypatch.setenv("VTAX_STORE", f"sqlite:///{tmp_path / 'store.sqlite'}")
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    for module in (abort, resume):
+        monkeypatch.setattr(module, "measuring_lock", partial(measuring_lock, path=tmp_path / "lock"))
+    monkeypatch.setattr(abort, "measuring_process", lambda: ("", None))
+    made = Commands(machine, home, store)
+    monkeypatch.setattr(resume, "rebuild_plan", lambda *_: made.plan)
+    return made
+
+
+def test_a_host_that_came_up_otherwise_is_not_rebooted_again(commands: Commands) -> None:
+    machine, home = commands.machine, commands.home
+    assert go_on(commands.plan, commands.run, home)
     state = reboots.read(home)
     assert state is not None
     machine.boot(XEN if state.boot == "plain" else NATIVE)
     made = machine.reboots
-    with pytest.raises(VtaxError, match=r"after reboot 1 of \d the host came up in the boot .* as planned"):
-        rebooting.arrive(home, run, look(plan), by_unit=True)
-    assert (run.status, machine.reboots) == ("interrupted", made)
-    assert not machine.unit.exists()
-    assert reboots.read(home) is None
-    with pytest.raises(BadInput, match=r"no reboot for .* was awaited"):
-        rebooting.arrive(home, run, look(plan), by_unit=True)
+    refused = commands.start_unit()
+    expected = r"after reboot 1 of \d the host came up in the boot .* as planned"
+    assert re.match(expected, str(refused.exception))
+    status, because = commands.ended()
+    assert (status, machine.reboots) == ("interrupted", made)
+    assert re.match(f"after a reboot: {expected}", because)
+    again = commands.invoke("resume", commands.run.name, "--reboot", "--awaited")
+    assert f"no reboot for {commands.run.name} was awaited" in str(again.exception)
+    assert commands.ended() == (status, because)
+
+
+def test_the_unit_measures_and_reboots_with_the_options_of_the_command(
+    commands: Commands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    printed = commands.invoke("resume", commands.run.name, "--reboot", "--strict", "--json")
+    state = reboots.read(commands.home)
+    assert state is not None
+    assert json.loads(printed.stdout) == {
+        "run": commands.run.name, "rebooting_into": state.boot, "reboot": 1, "of": state.planned,
+    }  # fmt: skip
+    assert printed.exit_code == 0
+    script = commands.machine.unit.with_suffix(".sh").read_text()
+    assert script.endswith(f" -m vtax resume {commands.run.name} --reboot --awaited --strict\n")
+    monkeypatch.setattr(RunHandle, "failed_trials", lambda _: 2)
+    commands.machine.prepare_unit()
+    second = commands.invoke("resume", commands.run.name, "--reboot", "--awaited", "--strict", "--json")
+    assert json.loads(second.stdout)["reboot"] == 2
+    assert "2 trials of s-1 failed so far; it goes on after the reboot" in str(second.exception)
+    assert commands.machine.reboots == 2
+
+
+def test_what_fails_before_the_run_is_open_ends_its_reboots(
+    commands: Commands, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert go_on(commands.plan, commands.run, commands.home)
+    with monkeypatch.context() as patched:
+        patched.setenv("VTAX_STORE", f"sqlite:///{tmp_path / 'absent.sqlite'}")
+        assert commands.start_unit().exit_code != 0
+    assert commands.ended()[0] == "paused"  # its store was not there
+    assert commands.machine.reboots == 1
+    assert commands.invoke("resume", commands.run.name, "--reboot").exit_code == 0
+    with monkeypatch.context() as patched:
+        patched.setattr(Home, "ensure", lambda _: refuse_foreign(Path("/proc/1/cwd")))
+        patched.setattr("vtax.host.trust._trusted_users", set)
+        assert commands.start_unit().exit_code != 0
+    status, because = commands.ended()
+    assert status == "interrupted"
+    assert because.startswith("after a reboot: / belongs to user root")
+
+
+def test_the_unit_does_nothing_a_day_later_or_in_the_boot_after_the_next(
+    commands: Commands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert go_on(commands.plan, commands.run, commands.home)
+    trials = len(commands.run.done())
+    now = time.time()
+    with monkeypatch.context() as patched:
+        patched.setattr("vtax.host.reboots.time.time", lambda: now + 90000)
+        refused = commands.start_unit()
+    assert "requested more than a day ago" in str(refused.exception)
+    assert commands.ended()[0] == "interrupted"
+    assert (commands.machine.reboots, len(commands.run.done())) == (1, trials)
+    assert not list(commands.machine.unit.parent.rglob(reboots.UNIT))
+
+
+def test_a_run_that_was_resumed_by_hand_meanwhile_is_left_to_that(commands: Commands) -> None:
+    assert go_on(commands.plan, commands.run, commands.home)
+    commands.machine.prepare_unit()
+    assert commands.invoke("resume", commands.run.name, "--reboot").exit_code == 0
+    before = commands.machine.leftovers
+    commands.machine.number -= 1  # not rebooted yet
+    again = commands.invoke("resume", commands.run.name, "--reboot", "--awaited")
+    assert "no reboot for s-1 was awaited" in str(again.exception)
+    assert commands.machine.leftovers == before
+    assert commands.store.open_run(commands.run.name).status == "paused"
+
+
+def test_a_reboot_that_fails_leaves_nothing_and_ends_the_run(
+    commands: Commands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def inhibited() -> None:
+        raise CommandFailed("systemctl reboot: inhibited by an update")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(reboots, "reboot", inhibited)
+        refused = commands.invoke("resume", commands.run.name, "--reboot", "--json")
+    assert isinstance(refused.exception, CommandFailed)
+    assert refused.stdout == ""
+    assert "reboot into 'Debian GNU/Linux" in refused.exception.hint
+    assert refused.exception.hint.endswith(f"then: sudo vtax resume {commands.run.name} --reboot")
+    assert re.match(r"no reboot into \w+: systemctl reboot: inhibited", commands.ended()[1])
+    assert commands.ended()[0] == "interrupted"
+    assert commands.invoke("resume", commands.run.name, "--reboot").exit_code == 0
+    assert commands.machine.reboots == 1
+
+
+def test_an_entry_of_others_ends_the_run_before_anything_is_measured(commands: Commands) -> None:
+    commands.machine.set_next(XEN)
+    refused = commands.invoke("resume", commands.run.name, "--reboot")
+    assert "which vtax did not set" in str(refused.exception)
+    assert not commands.run.done()
+    assert commands.machine.leftovers == [f"next_entry={XEN}"]
+    assert commands.machine.reboots == 0
+
+
+def test_a_unit_that_finds_an_entry_of_others_keeps_it(commands: Commands) -> None:
+    assert go_on(commands.plan, commands.run, commands.home)
+    commands.machine.set_next(NATIVE)
+    assert "which vtax did not set" in str(commands.start_unit().exception)
+    assert f"next_entry={NATIVE}" in commands.machine.leftovers
+    assert commands.store.open_run(commands.run.name).status == "interrupted"
+    assert (reboots.read(commands.home), commands.machine.reboots) == (None, 1)
+
+
+def test_the_unit_waits_for_another_command(commands: Commands, tmp_path: Path) -> None:
+    assert go_on(commands.plan, commands.run, commands.home)
+    with ExitStack() as held:
+        held.enter_context(measuring_lock("vtax platforms", tmp_path / "lock"))
+        (timer := Timer(0.5, held.pop_all().close)).start()
+        done = commands.start_unit()
+        timer.join()
+    assert (done.exit_code, commands.machine.reboots) == (0, 2)
 
 
 @pytest.mark.parametrize("step", ["_make_unit", "set_next", "reboot"])
@@ -159,7 +322,7 @@ def test_a_kill_before_the_reboot_is_cleaned_and_the_run_goes_on(
     run = begin(store, plan, vtax_version="test")
     with monkeypatch.context() as patched:
         patched.setattr(Grub if step == "set_next" else reboots, step, killed)
-        patched.setattr(rebooting.reboots, "cancel", lambda _: [])  # a killed process removes nothing
+        patched.setattr(reboots, "cancel", lambda _: [])  # a killed process removes nothing
         with pytest.raises(Killed):
             go_on(plan, run, home)
     assert reboots.cancel(home)
@@ -186,27 +349,35 @@ def test_a_loader_that_does_not_take_the_entry_is_not_rebooted(
 # The command line
 
 
-def test_abort_ends_a_run_and_its_reboot(
-    machine: Machine, home: Home, store: Store, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("VTAX_HOME", str(home.root))
-    monkeypatch.setenv("VTAX_STORE", f"sqlite:///{tmp_path / 'store.sqlite'}")
-    monkeypatch.setattr("os.geteuid", lambda: 0)
-    monkeypatch.setattr(abort, "measuring_lock", lambda name: nullcontext())
-    monkeypatch.setattr(abort, "measuring_process", lambda: ("", None))
+def test_abort_ends_a_run_and_its_reboot(commands: Commands, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reboots, "reboot", lambda: None)  # it is still to come
-    plan = planned()
-    run = begin(store, plan, vtax_version="test")
-    assert go_on(plan, run, home)
-    assert machine.unit.is_file()
-    printed = CliRunner().invoke(group, ["abort", run.name], catch_exceptions=False).output
+    run = commands.run
+    assert go_on(commands.plan, run, commands.home)
+    assert commands.machine.unit.is_file()
+    printed = commands.invoke("abort", run.name).output
     assert "removed unit vtax-resume.service\nremoved entry for the next boot: " in printed
     assert f"{run.name} is ended" in printed
-    ended = store.open_run(run.name)
-    assert (ended.status, ended.stopped_because) == ("interrupted", "ended by vtax abort")
-    assert not machine.unit.exists()
-    assert boot_loaders.loader().next_entry() == ""
-    assert reboots.read(home) is None
-    machine.boot(NATIVE)
-    refused = CliRunner().invoke(group, ["resume", run.name, "--reboot", "--awaited"]).exception
+    assert commands.ended() == ("interrupted", "ended by vtax abort")
+    assert commands.machine.leftovers == []
+    commands.machine.boot(NATIVE)
+    refused = commands.invoke("resume", run.name, "--reboot", "--awaited").exception
     assert f"no reboot for {run.name} was awaited" in str(refused)
+    assert commands.ended() == ("interrupted", "ended by vtax abort")
+
+
+@pytest.mark.parametrize("status", ["failed", "interrupted"])
+def test_abort_keeps_why_a_run_ended(commands: Commands, status: str) -> None:
+    commands.run.finish(status, "the disk is full", 1.0)
+    assert commands.invoke("abort", commands.run.name).exit_code == 0
+    assert commands.ended() == (status, "the disk is full")
+
+
+def test_abort_takes_back_a_reboot_of_a_run_that_its_store_lacks(
+    commands: Commands, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(reboots, "reboot", lambda: None)
+    assert go_on(commands.plan, commands.run, commands.home)
+    monkeypatch.setenv("VTAX_STORE", f"sqlite:///{tmp_path / 'absent.sqlite'}")
+    assert commands.invoke("abort", commands.run.name).exit_code != 0
+    assert commands.ended()[0] == "paused"
+    assert commands.machine.leftovers == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +13,16 @@ from command_line import output_of
 from scripted import install
 from stubbed_host import ADVANCED, BOOTS, NATIVE, XEN, Machine, loaded_study, planned
 
-from vtax.cli import rebooting
 from vtax.cli.main import group
-from vtax.errors import BadInput, VtaxError
-from vtax.host import boot_loaders, reboots
+from vtax.errors import BadInput
+from vtax.host import boot_loaders
 from vtax.host.boot_loaders import Entry, SystemdBoot
 from vtax.host.home import Home
-from vtax.host.reboots import Reboots
+from vtax.platforms.base import Probe
 from vtax.runner import boots
+from vtax.runner.execute import begin
 from vtax.runner.plan import Plan
+from vtax.store.store import Store
 
 
 @pytest.fixture
@@ -141,12 +143,16 @@ def test_systemd_boot_lists_its_entries_and_names_the_one_it_started(
 def test_a_reboot_without_a_known_boot_loader_or_systemd_is_refused(machine: Machine) -> None:
     plan = planned()
     (machine.root / "run/systemd/system").rmdir()
-    with pytest.raises(BadInput, match="systemd, which does not run this host"):
+    with pytest.raises(BadInput, match=r"^--reboot needs systemd as PID 1") as caught:
         boots.look(plan.study, reboot=True)
+    assert "by hand" in caught.value.hint
     assert look(plan, reboot=False).name == "plain"
     (machine.root / "boot/grub/grub.cfg").unlink()
-    with pytest.raises(BadInput, match="boot loader is unknown"):
-        boots.look(plan.study, reboot=False)
+    for reboot in (False, True):  # by hand needs the loader too: its hint is not to reboot by hand
+        with pytest.raises(BadInput, match="boot loader is unknown") as caught:
+            boots.look(plan.study, reboot=reboot)
+        assert "by hand" not in caught.value.hint
+        assert "boot by GRUB or systemd-boot" in caught.value.hint
 
 
 def test_a_boot_of_the_study_without_an_entry_is_refused(machine: Machine) -> None:
@@ -158,13 +164,17 @@ def test_a_boot_of_the_study_without_an_entry_is_refused(machine: Machine) -> No
 
 def test_a_host_booted_otherwise_is_refused(machine: Machine) -> None:
     (machine.root / "proc/cmdline").write_text("BOOT_IMAGE=/boot/vmlinuz-6.1.0-50-amd64 root=/dev/vda1 single\n")
-    with pytest.raises(BadInput, match=r"from no entry of the study's boots: plain \('Debian GNU/Linux'\), xen"):
+    with pytest.raises(
+        BadInput, match=r"from no entry of the study's boots: plain \('Debian GNU/Linux'\), xen"
+    ) as caught:
         boots.look(loaded_study(boot=BOOTS).study, reboot=False)
+    assert "reboot into one of them" in caught.value.hint
 
 
 def test_a_reboot_of_a_study_without_boots_is_refused(machine: Machine) -> None:
-    with pytest.raises(BadInput, match=r"has no \[\[boot\]\] tables"):
+    with pytest.raises(BadInput, match=r"has no \[\[boot\]\] tables") as caught:
         boots.look(loaded_study().study, reboot=True)
+    assert caught.value.hint == "omit --reboot"
     assert boots.look(loaded_study().study, reboot=False) is None
 
 
@@ -204,33 +214,23 @@ def test_every_block_is_measured_in_boots_of_its_own_in_an_order_by_the_seed() -
     assert boots.visits(of, 6) != boots.visits(of, 5)
 
 
-# Requests of a reboot
+# Probes
 
 
-def test_no_more_reboots_are_made_than_were_planned(machine: Machine, home: Home) -> None:
-    loader = boot_loaders.loader()
-    with pytest.raises(VtaxError, match="made its 2 planned reboots"):
-        reboots.request(home, Reboots("tour-1", 2, made=2), "xen", loader.find(XEN), loader, ["resume"])
-    assert loader.next_entry() == ""
-    assert not machine.unit.exists()
-
-
-def test_the_unit_goes_on_with_the_run_and_a_cancelled_reboot_leaves_nothing(machine: Machine, home: Home) -> None:
-    loader = boot_loaders.loader()
-    reboots.request(home, Reboots("tour-1", 2), "xen", loader.find(XEN), loader, ["resume", "tour-1", "--reboot"])
-    assert loader.next_entry() == XEN
-    text = machine.unit.read_text()
-    assert "Type=oneshot" in text
-    assert text.rstrip().splitlines()[-4].endswith("-m vtax resume tour-1 --reboot")
-    (link,) = machine.root.glob("etc/systemd/system/*.wants/*")
-    assert link.resolve() == machine.unit
-    with pytest.raises(BadInput, match="tour-1 goes on after the next reboot"):
-        rebooting.refuse_pending(home)
-    assert len(reboots.cancel(home)) == 3
-    assert (machine.root / "boot/grub/grubenv").read_text() == "saved_entry=0\n"
-    assert not machine.unit.exists()
-    assert not link.is_symlink()
-    assert reboots.cancel(home) == []
+def test_a_platform_is_probed_in_the_first_visit_to_its_boot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install(monkeypatch)
+    with Store.open(f"sqlite:///{tmp_path / 'store.sqlite'}") as store:
+        plan = planned("plain")
+        run = begin(store, plan, vtax_version="test")
+        assert {each.platform.name: each.probe.is_made for each in plan.platforms} == {"native": True, "other": False}
+        assert boots.unvisited(plan.study, run) == {"native", "other"}
+        boots.probe_here(plan, run, "xen")
+        assert [each.reason for each in run.platforms] == ["", ""]
+        run.note_boot("xen", {"boot_id": "1"})
+        assert boots.unvisited(plan.study, run) == {"native"}
+        again = replace(plan.platforms[1], probe=Probe(True, "not probed, says a driver in a note"))
+        boots.probe_here(replace(plan, platforms=(plan.platforms[0], again)), run, "xen")
+        assert [each.reason for each in run.platforms] == ["", ""]
 
 
 # The command line
@@ -258,7 +258,7 @@ def test_a_plan_says_nothing_of_reboots_that_are_possible(tmp_path: Path, monkey
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     monkeypatch.setattr(boots, "look", lambda study, *, reboot: None)
     (file := tmp_path / "two.toml").write_text(STUDY)
-    assert "--reboot is not possible" not in output_of("run", str(file), "--plan")
+    assert "cannot reboot" not in output_of("run", str(file), "--plan")
 
 
 @pytest.mark.usefixtures("unmade_home")
@@ -275,7 +275,7 @@ def test_a_plan_shows_boots_reboots_and_their_duration(tmp_path: Path, monkeypat
     assert found["max_reboots"] == len(found["order"]) == 6
     assert [each["session"] for each in found["order"]] == [1, 1, 2, 2, 3, 3]
     assert "each assumed at 2 min 00 s" in printed
-    assert "--reboot is not possible here: " in printed
+    assert "vtax cannot reboot this host: this host's boot loader is unknown" in printed
 
 
 @pytest.mark.usefixtures("unmade_home")

@@ -16,6 +16,7 @@ from vtax.host import reboots
 from vtax.host.home import Home
 from vtax.host.lock import measuring_lock, measuring_process
 from vtax.host.waiting import wait_until
+from vtax.store.run import RunHandle
 from vtax.store.store import Store
 
 _STOP_S = 300.0  # a trial may have to end, and a guest
@@ -31,27 +32,19 @@ def command(run_name: str, as_json: bool) -> None:
     """
     need_root("aborting a run")
     home = Home.from_environment()
-    store = Store.existing(home.store_url)
-    run = store.open_run(run_name)
+    run = _opened(home, run_name)
     if run.status == "finished":
         raise BadInput(f"{run.name} is finished", hint=f"vtax show {run.name}")
     name, process = measuring_process()
     stopped = process is not None and name == run.name
     if process is not None and stopped:
-        os.kill(process, signal.SIGTERM)
-        notify(f"{run.name} is measured by process {process}; waiting for its end")
-        wait_until(
-            lambda: measuring_process()[1] != process,
-            _STOP_S,
-            0.1,
-            otherwise=lambda: VtaxError(f"process {process} did not end within {_STOP_S:g} s"),
-        )
+        _stop(process, run.name)
     state = reboots.read(home)
     removed = reboots.cancel(home) if state is not None and state.run == run.name else []
     with measuring_lock(f"vtax abort {run.name}"):
         close_orphans(home)
-        run = store.open_run(run.name)
-        if run.status != "finished":
+        run = Store.existing(home.store_url).open_run(run.name)
+        if run.status in ("running", "paused") or (stopped and run.status == "interrupted"):
             run.finish("interrupted", "ended by vtax abort", time.time())
     if as_json:
         print_json({"run": run.name, "stopped_process": process if stopped else None, "removed": removed})
@@ -59,3 +52,29 @@ def command(run_name: str, as_json: bool) -> None:
     for line in removed:
         click.echo(f"removed {line}")
     click.echo(f"{run.name} is ended; what was measured is kept")
+
+
+def _opened(home: Home, run_name: str) -> RunHandle:
+    """A run. Where the store does not have it, or cannot be read, its reboot is taken back all the same."""
+    try:
+        return Store.existing(home.store_url).open_run(run_name)
+    except VtaxError:
+        state = reboots.read(home)
+        if state is not None and state.run == run_name:
+            for line in reboots.cancel(home):
+                notify(f"removed {line}")
+        raise
+
+
+def _stop(process: int, run_name: str) -> None:
+    """Terminate the process that measures a run, and wait for its end. Raises VtaxError."""
+    os.kill(process, signal.SIGTERM)
+    notify(f"{run_name} is measured by process {process}; waiting for its end")
+    wait_until(
+        lambda: measuring_process()[1] != process,
+        _STOP_S,
+        0.1,
+        otherwise=lambda: VtaxError(
+            f"process {process} did not end within {_STOP_S:g} s", hint=f"sudo kill -KILL {process}, then vtax clean"
+        ),
+    )

@@ -1,11 +1,13 @@
-"""Shared by `run`, `resume`, `abort` and `clean`: a run over several boots of the host."""
+"""Shared by `run`, `resume` and `abort`: a run over several boots of the host."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 
 from vtax.cli.measure import measure
-from vtax.cli.output import notify
+from vtax.cli.output import notify, print_json
 from vtax.counters.host import host_facts
 from vtax.errors import BadInput, VtaxError
 from vtax.host import reboots
@@ -18,50 +20,97 @@ from vtax.runner.host_sessions import begin_next, note_boot
 from vtax.runner.plan import Plan
 from vtax.runner.resume import check_host, known_of
 from vtax.store.run import RunHandle
+from vtax.store.store import Store
+
+_TUNE_HOST = "--tune-host"
+
+
+def options_of(*, strict: bool, tune_host: bool) -> list[str]:
+    """The options of this command that the unit calls `vtax resume` with."""
+    return [*(["--strict"] if strict else []), *([_TUNE_HOST] if tune_host else [])]
 
 
 def refuse_pending(home: Home, run_name: str = "") -> None:
     """Raise BadInput while another run awaits a reboot of this host. run_name: the one that may."""
     state = reboots.read(home)
-    if state is not None and state.boot and state.run != run_name:
+    if state is None or state.run == run_name:
+        return
+    if state.is_to_come or (state.came_up and reboots.has_unit(home)):  # without it the unit has failed
+        when = "after the next reboot of this host," if state.is_to_come else "in a moment"
         raise BadInput(
-            f"{state.run} goes on after the next reboot of this host, in the boot {state.boot!r}",
+            f"{state.run} goes on {when} in the boot {state.boot!r}",
             hint=f"end that with: sudo vtax abort {state.run}",
         )
 
 
-def arrive(home: Home, run: RunHandle, here: Here | None, *, by_unit: bool) -> Reboots | None:
-    """What is known of the run's reboots once the host is up again; the unit and the entry for one boot are removed.
+def arrive(home: Home, run_name: str) -> Reboots:
+    """What the unit knows of a run's reboots once the host is up again; unit and entry for one boot are removed.
 
-    None when no reboot was awaited. by_unit: the unit calls. Raises BadInput when the unit calls and none was
-    awaited, and VtaxError when the host came up otherwise than planned: then nothing of reboots remains.
+    `boot` is that of the request, and none is awaited any more. Raises BadInput when none was awaited, and VtaxError
+    when the request is too old.
     """
     state = reboots.read(home)
-    if state is None or state.run != run.name or not state.came_up:
-        if by_unit:
-            raise BadInput(f"no reboot for {run.name} was awaited", hint=f"sudo vtax resume {run.name} --reboot")
-        return None
-    settled = reboots.settle(home, state)
-    if here is not None and here.name != state.boot:
-        because = (
+    if state is None or state.run != run_name or not state.came_up:
+        raise BadInput(f"no reboot for {run_name} was awaited", hint=f"sudo vtax resume {run_name} --reboot")
+    reboots.settle(home, state)
+    if state.is_too_late:
+        what = f"reboot {state.made} of {state.planned} was requested more than a day ago"
+        raise VtaxError(what, hint=f"sudo vtax resume {run_name} --reboot")
+    return state
+
+
+def refuse_unplanned(state: Reboots, here: Here) -> None:
+    """Raise VtaxError when the host came up in another boot than was requested."""
+    if here.name != state.boot:
+        raise VtaxError(
             f"after reboot {state.made} of {state.planned} the host came up in the boot {here.name!r}, not in "
-            f"{state.boot!r} as planned"
+            f"{state.boot!r} as planned",
+            hint=f"boot it by hand, then: sudo vtax resume {state.run} --reboot",
         )
-        stop(home, run, because)
-        raise VtaxError(because, hint=f"boot it by hand, then: sudo vtax resume {run.name} --reboot")
-    return settled
+
+
+@contextmanager
+def ended_by_errors(home: Home, run_name: str) -> Iterator[None]:
+    """For the unit: what ends the block ends the run's reboots, and is recorded with it, as no person sees it.
+
+    Nothing where the state is not that of this reboot any more: somebody resumed or aborted the run by hand.
+    """
+    try:
+        yield
+    except BaseException as error:
+        try:
+            state = reboots.read(home)
+            is_ours = state is not None and state.run == run_name and not state.is_to_come
+        except VtaxError:  # damaged
+            is_ours = True
+        if is_ours:
+            forget(home)
+            with suppress(VtaxError), Store.existing(home.store_url) as store:
+                end(store.open_run(run_name), f"after a reboot: {_what(error)}")
+        raise
+
+
+def forget(home: Home) -> None:
+    """Remove everything of reboots that this home made, for an error that ends them; it stays the one to show."""
+    try:
+        reboots.cancel(home)
+    except (VtaxError, OSError) as error:
+        notify(f"warning: what was prepared for a reboot cannot be removed: {error}; sudo vtax clean tries again")
+
+
+def end(run: RunHandle, because: str) -> None:
+    """Record why a run ends that is measured or paused; others have ended, with a reason of their own."""
+    if run.status in ("running", "paused"):
+        run.finish("interrupted", because, time.time())
+
+
+def _what(error: BaseException) -> str:
+    return getattr(error, "what", "") or f"{type(error).__name__}: {error}"
 
 
 def planned_reboots(plan: Plan, run: RunHandle, here: Here) -> Reboots:
     """The reboots that the pending visits of a run need, none of them made."""
     return Reboots(run.name, boots.reboots_left(plan, run, here.name, boot_id()))
-
-
-def stop(home: Home, run: RunHandle, because: str) -> None:
-    """Remove everything of reboots, and record why the run does not go on by itself."""
-    reboots.cancel(home)
-    if run.status != "finished":
-        run.finish("interrupted", because, time.time())
 
 
 def refuse_other_boot(plan: Plan, run: RunHandle, here: Here) -> None:
@@ -76,38 +125,59 @@ def refuse_other_boot(plan: Plan, run: RunHandle, here: Here) -> None:
 
 
 def measure_boot(
-    plan: Plan, run: RunHandle, home: Home, here: Here, *, state: Reboots | None, tune_host: bool
-) -> bool:
+    plan: Plan, run: RunHandle, home: Home, here: Here, *, state: Reboots | None, options: Sequence[str] = ()
+) -> Reboots | None:
     """Measure what this boot of the host can; then reboot, or name the boot that is next.
 
-    state: of reboots; None where the user reboots. The caller holds the measuring lock. Returns whether the host
-    reboots now. Raises as `measure`, and VtaxError for a reboot that cannot be made.
+    state: of reboots; None where the user reboots. options: of `vtax resume`, see options_of. The
+    caller holds the measuring lock. Returns the reboot that the host makes now, or None. Raises as `measure`, and
+    VtaxError for a reboot that cannot be made: then nothing of it remains.
     """
-    try:
+    left = boots.visits_left(plan, run)
+    if left and boots.can_begin(run, left[0], here.name, boot_id()):
+        boots.probe_here(plan, run, here.name)
+        _begin(run, left[0])
+        cells = boots.cells_of(plan, here.name)
+        measure(plan, run, home, tune_host=_TUNE_HOST in options, cells=cells)
         left = boots.visits_left(plan, run)
-        if left and boots.can_begin(run, left[0], here.name, boot_id()):
-            boots.probe_here(plan, run, here.name)
-            _begin(run, left[0])
-            measure(plan, run, home, tune_host=tune_host, cells=boots.cells_of(plan, here.name))
-            left = boots.visits_left(plan, run)
-        else:
-            run.finish("paused", boots.paused_because(plan, run), time.time())
-        if not left or state is None:
-            reboots.cancel(home)
-            if left:
-                notify(f"{run.name}: {run.stopped_because}; {_by_hand(run, here, left[0])}")
-            return False
-        arguments = ["resume", run.name, "--reboot", "--awaited", *(["--tune-host"] if tune_host else [])]
-        reboots.request(home, state, left[0].boot, here.entries[left[0].boot], here.loader, arguments)
-    except BaseException:
+    else:
+        run.finish("paused", boots.paused_because(plan, run), time.time())
+    if not left or state is None:
         reboots.cancel(home)
+        if left:
+            notify(f"{run.name}: {run.stopped_because}; {_by_hand(run, here, left[0])}")
+        return None
+    return _reboot(run, home, here, left[0], state, ["resume", run.name, "--reboot", "--awaited", *options])
+
+
+def _reboot(
+    run: RunHandle, home: Home, here: Here, visit: boots.Visit, state: Reboots, arguments: Sequence[str]
+) -> Reboots:
+    """Reboot into the boot of a visit. arguments: of vtax, for the unit. Raises VtaxError; then nothing remains."""
+    try:
+        awaited = reboots.request(home, state, visit.boot, here.entries[visit.boot], here.loader, arguments)
+        notify(
+            f"rebooting into {visit.boot} (reboot {awaited.made} of {state.planned}); {run.name} goes on there by "
+            f"itself; sudo vtax abort {run.name} ends it"
+        )
+        reboots.reboot()
+    except BaseException as error:
+        forget(home)
+        end(run, f"no reboot into {visit.boot}: {_what(error)}")
+        if isinstance(error, VtaxError) and not error.hint:
+            error.hint = f"{_by_hand(run, here, visit)}; or fix that, then: sudo vtax resume {run.name} --reboot"
         raise
-    notify(
-        f"rebooting into {left[0].boot} (reboot {state.made + 1} of {state.planned}); {run.name} goes on there by "
-        f"itself; sudo vtax abort {run.name} ends it"
-    )
-    reboots.reboot()
-    return True
+    return awaited
+
+
+def conclude_part(run: RunHandle, awaited: Reboots, *, as_json: bool, strict: bool) -> None:
+    """Print the reboot that the host makes now. Raises VtaxError, with strict, when a trial failed so far."""
+    if as_json:
+        print_json({"run": run.name, "rebooting_into": awaited.boot, "reboot": awaited.made, "of": awaited.planned})
+    if strict and (failed := run.failed_trials()):
+        raise VtaxError(
+            f"{failed} trials of {run.name} failed so far; it goes on after the reboot", hint=f"vtax show {run.name}"
+        )
 
 
 def _begin(run: RunHandle, visit: boots.Visit) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import nullcontext
 
 import click
 
@@ -11,12 +11,24 @@ from vtax.cli.completion import unfinished_runs
 from vtax.cli.measure import budget_s, conclude, measure, prepare_host, tune_host_option
 from vtax.cli.output import need_root, notify
 from vtax.cli.plan import announce
-from vtax.cli.rebooting import arrive, measure_boot, planned_reboots, refuse_other_boot, refuse_pending, stop
+from vtax.cli.rebooting import (
+    arrive,
+    conclude_part,
+    ended_by_errors,
+    measure_boot,
+    options_of,
+    planned_reboots,
+    refuse_other_boot,
+    refuse_pending,
+    refuse_unplanned,
+)
 from vtax.cli.trust import consented, trust_option
 from vtax.counters.host import host_facts
-from vtax.errors import BadInput, VtaxError
+from vtax.errors import BadInput
+from vtax.host import reboots
 from vtax.host.home import Home
 from vtax.host.lock import measuring_lock
+from vtax.host.reboots import Reboots
 from vtax.platforms.base import HostProgram
 from vtax.runner import boots
 from vtax.runner.host_sessions import add_blocks, begin_next, check_more, check_next, note_boot
@@ -24,6 +36,8 @@ from vtax.runner.plan import host_programs
 from vtax.runner.resume import check_host, note_resumption, rebuild_plan, stored_study
 from vtax.store.run import RunHandle
 from vtax.store.store import Store
+
+_LOCK_S = 600.0  # after a reboot: another command of vtax may have been quicker
 
 
 @click.command("resume")
@@ -60,20 +74,29 @@ def command(
             "a session has as many blocks as the first", where="--budget", hint="omit --session or --budget"
         )
     need_root("measuring")
-    home = Home.from_environment().ensure()
-    store = Store.existing(home.store_url)
-    run = store.open_run(run_name)
-    study = stored_study(run).study
-    if study.boot:
-        if more_s is not None:
-            raise BadInput("the blocks of a run over several boots are planned", where="--budget")
-        if _in_next_boot(store, run, home, reboot=reboot, awaited=awaited, session=session, tune_host=tune_host):
-            return
+    home = Home.from_environment()
+    with ended_by_errors(home, run_name) if awaited else nullcontext():
+        home.ensure()
+        store = Store.existing(home.store_url)
+        run = store.open_run(run_name)
+        study = stored_study(run).study
+        rebooting = None
+        if study.boot:
+            if more_s is not None:
+                what = "the blocks of a run over several boots are planned"
+                raise BadInput(what, where="--budget", hint="omit --budget")
+            if session:
+                what = "the sessions of a run over several boots begin by themselves"
+                raise BadInput(what, where="--session", hint="omit --session")
+            options = options_of(strict=strict, tune_host=tune_host)
+            rebooting = _in_next_boot(run, home, reboot=reboot, awaited=awaited, options=options)
+        else:
+            boots.look(study, reboot=reboot)
+            _go_on(run, home, session=session, more_s=more_s, trust=trust, tune_host=tune_host)
+    if rebooting is not None:
+        conclude_part(run, rebooting, as_json=as_json, strict=strict)
+    else:
         conclude(run.name, store, as_json=as_json, strict=strict)
-        return
-    boots.look(study, reboot=reboot)
-    _go_on(run, home, session=session, more_s=more_s, trust=trust, tune_host=tune_host)
-    conclude(run.name, store, as_json=as_json, strict=strict)
 
 
 def _go_on(run: RunHandle, home: Home, *, session: bool, more_s: float | None, trust: bool, tune_host: bool) -> None:
@@ -83,6 +106,7 @@ def _go_on(run: RunHandle, home: Home, *, session: bool, more_s: float | None, t
         loaded = stored_study(run)
         programs = consented(home, host_programs(loaded), loaded.source, trust=trust)
     with measuring_lock(run.name):
+        refuse_pending(home, run.name)
         added = _check_status(run, session=session, more_s=more_s)
         facts = host_facts()
         before = f"session {run.session.number + 1}" if session else "the run was resumed"
@@ -103,20 +127,26 @@ def _go_on(run: RunHandle, home: Home, *, session: bool, more_s: float | None, t
 
 
 def _in_next_boot(
-    store: Store, run: RunHandle, home: Home, *, reboot: bool, awaited: bool, session: bool, tune_host: bool
-) -> bool:
-    """Measure what this boot of the host can of a run over several. Returns whether the host reboots now."""
-    if session:
-        raise BadInput("the sessions of a run over several boots begin by themselves", where="--session")
+    run: RunHandle, home: Home, *, reboot: bool, awaited: bool, options: Sequence[str]
+) -> Reboots | None:
+    """Measure what this boot of the host can of a run over several. Returns the reboot that the host makes now.
+
+    awaited: the unit calls. Else a person does: what remains of earlier reboots of the run is removed.
+    """
     if run.status == "finished":
         raise BadInput(f"{run.name} is finished and cannot be resumed", hint=f"vtax show {run.name}")
-    refuse_pending(home, run.name)
     loaded = stored_study(run)
-    with _recorded_error(home, run, awaited):
+    with measuring_lock(run.name, wait_s=_LOCK_S if awaited else 0.0):
+        refuse_pending(home, run.name)
+        state = arrive(home, run.name) if awaited else None
         here = boots.look(loaded.study, reboot=reboot)
         assert here is not None
-    state = arrive(home, run, here, by_unit=awaited) if reboot else None
-    with _recorded_error(home, run, awaited), measuring_lock(run.name):
+        if state is not None:
+            refuse_unplanned(state, here)
+        else:
+            reboots.cancel(home)
+        if reboot:
+            reboots.refuse_others(home, here.loader)
         prepare_host(home)
         programs = consented(home, host_programs(loaded), loaded.source)
         plan = rebuild_plan(run, home, programs)
@@ -127,18 +157,7 @@ def _in_next_boot(
             note_resumption(run, plan)
         if reboot and state is None:
             state = planned_reboots(plan, run, here)
-        return measure_boot(plan, run, home, here, state=state, tune_host=tune_host)
-
-
-@contextmanager
-def _recorded_error(home: Home, run: RunHandle, awaited: bool) -> Iterator[None]:
-    """Record with the run why it does not go on after a reboot, where no person sees the error."""
-    try:
-        yield
-    except VtaxError as error:
-        if awaited and run.status != "failed":
-            stop(home, run, f"after a reboot: {error.what}")
-        raise
+        return measure_boot(plan, run, home, here, state=state, options=options)
 
 
 def _check_status(run: RunHandle, *, session: bool, more_s: float | None) -> str:

@@ -27,10 +27,11 @@ from vtax.cli.output import built_image, need_root, notify, print_json
 from vtax.cli.plan import announce
 from vtax.cli.plan import as_json as plan_as_json
 from vtax.cli.probing import probing_lock
-from vtax.cli.rebooting import measure_boot, planned_reboots, refuse_pending
+from vtax.cli.rebooting import conclude_part, measure_boot, options_of, planned_reboots, refuse_pending
 from vtax.cli.trust import consented, trust_option
 from vtax.cli.two_sides import two_sides
 from vtax.errors import BadInput, placed, with_hint
+from vtax.host import reboots
 from vtax.host.home import Home
 from vtax.host.lock import measuring_lock
 from vtax.image.image import Image
@@ -160,9 +161,12 @@ def command(
     here = boots.look(loaded.study, reboot=reboot)
     home = Home.from_environment().ensure()
     programs = consented(home, host_programs(loaded), loaded.source, digest=loaded.digest, trust=trust)
-    is_rebooting = False
+    rebooting = None
     with measuring_lock(f"vtax run {loaded.study.name}") as rename:
         refuse_pending(home)
+        if here is not None and reboot:
+            reboots.cancel(home)
+            reboots.refuse_others(home, here.loader)
         prepare_host(home)
         image = provide(home, recipe_for(loaded))
         probes = boots.probes_elsewhere(loaded.study, here.name) if here else None
@@ -178,9 +182,10 @@ def command(
             measure(plan, run, home, tune_host=tune_host)
         else:
             state = planned_reboots(plan, run, here) if reboot else None
-            is_rebooting = measure_boot(plan, run, home, here, state=state, tune_host=tune_host)
-    if is_rebooting:
-        return
+            options = options_of(strict=strict, tune_host=tune_host)
+            rebooting = measure_boot(plan, run, home, here, state=state, options=options)
+    if rebooting is not None:
+        return conclude_part(run, rebooting, as_json=as_json, strict=strict)
     while pause_s is not None and run.status == "paused":
         wait(run, pause_s)
         with measuring_lock(run.name):
@@ -240,7 +245,7 @@ def _print_plan(
         click.echo(f"the platforms were not probed: {why_not}")
         click.echo("cells and time are those of all of them, whether they start here or not")
     if loaded.study.boot and here is None and (no_reboot := _no_reboot(loaded.study)):
-        click.echo(f"--reboot is not possible here: {no_reboot}")
+        click.echo(f"vtax cannot reboot this host: {no_reboot}")
 
 
 def _no_reboot(study: Study) -> str:
@@ -280,7 +285,8 @@ def _pause_s(pause: str | None, study: Study) -> float | None:
     if found is not None and study.design.sessions == 1:
         raise BadInput("a pause is between sessions, and the study has one", where="--pause", hint="add --sessions")
     if found is not None and study.boot:
-        raise BadInput("a pause is between sessions of one boot, and the study has several", where="--pause")
+        what = "a pause is between sessions of one boot, and the study has several"
+        raise BadInput(what, where="--pause", hint="omit --pause")
     return found
 
 

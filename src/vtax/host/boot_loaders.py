@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from vtax.errors import BadInput
+from vtax.errors import BadInput, VtaxError
 from vtax.host.process import find_program, run
 
 ROOT = Path("/")
@@ -44,9 +44,10 @@ class Entry:
 
 
 class Loader(ABC):
-    """A boot loader."""
+    """A boot loader. forget_next: a command that removes the entry for the next boot alone."""
 
     name: str
+    forget_next: str
 
     @abstractmethod
     def entries(self) -> list[Entry]:
@@ -85,6 +86,7 @@ class Grub(Loader):
     def __init__(self, directory: Path, editor: str) -> None:
         self._directory = directory
         self._editor = editor
+        self.forget_next = f"sudo {Path(editor).name} {self._environment} unset next_entry"
 
     def entries(self) -> list[Entry]:
         """Those of grub.cfg; an entry in a submenu has the id `SUBMENU>ENTRY`."""
@@ -134,8 +136,9 @@ class Grub(Loader):
         try:
             return (self._directory / "grub.cfg").read_text(errors="replace")
         except OSError as error:
+            hint = "run it again with sudo" if os.geteuid() != 0 else "make the file anew with update-grub"
             raise BadInput(
-                f"the entries of GRUB cannot be read: {error.strerror}", where=str(error.filename)
+                f"the entries of GRUB cannot be read: {error.strerror}", where=str(error.filename), hint=hint
             ) from error
 
 
@@ -143,10 +146,15 @@ class SystemdBoot(Loader):
     """systemd-boot, by bootctl(1) and the variables that it leaves to the system."""
 
     name = "systemd-boot"
+    forget_next = "sudo bootctl set-oneshot ''"
 
     def entries(self) -> list[Entry]:
         """Those that bootctl lists."""
-        found = json.loads(run(["bootctl", "list", "--json=short", "--no-pager"]).stdout or "[]")
+        try:
+            found = json.loads(run(["bootctl", "list", "--json=short", "--no-pager"]).stdout or "[]")
+        except (VtaxError, ValueError) as error:
+            hint = "as root, bootctl list --json=short must print them (systemd 250 or later)"
+            raise BadInput(f"the entries of {self.name} cannot be listed: {error}", hint=hint) from error
         return [
             Entry(str(each["id"]), str(each.get("title") or each["id"]))
             for each in found
@@ -175,7 +183,10 @@ def loader() -> Loader:
             if (editor := find_program(program)) is None:
                 raise BadInput(f"{program} is not installed", hint="install GRUB's tools (grub2-common)")
             return Grub(ROOT / directory, editor)
-    raise BadInput("this host's boot loader is unknown: there is neither systemd-boot nor a grub.cfg")
+    raise BadInput(
+        "this host's boot loader is unknown: there is neither systemd-boot nor a grub.cfg",
+        hint="boot by GRUB or systemd-boot; or make a study of each boot, without [[boot]], and use vtax contrast",
+    )
 
 
 def current(known: Loader, named: Sequence[Entry]) -> Entry | None:

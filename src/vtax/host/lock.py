@@ -21,20 +21,22 @@ from vtax.host.waiting import wait_until
 # file other users may have open.
 HOST_LOCK = Path("/run/vtax-measuring.lock")
 _POLL_S = 0.01
+_MEASURING_POLL_S = 1.0
 _QUIET_S = 0.2  # a wait without notification
 _COMMAND_SHOWN = 80
 
 
 @contextmanager
-def measuring_lock(name: str, path: Path = HOST_LOCK) -> Iterator[Callable[[str], None]]:
+def measuring_lock(name: str, path: Path = HOST_LOCK, *, wait_s: float = 0.0) -> Iterator[Callable[[str], None]]:
     """Hold the host's measuring lock while the block runs. The kernel drops it when the process dies.
 
     name: of the run, shown to a refused one; the block gets a function that changes it once the run has a name.
-    Raises BadInput with the holder's name when it is taken, or when the file cannot be opened.
+    wait_s: how long to wait for its holder. Raises BadInput with the holder's name when it is taken, or when the file
+    cannot be opened.
     """
     descriptor = open_lock(path)
     try:
-        if not _take(descriptor):
+        if not wait_until(partial(_take, descriptor), wait_s, _MEASURING_POLL_S):
             holder = os.pread(descriptor, 200, 0).decode(errors="replace").strip() or holder_of(descriptor)
             raise BadInput(
                 f"{holder} is measuring on this host; two runs at once would disturb each other",

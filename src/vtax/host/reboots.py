@@ -1,9 +1,13 @@
 """Reboots of this host for a run that goes on in another boot: the request, the unit that goes on, and their removal.
 
-A file in the home (`Home.reboots`) is written before anything else of a reboot, and removed after it: while it is
-there, there may be a unit and an entry for the next boot. It counts reboots, so that no failure makes more than were
-planned. The systemd unit is made for one reboot, and is removed when the host is up again: a host that fails while it
-measures goes on with nothing.
+A file in the home (`Home.reboots`) is written before anything else of a reboot, and removed after it. It counts
+reboots, so that no failure makes more than were planned. The systemd unit is made for one reboot: it removes itself
+before it starts vtax, whatever becomes of that, and vtax goes on only within a day after the request. So nothing
+measures or reboots in a later boot. The environment of the command that asked for the reboot is in a script that only
+root can read, since a store's address may contain a password and everybody may read a unit.
+
+Nothing of others is changed: the unit has a mark of its home, and an entry for the next boot is removed only if it is
+the one that was requested.
 """
 
 from __future__ import annotations
@@ -12,10 +16,12 @@ import json
 import os
 import shlex
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+import vtax
 from vtax.errors import BadInput, VtaxError
 from vtax.host import boot_loaders
 from vtax.host.boot_loaders import Entry, Loader
@@ -24,16 +30,21 @@ from vtax.host.journal import boot_id
 from vtax.host.process import run
 
 UNIT = "vtax-resume.service"
+SCRIPT = "vtax-resume.sh"  # systemd reads no file of this suffix
 _UNITS = "etc/systemd/system"
 _WANTED_BY = "multi-user.target"
-_KEPT_VARIABLES = ("VTAX_HOME", "VTAX_STORE", "PYTHONPATH", "PATH")
-_TEXT = """[Unit]
+_MARK = "# made by vtax for the home "
+_VARIABLES = ("VTAX_HOME", "VTAX_STORE", "PYTHONPATH", "PATH", "HOME", "SUDO_USER", "SUDO_UID", "SUDO_GID")
+_AWAITED_S = 86400.0  # clocks of two boots may differ by a time zone, where one of them takes the host's as UTC
+_TEXT = """{mark}
+[Unit]
 Description=Resumes the run {run} of vtax after a reboot
 After={target} network-online.target
 
 [Service]
 Type=oneshot
-{environment}ExecStart={command}
+ExecStartPre=/bin/rm -f {link} {unit}
+ExecStart=/bin/sh {script}
 KillMode=mixed
 TimeoutStopSec=5min
 TasksMax=infinity
@@ -45,7 +56,7 @@ class Reboots:
     """Reboots of a run. planned, made: their numbers; one that was requested counts as made.
 
     boot: the study's name of the boot that was requested; empty when none is awaited. entry: its id. boot_id: of the
-    boot in which it was requested.
+    boot in which it was requested. requested_at: Unix time.
     """
 
     run: str
@@ -54,19 +65,31 @@ class Reboots:
     boot: str = ""
     entry: str = ""
     boot_id: str = ""
+    requested_at: float = 0.0
+
+    @property
+    def is_to_come(self) -> bool:
+        """Whether a reboot was requested that has not happened."""
+        return bool(self.boot) and self.boot_id == boot_id()
 
     @property
     def came_up(self) -> bool:
         """Whether a requested reboot has happened."""
         return bool(self.boot) and self.boot_id != boot_id()
 
+    @property
+    def is_too_late(self) -> bool:
+        """Whether the request is so old that the run must not go on by itself."""
+        return abs(time.time() - self.requested_at) > _AWAITED_S
+
 
 def check_possible() -> Loader:
     """The host's boot loader. Raises BadInput unless vtax can reboot this host and go on."""
+    loader = boot_loaders.loader()
     if not (boot_loaders.ROOT / "run/systemd/system").is_dir():
         hint = "reboot by hand instead: vtax run STUDY, then vtax resume RUN in the other boot"
-        raise BadInput("--reboot goes on by a unit of systemd, which does not run this host", hint=hint)
-    return boot_loaders.loader()
+        raise BadInput("--reboot needs systemd as PID 1", hint=hint)
+    return loader
 
 
 def read(home: Home) -> Reboots | None:
@@ -95,22 +118,54 @@ def write(home: Home, state: Reboots) -> None:
     _sync(home.root)
 
 
-def request(home: Home, state: Reboots, boot: str, entry: Entry, loader: Loader, arguments: Sequence[str]) -> None:
+def refuse_others(home: Home, loader: Loader) -> None:
+    """Raise BadInput where a reboot would overwrite a unit or an entry for the next boot that this home did not make.
+
+    For a home without a reboot to come.
+    """
+    for path in _paths():
+        mark = _mark_of(path)
+        if not os.path.lexists(path) or mark == _mark(home):
+            continue
+        hint = f"rm {path}, if nothing needs it; or reboot by hand"
+        if mark.startswith(_MARK):
+            hint = f"sudo VTAX_HOME={mark.removeprefix(_MARK)} vtax clean, if its run is not to go on"
+        raise BadInput(
+            f"vtax made no {path.name} for the home {home.root}, and there is one", where=str(path), hint=hint
+        )
+    if chosen := loader.next_entry():
+        raise BadInput(
+            f"{loader.name} boots {chosen!r} the next time, which vtax did not set",
+            hint=f"reboot first, or have it forget that: {loader.forget_next}",
+        )
+
+
+def request(home: Home, state: Reboots, boot: str, entry: Entry, loader: Loader, arguments: Sequence[str]) -> Reboots:
     """Have the host boot an entry once, and the run go on there. arguments: of vtax, for the unit.
 
-    The state is written first. Raises VtaxError when the plan has no further reboot, or for what the loader refuses.
+    The state is written first; it is returned. Raises VtaxError when the plan has no further reboot, for what the
+    loader refuses, and as `refuse_others`.
     """
     if state.made >= state.planned:
         raise VtaxError(
             f"{state.run} made its {state.planned} planned reboots, and makes no further one",
             hint=f"go on by hand in the boot {boot!r}: sudo vtax resume {state.run}",
         )
-    write(home, replace(state, made=state.made + 1, boot=boot, entry=entry.id, boot_id=boot_id()))
-    _make_unit(state.run, arguments)
+    refuse_others(home, loader)
+    awaited = replace(
+        state, made=state.made + 1, boot=boot, entry=entry.id, boot_id=boot_id(), requested_at=time.time()
+    )
+    write(home, awaited)
+    try:
+        _make_unit(home, state.run, arguments)
+    except OSError as error:
+        hint = f"reboot by hand, then: sudo vtax resume {state.run}"
+        raise VtaxError(f"{UNIT} cannot be made: {error.strerror}", where=str(error.filename), hint=hint) from error
     loader.set_next(entry.id)
     if (chosen := loader.next_entry()) != entry.id:
         raise VtaxError(f"{loader.name} did not accept {entry.id!r} for the next boot: it has {chosen or 'none'!r}")
     os.sync()
+    return awaited
 
 
 def reboot() -> None:
@@ -120,75 +175,107 @@ def reboot() -> None:
 
 def settle(home: Home, state: Reboots) -> Reboots:
     """Remove the unit and the entry for the next boot; the count stays."""
-    _remove_unit()
-    _clear_next()
-    settled = replace(state, boot="", entry="", boot_id="")
+    _remove_unit(home)
+    _clear_next(state)
+    settled = Reboots(state.run, state.planned, state.made)
     write(home, settled)
     return settled
 
 
+def has_unit(home: Home) -> bool:
+    """Whether a unit of this home is still to start."""
+    return _mark_of(_paths()[1]) == _mark(home)
+
+
 def cancel(home: Home) -> list[str]:
-    """Remove everything of reboots. Returns what was removed, one line each."""
+    """Remove everything of reboots that this home made. Returns what was removed, one line each."""
+    removed = [f"unit {UNIT}"] if _remove_unit(home) else []
     if not home.reboots.exists():
-        return []
-    removed = [f"unit {UNIT}"] if _remove_unit() else []
-    if entry := _clear_next():
+        return removed
+    try:
+        state = read(home)
+    except VtaxError:  # damaged: which entry is ours is not known
+        state = None
+    if state is not None and (entry := _clear_next(state)):
         removed.append(f"entry for the next boot: {entry}")
     home.reboots.unlink()
     _sync(home.root)
     return [*removed, f"state of reboots: {home.reboots}"]
 
 
-def _clear_next() -> str:
-    """Boot the default again the next time; the entry that would have been booted, empty for none."""
+def _clear_next(state: Reboots) -> str:
+    """Boot the default again the next time, if the entry that was requested is set; that entry, or empty."""
     try:
         loader = boot_loaders.loader()
     except BadInput:
         return ""
-    if entry := loader.next_entry():
-        loader.set_next("")
-    return entry
+    if not state.entry or loader.next_entry() != state.entry:
+        return ""
+    loader.set_next("")
+    return state.entry
 
 
-def _unit_paths() -> tuple[Path, Path]:
-    """The unit, and the link that starts it at boot."""
+def _paths() -> tuple[Path, Path, Path]:
+    """The link that starts the unit at boot, the unit, and the script that it executes."""
     units = boot_loaders.ROOT / _UNITS
-    return units / UNIT, units / f"{_WANTED_BY}.wants" / UNIT
+    return units / f"{_WANTED_BY}.wants" / UNIT, units / UNIT, units / SCRIPT
 
 
-def _make_unit(run_name: str, arguments: Sequence[str]) -> None:
+def _mark(home: Home) -> str:
+    return f"{_MARK}{shlex.quote(str(home.root))}".replace("\n", " ")
+
+
+def _mark_of(file: Path) -> str:
+    """The first line of a file of _paths(); empty where there is none."""
+    try:
+        return os.fsdecode(file.read_bytes().partition(b"\n")[0])
+    except OSError:
+        return ""
+
+
+def _make_unit(home: Home, run_name: str, arguments: Sequence[str]) -> None:
     """Files alone: systemd reads them at the next boot, and this one starts nothing."""
-    unit, link = _unit_paths()
-    variables = [f"{name}={os.environ[name]}" for name in _KEPT_VARIABLES if os.environ.get(name)]
-    command = [sys.executable, "-m", "vtax", *arguments]
-    unit.write_text(
-        _TEXT.format(
-            run=run_name,
-            target=_WANTED_BY,
-            environment="".join(f"Environment={_quoted(variable)}\n" for variable in variables),
-            command=" ".join(map(_quoted, command)),
-        )
-    )
+    _remove_unit(home)
+    link, unit, script = _paths()
+    mark = _mark(home)
+    script.touch(mode=0o600, exist_ok=False)
+    script.write_bytes(os.fsencode(_script(mark, home, [sys.executable, "-m", "vtax", *arguments])))
+    text = _TEXT.format(mark=mark, run=run_name, target=_WANTED_BY, unit=unit, link=link, script=script)
+    unit.write_bytes(os.fsencode(text))
     link.parent.mkdir(exist_ok=True)
-    link.unlink(missing_ok=True)
     link.symlink_to(unit)
+    _sync(link.parent)
     _sync(unit.parent)
 
 
-def _remove_unit() -> bool:
-    """Whether there was one."""
-    found = False
-    for path in reversed(_unit_paths()):
-        if path.is_symlink() or path.exists():
-            path.unlink()
-            found = True
-    return found
+def _script(mark: str, home: Home, command: Sequence[str]) -> str:
+    """A script that removes itself, and executes a command in the environment of this process."""
+    kept = {name: os.environ[name] for name in _VARIABLES if os.environ.get(name)}
+    kept["VTAX_HOME"] = str(home.root)
+    if "VTAX_STORE" in kept:
+        kept["VTAX_STORE"] = _absolute_store(kept["VTAX_STORE"])
+    if (package := str(Path(vtax.__file__).parents[1])) == sys.path[0]:  # python -m vtax, from there
+        kept["PYTHONPATH"] = os.pathsep.join([kept.get("PYTHONPATH", ""), package])
+    for name in ("PATH", "PYTHONPATH"):
+        if name in kept:
+            kept[name] = os.pathsep.join(str(Path(each).absolute()) for each in kept[name].split(os.pathsep) if each)
+    variables = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in kept.items())
+    return f'{mark}\nrm -f -- "$0"\n{variables}exec {shlex.join(command)}\n'
 
 
-def _quoted(word: str) -> str:
-    """A word of a unit file: its specifiers and quotes kept as they are (systemd.syntax(7))."""
-    text = word.replace("%", "%%").replace("$", "$$").replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{text}"' if shlex.quote(word) != word or text != word else word
+def _absolute_store(url: str) -> str:
+    """The address of a store; a relative path of a SQLite file is made absolute."""
+    scheme, _, path = url.partition(":///")
+    is_relative = scheme.startswith("sqlite") and path and not path.startswith(("/", ":memory:", "file:"))
+    return f"{scheme}:///{Path.cwd()}/{path}" if is_relative else url
+
+
+def _remove_unit(home: Home) -> bool:
+    """Remove what this home made of a unit. Whether there was anything."""
+    ours = [path for path in _paths() if _mark_of(path) == _mark(home)]
+    for path in ours:
+        path.unlink()
+    return bool(ours)
 
 
 def _sync(directory: Path) -> None:

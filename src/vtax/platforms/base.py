@@ -93,7 +93,7 @@ class Probe:
 
     available: it was really started here. reason: why not (one sentence), or a note. hint: the fix.
     marks: labels of all its figures (`emulated`, `nested`). version: of the runtime.
-    seconds: duration of the probe.
+    seconds: duration of the probe. is_made: whether there was one.
     """
 
     available: bool
@@ -102,6 +102,7 @@ class Probe:
     marks: tuple[str, ...] = ()
     version: str = ""
     seconds: float = 0.0
+    is_made: bool = True
 
 
 @dataclass(frozen=True)

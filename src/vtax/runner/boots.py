@@ -53,7 +53,7 @@ def look(study: Study, *, reboot: bool) -> Here | None:
     if not study.boot:
         if reboot:
             what = f"{study.name} has no [[boot]] tables: all its platforms run in one boot"
-            raise BadInput(what, where="--reboot")
+            raise BadInput(what, where="--reboot", hint="omit --reboot")
         return None
     loader = reboots.check_possible() if reboot else boot_loaders.loader()
     entries = {}
@@ -65,7 +65,10 @@ def look(study: Study, *, reboot: bool) -> Here | None:
     found = boot_loaders.current(loader, list(entries.values()))
     if found is None:
         named = ", ".join(f"{name} ({entry.title!r})" for name, entry in entries.items())
-        raise BadInput(f"this host was booted from no entry of the study's boots: {named}")
+        raise BadInput(
+            f"this host was booted from no entry of the study's boots: {named}",
+            hint="reboot into one of them; when this is one, its options changed since, and a reboot shows them",
+        )
     return Here(next(name for name, entry in entries.items() if entry == found), entries, loader)
 
 
@@ -83,9 +86,19 @@ def platforms_of(study: Study, boot: str) -> list[str]:
 def probes_elsewhere(study: Study, here: str) -> dict[str, Probe]:
     """In place of probes: of the platforms that only another boot can probe."""
     return {
-        platform: Probe(True, f"not probed: it needs the boot {boot}")
+        platform: Probe(True, f"not probed: it needs the boot {boot}", is_made=False)
         for boot in used_boots(study)
         if boot != here
+        for platform in platforms_of(study, boot)
+    }
+
+
+def unvisited(study: Study, run: RunHandle) -> set[str]:
+    """Platforms whose boot a run was not in yet."""
+    return {
+        platform
+        for boot in used_boots(study)
+        if facts_of(run, boot) is None
         for platform in platforms_of(study, boot)
     }
 
@@ -94,7 +107,7 @@ def probe_here(plan: Plan, run: RunHandle, here: str) -> None:
     """Probe the platforms of this boot that were not probed yet. Raises PlatformError for one that does not run."""
     named = platforms_of(plan.study, here)
     for index, planned in enumerate(plan.platforms):
-        if planned.platform.name not in named or not planned.probe.reason.startswith("not probed"):
+        if planned.platform.name not in named or planned.probe.is_made or not planned.probe.available:
             continue
         probe = planned.platform.probe(plan.image)
         if not probe.available:

@@ -14,6 +14,7 @@ from vtax.image import contents
 from vtax.image.build import list_images
 from vtax.image.image import Image
 from vtax.platforms.base import HostProgram, Probe
+from vtax.runner import boots
 from vtax.runner.plan import Plan, make_plan
 from vtax.runner.plugins import plugins_of
 from vtax.store.provenance import origin_of
@@ -175,8 +176,13 @@ def _image_of(run: RunHandle, home: Home) -> Image:
 
 def _planned(run: RunHandle, image: Image, consented: Collection[HostProgram] = (), *, dry: bool = False) -> Plan:
     """The plan of a run in its image. Raises BadInput when it is refused here, or its cells would be others."""
-    probes = {p.name: Probe(p.available, p.reason, p.hint, tuple(p.marks), p.version) for p in run.platforms}
-    plan = make_plan(stored_study(run), image=image, seed=run.seed, probes=probes, consented=consented, dry=dry)
+    loaded = stored_study(run)
+    unvisited = boots.unvisited(loaded.study, run)
+    probes = {
+        p.name: Probe(p.available, p.reason, p.hint, tuple(p.marks), p.version, is_made=p.name not in unvisited)
+        for p in run.platforms
+    }
+    plan = make_plan(loaded, image=image, seed=run.seed, probes=probes, consented=consented, dry=dry)
     if {cell.key for cell in plan.cells} != {cell.key for cell in run.cells}:
         if any(table.files for table in plan.study.program):
             raise BadInput(
