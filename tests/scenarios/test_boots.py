@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from scripted import install
+from scripted import install, plan_of, study
 from stubbed_host import NATIVE, XEN, Machine, planned
 
 from vtax.cli import abort, rebooting, resume
@@ -234,9 +234,7 @@ def test_what_fails_before_the_run_is_open_ends_its_reboots(
     assert because.startswith("after a reboot: / belongs to user root")
 
 
-def test_the_unit_does_nothing_a_day_later_or_in_the_boot_after_the_next(
-    commands: Commands, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_unit_does_nothing_a_day_later(commands: Commands, monkeypatch: pytest.MonkeyPatch) -> None:
     assert go_on(commands.plan, commands.run, commands.home)
     trials = len(commands.run.done())
     now = time.time()
@@ -247,6 +245,17 @@ def test_the_unit_does_nothing_a_day_later_or_in_the_boot_after_the_next(
     assert commands.ended()[0] == "interrupted"
     assert (commands.machine.reboots, len(commands.run.done())) == (1, trials)
     assert not list(commands.machine.unit.parent.rglob(reboots.UNIT))
+
+
+def test_no_other_run_is_resumed_while_a_reboot_is_awaited(
+    commands: Commands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = begin(commands.store, plan_of(study()), vtax_version="test")
+    monkeypatch.setattr(reboots, "reboot", lambda: None)
+    assert go_on(commands.plan, commands.run, commands.home)
+    refused = commands.invoke("resume", other.name).exception
+    assert "s-1 goes on after the next reboot of this host, in the boot 'xen'" in str(refused)
+    assert "sudo vtax abort s-1" in str(refused)
 
 
 def test_a_run_that_was_resumed_by_hand_meanwhile_is_left_to_that(commands: Commands) -> None:

@@ -19,7 +19,7 @@ from vtax.host import boot_loaders
 from vtax.host.boot_loaders import Entry, SystemdBoot
 from vtax.host.home import Home
 from vtax.platforms.base import Probe
-from vtax.runner import boots
+from vtax.runner import boots, resume
 from vtax.runner.execute import begin
 from vtax.runner.plan import Plan
 from vtax.store.store import Store
@@ -228,6 +228,11 @@ def test_a_platform_is_probed_in_the_first_visit_to_its_boot(tmp_path: Path, mon
         assert [each.reason for each in run.platforms] == ["", ""]
         run.note_boot("xen", {"boot_id": "1"})
         assert boots.unvisited(plan.study, run) == {"native"}
+        rebuilt = resume._planned(run, plan.image)
+        assert {each.platform.name: each.probe.is_made for each in rebuilt.platforms} == {
+            "native": False,
+            "other": True,
+        }
         again = replace(plan.platforms[1], probe=Probe(True, "not probed, says a driver in a note"))
         boots.probe_here(replace(plan, platforms=(plan.platforms[0], again)), run, "xen")
         assert [each.reason for each in run.platforms] == ["", ""]
