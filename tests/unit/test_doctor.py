@@ -294,6 +294,16 @@ def test_a_probe_that_fails_costs_its_own_answer(tmp_path):
     assert [name for name, probe in probes.items() if probe.available] == ["answers"]
 
 
+@pytest.mark.parametrize("factor", [1.0, 10.0])
+def test_an_emulated_host_has_ten_times_the_time(monkeypatch, factor):
+    deadlines = []
+    monkeypatch.setattr(examine, "timeout_factor", lambda: factor)
+    monkeypatch.setattr(examine, "probe_all", lambda _, __, deadline, ___: deadlines.append(deadline) or {})
+    began = time.monotonic()
+    examine.examine(None)
+    assert factor * examine.BOUND_S - 6 < deadlines[0] - began < factor * examine.BOUND_S
+
+
 def test_an_examination_is_plain_json(laptop):
     examination = Examination({"native": Probe(True, marks=("x",))}, tuple(checks.findings(laptop)), 1.5)
     shown = json.loads(json.dumps(examination.as_json()))

@@ -113,7 +113,9 @@ def _plan(path: Path) -> tuple[Plan, str]:
             image = built_image(home, recipe_for(loaded))
         except BadInput as error:
             why_not = why_not or with_hint(error.what, error.hint)
-        unprobed = {name: Probe(True, "not probed") for name in loaded.study.platforms} if why_not else None
+        unprobed = (
+            {name: Probe(True, "not probed", is_made=False) for name in loaded.study.platforms} if why_not else None
+        )
         plan = make_plan(loaded, image=image or Image("none", home.images), probes=unprobed, dry=True)
     with suppress(BadInput):  # no store yet
         store = Store.existing(home.store_url)

@@ -224,7 +224,9 @@ def _print_plan(
         except BadInput as error:
             why_not = "; ".join(filter(None, [why_not, with_hint(error.what, error.hint)]))
         no_probes = why_not or (loaded.study.boot and here is None)
-        unprobed = {name: Probe(True, "not probed") for name in loaded.study.platforms} if no_probes else None
+        unprobed = (
+            {name: Probe(True, "not probed", is_made=False) for name in loaded.study.platforms} if no_probes else None
+        )
         if here and not unprobed:
             unprobed = boots.probes_elsewhere(loaded.study, here.name)
         plan = make_plan(loaded, image=image or Image("none", home.images), seed=seed, probes=unprobed, dry=True)

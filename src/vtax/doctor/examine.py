@@ -1,4 +1,4 @@
-"""The whole examination within 30 seconds: which platforms run here, and what disturbs measurements.
+"""The examination within 30 s (300 s on an emulated CPU): which platforms run here, what disturbs measurements.
 
 Drivers are probed in child processes, so that a slow probe can be killed with the programs it runs. Its journal lists
 the resources to remove.
@@ -23,6 +23,7 @@ from vtax.doctor.finding import Finding
 from vtax.doctor.load import sample_load
 from vtax.errors import RunInterrupted
 from vtax.host.deferred_interrupts import deferred_interrupts
+from vtax.host.emulated_cpu import timeout_factor
 from vtax.host.home import Home
 from vtax.host.journal import clean
 from vtax.image.image import Image
@@ -63,13 +64,17 @@ class Examination:
         """For `--json`."""
         return {
             "platforms": [
-                {"name": name, **(asdict(probe) if probe else {})} for name, probe in self.platforms.items()
+                {"name": name, **(_as_json(probe) if probe else {})} for name, probe in self.platforms.items()
             ],
             "not_probed": self.not_probed,
             "findings": [asdict(finding) for finding in self.findings],
             "not_observed": list(self.not_observed),
             "seconds": round(self.seconds, 3),
         }
+
+
+def _as_json(probe: Probe) -> dict[str, Any]:
+    return {name: value for name, value in asdict(probe).items() if name != "is_made"}
 
 
 def examine(
@@ -86,7 +91,8 @@ def examine(
     if not_probed:
         return Examination(dict.fromkeys(registry.names()), found, time.monotonic() - started_at, not_probed)
     platforms = [registry.get(name) for name in registry.names()]
-    probes = probe_all(platforms, image, started_at + BOUND_S - _CLEANUP_S, progress)
+    deadline = started_at + BOUND_S * timeout_factor() - _CLEANUP_S
+    probes = probe_all(platforms, image, deadline, progress)
     return Examination(probes, found, time.monotonic() - started_at)
 
 

@@ -343,9 +343,9 @@ def _probe(platform: Platform, image: Image, probes: Mapping[str, Probe], *, dry
     if platform.name in probes:
         return probes[platform.name]
     if dry and platform.host_programs:
-        return Probe(True, "not probed: a dry run uses no program and no socket that the study names")
+        return Probe(True, "not probed: a dry run uses no program and no socket that the study names", is_made=False)
     if dry and platform.driver.reaches_out:
-        return Probe(True, "not probed: a dry run talks to no other machine")
+        return Probe(True, "not probed: a dry run talks to no other machine", is_made=False)
     return platform.probe(image)
 
 
