@@ -16,8 +16,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
-from vtax.demo import grub
+from vtax.demo import grub, systemd_boot
 from vtax.demo.machines import HYPERVISOR, Machine
 from vtax.guest import bootstrap
 from vtax.host.home import Home
@@ -52,6 +53,19 @@ _NO_INITRD = {"INITRD": "No"}  # for initramfs-tools: what it would make in half
 _BUILD_S = 1800.0
 _KEY = "[0-9a-f]" * 12
 """A pattern for Machine.key. Names of saved states and unfinished builds do not end in it, or begin otherwise."""
+
+
+class _Loader(Protocol):
+    """A module that puts a boot loader onto a disk whose first partition is the machine's."""
+
+    def install(self, tree: Path, version: str, initrd: Path) -> None:
+        """Put what it needs into a tree. version: of its kernel. initrd: in place of its own."""
+
+    def make_bootable(self, disk: Path, tree: Path) -> None:
+        """Write what is outside of the partition. tree: what the partition has."""
+
+
+LOADERS: dict[str, _Loader] = {"grub": grub, "systemd-boot": systemd_boot}
 
 
 @dataclass(frozen=True)
@@ -95,8 +109,8 @@ def directory_of(home: Home, machine: Machine) -> Path:
     """Where the disk of the machine's present recipe is, or will be."""
     init = Path(__file__).with_name("init").read_bytes()
     agent = bootstrap.argv()[-2]
-    loader = [Path(grub.__file__).read_bytes()] if machine.has_loader else []
-    key = machine.key(init, _SERVICE.encode(), agent.encode(), *loader)
+    loader = [Path(__file__).with_name(f"{machine.loader.replace('-', '_')}.py")] if machine.loader else []
+    key = machine.key(init, _SERVICE.encode(), agent.encode(), *(path.read_bytes() for path in loader))
     return home.root / "nested" / f"{machine.name}-{key}"
 
 
@@ -191,12 +205,13 @@ def _build(machine: Machine, image: Image, journal: Journal, directory: Path) ->
         (directory / "python").write_text(python.name.removeprefix("python"))
         for hypervisor in (tree / "boot").glob("xen-*.gz"):
             (directory / HYPERVISOR).write_bytes(gzip.decompress(hypervisor.read_bytes()))
-        disks.initrd.write_bytes(_initrd(image.tree / "usr/bin/busybox", modules, machine.has_loader))
-        if machine.has_loader:
-            grub.install(tree, modules.name, disks.initrd)
-        _write_disk(tree, disks.root, machine.disk_mib, grub.PARTITION if machine.has_loader else 0)
-        if machine.has_loader:
-            grub.make_bootable(disks.root, tree)
+        loader = LOADERS.get(machine.loader)
+        disks.initrd.write_bytes(_initrd(image.tree / "usr/bin/busybox", modules, is_partition=loader is not None))
+        if loader is not None:
+            loader.install(tree, modules.name, disks.initrd)
+        _write_disk(tree, disks.root, machine.disk_mib, grub.PARTITION if loader is not None else 0)
+        if loader is not None:
+            loader.make_bootable(disks.root, tree)
         run(["rm", "-rf", "--one-file-system", tree], timeout_s=_BUILD_S)
     finally:
         registered.release()
@@ -220,7 +235,7 @@ def _settle(machine: Machine, tree: Path) -> None:
     )
 
 
-def _initrd(busybox: Path, modules: Path, is_partition: bool) -> bytes:
+def _initrd(busybox: Path, modules: Path, *, is_partition: bool) -> bytes:
     """A small initrd; the distribution's own takes half a minute on an emulated CPU."""
     init = Path(__file__).with_name("init").read_bytes()
     found = collect_modules(modules, _MODULES)

@@ -17,6 +17,8 @@ FORMAT_VERSION = 1
 """Raised when disks.py makes something else of the same recipe."""
 HYPERVISOR = "hypervisor"
 """The file with what boots before Linux, beside the kernel of a machine that has such a package."""
+FIRMWARE, VARIABLES = "firmware.fd", "variables.fd"
+"""The files with a machine's UEFI and its variables, beside its kernel."""
 
 _SYSTEM = (
     *("systemd", "systemd-sysv", "dbus", "udev", "kmod", "util-linux", "procps", "python3", "linux-image-amd64"),
@@ -41,8 +43,21 @@ class Boot:
     serial: bool = False
 
 
+@dataclass(frozen=True)
+class Uefi:
+    """Firmware that starts the boot loader on the machine's disk. firmware, variables: files of flash memory."""
+
+    firmware: Path
+    variables: Path
+
+
 def boot_disk(kernel: Path, initrd: Path, append: str) -> None:
     """Nothing: the firmware starts the boot loader on the machine's disk, which stays the same when it reboots."""
+
+
+def boot_uefi(kernel: Path, initrd: Path, append: str) -> Uefi:
+    """The same by UEFI, whose variables stay the same too."""
+    return Uefi(kernel.with_name(FIRMWARE), kernel.with_name(VARIABLES))
 
 
 def boot_linux(kernel: Path, initrd: Path, append: str) -> Boot:
@@ -64,6 +79,7 @@ class Machine:
 
     suite, components, packages: of the Debian system. disabled: units that must not start by themselves; tests start
     what they need. cpu, accel, vcpus, memory_mib: of the emulated hardware. words: more of the kernel command line.
+    loader: the boot loader on its disk, of disks.LOADERS, which boots it; empty without one.
     """
 
     name: str
@@ -76,19 +92,15 @@ class Machine:
     memory_mib: int = 4096
     disk_mib: int = 8192
     words: str = "mitigations=off"
-    boot: Callable[[Path, Path, str], Boot | None] = boot_linux
+    boot: Callable[[Path, Path, str], Boot | Uefi | None] = boot_linux
     components: str = "main"
-
-    @property
-    def has_loader(self) -> bool:
-        """Whether its disk has GRUB, which boots it."""
-        return self.boot is boot_disk
+    loader: str = ""
 
     def key(self, *inputs: bytes) -> str:
         """Names its disk: a hash of what decides the disk's files. inputs: what else does."""
         fields = [FORMAT_VERSION, self.suite, self.packages, self.disabled, self.disk_mib]
         fields += [self.components] if self.components != "main" else []
-        fields += ["grub"] if self.has_loader else []
+        fields += [self.loader] if self.loader else []
         recipe = json.dumps(fields).encode()
         return hashlib.sha256(b"\0".join((recipe, *inputs))).hexdigest()[:12]
 
@@ -163,6 +175,19 @@ MACHINES = {
             accel=_BY_INSTRUCTIONS,
             vcpus=1,
             boot=boot_disk,
+            loader="grub",
+        ),
+        Machine(
+            "systemd-boot",
+            "bookworm",
+            (*_SYSTEM, "systemd-boot", "ovmf", "gdisk", "dosfstools", "mtools"),
+            _OFF,
+            accel=_BY_INSTRUCTIONS,
+            vcpus=1,
+            memory_mib=2048,
+            disk_mib=4096,
+            boot=boot_uefi,
+            loader="systemd-boot",
         ),
     )
 }

@@ -20,7 +20,7 @@ from pathlib import Path
 import vtax
 from vtax.demo import disks, saved
 from vtax.demo.disks import INSIDE, PORT
-from vtax.demo.machines import CONSOLE, Boot, Machine
+from vtax.demo.machines import CONSOLE, Boot, Machine, Uefi
 from vtax.demo.saved import SavedState
 from vtax.errors import GuestError, VtaxError
 from vtax.guest.channel import Channel
@@ -153,7 +153,12 @@ class _Start:
     def state(self, files: Mapping[str, Path]) -> SavedState:
         """Where the state of this machine with these files in it is, or will be."""
         boot = self._boot()
-        read = (self.made.root, *([boot.kernel] if boot else []), self.made.initrd, *self.data_disks)
+        read = (
+            self.made.root,
+            *([boot.kernel] if isinstance(boot, Boot) else []),
+            self.made.initrd,
+            *self.data_disks,
+        )
         key = saved.key([*self._hardware(), *_boot(boot), *_console(boot)], read, files)
         return SavedState(self.home.root / "nested" / f"{self._saved_name()}{key}")
 
@@ -249,7 +254,7 @@ class _Start:
         self.monitor = Monitor(monitor, _MONITOR_S)
         return process, channel
 
-    def _boot(self) -> Boot | None:
+    def _boot(self) -> Boot | Uefi | None:
         return self.machine.boot(self.made.kernel, self.made.initrd, f"{_APPEND} {self.machine.words}")
 
     def _hardware(self) -> list[str]:
@@ -269,17 +274,22 @@ class _Start:
         return "-drive", f"file={directory / saved.OVERLAY},format=qcow2,if=virtio,cache=unsafe"
 
 
-def _boot(boot: Boot | None) -> tuple[str | Path, ...]:
+def _boot(boot: Boot | Uefi | None) -> tuple[str | Path, ...]:
     """What QEMU starts; a machine with a boot loader starts that, and again when it reboots."""
     if boot is None:
         return ("-boot", "c")
+    if isinstance(boot, Uefi):
+        return (
+            *("-drive", f"if=pflash,unit=0,format=raw,readonly=on,file={boot.firmware}"),
+            *("-drive", f"if=pflash,unit=1,format=raw,snapshot=on,file={boot.variables}"),
+        )
     return ("-no-reboot", "-kernel", boot.kernel, "-initrd", boot.initrd, "-append", boot.append)
 
 
-def _console(boot: Boot | None) -> tuple[str, str]:
-    return (
-        ("-serial", "chardev:console") if boot is None or boot.serial else ("-device", "virtconsole,chardev=console")
-    )
+def _console(boot: Boot | Uefi | None) -> tuple[str, str]:
+    if isinstance(boot, Boot) and not boot.serial:
+        return "-device", "virtconsole,chardev=console"
+    return "-serial", "chardev:console"
 
 
 def _disk(path: Path, form: str = "raw") -> tuple[str, str]:
@@ -304,4 +314,4 @@ def _mount_disks(nested: Nested) -> None:
     nested.run("mount", "/dev/vdb", f"{HOME}/images")
     nested.run("mount", "/dev/vdc", _PACKAGES)
     nested.guest.put(_PATHS, f"{_PACKAGES}\n/{INSIDE}/src\n".encode())
-    nested.run(PYTHON, "-c", _RENEW_STAMPS)
+    nested.run(PYTHON, "-c", _RENEW_STAMPS, timeout_s=BOOT_S)
