@@ -114,27 +114,50 @@ def test_a_configuration_that_ignores_the_next_entry_is_refused(machine: Machine
         boot_loaders.loader().set_next(XEN)
 
 
-def test_systemd_boot_lists_its_entries_and_names_the_one_it_started(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def systemd_boot(machine: Machine) -> Machine:
+    """A machine that systemd-boot booted: `listed` is what bootctl lists, `set` the entry that it was given."""
     variables = machine.root / "sys/firmware/efi/efivars"
     variables.mkdir(parents=True)
     bootctl = machine.root / "bin/bootctl"
-    listed = [{"type": "type1", "id": "debian.conf", "title": "Debian"}, {"type": "auto", "id": "auto-windows"}]
     bootctl.write_text(
-        "#!/bin/sh\n"
-        f"case $1 in list) echo '{json.dumps(listed)}';; set-oneshot) echo \"$2\" >{machine.root}/set;; esac\n"
+        f'#!/bin/sh\ncd {machine.root}; case $1 in list) cat listed;; set-oneshot) echo "$2" >set;; esac\n'
     )
     bootctl.chmod(0o755)
-    for name, text in (("LoaderInfo", "systemd-boot 252"), ("LoaderEntrySelected", "debian.conf")):
+    for name, text in (("LoaderInfo", "systemd-boot 252"), ("LoaderEntrySelected", "one.conf")):
         (variables / f"{name}-{boot_loaders._VENDOR}").write_bytes(b"\6\0\0\0" + text.encode("utf-16-le") + b"\0\0")
+    return machine
+
+
+def test_systemd_boot_lists_its_entries_and_names_the_one_it_started(systemd_boot: Machine) -> None:
+    listed = [
+        {"type": "type1", "id": "one.conf", "title": "Debian"},
+        {"type": "type2", "id": "two.efi"},
+        {"type": "auto", "id": "auto-windows"},
+    ]
+    (systemd_boot.root / "listed").write_text(f"{json.dumps(listed)}\n")
     loader = boot_loaders.loader()
     assert isinstance(loader, SystemdBoot)
-    assert loader.entries() == [Entry("debian.conf", "Debian")]
-    assert loader.is_current(loader.find("Debian"))
+    assert loader.entries() == [Entry("one.conf", "Debian"), Entry("two.efi", "two.efi")]
+    assert boot_loaders.current(loader, loader.entries()) == loader.find("Debian")
     assert loader.next_entry() == ""
-    loader.set_next("debian.conf")
-    assert (machine.root / "set").read_text() == "debian.conf\n"
+    loader.set_next("two.efi")
+    assert (systemd_boot.root / "set").read_text() == "two.efi\n"
+
+
+def test_the_entries_that_bootctl_of_debian_12_lists_are_read(systemd_boot: Machine) -> None:
+    """What bootctl 252.39-1~deb12u2 printed in the nested machine `systemd-boot`: one object a line, no types."""
+    file = Path(__file__).parent / "fixtures/boots/bootctl-252.txt"
+    (systemd_boot.root / "listed").write_text(file.read_text())
+    loader = boot_loaders.loader()
+    assert loader.entries() == [Entry("two.conf", "Debian, boot two"), Entry("one.conf", "Debian, boot one")]
+    assert loader.is_current(loader.find("Debian, boot one"))
+
+
+def test_systemd_boot_without_entries_has_none(systemd_boot: Machine) -> None:
+    for listed in ("", "[]\n"):
+        (systemd_boot.root / "listed").write_text(listed)
+        assert boot_loaders.loader().entries() == []
 
 
 # What is refused before anything

@@ -149,16 +149,17 @@ class SystemdBoot(Loader):
     forget_next = "sudo bootctl set-oneshot ''"
 
     def entries(self) -> list[Entry]:
-        """Those that bootctl lists."""
+        """Those that bootctl lists and that have a file: an array, or one object a line (systemd 252)."""
         try:
-            found = json.loads(run(["bootctl", "list", "--json=short", "--no-pager"]).stdout or "[]")
+            listed = run(["bootctl", "list", "--json=short", "--no-pager"]).stdout.strip()
+            found = json.loads(listed if listed.startswith("[") else f"[{','.join(listed.splitlines())}]")
         except (VtaxError, ValueError) as error:
             hint = "as root, bootctl list --json=short must print them (systemd 250 or later)"
             raise BadInput(f"the entries of {self.name} cannot be listed: {error}", hint=hint) from error
         return [
             Entry(str(each["id"]), str(each.get("title") or each["id"]))
             for each in found
-            if each.get("type") != "auto"
+            if not str(each["id"]).startswith("auto-")
         ]
 
     def set_next(self, entry: str) -> None:
