@@ -43,7 +43,7 @@ LOG = "cat /root/vtax.txt; journalctl -u vtax-resume --no-pager"
 
 def look(machine):
     """What vtax knows of the boot loader; the entry for the next boot is set and unset twice."""
-    found = json.loads(machine.run(PYTHON, "-c", LOADER).stdout)
+    found = json.loads(machine.run(PYTHON, "-c", LOADER, timeout_s=600).stdout)
     keep("systemd-boot-seen.txt", json.dumps(found, indent=1) + "\n", append=True)
     return found
 
@@ -73,8 +73,6 @@ def test_a_run_goes_on_in_the_other_entry_of_systemd_boot(two_entries):
     found = json.loads(machine.vtax("list", "--json").stdout)[0]
     assert (found["status"], found["trials"], found["failed"]) == ("finished", 2, 0)
     assert left.count("No such file") == 3
+    assert "LoaderEntrySelected" in left
     assert "OneShot" not in left
-
-    machine.run("systemctl", "reboot")  # the default entry stayed as it was
-    machine.await_reboot(REBOOT_S)
-    assert look(machine)["current"] == ["one.conf"]
+    assert "LoaderEntryDefault" not in left  # the default entry stays that of loader.conf
