@@ -253,6 +253,19 @@ def test_a_merged_run_gets_a_further_run_as_a_session(store: Store) -> None:
     assert "resume" not in text
 
 
+@pytest.mark.parametrize(("status", "command"), [("finished", ""), ("paused", "sudo vtax resume tour-1")])
+def test_a_run_over_several_boots_has_no_further_sessions(store: Store, status: str, command: str) -> None:
+    """`vtax resume --session` refuses it."""
+    found = analysed(store, {"1": NOISY})
+    (session,) = found.sessions
+    declared = {**found.declared, "boot": [{"name": "linux"}, {"name": "xen"}]}
+    found = replace(found, status=status, declared=declared, sessions=(session, replace(session, number=2)))
+    step = next_step_of(found)
+    assert step is not None
+    assert (step.command, step.is_new_run) == (command, not command)
+    assert ("Next: a further run of the study, merged" in lines(found)) == (not command)
+
+
 @pytest.mark.parametrize(
     ("design", "expected"),
     [

@@ -36,6 +36,16 @@ def test_a_usual_run_is_made_again_in_the_usual_image(tmp_path: Path) -> None:
         )  # fmt: skip
 
 
+def test_a_run_over_several_boots_is_made_again_by_one_command(tmp_path: Path) -> None:
+    boots = [{"name": "linux", "platforms": ["native"]}, {"name": "xen", "platforms": ["xen-pv"]}]
+    with Store.open(f"sqlite:///{tmp_path / 'store.sqlite'}") as opened:
+        fill(begin(opened, declared={**synthetic_run.DECLARED, "boot": boots}), blocks=2)
+        found = analyse(opened)
+    (session,) = found.sessions
+    found = replace(found, sessions=(session, replace(session, number=2)))
+    assert commands(found)[-1] == "sudo .venv/bin/vtax run tour.toml --seed 1099511627783 --reboot"
+
+
 def test_a_run_with_user_mode_linux_is_made_again_with_its_program(tmp_path: Path) -> None:
     uml = PlatformRecord("uml", {"driver": "uml", "options": {}}, True)
     native = synthetic_run.PLATFORMS[0]

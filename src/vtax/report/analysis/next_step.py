@@ -53,10 +53,13 @@ def next_step_of(analysis: Analysis) -> NextStep | None:
     if not undecided or analysis.status not in ("finished", "interrupted", "paused"):
         return None
     is_here = not analysis.provenance  # runs of other hosts, and merged ones, cannot go on
+    has_boots = analysis.has_boots  # all its sessions are planned, and reboots last longer than what they measure
     resume = f"sudo vtax resume {analysis.name}"
-    each_s = analysis.duration_s / analysis.blocks if analysis.duration_s and analysis.blocks else None
-    if analysis.status == "interrupted" and is_here:
+    measured_s = None if has_boots else analysis.duration_s
+    each_s = measured_s / analysis.blocks if measured_s and analysis.blocks else None
+    if is_here and (analysis.status == "interrupted" or (has_boots and analysis.status == "paused")):
         return NextStep(resume, left=undecided)
+    is_here = is_here and not has_boots
     if len(analysis.sessions) > 1 or (len(analysis.sessions) < analysis.planned_sessions and is_here):
         blocks = len(analysis.sessions[0].blocks) if analysis.sessions else 0
         command = f"{resume} --session" if is_here else ""
@@ -133,6 +136,6 @@ def _of_blocks(
 
 def can_be_extended(analysis: Analysis) -> bool:
     """Whether `vtax resume RUN --budget` goes on with it, which runner.host_sessions.check_more refuses otherwise."""
-    is_own = analysis.status == "finished" and not analysis.provenance and not analysis.declared.get("boot")
+    is_own = analysis.status == "finished" and not analysis.provenance and not analysis.has_boots
     order = str(analysis.declared.get("design", {}).get("order"))
     return is_own and takes_more_blocks(analysis.rule, order, len(analysis.sessions))

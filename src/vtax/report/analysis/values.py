@@ -188,6 +188,11 @@ class Analysis:
         return int(self.declared.get("design", {}).get("sessions") or 1)
 
     @property
+    def has_boots(self) -> bool:
+        """Whether the study measures in several boots of the host."""
+        return bool(self.declared.get("boot"))
+
+    @property
     def level(self) -> Share:
         """The confidence of every interval: `95 %`."""
         return Share(self.rule.confidence, "declared")
