@@ -79,7 +79,7 @@ DEMOS = {
     demo.name: demo
     for demo in (
         Demo("kvm", MACHINES["debian-12"], 480, 600),
-        Demo("xen", MACHINES["xen"], 480, 1800),
+        Demo("xen", MACHINES["xen"], 480, 600),
     )
 }
 
