@@ -40,7 +40,7 @@ def test_every_output_has_an_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, native: float, docker: float
 ) -> None:
     monkeypatch.setenv("VTAX_HOME", str(tmp_path))
-    monkeypatch.setattr("vl_convert.javascript_bundle", lambda *_, **__: "")
+    monkeypatch.setattr("vtax.report.renderers.vega.javascript", lambda: "")
     analysis = compared(tmp_path, native, docker)
     for width in (80, 140):
         lines = terminal(analysis, width, every_metric=True).splitlines()

@@ -180,7 +180,7 @@ def test_no_text_of_a_table_by_factors_escapes_the_catalogue(source: Source, wid
 def test_no_text_of_a_report_escapes_the_catalogue(
     source: Source, wide: Language, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("vl_convert.javascript_bundle", lambda *_, **__: "")
+    monkeypatch.setattr("vtax.report.renderers.vega.javascript", lambda: "")
     document = report(source)
     page = html(document, wide)
     assert '<html lang="pt-BR">' in page
@@ -193,7 +193,7 @@ def test_no_text_of_a_report_escapes_the_catalogue(
 
 def test_every_text_of_a_page_is_a_translation(source: Source, bracketed: Language, monkeypatch: Any) -> None:
     """In a language that sets each message in brackets, what stands outside of all is data."""
-    monkeypatch.setattr("vl_convert.javascript_bundle", lambda *_, **__: "")
+    monkeypatch.setattr("vtax.report.renderers.vega.javascript", lambda: "")
     document = report(source)
     typed = r"<(pre|code)\b.*?</\1>"
     for text in (
@@ -324,7 +324,7 @@ def test_reports_and_views_are_shown_in_portuguese(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: Source
 ) -> None:
     monkeypatch.setenv("VTAX_STORE", f"sqlite:///{tmp_path / 'store.sqlite'}")
-    monkeypatch.setattr("vl_convert.javascript_bundle", lambda *_, **__: "")
+    monkeypatch.setattr("vtax.report.renderers.vega.javascript", lambda: "")
     with Store.open(f"sqlite:///{tmp_path / 'store.sqlite'}") as store:
         fill(begin(store))
 

@@ -133,7 +133,7 @@ def test_a_terminal_shows_every_cell(document: Document, width: int) -> None:
 
 
 def test_a_page_shows_every_cell_and_no_markup_of_others(document: Document, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vl_convert.javascript_bundle", lambda *_, **__: "")
+    monkeypatch.setattr("vtax.report.renderers.vega.javascript", lambda: "")
     page = html(document)
     text = re.sub(r"<[^>]+>", "", re.sub(r"<(script|style|svg).*?</\1>", "", page, flags=re.DOTALL))
     for kind, (_, shown) in CELLS.items():

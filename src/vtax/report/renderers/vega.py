@@ -177,7 +177,8 @@ def javascript() -> str:
 
     kept = Home.from_environment().root / "cache" / f"vega-{version('vl-convert-python')}-{_VEGA_LITE}.js"
     with suppress(OSError):
-        return kept.read_text(encoding="utf-8")
+        if script := kept.read_text(encoding="utf-8"):
+            return script
     bundle: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=_VEGA_LITE)
     script = bundle.replace("</script", "<\\/script")
     with suppress(OSError, VtaxError):
