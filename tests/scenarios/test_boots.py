@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from threading import Timer
@@ -20,9 +21,10 @@ from stubbed_host import NATIVE, XEN, Machine, planned
 from vtax.cli import abort, rebooting, resume
 from vtax.cli.main import group
 from vtax.cli.output import resume_hint
-from vtax.errors import BadInput, CommandFailed, VtaxError
+from vtax.errors import BadInput, CommandFailed, RunInterrupted, VtaxError
 from vtax.host import boot_loaders, reboots
 from vtax.host.boot_loaders import Grub, Loader
+from vtax.host.deferred_interrupts import postpone
 from vtax.host.home import Home
 from vtax.host.lock import measuring_lock
 from vtax.host.reboots import Reboots
@@ -119,7 +121,8 @@ def test_by_hand_the_wrong_boot_is_refused_with_the_one_that_is_needed(
         rebooting.refuse_other_boot(plan, run, look(plan))
     assert f"sudo vtax resume {run.name}" in caught.value.hint
     monkeypatch.setattr("vtax.runner.resume.obstacle", lambda *_: "")
-    assert resume_hint(store, run.name, run.status) == f"resume with: sudo vtax resume {run.name}"  # no --session
+    hint = resume_hint(store, run.name, run.status)
+    assert hint.startswith(f"resume with: sudo vtax resume {run.name} --reboot, or without that")  # no --session
     assert machine.reboots == 0
     assert reboots.read(home) is None
 
@@ -198,7 +201,7 @@ def test_a_host_that_came_up_otherwise_is_not_rebooted_again(commands: Commands)
 def test_the_unit_measures_and_reboots_with_the_options_of_the_command(
     commands: Commands, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    printed = commands.invoke("resume", commands.run.name, "--reboot", "--strict", "--json")
+    printed = commands.invoke("resume", commands.run.name, "--reboot", "--strict", "--trust", "--json")
     state = reboots.read(commands.home)
     assert state is not None
     assert json.loads(printed.stdout) == {
@@ -206,7 +209,7 @@ def test_the_unit_measures_and_reboots_with_the_options_of_the_command(
     }  # fmt: skip
     assert printed.exit_code == 0
     script = commands.machine.unit.with_suffix(".sh").read_text()
-    assert script.endswith(f" -m vtax resume {commands.run.name} --reboot --awaited --strict\n")
+    assert script.endswith(f" -m vtax resume {commands.run.name} --reboot --awaited --strict --trust\n")
     monkeypatch.setattr(RunHandle, "failed_trials", lambda _: 2)
     commands.machine.prepare_unit()
     second = commands.invoke("resume", commands.run.name, "--reboot", "--awaited", "--strict", "--json")
@@ -287,6 +290,70 @@ def test_a_reboot_that_fails_leaves_nothing_and_ends_the_run(
     assert commands.ended()[0] == "interrupted"
     assert commands.invoke("resume", commands.run.name, "--reboot").exit_code == 0
     assert commands.machine.reboots == 1
+
+
+def test_the_signal_by_which_a_reboot_ends_vtax_takes_nothing_back(
+    commands: Commands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def going_down() -> None:
+        assert postpone(RunInterrupted("stopped on request", signal=signal.SIGTERM))
+
+    monkeypatch.setattr(reboots, "reboot", going_down)
+    with suppress(RunInterrupted):
+        commands.invoke("resume", commands.run.name, "--reboot")
+    state = reboots.read(commands.home)
+    assert state is not None
+    assert state.is_to_come
+    assert commands.machine.unit.is_file()
+    assert f"next_entry={state.entry}" in commands.machine.leftovers
+    assert commands.store.open_run(commands.run.name).status == "paused"
+
+
+def test_a_refused_resume_by_hand_keeps_the_reboot_that_is_to_come(
+    commands: Commands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reboots, "reboot", lambda: None)
+    assert go_on(commands.plan, commands.run, commands.home)
+    before = reboots.read(commands.home), commands.machine.leftovers
+    assert "is next measured in the boot" in str(commands.invoke("resume", commands.run.name).exception)
+    assert (reboots.read(commands.home), commands.machine.leftovers) == before
+    again = commands.invoke("resume", commands.run.name, "--reboot")
+    assert again.exit_code == 0
+    assert "removed unit vtax-resume.service\nremoved entry for the next boot: " in again.stderr
+
+
+def test_a_run_whose_unit_waits_for_another_command_is_left_to_it(
+    commands: Commands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has removed its file then; systemd knows that it runs."""
+    other = begin(commands.store, plan_of(study()), vtax_version="test")
+    assert go_on(commands.plan, commands.run, commands.home)
+    commands.machine.prepare_unit()
+    systemctl = commands.machine.root / "bin/systemctl"
+    systemctl.write_text("#!/bin/sh\necho activating\nexit 3\n")
+    systemctl.chmod(0o755)
+    refused = commands.invoke("resume", other.name).exception
+    assert "s-1 goes on in a moment in the boot" in str(refused)
+    commands.invoke("clean")
+    assert reboots.read(commands.home) is not None
+    assert commands.invoke("resume", commands.run.name, "--reboot", "--awaited").exit_code == 0
+
+
+def test_abort_ends_a_run_although_the_boot_loader_fails_or_another_run_measures(
+    commands: Commands, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(reboots, "reboot", lambda: None)
+    assert go_on(commands.plan, commands.run, commands.home)
+    editor = commands.machine.root / "bin/grub-editenv"
+    works = editor.read_text()
+    editor.write_text("#!/bin/sh\nexit 1\n")
+    with measuring_lock("other-1", tmp_path / "lock"):
+        failed = commands.invoke("abort", commands.run.name).exception
+    editor.write_text(works)
+    assert isinstance(failed, VtaxError)
+    assert "the boot loader may boot 'xen-gnulinux-simple-0a1b' the next time" in str(failed)
+    assert reboots.read(commands.home) is None
+    assert commands.store.open_run(commands.run.name).stopped_because == "ended by vtax abort"
 
 
 def test_an_entry_of_others_ends_the_run_before_anything_is_measured(commands: Commands) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import shlex
 import shutil
 import stat
@@ -166,6 +167,25 @@ def test_a_unit_that_vtax_did_not_make_is_neither_overwritten_nor_removed(
     assert reboots.cancel(home) == []
     assert machine.leftovers == [name]
     assert file.read_text() == "[Unit]\n"
+
+
+def test_a_full_disk_leaves_no_file_of_a_unit(machine: Machine, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    loader = boot_loaders.loader()
+    hardlink_to = Path.hardlink_to
+
+    def full(self: Path, target: Path) -> None:
+        if self.name == reboots.UNIT:
+            raise OSError(errno.ENOSPC, "No space left on device", str(self))
+        hardlink_to(self, target)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "hardlink_to", full)
+        with pytest.raises(VtaxError, match="cannot be made: No space left"):
+            reboots.request(home, Reboots("tour-1", 2), "xen", loader.find(XEN), loader, ["resume"])
+    reboots.cancel(home)
+    units = machine.unit.parent
+    assert [path.name for path in units.rglob("*") if path.is_file()] == []
+    reboots.request(home, Reboots("tour-1", 2), "xen", loader.find(XEN), loader, ["resume"])
 
 
 def test_the_unit_of_another_home_is_kept(machine: Machine, home: Home, tmp_path: Path) -> None:

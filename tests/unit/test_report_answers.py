@@ -253,7 +253,7 @@ def test_a_merged_run_gets_a_further_run_as_a_session(store: Store) -> None:
     assert "resume" not in text
 
 
-@pytest.mark.parametrize(("status", "command"), [("finished", ""), ("paused", "sudo vtax resume tour-1")])
+@pytest.mark.parametrize(("status", "command"), [("finished", ""), ("paused", "sudo vtax resume tour-1 --reboot")])
 def test_a_run_over_several_boots_has_no_further_sessions(store: Store, status: str, command: str) -> None:
     """`vtax resume --session` refuses it."""
     found = analysed(store, {"1": NOISY})

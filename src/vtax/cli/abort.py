@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import signal
 import time
+from contextlib import suppress
 
 import click
 
 from vtax.cli.completion import unfinished_runs
 from vtax.cli.orphans import close_orphans
 from vtax.cli.output import json_option, need_root, notify, print_json
+from vtax.cli.rebooting import take_back
 from vtax.errors import BadInput, VtaxError
 from vtax.host import reboots
 from vtax.host.home import Home
@@ -36,16 +38,22 @@ def command(run_name: str, as_json: bool) -> None:
     if run.status == "finished":
         raise BadInput(f"{run.name} is finished", hint=f"vtax show {run.name}")
     name, process = measuring_process()
-    stopped = process is not None and name == run.name
+    stopped = process is not None and name == run.name and run.status == "running"  # another home has such names too
     if process is not None and stopped:
         _stop(process, run.name)
     state = reboots.read(home)
-    removed = reboots.cancel(home) if state is not None and state.run == run.name else []
-    with measuring_lock(f"vtax abort {run.name}"):
+    removed, problem = [], None
+    try:
+        removed = reboots.cancel(home) if state is not None and state.run == run.name else []
+    except VtaxError as error:  # of the boot loader; all else is removed
+        problem = error
+    with suppress(BadInput), measuring_lock(f"vtax abort {run.name}"):  # another command may hold it
         close_orphans(home)
-        run = Store.existing(home.store_url).open_run(run.name)
-        if run.status in ("running", "paused") or (stopped and run.status == "interrupted"):
-            run.finish("interrupted", "ended by vtax abort", time.time())
+    run = Store.existing(home.store_url).open_run(run.name)
+    if run.status in ("running", "paused") or (stopped and run.status == "interrupted"):
+        run.finish("interrupted", "ended by vtax abort", time.time())
+    if problem is not None:
+        raise problem
     if as_json:
         print_json({"run": run.name, "stopped_process": process if stopped else None, "removed": removed})
         return
@@ -61,8 +69,7 @@ def _opened(home: Home, run_name: str) -> RunHandle:
     except VtaxError:
         state = reboots.read(home)
         if state is not None and state.run == run_name:
-            for line in reboots.cancel(home):
-                notify(f"removed {line}")
+            take_back(home)
         raise
 
 

@@ -63,6 +63,6 @@ def _killed_runs(home: Home) -> tuple[list[str], list[str]]:
     """
     try:
         with measuring_lock("vtax clean"):
-            return close_orphans(home), reboots.cancel(home)
+            return close_orphans(home), [] if reboots.goes_on(home) else reboots.cancel(home)
     except BadInput:
         return [], []

@@ -26,7 +26,7 @@ _STYLES = {"ok": "", "warn": "yellow", "bad": "bold red"}
 )
 @json_option
 def command(calibrate_for: str | None, as_json: bool) -> None:
-    """Check within 30 seconds which platforms run here and what disturbs measurements, with hints."""
+    """Check within 30 s (300 s on an emulated CPU) which platforms run and what disturbs measurements, with hints."""
     if calibrate_for is not None:
         from vtax.cli.calibrate import calibrate
 

@@ -11,6 +11,7 @@ from vtax.cli.output import notify, print_json
 from vtax.counters.host import host_facts
 from vtax.errors import BadInput, VtaxError
 from vtax.host import reboots
+from vtax.host.deferred_interrupts import deferred_interrupts
 from vtax.host.home import Home
 from vtax.host.journal import boot_id
 from vtax.host.reboots import Reboots
@@ -25,9 +26,10 @@ from vtax.store.store import Store
 _TUNE_HOST = "--tune-host"
 
 
-def options_of(*, strict: bool, tune_host: bool) -> list[str]:
+def options_of(*, strict: bool, trust: bool, tune_host: bool) -> list[str]:
     """The options of this command that the unit calls `vtax resume` with."""
-    return [*(["--strict"] if strict else []), *([_TUNE_HOST] if tune_host else [])]
+    given = {"--strict": strict, "--trust": trust, _TUNE_HOST: tune_host}
+    return [name for name, is_given in given.items() if is_given]
 
 
 def refuse_pending(home: Home, run_name: str = "") -> None:
@@ -35,7 +37,7 @@ def refuse_pending(home: Home, run_name: str = "") -> None:
     state = reboots.read(home)
     if state is None or state.run == run_name:
         return
-    if state.is_to_come or (state.came_up and reboots.has_unit(home)):  # without it the unit has failed
+    if state.is_to_come or reboots.goes_on(home):  # else the unit has failed
         when = "after the next reboot of this host," if state.is_to_come else "in a moment"
         raise BadInput(
             f"{state.run} goes on {when} in the boot {state.boot!r}",
@@ -88,6 +90,12 @@ def ended_by_errors(home: Home, run_name: str) -> Iterator[None]:
             with suppress(VtaxError), Store.existing(home.store_url) as store:
                 end(store.open_run(run_name), f"after a reboot: {_what(error)}")
         raise
+
+
+def take_back(home: Home) -> None:
+    """Remove everything of reboots that this home made, and name what that was."""
+    for line in reboots.cancel(home):
+        notify(f"removed {line}")
 
 
 def forget(home: Home) -> None:
@@ -153,15 +161,23 @@ def measure_boot(
 def _reboot(
     run: RunHandle, home: Home, here: Here, visit: boots.Visit, state: Reboots, arguments: Sequence[str]
 ) -> Reboots:
-    """Reboot into the boot of a visit. arguments: of vtax, for the unit. Raises VtaxError; then nothing remains."""
+    """Reboot into the boot of a visit. arguments: of vtax, for the unit. Raises VtaxError; then nothing remains.
+
+    Once systemd reboots the host, it ends this process by a signal, too: then everything stays as requested.
+    """
+    is_rebooting = False
     try:
         awaited = reboots.request(home, state, visit.boot, here.entries[visit.boot], here.loader, arguments)
         notify(
             f"rebooting into {visit.boot} (reboot {awaited.made} of {state.planned}); {run.name} goes on there by "
             f"itself; sudo vtax abort {run.name} ends it"
         )
-        reboots.reboot()
+        with deferred_interrupts():
+            reboots.reboot()
+            is_rebooting = True
     except BaseException as error:
+        if is_rebooting:
+            raise
         forget(home)
         end(run, f"no reboot into {visit.boot}: {_what(error)}")
         if isinstance(error, VtaxError) and not error.hint:

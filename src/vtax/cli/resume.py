@@ -21,6 +21,7 @@ from vtax.cli.rebooting import (
     refuse_other_boot,
     refuse_pending,
     refuse_unplanned,
+    take_back,
 )
 from vtax.cli.trust import consented, trust_option
 from vtax.counters.host import host_facts
@@ -37,7 +38,7 @@ from vtax.runner.resume import check_host, note_resumption, rebuild_plan, stored
 from vtax.store.run import RunHandle
 from vtax.store.store import Store
 
-_LOCK_S = 600.0  # after a reboot: another command of vtax may have been quicker
+_LOCK_S = 3600.0  # after a reboot: another command of vtax may have been quicker
 
 
 @click.command("resume")
@@ -88,8 +89,8 @@ def command(
             if session:
                 what = "the sessions of a run over several boots begin by themselves"
                 raise BadInput(what, where="--session", hint="omit --session")
-            options = options_of(strict=strict, tune_host=tune_host)
-            rebooting = _in_next_boot(run, home, reboot=reboot, awaited=awaited, options=options)
+            options = options_of(strict=strict, trust=trust, tune_host=tune_host)
+            rebooting = _in_next_boot(run, home, reboot=reboot, awaited=awaited, trust=trust, options=options)
         else:
             boots.look(study, reboot=reboot)
             _go_on(run, home, session=session, more_s=more_s, trust=trust, tune_host=tune_host)
@@ -127,11 +128,12 @@ def _go_on(run: RunHandle, home: Home, *, session: bool, more_s: float | None, t
 
 
 def _in_next_boot(
-    run: RunHandle, home: Home, *, reboot: bool, awaited: bool, options: Sequence[str]
+    run: RunHandle, home: Home, *, reboot: bool, awaited: bool, trust: bool, options: Sequence[str]
 ) -> Reboots | None:
     """Measure what this boot of the host can of a run over several. Returns the reboot that the host makes now.
 
-    awaited: the unit calls. Else a person does: what remains of earlier reboots of the run is removed.
+    awaited: the unit calls. Else a person does: what remains of earlier reboots of the run is removed, unless this
+    boot of the host is refused.
     """
     if run.status == "finished":
         raise BadInput(f"{run.name} is finished and cannot be resumed", hint=f"vtax show {run.name}")
@@ -143,16 +145,17 @@ def _in_next_boot(
         assert here is not None
         if state is not None:
             refuse_unplanned(state, here)
-        else:
-            reboots.cancel(home)
+        elif reboot:
+            take_back(home)
         if reboot:
             reboots.refuse_others(home, here.loader)
         prepare_host(home)
-        programs = consented(home, host_programs(loaded), loaded.source)
+        programs = consented(home, host_programs(loaded), loaded.source, trust=trust)
         plan = rebuild_plan(run, home, programs)
         announce(plan)
         if not reboot:
             refuse_other_boot(plan, run, here)
+            take_back(home)
         if run.status in ("interrupted", "running"):  # the latter was killed
             note_resumption(run, plan)
         if reboot and state is None:

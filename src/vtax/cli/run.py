@@ -182,7 +182,7 @@ def command(
             measure(plan, run, home, tune_host=tune_host)
         else:
             state = planned_reboots(plan, run, here) if reboot else None
-            options = options_of(strict=strict, tune_host=tune_host)
+            options = options_of(strict=strict, trust=trust, tune_host=tune_host)
             rebooting = measure_boot(plan, run, home, here, state=state, options=options)
     if rebooting is not None:
         return conclude_part(run, rebooting, as_json=as_json, strict=strict)

@@ -159,7 +159,7 @@ class SystemdBoot(Loader):
         return [
             Entry(str(each["id"]), str(each.get("title") or each["id"]))
             for each in found
-            if not str(each["id"]).startswith("auto-")
+            if each.get("id") and not str(each["id"]).startswith("auto-")
         ]
 
     def set_next(self, entry: str) -> None:

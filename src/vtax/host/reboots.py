@@ -169,8 +169,8 @@ def request(home: Home, state: Reboots, boot: str, entry: Entry, loader: Loader,
 
 
 def reboot() -> None:
-    """Reboot the host in an orderly way. Raises CommandFailed."""
-    run(["systemctl", "reboot"])
+    """Have systemd reboot the host in an orderly way. Raises CommandFailed when it refuses."""
+    run(["systemctl", "--no-block", "reboot"])
 
 
 def settle(home: Home, state: Reboots) -> Reboots:
@@ -182,13 +182,28 @@ def settle(home: Home, state: Reboots) -> Reboots:
     return settled
 
 
-def has_unit(home: Home) -> bool:
-    """Whether a unit of this home is still to start."""
-    return _mark_of(_paths()[1]) == _mark(home)
+def goes_on(home: Home) -> bool:
+    """Whether the unit of this home starts soon, or has started and not measured yet."""
+    try:
+        state = read(home)
+    except VtaxError:
+        return False
+    return state is not None and state.came_up and (_mark_of(_paths()[1]) == _mark(home) or _is_starting())
+
+
+def _is_starting() -> bool:
+    """Whether the unit runs. It has removed its file then, and waits perhaps for another command of vtax."""
+    try:
+        return run(["systemctl", "is-active", UNIT], check=False).stdout.strip() == "activating"
+    except VtaxError:  # no systemctl
+        return False
 
 
 def cancel(home: Home) -> list[str]:
-    """Remove everything of reboots that this home made. Returns what was removed, one line each."""
+    """Remove everything of reboots that this home made. Returns what was removed, one line each.
+
+    Raises VtaxError, after all else is removed, when the boot loader does not say what it boots the next time.
+    """
     removed = [f"unit {UNIT}"] if _remove_unit(home) else []
     if not home.reboots.exists():
         return removed
@@ -196,10 +211,17 @@ def cancel(home: Home) -> list[str]:
         state = read(home)
     except VtaxError:  # damaged: which entry is ours is not known
         state = None
-    if state is not None and (entry := _clear_next(state)):
-        removed.append(f"entry for the next boot: {entry}")
-    home.reboots.unlink()
-    _sync(home.root)
+    try:
+        if state is not None and (entry := _clear_next(state)):
+            removed.append(f"entry for the next boot: {entry}")
+    except VtaxError as error:
+        assert state is not None
+        what = f"the boot loader may boot {state.entry!r} the next time, which vtax set: {error}"
+        hint = "all else of that reboot is removed; look at the entry for the next boot"
+        raise VtaxError(what, hint=hint) from error
+    finally:
+        home.reboots.unlink(missing_ok=True)
+        _sync(home.root)
     return [*removed, f"state of reboots: {home.reboots}"]
 
 
@@ -238,14 +260,27 @@ def _make_unit(home: Home, run_name: str, arguments: Sequence[str]) -> None:
     _remove_unit(home)
     link, unit, script = _paths()
     mark = _mark(home)
-    script.touch(mode=0o600, exist_ok=False)
-    script.write_bytes(os.fsencode(_script(mark, home, [sys.executable, "-m", "vtax", *arguments])))
+    _write_new(script, _script(mark, home, [sys.executable, "-m", "vtax", *arguments]), 0o600)
     text = _TEXT.format(mark=mark, run=run_name, target=_WANTED_BY, unit=unit, link=link, script=script)
-    unit.write_bytes(os.fsencode(text))
+    _write_new(unit, text, 0o644)
     link.parent.mkdir(exist_ok=True)
     link.symlink_to(unit)
     _sync(link.parent)
     _sync(unit.parent)
+
+
+def _write_new(path: Path, text: str, mode: int) -> None:
+    """Write a file that is there whole or not at all, and that takes the place of none. Raises OSError."""
+    partial = path.with_name(f".{path.name}.partial")  # systemd reads no hidden file
+    partial.unlink(missing_ok=True)
+    try:
+        with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode), "wb") as file:
+            file.write(os.fsencode(text))
+            file.flush()
+            os.fsync(file.fileno())
+        path.hardlink_to(partial)
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def _script(mark: str, home: Home, command: Sequence[str]) -> str:
