@@ -1,4 +1,7 @@
-"""Runs over several boots of the host, which reboots or is rebooted by hand, and what stops them."""
+"""Runs over several boots of the host, which reboots or is rebooted by hand, and what stops them.
+
+Long because each way in which such a run goes on or ends is played through here, on one stubbed host.
+"""
 
 from __future__ import annotations
 
