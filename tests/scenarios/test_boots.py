@@ -177,7 +177,7 @@ def commands(machine: Machine, home: Home, store: Store, monkeypatch: pytest.Mon
     monkeypatch.setattr("os.geteuid", lambda: 0)
     for module in (abort, resume):
         monkeypatch.setattr(module, "measuring_lock", partial(measuring_lock, path=tmp_path / "lock"))
-    monkeypatch.setattr(abort, "measuring_process", lambda: ("", None))
+    monkeypatch.setattr(abort, "measuring_process", lambda _: ("", None))
     made = Commands(machine, home, store)
     monkeypatch.setattr(resume, "rebuild_plan", lambda *_: made.plan)
     return made

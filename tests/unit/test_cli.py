@@ -28,7 +28,7 @@ from vtax.cli.output import with_program_path
 from vtax.errors import BadInput, PlatformError, RunInterrupted, StoreError, VtaxError
 from vtax.host.home import Home
 from vtax.host.journal import Journal
-from vtax.host.lock import measuring_lock
+from vtax.host.lock import measuring_lock, measuring_process
 from vtax.runner.interrupt import stop_requests
 from vtax.runner.plan import Plan
 from vtax.store.store import RunHandle
@@ -262,6 +262,17 @@ def test_a_second_measuring_run_is_refused_with_the_first_ones_name(tmp_path: Pa
         pass
     with measuring_lock("c", lock):
         pass
+
+
+def test_a_run_that_measures_is_known_by_its_name_and_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another home may have a run of that name, which `vtax abort` leaves alone."""
+    lock, home = tmp_path / "run.lock", Home(tmp_path / "home")
+    monkeypatch.setenv("VTAX_HOME", str(home.root))
+    with measuring_lock("tour", lock) as rename:
+        rename("tour-1")
+        assert measuring_process(home, lock) == measuring_process(path=lock) == ("tour-1", os.getpid())
+        assert measuring_process(Home(tmp_path / "other"), lock) == ("", None)
+    assert measuring_process(home, lock) == ("", None)
 
 
 @pytest.mark.parametrize(

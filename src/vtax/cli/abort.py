@@ -37,8 +37,8 @@ def command(run_name: str, as_json: bool) -> None:
     run = _opened(home, run_name)
     if run.status == "finished":
         raise BadInput(f"{run.name} is finished", hint=f"vtax show {run.name}")
-    name, process = measuring_process()
-    stopped = process is not None and name == run.name and run.status == "running"  # another home has such names too
+    name, process = measuring_process(home)
+    stopped = process is not None and name == run.name
     if process is not None and stopped:
         _stop(process, run.name)
     state = reboots.read(home)

@@ -1,7 +1,7 @@
 """Locks that only root can open, so that no other user can block vtax by holding one.
 
-One measuring run per host at a time holds the lock file `HOST_LOCK`, which contains its name. Other users cannot open
-it; they read from /proc/locks whether it is held.
+One measuring run per host at a time holds the lock file `HOST_LOCK`, which contains its name and home. Other users
+cannot open it; they read from /proc/locks whether it is held.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from vtax.errors import BadInput, VtaxError
+from vtax.host.home import Home
 from vtax.host.trust import is_this_users
 from vtax.host.waiting import wait_until
 
@@ -37,7 +38,7 @@ def measuring_lock(name: str, path: Path = HOST_LOCK, *, wait_s: float = 0.0) ->
     descriptor = open_lock(path)
     try:
         if not wait_until(partial(_take, descriptor), wait_s, _MEASURING_POLL_S):
-            holder = os.pread(descriptor, 200, 0).decode(errors="replace").strip() or holder_of(descriptor)
+            holder = os.pread(descriptor, 200, 0).decode(errors="replace").partition("\n")[0] or holder_of(descriptor)
             raise BadInput(
                 f"{holder} is measuring on this host; two runs at once would disturb each other",
                 hint="wait for it to end, or stop it with Ctrl-C",
@@ -45,7 +46,8 @@ def measuring_lock(name: str, path: Path = HOST_LOCK, *, wait_s: float = 0.0) ->
 
         def rename(text: str) -> None:
             os.ftruncate(descriptor, 0)
-            os.pwrite(descriptor, f"{text} (process {os.getpid()})\n".encode(), 0)
+            home = os.fsencode(Home.from_environment().root)
+            os.pwrite(descriptor, f"{text} (process {os.getpid()})\n".encode() + home + b"\n", 0)
 
         rename(name)
         yield rename
@@ -76,14 +78,19 @@ def is_measuring(path: Path = HOST_LOCK) -> bool:
     return False
 
 
-def measuring_process(path: Path = HOST_LOCK) -> tuple[str, int | None]:
-    """(name of the run that measures on this host, its process); ("", None) without one, or where it is not known."""
+def measuring_process(home: Home | None = None, path: Path = HOST_LOCK) -> tuple[str, int | None]:
+    """(name of the run that measures on this host, its process); ("", None) without one, or where it is not known.
+
+    home: only a run of that home; homes have runs of equal names.
+    """
     try:
         pid = _holder_pid(path.stat())
-        text = path.read_text(errors="replace")
+        name, _, of = os.fsdecode(path.read_bytes()).partition("\n")
     except OSError:
         return "", None
-    return (text.rpartition(" (process ")[0], pid) if pid else ("", None)
+    if pid is None or (home is not None and of.rstrip("\n") != str(home.root)):
+        return "", None
+    return name.rpartition(" (process ")[0], pid
 
 
 def open_lock(path: Path) -> int:
