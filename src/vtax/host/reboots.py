@@ -108,13 +108,7 @@ def read(home: Home) -> Reboots | None:
 
 def write(home: Home, state: Reboots) -> None:
     """Write the state; it is on disk, whole, when this returns."""
-    partial = home.reboots.with_suffix(".partial")
-    with partial.open("w") as file:
-        os.fchmod(file.fileno(), 0o600)
-        json.dump(asdict(state), file)
-        file.flush()
-        os.fsync(file.fileno())
-    partial.rename(home.reboots)
+    _written_beside(home.reboots, json.dumps(asdict(state)), 0o600).rename(home.reboots)
     _sync(home.root)
 
 
@@ -271,16 +265,27 @@ def _make_unit(home: Home, run_name: str, arguments: Sequence[str]) -> None:
 
 def _write_new(path: Path, text: str, mode: int) -> None:
     """Write a file that is there whole or not at all, and that takes the place of none. Raises OSError."""
+    partial = _written_beside(path, text, mode)
+    try:
+        path.hardlink_to(partial)
+    finally:
+        partial.unlink()
+
+
+def _written_beside(path: Path, text: str, mode: int) -> Path:
+    """A file with a text beside a path, whole and on disk. Raises OSError; then there is none."""
     partial = path.with_name(f".{path.name}.partial")  # systemd reads no hidden file
     partial.unlink(missing_ok=True)
+    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     try:
-        with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode), "wb") as file:
+        with os.fdopen(descriptor, "wb") as file:
             file.write(os.fsencode(text))
             file.flush()
             os.fsync(file.fileno())
-        path.hardlink_to(partial)
-    finally:
-        partial.unlink(missing_ok=True)
+    except BaseException:
+        partial.unlink()
+        raise
+    return partial
 
 
 def _script(mark: str, home: Home, command: Sequence[str]) -> str:
