@@ -222,11 +222,15 @@ def describe(process: subprocess.Popen[bytes], stderr: Path) -> str:
 
 def last_lines(path: Path, count: int = _STDERR_LINES) -> str:
     """The last lines of a text file on one line; empty when there are none."""
+    return " | ".join(text_of(path).strip().splitlines()[-count:])
+
+
+def text_of(path: Path) -> str:
+    """What a program wrote into an output or a log, whatever bytes are in it; empty where there is no such file."""
     try:
-        lines = path.read_text(errors="replace").strip().splitlines()
+        return path.read_text(errors="replace")
     except OSError:
         return ""
-    return " | ".join(lines[-count:])
 
 
 def _spawn(what: Program, made: Claim, stderr: Path) -> tuple[subprocess.Popen[bytes], int, int]:

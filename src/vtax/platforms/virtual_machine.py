@@ -23,6 +23,7 @@ from vtax.image import host_kernel
 from vtax.image.image import Image
 from vtax.platforms import probing
 from vtax.platforms.base import GuestSpec, Probe, RunningGuest
+from vtax.platforms.stdio import text_of
 
 _SKIPPED_AT_BOOT = (
     "cryptomgr.notests",
@@ -159,9 +160,6 @@ def joining(join: Iterable[int]) -> Callable[[], None]:
 
 def console_errors(console: Path) -> str:
     """Fatal messages of a console, else its last lines; on one line of bounded length."""
-    try:
-        lines = console.read_text(errors="replace").splitlines()
-    except OSError:
-        return ""
+    lines = text_of(console).splitlines()
     found = [line for line in lines if any(word in line for word in _FATAL_MESSAGES)] or lines
     return " | ".join(line.strip()[:_MAX_LINE_BYTES] for line in found[-_SHOWN_LINES:])

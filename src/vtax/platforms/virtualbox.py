@@ -147,7 +147,7 @@ def _start(options: VirtualBoxOptions, spec: GuestSpec) -> StdioGuest:
                 calls.manage("controlvm", spec.name, "resume")
             executing_at = time.monotonic()
         except (VtaxError, OSError, subprocess.SubprocessError) as error:
-            hint = tools.hint("".join(map(_text, (stderr, made.log))))
+            hint = tools.hint("".join(map(stdio.text_of, (stderr, made.log))))
             raise start_error(spec, error, describe(None, made, stderr), hint) from error
         undo.pop_all()
     if is_emulated():
@@ -230,7 +230,7 @@ def describe(process: subprocess.Popen[bytes] | None, made: machine.GuestIo, std
     """What is known of a machine: its console's last lines, a panic first, what VirtualBox says, whether it runs."""
     parts = [f"console: {shown}"] if (shown := virtual_machine.console_errors(made.console)) else []
     for path in (stderr, made.log):
-        if complaints := tools.errors(_text(path)):
+        if complaints := tools.errors(stdio.text_of(path)):
             parts.append(complaints)
             break
     else:
@@ -242,8 +242,3 @@ def describe(process: subprocess.Popen[bytes] | None, made: machine.GuestIo, std
             "VBoxHeadless is still running" if status is None else f"VBoxHeadless ended with status {status}"
         )
     return "; ".join(parts)
-
-
-def _text(path: Path) -> str:
-    """Of an output or a log; empty where there is none."""
-    return path.read_text(errors="replace") if path.exists() else ""

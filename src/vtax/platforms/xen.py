@@ -212,12 +212,7 @@ def _create(spec: GuestSpec, path: Path, programs: virtual_machine.Programs) -> 
 def _complaints(spec: GuestSpec, stderr: Path) -> str:
     """The last line of the device model, then those of xl."""
     _, model = log_files(spec.name)
-    return " | ".join(filter(None, (stdio.last_lines(model, 1), _xl_errors(stderr))))
-
-
-def _xl_errors(stderr: Path) -> str:
-    """What xl complained of, whatever bytes are in it; empty where it wrote nothing."""
-    return tools.errors(stderr.read_text(errors="replace")) if stderr.exists() else ""
+    return " | ".join(filter(None, (stdio.last_lines(model, 1), tools.errors(stdio.text_of(stderr)))))
 
 
 def _join_interfaces(options: XenOptions, spec: GuestSpec) -> tuple[str, ...]:
@@ -260,6 +255,6 @@ def describe(name: str, stderr: Path, console: Path) -> str:
     except CommandFailed as error:
         state = error.what
     parts = [f"console: {shown}"] if (shown := virtual_machine.console_errors(console)) else []
-    if complaints := _xl_errors(stderr):
+    if complaints := tools.errors(stdio.text_of(stderr)):
         parts.append(f"xl: {complaints}")
     return "; ".join([*parts, state])
