@@ -17,7 +17,7 @@ from vtax.errors import BadInput, with_hint
 from vtax.host.home import Home
 from vtax.image.build import checked
 from vtax.image.image import Image
-from vtax.platforms.base import Probe
+from vtax.platforms.probing import unprobed
 from vtax.platforms.registry import get, names
 from vtax.report.analysis.noise import BlockNoise, noise_of_host
 from vtax.report.replacing import replacing
@@ -113,10 +113,8 @@ def _plan(path: Path) -> tuple[Plan, str]:
             image = built_image(home, recipe_for(loaded))
         except BadInput as error:
             why_not = why_not or with_hint(error.what, error.hint)
-        unprobed = (
-            {name: Probe(True, "not probed", is_made=False) for name in loaded.study.platforms} if why_not else None
-        )
-        plan = make_plan(loaded, image=image or Image("none", home.images), probes=unprobed, dry=True)
+        probes = unprobed(loaded.study.platforms) if why_not else None
+        plan = make_plan(loaded, image=image or Image("none", home.images), probes=probes, dry=True)
     with suppress(BadInput):  # no store yet
         store = Store.existing(home.store_url)
         plan = with_costs(with_trials(plan, store), store)

@@ -36,7 +36,7 @@ from vtax.host.home import Home
 from vtax.host.lock import measuring_lock
 from vtax.image.image import Image
 from vtax.platforms import registry
-from vtax.platforms.base import Probe
+from vtax.platforms.probing import unprobed
 from vtax.report.views import registry as views
 from vtax.runner import boots
 from vtax.runner.allocation import with_trials
@@ -224,12 +224,10 @@ def _print_plan(
         except BadInput as error:
             why_not = "; ".join(filter(None, [why_not, with_hint(error.what, error.hint)]))
         no_probes = why_not or (loaded.study.boot and here is None)
-        unprobed = (
-            {name: Probe(True, "not probed", is_made=False) for name in loaded.study.platforms} if no_probes else None
-        )
-        if here and not unprobed:
-            unprobed = boots.probes_elsewhere(loaded.study, here.name)
-        plan = make_plan(loaded, image=image or Image("none", home.images), seed=seed, probes=unprobed, dry=True)
+        probes = unprobed(loaded.study.platforms) if no_probes else None
+        if here and not probes:
+            probes = boots.probes_elsewhere(loaded.study, here.name)
+        plan = make_plan(loaded, image=image or Image("none", home.images), seed=seed, probes=probes, dry=True)
     with suppress(BadInput):  # no store yet: nothing to choose or to estimate from
         store = Store.existing(home.store_url)
         plan = with_costs(with_trials(plan, store), store)

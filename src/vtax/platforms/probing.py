@@ -10,7 +10,7 @@ import secrets
 import shutil
 import tarfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -70,6 +70,11 @@ def probe(
     except Exception as error:
         return probed(False, f"{type(error).__name__}: {error}", version=version)
     return probed(True, "; ".join(notes), version=version)
+
+
+def unprobed(names: Iterable[str]) -> dict[str, Probe]:
+    """In place of probes where none are made: every platform counts as available."""
+    return {name: Probe(True, "not probed", is_made=False) for name in names}
 
 
 def missing(programs: Mapping[str, str]) -> tuple[str, str] | None:
