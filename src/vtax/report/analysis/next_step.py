@@ -59,11 +59,11 @@ def next_step_of(analysis: Analysis) -> NextStep | None:
     each_s = measured_s / analysis.blocks if measured_s and analysis.blocks else None
     if is_here and (analysis.status == "interrupted" or (has_boots and analysis.status == "paused")):
         return NextStep(f"{resume} --reboot" if has_boots else resume, left=undecided)
-    is_here = is_here and not has_boots
-    if len(analysis.sessions) > 1 or (len(analysis.sessions) < analysis.planned_sessions and is_here):
+    takes_sessions = is_here and not has_boots
+    if len(analysis.sessions) > 1 or (len(analysis.sessions) < analysis.planned_sessions and takes_sessions):
         blocks = len(analysis.sessions[0].blocks) if analysis.sessions else 0
-        command = f"{resume} --session" if is_here else ""
-        return NextStep(command, each_s * blocks if each_s else None, left=undecided, is_new_run=not is_here,
+        command = f"{resume} --session" if takes_sessions else ""
+        return NextStep(command, each_s * blocks if each_s else None, left=undecided, is_new_run=not takes_sessions,
                         is_new_session=True)  # fmt: skip
     few = [c for c in undecided if c.row.ratio is not None and c.row.ratio.n_blocks < fewest_to_judge(c.row.ratio)]
     if few:
