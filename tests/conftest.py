@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
@@ -17,6 +18,9 @@ from vtax.host.home import Home
 from vtax.host.journal import Journal
 from vtax.image import build as images
 from vtax.image.image import Image
+
+if TYPE_CHECKING:
+    from stubbed_host import Machine
 
 # How long an example takes says nothing on a shared machine. `pytest --hypothesis-profile thorough` looks longer.
 settings.register_profile("vtax", deadline=None, max_examples=40)
@@ -87,6 +91,14 @@ def journal(private_home: Home) -> Iterator[Journal]:
     yield journal
     problems = journal.close()
     assert not problems, problems
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
+    """A host of files that reboots, with scripted platforms."""
+    from stubbed_host import Machine
+
+    return Machine(tmp_path / "root", monkeypatch)
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scripted import study
+from scripted import install, study
 
 from vtax.cli import rebooting
 from vtax.host import boot_loaders, reboots
@@ -41,6 +41,7 @@ class Machine:
     """A host of files below a directory, with GRUB, systemd and a stubbed kernel."""
 
     def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        install(monkeypatch)
         self.root = root
         self.number = 0
         self.reboots = 0

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from scripted import install, plan_of, study
+from scripted import plan_of, study
 from stubbed_host import NATIVE, XEN, Machine, planned
 
 from vtax.cli import abort, rebooting, resume
@@ -39,12 +39,6 @@ from vtax.runner.plan import Plan
 from vtax.store.query import load
 from vtax.store.run import RunHandle
 from vtax.store.store import Store
-
-
-@pytest.fixture
-def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
-    install(monkeypatch)
-    return Machine(tmp_path / "root", monkeypatch)
 
 
 @pytest.fixture

@@ -26,12 +26,6 @@ from vtax.store.store import Store
 
 
 @pytest.fixture
-def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
-    install(monkeypatch)
-    return Machine(tmp_path / "root", monkeypatch)
-
-
-@pytest.fixture
 def home(tmp_path: Path) -> Home:
     return Home(tmp_path / "home").ensure()
 

@@ -10,7 +10,6 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from scripted import install
 from stubbed_host import ADVANCED, XEN, Machine
 
 from vtax.cli import rebooting
@@ -18,12 +17,6 @@ from vtax.errors import BadInput, VtaxError
 from vtax.host import boot_loaders, reboots
 from vtax.host.home import Home
 from vtax.host.reboots import Reboots
-
-
-@pytest.fixture
-def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
-    install(monkeypatch)
-    return Machine(tmp_path / "root", monkeypatch)
 
 
 @pytest.fixture
