@@ -286,11 +286,9 @@ def home_to_kill_in(inside: Isolated) -> Iterator[Lab]:
 
 
 def shared() -> dict[str, Path]:
-    """What the home inside sees of the usual one: images and fetched programs."""
+    """What the home inside sees of the usual one: its images."""
     home = Home.from_environment()
-    found = {f"home/images/{path.name}": path.resolve() for path in home.images.glob("*[!.partial]") if path.is_dir()}
-    uml = home.root / "uml"
-    return {**found, "home/uml": uml.resolve()} if uml.is_dir() else found
+    return {f"home/images/{path.name}": path.resolve() for path in home.images.glob("*[!.partial]") if path.is_dir()}
 
 
 def here(lab: Lab, wanted: Sequence[str]) -> list[str]:

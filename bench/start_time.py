@@ -3,10 +3,9 @@
     start_time.py [PLATFORM ...] [--rounds 20] [--json] [--side-by-side 8]
 
 Every round starts each platform once, in random order, as vtax does and by hand. By hand means: the runtime's own
-command, with its defaults, on an overlay over the same image, until `true` has ended. Kernels of their own (QEMU,
-User Mode Linux) have no such figure. --side-by-side also starts that many guests at once and one after the other,
-three times, on the host's CPUs in turn. The promise (docs/promises.md): raw + 60 ms,
-and 0.3 s in all (Docker 0.6 s); gVisor 0.8 s; QEMU emulating 4 s.
+command, with its defaults, on an overlay over the same image, until `true` has ended. QEMU has no such figure.
+--side-by-side also starts that many guests at once and one after the other, three times, on the host's CPUs in turn.
+The promise (docs/promises.md): raw + 60 ms, and 0.3 s in all (Docker 0.6 s); gVisor 0.8 s; QEMU emulating 4 s.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ from vtax.image.image import Image
 from vtax.platforms import docker, gvisor, registry
 from vtax.platforms.base import GuestSpec, Platform, Resources, RunningGuest
 
-DEFAULT = ["native", "podman", "lxc", "nspawn", "docker", "gvisor-systrap", "gvisor-ptrace", "uml", "qemu-tcg"]
+DEFAULT = ["native", "podman", "lxc", "nspawn", "docker", "gvisor-systrap", "gvisor-ptrace", "qemu-tcg"]
 MEMORY = 512 << 20
 CPUS = sorted(os.sched_getaffinity(0), reverse=True)
 MANY_ROUNDS = 3

@@ -76,11 +76,10 @@ def unmade_home(tmp_path: Path, shared_home: Home, monkeypatch: pytest.MonkeyPat
 
 @pytest.fixture
 def private_home(unmade_home: Path, shared_home: Home) -> Home:
-    """A fresh home, also for child processes (`VTAX_HOME`), that shares only built images and fetched programs."""
+    """A fresh home, also for child processes (`VTAX_HOME`), that shares only built images."""
     unmade_home.mkdir()
-    for shared in (shared_home.images, shared_home.root / "uml"):
-        if shared.is_dir():
-            (unmade_home / shared.name).symlink_to(shared)
+    if shared_home.images.is_dir():
+        (unmade_home / "images").symlink_to(shared_home.images)
     return Home.from_environment().ensure()
 
 

@@ -22,7 +22,6 @@ from vtax.platforms import registry as platforms
 
 pytestmark = [needs_root, needs_program("ip", "nsenter", "ethtool", "tc"), pytest.mark.root]
 PLATFORMS = ["native", "docker", "lxc", "qemu-tcg"]
-WITH_UML = [*PLATFORMS, "uml"]
 BURST = 200  # packets: many more than the few that links send by themselves
 
 
@@ -75,7 +74,7 @@ def test_every_attachment_carries_the_test_in_both_directions(platform, attachme
             assert {hop.name for hop in at.links.hops} == {"peer.eth0", "guest.eth0"}
 
 
-@pytest.mark.parametrize("platform", WITH_UML)
+@pytest.mark.parametrize("platform", PLATFORMS)
 def test_behind_translation_the_peer_never_sees_the_guests_address(platform, lab):
     with lab(platform, "point-to-point", attachment="nat") as at:
         at.run("guest", "ping", "-c", "1", "-W", "5", "198.18.1.1")
@@ -93,7 +92,7 @@ def through(carried, role, interface=0):
     return port["rx_bytes"], port["tx_bytes"]
 
 
-@pytest.mark.parametrize("platform", WITH_UML)
+@pytest.mark.parametrize("platform", PLATFORMS)
 def test_guest_to_host_meets_the_host_side_of_the_guests_own_link(platform, lab):
     with lab(platform, "guest-to-host") as at:
         assert "bridge" in at.run("peer", "ip", "-d", "link", "show", "eth0")
@@ -103,7 +102,7 @@ def test_guest_to_host_meets_the_host_side_of_the_guests_own_link(platform, lab)
 
 
 @pytest.mark.parametrize("attachment", ["bridge", "veth"])
-@pytest.mark.parametrize("platform", WITH_UML)
+@pytest.mark.parametrize("platform", PLATFORMS)
 def test_guest_to_guest_crosses_both_guests(platform, attachment, lab):
     with lab(platform, "guest-to-guest", attachment=attachment) as at:
         outcome, carried = measured(at)
@@ -113,7 +112,7 @@ def test_guest_to_guest_crosses_both_guests(platform, attachment, lab):
 
 
 @pytest.mark.parametrize("attachment", ["bridge", "veth"])
-@pytest.mark.parametrize("platform", WITH_UML)
+@pytest.mark.parametrize("platform", PLATFORMS)
 def test_a_router_forwards_every_byte_and_keeps_none(platform, attachment, lab):
     with lab(platform, "router", attachment=attachment) as at:
         outcome, carried = measured(at)
@@ -135,7 +134,7 @@ def delivered_segments(at):
 
 
 @pytest.mark.parametrize("attachment", ["bridge", "veth"])
-@pytest.mark.parametrize("platform", WITH_UML)
+@pytest.mark.parametrize("platform", PLATFORMS)
 def test_several_interfaces_carry_a_flow_each(platform, attachment, lab):
     with lab(platform, "multi-nic", attachment=attachment, interfaces=2) as at:
         assert len(at.links.flows) == 2

@@ -22,7 +22,7 @@ from vtax.platforms import registry
 
 pytestmark = [needs_root, pytest.mark.usefixtures("image", "private_home")]
 
-WIDE = ("native", "podman", "docker", "lxc", "nspawn", "gvisor-systrap", "uml", "qemu-tcg-virtio")
+WIDE = ("native", "podman", "docker", "lxc", "nspawn", "gvisor-systrap", "qemu-tcg-virtio")
 STUDY = """
 name = "{name}"
 platforms = {platforms}

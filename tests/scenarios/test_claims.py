@@ -100,7 +100,7 @@ def test_mapping_is_on_request_and_in_every_table(store: Store) -> None:
         ("xen-pv", "not of the form THERE=HERE"),
         ("xen-pv=podman", "tour-1 has no platform 'podman'"),
         ("xen-pv=kvm-virtio", "tour-1 did not measure kvm-virtio: guests are started as root"),
-        ("uml=docker", "no claim of tour names the platform 'uml'"),
+        ("nspawn=docker", "no claim of tour names the platform 'nspawn'"),
         ("lxc=docker", "lxc was measured itself"),
     ],
 )

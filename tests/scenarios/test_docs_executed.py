@@ -33,7 +33,6 @@ NEEDS_ROOT = (
     ["shell"],
     ["demo"],
     ["image", "build"],
-    ["image", "uml"],
     ["doctor", "--calibrate"],
 )
 

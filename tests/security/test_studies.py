@@ -69,7 +69,7 @@ HAND_MADE = (
         "design": {"stop": "verdict", "max_blocks": 50, "margin": 0.05, "confidence": 0.99},
         "platform": [
             {"name": "x", "driver": "gvisor", "runsc": "/nowhere/runsc"},
-            {"name": "y", "driver": "uml", "program": "/nowhere/linux"},
+            {"name": "y", "driver": "ssh", "host": "y", "config": "/nowhere"},
         ],
         "benchmark": [{"name": "stream", "parameters": {"array_size": "32MiB"}, "factors": {"threads": [1]}}],
     },

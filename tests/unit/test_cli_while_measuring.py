@@ -60,11 +60,10 @@ def test_platforms_are_listed_and_not_tried() -> None:
 
 
 @pytest.mark.usefixtures("measuring")
-@pytest.mark.parametrize("command", [("image", "build"), ("image", "uml"), ("shell", "native")])
+@pytest.mark.parametrize("command", [("image", "build"), ("shell", "native")])
 def test_what_cannot_wait_beside_it_is_refused(command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cli_image.images, "find", lambda *_: None)
     monkeypatch.setattr(cli_image.images, "build", lambda *_: pytest.fail("built"))
-    monkeypatch.setattr(cli_image.user_mode_linux, "fetch", lambda *_, **__: pytest.fail("fetched"))
     monkeypatch.setattr(shell, "prepare_host", lambda home: pytest.fail("cleaned up beside a run"))
     refused = CliRunner().invoke(group, command).exception
     assert isinstance(refused, BadInput)

@@ -39,10 +39,10 @@ def test_an_mtu_beyond_a_interface_model_is_refused(platform, limit):
 
 
 def test_an_attachment_that_a_interface_cannot_have_is_refused():
-    chosen = [registry.get("native"), registry.get("uml")]
+    chosen = [registry.get("native"), registry.get("xen-pv")]
     for attachment in ("bridge", "veth", "nat"):
         refuse_beyond_platforms(chosen, [point(attachment=attachment)], "study.toml")
-    with pytest.raises(BadInput, match="uml cannot be joined by macvtap, and iperf3 requests it") as caught:
+    with pytest.raises(BadInput, match="xen-pv cannot be joined by macvtap, and iperf3 requests it") as caught:
         refuse_beyond_platforms(chosen, [point(attachment="macvtap")], "study.toml")
     assert "attachment" in caught.value.where
     assert "bridge, veth, nat" in caught.value.hint
@@ -60,7 +60,7 @@ def test_more_interfaces_than_a_platform_has_are_refused(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "platform", ["qemu-tcg-e1000", "qemu-tcg-rtl8139", "qemu-tcg-microvm", "uml", "gvisor-ptrace"]
+    "platform", ["qemu-tcg-e1000", "qemu-tcg-rtl8139", "qemu-tcg-microvm", "xen-pv", "gvisor-ptrace"]
 )
 def test_more_queues_than_a_interface_has_are_refused(platform):
     chosen = [registry.get("native"), registry.get(platform)]

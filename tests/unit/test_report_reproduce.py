@@ -13,7 +13,6 @@ from synthetic_run import begin, fill
 from vtax.report.analysis import analyse
 from vtax.report.analysis.reproduce import commands, study_toml
 from vtax.report.files import write
-from vtax.store.records import PlatformRecord
 from vtax.store.store import Store
 from vtax.study.load import load, shipped
 
@@ -44,16 +43,6 @@ def test_a_run_over_several_boots_is_made_again_by_one_command(tmp_path: Path) -
     (session,) = found.sessions
     found = replace(found, sessions=(session, replace(session, number=2)))
     assert commands(found)[-1] == "sudo .venv/bin/vtax run tour.toml --seed 1099511627783 --reboot"
-
-
-def test_a_run_with_user_mode_linux_is_made_again_with_its_program(tmp_path: Path) -> None:
-    uml = PlatformRecord("uml", {"driver": "uml", "options": {}}, True)
-    native = synthetic_run.PLATFORMS[0]
-    with Store.open(f"sqlite:///{tmp_path / 'store.sqlite'}") as opened:
-        begin(opened, "with", platforms=(native, uml), cells=synthetic_run.cells()[:1], started_at=1.0)
-        begin(opened, "without", platforms=(native, replace(uml, available=False)), cells=synthetic_run.cells()[:1])
-        assert "sudo .venv/bin/vtax image uml" in commands(analyse(opened, "with"))
-        assert "sudo .venv/bin/vtax image uml" not in commands(analyse(opened, "without"))
 
 
 def test_the_proof_on_real_noise_reads_the_csv_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

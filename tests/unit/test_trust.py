@@ -110,7 +110,6 @@ def test_nothing_that_ships_needs_consent() -> None:
     ("driver", "options", "named"),
     [
         ("gvisor", {"runsc": "/tmp/x"}, ["runsc"]),
-        ("uml", {"program": "./linux"}, ["program"]),
         ("ssh", {"host": "a", "config": "/tmp/c"}, ["config"]),
         ("libvirt", {"domain": "d", "uri": "qemu:///system?socket=/run/user/1/libvirt-sock"}, ["uri"]),
         ("ssh", {"host": "a", "local_user": "www", "config": "/tmp/c"}, ["config", "local_user"]),
@@ -154,7 +153,7 @@ def test_a_name_that_sets_a_program_is_found(odd: OddDriver) -> None:
         for host in ("-oProxyCommand=x", "a;touch x", "$(x)", "`x`", "a b", "a'b", "root@-oProxyCommand=x", "a\nb")
     ]
     + [("ssh", {"host": "a", "python": "/bin/sh"}), ("ssh", {"host": "a", "scratch": "relative"})]
-    + [("gvisor", {"runsc": "--debug"}), ("uml", {"program": "-x"})],
+    + [("gvisor", {"runsc": "--debug"})],
 )
 def test_options_of_remote_drivers_that_start_something_are_refused(driver: str, options: dict[str, Any]) -> None:
     with pytest.raises(BadInput, match="it must be text of the form"):

@@ -16,7 +16,6 @@ from vtax.host.home import Home
 from vtax.host.journal import Journal
 from vtax.host.lock import measuring_lock
 from vtax.image import build as images
-from vtax.image import uml as user_mode_linux
 from vtax.image.recipe import DEFAULT, DataSet
 from vtax.platforms import _docker_copies as docker_copies
 from vtax.study.load import load
@@ -120,14 +119,3 @@ def remove(key: str) -> None:
             copies = docker_copies.remove(home, image.key, journal)
         images.remove(home, key)
     click.echo(f"image {key} removed" + "".join(f"\nremoved {copy}" for copy in copies))
-
-
-@command.command("uml", short_help="Download the User Mode Linux kernel.")
-@click.option("--accept-expired", is_flag=True, help="Accept expired package lists (of a frozen mirror).")
-def uml(accept_expired: bool) -> None:
-    """Download the User Mode Linux kernel from Debian unstable, for the platform uml."""
-    need_root("downloading User Mode Linux")
-    home = Home.from_environment().ensure()
-    with measuring_lock("vtax image uml"), Journal(home.journal) as journal:
-        path = user_mode_linux.fetch(home, journal, accept_expired=accept_expired)
-    click.echo(f"User Mode Linux is installed: {path}")

@@ -29,7 +29,6 @@ from vtax.image.image import Image
 from vtax.image.initrd import APPLETS, DIRECTORIES, Entry, collect_modules, cpio, unsigned
 from vtax.image.kernel import elf_of
 from vtax.image.tree import bootstrap as debootstrap
-from vtax.image.uml import ACCEPT_EXPIRED
 
 PORT = "vtax.nested"
 AGENT = "usr/local/lib/vtax-bootstrap.py"
@@ -50,6 +49,7 @@ TasksMax=infinity
 WantedBy=multi-user.target
 """
 _NO_INITRD = {"INITRD": "No"}  # for initramfs-tools: what it would make in half a minute is not used
+_ACCEPT_EXPIRED = '--aptopt=Acquire::Check-Valid-Until "false"'
 _BUILD_S = 1800.0
 _KEY = "[0-9a-f]" * 12
 """A pattern for Machine.key. Names of saved states and unfinished builds do not end in it, or begin otherwise."""
@@ -193,7 +193,7 @@ def _build(machine: Machine, image: Image, journal: Journal, directory: Path) ->
     tag = f"nested-{journal.token}"
     registered = journal.register(TaggedProcesses(tag, f"the build of {machine.name}"))
     try:
-        options = [ACCEPT_EXPIRED] if os.environ.get("VTAX_NESTED_ACCEPT_EXPIRED") else []
+        options = [_ACCEPT_EXPIRED] if os.environ.get("VTAX_NESTED_ACCEPT_EXPIRED") else []
         debootstrap(machine.suite, machine.packages, tree, tag, components=machine.components, options=options,
                     environment=_NO_INITRD)  # fmt: skip
         _settle(machine, tree)

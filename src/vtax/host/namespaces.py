@@ -94,13 +94,12 @@ def private(
     network: bool = False,
     new_root: Path | None = None,
     join: Sequence[int] = (),
-    network_of: int | None = None,
     ids_of: int | None = None,
 ) -> Callable[[], None]:
     """What to run between fork and exec (host.process.spawn, before_exec).
 
     Joins the cgroups whose open cgroup.procs files are given, enters a new mount namespace (and, with network, a new
-    and empty network namespace; with network_of, the one of this open file), makes the mounts in order, and makes
+    and empty network namespace), makes the mounts in order, and makes
     new_root the root directory, leaving nothing of the old one reachable. ids_of: an open user namespace, for
     id-mapped mounts. A failed step is printed on stderr and raises OSError, which spawn reports.
     """
@@ -111,8 +110,6 @@ def private(
     def enter() -> None:
         for fd in join:
             _write_self(fd)
-        if network_of is not None:
-            _check(_libc.setns(network_of, CLONE_NEWNET), "entering the network namespace")
         _check(_libc.unshare(flags), "unshare")
         _check(_libc.mount(b"none", b"/", None, MS_REC | MS_SLAVE, None), "making mounts private")
         for step in steps:

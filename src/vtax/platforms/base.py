@@ -194,9 +194,8 @@ class Driver(ABC):
     study's `tuning` that its guests follow. reaches_out: whether its probe talks to a machine that a study names,
     which a dry run leaves alone. uses_image: whether its guests are made from the image; machines that are the user's
     have files, CPUs and limits of their own. writes_below_directory: whether what its guests write is in files
-    below GuestSpec.directory, so that a cold trial can drop it from the page cache. preparation: vtax commands that
-    make what its guests need besides the image, such as `image uml`. A driver whose machines can also be peers is a
-    PeerDriver as well. An option that names what root of this host runs is marked so, see RunsAsRoot.
+    below GuestSpec.directory, so that a cold trial can drop it from the page cache. A driver whose machines can
+    also be peers is a PeerDriver as well. An option that names what root of this host runs is marked, see RunsAsRoot.
     """
 
     name: str
@@ -210,7 +209,6 @@ class Driver(ABC):
     reaches_out: bool = False
     uses_image: bool = True
     writes_below_directory: bool = False
-    preparation: tuple[str, ...] = ()
 
     def network_limits(self, options: Any) -> NetworkLimits:
         """What the network interfaces of its guests can do."""

@@ -45,13 +45,11 @@ def commands(analysis: Analysis) -> tuple[str, ...]:
     """What to type on a like host, in a checkout of the version that measured, with the study saved as STUDY.toml."""
     tune = " --tune-host" if any(warning.code == "tuned" for warning in analysis.warnings) else ""
     reboot = " --reboot" if analysis.has_boots else ""
-    prepared = dict.fromkeys(each for driver in drivers_of(analysis).values() for each in driver.preparation)
     return (
         f"# in a checkout of vtax {analysis.vtax_version}:",
         "sudo ./quickstart --install-only",
         *_plugins(analysis),
         "sudo .venv/bin/vtax image build",
-        *(f"sudo .venv/bin/vtax {command}" for command in prepared),
         f"sudo .venv/bin/vtax run {analysis.study}.toml --seed {analysis.seed}{tune}{reboot}",
         *([] if reboot else _further_sessions(analysis, tune)),
     )
