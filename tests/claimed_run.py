@@ -33,10 +33,11 @@ def rate(platform: str, benchmark: str, size: int) -> float:
 
 def measured(
     *tables: dict[str, Any], published: tuple[dict[str, Any], ...] = (), blocks: int = 10, noise: float = 0.01,
-    lacks: tuple[str, int] | None = None, hosts: str = "a", far_on: dict[str, float] | None = None,
+    lacks: tuple[Any, ...] | None = None, hosts: str = "a", far_on: dict[str, float] | None = None,
     unit: str = "1/s", link: dict[str, float] | None = None, **design: Any,
 ) -> Analysis:  # fmt: skip
-    """A run of two benchmarks at three sizes on three platforms. lacks: platform and size without any value. hosts: a
+    """A run of two benchmarks at three sizes on three platforms. lacks: platform and size without any value, or
+    with a block in which alone it has none. hosts: a
     letter for the host of each session, which have as many blocks each. far_on: host -> factor of far on it. unit: of
     the metric. link: settings of both benchmarks' links. This is long because it makes a whole run."""
     random = np.random.default_rng(5)
@@ -75,7 +76,7 @@ def measured(
         for s, (_, c) in zip(session.tolist(), order, strict=True)
     ]
     if lacks is not None:
-        gone = [(cells[c].platform, cells[c].levels["size"]) == lacks for _, c in order]
+        gone = [(cells[c].platform, cells[c].levels["size"], b)[: len(lacks)] == lacks for b, c in order]
         values[np.array(gone)] = np.nan
     block, cell = (np.array(column) for column in zip(*order, strict=True))
     each, ok, zeros = np.arange(len(order)), ~np.isnan(values), np.zeros(len(order), np.int64)

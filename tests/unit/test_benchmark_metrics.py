@@ -4,7 +4,16 @@ import pytest
 
 from vtax.benchmarks import registry
 
-RATES_AND_COUNTS = ("Mbit/s", "1/s", "segments", "transactions/s", "queries/s", "requests/s", "rows/s")
+RATES_AND_COUNTS = (
+    "Mbit/s",
+    "1/s",
+    "segments",
+    "transactions",
+    "transactions/s",
+    "queries/s",
+    "requests/s",
+    "rows/s",
+)
 METRICS = [(benchmark.name, metric) for benchmark in registry.benchmarks().values() for metric in benchmark.metrics]
 
 

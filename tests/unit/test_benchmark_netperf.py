@@ -105,11 +105,11 @@ def test_udp_sent_and_received_are_two_rates():
 
 
 @pytest.mark.parametrize(
-    ("fixture", "rate", "p99"), [("tcp_rr", 35020.341, 42), ("udp_rr", None, None), ("tcp_crr", 14086.506, None)]
+    ("fixture", "mean_us", "p99"), [("tcp_rr", 28.47, 42), ("udp_rr", 10.36, None), ("tcp_crr", 70.90, None)]
 )
-def test_transactions_come_with_their_latencies(fixture, rate, p99):
+def test_transactions_come_with_their_latencies(fixture, mean_us, p99):
     values = parse(fixture, test=fixture).values
-    assert rate is None or values["transactions"] == rate
+    assert values["transactions"] == pytest.approx(1e6 / mean_us)
     assert p99 is None or values["latency_p99"] == p99
     assert "throughput" not in values
     assert values["latency_p50"] <= values["latency_p90"] <= values["latency_p99"] <= values["latency_max"]
@@ -117,8 +117,58 @@ def test_transactions_come_with_their_latencies(fixture, rate, p99):
 
 def test_large_responses_are_transactions_too():
     outcome = parse("tcp_rr_large", test="tcp_rr", request_size=1000, response_size=45_000_000)
-    assert outcome.values["transactions"] == 38.953
+    assert outcome.values["transactions"] == pytest.approx(1e6 / 25670.08)
+    assert outcome.values["completed"] == 78
     assert outcome.effective["response_size"] == 45_000_000
+
+
+MEBIBYTE = {"test": "tcp_rr", "request_size": 2**20, "response_size": "equal"}
+
+
+def test_the_rate_of_few_transactions_is_of_their_mean_time_and_says_so():
+    assert "TRANSACTION_RATE=5.500" in (FIXTURES / "tcp_rr_few.txt").read_text()  # 11 in 2 s: the 12th is cut off
+    outcome = parse("tcp_rr_few", **MEBIBYTE, duration_s=2)
+    assert outcome.values["transactions"] == pytest.approx(5.961, abs=0.001)
+    assert outcome.values["completed"] == 11
+    assert outcome.warnings == ("a rate of 11 transactions: fewer than 30 say little; count asks for more",)
+
+
+def test_a_trial_without_a_transaction_fails():
+    with pytest.raises(BenchmarkError, match=r"no transaction of 47185920 and 47185920 bytes .* within 1\.09 s"):
+        parse("tcp_rr_none", test="tcp_rr", request_size=47185920, response_size="equal", duration_s=1)
+
+
+def test_a_number_of_transactions_takes_the_place_of_a_time():
+    assert after(client_argv(**MEBIBYTE, count=30), "-l") == "-30"
+    outcome = parse("tcp_rr_count", **MEBIBYTE, count=30)
+    assert (outcome.values["completed"], outcome.warnings) == (30, ())
+    wire = Context(1, 2**29, link_mbit_s=100)
+    assert BENCHMARK.expected_s(NetperfParameters(**MEBIBYTE, count=30), wire) == pytest.approx(5.13, abs=0.01)
+
+
+def test_over_netperfs_own_iterations_the_rate_is_netperfs():
+    outcome = parse("tcp_rr_confident", **MEBIBYTE, duration_s=1, confidence_percent=95)
+    assert (outcome.values["transactions"], outcome.values["completed"]) == (4.999, 15)
+    assert any("a rate of 5 transactions" in text for text in outcome.warnings)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"test": "tcp_stream", "count": 30},
+        {"test": "tcp_rr", "count": 30, "duration_s": 5},
+        {"test": "tcp_rr", "count": 30, "confidence_percent": 95},
+        {"test": "tcp_rr", "count": 0},
+    ],
+)
+def test_a_count_is_of_transactions_and_alone(wrong):
+    with pytest.raises(ValidationError):
+        NetperfParameters(**wrong)
+
+
+def test_a_peer_that_disappears_fails_the_trial_with_what_netperf_said():
+    with pytest.raises(BenchmarkError, match=r"netperf failed with .*partial response received: 0 bytes"):
+        parse("tcp_rr_none", status=1, stderr="recv_response: partial response received: 0 bytes\n", test="tcp_rr")
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,10 @@ taking the time of every send would slow a stream of small messages.
 Its figures of CPU (`-c -C`) are what the kernels at both ends say of themselves, read once before and once after:
 the busy share of all their CPUs. A guest without a kernel of its own tells the whole host's.
 
+A transaction under way when the time is over is not counted, so that netperf's own rate of few transactions moves in
+steps. The rate is therefore one over the mean time of a transaction; only over netperf's repeated iterations it is
+netperf's, which is their mean: its latencies are of the last iteration alone.
+
 It does not measure what a real server does between request and answer. Its trap is a small message size in a stream:
 TCP joins writes, so that fewer and larger packets cross the link than messages were sent.
 """
@@ -34,6 +38,9 @@ from vtax.study.model import Size
 
 PORT = 12865
 LARGEST_MESSAGE = 64 * 1024**2
+FEWEST_TRANSACTIONS = 30
+"""Below it a trial says so: its mean is of few, and its percentiles are of hardly any."""
+_TRANSACTION_S, _UNKNOWN_MBIT_S = 1e-4, 1000.0  # of a transaction besides its bytes, of a link: for the plan
 _STREAMS = ("tcp_stream", "tcp_maerts", "udp_stream")
 _COMMON = (
     "THROUGHPUT", "ELAPSED_TIME", "LOCAL_SEND_THROUGHPUT", "LOCAL_RECV_THROUGHPUT", "REMOTE_SEND_THROUGHPUT",
@@ -63,6 +70,9 @@ class NetperfParameters(Parameters):
         "tcp_stream", description="streams (maerts: from the peer), request/response, connect/request/response"
     )
     duration_s: int = Field(7, ge=1, le=86400, description="seconds of one iteration")
+    count: int | None = Field(
+        None, ge=1, le=10**9, description="transactions of a trial, in place of a time; request/response only"
+    )
     message_size: Size | None = Field(None, ge=1, le=LARGEST_MESSAGE, description="bytes of one send, streams")
     receive_size: Size | None = Field(None, ge=1, le=LARGEST_MESSAGE, description="bytes of one receive, streams")
     socket_buffer: Size | None = Field(None, ge=1, description="requested local socket buffers")
@@ -98,11 +108,19 @@ class NetperfParameters(Parameters):
         if self.test == "udp_rr":
             check_datagram("request_size", self.request_size)
             check_datagram("response_size", self.response_size)
+        if self.count is not None:
+            self._check_count()
         if self.max_iterations < self.min_iterations:
             raise ValueError("max_iterations is below min_iterations")
         if self.test not in _STREAMS and (self.message_size or self.receive_size):
             raise ValueError(f"{self.test} has request_size and response_size, not message_size and receive_size")
         return self
+
+    def _check_count(self) -> None:
+        if self.test in _STREAMS:
+            raise ValueError(f"count is of transactions, and {self.test} has none")
+        if "duration_s" in self.model_fields_set or self.confidence_percent is not None:
+            raise ValueError("count takes the place of duration_s and confidence_percent: give one of them")
 
 
 class Netperf:
@@ -117,6 +135,7 @@ class Netperf:
     metrics: Sequence[Metric] = (
         Metric("throughput", "Mbit/s", "higher", "throughput at the receiver", primary=True, over_flows="sum"),
         Metric("transactions", "1/s", "higher", "transactions, one at a time", primary=True, over_flows="sum"),
+        Metric("completed", "transactions", "higher", "transactions of a trial", over_flows="sum"),
         Metric("sent", "Mbit/s", "higher", "rate at the sender", over_flows="sum"),
         Metric("transfer_rate", "Mbit/s", "higher", "transfer rate, one direction", over_flows="sum"),
         Metric("retransmits", "segments", "lower", "TCP retransmits", over_flows="sum"),
@@ -144,7 +163,8 @@ class Netperf:
         check_socket_buffer("socket_buffer", p.socket_buffer)
         check_socket_buffer("remote_socket_buffer", p.remote_socket_buffer)
         port = str(PORT + context.flow)
-        argv = ["netperf", "-H", context.peer_address, "-p", port, "-t", p.test.upper(), "-l", str(p.duration_s)]
+        length = str(p.duration_s if p.count is None else -p.count)  # netperf: a negative one is of transactions
+        argv = ["netperf", "-H", context.peer_address, "-p", port, "-t", p.test.upper(), "-l", length]
         argv += ["-c", "-C"]
         if p.test in _STREAMS:
             argv += ["-f", "m"]
@@ -157,6 +177,9 @@ class Netperf:
     def expected_s(self, parameters: NetperfParameters, context: Context) -> float:
         """See Benchmark.expected_s."""
         p = parameters
+        if p.count is not None:
+            bits = (p.request_size + p.response_size) * 8
+            return p.count * (_TRANSACTION_S + bits / 1e6 / (context.link_mbit_s or _UNKNOWN_MBIT_S)) + 0.1
         iterations = (p.min_iterations + p.max_iterations) / 2 if p.confidence_percent is not None else 1
         return p.duration_s * iterations + 0.1
 
@@ -173,14 +196,15 @@ class Netperf:
             values = _stream_values(reported, p) if p.test in _STREAMS else _transaction_values(reported, p)
             values |= _cpu_values(reported)
             effective = _effective(reported, context)
-            warnings = [*_warnings(reported, p), *congestion_warnings(effective, context)]
+            warnings = [*_warnings(reported, p), *congestion_warnings(effective, context), *_few(reported, values)]
         except (KeyError, ValueError) as error:
             raise BenchmarkError(f"netperf's output is not understood: {error}") from error
         for name in ("throughput", "sent"):
             if p.test != "udp_stream" or name == "throughput":
                 check_link(values.get(name), context, p.duration_s)
         for size in (p.request_size, p.response_size) if "transactions" in values else ():
-            check_link(values["transactions"] * size * 8 / 1e6, context, p.duration_s)
+            measured_s = values["completed"] / values["transactions"]
+            check_link(values["transactions"] * size * 8 / 1e6, context, measured_s)
         return Outcome(values, effective, tuple(warnings))
 
 
@@ -227,9 +251,34 @@ def _stream_values(reported: Mapping[str, str], p: NetperfParameters) -> dict[st
 
 
 def _transaction_values(reported: Mapping[str, str], p: NetperfParameters) -> dict[str, float]:
+    """Rates, and how many transactions they are of; see the module. Raises BenchmarkError where there are none."""
     values = {name: _number(reported, selector) for name, selector in _LATENCIES.items()}
-    transactions = _number(reported, "TRANSACTION_RATE")
-    return {"transactions": transactions, "transfer_rate": transactions * p.request_size * 8 / 1e6, **values}
+    rate = _number(reported, "TRANSACTION_RATE")
+    completed = round(rate * _number(reported, "ELAPSED_TIME")) if p.count is None else p.count if rate > 0 else 0
+    if not completed or values["latency_mean"] <= 0:
+        raise BenchmarkError(
+            f"no transaction of {p.request_size} and {p.response_size} bytes was complete within "
+            f"{_number(reported, 'ELAPSED_TIME'):g} s: a longer duration_s, or a count"
+        )
+    if p.confidence_percent is None:
+        rate = 1e6 / values["latency_mean"]
+    else:
+        completed *= round(_number(reported, "CONFIDENCE_ITERATION"))
+    return {
+        "transactions": rate, "completed": completed, "transfer_rate": rate * p.request_size * 8 / 1e6, **values
+    }  # fmt: skip
+
+
+def _few(reported: Mapping[str, str], values: Mapping[str, float]) -> list[str]:
+    """A warning for a rate of few transactions an iteration."""
+    if "completed" not in values:
+        return []
+    completed = values["completed"] / max(_number(reported, "CONFIDENCE_ITERATION"), 1)
+    if completed >= FEWEST_TRANSACTIONS:
+        return []
+    return [
+        f"a rate of {completed:.0f} transactions: fewer than {FEWEST_TRANSACTIONS} say little; count asks for more"
+    ]
 
 
 def _cpu_values(reported: Mapping[str, str]) -> dict[str, float]:

@@ -181,7 +181,7 @@ def _refuse_too_short_timeout(loaded: LoadedStudy, checked: Sequence[Point]) -> 
     for point in checked:
         if not isinstance(point.parameters, Timed) or isinstance(point.benchmark, Program):
             continue  # a program declares how long it takes, which its table is checked for
-        expected_s = point.benchmark.expected_s(point.parameters, context)
+        expected_s = point.expected_s(context)
         duration_s = min(point.parameters.duration_s, expected_s)  # or something else fixes the work
         if timeout_s <= duration_s:
             raise BadInput(

@@ -89,8 +89,7 @@ def with_costs_of_benchmarks(plan: Plan, store: Store) -> Plan:
     found = {
         cell.key: Cost(
             start_s.get(cell.platform.name, 0.0) / cells_of[cell.platform.name],
-            ratios[cell.platform.name, cell.point.benchmark.name]
-            * cell.point.benchmark.expected_s(cell.point.parameters, context),
+            ratios[cell.platform.name, cell.point.benchmark.name] * cell.point.expected_s(context),
         )
         for cell in plan.cells
     }
@@ -109,6 +108,7 @@ def _known(data: RunData, context: Context) -> _Known:
             parameters = benchmark.Parameters.model_validate(cell.parameters)
         except ValidationError:  # of another version of vtax
             continue
-        ratio = cost.trial_s / benchmark.expected_s(parameters, context)
+        on_link = replace(context, link_mbit_s=cell.link.get("rate_mbit_s"))
+        ratio = cost.trial_s / benchmark.expected_s(parameters, on_link)
         ratios.setdefault((cell.platform, cell.benchmark), []).append(ratio)
     return _Known({key: statistics.median(each) for key, each in ratios.items()}, guests_s(data))

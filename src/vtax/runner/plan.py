@@ -190,10 +190,7 @@ class Plan:
         guests = len(self.sessions(0))
         context = self.context()
         emulated = {entry.platform.name for entry in self.platforms if "emulated" in entry.probe.marks}
-        trial_s = sum(
-            c.point.benchmark.expected_s(c.point.parameters, context) + (c.platform.name in emulated)
-            for c in self.cells
-        )
+        trial_s = sum(c.point.expected_s(context) + (c.platform.name in emulated) for c in self.cells)
         return trial_s * (trials or self.trials_per_cell) + 3.0 * guests
 
     @cached_property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -63,6 +63,11 @@ class Point:
     def own_metrics(self) -> tuple[Metric, ...]:
         """Of the benchmark alone."""
         return metrics_of(self.benchmark, self.parameters)
+
+    def expected_s(self, context: Context) -> float:
+        """About how long one trial takes, with the rate of its link."""
+        rate = self.link.rate_mbit_s if self.link else None
+        return self.benchmark.expected_s(self.parameters, replace(context, link_mbit_s=rate))
 
     @property
     def kind(self) -> GuestKind:

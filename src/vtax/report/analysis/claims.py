@@ -10,8 +10,8 @@ from itertools import product
 import numpy as np
 
 from vtax.errors import BadInput
-from vtax.report.analysis.claim_cells import Entry, Group, Mapped, entries_of, selected
-from vtax.report.analysis.claim_contrasts import contrast_of, divisor_of, link_rate, samples_of
+from vtax.report.analysis.claim_cells import Entry, Group, Mapped, entries_of, mean_logs, selected
+from vtax.report.analysis.claim_contrasts import Divisor, contrast_of, divisor_of, link_rate, samples_of
 from vtax.report.analysis.lookup import unknown
 from vtax.report.analysis.sessions import of_hosts
 from vtax.report.analysis.values import Analysis
@@ -31,7 +31,7 @@ class Compared:
     """One comparison of a check. of, to: sides with the mapping applied; to: None for a spread or trend alone.
 
     point: what both have in common, as it is written. tested: None where the statistics have no answer, which reason
-    then has.
+    then has. left_out: blocks of the run in which a cell of it has no value that a logarithm can be taken of.
     """
 
     check: CheckTable
@@ -42,6 +42,7 @@ class Compared:
     high: float
     tested: Tested | None = None
     reason: str = ""
+    left_out: int = 0
 
     @property
     def is_inside(self) -> bool:
@@ -261,6 +262,12 @@ def _notes(analysis: Analysis, claim: ClaimTable, checks: Sequence[Sequence[_Pre
             yield plural(
                 "{count} side of a comparison has no values", "{count} sides of comparisons have no values", missing
             )
+    if lacking := max((p.compared.left_out for each in checks for p in each), default=0):
+        total = Count(sum(len(session.blocks) for session in analysis.sessions))
+        yield plural(
+            "{count} block of {total} is left out: not every value of a comparison is there",
+            "{count} blocks of {total} are left out: not every value of a comparison is there", lacking, total=total,
+        )  # fmt: skip
     untested = {u.platform for u in analysis.untested} & {p.compared.of.platform for each in checks for p in each}
     if untested:
         yield msg("{platforms} could not carry every point", platforms=", ".join(sorted(untested)))
@@ -316,6 +323,18 @@ def _blocks_of(analysis: Analysis, side: Side | None) -> set[int] | None:
     return {block for session in sessions for block in session.blocks}
 
 
+def _left_out(
+    analysis: Analysis, sides: tuple[Side, Side | None], entries: tuple[list[Entry], list[Entry]],
+    divisor: Divisor | None,
+) -> int:  # fmt: skip
+    """Blocks in which an entry of a comparison has no value that a logarithm can be taken of; see Compared."""
+    whole = {block for session in analysis.sessions for block in session.blocks}
+    of, to = ([*each, *map(divisor, each)] if divisor else each for each in entries)
+    wanted = [_blocks_of(analysis, side) or whole for side in sides]
+    parts = [(wanted[0], [*of, *to])] if not to or wanted[0] == wanted[1] else [*zip(wanted, (of, to), strict=True)]
+    return sum(len(blocks - set(mean_logs(each))) for blocks, each in parts)
+
+
 def _comparison(
     analysis: Analysis, entries: Sequence[Entry], check: CheckTable, sides: tuple[Side, Side | None],
     groups: tuple[Group, Group | None], mapped: Mapped,
@@ -333,6 +352,7 @@ def _comparison(
         if not of:
             raise StatsError(Note("no-shared-block"))
         divisor = divisor_of(entries, check, mapped)
+        compared = replace(compared, left_out=_left_out(analysis, sides, (of, to), divisor))
         blocks = [_blocks_of(analysis, side) for side in sides]
         if blocks[0] is not None and blocks[1] is not None and blocks[0] != blocks[1]:
             samples = samples_of(analysis, (of, to), (blocks[0], blocks[1]), divisor)
