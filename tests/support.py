@@ -1,13 +1,17 @@
 """What tests need to say about the machine they run on. Import it as `from support import needs_root`."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
+from vtax.errors import VtaxError
 from vtax.guest.guest import Guest
+from vtax.host.lock import HOST_LOCK, measuring_process, open_lock, wait_for_lock
 from vtax.host.process import find_program
+from vtax.host.waiting import wait_until
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 
@@ -16,6 +20,34 @@ def needs_program(*names: str) -> pytest.MarkDecorator:
     """Skip, naming what is missing, unless every program is installed (the sbin directories count)."""
     missing = [name for name in names if find_program(name) is None]
     return pytest.mark.skipif(bool(missing), reason=f"not installed: {', '.join(missing)}")
+
+
+@contextmanager
+def alone_on_host(
+    wait_s: float,
+    notify: Callable[[str], None],
+    measuring: Path = HOST_LOCK,
+    testing: Path = Path("/run/vtax-testing.lock"),
+) -> Iterator[None]:
+    """Be the only test of real guests here, after what measures has ended; go on after wait_s in any case.
+
+    notify: called with a line before waiting. measuring, testing: the locks.
+    """
+
+    def other() -> str:
+        name, pid = measuring_process(path=measuring)
+        return f"{name} (process {pid})" if pid not in (None, os.getpid()) else ""
+
+    lock = open_lock(testing)
+    try:
+        with suppress(VtaxError):
+            wait_for_lock(lock, "tests guests on this host", notify, wait_s)
+        if holder := other():
+            notify(f"waiting for {holder}, which measures on this host, for at most {wait_s:.0f} s")
+            wait_until(lambda: not other(), wait_s, 1.0)
+        yield
+    finally:
+        os.close(lock)
 
 
 def of_process(entry: Path, name: str = "cmdline") -> bytes:

@@ -1,0 +1,24 @@
+"""Tests of real guests wait for what else measures or tests on this host: both would be refused, or disturbed."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+
+import pytest
+from support import alone_on_host
+
+WAIT_S = 1800.0  # of all tests together; then they run, and those that measure are refused
+_left_s = pytest.StashKey[float]()
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Wait before a test, outside of the limit of time that pytest-timeout sets it."""
+    if os.geteuid() != 0:
+        return (yield)
+    left_s, started_at = item.config.stash.get(_left_s, WAIT_S), time.monotonic()
+    with alone_on_host(left_s, lambda line: item.config.get_terminal_writer().line(f"\n{item.name}: {line}")):
+        item.config.stash[_left_s] = max(0.0, left_s - (time.monotonic() - started_at))
+        return (yield)
