@@ -11,8 +11,8 @@ build is killed after every fourth chain.
 All of it happens in namespaces of its own (see isolated), so it does not matter what else the host does meanwhile,
 and campaigns with other seeds can run beside it. Images are those of VTAX_HOME, seen read-only.
 
-    sudo .venv/bin/python bench/kill_points.py [--points 200] [--seed 1] [--platform NAME ...] [--chain N ...]
-                                               [--log FILE] [--no-clean]
+    sudo .venv/bin/python bench/kill_points.py [--points 200] [--seconds S] [--seed 1] [--platform NAME ...]
+                                               [--chain N ...] [--log FILE] [--no-clean]
 
 Prints a table of points and failures by platform and stage; exits with 1 when a point failed. The same seed gives the
 same stages in the same order and the same moments as parts of a stage's length; --chain runs single ones again. With
@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import random
 import shutil
@@ -334,6 +335,8 @@ def campaign(lab: Lab, arguments: argparse.Namespace, log: Log) -> None:
     put_off: deque[int] = deque()  # until another campaign has changed the host's settings back
     fresh = False
     while (pending or put_off) and len(log.points) < arguments.points:
+        if time.monotonic() - started_at > arguments.seconds:
+            break
         fresh = bool(pending) and not (put_off and fresh)
         number = (pending if fresh else put_off).popleft()
         platform = platforms[number % len(platforms)]
@@ -349,6 +352,7 @@ def campaign(lab: Lab, arguments: argparse.Namespace, log: Log) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--points", type=int, default=200)
+    parser.add_argument("--seconds", type=float, default=math.inf, help="begin no chain after them")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--platform", action="append", help="default: every platform that runs here")
     parser.add_argument("--chain", type=int, action="append", help="only these chains")

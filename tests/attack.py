@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from random import Random
+from typing import Any
 
 from vtax.errors import RunInterrupted, VtaxError
 
@@ -66,7 +67,7 @@ class Campaign:
     """Attacks of one kind, one after the other.
 
     count: how many. seed: of all of them. outcomes: how often each way to end was seen (`survived`, or the name of
-    the error that refused it).
+    the error that refused it). slowest_s: of the attacks that ended.
     """
 
     def __init__(self, name: str, count: int, seed: int = 1) -> None:
@@ -76,12 +77,14 @@ class Campaign:
         self.outcomes: Counter[str] = Counter()
         self.failures: list[str] = []
         self.elapsed_s = 0.0
+        self.slowest_s = 0.0
         self.growth = 0
 
     def run(self, attack: Callable[[Random], None]) -> None:
         """Make every attack; each gets random numbers of its own. One outside the campaign comes first: imports."""
         self._attack(attack, -1)
         self.outcomes.clear()
+        self.slowest_s = 0.0
         before, started_at = reset_peak(), time.monotonic()
         for number in range(self.count):
             self._attack(attack, number)
@@ -91,6 +94,7 @@ class Campaign:
             self.failures.append(f"memory grew by {self.growth >> 20} MiB")
 
     def _attack(self, attack: Callable[[Random], None], number: int) -> None:
+        started_at = time.monotonic()
         try:
             with at_most(LONGEST_S):
                 attack(Random(f"{self.seed}-{number}"))
@@ -101,6 +105,15 @@ class Campaign:
             raise
         except BaseException:
             self.failures.append(f"attack {number} of seed {self.seed}:\n{traceback.format_exc(limit=-12)}")
+        self.slowest_s = max(self.slowest_s, time.monotonic() - started_at)
+
+    def figures(self) -> dict[str, Any]:
+        """Everything that was counted, as JSON has it; the first failures as texts."""
+        return {
+            "program": self.name, "attacks": self.count, "seed": self.seed, "outcomes": self.outcomes,
+            "failures": len(self.failures), "texts": self.failures[:_SHOWN], "elapsed_s": self.elapsed_s,
+            "slowest_s": self.slowest_s, "growth": self.growth,
+        }  # fmt: skip
 
     def __str__(self) -> str:
         """One line of figures."""

@@ -37,6 +37,12 @@ os.environ["LANG"] = "C.UTF-8"
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--attacks", type=int, metavar="N", help="how many attacks each program of tests/security makes")
     parser.addoption("--attack-seed", type=int, metavar="S", default=1, help="which attacks it makes")
+    parser.addoption(
+        "--attack-log",
+        type=Path,
+        metavar="FILE",
+        help="note each campaign here, as JSON",
+    )
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

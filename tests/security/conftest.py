@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -9,13 +10,27 @@ from random import Random
 import pytest
 from attack import Campaign
 
+WHOLE = 10_000  # attacks of a whole campaign, unless its test is marked with another number
 
+
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """A long campaign has no limit of its own: each of its attacks has."""
-    if config.getoption("--attacks") is not None:
-        for item in items:
-            if Path(__file__).parent in item.path.parents:
-                item.add_marker(pytest.mark.timeout(0))
+    for item in items:
+        if Path(__file__).parent not in item.path.parents:
+            continue
+        if config.getoption("--attacks") is not None:
+            item.add_marker(pytest.mark.timeout(0))
+        if config.option.collectonly and "campaign" in getattr(item, "fixturenames", ()):
+            marker = item.get_closest_marker("whole")
+            note(config, {"program": item.nodeid, "attacks": marker.args[0] if marker else WHOLE})
+
+
+def note(config: pytest.Config, record: dict[str, object]) -> None:
+    """Append a line to the log, if there is one."""
+    if path := config.getoption("--attack-log"):
+        with path.open("a", encoding="utf-8") as log:
+            log.write(json.dumps(record) + "\n")
 
 
 @pytest.fixture
@@ -28,6 +43,7 @@ def campaign(
         made = Campaign(request.node.name, attacks(default), request.config.getoption("--attack-seed"))
         made.run(attack)
         record_property("attacks", str(made))
+        note(request.config, made.figures())
         made.check()
         return made
 

@@ -116,6 +116,7 @@ def test_a_journal_cut_anywhere_is_not_damaged_also_after_more_was_written(tmp_p
             assert _unreleased(path)[1] == ""
 
 
+@pytest.mark.whole(100)
 def test_a_large_file_of_nothing_is_read_in_bounded_memory_and_kept(campaign: Any, journal: Path) -> None:
     def attack(random: Random) -> None:
         journal.write_bytes(b"")

@@ -110,6 +110,7 @@ def answers(random: Random) -> bytes:
     return bytes(message)
 
 
+@pytest.mark.whole(500_000)
 def test_whatever_a_guest_sends_is_an_answer_or_a_guest_error(campaign: Any) -> None:
     def attack(random: Random) -> None:
         ours, stranger = socket.socketpair()
@@ -182,6 +183,7 @@ class Agent:
             os.close(read_fd)
 
 
+@pytest.mark.whole(500_000)
 def test_a_request_that_a_line_garbled_never_reaches_the_agent_changed(campaign: Any) -> None:
     agent = Agent()
     reached = 0

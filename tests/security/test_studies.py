@@ -290,6 +290,7 @@ def nothing_starts(unmade_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("nothing_starts")
+@pytest.mark.whole(100_000)
 def test_no_study_ends_in_a_traceback_hangs_or_needs_much_memory(
     campaign: Callable[[int, Callable[[Random], None]], Campaign], corpus: list[dict[str, Any]], tmp_path: Path
 ) -> None:
