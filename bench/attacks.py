@@ -43,11 +43,7 @@ PART_S = 1800  # at most: a loop in C answers no signal
 KILL_CAMPAIGNS = 2
 NOBODY = 65534
 CHECKOUT = Path(__file__).resolve().parents[1]
-HEAD = (
-    "| what attacks | attacks | failures | slowest (s) | growth (MiB) | peak (MiB) | duration (s) |\n|---"
-    + "|---:" * 6
-    + "|"
-)
+COLUMNS = ("what attacks", "attacks", "failures", "slowest (s)", "growth (MiB)", "peak (MiB)", "duration (s)")
 
 
 @dataclass
@@ -133,7 +129,7 @@ class Campaigns:
 
     def run(self) -> None:
         """Make all that is queued; print a row when a program's last part ends."""
-        print(HEAD + "|---:" * 6 + "|", flush=True)
+        print(f"| {' | '.join(COLUMNS)} |\n|---{'|---:' * (len(COLUMNS) - 1)}|", flush=True)
         for program in self.programs:
             self.finish(program)
         try:
