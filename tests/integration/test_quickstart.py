@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from support import needs_root
+from support import needs_program, needs_root
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 FILES = ("quickstart", "pyproject.toml", "requirements.lock", "requirements-dev.lock")
@@ -218,6 +218,52 @@ def test_a_void_policy_of_a_killed_quickstart_is_removed_by_the_next_and_one_in_
     )
     assert result.returncode == 0, result
     assert result.stdout.count("a quickstart that was killed had left it") == 1
+
+
+UNIT = "[Install]\\nWantedBy=multi-user.target\\n"
+APT_OF_UNITS = """#!/bin/sh
+case "$*" in *--simulate* | *--download-only* | *update) exit 0 ;; esac
+for unit in newd.service newd.socket newd.timer; do systemctl --root=/ enable $unit; done
+systemctl --root=/ --global enable newd.socket
+systemctl --root=/ enable newd.target
+"""
+ENABLED = "find /etc/systemd/system /etc/systemd/user -path '*.wants/*' | sort"
+
+
+@pytest.mark.skipif(Path("/run/systemd/system").exists(), reason="systemd runs here")
+@needs_program("systemctl", "ethtool")
+def test_units_that_packages_enable_are_off_again_and_others_stay(copy, tmp_path_factory):
+    finished_environment(copy.path, made_in=copy.path)
+    apt = tmp_path_factory.mktemp("apt") / "apt-get"
+    apt.write_text(APT_OF_UNITS)
+    apt.chmod(0o755)
+    script = f"""
+        {hidden("ethtool")}
+        mkdir /mnt/etc /mnt/etc-work
+        mount -t overlay -o lowerdir=/etc,upperdir=/mnt/etc,workdir=/mnt/etc-work overlay /etc
+        mount --bind {apt} /usr/bin/apt-get
+        for unit in newd.service newd.socket newd.timer newd.target oldd.socket; do
+          printf '{UNIT}' >/etc/systemd/system/$unit
+        done
+        mkdir -p /etc/systemd/user
+        cp /etc/systemd/system/newd.socket /etc/systemd/user
+        systemctl --root=/ enable oldd.socket
+        {ENABLED} >/mnt/before
+        ./quickstart --yes --install-only
+        {ENABLED} | diff /mnt/before - | grep '^[<>]'
+    """
+    result = subprocess.run(
+        ["unshare", "--mount", "--propagation", "private", "sh", "-euc", script],
+        cwd=copy.path,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert result.returncode == 0, result
+    assert "left off: newd.service newd.socket newd.timer user/newd.socket" in result.stdout
+    assert result.stdout.splitlines()[-1] == "> /etc/systemd/system/multi-user.target.wants/newd.target"
 
 
 def finished_environment(checkout: Path, made_in: Path) -> None:
