@@ -110,7 +110,7 @@ PIECES = (
     "\N{ARABIC-INDIC DIGIT THREE}".encode(),
 )  # fmt: skip
 
-KEYS = ("x", "x.y", "", "\u00e9", "\x07", "k" * 300, "name", "label", "link", "tuning", "peer")
+KEYS = ("x", "x.y", "", "\u00e9", "\x07", "k" * 300, "name", "label", "link", "tuning", "peer", "guests", "neighbour")
 PLATFORMS = ("x", "far", "ssh:far", "ssh:-x", "libvirt:d", "", "a\x1b[2J", ":")
 
 
@@ -316,3 +316,26 @@ def test_every_study_of_the_corpus_is_planned_as_it_stands(corpus: list[dict[str
     for study in corpus:
         path.write_text("".join(f"{key} = {toml(value)}\n" for key, value in study.items()), encoding="utf-8")
         plan(path, [])
+
+
+MISPLACED = (
+    ('guests = "1,2,4"', "guests = [1, 2, 4]"),
+    ('factors = { guests = "1,2,4" }', "guests = [1, 2, 4]"),
+    ('factors = { guests = ["1,2,4"] }', "write it beside name"),
+    ('factors = { guests = ["x"], neighbour = [5, "none"] }', "write it beside name"),
+    ('parameters = { guests = "1,2,4" }', "write it beside name"),
+    ('guests = ["1,2,4"]', "docs/study-files.md"),
+)
+
+
+@pytest.mark.usefixtures("nothing_starts")
+@pytest.mark.parametrize(("line", "hint"), MISPLACED)
+def test_further_guests_in_a_wrong_place_or_form_are_refused_with_the_right_one(
+    line: str, hint: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "guests.toml"
+    path.write_text(f'name = "a"\nplatforms = ["native"]\n[[benchmark]]\nname = "stream"\n{line}\n')
+    with pytest.raises(BadInput) as refused:
+        plan(path, [])
+    assert "guests" in refused.value.where or "guests" in refused.value.what
+    assert hint in str(refused.value)

@@ -277,7 +277,9 @@ def _checked_parameters(benchmark: Benchmark, raw: RawPoint, where: str) -> Para
         for problem in error.problems:
             name = ".".join(map(str, problem.place))
             table = "factors" if name in raw.levels else "parameters"
-            hint = _hint_of_link(name, table) if problem.is_unknown and benchmark.needs_network else ""
+            hint = _hint_of_table(name) if problem.is_unknown else ""
+            if problem.is_unknown and benchmark.needs_network:
+                hint = hint or _hint_of_link(name, table)
             problems.append(
                 BadInput(
                     f"{benchmark.name}: unknown parameter {name!r}" if hint else f"{benchmark.name}: {problem.what}",
@@ -291,6 +293,13 @@ def _checked_parameters(benchmark: Benchmark, raw: RawPoint, where: str) -> Para
 def _explaining(benchmark: Benchmark, where: str) -> str:
     """What `vtax benchmarks` explains a benchmark under: its name, or the study that declares the program."""
     return where.partition(": [[")[0] if isinstance(benchmark, Program) else benchmark.name
+
+
+def _hint_of_table(name: str) -> str:
+    """Where a factor of the whole table belongs that stands among a tool's parameters; empty when it is none."""
+    if name not in ("guests", "neighbour"):
+        return ""
+    return f"{name} is a key of [[benchmark]], with a list of levels; write it beside name"
 
 
 def _hint_of_link(name: str, table: str) -> str:

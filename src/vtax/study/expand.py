@@ -103,8 +103,8 @@ def _points_of(index: int, table: BenchmarkTable, tuning: str) -> Iterator[RawPo
             levels={"tuning": tuning, **levels} if tuning else levels,
             tuning=tuning,
             colocation=Colocation(
-                guests=int(levels.get("guests", 1)),
-                neighbour=str(levels.get("neighbour", "")),
+                guests=int(levels["guests"]) if table.guests else 1,
+                neighbour=str(levels["neighbour"]) if table.neighbour else "",
                 is_counted=bool(table.guests),
                 is_networked="network" in table.neighbour,
             ),

@@ -210,7 +210,8 @@ def _hint(value: Any, name: str, declaration: Declaration | None) -> str:
     if share and isinstance(value, int | float) and not isinstance(value, bool) and 1 < value < 100:
         return f"for {value:g} % write {value / 100:g}"
     if list in kinds and isinstance(value, str | int | float) and not isinstance(value, bool):
-        return f"write a list: {name} = [{_toml(value)}]"
+        entries = [each.strip() for each in str(value).split(",")]
+        return f"write a list: {name} = [{', '.join(_toml(each) for each in entries if each)}]"
     if list in kinds and isinstance(value, Mapping):
         return f"write [[{name}]], in two brackets: there may be several"
     return ""
@@ -231,8 +232,8 @@ def _hint_of_number(text: str, name: str, alternatives: Sequence[Declaration]) -
     return f"a number alone, without quotes and unit: it counts {unit}" if unit else ""
 
 
-def _toml(value: Any) -> str:
-    """A value as an entry of a list; a number in quotes without them."""
+def _toml(text: str) -> str:
+    """Text as an entry of a list; a number without quotes."""
     with suppress(ValueError):
-        return f"{float(value):.15g}"
-    return f'"{value}"'
+        return f"{float(text):.15g}"
+    return f'"{text}"'
