@@ -26,6 +26,15 @@ OPEN_LIMIT_MS, TRIAL_LIMIT_MS = 30.0, 5.0
 BULK = 20_000
 
 
+def declared(blocks: int, trials: int) -> dict[str, object]:
+    """The study of the run."""
+    platforms = [f"platform-{number}" for number in range(PLATFORMS)]
+    return {
+        "name": "scale", "baseline": platforms[0], "platforms": platforms,
+        "design": {"blocks": blocks, "trials": trials}, "benchmark": [{"name": "tool"}],
+    }  # fmt: skip
+
+
 def fill(url: str, measurements: int) -> tuple[int, int]:
     """A store with one run; returns (cells, measurements)."""
     import numpy as np
@@ -47,7 +56,7 @@ def fill(url: str, measurements: int) -> tuple[int, int]:
     blocks = max(1, per_cell // trials)
     store = Store.open(url)
     run = store.begin_run(
-        name="scale-1", study="scale", declared={"design": {"blocks": blocks, "trials": trials}}, seed=1,
+        name="scale-1", study="scale", declared=declared(blocks, trials), seed=1,
         vtax_version="0", image_key="none", host={}, started_at=0.0, platforms=platforms, cells=cells,
         metrics=metrics,
     )  # fmt: skip

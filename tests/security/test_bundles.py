@@ -7,7 +7,10 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from copy import deepcopy
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -19,9 +22,10 @@ from forged_values import JSON_TEXTS, VALUES
 from synthetic_run import begin, fill
 
 from vtax.cli.main import group
-from vtax.errors import BadInput
+from vtax.errors import BadInput, StoreError, VtaxError
 from vtax.host.home import Home
 from vtax.report.files import write
+from vtax.store.query import outputs
 from vtax.store.store import Store
 
 VIEWS = (
@@ -139,6 +143,205 @@ def test_no_bundle_ends_a_command_in_a_traceback(campaign: Any, whole: bytes, pl
 
     made = campaign(60, attack)
     assert made.outcomes["survived"]
+
+
+EXAMPLE = Path(__file__).parents[2] / "docs/examples/ufla2010.vtax.gz"
+HOSTILE: tuple[Any, ...] = (
+    10**400, -(10**400), 2**63, 2**63 - 1, -(2**63), 2**53, 2**31, 1e308, -1e308, 5e-324, -1, 0, 1, 2, 7, 1e11, 1e10,
+    0.5, -0.5, True, False, None, "", "x", "7", "1e5", "nan", "\u00b2", "9" * 400, "a\nb", "\x1b[2J", "y" * 5000,
+    "native", "lxc", "send", "ratio", [], {}, [1], ["x"], [[]], [None], [{}], {"a": 1}, {"a": {}}, {"a": [1]},
+    {"": None}, [10**400], {"a": 10**400}, {"x": "y"}, [1, 2], "1970-01-01", "+999999-01-01", "=1+1",
+)  # fmt: skip
+EVERY_VIEW = (
+    ["show"], ["show", "--json"], ["show", "--all"], ["show", "--audit", "--all"], ["show", "--audit", "--json"],
+    ["show", "--claims"], ["show", "--counters"], ["show", "--density"], ["show", "--explain"], ["show", "--figures"],
+    ["show", "--guests"], ["show", "--host"], ["show", "--interaction"], ["show", "--method"], ["show", "--raw", "1"],
+    ["show", "--ranking", "--json"], ["show", "--reproduce"], ["show", "--sessions"], ["show", "--starts"],
+    ["show", "--variance"], ["show", "--warnings"], ["show", "--trials"], ["show", "--trials", "--json"],
+    ["history", "ufla2010"], ["show", "--recommend"], ["show", "--rows", "platform"], ["list"], ["list", "--json"],
+    ["report", "--format", "html"], ["report", "--format", "csv"], ["report", "--format", "parquet"],
+    ["report", "--format", "json"], ["report", "--format", "markdown"], ["report", "--format", "latex"],
+    ["claims"], ["claims", "--all", "--json"], ["check"], ["check", "--json"], ["contrast", "lxc", "native"],
+    ["contrast", "lxc", "native", "--json"], ["show", "--neighbour"], ["history", "ufla2010", "--value", "mean"],
+    ["recommend"], ["explain", "--all"], ["figures", "-o", "drawn"], ["figures", "--report", "-o", "drawn"],
+    ["export", "-o", "again.gz"], ["export", "--as", "benchfmt", "-o", "a.txt"], ["note"],
+    ["export", "--as", "bmf", "-o", "a.json"], ["export", "--as", "ro-crate", "-o", "a.zip"],
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def measured() -> list[Any]:
+    """The lines of a bundle that was measured, without most of its counters."""
+    rows = [json.loads(line) for line in gzip.decompress(EXAMPLE.read_bytes()).splitlines()[:-1]]
+    return [row for row in rows if row.get("counter", {}).get("trial_id", 0) <= 8]
+
+
+def values_in(value: Any) -> list[tuple[Any, Any]]:
+    """(object or list, name or number) of everything in a value."""
+    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [pair for key, below in list(inside) for pair in ((value, key), *values_in(below))]
+
+
+def mutated(random: Random, rows: list[Any]) -> list[Any]:
+    """The rows with some values that no vtax stores, most of them in the row of the run."""
+    tables: dict[str, list[int]] = {}
+    for number, row in enumerate(rows[1:], 1):
+        tables.setdefault(next(iter(row)), []).append(number)
+    found = list(rows)
+    for _ in range(random.choice((1, 1, 1, 2, 4))):
+        table = random.choice(("run", "run", "run", *tables))
+        place = random.choice(tables[table])
+        whole_table = random.random() < 0.15
+        holders = values_in(deepcopy(found[place][table]))
+        at = random.randrange(len(holders))
+        value = random.choice(HOSTILE)
+        for number in tables[table] if whole_table else [place]:
+            found[number] = deepcopy(found[number])
+            pairs = values_in(found[number][table])
+            holder, key = pairs[min(at, len(pairs) - 1)]
+            if isinstance(holder, dict) and random.random() < 0.1:
+                holder[random.choice(("x", "", "method", "boots", "samples", "7"))] = value
+            elif isinstance(holder, dict) and key in holder and random.random() < 0.05:
+                del holder[key]
+            else:
+                holder[key] = value
+    return found
+
+
+def test_every_view_shows_what_import_let_in(campaign: Any, measured: list[Any], place: Path) -> None:
+    def attack(random: Random) -> None:
+        for leftover in place.iterdir():
+            if leftover.is_file():
+                leftover.unlink()
+        (place / "x.gz").write_bytes(packed(mutated(random, measured)))
+        invoke(["import", "x.gz"])
+        for view in random.sample(EVERY_VIEW, 6):
+            try:
+                invoke(view)
+            except StoreError as error:
+                raise AssertionError(f"{view}: {error}") from error
+            except VtaxError:
+                pass
+            except Exception as error:
+                raise AssertionError(f"{view}: {error!r}") from error
+
+    (place / "x.gz").write_bytes(packed(measured))
+    invoke(["import", "x.gz"])
+    for view in EVERY_VIEW:
+        invoke(view)
+    made = campaign(15, attack)
+    assert made.outcomes["survived"]
+
+
+MEMORY = 300  # MiB
+MEASURED = """
+import atexit, sys
+from vtax.cli.main import main
+def peak():
+    line = next(line for line in open("/proc/self/status") if line.startswith("VmHWM:"))
+    open("peak", "w").write(line.split()[1])
+atexit.register(peak)
+sys.argv = ["vtax", "import", "x.gz"]
+main()
+"""
+
+
+def with_lines(rows: list[Any], table: str, lines: Iterable[bytes]) -> Iterator[bytes]:
+    """The lines of a bundle with others in place of the first row of a table."""
+    at = next(number for number, row in enumerate(rows) if table in row)
+    yield from (json.dumps(row).encode() + b"\n" for row in rows[:at])
+    yield from lines
+    yield from (json.dumps(row).encode() + b"\n" for row in rows[at + 1 :])
+
+
+def long_output(rows: list[Any], filling: bytes, count: int) -> Iterator[bytes]:
+    """An output of two long texts."""
+    row = next(row for row in rows if "output" in row)["output"]
+    head = json.dumps({"output": {**row, "stdout": "", "stderr": ""}}).encode().partition(b'"stdout"')[0]
+    for part in (head + b'"stdout": "', b'", "stderr": "'):
+        yield part
+        yield from (filling for _ in range(count))
+    yield b'"}}\n'
+
+
+BOMBS: dict[str, Callable[[list[Any]], Iterator[bytes]]] = {
+    "lists": lambda rows: with_lines(
+        rows, "trial", (b'{"trial": {"effective": {"x": [', *([b"[]," * 100_000] * 300), b"0]}}}\n")
+    ),
+    "objects": lambda rows: with_lines(
+        rows,
+        "guest",
+        (
+            json.dumps(
+                {"guest": {**next(r for r in rows if "guest" in r)["guest"], "facts": {"x": [{"": 0}] * 30_000}}}
+            ).encode()
+            + b"\n"
+            for _ in range(300)
+        ),
+    ),
+    "nulls": lambda rows: with_lines(rows, "output", long_output(rows, b"\\u0000" * 65_536, 128)),
+    "pairs": lambda rows: with_lines(rows, "output", long_output(rows, b"\\ud83d\\ude00" * 10_007, 300)),
+    "quotes": lambda rows: with_lines(rows, "output", long_output(rows, b'\\"' * 100_003, 100)),
+    "one line": lambda rows: with_lines(rows, "warning", [b" " * (1 << 20)] * 500),
+}
+
+
+@pytest.mark.parametrize("bomb", BOMBS)
+def test_no_bundle_needs_much_memory(bomb: str, measured: list[Any], place: Path) -> None:
+    digest = hashlib.sha256()
+    with gzip.open(place / "x.gz", "wb", 1) as file:
+        for piece in BOMBS[bomb](measured):
+            digest.update(piece)
+            file.write(piece)
+        file.write(json.dumps({"sha256": digest.hexdigest()}).encode() + b"\n")
+    done = subprocess.run([sys.executable, "-c", MEASURED], capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode in (0, 2), done.stderr
+    assert int((place / "peak").read_text()) < MEMORY * 1024
+
+
+def test_a_long_output_is_stored_as_it_was_printed(measured: list[Any], place: Path) -> None:
+    """Read in pieces, whose ends are within escapes and within pairs of them."""
+    filling = 'a\u20ac\U0001f600\x00"\\\n\ud800\ud800'
+    rows = deepcopy(measured)
+    output = next(row for row in rows if "output" in row)["output"]
+    output["stdout"], output["stderr"] = filling * 40_003, "x" + filling * 30_011
+    (place / "x.gz").write_bytes(packed(rows))
+    invoke(["import", "x.gz"])
+    with Store.open(Home.from_environment().store_url) as store:
+        run = store.open_run("ufla2010-1")
+        stored = outputs(store.engine, run, positions=[0])[0]
+        assert (stored.stdout, stored.stderr) == (output["stdout"], output["stderr"])
+
+
+CONTENTS: tuple[tuple[Callable[[dict[str, Any]], Any], str], ...] = (
+    (lambda run: run["declared"]["design"].update(method=10**400), "method"),
+    (lambda run: run["declared"]["design"].update(method=3), "method"),
+    (lambda run: run["declared"]["design"].update(blocks="5"), "blocks"),
+    (lambda run: run["declared"]["design"].update(confidence=5), "confidence"),
+    (lambda run: run["declared"].update(claim=[{"id": "x"}]), "claim"),
+    (lambda run: run["declared"].update(benchmark=[]), "benchmark"),
+    (lambda run: run["declared"].update(other=5), "other"),
+    (lambda run: run["declared"]["guest"].update(vcpus="1"), "form"),
+    (lambda run: run["host"].update(boots=[]), "boots"),
+    (lambda run: run["host"].update(kernel={"a": {"b": 1}}), "kernel"),
+    (lambda run: run.update(seed=10**400), "seed"),
+)
+
+
+@pytest.mark.parametrize("number", range(len(CONTENTS)))
+def test_what_no_study_and_no_host_is_is_refused(number: int, measured: list[Any], place: Path) -> None:
+    rows, (change, says) = deepcopy(measured), CONTENTS[number]
+    change(rows[1]["run"])
+    (place / "x.gz").write_bytes(packed(rows))
+    with pytest.raises(BadInput, match=f"the bundle is damaged: .*{says}"):
+        invoke(["import", "x.gz"])
+
+
+@pytest.mark.parametrize("version", ["0000", "0", "", "00000", "-001", "9999", 13, None])
+def test_a_schema_that_never_was_is_refused(version: object, measured: list[Any], place: Path) -> None:
+    (place / "x.gz").write_bytes(packed([{**measured[0], "schema": version}, *measured[1:]]))
+    with pytest.raises(BadInput):
+        invoke(["import", "x.gz"])
 
 
 NAMES = ("../../x", "/etc/x", "a/b", "..", ".x", "-x", "x\n", "\x1b[2J", "", "last", "x" * 81)

@@ -26,15 +26,15 @@ from vtax.errors import BadInput
 from vtax.foreign_text import one_line
 from vtax.store import schema
 from vtax.store.annotations import COLUMNS
+from vtax.store.bundle_lines import Bounds, Lines, decoded
 from vtax.store.provenance import IMPORTED
-from vtax.store.run import unpack
+from vtax.store.run import unpack, unpacked
 from vtax.store.transfer import Row
 
 FORMAT = "bundle/1"
-MAX_LINE_BYTES = 100 << 20  # two outputs of 8 MiB, of which JSON makes up to six bytes a character
-MAX_BYTES = 4 << 30  # uncompressed
+_MAX_HEADER_BYTES = 1000
 _MAGIC = b"\x1f\x8b"  # of gzip
-_REVISION = re.compile(r"\d{4}", re.ASCII)
+_REVISION = re.compile(r"(?!0000)\d{4}", re.ASCII)
 _PACKED = ("stdout", "stderr")
 _AT_ONCE_BYTES = 1 << 18  # that are hashed and compressed at once
 _ENCODER = json.JSONEncoder(allow_nan=False)
@@ -42,12 +42,9 @@ _ENCODER = json.JSONEncoder(allow_nan=False)
 
 def write_bundle(path: Path, rows: Iterable[Row], *, is_anonymized: bool = False) -> str:
     """Write the rows of a run, see `as_text`; returns the SHA-256. Raises ValueError for what no bundle holds."""
-    digest, written = hashlib.sha256(), 0
+    digest = hashlib.sha256()
     with path.open("wb") as file, gzip.GzipFile("", "wb", 6, file, mtime=0) as packed:
         for lines in _pieces(_lines(rows, is_anonymized=is_anonymized)):
-            written += len(lines)
-            if written > MAX_BYTES - 1000:
-                raise _too_large()
             digest.update(lines)
             packed.write(lines)
         packed.write(_line({"sha256": digest.hexdigest()}))
@@ -57,20 +54,19 @@ def write_bundle(path: Path, rows: Iterable[Row], *, is_anonymized: bool = False
 def sha256_of(rows: Iterable[Row]) -> str:
     """The SHA-256 of these rows of a store without tags and notes: equal of two copies of a run."""
     digest = hashlib.sha256()
-    measured = (
-        (table, {name: v for name, v in row.items() if table != "run" or name not in COLUMNS}) for table, row in rows
-    )
-    for lines in _pieces(_lines(as_text(measured), is_anonymized=False)):
-        digest.update(lines)
+    for table, row in rows:
+        row.update({name: hashlib.sha256(unpacked(row[name])).hexdigest() for name in _PACKED if name in row})
+        if table == "run":
+            row["provenance"] = _without_import(row["provenance"])
+        measured = {name: value for name, value in row.items() if table != "run" or name not in COLUMNS}
+        digest.update(_line({table: measured}))
     return digest.hexdigest()
 
 
 def _pieces(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """Lines joined to pieces, since a call for every line would take most of the time. Raises ValueError."""
+    """Lines joined to pieces, since a call for every line would take most of the time."""
     waiting, size = list[bytes](), 0
     for line in lines:
-        if len(line) > MAX_LINE_BYTES:
-            raise _too_large()
         waiting.append(line)
         size += len(line)
         if size >= _AT_ONCE_BYTES:
@@ -79,14 +75,15 @@ def _pieces(lines: Iterable[bytes]) -> Iterator[bytes]:
     yield b"".join(waiting)
 
 
-def _too_large() -> ValueError:
-    return ValueError("the run is too large for a bundle: 4 GiB uncompressed")
-
-
 def _lines(rows: Iterable[Row], *, is_anonymized: bool) -> Iterator[bytes]:
+    """The lines but the last. Raises ValueError for what no bundle may have."""
+    bounds = Bounds()
     yield _line({"vtax": FORMAT, "schema": schema.VERSION, "anonymized": is_anonymized})
     for table, row in rows:
-        yield _line({table: row})
+        line = _line({table: row})
+        bounds.add_bytes(len(line))
+        bounds.add_row(table, line)
+        yield line
 
 
 def as_text(rows: Iterable[Row]) -> Iterator[Row]:
@@ -95,8 +92,12 @@ def as_text(rows: Iterable[Row]) -> Iterator[Row]:
         if table == "output":
             row.update({name: unpack(row[name]) for name in _PACKED})
         elif table == "run":
-            row["provenance"] = {name: known for name, known in row["provenance"].items() if name != IMPORTED}
+            row["provenance"] = _without_import(row["provenance"])
         yield table, row
+
+
+def _without_import(provenance: dict[str, Any]) -> dict[str, Any]:
+    return {name: known for name, known in provenance.items() if name != IMPORTED}
 
 
 def _line(value: dict[str, Any]) -> bytes:
@@ -112,12 +113,14 @@ class Bundle:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.sha256 = ""
-        with _refused(path):
-            header = _object(next(self._lines(), b"null"))
+        with _refused(path), self._opened() as unpacked:
+            header = decoded(unpacked.readline(_MAX_HEADER_BYTES) or b"null")
         kind, version = header.get("vtax"), header.get("schema")
         if not isinstance(kind, str) or not kind.startswith("bundle/") or not isinstance(version, str):
             raise _no_bundle(path)
-        if kind != FORMAT or not _REVISION.fullmatch(version) or version > schema.VERSION:
+        if kind == FORMAT and version < schema.VERSION and not _REVISION.fullmatch(version):
+            raise _no_bundle(path)
+        if kind != FORMAT or version > schema.VERSION:
             raise BadInput(
                 f"the bundle is of a newer vtax: {one_line(kind, 20)}, schema {one_line(version, 20)}; "
                 f"this one reads {FORMAT}, schema {schema.VERSION}",
@@ -130,24 +133,34 @@ class Bundle:
     def rows(self) -> Iterator[Row]:
         """The rows as they are in the file, neither checked nor cleaned; at the end the hash is compared.
 
-        Raises BadInput.
+        A long output is packed, as a store has it. Raises BadInput.
         """
-        digest, waiting = hashlib.sha256(), b""
-        with _refused(self.path):
-            for number, line in enumerate(self._lines()):
-                digest.update(waiting)
-                if number > 1:
-                    yield _row(waiting)
-                waiting = line
-            trailer = _object(waiting)
-            if set(trailer) != {"sha256"}:
-                raise ValueError("its end is missing")
-            if trailer["sha256"] != digest.hexdigest():
-                raise ValueError("its SHA-256 is not that of its content")
-        self.sha256 = digest.hexdigest()
+        digest = hashlib.sha256()
+        with _refused(self.path), self._opened() as unpacked:
+            lines = Lines(unpacked, digest)
+            found = iter(lines)
+            next(found)
+            for line in found:
+                row = decoded(line) if isinstance(line, bytes) else line
+                if set(row) == {"sha256"}:
+                    self._check_end(row["sha256"], digest.hexdigest(), found)
+                    return
+                table, values = _row(row)
+                lines.bounds.add_row(table, line if isinstance(line, bytes) else b"")
+                yield table, values
+            raise ValueError("its end is missing")
 
-    def _lines(self) -> Iterator[bytes]:
-        """The lines, of bounded size. Raises ValueError, EOFError, OSError, zlib.error."""
+    def _check_end(self, given: object, sha256: str, rest: Iterator[object]) -> None:
+        """Compare the hash of the last line. Raises ValueError."""
+        if next(rest, None) is not None:
+            raise ValueError("something follows its end")
+        if given != sha256:
+            raise ValueError("its SHA-256 is not that of its content")
+        self.sha256 = sha256
+
+    @contextmanager
+    def _opened(self) -> Iterator[gzip.GzipFile]:
+        """The file, unpacked as it is read. Raises OSError, BadInput."""
         if not stat.S_ISREG(self.path.stat().st_mode):  # a pipe or a device may never end
             raise BadInput("this is no file", where=str(self.path), hint="name a bundle that vtax export wrote")
         with self.path.open("rb") as file:
@@ -155,14 +168,7 @@ class Bundle:
                 raise _no_bundle(self.path)
             file.seek(0)
             with gzip.GzipFile("", "rb", fileobj=file) as unpacked:
-                read = 0
-                while line := unpacked.readline(MAX_LINE_BYTES + 1):
-                    read += len(line)
-                    if read > MAX_BYTES or len(line) > MAX_LINE_BYTES:
-                        raise ValueError("it is larger than a bundle may be")
-                    if not line.endswith(b"\n"):
-                        raise ValueError("its end is missing")
-                    yield line
+                yield unpacked
 
 
 @contextmanager
@@ -183,27 +189,8 @@ def _no_bundle(path: Path) -> BadInput:
     return BadInput("this is no bundle of vtax", where=str(path), hint="vtax export writes one")
 
 
-def _row(line: bytes) -> Row:
-    """A line as a row. Raises ValueError."""
-    found = _object(line)
+def _row(found: dict[str, Any]) -> Row:
+    """A line's object as a row. Raises ValueError."""
     if len(found) != 1 or not isinstance(row := next(iter(found.values())), dict):
         raise ValueError("a line is no row")
     return next(iter(found)), row
-
-
-def _object(line: bytes) -> dict[str, Any]:
-    """A line as an object. Raises ValueError."""
-    try:
-        found = _DECODER.decode(line.decode())
-    except (ValueError, RecursionError) as error:
-        raise ValueError("a line is no JSON") from error
-    if not isinstance(found, dict):
-        raise ValueError("a line is no row")
-    return found
-
-
-def _no_number(text: str) -> float:
-    raise ValueError(f"{text} is no number")
-
-
-_DECODER = json.JSONDecoder(parse_constant=_no_number)

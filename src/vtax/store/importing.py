@@ -17,13 +17,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, Float, MetaData, String, Table, select
+from sqlalchemy import ColumnElement, Connection, Engine, Float, MetaData, String, Table, func, select
 from sqlalchemy.exc import IntegrityError
 
 from vtax.errors import BadInput, StoreError
 from vtax.foreign_text import clean, cleaned
-from vtax.store import query, schema
+from vtax.store import schema
 from vtax.store.bundle import Bundle, sha256_of
+from vtax.store.contents import check_contents
 from vtax.store.database import reading, shown, temporary_engine, writing
 from vtax.store.migrate import create, ensure_schema, upgrade
 from vtax.store.provenance import IMPORTED, imported
@@ -94,6 +95,7 @@ def _read(private: Engine, bundle: Bundle, watch: Watch) -> RunHandle:
             run_id = add_rows(connection, rows, tables.tables)
         ensure_schema(private)
         run = RunHandle(private, run_id)
+        check_contents(run)
         _check(private, run, bundle.path)
     except ValueError as error:
         raise _damaged(bundle.path, clean(str(error), 200)) from error
@@ -144,9 +146,9 @@ def _check_of(column: Any) -> Callable[[Any], Any]:
 def _value(column: Any, value: Any) -> Any:
     """A value as its column holds it, which is no reference: `add_rows` checks these. Raises ValueError."""
     if column.name in ("stdout", "stderr"):
-        if not isinstance(value, str):
+        if not isinstance(value, str | bytes):
             raise ValueError("an output is no text")
-        return pack(value)
+        return value if isinstance(value, bytes) else pack(value)
     if column.name == "effective" and isinstance(value, dict):
         settings = cleaned({name: each for name, each in value.items() if name != SAMPLES})
         return {**settings, SAMPLES: finite_lists(value[SAMPLES])} if SAMPLES in value else settings
@@ -159,39 +161,39 @@ def _value(column: Any, value: Any) -> Any:
 
 
 def _check(private: Engine, run: RunHandle, path: Path) -> None:
-    """Read the whole run once. Raises StoreError, and BadInput for what no vtax exports."""
-    query.counters(private, run)
-    query.samples(private, run)
-    query.effective(private, run)
-    data = query.load(private, run)
-    numbers = {session.number for session in run.sessions}
-    with reading(private) as connection:
-        outcomes = set(connection.execute(select(schema.trial.c.status).distinct()).scalars())
-    if run.status not in _STATUSES or not outcomes <= {"ok", "failed"}:
-        raise _damaged(path, "a status is none of a run or a trial that ended")
-    if not {*data.trials.session.tolist()} <= numbers:
-        raise _damaged(path, "a trial is of a session that is not there")
+    """Check what is of several rows. Raises StoreError, and BadInput for what no vtax exports."""
+    trial = schema.trial
     if not _NAME.fullmatch(run.name) or run.name == "last" or not _IDENTITY.fullmatch(run.identity):
         raise _damaged(path, "its name or identity is none that vtax gives")
     if run.started_at > time.time() + _AHEAD_S:
         raise _damaged(path, "the run starts in the future")
+    with reading(private) as connection:
+
+        def has(condition: ColumnElement[bool]) -> bool:
+            return connection.execute(select(trial.c.id).where(condition).limit(1)).first() is not None
+
+        if run.status not in _STATUSES or has(trial.c.status.not_in(("ok", "failed"))):
+            raise _damaged(path, "a status is none of a run or a trial that ended")
+        if has(trial.c.session > len(run.sessions)):
+            raise _damaged(path, "a trial is of a session that is not there")
 
 
 def _added(
     engine: Engine, private: Engine, run: RunHandle, bundle: Bundle, machine_id: str, watch: Watch
 ) -> Imported:
     """Copy a run out of its private store, unless it is there."""
-    trials = len(run.done())
     host = run.host.get("machine_id")
     is_other = not machine_id or host != machine_id
     table = schema.run
+    with reading(private) as connection:
+        trials = connection.execute(select(func.count()).select_from(schema.trial)).scalar_one()
     with writing(engine) as connection:
         names = set(connection.execute(select(table.c.name)).scalars())
         there = connection.execute(select(table).where(table.c.identity == run.identity)).mappings().first()
         if there is not None:
-            with reading(private) as source:
-                other = sha256_of(rows_of(source, run.id))
-            _refuse_other_content(connection, there, bundle.sha256, other, shown(engine.url))
+            if imported(there["provenance"]).get("sha256") != bundle.sha256:
+                with reading(private) as source:
+                    _refuse_other_content(connection, there, rows_of(source, run.id), shown(engine.url))
             return Imported(
                 there["name"], False, run.name, run.study, trials, bundle.sha256, is_other, bundle.is_anonymized
             )
@@ -207,16 +209,9 @@ def _added(
     return Imported(name, True, run.name, run.study, trials, bundle.sha256, is_other, bundle.is_anonymized)
 
 
-def _refuse_other_content(
-    connection: Connection, there: Mapping[Any, Any], sha256: str, content: str, where: str
-) -> None:
-    """Raise BadInput when a run of this identity is not that of the bundle, tags and notes aside.
-
-    sha256: of the bundle. content: `sha256_of` its rows.
-    """
-    if imported(there["provenance"]).get("sha256") == sha256:
-        return
-    if sha256_of(rows_of(connection, there["id"])) != content:
+def _refuse_other_content(connection: Connection, there: Mapping[Any, Any], rows: Iterator[Row], where: str) -> None:
+    """Raise BadInput when a run of this identity is not that of the bundle, tags and notes aside. rows: of it."""
+    if sha256_of(rows_of(connection, there["id"])) != sha256_of(rows):
         raise BadInput(
             f"this run is in the store as {there['name']}, with other content",
             where=where,

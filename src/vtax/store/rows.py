@@ -34,6 +34,8 @@ _BOUNDS = {
     "clock_offset_s": (-1e13, 1e13),
     "block": (-100.0, float(MAX_BLOCKS)),
     "session": (1.0, 1e6),
+    "number": (0.0, 2.0**31 - 1),
+    "position": (0.0, 2.0**53),
 }
 _LISTS = ("marks", "notes", "tags", "argv", "plugins", "untested")
 _CLAIMED = ("facts", "notes", "effective")  # by guests

@@ -38,7 +38,7 @@ from vtax.store.run_records import (
 
 MAX_UNPACKED = 32 << 20  # bytes of one output
 BUSY_TIMEOUT_S = 300.0
-_COMPRESSION = 1  # outputs are small and text; level 1 gets most of it in a tenth of the time
+COMPRESSION = 1  # outputs are small and text; level 1 gets most of it in a tenth of the time
 
 
 class RunHandle:
@@ -358,16 +358,22 @@ def duration_s(row: Any) -> float | None:
 
 def pack(text: str) -> bytes:
     """Text of a program as it is stored; any string, even one with lone surrogates, comes back from `unpack`."""
-    return zlib.compress(text.encode("utf-8", "surrogatepass"), _COMPRESSION)
+    return zlib.compress(text.encode("utf-8", "surrogatepass"), COMPRESSION)
 
 
 def unpack(data: bytes, limit: int = MAX_UNPACKED) -> str:
     """The inverse of `pack`, at most `limit` bytes of it. Raises ValueError or zlib.error for damaged data."""
+    found = unpacked(data, limit)
+    return found.decode("utf-8", "surrogatepass" if len(found) < limit else "replace")
+
+
+def unpacked(data: bytes, limit: int = MAX_UNPACKED) -> bytes:
+    """As `unpack`, in UTF-8."""
     unpacker = zlib.decompressobj()
     found = unpacker.decompress(data, limit)
     if len(found) < limit and not unpacker.eof:
         raise ValueError("an output is cut off")
-    return found.decode("utf-8", "surrogatepass" if len(found) < limit else "replace")
+    return found
 
 
 def _effective(effective: Mapping[str, Any]) -> dict[str, Any]:

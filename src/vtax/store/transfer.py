@@ -6,11 +6,12 @@ those of its table, from 1. Rows come table by table, in an order in which every
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import groupby, islice
+from itertools import groupby
 from typing import Any
 
-from sqlalchemy import Connection, Table, insert, select
+from sqlalchemy import JSON, Connection, LargeBinary, Table, Text, insert, select
 
 from vtax.store import schema
 
@@ -21,7 +22,9 @@ ORDER = (
     "run", "session", "platform", "cell", "metric", "guest", "trial", "output", "measurement", "counter", "warning",
 )  # fmt: skip
 _OF_TRIALS = ("output", "measurement", "counter")
-_AT_ONCE = 1000  # rows of one statement; outputs, which are large, go one by one
+_AT_ONCE = 1000  # rows of one statement, fewer where they are large
+_AT_ONCE_LARGE = 10  # rows that are fetched at once where one may be large
+_AT_ONCE_CHARS = 1 << 18  # of the texts and JSON values of the rows of one statement
 
 
 def unwatched(_: str, rows: Iterable[Row]) -> Iterable[Row]:
@@ -40,9 +43,47 @@ def portable_columns(table: Table) -> list[str]:
     return [column.name for column in table.columns if column.name not in ("id", "run_id")]
 
 
+class Ids:
+    """The ids of the rows of a table, in their order; a range where they are consecutive, as they mostly are."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._numbers: list[int] = []  # of the first row of each range
+        self._firsts: list[int] = []  # its id
+
+    def __len__(self) -> int:
+        return self._count
+
+    def add(self, row_id: int) -> None:
+        """Append the id of the next row."""
+        self._count += 1
+        if not self._firsts or row_id != self._firsts[-1] + self._count - self._numbers[-1]:
+            self._numbers.append(self._count)
+            self._firsts.append(row_id)
+
+    def id_of(self, number: int) -> int:
+        """The id of a row by its number, from 1 to the number of rows."""
+        at = bisect_right(self._numbers, number) - 1
+        return self._firsts[at] + number - self._numbers[at]
+
+    def number_of(self, row_id: int) -> int:
+        """The number of a row by its id, where ids ascend. Raises ValueError when it is not there."""
+        at = bisect_right(self._firsts, row_id) - 1
+        offset = row_id - self._firsts[at] if at >= 0 else -1
+        end = self._numbers[at + 1] if at + 1 < len(self._numbers) else self._count + 1
+        if offset < 0 or self._numbers[at] + offset >= end:
+            raise ValueError(f"row {row_id} is not there")
+        return self._numbers[at] + offset
+
+
+def large_columns(table: Table) -> list[str]:
+    """The columns of a table whose values may be large: outputs, texts, JSON."""
+    return [each for each in portable_columns(table) if isinstance(table.c[each].type, JSON | LargeBinary | Text)]
+
+
 def rows_of(connection: Connection, run_id: int) -> Iterator[Row]:
     """The rows of a run, as they are stored: not checked, outputs compressed."""
-    numbers: dict[str, dict[int, int]] = {}
+    ids: dict[str, Ids] = {}
     of_run = select(schema.trial.c.id).where(schema.trial.c.run_id == run_id)
     for name in ORDER:
         table = schema.metadata.tables[name]
@@ -54,49 +95,69 @@ def rows_of(connection: Connection, run_id: int) -> Iterator[Row]:
             query = query.where(table.c.id == run_id)
         else:
             query = query.where(table.c.trial_id.in_(of_run) if name in _OF_TRIALS else table.c.run_id == run_id)
-        own = numbers[name] = {}
-        for batch in connection.execute(query, execution_options={"yield_per": _AT_ONCE}).partitions():
+        own = ids[name] = Ids()
+        at_once = _AT_ONCE_LARGE if large_columns(table) else _AT_ONCE
+        for batch in connection.execute(query, execution_options={"yield_per": at_once}).partitions():
             for found in batch:
                 row = dict(zip(names, found, strict=False))
                 for column, target in targets.items():
                     if row[column] is not None:
-                        row[column] = numbers[target][row[column]]
+                        row[column] = ids[target].number_of(row[column])
                 if has_id:
-                    own[found[-1]] = len(own) + 1
+                    own.add(found[-1])
                 yield name, row
 
 
 def add_rows(
     connection: Connection, rows: Iterable[Row], tables: Mapping[str, Table] = schema.metadata.tables
 ) -> int:
-    """Insert the rows of one run; returns its id. tables: of the store that they go into.
+    """Insert the rows of one run, a part at a time; returns its id. tables: of the store that they go into.
 
     Raises ValueError for a reference to a row that is not there, and for tables in another order.
     """
-    ids: dict[str, list[int]] = {}
+    ids: dict[str, Ids] = {}
     run_id = 0
     for name, group in groupby(rows, key=lambda row: row[0]):
         if name not in ORDER or name in ids or (name != "run") != bool(run_id):
             raise ValueError(f"rows of {name} are not where they belong")
         table, targets = tables[name], references(tables[name])
-        own = ids[name] = []
-        while batch := [row for _, row in islice(group, 1 if name == "output" else _AT_ONCE)]:
+        own = ids[name] = Ids()
+        for batch in _batches((row for _, row in group), large_columns(table)):
             for row in batch:
                 row.update({column: _id(ids, target, row[column]) for column, target in targets.items()})
                 if "run_id" in table.c:
                     row["run_id"] = run_id
             if "id" in table.c:
                 statement = insert(table).returning(table.c.id, sort_by_parameter_order=True)
-                own += [int(each) for each in connection.execute(statement, batch).scalars()]
+                for each in connection.execute(statement, batch).scalars():
+                    own.add(int(each))
             else:
                 _add_plain(connection, table, batch)
         if name == "run":
             if len(own) != 1:
                 raise ValueError(f"{len(own)} runs")
-            run_id = own[0]
+            run_id = own.id_of(1)
     if not run_id:
         raise ValueError("no run")
     return run_id
+
+
+def _batches(rows: Iterable[dict[str, Any]], large: Sequence[str]) -> Iterator[list[dict[str, Any]]]:
+    """Rows in parts of bounded number and size. large: the columns that count."""
+    waiting, size = list[dict[str, Any]](), 0
+    for row in rows:
+        waiting.append(row)
+        size += sum(_size(row[name]) for name in large)
+        if len(waiting) >= _AT_ONCE or size >= _AT_ONCE_CHARS:
+            yield waiting
+            waiting, size = [], 0
+    if waiting:
+        yield waiting
+
+
+def _size(value: Any) -> int:
+    """About how many characters or bytes a value has."""
+    return len(value) if isinstance(value, str | bytes) else len(repr(value)) if value else 0
 
 
 def _add_plain(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -107,11 +168,10 @@ def _add_plain(connection: Connection, table: Table, rows: Sequence[Mapping[str,
     connection.exec_driver_sql(str(statement), given)
 
 
-def _id(ids: Mapping[str, list[int]], table: str, number: Any) -> int | None:
+def _id(ids: Mapping[str, Ids], table: str, number: Any) -> int | None:
     """The id of a row by its number. Raises ValueError when there is none."""
     if number is None:
         return None
-    known = ids.get(table, [])
-    if type(number) is not int or not 0 < number <= len(known):
+    if type(number) is not int or not 0 < number <= len(ids.get(table, ())):
         raise ValueError(f"{table} {str(number)[:20]} is not there")
-    return known[number - 1]
+    return ids[table].id_of(number)

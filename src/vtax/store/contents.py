@@ -1,0 +1,95 @@
+"""What an imported run says of itself: its study is one that vtax would measure, and its JSON has the shapes that
+vtax stores, so that whatever reads a stored run finds what it relies on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, get_args
+
+from vtax.errors import BadInput
+from vtax.foreign_text import one_line
+from vtax.stats.means import Average
+from vtax.store.records import MetricRecord
+from vtax.store.run import RunHandle
+
+_LEVEL = (bool, int, float, str)
+_MAX_NAMES = 256  # of one object
+_FIRST_METHOD = 1  # of analysis, of a study that names none
+
+
+def check_contents(run: RunHandle) -> None:
+    """Raise ValueError for what no vtax stored."""
+    _check_study(run.declared)
+    for host in (run.host, *(session.host for session in run.sessions)):
+        _check_host(host)
+    for platform in run.platforms:
+        options = platform.identity.get("options", {})
+        if not isinstance(platform.identity.get("driver", ""), str) or not _is_flat(options):
+            raise ValueError(f"the driver or an option of {platform.name} is none")
+    for cell in run.cells:
+        if not (_is_flat(cell.parameters) and _is_flat(cell.link) and _is_levels(cell.levels)):
+            raise ValueError(f"a parameter, link setting or level of cell {cell.key} is none")
+    if not all(_is_levels(point.levels) for point in run.untested):
+        raise ValueError("a level of a point that was not tested is none")
+    _check_metrics(run.metrics)
+
+
+def _check_study(declared: Mapping[str, Any]) -> None:
+    """As the study of a file is checked; and its values must be written as they are stored."""
+    from vtax.study.load import validate
+
+    design = declared.get("design")
+    first = {"method": _FIRST_METHOD, **design} if isinstance(design, dict) else design
+    try:
+        study = validate({**declared, "design": first}, "its study")
+    except BadInput as error:
+        raise ValueError(one_line(f"{error.where}: {error.what}", 200)) from error
+    if not _is_in(declared, study.declared()):
+        raise ValueError("its study has values in another form than vtax stores")
+
+
+def _is_in(given: Any, stored: Any) -> bool:
+    """Whether plain values are among others, in the same types; a whole number may stand for one with a point."""
+    if isinstance(given, dict):
+        return isinstance(stored, dict) and all(k in stored and _is_in(v, stored[k]) for k, v in given.items())
+    if isinstance(given, list):
+        is_list = isinstance(stored, list) and len(given) == len(stored)
+        return is_list and all(map(_is_in, given, stored))
+    is_number = type(given) in (int, float) and type(stored) in (int, float)
+    return bool(given == stored) and (is_number or type(given) is type(stored))
+
+
+def _check_host(host: Mapping[str, Any]) -> None:
+    boots = host.get("boots", {})
+    if not isinstance(boots, dict) or not all(isinstance(facts, dict) for facts in boots.values()):
+        raise ValueError("the boots of a host are none")
+    for facts in (host, *boots.values()):
+        for name, value in facts.items():
+            is_fact = value is None or isinstance(value, _LEVEL) or _is_list(value) or _is_flat(value)
+            if name != "boots" and not is_fact:
+                raise ValueError(f"{one_line(name, 60)} of a host is no fact")
+
+
+def _check_metrics(metrics: Iterable[MetricRecord]) -> None:
+    for metric in metrics:
+        if metric.average not in get_args(Average):
+            raise ValueError(f"the average of {metric.name} is {one_line(metric.average, 20)}")
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(each, _LEVEL) for each in value)
+
+
+def _is_flat(values: Any) -> bool:
+    """Whether this is a name -> a plain value or none."""
+    return (
+        isinstance(values, Mapping)
+        and len(values) <= _MAX_NAMES
+        and all(value is None or isinstance(value, _LEVEL) for value in values.values())
+    )
+
+
+def _is_levels(values: Any) -> bool:
+    """Whether this is a factor -> a level."""
+    return _is_flat(values) and None not in values.values()
