@@ -1,9 +1,13 @@
-"""Words of studies that look like a login stay in an anonymized run."""
+"""What an anonymized run leaves out and what it keeps, form by form."""
 
 import json
+import time
 
 import pytest
 
+from vtax.counters import host
+from vtax.guest import facts
+from vtax.store import public_facts
 from vtax.store.anonymous import Anonymizer
 from vtax.study.load import load
 
@@ -26,3 +30,80 @@ def test_the_claims_of_a_shipped_study_stay_as_they_are(study: str) -> None:
 
 def test_a_login_in_a_text_is_still_replaced() -> None:
     assert _without_names("ana@bench-7 and xen-pv@link.mtu=1500") == "user-1@host-1 and xen-pv@link.mtu=1500"
+
+
+@pytest.mark.parametrize(
+    ("text", "secret"),
+    [
+        ("BOOTIF=01-aa-bb-cc-dd-ee-f1 quiet", "bb-cc-dd-ee-f1"),
+        ("ifname=eth0:de:ad:be:ef:00:01", "ad:be:ef"),
+        ("AA-BB-CC-DD-EE-F1", "BB-CC"),
+        ("aabb.ccdd.eef1", "ccdd"),
+        ("enxdeadbeef0001", "beef"),
+        ("ata-Maker_SSD_S5Y1NX0R123456", "S5Y1NX0R"),
+        ("wwn-0x5002538f31234567", "2538f312"),
+        ("root=PARTUUID=1a2b3c4d-01", "1a2b3c4d"),
+        ("UUID=ABCD-1234", "ABCD"),
+        ("addr:2a01:4f8::17", "4f8"),
+        ("::ffff:10.9.8.7", "10.9.8.7"),
+        ("_10.9.8.7_", "10.9.8.7"),
+        ("S/N:X1Y2Z3", "X1Y2Z3"),
+        ("maria@10.9.8.7", "maria"),
+        ("maria@[2a01:4f8::17]", "maria"),
+        ("/home/maria/x MARIA_1", "MARIA"),
+        ("Linux bench-7 6.1.0 x_BENCH7_y", "BENCH7"),
+    ],
+)
+def test_an_identifier_alone_is_replaced(text: str, secret: str) -> None:
+    assert secret in text
+    assert secret.lower() not in _without_names(text).lower()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "v1.2.3.4 version 1.2.3.4 version: 6.1.176.1",
+        "10:20:30 2026-11-23 06:56:39.123456 0000:00:1f.2",
+        "198.18.0.1 2001:2::1 127.0.0.1 ::1 ::ffff:127.0.0.1 255.255.255.0",
+        "std::dec a::b 1024-2048 2006-2008 9f91554587573c16",
+        "xen-pv@link.mtu=1500 getty@tty1.service pkg@1.2.3",
+        "serial=ttyS0 virtio-net kvm-virtio-user #1 SMP PREEMPT_DYNAMIC @0",
+        "32794.0 0.008311660 268435456 bytes",
+    ],
+)
+def test_what_identifies_nobody_stays(text: str) -> None:
+    assert _without_names(text) == text
+
+
+def test_every_fact_of_an_audit_is_listed_or_left_out_on_purpose() -> None:
+    listed = {name for name in facts.NAMES if public_facts.facts_of_guest({name: []})}
+    assert facts.NAMES - listed == set()
+    assert set() == host.KERNEL_OPTIONS - public_facts.KERNEL_OPTIONS
+    collected = host.host_facts()
+    assert set(collected) - set(public_facts.facts_of_host(collected)) == set()
+
+
+def test_facts_that_are_not_listed_are_left_out() -> None:
+    found = {
+        "kernel_command_line": ["quiet", "isolcpus=1-3", "root=x", "key", "psi=1"],
+        "asset": "x",
+        "disk.sda.id": 1,
+    }
+    assert public_facts.facts_of_guest(found) == {"kernel_command_line": ["quiet", "isolcpus=1-3", "psi=1"]}
+    assert public_facts.facts_of_host({"owner": 1, "boots": {"a": {"cpus": 2, "x": 1}}}) == {
+        "boots": {"a": {"cpus": 2}}
+    }
+
+
+@pytest.mark.parametrize(
+    "filling",
+    ["a", "a.", "a-", "a@", "1.", "1.2.3.4 ", "::", "de:", "de-", "0a1", "/home/", "serial: ", "a1b2_", " "],
+)
+def test_the_time_grows_with_the_length_of_a_text(filling: str) -> None:
+    def elapsed_s(size: int) -> float:
+        started_at = time.process_time()
+        _without_names((filling * size)[:size], users=("a1b2c3", "alice"))
+        return time.process_time() - started_at
+
+    small = min(elapsed_s(20_000) for _ in range(2))
+    assert elapsed_s(160_000) < 0.5 + 8 * 3 * small

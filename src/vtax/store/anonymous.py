@@ -1,54 +1,57 @@
-"""A run without what names its host, its network and its people: texts of its rows, outputs included, are replaced.
+"""A run without what names its host, its network and its people.
 
-Names are found where they have a place of their own (facts, options of platforms, URIs, home directories, what
-uname(1) prints) and then replaced everywhere, as whole words. Addresses are found by their form. Addresses of the lab
-and of loopback name nobody and stay. A value has one replacement in all of a run, so that what was equal is equal
-still; machine ids differ between runs. What has no such place or form, such as a name in a study's title, stays.
+In this order: facts and options of the kernel are taken over by a list (`public_facts`); identifiers are replaced by
+their form (`identifiers`); names that the run is known to have, from its facts, options and any text, are replaced
+wherever they are (`known_names`). A value has one replacement in all of a run, so that what was equal is equal still;
+machine ids differ between runs. A name without a place or a form, such as in a study's title, stays.
 """
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from sqlalchemy import String
+
+from vtax.store import schema
+from vtax.store.identifiers import DISK, HOST, ID, IPV4, IPV6, MAC, SERIAL, USER, address, identifiers
+from vtax.store.known_names import KnownNames, squeezed
+from vtax.store.public_facts import facts_of_guest, facts_of_host
 from vtax.store.transfer import Row
 
 _FIXED = {
     "run": ("status", "vtax_version", "image_key", "identity"),
-    "cell": ("key", "point", "benchmark", "topology", "tool_version", "tool"),
+    "cell": ("key", "point", "benchmark", "topology"),
     "metric": ("benchmark", "name", "unit", "better", "average", "fixed_work"),
     "trial": ("status",),
     "output": ("role",),
     "counter": ("place",),
     "warning": ("code",),
-}  # columns whose words are vtax's own
-_OWN_WORDS = frozenset({"localhost", "vtax", "root", "none", "host", "guest", "peer", "linux", "debian", "native"})
+}  # columns whose words are vtax's own, except for what a study's own programs bring
+_OF_PROGRAMS = {"cell": ("benchmark",), "metric": ("benchmark", "name", "unit", "fixed_work")}
+_OWN_WORDS = frozenset({
+    "localhost", "localdomain", "vtax", "root", "none", "host", "guest", "peer", "linux", "debian", "native", "git",
+    "nobody",
+})  # fmt: skip
 _NAMED = {
-    "hostname": "host name", "host_name": "host name", "nodename": "host name", "host": "host name",
-    "machine_id": "machine id", "serial": "serial number", "serial_number": "serial number",
-    "user": "user name", "username": "user name", "local_user": "user name", "login": "user name",
+    "hostname": HOST, "host_name": HOST, "nodename": HOST, "host": HOST, "fqdn": HOST, "domainname": HOST,
+    "machine_id": ID, "boot_id": ID, "uuid": ID, "product_uuid": ID, "partuuid": ID,
+    "serial": SERIAL, "serial_number": SERIAL, "product_serial": SERIAL, "board_serial": SERIAL, "wwn": SERIAL,
+    "wwid": SERIAL, "asset_tag": SERIAL, "service_tag": SERIAL,
+    "user": USER, "username": USER, "local_user": USER, "login": USER, "mac": MAC, "hwaddr": MAC,
 }  # fmt: skip
-_KEPT_NETWORKS = tuple(
-    map(
-        ipaddress.ip_network,
-        ("127.0.0.0/8", "198.18.0.0/15", "0.0.0.0/32", "255.255.255.255/32", "::/127", "2001:2::/48"),
-    )
-)
-_SHORTEST = 3  # characters of a name that is replaced: shorter ones are parts of anything
-
-_MAC = re.compile(r"(?<![\w:])[0-9A-Fa-f]{2}(?::[0-9A-Fa-f]{2}){5}(?![\w:])")
-_UUID = re.compile(r"(?<![0-9A-Za-z-])[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}(?![0-9A-Za-z-])")
-_MACHINE_ID = re.compile(r"(?<![0-9A-Za-z])[0-9a-f]{32}(?![0-9A-Za-z])")
-_IPV4 = re.compile(r"(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?![\w]|\.\d)")
-_IPV6 = re.compile(r"(?<![\w:.])(?=[0-9A-Fa-f:]*:[0-9A-Fa-f:]*:)[0-9A-Fa-f:]{2,39}(?![\w:])")
-_HOME = re.compile(r"/(?:home|Users)/([A-Za-z_][\w.-]*)")
-_UNAME = re.compile(r"\bLinux (\S+) \d+\.\d+\.\d+")
-_SERIAL = re.compile(r"\bserial(?:[ _-]?(?:number|no\.?))?\"?\s*[:=]\s*\"?([\w.-]{4,64})", re.IGNORECASE)
-_URI = re.compile(r"\b(?:ssh|\w+\+(?:ssh|tcp|tls|libssh2?))://(?:([\w.-]+)(?::[^@/\s]*)?@)?([A-Za-z][\w.-]*)")
-_LOGIN = re.compile(r"([A-Za-z_][\w.-]*)@([A-Za-z][\w.-]*)(?![\w.=-])")  # with = it is a cell of a claim
+_PIECES = re.compile(r"[_.:-]|0x")  # of a disk's id
+_LONG_PIECE = 8  # characters from which on one with a digit is a serial number
+_SHORTEST = {SERIAL: 5, ID: 6, DISK: 6}
+_LENGTHS = {
+    (table.name, column.name): column.type.length
+    for table in schema.metadata.tables.values()
+    for column in table.columns
+    if isinstance(column.type, String) and column.type.length
+} | {("run", "name"): 60}
+_SHORT, _MOST_CACHED = 120, 50_000  # characters and number of texts whose replacement is remembered
 
 
 @dataclass
@@ -68,15 +71,16 @@ class Anonymizer:
 
     def __init__(self, identity: str, host_names: Iterable[str] = (), users: Iterable[str] = ()) -> None:
         self._mark = identity[:8]
-        self._names: dict[str, str] = {}  # value -> kind
+        self._known = KnownNames()
         self._own_words = set(_OWN_WORDS)
-        self._given: dict[tuple[str, str], str] = {}  # (kind, value) -> replacement
+        self._programs = set[str]()  # of the study, whose words are not vtax's
+        self._numbers: dict[tuple[str, str], int] = {}  # (kind, squeezed value) -> number of its replacement
         self._replaced: dict[str, Replaced] = {}
-        self._pattern: re.Pattern[str] | None = None
+        self._cached: dict[str, tuple[str, tuple[tuple[str, str], ...]]] = {}
         for name in host_names:
-            self._add_host(name)
+            self._add(HOST, name)
         for name in users:
-            self._add("user name", name)
+            self._add(USER, name)
 
     @property
     def replaced(self) -> tuple[Replaced, ...]:
@@ -86,25 +90,40 @@ class Anonymizer:
     def see(self, rows: Iterable[Row]) -> None:
         """Look for names in all rows of the run."""
         for table, row in rows:
+            if table == "run" and isinstance(row.get("declared"), Mapping):
+                programs = row["declared"].get("program") or ()
+                self._programs = {str(each.get("name")) for each in programs if isinstance(each, Mapping)}
+            fixed = self._fixed(table, row)
             for column, value in row.items():
-                if column in _FIXED.get(table, ()):
-                    self._own_words.add(str(value).lower())
-                elif table == "output" and isinstance(value, str):
-                    self._look_in_output(value)
+                if column in fixed:
+                    self._own_words.add(squeezed(str(value)))
                 else:
                     self._look(column, value)
-        names = sorted((n for n in self._names if n.lower() not in self._own_words), key=len, reverse=True)
-        self._pattern = re.compile("|".join(rf"(?<!\w){re.escape(name)}(?!\w)" for name in names)) if names else None
+        self._known.without(self._own_words)
 
     def rows(self, rows: Iterable[Row]) -> Iterator[Row]:
-        """The rows with replacements."""
+        """The rows with replacements, and without facts that are not public."""
         for table, row in rows:
-            fixed = _FIXED.get(table, ())
-            yield table, {name: v if name in fixed else self._without(v) for name, v in row.items()}
+            fixed, new = self._fixed(table, row), {}
+            for column, value in row.items():
+                public = value
+                if isinstance(value, Mapping) and column in _PUBLIC:
+                    public = _PUBLIC[column](value)
+                new[column] = value if column in fixed else self._without(public)
+                if isinstance(new[column], str) and (longest := _LENGTHS.get((table, column))):
+                    new[column] = new[column][:longest]
+            yield table, new
+
+    def _fixed(self, table: str, row: Mapping[str, Any]) -> tuple[str, ...]:
+        fixed = _FIXED.get(table, ())
+        if self._programs and row.get("benchmark") in self._programs:
+            return tuple(column for column in fixed if column not in _OF_PROGRAMS.get(table, ()))
+        return fixed
 
     def _look(self, key: str, value: Any) -> None:
         if isinstance(value, Mapping):
             for inner, each in value.items():
+                self._look_in_text("", str(inner))
                 self._look(str(inner), each)
         elif isinstance(value, list):
             for each in value:
@@ -113,37 +132,31 @@ class Anonymizer:
             self._look_in_text(key, value)
 
     def _look_in_text(self, key: str, text: str) -> None:
-        kind = _NAMED.get(key, "")
         if key == "driver":
-            self._own_words.add(text.lower())
-        elif kind == "host name":
-            login, _, host = text.rpartition("@")
-            self._add_host(host)
-            self._add("user name", login)
-        elif kind:
-            self._add(kind, text)
-        for found in (*_URI.finditer(text), *_LOGIN.finditer(text)):
-            self._add("user name", found[1] or "")
-            self._add_host(found[2])
-        self._look_in_output(text)
-
-    def _look_in_output(self, text: str) -> None:
-        for found in _HOME.finditer(text):
-            self._add("user name", found[1])
-        for found in _UNAME.finditer(text):
-            self._add_host(found[1])
-        for found in _SERIAL.finditer(text):
-            self._add("serial number", found[1])
-
-    def _add_host(self, name: str) -> None:
-        """A host name, and its first label."""
-        for each in (name, name.partition(".")[0]):
-            if not _is_address(each):
-                self._add("host name", each)
+            self._own_words.add(squeezed(text))
+        elif kind := _NAMED.get(key.rpartition(".")[2].lower(), ""):
+            login, _, name = text.rpartition("@") if kind == HOST else ("", "", text)
+            self._add(kind, name)
+            self._add(USER, login)
+        for found in identifiers(text):
+            self._add(found.kind, found.value)
 
     def _add(self, kind: str, value: str) -> None:
-        if len(value) >= _SHORTEST and value.isprintable() and not value.isdecimal():
-            self._names.setdefault(value, kind)
+        """A name, with what of it stands alone: label and domain of a host, serial number of a disk."""
+        if kind == HOST:
+            if not address(value):
+                label, _, domain = value.partition(".")
+                for each in (value, label, domain if "." in domain else ""):
+                    self._known.add(HOST, each)
+            return
+        if kind == MAC and len(digits := squeezed(value)) == 14:  # of BOOTIF=, after the type of the hardware
+            self._known.add(MAC, digits[2:])
+        if kind == DISK:
+            for piece in _PIECES.split(value):
+                if len(piece) >= _LONG_PIECE and any(map(str.isdigit, piece)):
+                    self._known.add(SERIAL, piece)
+        if len(squeezed(value)) >= _SHORTEST.get(kind, 0):
+            self._known.add(kind, value)
 
     def _without(self, value: Any) -> Any:
         if isinstance(value, str):
@@ -153,50 +166,66 @@ class Anonymizer:
         return [self._without(each) for each in value] if isinstance(value, list) else value
 
     def _text(self, text: str) -> str:
-        text = _MAC.sub(lambda found: self._new("MAC address", found[0].lower()), text)
-        text = _UUID.sub(lambda found: self._new("machine id", found[0].lower()), text)
-        text = _MACHINE_ID.sub(lambda found: self._new("machine id", found[0]), text)
-        if self._pattern:
-            text = self._pattern.sub(lambda found: self._new(self._names[found[0]], found[0]), text)
-        text = _IPV4.sub(self._address, text)
-        return _IPV6.sub(self._address, text)
+        if len(text) > _SHORT:
+            new, found = self._cleaned(text)
+        else:
+            if text not in self._cached:
+                if len(self._cached) >= _MOST_CACHED:
+                    self._cached.clear()
+                self._cached[text] = self._cleaned(text)
+            new, found = self._cached[text]
+        for kind, _ in found:
+            self._replaced[kind].times += 1
+        return new
 
-    def _address(self, found: re.Match[str]) -> str:
-        if not _is_address(found[0]):
-            return found[0]
-        address = ipaddress.ip_address(found[0])
-        if any(address in network for network in _KEPT_NETWORKS):
-            return found[0]
-        return self._new(f"IPv{address.version} address", address.compressed)
+    def _cleaned(self, text: str) -> tuple[str, tuple[tuple[str, str], ...]]:
+        """A text with replacements, and (kind, value) of each."""
+        parts, made, end = list[str](), list[tuple[str, str]](), 0
 
-    def _new(self, kind: str, value: str) -> str:
-        """The replacement of a value, counted."""
+        def replace(start: int, until: int, kind: str, value: str) -> None:
+            nonlocal end
+            parts.append(text[end:start])
+            parts.append(self._new(kind, value, text[start:until]))
+            made.append((kind, value))
+            end = until
+
+        def replace_known(until: int) -> None:
+            low = end
+            for name in self._known.find(text[low:until]):
+                replace(low + name.start, low + name.end, name.kind, name.value)
+
+        for found in identifiers(text):
+            if found.kind not in (HOST, USER) or squeezed(found.value) not in self._own_words:
+                replace_known(found.start)
+                replace(*found)
+        replace_known(len(text))
+        return "".join((*parts, text[end:])), tuple(made)
+
+    def _new(self, kind: str, value: str, spelled: str) -> str:
+        """The replacement of a value, spelled as it was."""
         counted = self._replaced.setdefault(kind, Replaced(kind))
-        counted.times += 1
-        if (kind, value) not in self._given:
+        key = (kind, value if kind in (IPV4, IPV6) else squeezed(value))
+        if key not in self._numbers:
             counted.values += 1
-            self._given[kind, value] = self._replacement(kind, value, counted.values)
-        return self._given[kind, value]
+            self._numbers[key] = counted.values
+        return self._replacement(kind, self._numbers[key], spelled)
 
-    def _replacement(self, kind: str, value: str, number: int) -> str:
-        match kind:
-            case "MAC address":
-                return "02:00:00:" + ":".join(f"{number >> shift & 0xFF:02x}" for shift in (16, 8, 0))
-            case "IPv4 address":  # RFC 5737, then what nobody routes
-                rest = f"{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}"
-                return f"192.0.2.{number}" if number < 255 else f"0.{rest}"
-            case "IPv6 address":  # RFC 3849
-                return f"2001:db8::{number:x}"
-            case "machine id":
-                if "-" in value:
-                    return f"{self._mark}-0000-4000-8000-{number:012x}"
-                return self._mark + f"{number:0{max(len(value) - len(self._mark), 4)}x}"
-        return f"{kind.split()[0]}-{number}"
+    def _replacement(self, kind: str, number: int, spelled: str) -> str:
+        if kind == IPV4:  # RFC 5737, then what nobody routes
+            rest = f"{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}"
+            new = f"192.0.2.{number}" if number < 255 else f"0.{rest}"
+            return new if "." in spelled or not (joint := spelled.strip("0123456789")) else new.replace(".", joint[0])
+        if kind == IPV6:  # RFC 3849
+            return f"2001:db8::{number:x}".replace(":", ":" if ":" in spelled else "-")
+        if kind not in (MAC, ID):
+            return f"{kind.split()[0]}-{number}"
+        size = sum(map(str.isalnum, spelled))
+        if kind == MAC:
+            digits = f"{'020000' if size < 14 else '02000000'}{number:0{max(size - 6, 6)}x}"
+        else:
+            digits = self._mark + f"{number:0{max(size - len(self._mark), 4)}x}"
+        left = iter(digits[-size:])
+        return "".join(next(left) if each.isalnum() else each for each in spelled)
 
 
-def _is_address(text: str) -> bool:
-    try:
-        ipaddress.ip_address(text)
-    except ValueError:
-        return False
-    return True
+_PUBLIC = {"host": facts_of_host, "facts": facts_of_guest}
