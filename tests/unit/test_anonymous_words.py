@@ -51,6 +51,8 @@ def test_a_login_in_a_text_is_still_replaced() -> None:
         ("maria@10.9.8.7", "maria"),
         ("maria@[2a01:4f8::17]", "maria"),
         ("/home/maria/x MARIA_1", "MARIA"),
+        ("first\\naabb.ccdd.eef1", "ccdd"),
+        ("naa.5002538f31234567 \\naa-bb-cc-dd-ee-f1", "cc-dd"),
         ("Linux bench-7 6.1.0 x_BENCH7_y", "BENCH7"),
     ],
 )

@@ -16,7 +16,7 @@ MAC, IPV4, IPV6, ID = "MAC address", "IPv4 address", "IPv6 address", "machine id
 SERIAL, DISK, HOST, USER = "serial number", "disk id", "host name", "user name"
 _KEPT_V4 = tuple(map(ipaddress.IPv4Network, ("0.0.0.0/8", "127.0.0.0/8", "198.18.0.0/15", "224.0.0.0/3")))
 _KEPT_V6 = tuple(map(ipaddress.IPv6Network, ("::/127", "2001:2::/48", "fe80::/128", "ff00::/8")))
-_H, _START, _END = "[0-9A-Fa-f]", "(?<![0-9A-Za-z])", "(?![0-9A-Za-z])"
+_H, _START, _END = "[0-9A-Fa-f]", r"(?:(?<![0-9A-Za-z])|(?<=\\[nrt]))", "(?![0-9A-Za-z])"
 _IS = r"""["'\\]{0,2}[ \t]{0,20}[:=#](?:\\[nrt]|[ \t"'\\]){0,20}"""  # between a name and its value, in JSON too
 _HEXADECIMAL = re.compile(r"[0-9A-Fa-f][0-9A-Fa-f:._-]{6,}+|:[0-9A-Fa-f:.]{3,}+|[0-9A-Fa-f]{1,6}:[0-9A-Fa-f:.]{2,}+")
 _IN_HEXADECIMAL = re.compile(

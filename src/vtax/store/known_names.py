@@ -76,11 +76,15 @@ class KnownNames:
                 until = found.end
 
     def _longest(self, text: str, lowered: str, first: re.Match[str]) -> Identifier | None:
-        """The longest name that starts with a run."""
+        """The longest name that starts with a run, or after its first letter when that belongs to an escape."""
         start, end = first.span()
-        node = self._tree.get(first[0])
-        if node is None and text[start - 1 : start] == "\\":  # the first letter belongs to an escape
-            node, start = self._tree.get(first[0][1:]), start + 1
+        found = self._longest_from(text, lowered, start, end, first[0])
+        if found is None and text[start - 1 : start] == "\\":
+            found = self._longest_from(text, lowered, start + 1, end, first[0][1:])
+        return found
+
+    def _longest_from(self, text: str, lowered: str, start: int, end: int, run_of_start: str) -> Identifier | None:
+        node = self._tree.get(run_of_start)
         found, is_wide = None, False
         while node:
             if (named := node.get(_END)) and _is_whole(text, start, end, *named, is_wide=is_wide):
