@@ -44,6 +44,7 @@ from vtax.image.build import find
 from vtax.network.settings import LinkSettings
 from vtax.runner.events import NullObserver
 from vtax.runner.execute import begin
+from vtax.runner.parsers import Parsers
 from vtax.runner.plan import Plan, make_plan, split_cpus
 from vtax.runner.session import OpenSession
 from vtax.stats.ratio import paired_ratio
@@ -81,7 +82,10 @@ def through_vtax(plan: Plan) -> Iterator[Measure]:
         store = Store.open(f"sqlite:///{directory}/store.sqlite")
         session = plan.sessions(0)[0]
         handle = begin(store, plan, vtax_version="bench")
-        with OpenSession(session, plan, handle, home, journal, NullObserver()) as opened:
+        with (
+            Parsers() as parsers,
+            OpenSession(session, plan, handle, home, journal, NullObserver(), parsers) as opened,
+        ):
 
             def measure() -> Values:
                 result = opened.trial(session.cells[0])

@@ -33,6 +33,7 @@ from vtax.platforms import registry as platform_registry
 from vtax.runner.events import Figure, NullObserver, Progress
 from vtax.runner.execute import begin, execute
 from vtax.runner.plan import make_plan
+from vtax.store.query import Trials, load
 from vtax.store.store import Store
 from vtax.study.load import LoadedStudy, validate
 
@@ -47,7 +48,7 @@ class Sample:
 
 
 class TrueBenchmark:
-    """`true`, which does nothing: all the time around it is vtax's. Keeps the results it parsed."""
+    """`true`, which does nothing: all the time around it is vtax's."""
 
     name = "true"
     title = "a program that does nothing"
@@ -56,9 +57,6 @@ class TrueBenchmark:
     Parameters = Parameters
     metrics = (Metric("seconds", "s", "lower", primary=True),)
     version_argv = ("true", "--version")
-
-    def __init__(self) -> None:
-        self.last: CommandResult | None = None
 
     def version_of(self, output: str) -> str:
         return output.split("\n")[0]
@@ -70,16 +68,15 @@ class TrueBenchmark:
         return 0.01
 
     def parse(self, parameters: Any, context: Context, results: Mapping[Role, CommandResult]) -> Outcome:
-        self.last = results["single"]
-        return Outcome({"seconds": self.last.inside_s})
+        return Outcome({"seconds": results["single"].inside_s})
 
 
 class Watch(NullObserver):
     """Times every trial from its start to its commit."""
 
-    def __init__(self, benchmark: TrueBenchmark) -> None:
-        self._benchmark = benchmark
+    def __init__(self) -> None:
         self._began = 0.0
+        self._ended: list[tuple[str, float, str]] = []
         self.samples: dict[str, list[Sample]] = defaultdict(list)
         self.errors: list[str] = []
 
@@ -87,12 +84,16 @@ class Watch(NullObserver):
         self._began = time.monotonic()
 
     def trial_ended(self, platform: str, label: str, figure: Figure | None, error: str, progress: Progress) -> None:
-        wall_s = time.monotonic() - self._began
-        result = self._benchmark.last
-        if error or result is None:
-            self.errors.append(f"{platform}: {error}")
-        else:
-            self.samples[platform].append(Sample(wall_s, result.outside_s, result.inside_s))
+        self._ended.append((platform, time.monotonic() - self._began, error))
+
+    def read(self, trials: Trials) -> None:
+        """Add the stored times of every trial, in the order of their ends."""
+        stored = zip(self._ended, trials.outside_s, trials.inside_s, strict=True)
+        for (platform, wall_s, error), outside_s, inside_s in stored:
+            if error:
+                self.errors.append(f"{platform}: {error}")
+            else:
+                self.samples[platform].append(Sample(wall_s, float(outside_s), float(inside_s)))
 
 
 def measure(platforms: list[str], trials: int, blocks: int) -> Watch:
@@ -110,14 +111,16 @@ def measure(platforms: list[str], trials: int, blocks: int) -> Watch:
         "benchmark": [{"name": benchmark.name}],
     }
     plan = make_plan(LoadedStudy(validate(declared, __file__), __file__), image=image)
-    watch = Watch(benchmark)
+    watch = Watch()
     home = Home.from_environment().ensure()
     with (
         cleanup.journal() as journal,
         cleanup.directory(journal) as directory,
         Store.open(f"sqlite:///{directory}/store.sqlite") as store,
     ):
-        execute(plan, begin(store, plan, vtax_version="bench"), home, watch)
+        run = begin(store, plan, vtax_version="bench")
+        execute(plan, run, home, watch)
+        watch.read(load(store.engine, run).trials)
     for planned in plan.platforms:
         if not planned.probe.available:
             watch.errors.append(f"{planned.platform.name} does not run here: {planned.probe.reason}")

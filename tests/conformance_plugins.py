@@ -50,6 +50,7 @@ BAD_BENCHMARK = {
     "expected-time": ("return 0.05 +", "return -1e9 +"),
     "version": ('raise BenchmarkError("', 'return str("'),
     "parser-garbage": ("if result.status != 0 or not match:", "if result.status != 0:"),
+    "parser-time": ('r"^(\\d+) loops?', 'r"^\\s*(\\d+) loops?'),
     "parser-failed-tool": ("if result.status != 0 or not match:", "if not match:"),
     "parser-outputs": ('return Outcome({"time": time_ns}', 'return Outcome({"other": time_ns}'),
     "parser-failed-outputs": ("if result.status != 0 or not match:", "if False:"),

@@ -20,6 +20,7 @@ from vtax.platforms import registry as platforms
 from vtax.platforms.base import GuestSpec, Resources
 from vtax.runner.counting import Endpoint
 from vtax.runner.lanes import Lane
+from vtax.runner.parsers import Parsers
 from vtax.runner.plan import Cell
 from vtax.runner.points import Point
 from vtax.runner.trial import TrialResult, run_trial
@@ -127,7 +128,8 @@ class LabGuests:
             for number, flow in enumerate(self.links.flows)
         ]
         cell = Cell("cell", platforms.get(self.platform), point)
-        return run_trial(cell, lanes, self.endpoints, self.links, timeout_s=120)
+        with Parsers() as parsers:
+            return run_trial(parsers, cell, lanes, self.endpoints, self.links, timeout_s=120)
 
     @staticmethod
     def _output(guest, argv, timeout_s=60):

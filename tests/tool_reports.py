@@ -5,7 +5,7 @@ from pathlib import Path
 from vtax.benchmarks import registry
 from vtax.benchmarks.base import Context
 from vtax.guest.results import CommandResult
-from vtax.runner.trial import parsed
+from vtax.runner.parsers import Parsers
 
 FIXTURES = Path(__file__).parent / "unit" / "fixtures"
 CONTEXT = Context(1, 2**29, guest_address="198.18.0.2", peer_address="198.18.0.1", link_mbit_s=1e6)
@@ -79,7 +79,9 @@ def results_of(name, texts):
 
 def outcome(name, parameters, texts):
     benchmark = registry.get(name)
-    return parsed(benchmark, benchmark.Parameters(**parameters), CONTEXT, results_of(name, texts))
+    chosen = benchmark.Parameters(**parameters)
+    with Parsers([(benchmark, chosen)]) as parsers:
+        return parsers.outcome(benchmark, chosen, CONTEXT, results_of(name, texts))
 
 
 def texts_of(files):

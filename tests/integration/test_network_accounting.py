@@ -17,6 +17,7 @@ from vtax.benchmarks.base import Context
 from vtax.host.process import find_program
 from vtax.platforms import registry
 from vtax.runner.lanes import Lane
+from vtax.runner.parsers import Parsers
 from vtax.runner.plan import Cell
 from vtax.runner.points import Point
 from vtax.runner.trial import run_trial
@@ -140,7 +141,8 @@ def test_with_several_guests_under_test_a_gigabyte_costs_the_cpu_of_all(
             )
             for number, flow in enumerate(at.links.flows)
         ]
-        trial = run_trial(cell, lanes, at.endpoints, at.links, 60)
+        with Parsers() as parsers:
+            trial = run_trial(parsers, cell, lanes, at.endpoints, at.links, 60)
     assert not trial.error
     each = {place: value for (place, name), value in trial.counters.items() if name == "host_cpu_s"}
     assert each.keys() == roles - {"guest"} | {"layer"}

@@ -9,6 +9,7 @@ from local_agent import LocalAgent
 from vtax.benchmarks.base import Command, Context, Metric, Outcome, Parameters
 from vtax.guest.guest import Guest
 from vtax.platforms import registry
+from vtax.runner.parsers import Parsers
 from vtax.runner.plan import Cell
 from vtax.runner.points import Point
 from vtax.runner.trial import Endpoint, Lane, run_trial
@@ -52,7 +53,8 @@ def trial(tmp_path, free_port):
             running = SimpleNamespace(is_remote=False, host_cpu_s=lambda: None, parts=())
             guest, peer = (Endpoint(running, _greeted(agent)) for agent in (one, other))
             lane = Lane(Context(1, 2**29, flow=free_port), {"guest": guest, "peer": peer})
-            return run_trial(cell, [lane], {"guest": guest, "peer": peer}, None, 20.0)
+            with Parsers() as parsers:
+                return run_trial(parsers, cell, [lane], {"guest": guest, "peer": peer}, None, 20.0)
 
     return run
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sqlite3
 import threading
@@ -12,13 +13,14 @@ from typing import Any
 
 import pytest
 from lying_guest import Lie, LyingGuest
-from scripted import ScriptedDriver, ScriptedOptions, executed, plan_of, study
+from scripted import ScriptBenchmark, ScriptedDriver, ScriptedOptions, executed, plan_of, study
 
 from vtax.errors import ImageError, PlatformError, RunInterrupted, StoreError
 from vtax.guest.guest import Guest
 from vtax.host.home import Home
 from vtax.image.image import Image
 from vtax.platforms.base import GuestSpec
+from vtax.runner import trial
 from vtax.runner.containment import Failure, contained
 from vtax.runner.events import NullObserver
 from vtax.runner.execute import begin, execute
@@ -55,6 +57,26 @@ def numbered(change: Callable[..., Any]) -> Callable[..., Any]:
         return change(len(calls), *arguments, **named)
 
     return changed
+
+
+def test_a_parser_that_does_not_end_costs_its_trial(
+    driver: ScriptedDriver, store: Store, home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parse = ScriptBenchmark.parse
+
+    def slow(self: Any, parameters: Any, context: Any, results: Any) -> Any:
+        if results["single"].stdout.startswith("a"):
+            re.match("(a+)+$", results["single"].stdout)
+        return parse(self, parameters, context, results)
+
+    monkeypatch.setattr(ScriptBenchmark, "parse", slow)
+    monkeypatch.setattr(trial, "TIMEOUT_S", 0.5)
+    code = ["echo 1", "head -c 5000 /dev/zero | tr '\\0' a; echo !"]
+    declared = study(**ONE, benchmark=[{"name": "script", "factors": {"code": code}}])
+    data = load(store.engine, executed(plan_of(declared), store, home))
+    (failure,) = data.failures
+    assert failure.error.startswith("the parser of python3's output took more than 0.5 s\n  hint: ")
+    assert data.trials.is_ok.sum() == 1
 
 
 @pytest.mark.parametrize("error", [KeyError("eth0"), ValueError("nonsense"), RecursionError("too deep")])

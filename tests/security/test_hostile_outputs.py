@@ -16,11 +16,11 @@ from tool_reports import REPORTS, outcome, results_of, texts_of
 from vtax.benchmarks import registry
 from vtax.cli.main import group
 from vtax.errors import BenchmarkError, GuestError
-from vtax.foreign_text import one_line
 from vtax.guest.audit import checked
 from vtax.guest.results import CommandResult
 from vtax.host.home import Home
-from vtax.runner.containment import Failure, contained, parsing
+from vtax.runner.containment import Failure, contained
+from vtax.runner.parsers import Parsers
 from vtax.runner.records import trial_record
 from vtax.runner.trial import TrialResult, bounded_outputs, failed
 from vtax.store.records import CellRecord, MetricRecord, PlatformRecord
@@ -200,8 +200,8 @@ def test_no_output_fact_or_version_of_a_guest_stops_the_run_or_a_view(campaign: 
         forum.run.end_guest(guest, ready_s=1.0, clock_offset_s=0.0, facts=facts, notes=[random.choice(WORDS)])
         benchmark = registry.get(REPORTS[index][0])
         try:
-            with parsing(benchmark.tool):
-                version = one_line(benchmark.version_of(random.choice(WORDS) + random.choice(WORDS)))
+            with Parsers([(benchmark, None)]) as parsers:
+                version = parsers.version(benchmark, random.choice(WORDS) + random.choice(WORDS))
             forum.run.set_tool_version(benchmark.name, version)
         except BenchmarkError as error:
             forum.run.add_warning("tool", str(error))

@@ -160,8 +160,10 @@ def lines(report: str, port: int) -> Iterable[Line]:
     port: of the server; the end that has it as its own is the peer, whatever its address looks like from here.
     """
     for text in report.splitlines():
+        if text.count(",") not in (8, 13):
+            continue
         fields = text.split(",")
-        if len(fields) not in (9, 14) or not fields[5].isdigit() or not fields[8].isdigit():
+        if not fields[5].isdigit() or not fields[8].isdigit():
             continue
         from_peer = fields[2] == str(port)
         mbit_s = int(fields[8]) / 1e6

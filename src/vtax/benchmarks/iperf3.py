@@ -157,7 +157,7 @@ def _interval_s(p: Iperf3Parameters) -> float:
 def _report(client: CommandResult) -> dict[str, Any]:
     try:
         report: dict[str, Any] = json.loads(client.stdout)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         message = (client.stderr or client.stdout).strip()[-300:]
         raise BenchmarkError(f"iperf3 ended with {client.ended_with} and no report: {message}") from error
     if not isinstance(report, dict) or "error" in report or client.status != 0:

@@ -23,7 +23,7 @@ from vtax.study.model import Size
 PORT = 11211
 _MEBIBYTE = 1024**2
 _NO_STATISTICS_S = 10**6  # between reports: only the last one
-_TOTAL = re.compile(r"^Total Statistics \((\d+) events\)\n\s+Min: +(\d+)\n\s+Max: +(\d+)\n\s+Avg: +(\d+)$", re.M)
+_TOTAL = re.compile(r"^Total Statistics \((\d+) events\)\n +Min: +(\d+)\n +Max: +(\d+)\n +Avg: +(\d+)$", re.M)
 _RUN = re.compile(r"^Run time: ([0-9.]+)s Ops: (\d+) TPS: (\d+) Net_rate: \S+$", re.MULTILINE)
 _MISSES = re.compile(r"^get_misses: (\d+)$", re.MULTILINE)
 

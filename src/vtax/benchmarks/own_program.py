@@ -17,6 +17,7 @@ from vtax.guest.results import CommandResult
 _CLOCK_ROOM = 1.01  # a program's time is part of the guest's time of it, but both are read at another moment
 _CLOCK_ROOM_S = 0.01
 _SHORT_S = 0.1
+_MAX_CHARACTERS = 1 << 16  # of a report
 
 
 def version_in(program: str, output: str) -> str:
@@ -33,7 +34,10 @@ class Report:
     def __init__(self, program: str, results: Mapping[Role, CommandResult], *, end: str = "complete") -> None:
         """end: the last line of a whole report."""
         self._program = program
-        lines = succeeded(program, results).stdout.splitlines()
+        report = succeeded(program, results).stdout
+        if len(report) > _MAX_CHARACTERS:
+            raise BenchmarkError(f"{program} printed {len(report)} characters, which is no report of it")
+        lines = report.splitlines()
         if not lines or not lines[0].startswith(f"{program} "):
             raise BenchmarkError(f"{program} printed no report that vtax knows", where="; ".join(lines)[:200])
         if lines[-1] != end:

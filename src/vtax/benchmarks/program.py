@@ -14,13 +14,13 @@ import re
 import shlex
 import stat
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from pydantic import create_model
 
 from vtax.benchmarks.base import Command, Context, GuestFile, Metric, Outcome, Parameters, Role
-from vtax.benchmarks.matching import matches
 from vtax.errors import BadInput, BenchmarkError
 from vtax.foreign_text import one_line
 from vtax.guest.results import CommandResult
@@ -32,6 +32,7 @@ from vtax.study.units import about_size
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _EXCERPT = 300
 _LONGEST_VERSION = 80
+_LONGEST_MATCH = 100
 
 
 class Program:
@@ -129,9 +130,7 @@ class Program:
         if result.status != 0:
             words = result.stderr.strip() or result.stdout.strip()
             raise BenchmarkError(f"{self.tool} failed with {result.ended_with}: {_excerpt(words, last=True)}")
-        wanted = {m.name: (m.pattern, m.output) for m in self._table.metric if m.pattern is not None}
-        found = matches(wanted, texts)
-        return Outcome({m.name: _figure(m, found, texts[m.output], result) for m in self._table.metric})
+        return Outcome({m.name: _figure(m, texts[m.output], result) for m in self._table.metric})
 
     def _files(self) -> list[tuple[Path, bytes]]:
         return list(zip(map(Path, self._table.files), self._contents, strict=False))
@@ -173,14 +172,16 @@ def _parameters(table: ProgramTable) -> type[Parameters]:
     return create_model("ProgramParameters", __base__=Parameters, **declared)
 
 
-def _figure(metric: MetricTable, found: Mapping[str, Sequence[str]], text: str, result: CommandResult) -> float:
-    """The value of a metric. found: what the patterns matched. text: of the metric's output."""
+def _figure(metric: MetricTable, text: str, result: CommandResult) -> float:
+    """The value of a metric. text: of its output."""
     if metric.elapsed:
         return result.outside_s
-    return _pointed(metric, text) if metric.pattern is None else _matched(metric, found[metric.name], text)
+    return _pointed(metric, text) if metric.pattern is None else _matched(metric, metric.pattern, text)
 
 
-def _matched(metric: MetricTable, found: Sequence[str], text: str) -> float:
+def _matched(metric: MetricTable, pattern: str, text: str) -> float:
+    matches = islice(re.finditer(pattern, text, re.MULTILINE), 2)
+    found = [(match[1] or "")[:_LONGEST_MATCH] for match in matches]
     if not found:
         raise BenchmarkError(
             f"the pattern of {metric.name} matches nothing in {metric.output}: {_excerpt(text)}",

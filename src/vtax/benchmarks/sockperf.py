@@ -106,14 +106,15 @@ class Sockperf:
                 line for line in text.splitlines() if "ERROR" in line or "No messages" in line or "Invalid" in line
             ]
             raise BenchmarkError(f"sockperf failed with {client.ended_with}: {'; '.join(messages) or text[-300:]}")
-        values = {name: _found(rf"percentile {number} =\s*([0-9.]+)", text) for name, number in _PERCENTILES.items()}
+        values = {name: _found(rf"percentile {number} = *([0-9.]+)", text) for name, number in _PERCENTILES.items()}
         values["latency_mean"] = _found(r"Round trip is ([0-9.]+) usec", text)
-        values["latency_max"] = _found(r"<MAX> observation =\s*([0-9.]+)", text)
-        run_s, sent = (_found(rf"\[Total Run\].*?{name}=([0-9.]+)", text) for name in ("RunTime", "SentMessages"))
+        values["latency_max"] = _found(r"<MAX> observation = *([0-9.]+)", text)
+        total = _line(text, "[Total Run]")
+        run_s, sent = (_found(rf"{name}=([0-9.]+)", total) for name in ("RunTime", "SentMessages"))
         values["messages"] = sent / run_s
         answered, counted = _found(r"Total ([0-9]+) observations", text), _found(r"dropped messages = ([0-9]+)", text)
         values["dropped"] = 100 * counted / max(answered + counted, 1)
-        _check_link(text, run_s, p, context)
+        _check_link(total, run_s, p, context)
         effective: dict[str, Any] = {"observations": int(answered)}
         warnings = []
         for end, result in (("", client), ("peer_", results.get("server"))):
@@ -128,12 +129,12 @@ class Sockperf:
         return Outcome(values, effective, tuple(warnings))
 
 
-def _check_link(text: str, run_s: float, p: SockperfParameters, context: Context) -> None:
+def _check_link(total: str, run_s: float, p: SockperfParameters, context: Context) -> None:
     """Raise BenchmarkError when more arrived than the link can carry, there or back.
 
-    A message that was answered arrived; over TCP all those before it did, too.
+    total: the line of the whole run. A message that was answered arrived; over TCP all those before it did, too.
     """
-    back = _found(r"\[Total Run\].*?ReceivedMessages=([0-9]+)", text)
+    back = _found(r"ReceivedMessages=([0-9]+)", total)
     every = p.reply_every if p.mode == "under-load" and p.protocol == "tcp" else 1
     arrived = max(back - 1, 0) * every + 1  # which of them is answered first is the server's choice
     check_link(arrived * p.message_size * 8 / 1e6 / (run_s + _TAIL_S), context, run_s)
@@ -146,6 +147,11 @@ def _buffers(result: CommandResult | None) -> tuple[int | None, int | None]:
     """
     found = _BUFFERS.findall(result.stdout + result.stderr) if result else []
     return (int(found[-1][0]), int(found[-1][1])) if found else (None, None)
+
+
+def _line(text: str, beginning: str) -> str:
+    """The rest of the first line that has these words, after them; empty without one."""
+    return text.partition(beginning)[2].partition("\n")[0]
 
 
 def _found(pattern: str, text: str) -> float:

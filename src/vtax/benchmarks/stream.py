@@ -130,7 +130,7 @@ class Stream:
         if "invalid" in result.stdout.split():
             raise BenchmarkError("STREAM's arrays hold wrong values: the guest computed or stored them wrongly")
         report = succeeded("vtax-stream", results).stdout.splitlines()
-        lines = {line.split()[0]: line.split()[1:] for line in report if line.split()}
+        lines = {words[0]: words[1:] for line in report if (words := line.split())}
         try:
             effective: dict[str, Any] = {
                 name: int(lines[name][0]) for name in ("threads", "array_bytes", "repetitions")

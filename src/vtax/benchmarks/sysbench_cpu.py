@@ -23,7 +23,7 @@ from vtax.benchmarks.report_lines import number_in
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
 
-_NUMBER = r"\s*([0-9]+(?:\.[0-9]+)?)"
+_NUMBER = r"[ \t]*([0-9]+(?:\.[0-9]+)?)"
 _LINES = {
     "events_per_s": rf"events per second:{_NUMBER}",
     "events": rf"total number of events:{_NUMBER}",

@@ -30,12 +30,12 @@ from vtax.study.model import Size
 PORT = 3306
 _MEBIBYTE = 1024**2
 _EMPTY_BYTES, _ROW_BYTES = 150 * _MEBIBYTE, 240  # about; log and undo files, and a row with its index
-_NUMBER = r"\s*([0-9]+(?:\.[0-9]+)?)"
+_NUMBER = r"[ \t]*([0-9]+(?:\.[0-9]+)?)"
 _LINES = {
-    "transactions": rf"transactions:\s+[0-9]+\s+\({_NUMBER} per sec\.\)",
-    "queries": rf"queries:\s+[0-9]+\s+\({_NUMBER} per sec\.\)",
-    "errors": rf"ignored errors:{_NUMBER}\s+\([0-9.]+ per sec\.\)",
-    "reconnects": rf"reconnects:{_NUMBER}\s+\([0-9.]+ per sec\.\)",
+    "transactions": rf"transactions: +[0-9]+ +\({_NUMBER} per sec\.\)",
+    "queries": rf"queries: +[0-9]+ +\({_NUMBER} per sec\.\)",
+    "errors": rf"ignored errors:{_NUMBER} +\([0-9.]+ per sec\.\)",
+    "reconnects": rf"reconnects:{_NUMBER} +\([0-9.]+ per sec\.\)",
     "time": rf"total time:{_NUMBER}s",
     "events": rf"total number of events:{_NUMBER}",
     "threads": rf"Number of threads:{_NUMBER}",

@@ -24,14 +24,18 @@ from vtax.benchmarks.base import (
 )
 from vtax.conformance import declared
 from vtax.conformance.check import Check, Failed, Skipped, require
+from vtax.conformance.fillings import fillings
 from vtax.conformance.stage import MEMORY_BYTES, CheckEnvironment, GuestStage
 from vtax.conformance.target import Target
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
+from vtax.host.bounded_calls import CallEnded
+from vtax.host.emulated_cpu import timeout_factor
 from vtax.image.recipe import is_package_name
 from vtax.network import registry as topologies
 from vtax.platforms import registry as platforms
 from vtax.runner.lanes import Lane
+from vtax.runner.parsers import TIMEOUT_S, ParserFailed, Parsers
 from vtax.runner.plan import Cell
 from vtax.runner.points import Point
 from vtax.runner.trial import TrialResult, run_trial
@@ -40,6 +44,8 @@ from vtax.stats.means import Average
 
 _MAX_EXPECTED_S = 3600.0
 _TIMEOUT_S = 300.0
+_LONG_OUTPUT = 1 << 20  # characters
+_PARSER_S = 2.0  # for one of them
 _GARBAGE = ("", "\n", "{}", "[]", "null", "0 0 0\n", "vtax: \ufffd\x00 is no output\n" * 50)
 _CONTEXT = Context(1, MEMORY_BYTES, guest_address="198.18.0.1", peer_address="198.18.0.2", mtu=1500)
 
@@ -69,7 +75,7 @@ class BenchmarkSubject:
         except ValidationError as error:
             raise Failed(f"parameters {self._values or 'by default'}: {error.errors()[0]['msg']}") from error
 
-    def parsed(self, text: str, status: int = 0) -> Outcome:
+    def parsed(self, text: str, status: int = 0, timeout_s: float = TIMEOUT_S) -> Outcome:
         """The parser's outcome for a text on stdout and stderr of every program of the trial."""
         commands = self.benchmark.commands(self.parameters, _CONTEXT)
         longest_s = max(10.0, self.benchmark.expected_s(self.parameters, _CONTEXT))
@@ -77,7 +83,9 @@ class BenchmarkSubject:
             command.role: CommandResult(command.argv, status, text, text, longest_s, longest_s)
             for command in commands
         }
-        return self.benchmark.parse(self.parameters, _CONTEXT, made)
+        parameters = self.parameters
+        with Parsers([(self.benchmark, parameters)]) as parsers:
+            return parsers.outcome(self.benchmark, parameters, _CONTEXT, made, timeout_s)
 
     def trial(self) -> TrialResult:
         """A trial in native guests, executed once."""
@@ -88,12 +96,12 @@ class BenchmarkSubject:
 
 def _trial(benchmark: Benchmark, parameters: Parameters, environment: CheckEnvironment) -> TrialResult:
     native = platforms.get("native")
-    with GuestStage(environment) as stage:
+    with GuestStage(environment) as stage, Parsers() as parsers:
         if not benchmark.needs_network:
             stage.start(native)
             lane = Lane(Context(1, MEMORY_BYTES), {"guest": stage.endpoints["guest"]})
             point = Point("point", benchmark.name, benchmark, parameters, "", None, {})
-            return run_trial(Cell("cell", native, point), [lane], stage.endpoints, None, _TIMEOUT_S)
+            return run_trial(parsers, Cell("cell", native, point), [lane], stage.endpoints, None, _TIMEOUT_S)
         settings = topologies.settings("point-to-point", {})
         links = topologies.get("point-to-point").build(stage.journal, settings)
         stage.start_ends(links, {"guest": native})
@@ -104,7 +112,7 @@ def _trial(benchmark: Benchmark, parameters: Parameters, environment: CheckEnvir
         )
         lane = Lane(context, {"guest": stage.endpoints[flow.client], "peer": stage.endpoints[flow.server]})
         point = Point("point", benchmark.name, benchmark, parameters, "point-to-point", settings, {})
-        return run_trial(Cell("cell", native, point), [lane], stage.endpoints, links, _TIMEOUT_S)
+        return run_trial(parsers, Cell("cell", native, point), [lane], stage.endpoints, links, _TIMEOUT_S)
 
 
 def _metrics(subject: BenchmarkSubject) -> None:
@@ -148,12 +156,23 @@ def _expected(subject: BenchmarkSubject) -> None:
 def _version(subject: BenchmarkSubject) -> None:
     argv = subject.benchmark.version_argv
     require(isinstance(argv, tuple) and argv, f"version_argv is {argv!r}")
-    _check_raises("version_of", lambda: subject.benchmark.version_of("sh: command not found\n"))
+    with Parsers() as parsers:
+        _check_raises("version_of", lambda: parsers.version(subject.benchmark, "sh: command not found\n"))
 
 
 def _parser_garbage(subject: BenchmarkSubject) -> None:
     for text in _GARBAGE:
         _check_raises(f"parse of {text[:20]!r}", partial(subject.parsed, text))
+
+
+def _parser_time(subject: BenchmarkSubject) -> None:
+    real = subject.outputs[0].read_text() if subject.outputs else ""
+    for name, text in fillings(_LONG_OUTPUT, real).items():
+        try:
+            subject.parsed(text, timeout_s=_PARSER_S * timeout_factor())
+        except BenchmarkError as error:
+            if isinstance(error.__cause__, CallEnded):
+                raise Failed(f"parse of {_LONG_OUTPUT >> 20} MiB of {name}: {error.what}") from error
 
 
 def _failed_tool(subject: BenchmarkSubject) -> None:
@@ -182,10 +201,10 @@ def _failed_outputs(subject: BenchmarkSubject) -> None:
 def _check_raises(what: str, call: Any) -> None:
     try:
         returned = call()
+    except ParserFailed as error:
+        raise Failed(f"{what} raises no BenchmarkError: {error.what}") from error
     except BenchmarkError:
         return
-    except Exception as error:
-        raise Failed(f"{what} raises {type(error).__name__}: {error}, not BenchmarkError") from error
     raise Failed(f"{what} returns {returned!r}")
 
 
@@ -208,8 +227,9 @@ def _versions(subject: BenchmarkSubject) -> None:
     with GuestStage(subject.environment) as stage:
         stage.start(platforms.get("native"))
         result = stage.guest().run(benchmark.version_argv, timeout_s=30.0)
-        version = benchmark.version_of(result.stdout + result.stderr)
-    require(isinstance(version, str) and version.strip(), f"version_of returns {version!r}")
+        with Parsers() as parsers:
+            version = parsers.version(benchmark, result.stdout + result.stderr)
+    require(version, "version_of returns an empty text")
 
 
 def _check_outcome(benchmark: Benchmark, outcome: Outcome) -> None:
@@ -262,6 +282,12 @@ CHECKS: tuple[Check[BenchmarkSubject], ...] = (
     Check[_S]("expected-time", _expected, "return seconds, above 0 and below an hour", ("parameters-json",)),
     Check[_S]("version", _version, "raise BenchmarkError for output without a version", ("type",)),
     Check[_S]("parser-garbage", _parser_garbage, "raise BenchmarkError for unrecognized output", ("commands",)),
+    Check[_S](
+        "parser-time",
+        _parser_time,
+        "replace nested repetitions, and \\s that crosses lines, in patterns",
+        ("commands",),
+    ),
     Check[_S]("parser-failed-tool", _failed_tool, "raise BenchmarkError unless the tool ended with 0", ("commands",)),
     Check[_S]("parser-outputs", _outputs, "parse the output of the tool", ("commands", "metrics")),
     Check[_S]("parser-failed-outputs", _failed_outputs, "raise BenchmarkError for a failed run", ("commands",)),

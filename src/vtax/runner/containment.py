@@ -55,17 +55,6 @@ def contained(failure: Failure, prefix: str = "") -> Iterator[None]:
 
 
 @contextmanager
-def parsing(tool: str) -> Iterator[None]:
-    """Within the block, any exception of a parser becomes a BenchmarkError."""
-    try:
-        yield
-    except VtaxError:
-        raise
-    except Exception as error:
-        raise BenchmarkError(f"{tool}'s output could not be parsed: {_cause(error)}") from error
-
-
-@contextmanager
 def named_packages(benchmark: Benchmark) -> Iterator[None]:
     """Within the block, the error for a program that a machine lacks names the Debian packages of the benchmark."""
     try:
@@ -82,8 +71,9 @@ def _text(error: Exception) -> str:
         return clean(str(error))
     frames = traceback.extract_tb(error.__traceback__)
     place = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
-    return f"unexpected {_cause(error)}{place}; the traceback is stored with the trial's outputs"
+    return f"unexpected {cause(error)}{place}; the traceback is stored with the trial's outputs"
 
 
-def _cause(error: Exception) -> str:
+def cause(error: Exception) -> str:
+    """An exception as one bounded text."""
     return clean(f"{type(error).__name__}: {error}", _MAX_CAUSE_CHARS)

@@ -23,6 +23,7 @@ from vtax.runner.event_log import EventLog
 from vtax.runner.events import Figure, Observer, Progress, SafeObserver
 from vtax.runner.host_sessions import paused_because
 from vtax.runner.interrupt import stop_requests
+from vtax.runner.parsers import Parsers
 from vtax.runner.plan import Cell, Plan, Session
 from vtax.runner.plugins import plugins_of
 from vtax.runner.records import cell_record, platform_record, trial_record, untested_record
@@ -126,12 +127,13 @@ def execute(plan: Plan, run: RunHandle, home: Home, observer: Observer, cells: C
     observer = SafeObserver(log, observer)
     run.waiting = observer.message
     status, because = "failed", "vtax failed"
+    readers = [(point.benchmark, point.parameters) for point in plan.points]
     with stop_requests(observer.message) as ignore_further:
         try:
-            with Journal(home.journal, _leak_reporter(run, observer)) as journal:
+            with Journal(home.journal, _leak_reporter(run, observer)) as journal, Parsers(readers) as parsers:
                 try:
                     run.reopen()
-                    status, because = _Execution(plan, run, home, journal, observer, cells).all()
+                    status, because = _Execution(plan, run, home, journal, observer, parsers, cells).all()
                 finally:
                     ignore_further()
         except RunInterrupted as stop:
@@ -160,7 +162,7 @@ class _Execution:
     """The execution of a plan and its progress."""
 
     def __init__(
-        self, plan: Plan, run: RunHandle, home: Home, journal: Journal, observer: Observer,
+        self, plan: Plan, run: RunHandle, home: Home, journal: Journal, observer: Observer, parsers: Parsers,
         cells: Collection[str] | None = None,
     ) -> None:  # fmt: skip
         self._plan = plan
@@ -169,6 +171,7 @@ class _Execution:
         self._home = home
         self._journal = journal
         self._observer = observer
+        self._parsers = parsers
         self._done = run.done()
         self._position = run.next_position()
         self._stopping = Stopping(plan, run.primary_values(), run.session.number, run.cells_warned_of(CLOCK_RATE))
@@ -273,7 +276,7 @@ class _Execution:
         self._observer.message(str(choice))
 
     def _open(self, session: Session) -> OpenSession:
-        return OpenSession(session, self._plan, self._run, self._home, self._journal, self._observer)
+        return OpenSession(session, self._plan, self._run, self._home, self._journal, self._observer, self._parsers)
 
     def _session(self, session: Session, wanted: frozenset[str]) -> None:
         """Run the pending cells of a session in a fresh guest; a lost guest is replaced for the remaining cells."""

@@ -16,7 +16,8 @@ from vtax.guest.results import CommandResult
 from vtax.host import page_cache
 from vtax.runner.containment import Failure, contained
 from vtax.runner.counting import Endpoint
-from vtax.runner.trial import TrialResult, bounded_outputs, parsed
+from vtax.runner.parsers import Parsers
+from vtax.runner.trial import TrialResult, bounded_outputs
 
 EXECUTING, AGENT_READY, SERVER_ANSWER = "executing", "agent_ready", "server_answer"
 COLD = "cold-image"
@@ -25,6 +26,7 @@ _ALLOWED_RESIDENT = 1 << 20  # bytes: an image is hundreds of megabytes
 
 
 def run_starts(
+    parsers: Parsers,
     benchmark: Benchmark,
     parameters: Any,
     context: Context,
@@ -60,7 +62,7 @@ def run_starts(
     result = _as_output(lines, time.monotonic() - began)
     if not failure:
         with contained(failure):
-            outcome = parsed(benchmark, parameters, context, {"single": result})
+            outcome = parsers.outcome(benchmark, parameters, context, {"single": result})
     results, cut = bounded_outputs({"single": result})
     return TrialResult(
         started_at=started_at,

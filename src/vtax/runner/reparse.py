@@ -25,8 +25,9 @@ from vtax.guest.results import CommandResult
 from vtax.runner.cold_cache import LEFT, with_cold_cache
 from vtax.runner.density import over_guests
 from vtax.runner.disks import on_host
+from vtax.runner.parsers import Parsers
 from vtax.runner.resume import stored_study
-from vtax.runner.trial import combined, parsed
+from vtax.runner.trial import combined
 from vtax.store.query import OutputRow, outputs
 from vtax.store.records import SAMPLES, CellRecord
 from vtax.store.reparse import Revision, StoredTrial, stored_trials
@@ -91,18 +92,16 @@ def reparse(store: Store, run: RunHandle, declared: Study | None = None) -> Repa
     if declared is not None:
         programs |= _corrected(run, declared, programs)
     cells = {cell.key: cell for cell in run.cells}
-    readers: dict[str, tuple[Benchmark, Parameters] | str] = {}
+    readers = {cell.key: _reader(cell, programs) for cell in run.cells}
     context = Context(study.guest.vcpus, study.guest.memory, guest_address="198.18.0.1", peer_address="198.18.0.2")
     result = Reparsed()
-    for trial, found in _with_outputs(store, run, stored_trials(store.engine, run)):
-        cell = cells[trial.cell]
-        if cell.key not in readers:
-            readers[cell.key] = _reader(cell, programs)
-        reader = readers[cell.key]
-        if why := reader if isinstance(reader, str) else _why_kept(trial, found):
-            result.kept.append((trial.position, why))
-        elif not isinstance(reader, str):
-            _read_again(result, run, trial, cell, found, *reader, context)
+    with Parsers(reader for reader in readers.values() if not isinstance(reader, str)) as parsers:
+        for trial, found in _with_outputs(store, run, stored_trials(store.engine, run)):
+            cell, reader = cells[trial.cell], readers[trial.cell]
+            if why := reader if isinstance(reader, str) else _why_kept(trial, found):
+                result.kept.append((trial.position, why))
+            elif not isinstance(reader, str):
+                _read_again(result, run, trial, cell, found, *reader, context, parsers)
     return result
 
 
@@ -153,13 +152,14 @@ def _read_again(
     benchmark: Benchmark,
     parameters: Parameters,
     context: Context,
+    parsers: Parsers,
 ) -> None:
     """Read one trial, and note what is another figure or another outcome now."""
     result.read += 1
     values: dict[str, float] = {}
     error, outcome = "", None
     try:
-        outcome = _outcome(trial, cell, found, benchmark, parameters, context)
+        outcome = _outcome(trial, cell, found, benchmark, parameters, context, parsers)
         known = {metric.name for metric in run.metrics if metric.benchmark == cell.benchmark}
         values = {**trial.values, **{name: value for name, value in outcome.values.items() if name in known}}
     except BenchmarkError as failure:
@@ -225,6 +225,7 @@ def _outcome(
     benchmark: Benchmark,
     parameters: Parameters,
     context: Context,
+    parsers: Parsers,
 ) -> Outcome:
     """What the parser makes of all flows, or all guests, of a trial, beside what was counted of the host's disks.
 
@@ -240,7 +241,7 @@ def _outcome(
                 durations = (trial.outside_s or 0.0, trial.inside_s or 0.0)
                 result = CommandResult(output.argv, output.status, output.stdout, output.stderr, *durations)
                 lanes.setdefault(flow, {})[known] = result
-    outcomes = [parsed(benchmark, parameters, context, results) for results in lanes.values()]
+    outcomes = [parsers.outcome(benchmark, parameters, context, results) for results in lanes.values()]
     metrics = metrics_of(benchmark, parameters)
     whole = over_guests(outcomes, metrics) if GUESTS in cell.levels else combined(outcomes, metrics)
     left = trial.effective.get(LEFT)

@@ -14,7 +14,6 @@ from typing import Any, Self
 
 from vtax.benchmarks.base import Benchmark, Context, StartsGuests
 from vtax.errors import GuestError, PlatformError, VtaxError
-from vtax.foreign_text import one_line
 from vtax.guest.audit import Fact
 from vtax.guest.guest import Guest
 from vtax.host.emulated_cpu import timeout_factor
@@ -28,12 +27,13 @@ from vtax.network.plugboard import Plugboard
 from vtax.platforms.base import GuestSpec, Platform, Resources
 from vtax.runner import density, neighbour, tuning
 from vtax.runner.check import resolve_platform
-from vtax.runner.containment import Failure, contained, parsing
+from vtax.runner.containment import Failure, contained
 from vtax.runner.counting import Endpoint
 from vtax.runner.events import Observer
 from vtax.runner.guest_starts import run_starts
 from vtax.runner.lanes import Lane
 from vtax.runner.neighbour import Neighbour
+from vtax.runner.parsers import Parsers
 from vtax.runner.plan import Cell, Plan, Session
 from vtax.runner.trial import TrialResult, failed, run_trial
 from vtax.store.store import RunHandle
@@ -46,14 +46,16 @@ class OpenSession:
     """A session while it is open."""
 
     def __init__(
-        self, session: Session, plan: Plan, run: RunHandle, home: Home, journal: Journal, observer: Observer
-    ) -> None:
+        self, session: Session, plan: Plan, run: RunHandle, home: Home, journal: Journal, observer: Observer,
+        parsers: Parsers,
+    ) -> None:  # fmt: skip
         self._session = session
         self._plan = plan
         self._run = run
         self._home = home
         self._journal = journal
         self._observer = observer
+        self._parsers = parsers
         self._resources = plan.resources_of(session)
         self._stack = ExitStack()
         self._guests = ExitStack()
@@ -118,17 +120,21 @@ class OpenSession:
             return ""
         failure, found = Failure(), ""
         with contained(failure, f"the version of {benchmark.tool} is not known: "):
-            found = _version(benchmark, self._endpoints["guest"].guest)
+            found = self._version(benchmark, self._endpoints["guest"].guest)
             self._compare_machines(benchmark, found)
             return found
         self._observer.message(failure.error)
         return ""
 
+    def _version(self, benchmark: Benchmark, guest: Guest) -> str:
+        result = guest.run(benchmark.version_argv, timeout_s=30.0)
+        return self._parsers.version(benchmark, result.stdout + result.stderr)
+
     def _compare_machines(self, benchmark: Benchmark, version: str) -> None:
         """Warn when another machine that serves has another version of the tool than the image."""
         for end in self._links.ends if self._links else ():
             if end.machine is not None:
-                there = _version(benchmark, self._endpoints[end.role].guest)
+                there = self._version(benchmark, self._endpoints[end.role].guest)
                 if there != version:
                     text = f"{benchmark.tool} is {there} on {end.machine.platform}, and {version} in the guests"
                     self._run.add_warning("link", text)
@@ -147,7 +153,7 @@ class OpenSession:
             load, design = cell.point.colocation.neighbour, self._plan.study.design
             beside = self._neighbour.loading(load) if self._neighbour else None
             ends = ends | self._colocated
-            result = run_trial(cell, lanes, ends, links, design.timeout, beside, margin=design.margin)
+            result = run_trial(self._parsers, cell, lanes, ends, links, design.timeout, beside, margin=design.margin)
             result = replace(result, warnings=(*result.warnings, *self._overcommit(cell)))
         if failure:
             result = failed(failure)
@@ -160,6 +166,7 @@ class OpenSession:
         self._guests.close()
         point, platform, resources = cell.point, self._session.platform, self._resources
         return run_starts(
+            self._parsers,
             point.benchmark,
             point.parameters,
             Context(resources.vcpus, resources.memory_bytes),
@@ -314,12 +321,6 @@ class OpenSession:
                 self._observer.message(failure.error)
             if self.guest_id is not None:
                 self._run.end_guest(self.guest_id, **self._ended)
-
-
-def _version(benchmark: Benchmark, guest: Guest) -> str:
-    result = guest.run(benchmark.version_argv, timeout_s=30.0)
-    with parsing(benchmark.tool):
-        return one_line(benchmark.version_of(result.stdout + result.stderr))
 
 
 def _must(guest: Guest, argv: Sequence[str]) -> str:

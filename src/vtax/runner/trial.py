@@ -6,26 +6,25 @@ as a failed trial with its reason and whatever raw output there is; it never end
 
 from __future__ import annotations
 
-import json
-import math
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
-from vtax.benchmarks.base import CPU_PER_GIGABYTE, Benchmark, Context, Metric, Outcome, Role, all_disk_work
+from vtax.benchmarks.base import CPU_PER_GIGABYTE, Metric, Outcome, all_disk_work
 from vtax.counters import cost
-from vtax.foreign_text import clean, cleaned
+from vtax.foreign_text import clean
 from vtax.guest.results import CommandResult, skew_warning
 from vtax.host.guest_memory import merged_bytes
 from vtax.network.links import Links
 from vtax.runner import density
 from vtax.runner.cold_cache import with_cold_cache
-from vtax.runner.containment import Failure, contained, named_packages, parsing
+from vtax.runner.containment import Failure, contained, named_packages
 from vtax.runner.counting import Counting, Endpoint, of_programs
 from vtax.runner.disks import on_host
 from vtax.runner.lanes import Lane, LaneRun, of_guest, run_lanes
+from vtax.runner.parsers import TIMEOUT_S, Parsers
 from vtax.runner.plan import Cell
 
 TRIAL_OUTPUT_LIMIT = 32 << 20  # characters kept of all outputs of one trial
@@ -57,6 +56,7 @@ def failed(failure: Failure) -> TrialResult:
 
 
 def run_trial(
+    parsers: Parsers,
     cell: Cell,
     lanes: Sequence[Lane],
     ends: Mapping[str, Endpoint],
@@ -66,7 +66,7 @@ def run_trial(
     *,
     margin: float = 1.0,
 ) -> TrialResult:
-    """Run one trial of a cell, all its lanes at once.
+    """Run one trial of a cell, all its lanes at once; parsers read what they print.
 
     ends: everything whose counters are read, by role. links: of its topology, None for no network. timeout_s: of a
     foreground command. beside: what runs beside the foreground commands; its settings are known when it ends. margin:
@@ -77,16 +77,15 @@ def run_trial(
     started: list[LaneRun] = []
     failure, outcome = Failure(), Outcome({})
     with contained(failure), named_packages(cell.point.benchmark):
-        for lane in lanes:
-            started.append(LaneRun(lane, cell.point))
+        started += (LaneRun(lane, cell.point) for lane in lanes)
         extra = run_lanes(started, timeout_s, counted.around(), beside or nullcontext({}))
-        outcome = on_host(with_cold_cache(_outcome(cell, started), started[0].cache_left_bytes), counted.differences)
+        parsed = with_cold_cache(_outcome(parsers, cell, started), started[0].cache_left_bytes)
+        outcome = on_host(parsed, counted.differences)
         outcome = replace(outcome, effective={**outcome.effective, **extra})
         if links is not None:
             cost = cpu_per_gigabyte(counted.differences, cell.point.own_metrics)
-            outcome = replace(
-                outcome, values={**outcome.values, **cost}, effective={**outcome.effective, **links.effective}
-            )
+            effective = {**outcome.effective, **links.effective}
+            outcome = replace(outcome, values={**outcome.values, **cost}, effective=effective)
     results, cut = bounded_outputs(_by_role(started))
     foreground = results.get("single") or results.get("client")
     warnings = (
@@ -158,31 +157,13 @@ def cpu_per_gigabyte(counted: Mapping[tuple[str, str], float], metrics: Sequence
     return {} if found is None or CPU_PER_GIGABYTE not in metrics else {CPU_PER_GIGABYTE.name: found}
 
 
-def parsed(benchmark: Benchmark, parameters: Any, context: Context, results: Mapping[Role, CommandResult]) -> Outcome:
-    """The benchmark's outcome of the tool's output, with finite values and storable settings.
-
-    Raises BenchmarkError, whatever the output is.
-    """
-    with parsing(benchmark.tool):
-        outcome = benchmark.parse(parameters, context, results)
-        json.dumps(dict(outcome.effective), allow_nan=False)
-        values = {name: _finite(name, value) for name, value in outcome.values.items()}
-        samples = {name: [_finite(name, value) for value in found] for name, found in outcome.samples.items()}
-        return replace(outcome, values=values, samples=samples, effective=cleaned(dict(outcome.effective)))
-
-
-def _finite(name: str, value: float) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise ValueError(f"{name} is {value!r}")
-    return float(value)
-
-
-def _outcome(cell: Cell, lanes: Sequence[LaneRun]) -> Outcome:
+def _outcome(parsers: Parsers, cell: Cell, lanes: Sequence[LaneRun]) -> Outcome:
     """The outcome of a trial: of flows that ran at once, or of guests that did."""
-    point, outcomes = cell.point, []
+    point, outcomes, deadline = cell.point, [], time.monotonic() + TIMEOUT_S
     for number, lane in enumerate(lanes):
         with of_guest(number, point.colocation.guests):
-            outcomes.append(parsed(point.benchmark, point.parameters, lane.context, lane.results))
+            left_s = max(deadline - time.monotonic(), 0.1)
+            outcomes.append(parsers.outcome(point.benchmark, point.parameters, lane.context, lane.results, left_s))
     metrics = point.own_metrics
     if not point.colocation.is_counted:
         return combined(outcomes, metrics)

@@ -1,0 +1,136 @@
+"""Parsers of benchmarks in a process of their own: what a tool printed costs at most its trial.
+
+The process has what every benchmark is at its start, so that a plug-in's parser and the program of a study need
+nothing for it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import Any, Self
+
+from vtax.benchmarks.base import Benchmark, Context, Outcome, Role
+from vtax.errors import BenchmarkError, VtaxError
+from vtax.foreign_text import clean, cleaned, one_line
+from vtax.guest.results import CommandResult
+from vtax.host.bounded_calls import BoundedCalls, CallEnded
+from vtax.runner.containment import cause
+
+TIMEOUT_S = 10.0
+"""For the outputs of a trial together."""
+_HINT = "see vtax show RUN --raw; repetitions within repetitions and several '.*' make a pattern slow"
+
+
+class ParserFailed(BenchmarkError):
+    """A parser did not end in time, or ended otherwise than with an outcome or a BenchmarkError."""
+
+
+@dataclass(frozen=True)
+class _Refusal:
+    """A BenchmarkError of a parser. is_foreseen: it is not another exception in place of one."""
+
+    what: str
+    where: str
+    hint: str
+    is_foreseen: bool
+
+
+class Parsers:
+    """The process with the parsers, while it is open. readers: benchmarks with parameters of their trials; for
+    others the process is forked again."""
+
+    def __init__(self, readers: Iterable[tuple[Benchmark, Any]] = ()) -> None:
+        self._readers = list(readers)
+        self._calls = BoundedCalls(self._called)
+
+    def __enter__(self) -> Self:
+        self._calls.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._calls.end()
+
+    def outcome(
+        self,
+        benchmark: Benchmark,
+        parameters: Any,
+        context: Context,
+        results: Mapping[Role, CommandResult],
+        timeout_s: float = TIMEOUT_S,
+    ) -> Outcome:
+        """The benchmark's outcome of the tool's output, with finite values and storable settings.
+
+        Raises BenchmarkError, whatever the output is: ParserFailed when the parser raised another error, or needed
+        more than timeout_s or 1 GiB.
+        """
+        found: Outcome = self._call(benchmark, parameters, timeout_s, "parse", context, dict(results))
+        return found
+
+    def version(self, benchmark: Benchmark, output: str) -> str:
+        """The version in what the tool printed, on one line. Raises BenchmarkError as `outcome` does."""
+        found: str = self._call(benchmark, None, TIMEOUT_S, "version_of", output)
+        return found
+
+    def _call(self, benchmark: Benchmark, parameters: Any, timeout_s: float, method: str, *arguments: Any) -> Any:
+        number = self._number(benchmark, parameters)
+        try:
+            found = self._calls.call(number, method, *arguments, timeout_s=timeout_s)
+        except CallEnded as error:
+            raise ParserFailed(f"the parser of {benchmark.tool}'s output {error.what}", hint=_HINT) from error
+        if isinstance(found, _Refusal):
+            kind = BenchmarkError if found.is_foreseen else ParserFailed
+            raise kind(found.what, where=found.where, hint=found.hint)
+        return found
+
+    def _number(self, benchmark: Benchmark, parameters: Any) -> int:
+        """The position of a reader that the process has."""
+        for number, (known, of) in enumerate(self._readers):
+            if known is benchmark and (parameters is None or of is parameters):
+                return number
+        self._calls.end()
+        self._readers.append((benchmark, parameters))
+        return len(self._readers) - 1
+
+    def _called(self, number: int, method: str, *arguments: Any) -> Any:
+        """In the process: the value of a parser, or a _Refusal."""
+        benchmark, parameters = self._readers[number]
+        try:
+            with _parsing(benchmark.tool):
+                if method == "parse":
+                    return _storable(benchmark.parse(parameters, *arguments))
+                return one_line(benchmark.version_of(*arguments))
+        except VtaxError as error:
+            is_foreseen = isinstance(error, BenchmarkError) and not isinstance(error, ParserFailed)
+            return _Refusal(clean(error.what), clean(error.where), clean(error.hint), is_foreseen)
+
+
+@contextmanager
+def _parsing(tool: str) -> Iterator[None]:
+    """Within the block, any exception of a parser becomes a BenchmarkError."""
+    try:
+        yield
+    except (VtaxError, MemoryError):
+        raise
+    except Exception as error:
+        raise ParserFailed(f"{tool}'s output could not be parsed: {cause(error)}") from error
+
+
+def _storable(outcome: Outcome) -> Outcome:
+    """An outcome of which every value is finite. Raises ValueError or TypeError for another one."""
+    json.dumps(dict(outcome.effective), allow_nan=False)
+    values = {name: _finite(name, value) for name, value in outcome.values.items()}
+    samples = {name: [_finite(name, value) for value in found] for name, found in outcome.samples.items()}
+    return replace(outcome, values=values, samples=samples, effective=cleaned(dict(outcome.effective)))
+
+
+def _finite(name: str, value: float) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise ValueError(f"{name} is {value!r}")
+    return float(value)
