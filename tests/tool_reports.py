@@ -33,11 +33,6 @@ REPORTS = [  # benchmark, its parameters, the program's role (with ERRORS: its s
     ("kernel-paths", {"operation": "fork_exec", "loops": 300}, {"single": "kernel-paths/1.0-fork_exec.txt"}),
     ("linpack", {"repetitions": 1000}, {"single": "linpack/1.0-100-double.txt"}),
     (
-        "linpack-openblas",
-        {"order": 500, "repetitions": 3, "threads": 2},
-        {"single": "linpack/1.0-openblas-0.3.29.txt"},
-    ),
-    (
         "memory-latency",
         {"working_set": 1048576, "loads": 1000000},
         {"single": "memory-latency/1.0-1-mib-small.txt"},

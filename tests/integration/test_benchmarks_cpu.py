@@ -28,9 +28,6 @@ name = "linpack"
 parameters = {{ repetitions = 20 }}
 factors = {{ precision = ["single", "double"] }}
 [[benchmark]]
-name = "linpack-openblas"
-parameters = {{ order = 200, repetitions = 2 }}
-[[benchmark]]
 name = "pi"
 parameters = {{ digits = 1000 }}
 [[benchmark]]
@@ -55,7 +52,7 @@ factors = {{ working_set = ["32KiB", "8MiB"], pages = ["small", "huge"] }}
 name = "compile"
 parameters = {{ files = 3 }}
 """
-TRIALS = 2 * (2 + 1 + 1 + 1 + 1 + 3 + len(PATHS) + 4 + 1)
+TRIALS = 2 * (2 + 1 + 1 + 1 + 3 + len(PATHS) + 4 + 1)
 
 
 def vtax(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -1,19 +1,18 @@
-"""LINPACK by the reference algorithm and by OpenBLAS: commands, real reports, and the check of the solution."""
+"""LINPACK by the reference algorithm: commands, real reports, and the check of the solution."""
 
 from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
 
-from vtax.benchmarks import linpack, linpack_openblas
-from vtax.benchmarks.base import Context, NeedsPackages, SameEverywhere
+from vtax.benchmarks import linpack
+from vtax.benchmarks.base import Context
 from vtax.errors import BadInput, BenchmarkError
 from vtax.guest.results import CommandResult
 
 FIXTURES = Path(__file__).parent / "fixtures" / "linpack"
 CONTEXT = Context(vcpus=2, memory_bytes=2**29)
 DOUBLE = {"order": 100, "precision": "double", "repetitions": 1000}
-BLAS = {"order": 500, "precision": "double", "repetitions": 3}
 PUBLISHED_RESIDUAL, PUBLISHED_NORMALIZED = 7.41628980e-14, 1.67005097  # of LINPACK's 100 x 100, double precision
 
 
@@ -44,12 +43,6 @@ def test_the_residual_of_100_by_100_is_the_one_that_linpack_publishes():
     [
         (linpack, "1.0-100-double.txt", DOUBLE),
         (linpack, "1.0-100-single.txt", {**DOUBLE, "precision": "single"}),
-        (linpack_openblas, "1.0-openblas-0.3.29.txt", BLAS),
-        (
-            linpack_openblas,
-            "1.0-openblas-0.3.21.txt",
-            {"order": 300, "precision": "single", "repetitions": 5, "threads": 1},
-        ),
     ],
 )
 def test_rates_are_operations_over_time(module, fixture, parameters):
@@ -64,25 +57,10 @@ def test_rates_are_operations_over_time(module, fixture, parameters):
     assert values["best_rate"] > values["rate"] > 100
 
 
-def test_what_was_in_force_is_recorded_with_the_kernel_of_openblas():
-    effective = parse(linpack_openblas, read("1.0-openblas-0.3.29.txt"), **BLAS).effective
-    assert (effective["kernel"], effective["threads"], effective["solver"]) == ("Haswell", 2, "openblas")
+def test_what_was_in_force_is_recorded():
+    effective = parse(linpack, read("1.0-100-double.txt"), **DOUBLE).effective
+    assert (effective["kernel"], effective["threads"], effective["solver"]) == ("reference", 1, "reference")
     assert effective["scaled_residual"] < 16
-    assert parse(linpack, read("1.0-100-double.txt"), **DOUBLE).effective["kernel"] == "reference"
-
-
-def test_platforms_must_agree_in_the_kernel():
-    assert isinstance(linpack_openblas.BENCHMARK, SameEverywhere)
-    assert linpack_openblas.BENCHMARK.same_everywhere == ("kernel",)
-    assert isinstance(linpack_openblas.BENCHMARK, NeedsPackages)
-    assert not isinstance(linpack.BENCHMARK, NeedsPackages)
-
-
-def test_another_kernel_than_the_requested_one_is_a_warning():
-    text = read("1.0-openblas-0.3.29.txt")
-    (warning,) = parse(linpack_openblas, text, kernel="Zen", **BLAS).warnings
-    assert warning == "OpenBLAS used its kernel Haswell where Zen was requested"
-    assert parse(linpack_openblas, text, kernel="haswell", **BLAS).warnings == ()
 
 
 @pytest.mark.parametrize(
@@ -102,14 +80,6 @@ def test_a_program_without_memory_fails_the_trial_with_its_words():
         parse(linpack, read("1.0-no-memory.txt"), order=5000)
 
 
-def test_a_library_that_is_missing_is_named_with_its_package():
-    with pytest.raises(BenchmarkError, match=r"status 2: no OpenBLAS \(Debian package libopenblas0-pthread\)"):
-        parse(
-            linpack_openblas, read("1.0-no-openblas.txt"), status=2, stderr=read("1.0-no-openblas.err"),
-            order=100, repetitions=3,
-        )  # fmt: skip
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -121,11 +91,6 @@ def test_a_library_that_is_missing_is_named_with_its_package():
 def test_other_work_than_requested_is_refused(changes, message):
     with pytest.raises(BenchmarkError, match=message):
         parse(linpack, read("1.0-100-double.txt"), **{**DOUBLE, **changes})
-
-
-def test_threads_that_openblas_did_not_use_fail_the_trial():
-    with pytest.raises(BenchmarkError, match="used 2 threads where 1 were requested"):
-        parse(linpack_openblas, read("1.0-openblas-0.3.29.txt"), threads=1, **BLAS)
 
 
 def test_impossible_times_fail_the_trial():
@@ -141,17 +106,13 @@ def test_a_matrix_beyond_memory_is_refused_with_both_numbers():
         command(linpack, order=20000)
     assert refused.value.where == "linpack: order"
     with pytest.raises(BadInput):
-        command(linpack_openblas, order=9000)
-    assert command(linpack_openblas, order=7000).argv[1] == "7000"
+        command(linpack, order=9000)
+    assert command(linpack, order=7000).argv[1] == "7000"
 
 
-def test_arguments_threads_and_kernel_reach_the_program():
-    assert command(linpack).argv == ("vtax-linpack", "100", "double", "reference", "1456")
+def test_arguments_reach_the_program():
+    assert command(linpack).argv == ("vtax-linpack", "100", "double", "1456")
     assert command(linpack, order=1000, precision="single").argv[-1] == "1"
-    made = command(linpack_openblas, threads=3, kernel="Haswell", repetitions=4)
-    assert made.argv == ("vtax-linpack", "1000", "double", "openblas", "4")
-    assert made.environment == {"OPENBLAS_NUM_THREADS": "3", "OPENBLAS_CORETYPE": "Haswell"}
-    assert command(linpack_openblas).environment == {"OPENBLAS_NUM_THREADS": "2"}
 
 
 @pytest.mark.parametrize("parameters", [{"order": 1}, {"precision": "half"}, {"repetitions": 0}, {"threads": 2}])
@@ -160,13 +121,5 @@ def test_senseless_parameters_are_refused(parameters):
         linpack.LinpackParameters(**parameters)
 
 
-def test_a_kernel_is_a_name():
-    with pytest.raises(ValidationError):
-        linpack_openblas.LinpackOpenblasParameters(kernel="a b")
-
-
-def test_versions_name_compiler_and_library():
+def test_versions_name_the_compiler():
     assert linpack.BENCHMARK.version_of(read("1.0-version.txt")) == "1.0 (gcc 14.2.0; -O3)"
-    for release, compiler in (("0.3.21", "12.2.0"), ("0.3.29", "14.2.0")):
-        found = linpack_openblas.BENCHMARK.version_of(read(f"1.0-openblas-{release}-version.txt"))
-        assert found == f"1.0 (OpenBLAS {release}; gcc {compiler}; -O3)"

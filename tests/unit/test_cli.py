@@ -132,7 +132,6 @@ def test_a_variant_of_a_platform_is_reported_by_its_options_and_not_by_the_same_
     notes = {line.split()[0]: line.split("?", 1)[1].strip() for line in lines if "?" in line}
     assert notes["native"] == "the image's files on the host's kernel, same limits, nothing else isolated"
     assert notes["docker"] == "Docker container: default options"
-    assert notes["docker-vfs"] == "storage=vfs"
     assert notes["lxc-unprivileged"] == "userns=true, no_new_privileges=true"
     assert notes["kvm-virtio-vhost"] == "accel=kvm, vhost=on"
     assert notes["qemu-tcg"] == "default options"

@@ -58,7 +58,7 @@ def study_of(path: str, text: str) -> Study:
          [{"accel": "kvm", "cpu": "host,-pmu", "machine": "q35"}]),
         ("gvisor:runsc=/opt/a,gvisor:runsc=/opt/b", ("gvisor-old", "gvisor-new"),
          [{"runsc": "/opt/a"}, {"runsc": "/opt/b"}]),
-        ("docker:storage=vfs,docker", ("docker-old", "docker"), [{"storage": "vfs"}]),  # docker-vfs is shipped
+        ("docker:storage=vfs,docker", ("docker-vfs", "docker"), [{"storage": "vfs"}]),
         ("libvirt:domain=a:uri=qemu:///session,libvirt:domain=a", ("libvirt-old", "libvirt-new"),
          [{"domain": "a", "uri": "qemu:///session"}, {"domain": "a"}]),
     ],

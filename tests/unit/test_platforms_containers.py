@@ -15,7 +15,7 @@ from vtax.platforms.containers import Root
 
 RESOURCES = Resources(2, 512 << 20, (1, 3))
 NAMES = [
-    "native", "podman", "lxc", "nspawn", "docker", "docker-overlay2", "docker-vfs",
+    "native", "podman", "lxc", "nspawn", "docker", "docker-overlay2",
     "podman-userns", "lxc-unprivileged", "nspawn-userns", "docker-userns",
 ]  # fmt: skip
 

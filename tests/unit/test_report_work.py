@@ -23,7 +23,6 @@ WORK = {
     ("iperf3", "throughput"): "GB",
     ("kernel-paths", "time"): "operation",
     ("linpack", "rate"): "Mflop",
-    ("linpack-openblas", "rate"): "Mflop",
     ("memcached", "requests"): "requests",
     ("memory-latency", "latency"): "load",
     ("netperf", "throughput"): "GB",

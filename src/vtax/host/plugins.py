@@ -22,7 +22,7 @@ from types import ModuleType
 from typing import Any, get_type_hints
 
 SHIPPED = {
-    "vtax.benchmarks": "bonnie compile dd fio iperf2 iperf3 kernel_paths linpack linpack_openblas memcached "
+    "vtax.benchmarks": "bonnie compile dd fio iperf2 iperf3 kernel_paths linpack memcached "
     "memory_latency netperf nginx pgbench pi pi_flint redis sockperf start stream sysbench_cpu sysbench_oltp",
     "vtax.network.topologies": "guest_to_guest guest_to_host multi_nic point_to_point router router_openflow "
     "vlan_pairs",

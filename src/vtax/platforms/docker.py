@@ -50,7 +50,6 @@ class Docker(Driver):
     variants: Mapping[str, Mapping[str, Any]] = {
         "docker": {},
         "docker-overlay2": {"storage": "overlay2"},
-        "docker-vfs": {"storage": "vfs"},
         "docker-userns": {"userns": True, "no_new_privileges": True},
     }
     tunings = ("default", "pinned", "hugepages")

@@ -6,15 +6,14 @@
  * This is a program of vtax's own, not LINPACK's source. What it keeps: gefa and gesl with axpy by columns and partial
  * pivoting; the matrix of the 100 x 100 benchmark; 2/3 n^3 + 2 n^2 operations, whatever was executed; the residual
  * divided by n max|a| max|x| epsilon. Orders above 128 have numbers of another generator: LINPACK's repeats itself
- * after 16384, which makes columns equal. With `openblas` the system is solved by LAPACK's gesv of OpenBLAS.
+ * after 16384, which makes columns equal.
  *
  * The verdict is HPL's: the residual divided by epsilon (||A|| ||x|| + ||b||) n, in the maximum norm, is below 16.
  *
- * Usage: vtax-linpack ORDER single|double reference|openblas REPETITIONS     threads by OPENBLAS_NUM_THREADS
- * Output: lines of `key value`; exit status 1 when the check fails, 2 for bad usage, no memory or no library.
+ * Usage: vtax-linpack ORDER single|double REPETITIONS
+ * Output: lines of `key value`; exit status 1 when the check fails, 2 for bad usage or no memory.
  */
 #define _GNU_SOURCE
-#include <dlfcn.h>
 #include <float.h>
 #include <math.h>
 #include <stdint.h>
@@ -22,7 +21,6 @@
 #include "program.h"
 
 #define VERSION "1.0"
-#define LIBRARY "libopenblas.so.0"
 #define LARGEST_PUBLISHED 128
 static const double LARGEST_SCALED = 16.0;
 
@@ -74,68 +72,19 @@ static void *memory(size_t bytes)
 #define EPSILON (double)FLT_EPSILON
 #include "linpack_solve.h"
 
-static void *symbol(void *library, const char *name)
-{
-	void *found = dlsym(library, name);
-	if (!found)
-		refuse(LIBRARY " has no function", name);
-	return found;
-}
-
-static void *opened_library(void)
-{
-	void *library = dlopen(LIBRARY, RTLD_NOW);
-	if (!library)
-		refuse("no OpenBLAS (Debian package libopenblas0-pthread)", dlerror());
-	return library;
-}
-
-/* What OpenBLAS says of itself; its first two words are its name and version. */
-static const char *configuration(void *library)
-{
-	return ((char *(*)(void))symbol(library, "openblas_get_config"))();
-}
-
-static void print_library_version(void)
-{
-	const char *text = configuration(opened_library());
-	const char *const name_end = strchr(text, ' '), *const end = name_end ? strchr(name_end + 1, ' ') : NULL;
-	printf("vtax-linpack %s (%.*s; gcc %s; %s)\n", VERSION, end ? (int)(end - text) : 80, text, __VERSION__, FLAGS);
-}
-
-static void print_library(void *library)
-{
-	printf("kernel %s\n", ((char *(*)(void))symbol(library, "openblas_get_corename"))());
-	printf("threads %d\n", ((int (*)(void))symbol(library, "openblas_get_num_threads"))());
-	printf("library %s\n", configuration(library));
-}
-
 int main(int argc, char **argv)
 {
 	if (is_version_request(argc, argv, "vtax-linpack", VERSION))
 		return 0;
-	if (argc == 3 && strcmp(argv[1], "--version") == 0 && strcmp(argv[2], "openblas") == 0) {
-		print_library_version();
-		return 0;
-	}
-	if (argc != 5 || (strcmp(argv[2], "single") != 0 && strcmp(argv[2], "double") != 0) ||
-	    (strcmp(argv[3], "reference") != 0 && strcmp(argv[3], "openblas") != 0))
-		refuse("usage", "vtax-linpack ORDER single|double reference|openblas REPETITIONS");
+	if (argc != 4 || (strcmp(argv[2], "single") != 0 && strcmp(argv[2], "double") != 0))
+		refuse("usage", "vtax-linpack ORDER single|double REPETITIONS");
 	const size_t n = number(argv[1], 2);
-	const int is_double = strcmp(argv[2], "double") == 0, repetitions = (int)number(argv[4], 1);
+	const int is_double = strcmp(argv[2], "double") == 0, repetitions = (int)number(argv[3], 1);
 	if (n > 1000000)
 		refuse("the order is above 1000000", argv[1]);
-	printf("vtax-linpack %s\norder %zu\nprecision %s\nsolver %s\nrepetitions %d\n", VERSION, n, argv[2], argv[3], repetitions);
-	void *gesv = NULL;
-	if (strcmp(argv[3], "openblas") == 0) {
-		void *library = opened_library();
-		print_library(library);
-		gesv = symbol(library, is_double ? "dgesv_" : "sgesv_");
-	} else {
-		printf("kernel reference\nthreads 1\n");
-	}
-
-	const struct solution found = is_double ? dmeasure(n, repetitions, gesv) : smeasure(n, repetitions, gesv);
+	printf("vtax-linpack %s\norder %zu\nprecision %s\nsolver reference\nrepetitions %d\n", VERSION, n, argv[2], repetitions);
+	printf("kernel reference\nthreads 1\n");
+	const struct solution found = is_double ? dmeasure(n, repetitions) : smeasure(n, repetitions);
 	const double operations = 2.0 / 3.0 * (double)n * (double)n * (double)n + 2.0 * (double)n * (double)n;
 	printf("operations %.0f\nseconds %.9f\nbest_s %.9f\n", operations, found.total_s, found.best_s);
 	printf("residual %.8e\nnormalized_residual %.8e\nscaled_residual %.8e\n", found.residual, found.normalized, found.scaled);

@@ -72,21 +72,17 @@ static REAL NAME(matgen)(REAL *a, size_t n, REAL *b)
 }
 
 /* Solves `repetitions` times and checks the last solution. */
-static struct solution NAME(measure)(size_t n, int repetitions, int (*library)(int *, int *, REAL *, int *, int *, REAL *, int *, int *))
+static struct solution NAME(measure)(size_t n, int repetitions)
 {
 	REAL *a = memory(n * n * sizeof *a), *b = memory(n * sizeof *b), *x = memory(n * sizeof *x);
-	int *pivots = memory(n * sizeof *pivots), order = (int)n, one = 1, failed = 0;
+	int *pivots = memory(n * sizeof *pivots);
 	struct solution found = {.best_s = HUGE_VAL};
 	for (int k = 0; k < repetitions; k++) {
 		NAME(matgen)(a, n, b);
 		const double start = now();
-		if (library) {
-			library(&order, &one, a, &order, pivots, b, &order, &failed);
-		} else {
-			failed = NAME(gefa)(a, n, pivots);
-			if (!failed)
-				NAME(gesl)(a, n, pivots, b);
-		}
+		const int failed = NAME(gefa)(a, n, pivots);
+		if (!failed)
+			NAME(gesl)(a, n, pivots, b);
 		const double elapsed = now() - start;
 		found.total_s += elapsed;
 		found.best_s = elapsed < found.best_s ? elapsed : found.best_s;
