@@ -48,12 +48,11 @@ def test_a_run_with_blocks_a_factor_and_a_network_has_them_all(store: Store) -> 
         )
     source = source_of(store)
     assert chapters(source) == [
-        "answer", "not-tested", "missed", "results", "ranking", "interaction", "variance", "counters", "explain",
+        "answer", "not-tested", "missed", "results", "interaction", "variance", "counters", "explain",
         "warnings", "guests", "audit", "sessions", "host", "method", "reproduce",
     ]  # fmt: skip
     text = markdown(report(source))
     for shown in (
-        "| platform | best | 2nd |",
         "throughput by direction",
         "| guest.eth0 |",
         "| CV | n | effective n |",
@@ -65,7 +64,7 @@ def test_one_block_without_factors_and_network_leaves_those_chapters_out(store: 
     run = begin(store, cells=[cell for cell in cells() if cell.benchmark == "sysbench-cpu"])
     for position, cell in enumerate(run.cells):
         run.add_trial(trial(cell, position=position))
-    assert set(chapters(source_of(store))).isdisjoint({"ranking", "interaction", "variance", "counters", "contrast"})
+    assert set(chapters(source_of(store))).isdisjoint({"interaction", "variance", "counters", "contrast"})
 
 
 def invoke(arguments: Sequence[str]) -> str:
@@ -78,8 +77,8 @@ def test_a_contrast_is_a_view_of_a_run_and_the_command_shows_the_same(store: Sto
     assert views()["contrast"].arguments == ("TREATMENT", "BASELINE")
     fill(begin(store, started_at=1.0))
     fill(begin(store, "tour-2", started_at=2.0, declared={**DECLARED, "question": "?"}, image_key="other"), seed=2)
-    both = json.loads(invoke(["show", "tour-1", "--contrast", "docker", "lxc", "--ranking", "--json"]))
-    assert {"contrast", "ranking"} <= set(both)
+    both = json.loads(invoke(["show", "tour-1", "--contrast", "docker", "lxc", "--variance", "--json"]))
+    assert {"contrast", "variance"} <= set(both)
     assert both["contrast"] == json.loads(invoke(["contrast", "tour-1:docker", "tour-1:lxc", "--json"])) | {
         side: {**both["contrast"][side], "text": name}
         for side, name in (("treatment", "docker"), ("baseline", "lxc"))

@@ -21,7 +21,6 @@ from vtax.platforms.base import Platform, Probe
 from vtax.report.analysis import Analysis, analyse
 from vtax.report.analysis.answers import answers
 from vtax.report.analysis.interaction import factor_effects
-from vtax.report.analysis.ranking import rankings
 from vtax.report.views.base import Options
 from vtax.report.views.registry import views
 from vtax.runner import networks
@@ -90,13 +89,6 @@ def test_families_and_answers_hold_the_contrasts_that_there_are(analysis: Analys
     assert all(row.verdict is not None for row in rows.values() if row.platform.name != "native")
     for answer in answers(analysis):
         assert "no answer" not in english(answer.text)
-
-
-def test_ranks_are_among_the_platforms_that_have_the_point(analysis: Analysis) -> None:
-    ranked = {str(each.point.levels.get("size")): each for each in rankings(analysis)}
-    assert {row.platform.name for row in ranked["2"].rows} == {"native", "other", "third"}
-    assert {row.platform.name for row in ranked["3"].rows} == {"native", "third"}
-    assert not ranked["3"].reason
 
 
 def test_an_interaction_leaves_out_a_platform_without_all_points_of_its_levels(store: Store, home: Home) -> None:

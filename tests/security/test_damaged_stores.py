@@ -32,14 +32,13 @@ COMMANDS = (
     ["show", "--all"],
     ["show", "--json"],
     ["show", "--variance"],
-    ["show", "--ranking"],
     ["show", "--interaction"],
     ["show", "--counters"],
     ["show", "--counters", "--json"],
     ["show", "--audit"],
     ["show", "--audit", "--all"],
     ["show", "--audit", "--json"],
-    ["show", "tour-1", "--variance", "--ranking", "--json"],
+    ["show", "tour-1", "--variance", "--json"],
     ["show", "--trials"],
     ["show", "--raw"],
     ["show", "--raw", "--json"],
@@ -55,7 +54,7 @@ COMMANDS = (
     ["resume"],
     ["clean"],
 )
-SLOW = ("html", "json", "--json", "--ranking", "--interaction", "--all")
+SLOW = ("html", "json", "--json", "--interaction", "--all")
 TABLES = tuple(schema.metadata.tables)
 COLUMNS = [(table, column) for table, found in schema.metadata.tables.items() for column in found.columns]
 

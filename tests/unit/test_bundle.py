@@ -27,7 +27,7 @@ from vtax.store.records import SAMPLES, OutputRecord
 from vtax.store.store import Store
 from vtax.store.transfer import Row
 
-VIEWS = ("--json", "--audit", "--variance", "--ranking", "--sessions", "--counters", "--trials", "--guests", "--raw")
+VIEWS = ("--json", "--audit", "--variance", "--sessions", "--counters", "--trials", "--guests", "--raw")
 SAMPLE_VALUES = [1.5, 2.5] * 6000  # more than a cleaned value may hold
 
 

@@ -68,15 +68,6 @@ def test_warnings_and_misses_are_those_of_what_is_shown() -> None:
     assert "unable to connect" in output_of("show", "tour-1", "--platform", "qemu-tcg")
 
 
-def test_ranks_are_among_all_platforms() -> None:
-    whole = {str(each["levels"]): each for each in shown("--ranking")["ranking"] if each["benchmark"] == "iperf3"}
-    (part,) = shown("--ranking", "--platform", "lxc", "--where", "direction=send")["ranking"]
-    assert set(part["order"]) == {"native", "lxc"}
-    for name, chances in part["probabilities"].items():
-        assert chances == whole[str(part["levels"])]["probabilities"][name]
-        assert len(chances) == 4
-
-
 def test_variance_and_interaction_are_of_the_whole_run_too() -> None:
     arguments = ("--platform", "docker", "--benchmark", "iperf3")
     for view in ("variance", "interaction"):

@@ -117,7 +117,7 @@ def test_without_a_number_every_trial_that_is_wanted_is_printed() -> None:
             "--trials",
         ),
         (("--raw", "odd-1"), "'odd-1' is not the number of a trial", "write RUN before --raw"),
-        (("tour-1", "--raw", "1", "--ranking"), "--raw and --ranking exclude each other", "use one of them"),
+        (("tour-1", "--raw", "1", "--variance"), "--raw and --variance exclude each other", "use one of them"),
     ],
 )
 def test_what_is_no_trial_is_refused(

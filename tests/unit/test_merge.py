@@ -119,7 +119,6 @@ def test_every_view_works_and_the_run_is_marked(store: Store, tmp_path: Path) ->
     for view in (
         "--audit",
         "--variance",
-        "--ranking",
         "--counters",
         "--trials",
         "--guests",

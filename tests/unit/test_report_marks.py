@@ -68,7 +68,7 @@ def shown_in(document: Document) -> Iterator[Any]:
 def test_every_table_and_figure_marks_an_emulated_platform(source: Source, name: str) -> None:
     found = list(names_in(list(shown_in(views()[name].document(source, Options("report"))))))
     assert [each for each in found if not (isinstance(each, Platform) and each.marks == ("emulated",))] == []
-    if name in ("result", "interaction", "explain", "ranking", "variance", "recommend"):
+    if name in ("result", "interaction", "explain", "variance", "recommend"):
         assert found, "this view has figures of every platform"
 
 

@@ -1,4 +1,4 @@
-"""Ranks, factors and drift of a run: an answer where there is one, else its reason. Figures are invented."""
+"""Factors and drift of a run: an answer where there is one, else its reason. Figures are invented."""
 
 from __future__ import annotations
 
@@ -9,18 +9,17 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from measured_run import NAN, measured, noisy
+from measured_run import measured, noisy
 from scipy import special
-from shown import drawn, english, page, sentence
+from shown import drawn, english, sentence
 
 from vtax.report.analysis.drift import caution, drift_warnings
 from vtax.report.analysis.interaction import factor_effects
-from vtax.report.analysis.ranking import rankings
 from vtax.report.analysis.variance import drifting, variance
 from vtax.report.document import Place
 from vtax.report.renderers import numbers
 from vtax.report.renderers.json import as_json
-from vtax.report.views import interaction, ranking
+from vtax.report.views import interaction
 
 WANDER = ": a trend or slow wander"
 
@@ -86,40 +85,6 @@ def test_the_cheap_look_at_drift_misses_nothing_the_test_finds(values: list[floa
 
     series = [(Place("place"), np.arange(len(values)), np.array(values))]
     assert bool(drift_warnings(series, 0.95)) == (find_drift(values).p_value <= 0.05)
-
-
-def test_ranks_are_sure_of_what_is_clear_and_split_what_is_equal() -> None:
-    factor = {"native": 1.0, "first": 1.0, "second": 0.5}
-    _, analysis = measured(lambda p, s, b, n: factor[p] * s)
-    for found in rankings(analysis):
-        assert found.ranking is not None
-        chances = {r.platform.name: p.tolist() for r, p in zip(found.rows, found.ranking.probabilities, strict=True)}
-        assert chances == {"native": [0.5, 0.5, 0.0], "first": [0.5, 0.5, 0.0], "second": [0.0, 0.0, 1.0]}
-    assert "<h2>Ranking</h2>" in page(analysis)
-
-
-def test_one_block_ranks_nothing_and_few_blocks_are_warned_of_beside_every_probability() -> None:
-    _, one = measured(noisy(0.03, 0.03), blocks=1)
-    for found in rankings(one):
-        assert found.ranking is None
-        assert "one block" in found.reason
-    assert {(entry["probabilities"], entry["order"]) for entry in as_json(ranking.document_of(rankings(one)))} == {
-        (None, None)
-    }
-    assert "1.00" not in drawn(ranking.document_of(rankings(one)))
-    assert "<h2>Ranking</h2>" not in page(one)
-    _, few = measured(noisy(0.03, 0.03), blocks=3)
-    warned = "3 blocks are few for probabilities of ranks, which look surer than they are"
-    assert warned in drawn(ranking.document_of(rankings(few)))
-    assert warned in page(few)
-    assert all(warned in entry["warnings"] for entry in as_json(ranking.document_of(rankings(few))))
-
-
-def test_a_platform_without_values_is_not_ranked_and_said_to_be_missing() -> None:
-    _, analysis = measured(lambda p, s, b, n: NAN if p == "second" else float(s + b))
-    (first, _) = rankings(analysis)
-    assert [row.platform.name for row in first.rows] == ["native", "first"]
-    assert "without values, so not ranked: second" in first.warnings
 
 
 def test_a_factor_that_changes_the_overhead_is_found_and_one_that_does_not_is_not() -> None:

@@ -19,11 +19,10 @@ from synthetic_run import begin, fill, trial
 
 from vtax.cli.main import group
 from vtax.report.analysis.interaction import factor_effects
-from vtax.report.analysis.ranking import rankings
 from vtax.report.analysis.variance import Hardest, hardest, variance
 from vtax.report.document import Place
 from vtax.report.renderers.json import as_json
-from vtax.report.views import interaction, ranking
+from vtax.report.views import interaction
 from vtax.report.views.variance import blocks_range, document_of
 from vtax.stats.planning import Allocation
 from vtax.stats.variance import Replication
@@ -185,12 +184,11 @@ def test_ratios_next_to_what_a_float_holds_have_an_answer_or_a_reason(far: float
     own = noisy(0.01, 0.01)
     level = {"native": 1e-300, "first": 1e-250, "second": far}
     data, analysis = measured(lambda p, s, b, n: level[p] * own(p, s, b, n) ** (2 if s == 64 else 1) / 1e8)
-    tables, ranks, factors = variance(data, analysis), rankings(analysis), factor_effects(analysis)
+    tables, factors = variance(data, analysis), factor_effects(analysis)
     for cell in (cell for table in tables for _, cells in table.points for cell in cells):
         assert cell.plan or cell.reason or cell.row.platform.is_baseline
-    assert all(found.ranking or found.reason for found in ranks)
     assert all(bool(found.effect) == bool(found.text) != bool(found.reason) for found in factors)
-    drawn(document_of(tables, analysis)) + drawn(ranking.document_of(ranks))
+    drawn(document_of(tables, analysis))
     drawn(interaction.document_of(factors, analysis))
 
 
@@ -211,16 +209,14 @@ BAD: dict[str, Value] = {
 @pytest.mark.parametrize("kind", BAD)
 def test_bad_input_has_an_answer_or_a_reason_in_every_view(kind: str, blocks: int) -> None:
     data, analysis = measured(BAD[kind], blocks=blocks, trials=2)
-    tables, ranks, factors = variance(data, analysis), rankings(analysis), factor_effects(analysis)
+    tables, factors = variance(data, analysis), factor_effects(analysis)
     for table in tables:
         for _, cells in table.points:
             for cell in cells:
                 assert cell.plan or cell.reason or cell.row.platform.is_baseline
-    assert all(found.ranking or found.reason for found in ranks)
     assert all(bool(found.effect) == bool(found.text) != bool(found.reason) for found in factors)
     documents = [
         document_of(tables, analysis),
-        ranking.document_of(ranks),
         interaction.document_of(factors, analysis),
     ]
     assert json.loads(json.dumps(list(map(as_json, documents)), allow_nan=False)) is not None
@@ -238,7 +234,6 @@ def test_whatever_is_measured_no_view_fails(values: list[float]) -> None:
     left = iter(values)
     data, analysis = measured(lambda p, s, b, n: next(left), blocks=3, trials=2)
     drawn(document_of(variance(data, analysis), analysis))
-    drawn(ranking.document_of(rankings(analysis)))
     drawn(interaction.document_of(factor_effects(analysis), analysis))
 
 
@@ -253,21 +248,18 @@ def test_the_command_shows_every_view_as_text_and_as_json(tmp_path: Path, monkey
         assert result.exit_code == 0
         return result.output
 
-    text = output("--variance", "--ranking", "--interaction")
+    text = output("--variance", "--interaction")
     for expected in (
         "effective",
         "for ±2\N{NO-BREAK SPACE}%",
-        "best",
         "direction changes the overhead, most on qemu-tcg",
     ):
         assert expected in text
     assert "latency" not in text
-    assert "time of one event, 95th percentile" in output("--ranking", "--all")
-    plain = json.loads(output("--variance", "--ranking", "--interaction", "--json"))
-    assert set(plain) == {"schema", "run", "confidence", "variance", "ranking", "interaction"}
+    assert "time of one event, 95th percentile" in output("--variance", "--all")
+    plain = json.loads(output("--variance", "--interaction", "--json"))
+    assert set(plain) == {"schema", "run", "confidence", "variance", "interaction"}
     assert {entry["platform"] for entry in plain["variance"]} == {"native", "docker", "lxc", "qemu-tcg"}
-    (point,) = [entry for entry in plain["ranking"] if entry["levels"] == {"direction": "send"}]
-    assert sum(each[0] for each in point["probabilities"].values()) == pytest.approx(1.0)
     assert {entry["shares"]["within_trial"] for entry in plain["variance"]} == {None}
 
 

@@ -11,7 +11,7 @@ from scipy.stats import t
 from vtax.stats.checks import StatsError
 from vtax.stats.interaction import _design, _fit, interaction, paired_interaction
 from vtax.stats.intervals import t_quantile
-from vtax.stats.ranking import rank
+from vtax.stats.scores import rank_probabilities
 from vtax.stats.steadiness import find_drift, find_warmup
 from vtax.stats.variance import components, plan
 
@@ -192,38 +192,9 @@ def test_drift_is_measured_over_the_whole_run():
     assert find_drift([5.0] * 9).change == 0
 
 
-def test_ranks_have_probabilities():
-    blocks = rng.standard_normal(12)
-    values = np.exp(np.array([0.5, 0.0, 0.0])[:, None] + blocks + 0.01 * rng.standard_normal((3, 12)))
-    found = rank(values, "higher")
-    assert found.order[0] == 0
-    assert found.best[0] == 1.0
-    assert found.last[1] + found.last[2] == pytest.approx(1)
-    assert rank(values, "lower").last[0] == 1.0
-
-
-def test_equal_platforms_share_their_ranks_and_lost_blocks_are_said():
-    values = np.array([[1.0, 2, 3, 4], [1.0, 2, 3, np.nan]])
-    found = rank(values, "higher")
-    assert found.best == pytest.approx([0.5, 0.5])
-    assert len(found.warnings) == 2
-    with pytest.raises(StatsError):
-        rank(np.array([[1.0, 0.0]]), "higher")
-    with pytest.raises(StatsError):
-        rank(np.array([[np.nan], [1.0]]), "higher")
-
-
-def test_one_block_gives_no_probabilities_of_ranks_and_few_a_warning():
-    with pytest.raises(StatsError, match="one block"):
-        rank(np.array([[1.0, 1.1], [2.0, np.nan]]), "higher")
-    two = rank(np.array([[1.0, 1.1], [2.0, 2.1]]), "higher")
-    assert two.warnings == ("2 blocks are few for probabilities of ranks, which look surer than they are",)
-
-
 @given(st.integers(1, 6), st.integers(2, 8), st.integers(0, 1000))
 def test_every_rank_is_taken_and_every_platform_has_one(platforms, blocks, seed):
-    values = np.exp(np.random.default_rng(seed).integers(-1, 2, (platforms, blocks)))
-    shares = rank(values, "higher", resamples=99).probabilities
+    shares = rank_probabilities(np.random.default_rng(seed).integers(-1, 2, (blocks, platforms)).astype(float))
     assert shares.sum(axis=0) == pytest.approx(np.ones(platforms))
     assert shares.sum(axis=1) == pytest.approx(np.ones(platforms))
 

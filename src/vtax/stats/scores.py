@@ -23,7 +23,6 @@ import numpy as np
 from vtax.stats.assumptions import allow_for_dependence, dependence
 from vtax.stats.checks import Array
 from vtax.stats.intervals import Interval, t_quantile
-from vtax.stats.ranking import rank_shares
 
 DRAWS = 20_000  # a probability of 95 % to 0.2 points, one standard error
 FEWEST_UNITS = 2
@@ -124,7 +123,14 @@ def allow_for_order(effects: Effects, items: Sequence[Item], weights: Array) -> 
 
 def rank_probabilities(scores: Array) -> Array:
     """[platform, rank]: share of the rows (draws) in which it has the rank, 0 the best; equal scores share ranks."""
-    return rank_shares(np.round(scores, 12))
+    means = np.round(scores, 12)
+    above = (means[:, None, :] > means[:, :, None]).sum(axis=2)
+    equal = (means[:, None, :] == means[:, :, None]).sum(axis=2)
+    platforms = means.shape[1]
+    shares = np.zeros((platforms, platforms))
+    for r in range(platforms):
+        shares[:, r] = (((above <= r) & (r < above + equal)) / equal).mean(axis=0)
+    return shares
 
 
 def near_best(scores: Array, margin: float) -> Array:

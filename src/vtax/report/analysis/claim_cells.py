@@ -9,8 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from vtax.benchmarks.base import is_timed
-from vtax.report.analysis.ranking import aligned
-from vtax.report.analysis.values import Analysis, Floats, Ints, Row
+from vtax.report.analysis.values import Analysis, Floats, Ints, Row, aligned
 from vtax.stats.checks import Better
 from vtax.study.claims import BENCHMARK, METRIC, CheckTable, Side, canonical
 

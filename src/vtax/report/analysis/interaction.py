@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from vtax.report.analysis.filters import Filter
-from vtax.report.analysis.ranking import aligned
-from vtax.report.analysis.values import Analysis, ResultPoint, Row, Section
+from vtax.report.analysis.values import Analysis, ResultPoint, Row, Section, aligned
 from vtax.report.document import Inline, Number, Ratio, Share, joined, msg
 from vtax.stats.checks import Array, StatsError, check_positive
 from vtax.stats.interaction import Interaction, Term, interaction, paired_interaction

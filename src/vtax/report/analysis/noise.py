@@ -8,9 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from vtax.errors import StoreError
-from vtax.report.analysis.ranking import aligned
 from vtax.report.analysis.result import analyse_data
-from vtax.report.analysis.values import Analysis
+from vtax.report.analysis.values import Analysis, aligned
 from vtax.store.query import load
 from vtax.store.store import Store
 

@@ -10,8 +10,7 @@ import numpy as np
 from vtax.benchmarks.base import Resource
 from vtax.benchmarks.registry import resource_of
 from vtax.errors import BadInput
-from vtax.report.analysis.ranking import aligned
-from vtax.report.analysis.values import Analysis, Floats, ResultPoint, Row, Section
+from vtax.report.analysis.values import Analysis, Floats, ResultPoint, Row, Section, aligned
 from vtax.report.document import Inline, msg, stored
 from vtax.store.records import PlatformRecord
 from vtax.study.claims import number_of

@@ -37,7 +37,6 @@ from vtax.report.document import Section as Titled
 from vtax.report.views import shared
 from vtax.report.views.base import Options, View
 from vtax.report.views.header import run_line
-from vtax.report.views.ranking import ordinal
 from vtax.report.views.recommend_values import plain
 
 _SURE = 0.95
@@ -241,7 +240,7 @@ def _below_places(found: Recommendation) -> Iterator[Part]:
     if len(found.full) > 2 and found.full[0].probabilities:
         columns = (
             shared.PLATFORM,
-            *(Column(f"rank_{n + 1}", ordinal(n), is_number=True) for n in range(len(found.full))),
+            *(Column(f"rank_{n + 1}", _ordinal(n), is_number=True) for n in range(len(found.full))),
         )
         rows = [
             TableRow((shared.platform_of(each.platform), *map(_chance, each.probabilities or ())))
@@ -339,6 +338,17 @@ def _switch(each: Switch, found: Recommendation, weight: float) -> Inline:
     if each.above:
         return msg("{platform} overtakes {first} above {resource}={weight} (now {given})", **data)
     return msg("{platform} overtakes {first} below {resource}={weight} (now {given})", **data)
+
+
+def _ordinal(number: int) -> Inline:
+    """The name of a place, from 0."""
+    place = number + 1
+    if number == 0:
+        return msg("best")
+    if place % 10 in (1, 2, 3) and place % 100 not in (11, 12, 13):
+        suffixed = {1: msg("{number}st", number=str(place)), 2: msg("{number}nd", number=str(place))}
+        return suffixed.get(place % 10, msg("{number}rd", number=str(place)))
+    return msg("{number}th", number=str(place))
 
 
 VIEW = View(
