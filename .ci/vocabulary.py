@@ -81,17 +81,12 @@ PHRASES = {
 """Regular expression of whole words -> what to write instead."""
 
 ACCEPTED = {
-    "src/vtax/study/renamed.py": "reads former keys of studies",
-    "src/vtax/runner/points.py": "cells of stored runs keep their keys",
     "src/vtax/store/migrations/": "stores of former releases",
     ".ci/vocabulary.py": "this list",
     "CHANGELOG.md": "names what was renamed",
     "tests/unit/fixtures/": "outputs of tools, verbatim",
     "tests/scenarios/test_old_stores.py": "stores of former releases",
     "tests/scenarios/test_store_errors.py": "stores of former releases",
-    "tests/unit/test_network_settings.py": "studies with former keys",
-    "tests/unit/test_guest_audit.py": "facts of former releases",
-    "tests/unit/test_report_counters.py": "stored trials of former releases",
 }
 """Beginning of a path -> why former words may stand there."""
 

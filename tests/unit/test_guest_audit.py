@@ -35,7 +35,7 @@ def test_sizes_are_reported_in_units_and_never_rounded_alone():
     assert text_of(486637568, "memory_visible_bytes") == "464 MiB (486637568 bytes)"
     assert text_of("none", "cgroup.memory") == "none"
     assert text_of(0, "swap_bytes") == "0 B"
-    assert text_of(1500, "card.eth0.mtu") == "1500"
+    assert text_of(1500, "interface.eth0.mtu") == "1500"
     printed = changes([{"memory_visible_bytes": 25276510208}, {"memory_visible_bytes": 25276510209}])
     assert all("23.5 GiB" in text for text in printed["memory_visible_bytes"])
 

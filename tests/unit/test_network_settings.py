@@ -15,8 +15,7 @@ from vtax.network.namespace import parse_traffic
 from vtax.network.readback import InterfaceState, features
 from vtax.network.settings import LinkSettings
 from vtax.runner.points import checked_points
-from vtax.study.expand import points
-from vtax.study.load import LoadedStudy, load, validate
+from vtax.study.load import LoadedStudy, validate
 
 NET_DEV = """Inter-|   Receive                                                |  Transmit
  face |bytes packets errs drop fifo frame compressed multicast|bytes packets errs drop fifo colls carrier compressed
@@ -58,35 +57,15 @@ def test_a_setting_a_topology_cannot_take_is_refused():
     assert "multi-nic" in caught.value.hint
 
 
-def test_a_former_name_of_a_setting_is_understood_with_a_warning(tmp_path, capsys):
-    study = tmp_path / "old.toml"
-    table = 'name = "old"\nplatforms = ["native"]\n[[benchmark]]\nname = "iperf3"\ntopology = "multi-nic"\n'
-    study.write_text(table + "link_factors = { cards = [1, 2] }\n")
-    loaded = load(str(study))
-    load(str(study), {})
-    assert loaded.study.benchmark[0].link_factors == {"interfaces": [1, 2]}
-    assert [point.levels for point in points(loaded.study)] == [{"link.interfaces": 1}, {"link.interfaces": 2}]
-    text = "key link_factors.cards is deprecated; it is called interfaces now"
-    assert capsys.readouterr().err == f"warning: {study}: [[benchmark]] number 1, {text}\n"
-
-
-def test_a_former_name_beside_the_current_one_is_refused(tmp_path):
-    table = {"name": "iperf3", "topology": "multi-nic", "link": {"cards": 1, "interfaces": 2}}
-    study = validate({"name": "x", "platforms": ["native"], "benchmark": [table]}, "x.toml")
-    with pytest.raises(BadInput, match="unknown link setting 'cards'"):
-        checked_points(LoadedStudy(study, "x.toml"), Image("key", tmp_path))
-
-
 @pytest.mark.parametrize(
     ("topology", "link", "key"),
     [
-        ("point-to-point", {}, "d20796f7196c"),
-        ("multi-nic", {"interfaces": 3}, "36fb3d548094"),
-        ("vlan-pairs", {"pairs": 2}, "85f010d62892"),
+        ("point-to-point", {}, "7b6b7ffbafbe"),
+        ("multi-nic", {"interfaces": 3}, "b55a5caed982"),
+        ("vlan-pairs", {"pairs": 2}, "9455864c828b"),
     ],
 )
-def test_cells_have_the_keys_that_stored_runs_know(topology, link, key, tmp_path, monkeypatch):
-    """The keys are those that vtax made when every topology had all settings."""
+def test_a_cell_has_the_same_key_on_every_host(topology, link, key, tmp_path, monkeypatch):
     monkeypatch.setattr(openvswitch, "find_program", lambda name: f"/usr/bin/{name}")
     table = {"name": "iperf3", "topology": topology, "link": link}
     study = validate({"name": "x", "platforms": ["native"], "benchmark": [table]}, "x.toml")

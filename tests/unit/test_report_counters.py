@@ -56,8 +56,8 @@ def cells(**more: float) -> list[Counted]:
     )
     in_force = {
         10: '{"mss": 1}',
-        11: '{"mss": 1448, "cards": {"guest.eth0": {"mtu": 1500}}}',
-        12: '{"mss": 1460, "cards": {"guest.eth0": {"mtu": 1500}}}',
+        11: '{"mss": 1448, "interfaces": {"guest.eth0": {"mtu": 1500}}}',
+        12: '{"mss": 1460, "interfaces": {"guest.eth0": {"mtu": 1500}}}',
         13: '{"mss": 2}',
         14: '{"mss": 536}',
         15: '{"mss": 1448}',
@@ -122,7 +122,7 @@ def test_names_of_platforms_and_interfaces_are_whole_where_there_is_little_room(
 
 def test_what_was_in_force_is_reported_with_every_different_value_of_the_measured_trials() -> None:
     native, machine = json.loads(json.dumps(as_json(document_of(cells(), RUN))))
-    assert native["effective"] == {"mss": [1448, 1460], "cards": [{"guest.eth0": {"mtu": 1500}}]}
+    assert native["effective"] == {"mss": [1448, 1460], "interfaces": [{"guest.eth0": {"mtu": 1500}}]}
     assert machine["effective"] == {"mss": [536]}
 
 

@@ -91,7 +91,7 @@ WARNINGS = (
     Warning(
         "few-blocks", "warning", {"count": Count(3), "minimum": Count(5)}, places=(Place("docker", "dd"),), times=2
     ),
-    Warning("theirs", "error", {"text": "50 % & <b>|x|</b> left"}, kind="older-name"),
+    Warning("theirs", "error", {"text": "50 % & <b>|x|</b> left"}),
 )
 FIGURE = Figure(
     "ratios", msg("a figure"), msg("ratio"), msg("A caption"),
@@ -197,12 +197,12 @@ def test_json_holds_the_numbers_unrounded_by_the_keys_of_their_columns(document:
     assert {row["group"] for row in entry["rows"]} == {"in_a_group"}
 
 
-def test_a_warning_in_json_has_code_data_and_text_and_the_name_it_had_before(document: Document) -> None:
+def test_a_warning_in_json_has_code_data_and_text(document: Document) -> None:
     first, second = as_json(replace(document, data=WARNINGS))
     assert (first["code"], first["severity"], first["data"]) == ("few-blocks", "warning", {"count": 3, "minimum": 5})
     assert first["text"] == "3 blocks are too few for a verdict; at least 5 are needed"
     assert (first["places"], first["times"]) == (["docker, dd"], 2)
-    assert (second["kind"], second["texts"]) == ("older-name", ["50 % & <b>|x|</b> left"])
+    assert second["texts"] == ["50 % & <b>|x|</b> left"]
 
 
 def test_warnings_of_one_code_are_merged_by_their_numbers_whatever_their_words_are() -> None:

@@ -142,8 +142,9 @@ def _has(run: RunSummary, key: str, wanted: Sequence[str]) -> bool:
 
 
 def _plain(run: RunSummary, how: str) -> dict[str, Any]:
-    """A run for programs: its times as ISO 8601, and for one release more as Unix times."""
+    """A run for programs: its times as ISO 8601."""
     from vtax.report.views.plain import moment
 
     times = {"started": moment(run.started_at), "ended": moment(run.ended_at)}
-    return {**asdict(run), **times, "resume_hint": how}
+    kept = {name: value for name, value in asdict(run).items() if name not in ("started_at", "ended_at")}
+    return {**kept, **times, "resume_hint": how}

@@ -33,20 +33,9 @@ DURATION_HINT = "write a duration such as 90s, 45min or 2h"
 
 
 def tune_host_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add --tune-host (parameter `tune_host`) and its deprecated alias --tune."""
+    """Add --tune-host (parameter `tune_host`)."""
     text = "Set the host's tunables during the run (see vtax doctor) and restore them afterwards."
-    alias = click.option("--tune", is_flag=True, hidden=True, is_eager=True, expose_value=False, callback=_tune)
-    return click.option("--tune-host", is_flag=True, help=text, callback=_tune_host)(alias(command))
-
-
-def _tune(context: click.Context, _: click.Parameter, value: bool) -> None:
-    if value:
-        notify("warning: --tune is deprecated; use --tune-host")
-        context.meta["vtax.tune_host"] = True
-
-
-def _tune_host(context: click.Context, _: click.Parameter, value: bool) -> bool:
-    return value or bool(context.meta.get("vtax.tune_host"))
+    return click.option("--tune-host", is_flag=True, help=text)(command)
 
 
 def budget_s(text: str | None) -> float | None:

@@ -23,7 +23,7 @@ from vtax.cli.measure import (
 )
 from vtax.cli.needed_image import examine as examine_image
 from vtax.cli.needed_image import provide, recipe_for
-from vtax.cli.output import built_image, need_root, notify, print_json
+from vtax.cli.output import built_image, need_root, print_json
 from vtax.cli.plan import announce
 from vtax.cli.plan import as_json as plan_as_json
 from vtax.cli.probing import probing_lock
@@ -70,7 +70,6 @@ def _tags(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> tupl
     shell_complete=platform_names,
     help="Run these platforms in place of those of STUDY: its own, or shipped ones; the baseline is one of them.",
 )
-@click.option("--platform", "former_platforms", multiple=True, hidden=True)
 @click.option(
     "--ab",
     metavar="P:OPTION=OLD,P:OPTION=NEW",
@@ -114,7 +113,6 @@ def _tags(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> tupl
 def command(
     study: str,
     platforms: tuple[str, ...],
-    former_platforms: tuple[str, ...],
     ab: str | None,
     scale: str,
     protocol: str,
@@ -145,7 +143,7 @@ def command(
     """
     budget_s(budget)
     varied = _varied(study, Chosen(scale, protocol))
-    named_platforms = _named_platforms(platforms, former_platforms, varied)
+    named_platforms = _named_platforms(platforms, varied)
     sides = two_sides(ab, varied) if ab is not None else None
     overrides = _overrides(varied, named_platforms, blocks, sessions, budget)
     if sides is not None:
@@ -290,21 +288,19 @@ def _pause_s(pause: str | None, study: Study) -> float | None:
     return found
 
 
-def _named_platforms(given: tuple[str, ...], former: tuple[str, ...], study: Study) -> tuple[str, ...]:
+def _named_platforms(given: tuple[str, ...], study: Study) -> tuple[str, ...]:
     """The names of --platforms, each once; none where it is absent.
 
     Raises BadInput for a platform that neither the study nor a driver has, and without the baseline.
     """
-    if former:
-        notify("warning: --platform is deprecated; use --platforms")
-    named = [name.strip() for text in (*given, *former) for name in text.split(",")]
+    named = [name.strip() for text in given for name in text.split(",")]
     named = list(dict.fromkeys(name for name in named if name))
     own = [table.name for table in study.platform]
     with placed("--platforms"):
         for name in named:
             if name not in own:
                 registry.get(name, own)
-    if (given or former) and study.baseline not in named:
+    if given and study.baseline not in named:
         raise BadInput(
             f"the baseline of {study.name}, {study.baseline}, is not among {', '.join(named) or 'no platforms'}; "
             "every platform is compared with it",

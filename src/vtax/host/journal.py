@@ -47,8 +47,7 @@ _FORKED_S = 5.0  # timeout from fork to exec of a program
 _CLEAN_S = 120.0  # timeout of waiting for another clean
 _MAX_BYTES = 256 << 20  # of a journal
 _MAX_LINE_BYTES = 1 << 20  # bytes
-_RECORD_PREFIXES = (b'{"register": ', b'{"deregister": ', b'{"hold": ', b'{"gone": ')
-_FORMER_KEYS = {"hold": "register", "gone": "deregister"}  # of older releases
+_RECORD_PREFIXES = (b'{"register": ', b'{"deregister": ')
 _EXEC_S = 0.05  # time of an exec from closing descriptors until the environment is readable
 
 
@@ -348,7 +347,6 @@ def _record(line: bytes) -> dict[str, Any]:
     record = json.loads(str(line, "utf-8"))
     if not isinstance(record, dict):
         raise ValueError("not an object")
-    record = {_FORMER_KEYS.get(key, key): value for key, value in record.items()}
     if {type(record.get("register", record.get("deregister"))), type(record.get("at", 0))} != {int}:
         raise ValueError("not a number")
     return record

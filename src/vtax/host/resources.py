@@ -24,7 +24,6 @@ _GRACE_S = 3.0
 _POLL_INTERVAL_S = 0.2
 _REPEAT_REQUEST_S = 10.0
 _KIND_SHOWN = 60  # characters
-_FORMER_FIELDS = {"mark": "tag"}  # of older releases
 
 
 class Resource(Protocol):
@@ -340,7 +339,6 @@ def from_record(record: dict[str, Any]) -> Resource:
     """
     try:
         cls = KINDS[record["kind"]]
-        record = {_FORMER_FIELDS.get(name, name): value for name, value in record.items()}
         values = {f.name: record[f.name] for f in fields(cls) if f.name in record}
         made: Resource = cls(**{f: _checked(str(cls.__annotations__[f]), value) for f, value in values.items()})
         if isinstance(made, Tree | Mount | FileValue) and not Path(made.path).is_absolute():

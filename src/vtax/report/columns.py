@@ -53,12 +53,6 @@ MEASUREMENTS = (
     Field("error", "text", "", "why a trial failed; empty for one that did not"),
     Field("started", "time", "", "start of the trial"),
     Field(
-        "started_at",
-        "number",
-        "s",
-        "start of the trial as Unix time; in CSV and Parquet it goes with the next release",
-    ),
-    Field(
         "outside_s", "number", "s", "duration of the tool by the controller's monotonic clock; empty when not known"
     ),
     Field("inside_s", "number", "s", "the same by the guest's clock; empty when not known"),
@@ -107,8 +101,6 @@ ANALYSIS: Mapping[str, tuple[Field, ...]] = {
         Field("notes", "list", "", "sentences that people wrote beside it"),
         Field("started", "time", "", "start of the run"),
         Field("ended", "time", "", "its end; null while it runs"),
-        Field("started_at", "number", "s", "start as Unix time; goes with the next release"),
-        Field("ended_at", "number", "s", "end as Unix time; goes with the next release"),
         Field(
             "duration_s",
             "number",
@@ -341,7 +333,6 @@ ANALYSIS: Mapping[str, tuple[Field, ...]] = {
         Field("severity", "text", "", "`note`, `warning` or `error`"),
         Field("text", "text", "", "the sentence, with ranges where numbers differ"),
         Field("data", "object", "", "what the sentence holds; ranges have `low` and `high`"),
-        Field("kind", "text", "", "family of the code; goes with the next release"),
         Field("texts", "list", "", "every different sentence"),
         Field("places", "list", "", "where it holds; empty for the whole run"),
         Field("times", "whole number", "", "how often it was given"),
@@ -353,6 +344,7 @@ ANALYSIS: Mapping[str, tuple[Field, ...]] = {
 _NOT_IN_SQL = ("factor_NAME", "started")
 SQL_MEASUREMENTS = (
     *(field for field in MEASUREMENTS if field.name not in _NOT_IN_SQL),
+    Field("started_at", "number", "s", "start of the trial as Unix time"),
     Field("levels", "JSON", "", "factor -> level, of what varies"),
 )
 """The columns of the SQL view `measurements`."""
@@ -363,8 +355,6 @@ LISTED_RUN = (
     Field("status", "text", "", "`running`, `finished`, `paused`, `interrupted` or `failed`"),
     Field("started", "time", "", "start of the run"),
     Field("ended", "time", "", "its end; null while it runs"),
-    Field("started_at", "number", "s", "start as Unix time; goes with the next release"),
-    Field("ended_at", "number", "s", "end as Unix time; goes with the next release"),
     Field("duration_s", "number", "s", "active time; null until it has ended"),
     Field("stopped_because", "text", "", "why it ended"),
     Field("platforms", "list", "", "platforms of the study"),

@@ -152,7 +152,7 @@ def tidy(data: RunData, in_force: Mapping[int, str]) -> pa.Table:
         "error": _errors(data, trial),
         "started": _moments(trials.started_at, trial),
         **{name: pa.array(getattr(trials, name)[trial], from_pandas=True)
-           for name in ("started_at", "outside_s", "inside_s")},
+           for name in ("outside_s", "inside_s")},
         "effective": _effective(data, in_force, trial),
         "metric": _coded([m.name for m in run.metrics], metric),
         "value": pa.array(value, from_pandas=True),

@@ -168,7 +168,7 @@ def _checked_point(
         "benchmark": benchmark.name,
         "parameters": parameters.model_dump(mode="json"),
         "topology": topology,
-        "link": _defining(link) if link else {},
+        "link": link.model_dump(mode="json") if link else {},
         "guest": guest,
         "image": image.key,
     }
@@ -255,13 +255,6 @@ def _parsed_link(raw: RawPoint, benchmark: Benchmark, topology: str, where: str)
                 )
             )
         raise refused(problems, where) from error
-
-
-def _defining(link: LinkSettings) -> dict[str, Any]:
-    """Link settings as keys of cells contain them: in the form from before topologies declared settings of their own,
-    so that the cells of stored runs keep their keys."""
-    plain = link.model_dump(mode="json")
-    return {"pairs": 1, "cards": plain.pop("interfaces", 1), **plain}
 
 
 def _link_key(raw: RawPoint, setting: str) -> str:

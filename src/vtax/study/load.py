@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import os
-import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +20,6 @@ from vtax.study.figure_names import unknown_names_of_figures
 from vtax.study.job_files import with_job_files
 from vtax.study.model import RULES, Study
 from vtax.study.programs import with_absolute_files
-from vtax.study.renamed import with_current_names
 from vtax.study.two_sides import TwoSides, with_two_sides
 from vtax.study.variants import Variant, with_protocol, with_scale
 
@@ -102,7 +98,7 @@ def examine(
         elif isinstance(below, Mapping):
             merged[key] = {**below, **value}
     unread, merged = with_job_files(with_absolute_files(merged, path), path)
-    problems, study = _examined(merged, str(path), lambda sentence: _warn_once(f"{path}: {sentence}"))
+    problems, study = _examined(merged, str(path))
     problems += unread
     problems += _idle_keys(data.get("design", {}), str(path))
     if study is None:
@@ -120,7 +116,7 @@ def _varied(data: Mapping[str, Any], chosen: Chosen, source: str) -> dict[str, A
     """The values of a valid study as chosen. Raises BadInput for a scale or protocol that it has not, and where it
     cannot have two sides."""
     study = validate(data, source)
-    changed = with_current_names(data, lambda sentence: None)
+    changed = dict(data)
     if chosen.protocol:
         name, protocols = chosen.protocol, study.protocol
         changed = with_protocol(changed, name, _named("protocol", name, protocols, study.name))
@@ -205,36 +201,24 @@ def _idle_programs(study: Study, source: str) -> Iterator[BadInput]:
             )
 
 
-def validate(data: Mapping[str, Any], source: str, warn: Callable[[str], object] = lambda sentence: None) -> Study:
-    """A study from plain values. Raises BadInput naming source, table and key of every problem.
-
-    warn: given a sentence for every key under a former name, of which a stored run may have some.
-    """
-    problems, study = _examined(data, source, warn)
+def validate(data: Mapping[str, Any], source: str) -> Study:
+    """A study from plain values. Raises BadInput naming source, table and key of every problem."""
+    problems, study = _examined(data, source)
     if problems or study is None:
         raise refused(problems, source)
     return study
 
 
-def _examined(
-    data: Mapping[str, Any], source: str, warn: Callable[[str], object]
-) -> tuple[list[BadInput], Study | None]:
+def _examined(data: Mapping[str, Any], source: str) -> tuple[list[BadInput], Study | None]:
     if found := limits.problem(data):
         place, what = found
         where = f"{source}: {describe_location(place, data)}"
         return [BadInput(what, where=where, hint="docs/study-files.md has the limits of a study")], None
-    current = with_current_names(data, warn)
-    problems, study = checked(current)
+    problems, study = checked(data)
     return [
-        BadInput(each.what, where=f"{source}: {describe_location(each.place, current)}", hint=each.hint or _DOCS_HINT)
+        BadInput(each.what, where=f"{source}: {describe_location(each.place, data)}", hint=each.hint or _DOCS_HINT)
         for each in problems
     ], study
-
-
-@cache
-def _warn_once(sentence: str) -> None:
-    with suppress(OSError):
-        print(f"warning: {sentence}", file=sys.stderr, flush=True)
 
 
 def describe_location(location: tuple[int | str, ...], data: Mapping[str, Any]) -> str:

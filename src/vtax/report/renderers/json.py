@@ -100,7 +100,6 @@ def _warning(warning: Warning) -> dict[str, Any]:
         "severity": warning.severity,
         "text": formatter.sentence(warning),
         "data": plain(warning.data),
-        "kind": warning.kind,
         "texts": formatter.cases(warning) or [formatter.sentence(warning)],
         "places": [formatter.text(place.inline) for place in warning.places],
         "times": warning.times,

@@ -36,8 +36,6 @@ def plain(analysis: Analysis) -> dict[str, Any]:
         "notes": analysis.annotations.notes,
         "started": moment(analysis.started_at),
         "ended": moment(analysis.ended_at),
-        "started_at": analysis.started_at,
-        "ended_at": analysis.ended_at,
         "duration_s": analysis.duration_s,
         "order": [{"block": block + 1, "platforms": platforms} for block, platforms in order_of(analysis)],
         "baseline": analysis.baseline,
