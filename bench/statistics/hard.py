@@ -30,7 +30,7 @@ from vtax.stats.interaction import interaction, paired_interaction
 from vtax.stats.moderation import moderated_families
 from vtax.stats.outlook import Outlook
 from vtax.stats.sequential import decide_studies
-from vtax.stats.steadiness import find_drift, find_warmup
+from vtax.stats.steadiness import find_drift
 from vtax.stats.stopping import Rule
 
 FAMILY = 6
@@ -265,18 +265,13 @@ def following(correlation: float, size: tuple[int, ...], rng: np.random.Generato
 
 
 def steadiness(correlation: float, studies: int) -> list[str]:
-    """Warm-up in three guests of 30 trials, and drift over 20 blocks: found where none is, and where one is."""
+    """Drift over 20 blocks: found where none is, and where one is."""
     rng = generator("steadiness", correlation)
-    found = np.zeros(6)
+    found = np.zeros(3)
     for _ in range(studies):
-        guests = following(correlation, (3, 80), rng)[:, 50:]
-        slow, slower = guests.copy(), guests.copy()
-        slow[:, 0] += 3
-        slower[:, :5] += 3
-        found[:3] += [find_warmup(each, rotations=499).trials > 0 for each in (guests, slow, slower)]
         blocks = following(correlation, (70,), rng)[50:]
         drifting = blocks + np.linspace(0, 3, 20)
-        found[3:] += [
+        found += [
             find_drift(100 + blocks).p_value <= 0.05,
             find_drift(100 + blocks, is_dependent=True).p_value <= 0.05,
             find_drift(100 + drifting, is_dependent=True).p_value <= 0.05,
@@ -333,8 +328,8 @@ HEADS = {
     ],
     "interactions": ["platforms (F → paired)", "3 platforms, 2 levels, 8 blocks", "6, 2, 5", "6, 3, 8"],
     "steadiness": [
-        "correlation of neighbours", "warm-up: none there", "first trial 3 SD off", "five trials 3 SD off",
-        "drift: none there, method 1", "none there, method 2", "3 SD over the run, method 2",
+        "correlation of neighbours", "drift: none there, method 1", "none there, method 2",
+        "3 SD over the run, method 2",
     ],
     "from_three": [
         "noise", "any alarm, without a margin", "any `equivalent` at the margin", "blocks, true ratio 0.95",

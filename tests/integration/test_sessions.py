@@ -90,23 +90,3 @@ def test_a_run_killed_in_the_pause_between_sessions_leaves_nothing_and_is_resume
     assert ratio["n_sessions"] == 3
     assert 0.5 < ratio["estimate"] < 2
     assert "3 sessions in one boot of the host: intervals are over sessions" in " ".join(resumed.stdout.split())
-
-
-def test_trials_are_chosen_from_a_pilot_and_then_from_the_stored_run(
-    tmp_path: Path, private_home: Home, image: Image
-) -> None:
-    """The rule `precision` with a wide target keeps the number small."""
-    design = 'trials = "auto"\nstop = "precision"\nprecision = 0.9\nmin_blocks = 3\nmax_blocks = 3'
-    study = written(tmp_path, design, "native")
-    done = vtax("run", study, "--json")
-    assert done.returncode == 0, done.stderr
-    result = json.loads(done.stdout)
-    chosen = result["declared"]["design"]["trials"]
-    assert 1 <= chosen <= 30
-    assert (result["blocks"], result["trials"], result["failed"]) == (3, 3 * chosen, 0)
-    (note,) = [warning["text"] for warning in result["warnings"] if warning["code"] == "trials"]
-    assert "of every cell in a block, chosen from a pilot of 3 blocks" in note
-    again = vtax("run", study, "--dry-run")
-    assert "of every cell in a block, chosen from run whole-1" in again.stdout, again.stderr
-    assert f"{chosen} trial" in again.stdout
-    assert nothing_left(private_home)

@@ -13,7 +13,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from scripted import ProcessGuest, ScriptedDriver, ScriptedOptions, StopAfter, executed, plan_of, study
 from sqlalchemy import select
@@ -31,7 +30,6 @@ from vtax.runner.events import Figure, NullObserver, Progress
 from vtax.runner.execute import begin, execute
 from vtax.runner.stopping import Stopping
 from vtax.runner.trial import combined
-from vtax.runner.warmup import DETECTION_BLOCKS, DETECTION_TRIALS, detected
 from vtax.store import schema
 from vtax.store.query import load as load_run
 from vtax.store.query import outputs, samples
@@ -218,9 +216,9 @@ class Recording(NullObserver):
         self.progress.append(progress)
 
 
-@pytest.mark.parametrize("warmup", [0, 2, "detect"])
+@pytest.mark.parametrize("warmup", [0, 2])
 def test_progress_counts_the_trials_that_the_list_of_runs_counts(
-    driver: ScriptedDriver, store: Store, home: Home, warmup: int | str
+    driver: ScriptedDriver, store: Store, home: Home, warmup: int
 ) -> None:
     design = {"blocks": 2, "trials": 2, "warmup": warmup, "seed": 7}
     plan = plan_of(study(design=design, benchmark=[{"name": "script"}]))
@@ -658,60 +656,6 @@ def test_a_budget_is_spent_on_the_cells_with_the_widest_intervals(driver: Script
     assert not stopping.decide(3, elapsed_s=81).stop
     assert stopping.decide(3, elapsed_s=83).stop
     assert len(Stopping(plan, already[:4]).pending(stopping.decide(2, elapsed_s=1))) == 6
-
-
-def test_warm_up_is_found_in_a_first_guest_of_the_baseline_and_is_then_the_same_everywhere(
-    driver: ScriptedDriver, store: Store, home: Home, tmp_path: Path
-) -> None:
-    """A tool whose first five runs in a guest are slow, as long as warm-up is looked for."""
-    count = tmp_path / "count"
-    code = (
-        f"echo >>{count}; n=$(wc -l <{count}); base=100; "
-        f"[ $(((n - 1) % {DETECTION_TRIALS})) -gt 4 ] || base=50; echo $((base + n % 3))"
-    )
-    table = {"name": "script", "parameters": {"code": code}}
-    design = {"blocks": 2, "trials": 1, "warmup": "detect", "seed": 1}
-    run = executed(plan_of(study(benchmark=[table], design=design)), store, home)
-    data = load_run(store.engine, run)
-    measured = data.trials.block >= 0
-    for block in DETECTION_BLOCKS:
-        assert (data.trials.block == block).sum() == DETECTION_TRIALS
-    assert data.trials.is_warmup[~measured].all()
-    for block in (0, 1):
-        for cell in (0, 1):
-            chosen = (data.trials.block == block) & (data.trials.cell == cell)
-            assert data.trials.is_warmup[chosen].tolist() == [True] * 5 + [False]
-    assert any("5 warm-up trials" in warning.text for warning in data.warnings)
-    assert store.runs()[-1].blocks == 2
-
-
-def test_a_guest_that_dies_while_warm_up_is_looked_for_is_replaced_and_only_real_trials_are_reported(
-    driver: ScriptedDriver, store: Store, home: Home, tmp_path: Path
-) -> None:
-    dies = f"echo >>{tmp_path}/count; n=$(wc -l <{tmp_path}/count); [ $n -ne 12 ] || kill -KILL $PPID; echo 5"
-    table = {"name": "script", "factors": {"code": [dies, "echo 3", "exit 1"]}}
-    design = {"blocks": 1, "trials": 1, "warmup": "detect", "order": "sequential"}
-    run = executed(plan_of(study(platforms=["native"], benchmark=[table], design=design)), store, home)
-    data = load_run(store.engine, run)
-    assert np.isin(data.trials.block, DETECTION_BLOCKS).sum() == 9 * DETECTION_TRIALS
-    assert len(driver.started) == 5
-    printed = [warning.text for warning in data.warnings if warning.code == "warmup"]
-    assert sorted(text.partition("found in ")[2] for text in printed) == [
-        "",
-        "89 trials of 3 guests on the baseline (change point, p = 1)",
-        "90 trials of 3 guests on the baseline (change point, p = 1)",
-    ]
-    assert sum("no trial that was to find it went well" in text for text in printed) == 1
-
-
-def test_too_few_trials_to_find_a_warm_up_in_are_reported(driver: ScriptedDriver) -> None:
-    plan = plan_of(study(platforms=["native"], benchmark=[{"name": "script"}]))
-    (cell,) = plan.cells
-    values = [(cell.key, block, "figure", 5.0) for block in DETECTION_BLOCKS for _ in range(11)]
-    ((trials, sentence),) = detected(plan, values).values()
-    assert trials == 0
-    assert "found in 33 trials of 3 guests on the baseline" in sentence
-    assert "11 trials are too few" in sentence
 
 
 def test_a_wrong_clock_ends_a_run_that_waits_for_a_verdict(

@@ -207,8 +207,6 @@ def test_a_reboot_of_a_study_without_boots_is_refused(machine: Machine) -> None:
         ({"boot": [BOOTS[0], {**BOOTS[1], "entry": BOOTS[0]["entry"]}]}, "two boots have the entry"),
         ({"design": {"stop": "budget", "budget": 60, "spend": "evenly"}}, "needs stop = 'fixed'"),
         ({"design": {"sessions": 1}}, "with one session every boot is made once"),
-        ({"design": {"trials": "auto"}}, "trials = 'auto' needs all platforms in one boot"),
-        ({"design": {"warmup": "detect"}}, "warmup = 'detect' needs all platforms in one boot"),
         ({"must_match": ["kernel"]}, "must_match compares guests of one boot"),
     ],
 )

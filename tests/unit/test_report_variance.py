@@ -24,7 +24,6 @@ from vtax.report.document import Place
 from vtax.report.renderers.json import as_json
 from vtax.report.views import interaction
 from vtax.report.views.variance import blocks_range, document_of
-from vtax.stats.planning import Allocation
 from vtax.stats.variance import Replication
 from vtax.store.store import Store
 
@@ -126,21 +125,6 @@ def test_too_few_blocks_to_plan_well_are_said_to_be_in_the_headline() -> None:
     settled = hardest(variance(*measured(noisy(0.03, 0.0), blocks=5, trials=1)))
     assert settled is not None
     assert settled.unsure is None
-
-
-@pytest.mark.parametrize(
-    ("trials", "said"),
-    [
-        (1, "would choose one trial in a block, for lxc, tool: more would take longer."),
-        (4, "would choose 4 trials in a block, for lxc, tool: 30 % less time than with one trial in a block."),
-    ],
-)
-def test_one_trial_in_a_block_is_called_best_rather_than_no_gain(trials: int, said: str) -> None:
-    data, analysis = measured(noisy(0.01, 0.01), blocks=5)
-    found = Allocation(trials, 1.0, 2.0, 0.1, 0.01, 0, 0.0 if trials == 1 else 0.3)
-    made = document_of(variance(data, analysis), analysis, (Place("lxc", "tool"), found))
-    text = " ".join(drawn(made, 200).replace("\N{NO-BREAK SPACE}", " ").split())
-    assert said in text
 
 
 def test_plans_are_made_at_the_level_their_rule_judges_at() -> None:

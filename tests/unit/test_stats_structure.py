@@ -1,4 +1,4 @@
-"""Variance components, plans, warm-up, drift, ranks, and interactions find what was put in."""
+"""Variance components, plans, drift, ranks, and interactions find what was put in."""
 
 import math
 
@@ -11,8 +11,9 @@ from scipy.stats import t
 from vtax.stats.checks import StatsError
 from vtax.stats.interaction import _design, _fit, interaction, paired_interaction
 from vtax.stats.intervals import t_quantile
+from vtax.stats.planning import of_ratio
 from vtax.stats.scores import rank_probabilities
-from vtax.stats.steadiness import find_drift, find_warmup
+from vtax.stats.steadiness import find_drift
 from vtax.stats.variance import components, plan
 
 rng = np.random.default_rng(11)
@@ -126,46 +127,6 @@ def test_a_plan_beyond_a_million_blocks_has_no_upper_end_and_one_block_gives_non
     assert found.blocks_high is None
     with pytest.raises(StatsError, match="two blocks"):
         plan(components([1.0, 2.0], [0, 0]), 0, 1, 0.02)
-
-
-def test_warmup_is_the_number_of_trials_before_the_level_settles():
-    guests = 100 + rng.standard_normal((3, 30))
-    guests[:, :7] -= 20
-    found = find_warmup(guests)
-    assert (found.trials, found.steady) == (7, True)
-    assert found.level == pytest.approx(guests[:, 7:].mean())
-
-
-def test_a_single_slow_first_trial_is_found():
-    for _ in range(20):
-        guests = 100 + 5 * rng.standard_normal((3, 30))
-        guests[:, 0] *= 2
-        assert find_warmup(guests, rotations=499).trials == 1
-
-
-def test_guests_that_never_settle_are_reported():
-    found = find_warmup(np.linspace(0, 100, 80) + rng.standard_normal((3, 80)))
-    assert found.trials == 40
-    assert not found.steady
-
-
-def test_what_one_guest_alone_shows_is_no_warmup():
-    guests = rng.standard_normal((3, 30))
-    guests[0, :5] += 20
-    assert find_warmup(guests).trials == 0
-    assert any("at least 2 must agree" in text for text in find_warmup(guests[:1]).warnings)
-    assert find_warmup(guests[:, :19]).warnings
-
-
-@pytest.mark.parametrize("correlation", [0.0, 0.5])
-def test_warmup_is_rarely_found_where_there_is_none(correlation):
-    false = 0
-    for _ in range(200):
-        guests = rng.standard_normal((3, 80))
-        for k in range(1, 80):
-            guests[:, k] = correlation * guests[:, k - 1] + math.sqrt(1 - correlation**2) * guests[:, k]
-        false += find_warmup(guests[:, 50:], rotations=199).trials > 0
-    assert false <= 0.04 * 200 + 4 * math.sqrt(0.04 * 0.96 * 200)
 
 
 def test_slow_wander_is_seldom_taken_for_drift_and_a_trend_is_found():
@@ -297,3 +258,14 @@ def test_paired_terms_are_ratios_within_blocks():
     width = 2 * t_quantile(0.975, 5) * change.std(ddof=1) / math.sqrt(6)
     assert math.log(term.high / term.low) == pytest.approx(width)
     assert found.f == interaction(values, platforms, levels, blocks).f
+
+
+def test_noise_of_a_ratio_is_split_between_blocks_and_trials():
+    rng = np.random.default_rng(4)
+    blocks = np.repeat(np.arange(400), 4)
+    logs = [rng.normal(0, 0.02, 400)[blocks] + rng.normal(0, 0.03, 1600) for _ in range(2)]
+    means = [np.array([side[blocks == b].mean() for b in range(400)]) for side in logs]
+    sides = tuple(components(np.exp(side), blocks) for side in logs)
+    found = of_ratio(float((means[0] - means[1]).var(ddof=1)), 400, sides)
+    assert math.sqrt(found.between_blocks) == pytest.approx(0.02, rel=0.15)
+    assert math.sqrt(found.trial_means) == pytest.approx(0.03, rel=0.1)

@@ -11,7 +11,6 @@ from vtax.cli.output import notify
 from vtax.errors import with_hint
 from vtax.report.renderers.numbers import plain_percent
 from vtax.runner import boots
-from vtax.runner.allocation import PILOT_BLOCKS, PILOT_TRIALS
 from vtax.runner.host_sessions import blocks_of_sessions
 from vtax.runner.plan import Plan, PlannedPlatform, Session
 from vtax.runner.points import Point
@@ -26,8 +25,8 @@ def as_json(plan: Plan) -> dict[str, Any]:
     """A plan as JSON.
 
     block_s: estimated duration of a block in seconds. block_s_from: `run NAME` behind it; null where by defaults.
-    trials_chosen: from what, by `trials = "auto"`. order: guests of the certain blocks in the order they start, up to
-    100 000 cells; of a study with boots with session and boot.
+    order: guests of the certain blocks in the order they start, up to 100 000 cells; of a study with boots with
+    session and boot.
     """
     described = {point.key: _described(point) for point in plan.points}
     return {
@@ -38,7 +37,6 @@ def as_json(plan: Plan) -> dict[str, Any]:
         "baseline": plan.study.baseline,
         **_declared(plan),
         **_estimate(plan),
-        "trials_chosen": plan.trials_chosen or None,
         "order": list(_order_as_json(plan)),
         "platforms": [
             {
@@ -142,7 +140,7 @@ def announce(plan: Plan, notify: Callable[[str], None] = notify) -> None:
         f"{design.order} order, seed {plan.seed}; "
         f"about {format_duration(plan.expected_block_s())} per block{_total_duration(plan)}{_source(plan)}"
     )
-    for line in (*_trials(plan), *_factor_lines(plan)):
+    for line in _factor_lines(plan):
         notify(line)
     for line in _guest_resources(plan):
         notify(line)
@@ -244,19 +242,6 @@ def _limited(sessions: Iterator[Session]) -> Iterator[Session]:
             return
         yield session
         listed += len(session.cells)
-
-
-def _trials(plan: Plan) -> Iterator[str]:
-    """What `trials = "auto"` became, or how it will be chosen."""
-    if plan.trials_chosen:
-        yield f"trials = 'auto': {plan.trials_chosen}"
-    elif plan.study.design.trials == "auto":
-        cost = format_duration(len(PILOT_BLOCKS) * plan.expected_block_s(PILOT_TRIALS))
-        yield (
-            f"trials = 'auto': a pilot of {len(PILOT_BLOCKS)} blocks with {PILOT_TRIALS} trials of every cell "
-            f"(about {cost}) chooses, since no stored run of these cells on this host has several trials in a block; "
-            "estimates are for one trial"
-        )
 
 
 def _order(plan: Plan) -> str:

@@ -21,7 +21,6 @@ from vtax.platforms.probing import unprobed
 from vtax.platforms.registry import get, names
 from vtax.report.analysis.noise import BlockNoise, noise_of_host
 from vtax.report.replacing import replacing
-from vtax.runner.allocation import with_trials
 from vtax.runner.estimates import with_costs, with_costs_of_benchmarks
 from vtax.runner.plan import Plan, make_plan
 from vtax.stats.planning import detectable_distance, smallest_overhead
@@ -117,7 +116,7 @@ def _plan(path: Path) -> tuple[Plan, str]:
         plan = make_plan(loaded, image=image or Image("none", home.images), probes=probes, dry=True)
     with suppress(BadInput):  # no store yet
         store = Store.existing(home.store_url)
-        plan = with_costs(with_trials(plan, store), store)
+        plan = with_costs(plan, store)
         plan = plan if plan.stored_costs else with_costs_of_benchmarks(plan, store)
     return plan, why_not
 

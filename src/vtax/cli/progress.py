@@ -11,16 +11,13 @@ from vtax.cli.streams import StandardError
 from vtax.foreign_text import one_line
 from vtax.report.document import scale_for
 from vtax.report.renderers.numbers import number
-from vtax.runner.allocation import PILOT_BLOCKS
 from vtax.runner.events import Figure, Progress
 from vtax.study.units import format_duration
 
 
 def block_text(progress: Progress) -> str:
-    """Position of a run: `block 2/5`; blocks before the first one detect the warm-up."""
-    if progress.block >= 0:
-        return f"block {progress.block + 1}/{progress.blocks}"
-    return "pilot" if progress.block in PILOT_BLOCKS else "detecting warm-up"
+    """Position of a run: `block 2/5`."""
+    return f"block {progress.block + 1}/{progress.blocks}"
 
 
 def done_text(progress: Progress) -> str:

@@ -39,7 +39,6 @@ from vtax.platforms import registry
 from vtax.platforms.probing import unprobed
 from vtax.report.views import registry as views
 from vtax.runner import boots
-from vtax.runner.allocation import with_trials
 from vtax.runner.boots import Here
 from vtax.runner.check import further_problems
 from vtax.runner.estimates import with_costs
@@ -193,7 +192,7 @@ def command(
 
 def _announced(plan: Plan, store: Store) -> Plan:
     """The plan with what stored runs of this host say of its costs, after printing it."""
-    plan = with_costs(with_trials(plan, store), store)
+    plan = with_costs(plan, store)
     check_budget_holds_block(plan)
     announce(plan)
     return plan
@@ -228,7 +227,7 @@ def _print_plan(
         plan = make_plan(loaded, image=image or Image("none", home.images), seed=seed, probes=probes, dry=True)
     with suppress(BadInput):  # no store yet: nothing to choose or to estimate from
         store = Store.existing(home.store_url)
-        plan = with_costs(with_trials(plan, store), store)
+        plan = with_costs(plan, store)
     check_budget_holds_block(plan)
     if as_json:
         print_json({**plan_as_json(plan), "needed_image": needed.as_json(), "not_probed": why_not})

@@ -38,7 +38,6 @@ from vtax.report.document import Section as Titled
 from vtax.report.views import shared
 from vtax.report.views.header import status_word
 from vtax.report.views.plain import moment
-from vtax.runner.allocation import PILOT_BLOCKS
 
 Widths = Mapping[tuple[str, str, str], float]
 """(section, point, platform) -> relative half-width of the interval of its ratio."""
@@ -56,20 +55,16 @@ def document(state: LiveState, analysis: Analysis | None, before: Widths, events
 
 
 def position(state: LiveState) -> Inline:
-    """`block 2 of 5`; blocks before the first one detect the warm-up, or are the pilot."""
+    """`block 2 of 5`; nothing before the first trial."""
     at = state.progress
     if at.block is None:
         return ""
-    if at.block >= 0:
-        number = Count(at.block + 1)
-        if not state.is_running:
-            return plural("{count} block", "{count} blocks", at.block + 1)
-        return (
-            msg("block {block} of {blocks}", block=number, blocks=Count(at.blocks))
-            if at.blocks
-            else msg("block {block}", block=number)
-        )
-    return msg("pilot") if at.block in PILOT_BLOCKS else msg("detecting warm-up")
+    number = Count(at.block + 1)
+    if not state.is_running:
+        return plural("{count} block", "{count} blocks", at.block + 1)
+    if at.blocks:
+        return msg("block {block} of {blocks}", block=number, blocks=Count(at.blocks))
+    return msg("block {block}", block=number)
 
 
 def progress(state: LiveState) -> Inline:

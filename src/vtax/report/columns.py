@@ -43,7 +43,7 @@ MEASUREMENTS = (
         "block",
         "whole number",
         "",
-        "block, from 1; below 1 before the first: warm-up detection and pilot",
+        "block, from 1",
     ),
     Field("session", "whole number", "", "session of the run, from 1: its boot of the host, and its hour"),
     Field("number", "whole number", "", "trial of the cell within the block, from 0, warm-up included"),

@@ -18,7 +18,7 @@ from vtax.guest.facts import nearest_names
 from vtax.host.home import Home
 from vtax.host.journal import Journal, boot_id
 from vtax.host.plugins import Origin
-from vtax.runner import allocation, boots, same_settings
+from vtax.runner import boots, same_settings
 from vtax.runner.event_log import EventLog
 from vtax.runner.events import Figure, Observer, Progress, SafeObserver
 from vtax.runner.host_sessions import paused_because
@@ -31,8 +31,6 @@ from vtax.runner.session import OpenSession
 from vtax.runner.starts import Starts
 from vtax.runner.stopping import Stopping
 from vtax.runner.trial import TrialResult
-from vtax.runner.warmup import DETECTION_BLOCKS, DETECTION_TRIALS, detected, detection_sessions
-from vtax.store.query import load
 from vtax.store.records import (
     CLOCK_RATE,
     REFUSED,
@@ -107,8 +105,6 @@ def _note_design(plan: Plan, run: RunHandle) -> None:
             f"platforms were measured in different boots of the host ({boots.listed(plan.study)}); a difference "
             "between them contains that of two boots, of which every session had its own",
         )
-    if plan.trials_chosen:
-        run.add_warning("trials", plan.trials_chosen)
     if plan.programs:
         of_file = f" (SHA-256 {plan.digest})" if plan.digest else ""
         text = f"root of the host ran what the study{of_file} names, on trust: {'; '.join(map(str, plan.programs))}"
@@ -179,22 +175,18 @@ class _Execution:
         self._started = time.monotonic()
         self._spent_before_s = run.spent_s()
         self._made = 0  # trials of this process
-        self._in_blocks = 0  # trials of this run; those that only look for a warm-up left out
+        self._in_blocks = 0  # trials of this run
         self._measured = 0  # of these, warm-up left out
         self._failed = run.failed_trials()
-        declared = plan.study.design.warmup
-        self._warmup = {point.key: 0 if declared == "detect" else declared for point in plan.points}
-        self._trials = 0 if plan.study.design.trials == "auto" else plan.study.design.trials
+        self._warmup = plan.study.design.warmup
         self._starts = Starts(plan)
         self._unstored: list[tuple[TrialRecord, Cell, TrialResult]] = []  # of guests that did not start
         self._same_settings = same_settings.SameSettings()
         self._versions = {cell.benchmark: cell.tool_version for cell in run.cells if cell.tool_version}
 
     def all(self) -> tuple[str, str]:
-        """Run audit, warm-up detection, pilot and all blocks of the session; returns (status, why it stopped)."""
+        """Run audit and all blocks of the session; returns (status, why it stopped)."""
         self.audit()
-        self.find_warmup()
-        self.choose_trials()
         because = self.blocks()
         self._store_failed_starts()
         if self._plan.study.boot:
@@ -205,13 +197,12 @@ class _Execution:
 
     def blocks(self) -> str:
         """Run all pending blocks of the session; returns why it stopped."""
-        warmup = {cell.key: self._warmup[cell.point.key] for cell in self._plan.cells}
         done = [each for each in self._done if each[0] in self._here]
-        self._in_blocks = sum(block >= 0 for _, block, _ in done)
-        self._measured = sum(block >= 0 and number >= warmup[key] for key, block, number in done)
+        self._in_blocks = len(done)
+        self._measured = sum(number >= self._warmup for _, _, number in done)
         if self._plan.study.design.order == "sequential":  # what follows finds every block made
             for session in self._plan.sequential_sessions():
-                self._session(session, frozenset(warmup))
+                self._session(session, frozenset(cell.key for cell in self._plan.cells))
         for block in range(self._max_blocks + 1):
             elapsed_s = self._spent_before_s + time.monotonic() - self._started
             complete = frozenset(cell.key for cell in self._plan.cells if not self._pending(cell, block))
@@ -247,34 +238,6 @@ class _Execution:
                 hint="take the field out of must_match, or leave the platform out",
             )
 
-    def find_warmup(self) -> None:
-        """With `warmup = "detect"`: look for each point's warm-up in first guests of the baseline, and say it."""
-        if self._plan.study.design.warmup != "detect":
-            return
-        for session in detection_sessions(self._plan):
-            self._session(session, frozenset(cell.key for cell in session.cells))
-        found = detected(
-            self._plan, [value for block in DETECTION_BLOCKS for value in self._run.primary_values(block)]
-        )
-        for point, (trials, sentence) in found.items():
-            self._warmup[point] = trials
-            self._run.add_warning("warmup", sentence)
-
-    def choose_trials(self) -> None:
-        """With `trials = "auto"` and no stored run to choose from: run a pilot, choose by it, and say it."""
-        if self._trials:
-            return
-        for block in allocation.PILOT_BLOCKS:
-            for session in self._plan.sessions(block):
-                self._session(session, frozenset(cell.key for cell in session.cells))
-        self._store_failed_starts()
-        pilot = f"a pilot of {len(allocation.PILOT_BLOCKS)} blocks"
-        choice = allocation.chosen(self._plan, load(self._run.engine, self._run), pilot, self._warmup)
-        self._trials = choice.trials
-        self._run.add_warning("trials", str(choice))
-        self._run.set_trials(choice.trials)
-        self._observer.message(str(choice))
-
     def _open(self, session: Session) -> OpenSession:
         return OpenSession(session, self._plan, self._run, self._home, self._journal, self._observer, self._parsers)
 
@@ -304,16 +267,11 @@ class _Execution:
             self._commit(*self._unstored.pop(0))
 
     def _pending(self, cell: Cell, block: int) -> list[int]:
-        trials = self._warmup[cell.point.key] + self._trials
-        if block in allocation.PILOT_BLOCKS:
-            trials = self._warmup[cell.point.key] + allocation.PILOT_TRIALS
-        elif block in DETECTION_BLOCKS:
-            trials = DETECTION_TRIALS
-        return [n for n in range(trials) if (cell.key, block, n) not in self._done]
+        return [n for n in range(self._plan.trials_per_cell) if (cell.key, block, n) not in self._done]
 
     def _trial(self, opened: OpenSession, cell: Cell, block: int, number: int) -> None:
         self._note_version(opened, cell)
-        is_warmup = block < 0 or number < self._warmup[cell.point.key]
+        is_warmup = number < self._warmup
         self._observer.trial_starting(cell.platform.name, cell.point.label, format_levels(cell.point.levels))
         result = opened.trial(cell)
         record = trial_record(cell, block, number, self._position, is_warmup, opened.guest_id, result)
@@ -327,7 +285,7 @@ class _Execution:
     def _commit(self, record: TrialRecord, cell: Cell, result: TrialResult) -> None:
         self._run.add_trial(record)
         self._made += 1
-        self._in_blocks += record.block >= 0
+        self._in_blocks += 1
         self._measured += not record.is_warmup
         self._failed += bool(result.error) and not record.is_warmup
         if any(code == CLOCK_RATE for code, _ in result.warnings):
@@ -350,9 +308,8 @@ class _Execution:
     def _progress(self, block: int, is_warmup: bool) -> Progress:
         """Trials done and left, and the time left at this run's own pace; a time budget bounds both."""
         plan = self._plan
-        trials = self._trials or allocation.PILOT_TRIALS
-        warmups = sum(self._warmup[cell.point.key] for cell in plan.cells if cell.key in self._here)
-        per_block = len(self._here) * trials
+        warmups = len(self._here) * self._warmup
+        per_block = len(self._here) * plan.study.design.trials
         elapsed = time.monotonic() - self._started
         each = elapsed / self._made
         blocks = self._max_blocks

@@ -86,9 +86,8 @@ class Plan:
     """Everything decided before the first trial.
 
     programs: what root of this host runs because the study names it. digest: SHA-256 of the study's file. untested:
-    points that have no cell on a platform which runs others. trials_chosen: from what `trials = "auto"` was chosen;
-    empty where the study says a number, or a pilot is to choose. stored_costs: what time is estimated from; None
-    where no stored run has these cells, see `expected_block_s`.
+    points that have no cell on a platform which runs others. stored_costs: what time is estimated from;
+    None where no stored run has these cells, see `expected_block_s`.
     """
 
     study: Study
@@ -103,20 +102,12 @@ class Plan:
     programs: tuple[HostProgram, ...] = ()
     digest: str = ""
     untested: tuple[Untested, ...] = ()
-    trials_chosen: str = ""
     stored_costs: StoredCosts | None = None
 
     @property
     def trials_per_cell(self) -> int:
-        """Trials of one cell in one block, warm-up included, as far as they are known before the run."""
-        warmup = self.study.design.warmup
-        return (0 if warmup == "detect" else warmup) + self._measured_trials
-
-    @property
-    def _measured_trials(self) -> int:
-        """Of one cell in one block; 1 where a pilot is to choose."""
-        trials = self.study.design.trials
-        return 1 if trials == "auto" else trials
+        """Trials of one cell in one block, warm-up included."""
+        return self.study.design.warmup + self.study.design.trials
 
     @property
     def max_blocks(self) -> int:
@@ -176,8 +167,8 @@ class Plan:
         """The platforms that run here, as the study orders them."""
         return list(dict.fromkeys(cell.platform.name for cell in self.cells))
 
-    def expected_block_s(self, trials: int | None = None) -> float:
-        """An estimate of a block's length. trials: of a cell, in place of its own.
+    def expected_block_s(self) -> float:
+        """An estimate of a block's length.
 
         By stored costs, warm-up as it was there. Without these by defaults, too long for containers and too short for
         some machines: expected times of the tools, 3 s per guest, and on emulated CPUs 1 s per trial (the measured
@@ -185,13 +176,12 @@ class Plan:
         """
         if self.stored_costs is not None:
             known = [self.stored_costs.of_cells[cell.key] for cell in self.cells]
-            measured = trials or self._measured_trials
-            return sum(each.block_s + each.trial_s * measured for each in known)
+            return sum(each.block_s + each.trial_s * self.study.design.trials for each in known)
         guests = len(self.sessions(0))
         context = self.context()
         emulated = {entry.platform.name for entry in self.platforms if "emulated" in entry.probe.marks}
         trial_s = sum(c.point.expected_s(context) + (c.platform.name in emulated) for c in self.cells)
-        return trial_s * (trials or self.trials_per_cell) + 3.0 * guests
+        return trial_s * self.trials_per_cell + 3.0 * guests
 
     @cached_property
     def _cells_by_guest(self) -> list[tuple[Cell, ...]]:

@@ -47,12 +47,6 @@ SENTENCES: Mapping[str, tuple[str, str]] = {
     ),
     "too-many-blocks": ("more than a million blocks are needed", ""),
     "plan-needs-blocks": ("a plan needs noise between blocks, so at least two blocks", ""),
-    "few-trials-for-warmup": ("{trials} trials are too few to find a warm-up; at least {minimum} are needed", ""),
-    "few-guests-for-warmup": (
-        "one guest is too few to find a warm-up; at least {minimum} must agree",
-        "{count} guests are too few to find a warm-up; at least {minimum} must agree",
-    ),
-    "no-steady-state": ("no steady state: the level still changed after {trials} of {total} trials", ""),
     "few-values-for-trend": ("{values} values are too few to see a trend", ""),
     "zero-median-no-drift": ("the median is zero, so relative drift is not defined", ""),
     "interaction-needs-two": ("an interaction needs at least two platforms, two levels and two blocks", ""),

@@ -3,21 +3,19 @@
 The normal approximation to the power of the two-sided t-test on log-ratios: an effect d is settled with the given
 power when (t quantile + normal quantile of the power) sd / sqrt(n) <= d (Cohen, Statistical Power Analysis, 1988,
 section 2.4, with t for z). For a measured ratio, which is not known
-exactly, see `outlook`. How many trials a block is worth: `allocate`.
+exactly, see `outlook`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
 
 from scipy import special
 
 from vtax.stats.checks import StatsError
 from vtax.stats.intervals import t_quantile
 from vtax.stats.ratio import Ratio
-from vtax.stats.variance import Components, between_blocks
+from vtax.stats.variance import Components
 from vtax.stats.verdict import fewest_to_judge
 
 POWER = 0.8  # of the number of blocks said to be needed
@@ -88,65 +86,6 @@ def noise_upper(sd_log: float, blocks: int, confidence: float = 0.95) -> float:
     return sd_log * math.sqrt(df / float(special.chdtri(df, confidence)))
 
 
-@dataclass(frozen=True)
-class Allocation:
-    """Trials of every cell in a block, and what they were chosen by.
-
-    start_s: what a block costs before its first trials, over all its guests; trial_s: what one trial of every cell
-    adds. between, within: standard deviations of the widest contrast's log-ratio, of blocks and of one trial on
-    either side. widest: which of the contrasts that is. time_saved: the share of the time to the same interval that
-    one trial a block would take, which the choice saves.
-    """
-
-    trials: int
-    start_s: float
-    trial_s: float
-    between: float
-    within: float
-    widest: int
-    time_saved: float
-
-
-MAX_ALLOCATED = 30  # trials of a cell in a block: beyond, the optimum is flat and guests grow old
-
-
-def allocate(
-    noises: Sequence[Components], start_s: float, trial_s: float, *, half_width: float | None = None,
-    confidence: float = 0.95, blocks: int = 5,
-) -> Allocation:  # fmt: skip
-    """The trials a block that reach any half-width of the widest contrast's interval in the least time.
-
-    noises: of contrasts, as `of_ratio` gives them, with several trials in a block. Time grows with
-    (start_s + n trial_s) (between + within / n); of one contrast its least is at
-    n = sqrt(start_s / trial_s x within / between), the optimum of two-stage sampling (Cochran, Sampling Techniques,
-    1977, section 10.6; for benchmarks Kalibera & Jones 2013, equation 1). half_width: fewer trials are enough where
-    `blocks` blocks, that are made in any case, reach it. Where no noise between blocks was found, trials are chosen
-    for its upper 80 % confidence limit. Raises StatsError without a noise of trials.
-    """
-    if start_s < 0 or trial_s <= 0:
-        raise StatsError("times must be above zero")
-    known = [(2 * _between(noise), 2 * noise.trial_means) for noise in noises if noise.trial_means is not None]
-    places = [place for place, noise in enumerate(noises) if noise.trial_means is not None]
-    if not known:
-        raise StatsError("the noise between trials needs several of them in a block")
-
-    def time(n: int) -> float:
-        return (start_s + n * trial_s) * variance(n)
-
-    def variance(n: int) -> float:
-        return max(between + within / n for between, within in known)
-
-    trials = min(range(1, MAX_ALLOCATED + 1), key=time)
-    if half_width is not None:
-        quantile = t_quantile((1 + confidence) / 2, blocks - 1)
-        enough = (n for n in range(1, trials) if quantile * math.sqrt(variance(n) / blocks) <= half_width)
-        trials = next(enough, trials)
-    at = max(range(len(known)), key=lambda k: known[k][0] + known[k][1] / trials)
-    saved = 1 - time(trials) / time(1) if time(1) > 0 else 0.0
-    between, within = (math.sqrt(part) for part in known[at])
-    return Allocation(trials, start_s, trial_s, between, within, places[at], saved)
-
-
 def of_ratio(variance: float, blocks: int, sides: tuple[Components, Components]) -> Components:
     """The noise of a log-ratio, halved: of either side, were they alike. variance: of the blocks' log-ratios.
 
@@ -159,12 +98,6 @@ def of_ratio(variance: float, blocks: int, sides: tuple[Components, Components])
     explained = sum(v / side.trials for v, side in zip(known, sides, strict=True))
     trials, left = sum(known) / explained if explained else 1.0, max(variance - explained, 0.0)
     return Components(1.0, left / 2, sum(known) / 2, 0.0, blocks, trials, 1.0, (), sum(known) / 2)
-
-
-def _between(noise: Components) -> float:
-    """The variance between blocks to plan with; where none was found, what it is below with 80 % confidence."""
-    _, estimate, high = between_blocks(noise, 0.6)
-    return estimate or high
 
 
 def _check(sd_log: float, blocks: int) -> None:

@@ -1,13 +1,11 @@
-"""Is it steady? Warm-up at the start of guests by change point, and drift over the whole run."""
+"""Drift of values over the whole run."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from scipy import special
 
 from vtax.stats.checks import Array, StatsError, Values, as_array, check_confidence, without_missing
@@ -15,88 +13,6 @@ from vtax.stats.notes import Note
 from vtax.stats.ratio import LARGEST_LOG
 from vtax.stats.trend import kendall_p, theil_sen
 from vtax.stats.verdict import p_text
-
-MIN_TRIALS = 20  # of a guest
-MIN_GUESTS = 2  # that must agree: what one guest shows at its start may be the host's hour
-
-
-@dataclass(frozen=True)
-class Warmup:
-    """trials: how many at the start to leave out. steady: false when all that was searched would have to go.
-
-    p_value: of the last change found (1 when none). level: mean of what is left.
-    """
-
-    trials: int
-    steady: bool
-    p_value: float
-    level: float
-    warnings: tuple[str, ...]
-
-
-def find_warmup(
-    guests: Sequence[Values], alpha: float = 0.02, *, rotations: int = 1999, seed: int = 0
-) -> Warmup:  # fmt: skip
-    """How many trials of a fresh guest, in time order, come before its steady state; sought in the first half.
-
-    guests: the trials of several guests alike. The change of the mean that most sets the first trials of all guests
-    apart, in one direction, is tested by rotating each guest's trials by chance: that keeps how trials follow one
-    another, which a permutation destroys (so that on real series it finds a warm-up in most). When significant,
-    what is before it is cut off, and the rest is tested again. Simulated with three guests of 30 trials: 3 % false
-    of independent trials, 4 and 7 % of trials with correlation 0.5 and 0.9. NaN are left out.
-    """
-    known = [without_missing(as_array(values)) for values in guests]
-    warnings = tuple(note for _, notes in known for note in notes)
-    shortest = min((array.size for array, _ in known), default=0)
-    if shortest == 0:
-        raise StatsError(Note("nothing", what="values"))
-    series = np.stack([array[:shortest] for array, _ in known])
-    level = float(series.mean())
-    if len(known) < MIN_GUESTS:
-        note = Note("few-guests-for-warmup", count=len(known), minimum=MIN_GUESTS)
-        return Warmup(0, True, 1.0, level, (*warnings, note))
-    if shortest < MIN_TRIALS:
-        note = Note("few-trials-for-warmup", trials=shortest, minimum=MIN_TRIALS)
-        return Warmup(0, True, 1.0, level, (*warnings, note))
-    rng = np.random.default_rng(seed)
-    start, p_found, most = 0, 1.0, shortest // 2
-    while start < most and shortest - start >= MIN_TRIALS // 2:
-        at, p = _change_point(series[:, start:], most - start, rotations, rng)
-        if p > alpha:
-            break
-        start, p_found = start + at, p
-    if start >= most:
-        warnings = (*warnings, Note("no-steady-state", trials=start, total=shortest))
-    return Warmup(start, start < most, p_found, float(series[:, start:].mean()), warnings)
-
-
-def _change_point(series: Array, most: int, rotations: int, rng: np.random.Generator) -> tuple[int, float]:
-    """(trials before the change, p-value). series: (guests, trials)."""
-    guests, trials = series.shape
-    if (np.ptp(series, axis=1) == 0).any():
-        return 0, 1.0
-    observed, at = _largest_shift(series[None], most)
-    offsets = rng.integers(0, trials, (rotations, guests, 1))
-    places = (np.arange(trials) + offsets) % trials
-    rotated = np.take_along_axis(np.broadcast_to(series, places.shape), places, axis=-1)
-    beyond = int((_largest_shift(rotated, most)[0] >= observed[0] * (1 - 1e-12)).sum())
-    return int(at[0]), (1 + beyond) / (1 + rotations)
-
-
-def _largest_shift(sets: Array, most: int) -> tuple[Array, npt.NDArray[np.intp]]:
-    """Of each set of guests the largest standardized shift of its first trials that all agree on, and its place.
-
-    sets: shape (sets, guests, trials). 0 where no number of first trials, up to `most`, shifts all in one direction.
-    """
-    n = sets.shape[-1]
-    before = np.arange(1, most + 1)
-    centred = sets - sets.mean(axis=-1, keepdims=True)
-    shift = np.cumsum(centred, axis=-1)[..., :most] / sets.std(axis=-1, keepdims=True)
-    shift /= np.sqrt(before * (n - before) / n)
-    agree = (shift > 0).all(axis=1) | (shift < 0).all(axis=1)
-    score = np.where(agree, np.abs(shift.sum(axis=1)), 0.0)
-    at = score.argmax(axis=1)
-    return np.take_along_axis(score, at[:, None], axis=1)[:, 0], at + 1
 
 
 @dataclass(frozen=True)

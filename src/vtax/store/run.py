@@ -256,13 +256,6 @@ class RunHandle:
             connection.execute(update(table).where(*this).values(values))
         self.platforms = tuple(platform if each.name == platform.name else each for each in self.platforms)
 
-    def set_trials(self, trials: int) -> None:
-        """The trials of a cell in a block that were chosen for a study which left it open: declared from now on."""
-        declared = {**self.declared, "design": {**self.declared.get("design", {}), "trials": trials}}
-        with self._writing() as connection:
-            connection.execute(update(schema.run).where(schema.run.c.id == self.id).values(declared=declared))
-        self.declared = declared
-
     def next_position(self) -> int:
         """The position after the last stored trial: where a resumed run goes on counting."""
         query = select(func.max(schema.trial.c.position)).where(schema.trial.c.run_id == self.id)

@@ -63,9 +63,5 @@ def _check_design(design: DesignTable, must_match: object) -> None:
         raise disagreement(f"{what}; leave sessions out for boots of its own in every block", "design", "sessions")
     if design.order != "randomized":
         raise disagreement("a study of several boots needs the order 'randomized'", "design", "order")
-    if design.trials == "auto":
-        raise disagreement("trials = 'auto' needs all platforms in one boot; give a number", "design", "trials")
-    if design.warmup == "detect":
-        raise disagreement("warmup = 'detect' needs all platforms in one boot; give a number", "design", "warmup")
     if must_match:
         raise disagreement("must_match compares guests of one boot, and the study has several", "must_match")

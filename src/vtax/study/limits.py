@@ -54,7 +54,6 @@ MAX_BLOCKS = 10_000
 MAX_SESSIONS = 1000
 """Of a run."""
 MAX_TRIALS_OF_A_CELL = 10_000
-MAX_AUTO_TRIALS = 30  # stats.planning.MAX_ALLOCATED
 """In one block."""
 MAX_TRIALS = 10_000_000
 """Of a run."""

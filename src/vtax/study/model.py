@@ -54,15 +54,14 @@ class DesignTable(Table):
     precision: float = Field(
         0.02, gt=0, lt=1, description="target relative half-width of every ratio's interval, rule 'precision'"
     )
-    trials: Annotated[int, Field(ge=1, le=limits.MAX_TRIALS_OF_A_CELL)] | Literal["auto"] = Field(
-        1,
-        description="measured trials of every cell in every block. 'auto' chooses their number by what guests and "
-        "trials cost and how much they vary in a stored run of the same cells on this host, or else in a pilot",
+    trials: int = Field(
+        1, ge=1, le=limits.MAX_TRIALS_OF_A_CELL, description="measured trials of every cell in every block"
     )
-    warmup: Annotated[int, Field(ge=0, le=limits.MAX_TRIALS_OF_A_CELL)] | Literal["detect"] = Field(
+    warmup: int = Field(
         0,
-        description="trials of every cell before the measured ones; kept, marked, not used. 'detect' finds their "
-        "number by change point in a first guest of the baseline",
+        ge=0,
+        le=limits.MAX_TRIALS_OF_A_CELL,
+        description="trials of every cell before the measured ones; kept, marked, not used",
     )
     order: Literal["randomized", "sequential"] = Field(
         "randomized",
@@ -335,9 +334,7 @@ class Study(Table):
             raise disagreement(what, "platforms")
         design = self.design
         blocks = {"fixed": design.blocks, "budget": 1}.get(design.stop, design.max_blocks)
-        warmup = 0 if design.warmup == "detect" else design.warmup
-        each = limits.MAX_AUTO_TRIALS if design.trials == "auto" else design.trials
-        if (trials := cells * blocks * (each + warmup)) > limits.MAX_TRIALS:
+        if (trials := cells * blocks * (design.trials + design.warmup)) > limits.MAX_TRIALS:
             raise disagreement(f"the study asks for {trials} trials; at most {limits.MAX_TRIALS}", "design")
         return self
 

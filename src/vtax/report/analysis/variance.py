@@ -19,7 +19,7 @@ from vtax.report.document import Place
 from vtax.stats.checks import StatsError
 from vtax.stats.moderation import MINIMUM_BLOCKS
 from vtax.stats.notes import Note
-from vtax.stats.planning import Allocation, allocate, of_ratio
+from vtax.stats.planning import of_ratio
 from vtax.stats.steadiness import Drift, find_drift
 from vtax.stats.stopping import interval_confidence
 from vtax.stats.variance import MAX_BLOCKS, Components, Replication, components, plan
@@ -240,24 +240,6 @@ def hardest(tables: tuple[VarianceTable, ...]) -> Hardest | None:
 
 def _most(plan: Replication) -> int:
     return plan.blocks_high or MAX_BLOCKS
-
-
-def next_trials(tables: tuple[VarianceTable, ...], data: RunData) -> tuple[Place, Allocation] | None:
-    """What `trials = "auto"` would choose by this run, and the contrast that it would be chosen by.
-
-    tables: of primary metrics. None without several trials in a block.
-    """
-    known = [(where, cell.noise) for where, cell in places(tables) if cell.noise and cell.row.ratio]
-    paid = costs(data, own_time=True).values()
-    try:
-        found = allocate(
-            [noise for _, noise in known],
-            sum(each.block_s for each in paid),
-            sum(each.trial_s for each in paid),
-        )
-    except StatsError:
-        return None
-    return known[found.widest][0], found
 
 
 def drifting(tables: tuple[VarianceTable, ...], alpha: float) -> list[tuple[Place, CellVariance]]:

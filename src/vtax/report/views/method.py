@@ -271,16 +271,12 @@ def _has_bootstrap(analysis: Analysis) -> bool:
     )
 
 
-def _warmup(warmup: int | str) -> Inline:
-    if warmup == "detect":
-        return msg(
-            " after a warm-up whose length change points in first guests determine; it is stored and not used."
-        )
+def _warmup(warmup: int) -> Inline:
     if not warmup:
         return "."
     return plural(
         " after {count} warm-up trial, which is stored and not used.",
-        " after {count} warm-up trials, which are stored and not used.", int(warmup),
+        " after {count} warm-up trials, which are stored and not used.", warmup,
     )  # fmt: skip
 
 

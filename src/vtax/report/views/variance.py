@@ -14,7 +14,6 @@ from vtax.report.analysis.variance import (
     VarianceTable,
     drifting,
     hardest,
-    next_trials,
     places,
     shown,
     variance,
@@ -33,7 +32,6 @@ from vtax.report.document import (
     Number,
     Paragraph,
     Part,
-    Place,
     PValue,
     Range,
     Share,
@@ -47,7 +45,6 @@ from vtax.report.document import Section as Titled
 from vtax.report.views import shared
 from vtax.report.views.base import Options, View
 from vtax.report.views.variance_figure import shares_figure
-from vtax.stats.planning import Allocation
 from vtax.stats.variance import Replication
 
 
@@ -55,23 +52,18 @@ def document(source: Source, options: Options) -> Document:
     """Tables of each metric: variance, drift, plan; then a summary and the warnings."""
     whole = source.whole
     found = variance(whole.data, whole.analysis, every_metric=options.every_metric, samples=whole.samples)
-    primary = tuple(table for table in found if table.section.metric.is_primary)
-    chosen = next_trials(primary, whole.data)
     kept = shown(found, source.analysis.filter)
-    made = document_of(kept, source.analysis, chosen, is_folded=options.depth == "report")
+    made = document_of(kept, source.analysis, is_folded=options.depth == "report")
     return shared.of_blocks(made, source.analysis)
 
 
-def document_of(
-    tables: tuple[VarianceTable, ...], analysis: Analysis, chosen: tuple[Place, Allocation] | None = None, *,
-    is_folded: bool = False,
-) -> Document:  # fmt: skip
-    """The document of the tables. chosen: see `next_trials`. is_folded: whether tables are shown on demand."""
+def document_of(tables: tuple[VarianceTable, ...], analysis: Analysis, *, is_folded: bool = False) -> Document:
+    """The document of the tables. is_folded: whether tables are shown on demand."""
     sections = tuple(_section(table, analysis) for table in tables)
     folded = Titled(msg("Variance, drift and plans of every metric"), sections, is_folded=True)
     parts: list[Part] = [*shares_figure(tables, analysis), *([folded] if is_folded else sections)]
     cells = [cell for _, cell in places(tables)]
-    if summary := [*_summary(tables, analysis), *_next(chosen)]:
+    if summary := [*_summary(tables, analysis)]:
         parts.append(Titled(msg("Summary"), (Bullets(tuple(summary)),), role="summary"))
     given = [
         noted(text, place)
@@ -211,27 +203,6 @@ def _summary(tables: tuple[VarianceTable, ...], analysis: Analysis) -> Iterator[
                 "{place}: drifts over the run by {change} ({p})",
                 place=place.inline, change=Share(cell.drift.change, "change"), p=PValue(cell.drift_p, is_named=True),
             )  # fmt: skip
-
-
-def _next(chosen: tuple[Place, Allocation] | None) -> Iterator[Inline]:
-    """What a block costs, and the trials that `trials = "auto"` would choose by this run."""
-    if chosen is None:
-        return
-    place, found = chosen
-    costs = {"start": Duration(found.start_s), "trial": Duration(found.trial_s), "place": place.inline}
-    if found.trials == 1:
-        yield msg(
-            "A block takes {start} to start and stop guests and {trial} for one trial of every cell; "
-            "trials = 'auto' would choose one trial in a block, for {place}: more would take longer.",
-            **costs,
-        )
-        return
-    yield msg(
-        "A block takes {start} to start and stop guests and {trial} for one trial of every cell; "
-        "trials = 'auto' would choose {trials}, for {place}: {saved} less time than with one trial in a block.",
-        trials=plural("{count} trial in a block", "{count} trials in a block", found.trials),
-        saved=Share(max(found.time_saved, 0.0), "whole"), **costs,
-    )  # fmt: skip
 
 
 def headline(top: Hardest, precision: float) -> Inline:
