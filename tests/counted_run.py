@@ -29,8 +29,12 @@ def stored(
     names = [platform.name for platform in (*PLATFORMS, *further)]
     cells = [CellRecord(f"c-{name}", "c", name, benchmark, benchmark, "1.0") for name in names]
     random = np.random.default_rng(seed)
+    declared = {
+        "name": "counted", "baseline": "native", "platforms": names, "benchmark": [{"name": benchmark}],
+        "design": {"blocks": blocks, "trials": trials},
+    }  # fmt: skip
     run = store.begin_run(
-        name=name, study="counted", declared={"baseline": "native", "design": {"blocks": blocks, "trials": trials}},
+        name=name, study="counted", declared=declared,
         seed=1, vtax_version="0", image_key="none", host=dict(host or {}), started_at=0.0,
         platforms=[*PLATFORMS, *further], cells=cells,
         metrics=[MetricRecord(benchmark, metric, metric, unit, "higher", True)],
