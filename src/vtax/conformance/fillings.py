@@ -2,38 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from itertools import islice, pairwise
 
+NAMES = (
+    "line-breaks", "blanks", "tabs", "digits", "letters", "keys", "commas", "signs", "controls", "brackets", "report",
+    "lines", "one-line", "line-breaks-in-report", "blanks-in-report", "digits-in-report", "field-in-report",
+)  # fmt: skip
+_REPEATED = {
+    "line-breaks": "\n",
+    "blanks": " ",
+    "tabs": "\t",
+    "digits": "1",
+    "letters": "a",
+    "keys": "key: ",
+    "commas": "1,",
+    "signs": "-.",
+    "controls": "\x00\x1b[\u2028\N{REPLACEMENT CHARACTER}\N{GRINNING FACE}",
+    "brackets": '[{"a":',
+}
 
-def fillings(size: int, report: str = "") -> Mapping[str, str]:
-    """Outputs of so many characters, by name. report: a real output of the tool, which some of them repeat."""
+
+def filling(name: str, size: int, report: str = "") -> str:
+    """The output of a name, of so many characters. report: a real output of the tool, which some names repeat."""
     report = report or "name: 1.5 units\n"
-    half = len(report) // 2
-    field = max(pairwise([0, *islice(_ends(report), 100)]), key=lambda ends: ends[1] - ends[0])
-    repeated = {
-        "line-breaks": "\n",
-        "blanks": " ",
-        "tabs": "\t",
-        "digits": "1",
-        "letters": "a",
-        "keys": "key: ",
-        "commas": "1,",
-        "signs": "-.",
-        "controls": "\x00\x1b[\u2028\N{REPLACEMENT CHARACTER}\N{GRINNING FACE}",
-        "brackets": '[{"a":',
+    if name == "field-in-report":
+        start, end = max(pairwise([0, *islice(_ends(report), 100)]), key=lambda ends: ends[1] - ends[0])
+        return report[:start] + _repeated(report[start:end], size - len(report)) + report[end:]
+    if name.endswith("-in-report"):
+        half, part = len(report) // 2, _REPEATED[name.removesuffix("-in-report")]
+        return report[:half] + _repeated(part, size - len(report)) + report[half:]
+    of_report = {
         "report": report,
         "lines": report[: report.find("\n") + 1] or report,
         "one-line": " ".join(report.split()),
     }
-    filled = {name: _repeated(part, size) for name, part in repeated.items()}
-    inside = {
-        f"{name}-in-report": report[:half] + _repeated(part, size - len(report)) + report[half:]
-        for name, part in (("line-breaks", "\n"), ("blanks", " "), ("digits", "1"))
-    }
-    start, end = field
-    blown = report[:start] + _repeated(report[start:end], size - len(report)) + report[end:]
-    return {**filled, **inside, "field-in-report": blown}
+    return _repeated((_REPEATED | of_report)[name], size)
 
 
 def _ends(report: str) -> list[int]:
