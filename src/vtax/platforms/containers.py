@@ -25,6 +25,8 @@ from vtax.platforms.stdio import REACHABLE_ROOT, StdioGuest, describe, limits
 
 START_TIMEOUT_S = 60.0
 SCRATCH = "scratch"
+DROPPED_CAPABILITIES = ("MKNOD", "SYS_ADMIN")
+"""With these a guest's root makes device nodes, or mounts the host's, and opens them to other users of the host."""
 USERNS: bool = Field(False, description="a user namespace: the guest's root is an unprivileged user of the host")
 NO_NEW_PRIVILEGES: bool = Field(
     False, description="set no_new_privs: no program gains privileges, set-user-ID or not"

@@ -19,7 +19,7 @@ from vtax.host.process import find_program
 from vtax.image.image import Image
 from vtax.platforms import containers, probing, stdio
 from vtax.platforms.base import Driver, GuestSpec, Probe
-from vtax.platforms.containers import NO_NEW_PRIVILEGES, USERNS
+from vtax.platforms.containers import DROPPED_CAPABILITIES, NO_NEW_PRIVILEGES, USERNS
 from vtax.platforms.docker_daemon import Daemon, container_removal, host_daemon, image_removal, private_daemon
 from vtax.platforms.stdio import Program, StdioGuest
 
@@ -141,6 +141,7 @@ def command_line(
         f"--memory={memory}",
         f"--memory-swap={memory}",
         f"--shm-size={memory}",
+        *(f"--cap-drop={name}" for name in DROPPED_CAPABILITIES),
         *(["--security-opt=no-new-privileges"] if options.no_new_privileges else []),
         image,
         *argv,

@@ -2,7 +2,8 @@
 
 The container has Debian's common LXC configuration where that is installed (dropped capabilities, seccomp, device
 rules), as any container made by `lxc-create` has, and with a user namespace what such a one has then (all
-capabilities within it). LXC keeps its monitor outside the limits it sets on the payload.
+capabilities within it), but for those that no container of vtax has. LXC keeps its monitor outside the limits it sets
+on the payload.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from vtax.host.user_namespace import IdRange
 from vtax.image.image import Image
 from vtax.platforms import containers, probing, stdio
 from vtax.platforms.base import Driver, GuestSpec, Probe, Resources
-from vtax.platforms.containers import NO_NEW_PRIVILEGES, USERNS, Root
+from vtax.platforms.containers import DROPPED_CAPABILITIES, NO_NEW_PRIVILEGES, USERNS, Root
 from vtax.platforms.stdio import Program, StdioGuest
 
 COMMON = Path("/usr/share/lxc/config/common.conf")
@@ -96,6 +97,7 @@ def configuration(options: LxcOptions, spec: GuestSpec, root: Root, common: bool
         *([("lxc.include", str(COMMON))] if common else [("lxc.mount.auto", "proc:mixed sys:mixed")]),
         *([("lxc.include", str(COMMON_USERNS))] if common and ids else []),
         *([("lxc.idmap", f"{kind} {ids.mapping}") for kind in "ug"] if ids else []),
+        ("lxc.cap.drop", " ".join(DROPPED_CAPABILITIES).lower()),
         *([("lxc.no_new_privs", "1")] if options.no_new_privileges else []),
         ("lxc.uts.name", spec.name),
         ("lxc.rootfs.path", f"dir:{root.path}"),

@@ -17,7 +17,7 @@ from vtax.host import cgroups
 from vtax.image.image import Image
 from vtax.platforms import containers, probing, stdio
 from vtax.platforms.base import Driver, GuestSpec, Probe
-from vtax.platforms.containers import NO_NEW_PRIVILEGES, USERNS, Root
+from vtax.platforms.containers import DROPPED_CAPABILITIES, NO_NEW_PRIVILEGES, USERNS, Root
 from vtax.platforms.stdio import Program, StdioGuest
 
 
@@ -96,6 +96,8 @@ def command_line(options: NspawnOptions, spec: GuestSpec, root: Root, argv: Sequ
             if root.ids
             else []
         ),
+        "--tmpfs=/dev/net",  # over the host's tun, which nspawn makes open to everybody
+        *(f"--drop-capability=CAP_{name}" for name in DROPPED_CAPABILITIES),
         *(["--no-new-privileges=yes"] if options.no_new_privileges else []),
         f"--machine={spec.name}",
         f"--directory={root.path}",

@@ -18,7 +18,7 @@ from vtax.host.cgroups import Group
 from vtax.image.image import Image
 from vtax.platforms import containers, probing, stdio
 from vtax.platforms.base import Driver, GuestSpec, Probe
-from vtax.platforms.containers import NO_NEW_PRIVILEGES, USERNS, Root
+from vtax.platforms.containers import DROPPED_CAPABILITIES, NO_NEW_PRIVILEGES, USERNS, Root
 from vtax.platforms.stdio import Program, StdioGuest
 
 # No default ulimits: raising one fails where the capability is missing, and every guest keeps the host's. The
@@ -112,6 +112,7 @@ def command_line(options: PodmanOptions, spec: GuestSpec, root: Root, parent: st
         f"--shm-size={memory}",
         "--pids-limit=-1",  # Podman's own is 2048; the memory limits processes, as on the other platforms
         *([f"--uidmap={root.ids.colons}", f"--gidmap={root.ids.colons}"] if root.ids else []),
+        *(f"--cap-drop={name}" for name in DROPPED_CAPABILITIES),
         *(["--security-opt=no-new-privileges"] if options.no_new_privileges else []),
         "--rootfs",
         str(root.path),
