@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from vtax.cli.main import group
 from vtax.errors import BadInput
+from vtax.runner.consent import require_consent
 from vtax.runner.plan import host_programs
 from vtax.study import limits
 from vtax.study.load import load, validate
@@ -133,7 +135,24 @@ def test_a_dry_run_shows_the_program_and_its_files(tmp_path: Path, capsys: pytes
     printed = capsys.readouterr().out
     assert "has root of this host run: program own" in printed
     assert "program own" in printed
-    assert "files: f" in printed
+    assert f"files: {tmp_path}/f;" in printed
+
+
+def test_consent_shows_where_a_file_really_is(tmp_path: Path) -> None:
+    secret = tmp_path / "etc" / ("x" * 200) / ("y" * 200) / "shadow"
+    secret.parent.mkdir(parents=True)
+    secret.write_text("root:*:")
+    (study := tmp_path / "study").mkdir()
+    path = Path(written(study))
+    for named in (str(secret), f"../etc/{'x' * 200}/../{'x' * 200}/{'y' * 200}/shadow", "link"):
+        (study / "link").unlink(missing_ok=True)
+        (study / "link").symlink_to(secret)
+        path.write_text(path.read_text().replace('files = ["f"]', f'files = ["{named}"]'))
+        (program,) = host_programs(load(str(path)))
+        assert f"files: {secret};" in str(program)
+        with pytest.raises(BadInput, match=re.escape(f"files: {secret};")):
+            require_consent([program], (), str(path))
+        written(study)
 
 
 @pytest.mark.usefixtures("nobody")

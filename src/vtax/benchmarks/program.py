@@ -71,11 +71,16 @@ class Program:
 
     @property
     def command_line(self) -> str:
-        """The commands, the names of files and packages, and the environment, for people."""
+        """The commands, the names of packages, and the environment, for people."""
         commands = [f"{role}: {shlex.join(argv)}" for role, argv in self._argv.items()]
         variables = [f"{name}={value}" for name, value in self._table.environment.items()]
-        lists = {"files": [path.name for path, _ in self._files()], "packages": self.packages, "with": variables}
+        lists = {"packages": self.packages, "with": variables}
         return "; ".join([*commands, *(f"{what}: {', '.join(names)}" for what, names in lists.items() if names)])
+
+    @property
+    def host_files(self) -> list[Path]:
+        """The files of this host that guests get: absolute paths without symbolic links and `..`."""
+        return [path.resolve() for path, _ in self._files()]
 
     def version_of(self, output: str) -> str:
         """The first line that the version command prints; without one the SHA-256 of the files."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shlex
 from collections.abc import Collection, Iterable, Mapping
 
 from vtax.benchmarks.program import Program
@@ -35,7 +36,8 @@ def of_programs(study: Study, programs: Mapping[str, Program]) -> tuple[HostProg
         values = [[table.parameters, table.factors] for table in study.benchmark if table.name == name]
         defining = json.dumps([program.definition, values], sort_keys=True)
         digest = hashlib.sha256(defining.encode()).hexdigest()
-        value = f"{one_line(program.command_line, _LONGEST_COMMANDS)} (SHA-256 {digest})"
+        files = f"files: {shlex.join(map(str, program.host_files))}; " if program.host_files else ""
+        value = f"{files}{one_line(program.command_line, _LONGEST_COMMANDS)} (SHA-256 {digest})"
         found.append(HostProgram("", "program", name, value, "a program of the study, in its guests"))
     return tuple(found)
 
