@@ -1,4 +1,4 @@
-"""What a real guest does to its own network, while vtax counts there, costs one trial."""
+"""What a real guest does to its own network, while vtax counts there, or to its own files, costs one trial."""
 
 from __future__ import annotations
 
@@ -20,7 +20,14 @@ from vtax.study.load import LoadedStudy, validate
 
 pytestmark = needs_root
 
+DELETE = "rm -rf /usr/bin/python3* /usr/lib/python3*; echo 1"
 RENAME = "ip link set eth0 down && ip link set eth0 name evil0 && echo 1"
+
+
+class Script(ScriptBenchmark):
+    """A line of shell."""
+
+    version_argv = ("/usr/bin/python3", "--version")
 
 
 class Networked(ScriptBenchmark):
@@ -50,3 +57,20 @@ def test_an_interface_that_is_renamed_in_a_trial_costs_that_trial_and_no_other(
         assert all("KeyError" in trace for trace in traces)
     assert not any(private_home.guests.iterdir())
     assert not any(private_home.journal.iterdir())
+
+
+def test_a_guest_that_deletes_its_python_costs_the_next_trial_and_no_other(
+    image: Image, private_home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(benchmarks, "benchmarks", lambda: {"script": Script()})
+    tools = [f"/usr/bin/python3 -c 'print({figure})'" for figure in (2, 3, 4)]
+    table = {"name": "script", "factors": {"code": [DELETE, *tools]}}
+    design = {"blocks": 1, "order": "sequential"}
+    declared = {"name": "evil", "platforms": ["native"], "design": design, "benchmark": [table]}
+    plan = make_plan(LoadedStudy(validate(declared, "test"), "test"), image=image)
+    with Store.open(private_home.store_url) as store:
+        run = begin(store, plan, vtax_version=sys.version[:5])
+        execute(plan, run, private_home, NullObserver())
+        data = load(store.engine, run)
+        assert data.trials.is_ok.tolist() == [True, False, True, True]
+    assert not any(private_home.guests.iterdir())

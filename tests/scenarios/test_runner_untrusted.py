@@ -102,6 +102,28 @@ def test_what_nobody_foresaw_costs_its_trial_and_its_guest_only(
     assert len(driver.started) == 2
 
 
+def test_a_trial_that_leaves_its_guest_without_tools_costs_one_trial_of_another_cell(
+    driver: ScriptedDriver, store: Store, home: Home, tmp_path: Path
+) -> None:
+    gone = f"{tmp_path}/$PPID"  # the agent's PID is the guest's
+    codes = [f"touch {gone}; echo 1", *(f"test ! -e {gone} && echo {figure}" for figure in (2, 3, 4))]
+    table = {"name": "script", "factors": {"code": codes}}
+    design = {"blocks": 2, "order": "sequential"}
+    run = executed(plan_of(study(platforms=["native"], benchmark=[table], design=design)), store, home)
+    assert load(store.engine, run).trials.is_ok.tolist() == [True, False, True, True] * 2
+    assert len(driver.started) == 4
+
+
+def test_a_cell_that_fails_in_fresh_guests_too_costs_one_guest_for_all_of_them(
+    driver: ScriptedDriver, store: Store, home: Home
+) -> None:
+    table = {"name": "script", "factors": {"code": ["echo 1", "exit 1"]}}
+    design = {"blocks": 3, "trials": 4, "order": "sequential"}
+    run = executed(plan_of(study(platforms=["native"], benchmark=[table], design=design)), store, home)
+    assert load(store.engine, run).trials.is_ok.tolist() == ([True] * 4 + [False] * 4) * 3
+    assert len(driver.started) == 4
+
+
 def test_what_nobody_foresaw_while_a_guest_starts_costs_the_trials_of_that_guest(
     driver: ScriptedDriver, store: Store, home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,6 +19,7 @@ from vtax.host.home import Home
 from vtax.host.journal import Journal, boot_id
 from vtax.host.plugins import Origin
 from vtax.runner import boots, same_settings
+from vtax.runner.containment import TrialFailures
 from vtax.runner.event_log import EventLog
 from vtax.runner.events import Figure, Observer, Progress, SafeObserver
 from vtax.runner.host_sessions import paused_because
@@ -180,6 +181,7 @@ class _Execution:
         self._failed = run.failed_trials()
         self._warmup = plan.study.design.warmup
         self._starts = Starts(plan)
+        self._failures = TrialFailures()
         self._unstored: list[tuple[TrialRecord, Cell, TrialResult]] = []  # of guests that did not start
         self._same_settings = same_settings.SameSettings()
         self._versions = {cell.benchmark: cell.tool_version for cell in run.cells if cell.tool_version}
@@ -278,6 +280,7 @@ class _Execution:
         self._done.add((cell.key, block, number))
         self._position += 1
         if opened.has_started:
+            opened.is_spoilt |= self._failures.spoils_guest(cell.key, result.error, is_first=opened.trials == 1)
             self._commit(record, cell, result)
         else:
             self._unstored.append((record, cell, result))

@@ -64,7 +64,8 @@ class OpenSession:
         self._colocated: dict[str, Endpoint] = {}
         self._neighbour: Neighbour | None = None
         self._start_failure = Failure()
-        self._is_spoilt = False
+        self.is_spoilt = False  # its guests are not trusted any more
+        self.trials = 0  # made so far
         self._ended: dict[str, Any] = {"ready_s": None, "clock_offset_s": None, "facts": {}, "notes": (), "error": ""}
         self.guest_id: int | None = None
 
@@ -104,7 +105,7 @@ class OpenSession:
     def lost(self) -> bool:
         """Whether a guest of this session is gone or not trusted, so that its pending cells need a fresh one."""
         gone = any(endpoint.guest.lost for endpoint in (self._endpoints | self._colocated).values())
-        return self.has_started and (gone or self._is_spoilt)
+        return self.has_started and (gone or self.is_spoilt)
 
     @property
     def facts(self) -> Mapping[str, Fact]:
@@ -141,6 +142,7 @@ class OpenSession:
 
     def trial(self, cell: Cell) -> TrialResult:
         """Run one trial of a cell in this guest. Any failure is the error of the result."""
+        self.trials += 1
         if self._start_failure:
             return failed(self._start_failure)
         if isinstance(cell.point.benchmark, StartsGuests):
@@ -157,7 +159,7 @@ class OpenSession:
             result = replace(result, warnings=(*result.warnings, *self._overcommit(cell)))
         if failure:
             result = failed(failure)
-        self._is_spoilt = bool(result.traceback)
+        self.is_spoilt = bool(result.traceback)
         return result
 
     def _starts(self, cell: Cell) -> TrialResult:
