@@ -12,7 +12,7 @@ import synthetic_run
 from vtax.report.analysis import Analysis, analyse_data
 from vtax.report.analysis.claims import JudgedClaim, claims
 from vtax.store.annotations import Annotations
-from vtax.store.query import Measurements, RunData, Trials
+from vtax.store.query import Measurements, RunData, Trials, WarningRow
 from vtax.store.records import CellRecord, MetricRecord, PlatformRecord, SessionRecord
 
 PLATFORMS = (
@@ -34,12 +34,13 @@ def rate(platform: str, benchmark: str, size: int) -> float:
 def measured(
     *tables: dict[str, Any], published: tuple[dict[str, Any], ...] = (), blocks: int = 10, noise: float = 0.01,
     lacks: tuple[Any, ...] | None = None, hosts: str = "a", far_on: dict[str, float] | None = None,
-    unit: str = "1/s", link: dict[str, float] | None = None, **design: Any,
+    unit: str = "1/s", link: dict[str, float] | None = None, other: str = "", **design: Any,
 ) -> Analysis:  # fmt: skip
     """A run of two benchmarks at three sizes on three platforms. lacks: platform and size without any value, or
     with a block in which alone it has none. hosts: a
     letter for the host of each session, which have as many blocks each. far_on: host -> factor of far on it. unit: of
-    the metric. link: settings of both benchmarks' links. This is long because it makes a whole run."""
+    the metric. link: settings of both benchmarks' links. other: code of a warning
+    of one cell, far's small ones of 64. This is long because it makes a whole run."""
     random = np.random.default_rng(5)
     cells = [
         CellRecord(f"{p.name}-{b}-{s}", f"{b}{s}", p.name, "tool", b, levels={"size": s})
@@ -83,7 +84,11 @@ def measured(
     trials = Trials(
         each, cell, block, zeros, each, zeros.astype(bool), ok, each * 2.0, each * 1.0, each * 1.0, session + 1
     )
-    data = RunData(run, trials, Measurements(each[ok], zeros[ok], values[ok]), (), (), ())
+    warned = [
+        n for n, c in enumerate(cells) if other and (c.platform, c.label, c.levels["size"]) == ("far", "small", 64)
+    ]
+    warnings = tuple(WarningRow(other, "said", n, 1) for n in warned)
+    data = RunData(run, trials, Measurements(each[ok], zeros[ok], values[ok]), (), warnings, ())
     return analyse_data(data)
 
 

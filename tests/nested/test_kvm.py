@@ -50,3 +50,9 @@ def test_every_interface_carries_traffic_by_the_kernel_or_by_qemu_as_requested(n
     )
     keep("interfaces.txt", message)
     assert "7 passed" in message
+
+
+def test_links_are_wires_where_the_kernel_has_netem(nested):
+    message = nested.pytest("tests/integration/test_network_shaping.py", "-rA", timeout_s=3000)
+    keep("links.txt", message)
+    assert "6 passed, 1 skipped" in message

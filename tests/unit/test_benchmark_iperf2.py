@@ -151,3 +151,10 @@ def test_what_its_reports_do_not_say_is_called_so():
 def test_a_rate_that_no_interface_has_is_refused(rate):
     with pytest.raises(ValidationError):
         Iperf2Parameters(protocol="udp", rate_mbit_s=rate)
+
+
+def test_small_writes_are_not_kept_for_the_next_one_where_requested():
+    assert "-N" in client(no_delay=True, length=64).argv
+    assert "-N" not in client(length=64).argv
+    with pytest.raises(ValidationError, match="no_delay belongs to tcp"):
+        client(no_delay=True, protocol="udp")

@@ -245,3 +245,10 @@ def test_min_and_max_of_intervals_leave_out_omitted_ones():
     used = BENCHMARK.parse(Iperf3Parameters(direction="receive", omit_s=1), CONTEXT, {"client": result}).effective
     assert used["interval_min_mbit_s"] == pytest.approx(12473.563435278986)
     assert used["interval_max_mbit_s"] == pytest.approx(13475.30313471632)
+
+
+def test_small_writes_are_not_kept_for_the_next_one_where_requested():
+    assert "-N" in client_argv(no_delay=True, length=64)
+    assert "-N" not in client_argv(length=64)
+    with pytest.raises(ValidationError, match="no_delay belongs to tcp"):
+        client_argv(no_delay=True, protocol="udp")

@@ -156,11 +156,13 @@ def test_a_missing_switch_is_said_before_the_run(topology, monkeypatch):
 @pytest.mark.parametrize(
     ("rate", "mtu", "duration_s", "mbit_s", "possible"),
     [
-        (1.0, 9000, 1, 1.108, True),  # measured: UDP, of which two frames are through at once
+        (1.0, 9000, 1, 1.09, True),  # one frame is through at once
         (1.0, 9000, 1, 1.2, False),
-        (1.0, 9000, 10, 1.108, False),
-        (100.0, 1500, 1, 102.3, True),
-        (100.0, 1500, 1, 103.0, False),
+        (1.0, 9000, 10, 1.09, False),
+        (100.0, 1500, 1, 102.0, True),
+        (100.0, 1500, 1, 102.3, False),
+        (1000.0, 1500, 1, 1023.0, True),  # a bucket of 4 ms
+        (1000.0, 1500, 1, 1025.0, False),
     ],
 )
 def test_a_figure_may_be_above_the_links_rate_by_the_burst_of_its_token_bucket(

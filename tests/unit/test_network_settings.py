@@ -60,9 +60,9 @@ def test_a_setting_a_topology_cannot_take_is_refused():
 @pytest.mark.parametrize(
     ("topology", "link", "key"),
     [
-        ("point-to-point", {}, "7b6b7ffbafbe"),
-        ("multi-nic", {"interfaces": 3}, "b55a5caed982"),
-        ("vlan-pairs", {"pairs": 2}, "9455864c828b"),
+        ("point-to-point", {}, "43c243c674e6"),
+        ("multi-nic", {"interfaces": 3}, "08b931556ed9"),
+        ("vlan-pairs", {"pairs": 2}, "10882618be99"),
     ],
 )
 def test_a_cell_has_the_same_key_on_every_host(topology, link, key, tmp_path, monkeypatch):

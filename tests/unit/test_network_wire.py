@@ -48,6 +48,7 @@ def test_the_slowest_of_both_interfaces_and_the_limit_is_the_rate(
         "peer", [(make_interface(0, 0, 1, settings), None)], under_test=False, machine=Machine("ssh:x", "eth2")
     )
     monkeypatch.setattr(End, "segments", ())
+    monkeypatch.setattr(links.Links, "_as_wires", lambda self: ())
     monkeypatch.setattr(End, "states", lambda self: {})
     monkeypatch.setattr(links, "mtu_of", lambda namespace, interface: settings.mtu)
     monkeypatch.setattr(links, "_here", lambda argv: here)

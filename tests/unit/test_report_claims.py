@@ -92,25 +92,6 @@ def test_a_value_without_a_limit_is_not_compared_with_one(unit: str, link: dict[
     assert (found.word, why in english(found.why)) == ("not tested", True)
 
 
-@pytest.mark.parametrize(
-    ("lacks", "check", "notes"),
-    [
-        (None, {"of": "far"}, []),
-        (("far", 64, 3), {"of": "far"}, ["1 block of 10 is left out: not every value of a comparison is there"]),
-        (("native", 64, 3), {"of": "far"}, ["1 block of 10 is left out: not every value of a comparison is there"]),
-        (("far", 64, 3), {"of": "near"}, []),
-        (("native", 64, 3), {"kind": "interaction", "of": "far", "to": "near", "reference": "native"},
-         ["1 block of 10 is left out: not every value of a comparison is there"]),
-    ],
-)  # fmt: skip
-def test_a_block_that_a_claim_leaves_out_is_said(lacks: Any, check: dict[str, Any], notes: list[str]) -> None:
-    found = judged(
-        {"kind": "ratio", "below": 1, "average_over": ["size"], "benchmark": "small", **check}, lacks=lacks
-    )
-    assert [english(note) for note in found.notes] == notes
-    assert max(compared.left_out for compared in found.compared) == len(notes)
-
-
 def test_a_table_of_claims_says_what_was_changed_of_the_study() -> None:
     analysis = measured({"check": [{"kind": "equivalence", "of": "near", "within": 0.1}]})
     changed = replace(analysis, declared={**analysis.declared, "changed_by": ["--scale quick: duration_s ÷ 5"]})

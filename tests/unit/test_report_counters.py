@@ -100,7 +100,7 @@ def test_both_tables_and_the_json_say_the_same() -> None:
     lines = [line.split() for line in text.splitlines()]
     assert lines[row] == ["native", "2.00", "–", "1.00", "2.00", "1.50", "2.00", "4.00"]
     assert lines[hops] == ["native"]
-    assert lines[hops + 1] == ["guest.eth0", "10.0", "1", "000", "5.00", "300", "7.00"]
+    assert lines[hops + 1] == ["guest.eth0", "10.0", "1", "000", "5.00", "300", "7.00", "–"]
     printed = json.loads(json.dumps(as_json(document_of(cells(), RUN))))
     assert printed[0]["cpu_s_per_gigabyte"] == pytest.approx(1.5)
     assert printed[0]["counters"]["link.guest.eth0.rx_bytes"] == 1e9

@@ -38,6 +38,27 @@ class Timed(Protocol):
         ...
 
 
+@runtime_checkable
+class OneAtATime(Protocol):
+    """Parameters of a tool that sends a request, waits for the whole response, and then sends the next: its metric
+    `transactions` is their number a second."""
+
+    @property
+    def request_size(self) -> int:
+        """Bytes of a request's payload."""
+        ...
+
+    @property
+    def response_size(self) -> int:
+        """Bytes of a response's payload."""
+        ...
+
+    @property
+    def is_datagram(self) -> bool:
+        """Whether each of them is a UDP datagram."""
+        ...
+
+
 @dataclass(frozen=True)
 class Operations:
     """What a trial does many times. unit: one of them, such as `operation`. setting: the effective setting that has
@@ -79,6 +100,14 @@ CPU_PER_GIGABYTE = Metric(
 """What moving data costs when the rate is at its limit. A network benchmark that lists it is given it by the runner,
 from the host's account of every guest under test and the bytes their interfaces counted, when there is enough of
 both. Behind `router-openflow` the lab's switch works for its controller, the guest: its CPU and bytes are added."""
+
+PACKET_BYTES = Metric(
+    "packet_bytes",
+    "bytes",
+    "higher",
+    "mean size of the IP packets that carried the data, at the hop with the largest",
+)
+"""What crossed the links. Every network benchmark has it: the runner counts it at every hop outside of guests."""
 
 _TIME = frozenset({"s", "ms", "µs", "us", "ns", "ps", "min", "h", "IOPS"})  # IOPS: I/O operations per second
 
@@ -209,7 +238,12 @@ class MetricsOfParameters(Protocol):
 def metrics_of(benchmark: Benchmark, parameters: Any) -> tuple[Metric, ...]:
     """All metrics that trials with these parameters may have."""
     further = benchmark.further_metrics(parameters) if isinstance(benchmark, MetricsOfParameters) else ()
-    return (*benchmark.metrics, *further)
+    return (*benchmark.metrics, *further, *counted_metrics(benchmark))
+
+
+def counted_metrics(benchmark: Benchmark) -> tuple[Metric, ...]:
+    """Metrics that the runner gives its trials, besides those of its parser."""
+    return (PACKET_BYTES,) if benchmark.needs_network else ()
 
 
 @runtime_checkable

@@ -48,6 +48,7 @@ class Iperf2Parameters(Parameters):
     mss: int | None = Field(
         None, ge=88, le=32767, description="TCP maximum segment size", json_schema_extra={"unit": "bytes"}
     )
+    no_delay: bool = Field(False, description="TCP_NODELAY at the sender: a small write is not kept for the next one")
     rate_mbit_s: float = Field(
         0, ge=0, le=FASTEST_MBIT_S, description="UDP target rate per stream; 0 is as fast as it goes"
     )
@@ -58,6 +59,8 @@ class Iperf2Parameters(Parameters):
             check_datagram("length", self.length)
             if self.mss is not None:
                 raise ValueError("mss belongs to tcp, and protocol is udp")
+            if self.no_delay:
+                raise ValueError("no_delay belongs to tcp, and protocol is udp")
         elif self.rate_mbit_s:
             raise ValueError("rate_mbit_s belongs to udp, and protocol is tcp")
         return self
@@ -110,6 +113,7 @@ class Iperf2:
             both += [flag, str(value)] if value is not None else []
         length = ["-l", str(p.length)] if p.length is not None else []
         client = ["iperf", "-c", context.peer_address, *both, *length, "-t", str(p.duration_s), "-P", str(p.parallel)]
+        client += ["-N"] if p.no_delay else []
         client += {"send": [], "receive": ["-R"], "both": ["--full-duplex"]}[p.direction]
         if udp:
             client += ["-b", f"{p.rate_mbit_s:g}m" if p.rate_mbit_s else _NO_RATE_LIMIT]

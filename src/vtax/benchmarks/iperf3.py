@@ -61,6 +61,7 @@ class Iperf3Parameters(Parameters):
     mss: int | None = Field(
         None, ge=88, le=32767, description="TCP maximum segment size", json_schema_extra={"unit": "bytes"}
     )
+    no_delay: bool = Field(False, description="TCP_NODELAY at both ends: a small write is not kept for the next one")
     rate_mbit_s: float = Field(
         0, ge=0, le=FASTEST_MBIT_S, description="target rate per stream; 0 is as fast as it goes"
     )
@@ -71,6 +72,8 @@ class Iperf3Parameters(Parameters):
             check_datagram("length", self.length)
             if self.mss is not None:
                 raise ValueError("mss belongs to tcp, and protocol is udp")
+            if self.no_delay:
+                raise ValueError("no_delay belongs to tcp, and protocol is udp")
         return self
 
 
@@ -119,6 +122,7 @@ class Iperf3:
             options += [flag, str(value)] if value is not None else []
         if p.protocol == "udp" or p.rate_mbit_s:
             options += ["-b", str(round(p.rate_mbit_s * _MEGA))]
+        options += ["-N"] if p.no_delay else []
         options += ["-u"] if p.protocol == "udp" else []
         options += {"send": [], "receive": ["-R"], "both": ["--bidir"]}[p.direction]
         port = str(PORT + context.flow)

@@ -89,6 +89,11 @@ class NetperfParameters(Parameters):
     min_iterations: int = Field(3, ge=3, le=30, description="of a trial with confidence_percent")
     max_iterations: int = Field(10, ge=3, le=30, description="of a trial with confidence_percent")
 
+    @property
+    def is_datagram(self) -> bool:
+        """See OneAtATime."""
+        return self.test.startswith("udp")
+
     @model_validator(mode="before")
     @classmethod
     def _equal_sizes(cls, given: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 
 from vtax.benchmarks.base import Context
 from vtax.errors import BadInput, BenchmarkError
-from vtax.network.hop import burst_bytes
+from vtax.network.wire import burst_bytes
 
 LARGEST_DATAGRAM = 65507
 """Bytes of UDP payload in the largest IPv4 packet: 65535 - 20 (RFC 791) - 8 (RFC 768)."""

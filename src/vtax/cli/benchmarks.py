@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from vtax.benchmarks.base import Benchmark
+from vtax.benchmarks.base import Benchmark, counted_metrics
 from vtax.benchmarks.registry import about, benchmarks, get, packages_of, resource_of
 from vtax.cli.output import json_option, print_json, print_keys, print_table
 from vtax.errors import BadInput
@@ -56,7 +56,7 @@ def _describe(benchmark: Benchmark) -> dict[str, Any]:
         "parameters": [key.as_json() for key in keys(benchmark.Parameters)],
         "metrics": [
             {"name": m.name, "unit": m.unit, "better": m.better, "primary": m.primary, "title": m.title}
-            for m in benchmark.metrics
+            for m in (*benchmark.metrics, *counted_metrics(benchmark))
         ],
     }
 
@@ -72,6 +72,9 @@ def _explain(benchmark: Benchmark) -> None:
     print_keys("parameter", benchmark.Parameters)
     print_table(
         ("metric", "unit", "better", "meaning"),
-        [(m.name + (" *" if m.primary else ""), m.unit, m.better, m.title) for m in benchmark.metrics],
+        [
+            (m.name + (" *" if m.primary else ""), m.unit, m.better, m.title)
+            for m in (*benchmark.metrics, *counted_metrics(benchmark))
+        ],
     )
     click.echo("* primary metric")

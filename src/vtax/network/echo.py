@@ -1,4 +1,4 @@
-"""One full-size packet there and back: the proof that every hop carries the requested MTU.
+"""Packets there and back: a full-size one proves that every hop carries the MTU, several that a link is a wire.
 
 An ICMP echo (RFC 792) with the don't-fragment bit, sent from inside a namespace by vtax itself, so that nothing needs
 to be installed in it. The kernel of the guest replies.
@@ -10,6 +10,7 @@ import os
 import socket
 import struct
 import time
+from functools import partial
 
 from vtax.errors import NetworkError
 from vtax.network.namespace import Namespace, inside
@@ -17,7 +18,7 @@ from vtax.network.namespace import Namespace, inside
 _IP_HEADER = 20
 _ICMP_HEADER = 8
 _ECHO_REQUEST, _ECHO_REPLY = 8, 0
-_IP_MTU_DISCOVER, _IP_PMTUDISC_DO = 10, 2  # linux/in.h
+_IP_MTU_DISCOVER, _IP_PMTUDISC_DONT, _IP_PMTUDISC_DO = 10, 0, 2  # linux/in.h
 
 
 def echo(namespace: Namespace, destination: str, packet_bytes: int, *, timeout_s: float = 2.0) -> float:
@@ -26,7 +27,7 @@ def echo(namespace: Namespace, destination: str, packet_bytes: int, *, timeout_s
     A lost packet is sent again until timeout_s (the first one waits for address resolution). Raises NetworkError
     when nothing comes back or the first interface already refuses the size.
     """
-    sender = inside(namespace.path, _raw_socket)
+    sender = inside(namespace.path, partial(_raw_socket, _IP_PMTUDISC_DO))
     deadline = time.monotonic() + timeout_s
     with sender:
         sequence = 0
@@ -48,9 +49,26 @@ def echo(namespace: Namespace, destination: str, packet_bytes: int, *, timeout_s
     )
 
 
-def _raw_socket() -> socket.socket:
+def ping_pong_s(namespace: Namespace, destination: str, payload_bytes: int, count: int, *, timeout_s: float) -> float:
+    """Mean seconds that an ICMP message of so many bytes takes there and back, one after the other, in fragments
+    where the MTU needs them. Raises NetworkError when one of them has no answer within timeout_s."""
+    sender = inside(namespace.path, partial(_raw_socket, _IP_PMTUDISC_DONT))
+    with sender:
+        started = time.monotonic()
+        for sequence in range(1, count + 1):
+            request = _request(sequence, payload_bytes + _IP_HEADER + _ICMP_HEADER)
+            try:
+                sender.sendto(request, (destination, 0))
+            except OSError as error:
+                raise NetworkError(f"a message to {destination} cannot be sent: {error}") from error
+            if not _reply_arrived(sender, sequence, len(request), time.monotonic() + timeout_s):
+                raise NetworkError(f"no reply from {destination} to {payload_bytes} bytes within {timeout_s:g} s")
+        return (time.monotonic() - started) / count
+
+
+def _raw_socket(discovery: int) -> socket.socket:
     made = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP)
-    made.setsockopt(socket.IPPROTO_IP, _IP_MTU_DISCOVER, _IP_PMTUDISC_DO)
+    made.setsockopt(socket.IPPROTO_IP, _IP_MTU_DISCOVER, discovery)
     return made
 
 

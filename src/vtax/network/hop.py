@@ -8,18 +8,16 @@ from typing import Literal
 from vtax.errors import CommandFailed
 from vtax.network.namespace import Namespace
 from vtax.network.settings import LinkSettings
+from vtax.network.wire import is_shaped, queueing, read_queueing
 
 _OFFLOADS = ("tx", "tso", "gso", "gro")
-_TICK_S = 0.004  # the coarsest kernel timer in use (HZ=250): a token bucket must hold what flows between two ticks
-_ETHERNET_HEADER = 14  # bytes, IEEE 802.3
-_QUEUE_S = 0.05  # longest a packet waits in a rate limiter, as in tc-tbf(8)'s own example
 
 
 @dataclass(frozen=True)
 class Hop:
     """An interface that packets of the test cross.
 
-    name: as counters call it (`guest.eth0`, `lab.guest-0`). limits: whether this hop's egress carries the rate limit.
+    name: as counters call it (`guest.eth0`, `lab.guest-0`). limits: whether its egress is shaped (`wire`).
     limits_entry: the bridge that it is a port of, when what enters by it has to be limited too: the bridge is itself
     an end of the traffic, so on that way there is no other egress.
     role: of the end whose interface it is, empty for the lab's own. veth_pair: the same at both ends of one.
@@ -37,7 +35,7 @@ class Hop:
     counts: bool = True
 
     def apply(self, settings: LinkSettings, before: LinkSettings) -> None:
-        """Go from the settings in force to others: MTU, offloads, rate limit.
+        """Go from the settings in force to others: MTU, offloads, rate, delay and loss.
 
         Raises NetworkError or CommandFailed.
         """
@@ -45,8 +43,8 @@ class Hop:
             self.namespace.ip(f"link set dev {self.interface} mtu {settings.mtu}")
         if settings.offloads != before.offloads:
             self._set_offloads(settings.offloads)
-        if self.limits and _limit_of(settings) != _limit_of(before):
-            self._limit(settings)
+        if self.limits and _shape_of(settings) != _shape_of(before):
+            self._shape(settings)
 
     def _set_offloads(self, on: bool) -> None:
         # A veth's receive offload is off from birth: turning it "back" on would change how it polls.
@@ -56,20 +54,20 @@ class Hop:
         if result.status not in (0, 1):  # 1: some feature is fixed, which reading back will show
             raise CommandFailed(f"ethtool -K {self.interface} failed: {result.stderr.strip()}")
 
-    def _limit(self, settings: LinkSettings) -> None:
+    def _shape(self, settings: LinkSettings) -> None:
         if self.limits_entry:
-            self._limit_entry(settings)
-        if settings.rate_mbit_s is None:
-            self.namespace.run(["tc", "qdisc", "del", "dev", self.interface, "root"], check=False)
+            self._shape_entry(settings)
+        if is_shaped(settings):
+            self._queue(self.interface, settings)
         else:
-            self._bucket(self.interface, settings, settings.rate_mbit_s)
+            self.namespace.run(["tc", "qdisc", "del", "dev", self.interface, "root"], check=False)
 
-    def _limit_entry(self, settings: LinkSettings) -> None:
-        """Between port and bridge a veth, whose way to the bridge has the token bucket; without a limit, none."""
-        near, far = f"n-{self.interface}"[:15], f"f-{self.interface}"[:15]
+    def _shape_entry(self, settings: LinkSettings) -> None:
+        """Between port and bridge a veth, whose way to the bridge is shaped; without anything to shape, none."""
+        near, far = self._entry, f"f-{self.interface}"[:15]
         self.namespace.run(["tc", "qdisc", "del", "dev", self.interface, "ingress"], check=False)
         self.namespace.run(["ip", "link", "del", near], check=False)
-        if settings.rate_mbit_s is None:
+        if not is_shaped(settings):
             self.namespace.ip(f"link set dev {self.interface} master {self.limits_entry}")
             return
         self.namespace.ip(
@@ -79,22 +77,26 @@ class Hop:
             f"link set dev {far} master {self.limits_entry} up",
         )
         self.namespace.redirect(self.interface, near)
-        self._bucket(near, settings, settings.rate_mbit_s)
+        self._queue(near, settings)
 
-    def _bucket(self, interface: str, settings: LinkSettings, rate_mbit_s: float) -> None:
-        burst = burst_bytes(rate_mbit_s, settings.mtu)
-        queue = max(round(rate_mbit_s * 1e6 / 8 * _QUEUE_S), 2 * burst)
-        self.namespace.run(
-            ["tc", "qdisc", "replace", "dev", interface, "root", "tbf",
-             "rate", f"{round(rate_mbit_s * 1e6)}bit", "burst", str(burst), "limit", str(queue)]
-        )  # fmt: skip
+    @property
+    def _entry(self) -> str:
+        return f"n-{self.interface}"[:15]
+
+    def _queue(self, interface: str, settings: LinkSettings) -> None:
+        self.namespace.run(["tc", "qdisc", "replace", "dev", interface, "root", *queueing(settings)])
+
+    def shaped(self) -> list[dict[str, float | str]]:
+        """What shapes its packets, as the kernel has it: of each direction that passes here; see `read_queueing`."""
+        interfaces = [self.interface, *([self._entry] if self.limits_entry else [])] if self.limits else []
+        return [
+            read_queueing(self.namespace.run(["tc", "-j", "qdisc", "show", "dev", name, "root"]).stdout)
+            for name in interfaces
+        ]
 
 
-def burst_bytes(rate_mbit_s: float, mtu: int) -> int:
-    """What a link with a rate lets through at once, on top of its rate."""
-    return max(round(rate_mbit_s * 1e6 / 8 * _TICK_S), 2 * (mtu + _ETHERNET_HEADER))
-
-
-def _limit_of(settings: LinkSettings) -> tuple[float, int] | None:
-    """What a rate limiter depends on; None without a limit."""
-    return None if settings.rate_mbit_s is None else (settings.rate_mbit_s, settings.mtu)
+def _shape_of(settings: LinkSettings) -> tuple[float | int | None, ...] | None:
+    """What shaping depends on; None without any."""
+    if not is_shaped(settings):
+        return None
+    return settings.rate_mbit_s, settings.delay_us, settings.jitter_us, settings.loss, settings.mtu

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from vtax.counters import table
 from vtax.errors import NetworkError, VtaxError
 from vtax.host.process import run
-from vtax.network.echo import echo
+from vtax.network import wire
+from vtax.network.echo import echo, ping_pong_s
 from vtax.network.end import End
 from vtax.network.hop import Hop
 from vtax.network.lab import Lab
@@ -17,6 +19,8 @@ from vtax.network.readback import mtu_of
 from vtax.network.segment import port_name
 from vtax.network.settings import LinkSettings
 from vtax.network.uplink import nic_rate_mbit_s
+
+_PING_PONG_BYTES, _PING_PONGS = 8192, 16
 
 
 @dataclass(frozen=True)
@@ -191,7 +195,46 @@ class Links:
             "interfaces": {name: asdict(state) for name, state in states.items()},
         }
         found = [text for name, state in states.items() for text in state.differences(name, self.settings)]
-        self.warnings = tuple(found)
+        self.warnings = (*found, *self._as_wires())
+
+    def _as_wires(self) -> list[str]:
+        """What a shaped link is where it is no wire; see `wire`. Reads the kernel back, and sends messages.
+
+        Raises NetworkError for settings that are not in force, and for one of netem that is faster than a wire.
+        """
+        settings = self.settings
+        if not wire.is_shaped(settings):
+            return []
+        for hop in self.hops:
+            for wrong in (text for shaped in hop.shaped() for text in wire.differences(settings, shaped)):
+                raise NetworkError(f"{hop.name}: {wrong}")
+        at_least = wire.echo_s(settings, _PING_PONG_BYTES)
+        measured = [seconds for flow in self.flows if (seconds := self._ping_pong_s(flow, at_least)) is not None]
+        if not measured or min(measured) >= at_least * (1 - wire.TOLERANCE):
+            return [text] if (text := wire.description(settings)) else []
+        found = (
+            f"{_PING_PONG_BYTES} bytes there and back took {min(measured) * 1e6:.0f} us over it, and a wire needs "
+            f"{at_least * 1e6:.0f} us"
+        )
+        if not (what := wire.description(settings)):
+            raise NetworkError(f"a link with {wire.MODULE} is no wire: {found}")
+        return [f"{what}; {found}"]
+
+    def _ping_pong_s(self, flow: Flow, at_least: float) -> float | None:
+        """Mean time of a message of known size along a flow and back, on a wire at_least so many seconds.
+
+        None where no end can send one from outside, or it is lost.
+        """
+        client, server = self.end(flow.client), self.end(flow.server)
+        stack, address = client.stack, flow.server_address
+        if server.stack is not None and not flow.hidden:
+            stack, address = server.stack, flow.client_address
+        if stack is None or self.settings.loss:
+            return None
+        count = round(min(max(1 / at_least, 2), _PING_PONGS)) if at_least else _PING_PONGS
+        with suppress(NetworkError):
+            return ping_pong_s(stack, address, _PING_PONG_BYTES, count, timeout_s=2 + 10 * at_least)
+        return None
 
     def close(self) -> None:
         """Remove the lab. May be called twice."""

@@ -8,6 +8,7 @@ under test.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from vtax.host.process import run
@@ -98,7 +99,7 @@ class VethSegment:
 
     The first end is one side of a veth pair whose other side waits in the lab. A second end in a namespace becomes
     that other side; a tap is joined to it by redirecting what enters the one to the other (tc-mirred(8)), which is
-    as direct as a tap can be.
+    as direct as a tap can be. Each direction is shaped once: at both ends in namespaces, or at both sides in the lab.
     """
 
     def __init__(self, namespace: Namespace) -> None:
@@ -111,14 +112,15 @@ class VethSegment:
         port = port_name(role, interface)
         joins = self._waiting is not None and not self._is_tap(self._waiting)
         pair = self._waiting if joins and self._waiting else port
-        end = Hop(f"{role}.{interface.name}", guest, interface.name, "veth", limits=True, role=role, veth_pair=pair)
+        end = Hop(f"{role}.{interface.name}", guest, interface.name, "veth", limits=joins, role=role, veth_pair=pair)
         if joins:
             self.namespace.ip(
                 f"link set dev {self._waiting} down",
                 f"link set dev {self._waiting} mtu {interface.mtu} address {interface.mac}",
                 f"link set dev {self._waiting} netns {guest.path} name {interface.name}",
             )
-            self.hops = [hop for hop in self.hops if hop.interface != self._waiting or hop.role] + [end]
+            first = [replace(hop, limits=True) for hop in self.hops if hop.interface != self._waiting or hop.role]
+            self.hops = [*first, end]
             return
         self.namespace.ip(veth(port, interface, guest), f"link set dev {port} up")
         self.hops += [end, Hop(f"lab.{port}", self.namespace, port, "veth", limits=True, veth_pair=port)]

@@ -16,6 +16,7 @@ from vtax.network.lab import Lab
 from vtax.network.links import Links
 from vtax.network.plugboard import Machine
 from vtax.network.settings import Attachment, LinkSettings, check_congestion
+from vtax.network.wire import check_wire
 
 __all__ = ["Links", "Topology"]
 S = TypeVar("S", bound=LinkSettings)
@@ -60,6 +61,7 @@ class Topology(Generic[S]):
         own = self.own(settings)
         self.check_host()
         check_congestion(settings)
+        check_wire(settings)
         if settings.attachment not in self.attachments:
             raise BadInput(
                 f"link setting attachment: {self.name} cannot be built with {settings.attachment}",

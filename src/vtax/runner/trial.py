@@ -9,15 +9,25 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from vtax.benchmarks.base import CPU_PER_GIGABYTE, Metric, Outcome, all_disk_work
-from vtax.counters import cost
+from vtax.benchmarks.base import (
+    CPU_PER_GIGABYTE,
+    PACKET_BYTES,
+    Metric,
+    OneAtATime,
+    Outcome,
+    Parameters,
+    all_disk_work,
+)
+from vtax.counters import cost, packets
 from vtax.foreign_text import clean
 from vtax.guest.results import CommandResult, skew_warning
 from vtax.host.guest_memory import merged_bytes
+from vtax.network import wire
 from vtax.network.links import Links
+from vtax.network.settings import LinkSettings
 from vtax.runner import density
 from vtax.runner.cold_cache import with_cold_cache
 from vtax.runner.containment import Failure, contained, named_packages
@@ -26,6 +36,8 @@ from vtax.runner.disks import on_host
 from vtax.runner.lanes import Lane, LaneRun, of_guest, run_lanes
 from vtax.runner.parsers import TIMEOUT_S, Parsers
 from vtax.runner.plan import Cell
+from vtax.runner.points import Point
+from vtax.store.records import OTHER_QUANTITY
 
 TRIAL_OUTPUT_LIMIT = 32 << 20  # characters kept of all outputs of one trial
 _MAX_WARNINGS = 50  # of one trial
@@ -75,7 +87,7 @@ def run_trial(
     started_at = time.time()
     counted = Counting(ends, links, margin)
     started: list[LaneRun] = []
-    failure, outcome = Failure(), Outcome({})
+    failure, outcome, on_links = Failure(), Outcome({}), OnLinks()
     with contained(failure), named_packages(cell.point.benchmark):
         started += (LaneRun(lane, cell.point) for lane in lanes)
         extra = run_lanes(started, timeout_s, counted.around(), beside or nullcontext({}))
@@ -83,14 +95,14 @@ def run_trial(
         outcome = on_host(parsed, counted.differences)
         outcome = replace(outcome, effective={**outcome.effective, **extra})
         if links is not None:
-            cost = cpu_per_gigabyte(counted.differences, cell.point.own_metrics)
-            effective = {**outcome.effective, **links.effective}
-            outcome = replace(outcome, values={**outcome.values, **cost}, effective=effective)
+            on_links = of_links(links, counted.differences, outcome, cell.point)
+            outcome = on_links.beside(outcome, links.effective)
     results, cut = bounded_outputs(_by_role(started))
     foreground = results.get("single") or results.get("client")
     warnings = (
         *(("tool", clean(text)) for text in outcome.warnings),
         *(("link", text) for text in (links.warnings if links else ())),
+        *on_links.warnings,
         *counted.warnings,
         *_skew(foreground),
         *cut,
@@ -104,6 +116,47 @@ def run_trial(
         warnings=tuple(dict.fromkeys(warnings))[:_MAX_WARNINGS],
         error=failure.error,
         traceback=failure.traceback,
+    )
+
+
+@dataclass(frozen=True)
+class OnLinks:
+    """What the runner says of a trial by what crossed its links: metrics, and warnings as (code, text)."""
+
+    values: Mapping[str, float] = field(default_factory=dict)
+    warnings: tuple[tuple[str, str], ...] = ()
+
+    def beside(self, outcome: Outcome, effective: Mapping[str, Any]) -> Outcome:
+        """An outcome with these metrics and what was effective at the links."""
+        return replace(
+            outcome, values={**outcome.values, **self.values}, effective={**outcome.effective, **effective}
+        )
+
+
+def of_links(links: Links, counted: Mapping[tuple[str, str], float], outcome: Outcome, point: Point) -> OnLinks:
+    """Cost and size of packets, and whether the trial measured something else than was asked; see OTHER_QUANTITY."""
+    values, metrics = cpu_per_gigabyte(counted, point.own_metrics), point.own_metrics
+    means = packets.mean_packet_bytes(counted)
+    if means and PACKET_BYTES in metrics:
+        values[PACKET_BYTES.name] = max(means.values())
+    sized = packets.size_warning(means, links.settings.packet_bytes)
+    faster = faster_than_a_wire(links.settings, outcome, point.parameters) if len(links.flows) == 1 else ""
+    codes = zip(OTHER_QUANTITY, (sized, faster), strict=True)
+    return OnLinks(values, tuple((code, text) for code, text in codes if text))
+
+
+def faster_than_a_wire(settings: LinkSettings, outcome: Outcome, parameters: Parameters) -> str:
+    """What is wrong with a rate of transactions, one at a time, that no wire of the link's rate carries."""
+    rate = outcome.values.get("transactions")
+    if rate is None or settings.rate_mbit_s is None or not isinstance(parameters, OneAtATime):
+        return ""
+    sizes = (parameters.request_size, parameters.response_size)
+    limit = wire.transactions_per_s(settings.rate_mbit_s, settings.mtu, *sizes, is_datagram=parameters.is_datagram)
+    if rate <= limit * (1 + wire.TOLERANCE):
+        return ""
+    return (
+        f"{rate:.4g} transactions/s of {sizes[0]} and {sizes[1]} bytes: a wire of {settings.rate_mbit_s:g} Mbit/s "
+        f"carries {limit:.4g}, so its limit and delay are not in the figure"
     )
 
 

@@ -43,7 +43,8 @@ class Claimed:
 
     low: 0 for none. high: infinity for none. is_withheld: no word may rest on it being inside, such as where a clock
     is wrong. blocks_each: that one logarithm of the contrast is of. apart: the two samples of blocks, each with the
-    sessions of its logarithms, of sides that share no block, such as two hosts; the contrast is empty then.
+    sessions of its logarithms, of sides that share no block, such as two hosts; the contrast is empty then. why_not:
+    a note of why there is nothing to judge, with an empty contrast too.
     """
 
     contrast: Contrast
@@ -52,6 +53,12 @@ class Claimed:
     is_withheld: bool = False
     blocks_each: int = 1
     apart: tuple[Sample, Sample] | None = None
+    why_not: str = ""
+
+    @property
+    def is_paired(self) -> bool:
+        """Whether its contrast is to be judged."""
+        return self.apart is None and not self.why_not
 
 
 @dataclass(frozen=True)
@@ -118,7 +125,7 @@ def judge_claims(
         for name, checks in claims.items()
         for c, check in enumerate(checks)
         for n, each in enumerate(check.compared)
-        if each.apart is None
+        if each.is_paired
     }
     answers = analyse(rule, contrasts)
     blocks = max((a.ratio.n_blocks for a in answers.values() if isinstance(a, Comparison)), default=0)
@@ -127,9 +134,7 @@ def judge_claims(
     tested: dict[str, list[list[Tested | StatsError]]] = {
         name: [
             [
-                _tested(each, answers[f"{name} {c} {n}"])
-                if each.apart is None
-                else _tested_apart(rule, each, each.apart)
+                _tested(each, answers[f"{name} {c} {n}"]) if each.is_paired else _tested_apart(rule, each)
                 for n, each in enumerate(check.compared)
             ]
             for c, check in enumerate(checks)
@@ -159,9 +164,12 @@ def _tested(claimed: Claimed, answer: Comparison | StatsError) -> Tested | Stats
     return Tested(claimed, answer.ratio, *p_values(answer.ratio, claimed))
 
 
-def _tested_apart(rule: Rule, claimed: Claimed, samples: tuple[Sample, Sample]) -> Tested | StatsError:
-    """A comparison over the sessions of both sides. With one session on a side there is a ratio and no answer: the
-    effect of that session is in it."""
+def _tested_apart(rule: Rule, claimed: Claimed) -> Tested | StatsError:
+    """A comparison over the sessions of both sides, or why there is none. With one session on a side there is a ratio
+    and no answer: the effect of that session is in it."""
+    samples = claimed.apart
+    if samples is None:
+        return StatsError(claimed.why_not)
     level = interval_confidence(rule, min(len(logs) for logs, _ in samples))
     try:
         over_sessions = unpaired_over_sessions(*samples, level)

@@ -125,6 +125,9 @@ SENTENCES: Mapping[str, tuple[str, str]] = {
     "withheld-dependent": (
         "the verdict is withheld: blocks are autocorrelated, and the widened interval does not support it", "",
     ),
+    "other-quantity": (
+        "left out, since trials measured something else than the study asks for: see the warnings of the run", ""
+    ),
     "withheld-clock": (
         "the verdict `equivalent` is withheld: a guest's clock ran off by more than the margin, and the figure is of "
         "that clock", "",

@@ -8,9 +8,9 @@ bridge has an interface of this host as its other port, and the peer is on the m
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Self
 
-from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
+from pydantic import Field, model_validator
 
 from vtax.errors import BadInput
 from vtax.network.attach import segment
@@ -31,6 +31,8 @@ _REMOTE = ("peer", "nic", "peer_nic")
 class PointToPointSettings(LinkSettings):
     """Link settings of `point-to-point`."""
 
+    ABSENT = (*LinkSettings.ABSENT, *_REMOTE)
+
     peer: str = Field("", description="another machine for the other end: ssh:HOST, or a [[platform]] of driver ssh")
     nic: str = Field("", pattern=_NIC, description="with peer: the network interface of this host that leads to it")
     peer_nic: str = Field("", pattern=_NIC, description="with peer: the network interface of that machine")
@@ -49,11 +51,6 @@ class PointToPointSettings(LinkSettings):
         if not self.peer and (self.nic or self.peer_nic):
             raise ValueError("nic and peer_nic belong to peer, which is not set")
         return self
-
-    @model_serializer(mode="wrap")
-    def _without_absent_peer(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Links within the lab look as if there were no machines: what defines a cell stays as small as it is."""
-        return {key: value for key, value in dump(self).items() if value != "" or key not in _REMOTE}
 
 
 def check_remote_peer(settings: PointToPointSettings) -> None:

@@ -351,6 +351,8 @@ def _comparison(
     try:
         if not of:
             raise StatsError(Note("no-shared-block"))
+        if any(entry.row.is_other_quantity for entry in (*of, *to)):
+            raise StatsError(Note("other-quantity"))
         divisor = divisor_of(entries, check, mapped)
         compared = replace(compared, left_out=_left_out(analysis, sides, (of, to), divisor))
         blocks = [_blocks_of(analysis, side) for side in sides]
@@ -359,7 +361,7 @@ def _comparison(
             return _Prepared(compared, Claimed(empty, low, high, withheld, apart=samples))
         contrast = contrast_of(analysis, check, (of, to), [dict(key) for key in common], divisor, blocks[0])
     except StatsError as error:
-        return _Prepared(replace(compared, reason=error.note), Claimed(empty, low, high))
+        return _Prepared(compared, Claimed(empty, low, high, why_not=error.note))
     if check.kind not in ("monotone", "spread"):
         failed = (sum(e.row.failed for e in of), sum(e.row.failed for e in to))
         made = (sum(e.row.summary.n for e in of if e.row.summary), sum(e.row.summary.n for e in to if e.row.summary))

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from vtax.counters import cost
+from vtax.counters import cost, packets
 from vtax.counters.table import (
     DROPS,
     GUEST,
@@ -41,7 +41,8 @@ _DROPS = (*RX_DROPPED, *TX_DROPPED)
 
 @dataclass(frozen=True)
 class HopTraffic:
-    """What one interface carried in a trial. drops: dropped or broken packets."""
+    """What one interface carried in a trial. drops: dropped or broken packets. packet_bytes: mean of the IP
+    packets in the direction with more bytes; None where it carried no share of the data."""
 
     name: str
     rx_packets: float
@@ -49,6 +50,7 @@ class HopTraffic:
     tx_packets: float
     tx_bytes: float
     drops: float
+    packet_bytes: float | None = None
 
 
 @dataclass(frozen=True)
@@ -134,7 +136,8 @@ def _of(
     record = data.run.cells[cell]
     link = {name: value for (place, name), value in found.items() if place == LINK}
     names = dict.fromkeys(name.rpartition(".")[0] for name in link if name.endswith(RX_BYTES.of("")))
-    hops = tuple(_hop(name, link) for name in names)
+    sizes = packets.mean_packet_bytes(found)
+    hops = tuple(_hop(name, link, sizes.get(name)) for name in names)
     under_test_cpu_s = found.get((LAYER, UNDER_TEST_CPU.name), found.get((LAYER, HOST_CPU.name)))
     under_test_cpu_s, under_test_bytes = cost.carried(found, under_test_cpu_s)
     return Counted(
@@ -156,9 +159,10 @@ def _of(
     )
 
 
-def _hop(name: str, link: Mapping[str, float]) -> HopTraffic:
+def _hop(name: str, link: Mapping[str, float], packet_bytes: float | None) -> HopTraffic:
     carried = {counter.name: link[counter.of(name)] for counter in _HOP_COLUMNS}
-    return HopTraffic(name, **carried, drops=sum(link[counter.of(name)] for counter in _DROPS))
+    drops = sum(link[counter.of(name)] for counter in _DROPS)
+    return HopTraffic(name, **carried, drops=drops, packet_bytes=packet_bytes)
 
 
 def _ends(found: Mapping[tuple[str, str], float]) -> dict[str, float]:

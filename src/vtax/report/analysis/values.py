@@ -37,7 +37,8 @@ class Row:
     failed: trials. target_missed: what the rule declared for it is not reached. typical: beside the ratio, where
     trials and blocks suffice. block_medians, fewest_trials: of the trials of every block, and of the block with the
     fewest. clock_is_wrong: of its guests, where the metric is in their time; see `clock`. timeouts: of a metric over
-    fixed work, where trials timed out. trial_blocks, trial_values, trial_positions: of every measured trial that
+    fixed work, where trials timed out. is_other_quantity: a trial measured something else than its study asks
+    for, see store.records.OTHER_QUANTITY. trial_blocks, trial_values, trial_positions: of every measured trial that
     went well, in their order; positions are in the run, from 0. warnings: all that the statistics say about this row.
     """
 
@@ -55,6 +56,7 @@ class Row:
     block_medians: Floats = field(default_factory=lambda: np.zeros(0))
     fewest_trials: int = 0
     clock_is_wrong: bool = False
+    is_other_quantity: bool = False
     timeouts: Timeouts | None = None
     trial_blocks: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     trial_values: Floats = field(default_factory=lambda: np.zeros(0))

@@ -82,6 +82,7 @@ def _hop_table(cells: Sequence[Counted], analysis: Analysis) -> Table:
     titles = {
         "rx_packets": msg("RX packets"), "rx_megabytes": msg("RX (MB)"), "tx_packets": msg("TX packets"),
         "tx_megabytes": msg("TX (MB)"), "drops": msg("drops"),
+        "packet_bytes": msg("bytes\na packet"),
     }  # fmt: skip
     columns = (
         Column("interface", msg("interface")),
@@ -91,7 +92,7 @@ def _hop_table(cells: Sequence[Counted], analysis: Analysis) -> Table:
     for cell in cells:
         rows = [
             TableRow((hop.name, *map(_number, (hop.rx_packets, hop.rx_bytes / 1e6, hop.tx_packets, hop.tx_bytes / 1e6,
-                                               hop.drops))))
+                                               hop.drops, hop.packet_bytes))))
             for hop in cell.hops
         ]  # fmt: skip
         groups.append(Group(tuple(rows), analysis.platform_of(cell.platform)))

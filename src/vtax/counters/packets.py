@@ -1,0 +1,57 @@
+"""The mean size of the packets that carried a trial's data, at every hop that is counted outside of guests.
+
+An interface counts a packet as its driver is given it: with segmentation offloads one of 64 KB where 44 cross a wire.
+A figure "with packets of 64 bytes" is one only where the packets were of 64 bytes, so they are counted, and what was
+asked for (link setting `packet_bytes`) is compared with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from vtax.counters.table import LINK, RX_BYTES, RX_PACKETS, TX_BYTES, TX_PACKETS
+
+Counted = Mapping[tuple[str, str], float]
+"""(place, name) -> value."""
+
+TOLERANCE = 0.05
+"""By which the mean may be off what was asked for: the packets of a connection's start and end are smaller."""
+ETHERNET_HEADER = 14  # bytes, IEEE 802.3; interfaces count it, IP does not
+LEAST_SHARE = 0.1  # of the bytes of the hop with most: others carry control, such as of a switch by its controller
+FEWEST = 100  # packets that say what a trial is made of; fewer are of a tool's control connection
+
+
+def mean_packet_bytes(counted: Counted) -> dict[str, float]:
+    """Hop -> mean bytes of the IP packets in the direction with more, of hops that carried a share of the data."""
+    carried: dict[str, tuple[float, float]] = {}
+    for place, name in counted:
+        if place != LINK or not name.endswith(RX_BYTES.of("")):
+            continue
+        hop = name.removesuffix(RX_BYTES.of(""))
+        size, packets = max(
+            (counted.get((LINK, size.of(hop)), 0.0), counted.get((LINK, packets.of(hop)), 0.0))
+            for size, packets in ((RX_BYTES, RX_PACKETS), (TX_BYTES, TX_PACKETS))
+        )
+        if packets >= FEWEST:
+            carried[hop] = size, packets
+    most = max((size for size, _ in carried.values()), default=0.0)
+    return {
+        hop: size / packets - ETHERNET_HEADER
+        for hop, (size, packets) in carried.items()
+        if size >= LEAST_SHARE * most
+    }
+
+
+def size_warning(means: Mapping[str, float], requested: int | None) -> str:
+    """What is wrong with the packets of a trial: their size at the hop where it is farthest off; empty for nothing.
+
+    means: as mean_packet_bytes gives them. requested: bytes of an IP packet, None when nothing was asked for.
+    """
+    if requested is None:
+        return ""
+    if not means:
+        return f"packet_bytes: requested {requested}, and no hop counted {FEWEST} packets"
+    hop = max(means, key=lambda name: abs(means[name] / requested - 1))
+    if abs(means[hop] / requested - 1) <= TOLERANCE:
+        return ""
+    return f"packet_bytes: requested {requested}, effective {means[hop]:.0f} (mean of those with data at {hop})"

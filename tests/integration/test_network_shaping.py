@@ -1,0 +1,93 @@
+"""Links between native guests as wires: packets of the size that was asked for, and what a shaped link carries."""
+
+from __future__ import annotations
+
+import pytest
+from lab_guests import LabGuests
+from support import needs_program, needs_root
+
+from vtax.network import wire
+
+pytestmark = [needs_root, needs_program("ip", "nsenter", "ethtool", "tc"), pytest.mark.root]
+RATE_MBIT_S = 100
+SEGMENTS = {"mtu": 116, "packet_bytes": 116, "attachment": "veth"}
+netem = pytest.mark.skipif(not wire.has_netem(), reason="this host's kernel has no netem")
+bucket = pytest.mark.skipif(wire.has_netem(), reason="this host's kernel has netem")
+
+
+@pytest.fixture
+def lab(image, journal, private_home):
+    return lambda topology="point-to-point", **link: LabGuests(topology, "native", image, journal, private_home, link)
+
+
+def rates(at, *sizes):
+    """Size of both messages -> transactions a second over what a wire carries, and the codes of the warnings."""
+    found, rate = {}, at.links.settings.rate_mbit_s
+    for size in sizes:
+        trial = at.trial("netperf", test="tcp_rr", request_size=size, response_size=size, duration_s=1)
+        assert trial.error == ""
+        carried = wire.transactions_per_s(rate, at.links.settings.mtu, size, size)
+        found[size] = trial.outcome.values["transactions"] / carried, {code for code, _ in trial.warnings}
+    return found
+
+
+def test_segments_of_64_bytes_are_of_64_bytes(lab):
+    with lab(**SEGMENTS, offloads=False) as at:
+        at.apply({**SEGMENTS, "offloads": False})
+        trial = at.trial("iperf2", length=64, no_delay=True, duration_s=1)
+        assert trial.outcome.values["packet_bytes"] == pytest.approx(116, rel=0.02)
+        assert "packet-size" not in {code for code, _ in trial.warnings}
+
+
+@pytest.mark.parametrize("topology", ["point-to-point", "router"])
+def test_packets_of_1500_bytes_are_so_only_without_offloads(topology, lab):
+    link = {"packet_bytes": 1500, "attachment": "veth"}
+    with lab(topology, **link) as at:
+        at.apply(link)
+        joined = at.trial("iperf2", duration_s=1)
+        assert joined.outcome.values["packet_bytes"] > 10_000
+        assert "packet-size" in {code for code, _ in joined.warnings}
+        at.apply({**link, "offloads": False})
+        single = at.trial("iperf2", duration_s=1)
+        assert single.outcome.values["packet_bytes"] == pytest.approx(1500, rel=0.03)
+        assert "packet-size" not in {code for code, _ in single.warnings}
+
+
+@bucket
+def test_a_bucket_of_one_frame_is_near_a_wire_for_messages_of_several_frames_and_says_what_it_is(lab):
+    link = {"rate_mbit_s": RATE_MBIT_S, "offloads": False}
+    with lab(**link) as at:
+        at.apply(link)
+        assert any("token bucket of one frame and no wire" in text for text in at.links.warnings)
+        found = rates(at, 8192, 65536)
+        assert all(0.6 < found[size][0] < 1.05 and "not-a-wire" not in found[size][1] for size in (8192, 65536)), (
+            found
+        )
+        at.apply({**link, "rate_mbit_s": 10})  # one frame of each message passes at once, however busy the host is
+        ((share, codes),) = rates(at, 1024).values()
+        assert share > 1.3
+        assert "not-a-wire" in codes
+
+
+@netem
+@pytest.mark.parametrize("attachment", ["bridge", "veth"])
+def test_a_link_with_netem_is_a_wire_in_both_directions(attachment, lab):
+    link = {"rate_mbit_s": RATE_MBIT_S, "offloads": False, "attachment": attachment}
+    with lab(**link) as at:
+        at.apply(link)
+        assert at.links.warnings == ()
+        found = rates(at, 512, 1024, 8192, 65536)
+        assert all(0.3 < share < 1.05 and "not-a-wire" not in codes for share, codes in found.values()), found
+        shares = [share for share, _ in found.values()]
+        assert shares[-1] > shares[0]  # the wire's rate is approached with the size
+
+
+@netem
+def test_delay_and_loss_are_those_of_netem(lab):
+    with lab(offloads=False) as at:
+        at.apply({"offloads": False, "delay_us": 5000})
+        trial = at.trial("netperf", test="tcp_rr", duration_s=1)
+        assert 10_000 < trial.outcome.values["latency_mean"] < 30_000
+        at.apply({"offloads": False, "loss": 50})
+        lost = at.trial("iperf2", protocol="udp", rate_mbit_s=1, duration_s=2)
+        assert 25 < lost.outcome.values["loss"] < 75
