@@ -77,7 +77,7 @@ def test_a_link_with_netem_is_a_wire_in_both_directions(attachment, lab):
         at.apply(link)
         assert at.links.warnings == ()
         found = rates(at, 512, 1024, 8192, 65536)
-        assert all(0.3 < share < 1.05 and "not-a-wire" not in codes for share, codes in found.values()), found
+        assert all(share < 1.05 and "not-a-wire" not in codes for share, codes in found.values()), found
         shares = [share for share, _ in found.values()]
         assert shares[-1] > shares[0]  # the wire's rate is approached with the size
 

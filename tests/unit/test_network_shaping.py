@@ -20,11 +20,13 @@ from vtax.runner.trial import faster_than_a_wire
 NETEM = {
     "kind": "netem",
     "options": {
-        "limit": 1000, "delay": {"delay": 5e-05, "jitter": 1e-05, "correlation": 0},
-        "loss-random": {"loss": 0.01, "correlation": 0}, "rate": {"rate": 12500000, "packetoverhead": 0},
+        "limit": 1000, "delay": {"delay": 0.002, "jitter": 0.0001, "correlation": 0},
+        "loss-random": {"loss": 1.00001e-05, "correlation": 0},
+        "rate": {"rate": 12500000, "packetoverhead": 0, "cellsize": 0, "celloverhead": 0}, "ecn": False, "gap": 0,
     },
 }  # fmt: skip
-SHAPED = {"rate_mbit_s": 100, "delay_us": 50, "jitter_us": 10, "loss": 1}
+"""As tc of iproute2 6.15 printed it on Linux 6.1."""
+SHAPED = {"rate_mbit_s": 100, "delay_us": 2000, "jitter_us": 100, "loss": 0.001}
 
 
 @pytest.fixture(params=[True, False], ids=["netem", "bucket"])
@@ -45,7 +47,7 @@ def without_netem(monkeypatch):
 
 def test_netem_serializes_delays_and_loses(with_netem):
     words = " ".join(wire.queueing(LinkSettings(**SHAPED)))
-    assert words == "netem limit 1000 delay 50us 10us loss 1% rate 100000000bit"
+    assert words == "netem limit 1000 delay 2000us 100us loss 0.001% rate 100000000bit"
     assert " ".join(wire.queueing(LinkSettings(delay_us=100))).endswith("delay 100us")
     limit = int(wire.queueing(LinkSettings(rate_mbit_s=1000, delay_us=100_000))[2])
     assert limit * 1518 * 8 / 1e9 >= 0.1  # what a link of 100 ms holds

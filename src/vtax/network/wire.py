@@ -132,7 +132,7 @@ def differences(settings: LinkSettings, shaped: Mapping[str, float | str]) -> li
     return [
         f"{name}: requested {value:g}, effective {shaped.get(name, 'not set')}"
         for name, value in wanted.items()
-        if not math.isclose(value, float(shaped.get(name, -1)), rel_tol=0.01, abs_tol=0.01)
+        if not math.isclose(value, float(shaped.get(name, -1)), rel_tol=0.01, abs_tol=1e-6)
     ]
 
 
