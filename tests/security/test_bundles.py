@@ -264,24 +264,30 @@ def long_output(rows: list[Any], filling: bytes, count: int) -> Iterator[bytes]:
     yield b'"}}\n'
 
 
+def of_objects(rows: list[Any]) -> bytes:
+    """A guest whose facts are many small objects."""
+    row = next(row for row in rows if "guest" in row)["guest"]
+    return json.dumps({"guest": {**row, "facts": {"x": [{"": 0}] * 30_000}}}).encode() + b"\n"
+
+
+def sampled(rows: list[Any], sample: str, count: int) -> Iterator[bytes]:
+    """Trials with many values within each."""
+    row = next(row for row in rows if "trial" in row)["trial"]
+    for number in range(20):
+        text = json.dumps({"trial": {**row, "number": 1000 + number, "effective": {"samples": {"x": [0]}}}})
+        yield text.replace("[0]", f"[{','.join([sample] * count)}]").encode() + b"\n"
+
+
 BOMBS: dict[str, Callable[[list[Any]], Iterator[bytes]]] = {
     "lists": lambda rows: with_lines(
         rows, "trial", (b'{"trial": {"effective": {"x": [', *([b"[]," * 100_000] * 300), b"0]}}}\n")
     ),
-    "objects": lambda rows: with_lines(
-        rows,
-        "guest",
-        (
-            json.dumps(
-                {"guest": {**next(r for r in rows if "guest" in r)["guest"], "facts": {"x": [{"": 0}] * 30_000}}}
-            ).encode()
-            + b"\n"
-            for _ in range(300)
-        ),
-    ),
+    "objects": lambda rows: with_lines(rows, "guest", [of_objects(rows)] * 300),
     "nulls": lambda rows: with_lines(rows, "output", long_output(rows, b"\\u0000" * 65_536, 128)),
     "pairs": lambda rows: with_lines(rows, "output", long_output(rows, b"\\ud83d\\ude00" * 10_007, 300)),
     "quotes": lambda rows: with_lines(rows, "output", long_output(rows, b'\\"' * 100_003, 100)),
+    "whole samples": lambda rows: with_lines(rows, "trial", sampled(rows, "0", 520_000)),
+    "samples": lambda rows: with_lines(rows, "trial", sampled(rows, "1.5", 260_000)),
     "one line": lambda rows: with_lines(rows, "warning", [b" " * (1 << 20)] * 500),
 }
 

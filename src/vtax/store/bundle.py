@@ -142,7 +142,7 @@ class Bundle:
             next(found)
             for line in found:
                 row = decoded(line) if isinstance(line, bytes) else line
-                if set(row) == {"sha256"}:
+                if "sha256" in row and len(row) == 1:
                     self._check_end(row["sha256"], digest.hexdigest(), found)
                     return
                 table, values = _row(row)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import re
 import zlib
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
@@ -18,7 +17,7 @@ from vtax.store.run import COMPRESSION, MAX_UNPACKED
 from vtax.study import limits
 
 SHORT_BYTES = 1 << 18
-LONG_BYTES = 4 << 20  # of a run, and of a trial with its samples
+LONG_BYTES: Mapping[str, int] = {"run": 4 << 20, "trial": 1 << 20}  # a trial with its samples
 OUTPUT_BYTES = 100 << 20  # two outputs of 8 MiB, of which JSON makes up to six bytes a character
 MAX_BYTES = 4 << 30  # uncompressed
 MAX_ROWS: Mapping[str, int] = {
@@ -26,7 +25,6 @@ MAX_ROWS: Mapping[str, int] = {
     "guest": 1_000_000, "trial": 2_000_000, "output": 4_000_000, "measurement": 10_000_000, "counter": 20_000_000,
     "warning": 1_000_000,
 }  # fmt: skip
-_LONG = ("run", "trial")
 _BEGUN_WITH = ("run", "session", "platform", "cell", "metric")  # rows that a run is opened with, all at once
 _MAX_BEGUN_WITH_BYTES = 32 << 20
 _MAX_BEGUN_WITH_VALUES = 1_000_000
@@ -57,7 +55,7 @@ class Bounds:
     """What one bundle has of rows so far."""
 
     def __init__(self) -> None:
-        self._rows: Counter[str] = Counter()
+        self._rows: dict[str, int] = {}
         self._bytes = 0
         self._begun_with_bytes = 0
         self._begun_with_values = 0
@@ -70,8 +68,8 @@ class Bounds:
 
     def add_row(self, table: str, line: bytes) -> None:
         """Count a row. line: empty of one that is read in pieces. Raises ValueError for one too many or too large."""
-        self._rows[table] += 1
-        if table in MAX_ROWS and self._rows[table] > MAX_ROWS[table]:
+        count = self._rows[table] = self._rows.get(table, 0) + 1
+        if count > MAX_ROWS.get(table, count):
             raise ValueError(f"it has more than {MAX_ROWS[table]} rows of {table}")
         if table in _BEGUN_WITH:
             self._begun_with_bytes += len(line)
@@ -79,7 +77,7 @@ class Bounds:
             if self._begun_with_bytes > _MAX_BEGUN_WITH_BYTES or self._begun_with_values > _MAX_BEGUN_WITH_VALUES:
                 raise ValueError(_TOO_LARGE)
         if len(line) > SHORT_BYTES and table != "output":
-            if table not in _LONG or len(line) > LONG_BYTES:
+            if len(line) > LONG_BYTES.get(table, SHORT_BYTES):
                 raise ValueError(f"a row of {table} is larger than it may be")
             if line.count(b"{") + line.count(b"[") > _MAX_CONTAINERS:
                 raise ValueError(f"a row of {table} has more values than it may have")
@@ -101,22 +99,17 @@ class Lines:
                 yield line
             elif line.startswith(_OF_OUTPUT):
                 yield self._output(line)
-            elif line.startswith(tuple(f'{{"{table}": '.encode() for table in _LONG)):
-                yield self._long(line)
+            elif table := next((each for each in LONG_BYTES if line.startswith(f'{{"{each}": '.encode())), ""):
+                yield self._long(line, LONG_BYTES[table])
             else:
                 raise ValueError(_TOO_LARGE if len(line) > SHORT_BYTES else "its end is missing")
 
-    def read_up(self) -> None:
-        """Add the last line to the digest."""
-        self._digest.update(self._waiting)
-        self._waiting = b""
-
     def _piece(self, size: int) -> bytes:
         """At most `size` bytes of a line. What was read before it joins the digest."""
-        self.read_up()
-        self._waiting = self._unpacked.readline(size)
-        self.bounds.add_bytes(len(self._waiting))
-        return self._waiting
+        self._digest.update(self._waiting)
+        line = self._waiting = self._unpacked.readline(size)
+        self.bounds.add_bytes(len(line))
+        return line
 
     def _pieces(self) -> Iterator[str]:
         """The rest of a line of an output."""
@@ -130,7 +123,7 @@ class Lines:
                 return
         raise ValueError("its end is missing")
 
-    def _long(self, first: bytes) -> bytes:
+    def _long(self, first: bytes, limit: int) -> bytes:
         found = [first]
         size = len(first)
         while not found[-1].endswith(b"\n"):
@@ -138,7 +131,7 @@ class Lines:
                 raise ValueError("its end is missing")
             found.append(piece)
             size += len(piece)
-            if size > LONG_BYTES:
+            if size > limit:
                 raise ValueError(_TOO_LARGE)
         return b"".join(found)
 

@@ -23,7 +23,7 @@ ORDER = (
 )  # fmt: skip
 _OF_TRIALS = ("output", "measurement", "counter")
 _AT_ONCE = 1000  # rows of one statement, fewer where they are large
-_AT_ONCE_LARGE = 10  # rows that are fetched at once where one may be large
+_AT_ONCE_LARGE = 1  # rows that are fetched at once where one may be large
 _AT_ONCE_CHARS = 1 << 18  # of the texts and JSON values of the rows of one statement
 
 
@@ -63,12 +63,12 @@ class Ids:
 
     def id_of(self, number: int) -> int:
         """The id of a row by its number, from 1 to the number of rows."""
-        at = bisect_right(self._numbers, number) - 1
+        at = bisect_right(self._numbers, number) - 1 if len(self._numbers) > 1 else 0
         return self._firsts[at] + number - self._numbers[at]
 
     def number_of(self, row_id: int) -> int:
         """The number of a row by its id, where ids ascend. Raises ValueError when it is not there."""
-        at = bisect_right(self._firsts, row_id) - 1
+        at = bisect_right(self._firsts, row_id) - 1 if len(self._firsts) != 1 else 0
         offset = row_id - self._firsts[at] if at >= 0 else -1
         end = self._numbers[at + 1] if at + 1 < len(self._numbers) else self._count + 1
         if offset < 0 or self._numbers[at] + offset >= end:
