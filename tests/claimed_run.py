@@ -54,7 +54,7 @@ def measured(
         platforms=PLATFORMS, cells=cells, metrics=[MetricRecord("tool", "speed", "speed", unit, "higher", True)],
         sessions=tuple(SessionRecord(n, "", {"machine_id": host}, 0.0) for n, host in enumerate(hosts, 1)),
         declared={
-            **synthetic_run.DECLARED, "design": {"stop": "fixed", "blocks": blocks, "method": 2, **design},
+            **synthetic_run.DECLARED, "design": {"stop": "fixed", "blocks": blocks, **design},
             "claim": [claim(**table) for table in tables], "published": list(published),
             "benchmark": [{"name": "tool", "label": label, "link": link or {}} for label in ("small", "bulk")],
         },

@@ -79,7 +79,7 @@ def row(key: tuple[str, float], studies: int) -> list[str]:
     """Coverage, alarms, false `equivalent`, half-width and boots of a design."""
     design, effect = key
     rng = np.random.default_rng([2026, zlib.crc32(repr(key).encode())])
-    rule = Rule("fixed", method=2)
+    rule = Rule("fixed")
     strict = replace(rule, margin=MARGIN / 10)
     covers, alarms, equal, boots, halves = 0, 0, 0, 0, []
     for _ in range(studies):

@@ -131,7 +131,7 @@ def _share(flags: np.ndarray) -> float:
 
 def _words(random: np.random.Generator, made: Finding, comparisons: int, studies: int, slowdown: float) -> np.ndarray:
     """The word about every comparison, a row a study."""
-    rule = Rule("fixed", blocks=max(BLOCKS), method=2, margin=MARGIN)
+    rule = Rule("fixed", blocks=max(BLOCKS), margin=MARGIN)
     found = []
     for _ in range(max(1, studies // comparisons)):
         claims = {str(number): [made(random, slowdown)] for number in range(comparisons)}

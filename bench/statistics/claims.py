@@ -53,7 +53,7 @@ def main() -> None:
 def _share(random: np.random.Generator, noise: Noise, blocks: int, studies: int, where: str) -> float:
     """Percent of studies with a false word; of claims that get the right one where there is one."""
     studies = studies if where == "at the bounds" else max(1, studies // 5)
-    rule = Rule("fixed", blocks=blocks, method=2)
+    rule = Rule("fixed", blocks=blocks)
     found = 0.0
     for _ in range(studies):
         judged = judge_claims(rule, _claims(random, noise, blocks, where), looks_ahead=False)

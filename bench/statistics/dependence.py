@@ -3,7 +3,7 @@
     python bench/statistics/dependence.py [--studies 20000]
 
 The rule of `vtax.stats.withholding` for one contrast, on arrays of many studies: Student's t alone, and with the
-largest plausible correlation of neighbouring blocks. A fixed number of blocks, and rule `verdict` from 5 to 30.
+plausible correlation of neighbouring blocks. A fixed number of blocks, and rule `verdict` from 5 to 30.
 """
 
 from __future__ import annotations
@@ -14,10 +14,9 @@ import numpy as np
 from noise import Array
 from scipy import special
 
-from vtax.stats.assumptions import FEWEST_TO_TEST, MOST_CORRELATED, OWN_LEVEL, UNTESTED
+from vtax.stats.assumptions import FEWEST_TO_TEST, MOST_CORRELATED, OWN_LEVEL, PRIOR_SD, UPPER
 from vtax.stats.sequential import t_levels
-from vtax.stats.stopping import Rule
-from vtax.stats.withholding import standard_errors
+from vtax.stats.withholding import GUARDED
 
 MARGIN, FIRST, LAST, ALPHA = 0.02, 5, 30, 0.05
 SHOWN = (5, 7, 8, 10, 15, 20)
@@ -51,21 +50,22 @@ def decided(logs: Array, *, guarded: bool) -> tuple[dict[int, float], float, flo
     left = np.maximum(n - 3, 1)
     limit = special.ndtri(1 - OWN_LEVEL) * (n - 2) / (n * np.sqrt(n - 1)) - 1 / n
     is_seen = (n >= FEWEST_TO_TEST) & (lag > limit)
-    factor, df = widened(n, np.clip((n * lag + 1) / left, 0.0, MOST_CORRELATED))
-    p_seen = np.where(is_seen, special.stdtr(df, -distance / se / factor), 0.0)
+    error = np.maximum(n - 2, 1) / (left * np.sqrt(n - 1))
+    known = 1 / (1 / PRIOR_SD**2 + 1 / error**2)
+    shrunk = np.where(n > 3, known * (n * lag + 1) / left / error**2, 0.0)
 
-    def p_guarded(stop: str) -> Array:
-        above = standard_errors(Rule(stop)) * (n - 2) / (left * np.sqrt(n - 1))  # type: ignore[arg-type]
-        largest = np.clip((n * lag + 1) / left + above, 0.0, MOST_CORRELATED)
-        factor, df = widened(n, np.where(n < FEWEST_TO_TEST, UNTESTED, largest))
-        return np.asarray(special.stdtr(df, -distance / se / factor) if guarded else np.zeros_like(p))
+    def p_above(errors: float) -> Array:
+        factor, df = widened(n, np.clip(shrunk + errors * np.sqrt(known), 0.0, MOST_CORRELATED))
+        return np.asarray(special.stdtr(df, -distance / se / factor))
 
-    worst = np.maximum(np.maximum(p, p_seen), p_guarded("fixed"))
+    p_seen = np.where(is_seen, p_above(UPPER), 0.0)
+    p_guarded = np.where(is_seen, 0.0, p_above(GUARDED)) if guarded else np.zeros_like(p)
+    worst = np.maximum(np.maximum(p, p_seen), p_guarded)
     fixed = {k: float((worst[:, k - 2] <= ALPHA).mean()) for k in SHOWN}
     inside, different = (np.full(n.size, np.nan) for _ in range(2))
     inside[FIRST - 2 :], different[FIRST - 2 :] = (t_levels(a, FIRST, LAST) for a in (ALPHA, ALPHA / 2))
     crossed = np.logical_or.accumulate(p <= inside, axis=1)
-    is_equivalent = crossed & (np.maximum(p_seen, p_guarded("verdict")) <= inside)
+    is_equivalent = crossed & (np.maximum(p_seen, p_guarded) <= inside)
     size = (mean < np.log1p(-MARGIN)) | (mean > np.log1p(MARGIN))
     is_different = (special.stdtr(n - 1, -np.abs(mean) / se) <= different) & size
     at = [np.where(each.any(1), each.argmax(1) + 2, LAST + 1) for each in (is_equivalent, is_different)]

@@ -34,7 +34,7 @@ def outlooks(stop: Stop, blocks: int, studies: int) -> list[str]:
 
     Settled is what has a verdict after that many more blocks, at the level that the rule asks for there.
     """
-    rule = Rule(stop, blocks=blocks, confidence=0.995, method=2)
+    rule = Rule(stop, blocks=blocks, confidence=0.995)
     rng = generator("outlooks", stop, blocks)
     open_, ends = 0, []
     for _ in range(studies):

@@ -1,10 +1,10 @@
-"""Noise that breaks what Student's t assumes, and what the two methods of analysis make of it.
+"""Noise that breaks what Student's t assumes, and what the analysis makes of it.
 
     python bench/statistics/hard.py                # prints all tables
     python bench/statistics/hard.py --studies 300 --only assumptions
 
 Every study is judged by `vtax.stats.analysis.analyse` itself. Values are logarithms, one per block; a platform has
-noise of 1 %, and so has a block. "Lent" and "own" below are the moderated and the plain variance.
+noise of 1 %, and so has a block.
 """
 
 from __future__ import annotations
@@ -19,15 +19,12 @@ from functools import lru_cache
 from unittest.mock import patch
 
 import numpy as np
-from methods import holm_passes, log_ratios
-from noise import NOISES as ROW_NOISES
-from noise import Array, Noise, randomized
+from noise import Array
 from scipy import special
 
 from vtax.stats.analysis import Comparison, Contrast, analyse
-from vtax.stats.assumptions import spread_ratio, unequal_noise
-from vtax.stats.interaction import interaction, paired_interaction
-from vtax.stats.moderation import moderated_families
+from vtax.stats.assumptions import unequal_noise
+from vtax.stats.interaction import interaction
 from vtax.stats.outlook import Outlook
 from vtax.stats.sequential import decide_studies
 from vtax.stats.steadiness import find_drift
@@ -35,7 +32,6 @@ from vtax.stats.stopping import Rule
 
 FAMILY = 6
 MARGIN = 0.02
-METHODS = (1, 2)
 
 
 def generator(*key: object) -> np.random.Generator:
@@ -46,14 +42,13 @@ def generator(*key: object) -> np.random.Generator:
 @dataclass(frozen=True)
 class Hard:
     """shape: of the noise beside the 1 % that all have. on: "both", "treatments" (all six), "one" (the last) or
-    "baseline". follow: lag-1 correlation of blocks, of every platform on its own. marked: the noisy platform is
-    emulated, and known to be. own: standard deviation of the noise that all have."""
+    "baseline". follow: lag-1 correlation of blocks, of every platform on its own. own: standard deviation of the
+    noise that all have."""
 
     name: str
     shape: str = "none"
     on: str = "both"
     follow: float = 0.0
-    marked: bool = False
     own: float = 0.01
 
 
@@ -72,7 +67,6 @@ NOISES = (
     Hard("normal, 15 % on the platforms", "normal", "treatments"),
     Hard("heavy-tailed (t, 2.1 df)", "t2.1"),
     Hard("one platform of six ten times noisier", "normal10", "one"),
-    Hard("the same, marked as emulated", "normal10", "one", marked=True),
 )
 
 
@@ -116,21 +110,18 @@ def values(noise: Hard, studies: int, blocks: int, truth: float, rng: np.random.
     return np.asarray(own + 0.01 * rng.standard_normal((studies, 1, blocks)))
 
 
-def judged(rule: Rule, logs: Array, noise: Hard, members: int) -> list[Comparison]:
+def judged(rule: Rule, logs: Array, members: int) -> list[Comparison]:
     """What vtax makes of one study, the last `members` platforms against the baseline."""
     contrasts = {
-        str(k): Contrast(
-            logs[k] - logs[0], "lower", unequal_noise(logs[k], logs[0]),
-            "emulated" if noise.marked and k == FAMILY else "", observed_noise=spread_ratio(logs[k], logs[0]),
-        )
+        str(k): Contrast(logs[k] - logs[0], "lower", unequal_noise(logs[k], logs[0]))
         for k in range(FAMILY, FAMILY - members, -1)
-    }  # fmt: skip
+    }
     return [c for c in analyse(rule, contrasts).values() if isinstance(c, Comparison)]
 
 
 @patch("vtax.stats.verdict.outlook", lambda *_: Outlook(None, None))  # it takes most of the time
 def assumptions(noise: Hard, studies: int) -> list[str]:
-    """Coverage of the worst contrast at 10 and 20 blocks; any false alarm, of one contrast too, and by method 2
+    """Coverage of the worst contrast at 10 and 20 blocks; any false alarm, of one contrast too, and those
     without a warning; false `equivalent` at the margin.
 
     Columns of the rule `verdict` are of a quarter of the studies, since each is judged after every block.
@@ -138,63 +129,51 @@ def assumptions(noise: Hard, studies: int) -> list[str]:
     row = [f"{noise.name}"]
     for blocks in (10, 20):
         logs = values(noise, studies, blocks, 0.0, generator("cover", noise, blocks))
-        found = []
-        for method in METHODS:
-            rule = Rule("fixed", blocks=blocks, method=method)
-            registered = np.array(
-                [[c.ratio.low <= 1 <= c.ratio.high for c in judged(rule, x, noise, FAMILY)] for x in logs]
-            )
-            found.append(percent(float(registered.mean(axis=0).min())))
-        row.append(" → ".join(found))
+        rule = Rule("fixed", blocks=blocks)
+        covered = np.array([[c.ratio.low <= 1 <= c.ratio.high for c in judged(rule, x, FAMILY)] for x in logs])
+        row.append(percent(float(covered.mean(axis=0).min())))
     for stop, blocks, share in (("fixed", 10, 1), ("verdict", 30, 4)):
         logs = values(noise, studies // share, blocks, 0.0, generator("alarm", noise, stop))
         for members in (FAMILY, 1):
-            found = [_any(stop, logs, noise, members, method, ("slower", "faster")) for method in METHODS]
-            row.append(f"{found[0][0]} → {found[1][0]} ({found[1][1]})")
+            wrong, unwarned = _any(stop, logs, members, ("slower", "faster"))
+            row.append(f"{wrong} ({unwarned})")
     for stop, blocks, share in (("fixed", 10, 1), ("verdict", 30, 4)):
-        worst = []
-        for method in METHODS:
-            rates = []
-            for end in (np.log1p(-MARGIN), np.log1p(MARGIN)):
-                logs = values(noise, studies // share, blocks, end, generator("equal", noise, stop, end))
-                rates.append(float(_any(stop, logs, noise, 1, method, ("equivalent",))[0]))
-            worst.append(f"{max(rates):.1f}")
-        row.append(" → ".join(worst))
+        rates = []
+        for end in (np.log1p(-MARGIN), np.log1p(MARGIN)):
+            logs = values(noise, studies // share, blocks, end, generator("equal", noise, stop, end))
+            rates.append(_any(stop, logs, 1, ("equivalent",)))
+        wrong, unwarned = max(rates, key=lambda each: float(each[0]))
+        row.append(f"{wrong} ({unwarned})")
     return row
 
 
-def _any(stop: str, logs: Array, noise: Hard, members: int, method: int, kinds: tuple[str, ...]) -> tuple[str, str]:
+def _any(stop: str, logs: Array, members: int, kinds: tuple[str, ...]) -> tuple[str, str]:
     """Share of studies with any of these verdicts, and with any without a warning, under a rule that stops when vtax
     would."""
     wrong, unwarned, last = 0, 0, logs.shape[-1]
-    rule = Rule(stop, blocks=last, max_blocks=last, method=method)  # type: ignore[arg-type]
+    rule = Rule(stop, blocks=last, max_blocks=last)  # type: ignore[arg-type]
     for study in logs:
-        made = _stopped(rule, study, noise, members) if stop == "verdict" else last
-        found = [c.verdict for c in judged(rule, study[:, :made], noise, members) if c.verdict.kind in kinds]
+        made = _stopped(rule, study, members) if stop == "verdict" else last
+        found = [c.verdict for c in judged(rule, study[:, :made], members) if c.verdict.kind in kinds]
         wrong += bool(found)
         unwarned += any(not verdict.warnings for verdict in found)
     return percent(wrong / len(logs)), percent(unwarned / len(logs))
 
 
-def _stopped(rule: Rule, study: Array, noise: Hard, members: int) -> int:
+def _stopped(rule: Rule, study: Array, members: int) -> int:
     """Blocks after which the run would have ended: when every contrast has its verdict."""
     rows = study[FAMILY : FAMILY - members : -1] - study[0]
-    fewest, last = _looked(rule, rows, noise, members), study.shape[-1]
-    if rule.method == 1:
-        return fewest
-    return next((n for n in range(fewest, last) if _are_decided(judged(rule, study[:, :n], noise, members))), last)
+    fewest, last = _looked(rule, rows), study.shape[-1]
+    return next((n for n in range(fewest, last) if _are_decided(judged(rule, study[:, :n], members))), last)
 
 
 def _are_decided(comparisons: list[Comparison]) -> bool:
     return all(comparison.verdict.kind != "undecided" for comparison in comparisons)
 
 
-def _looked(rule: Rule, rows: Array, noise: Hard, members: int) -> int:
+def _looked(rule: Rule, rows: Array) -> int:
     """Blocks after which the boundaries have decided every contrast."""
-    groups = None
-    if rule.is_moderated:
-        groups = ["emulated" if noise.marked and k == 0 else "" for k in range(members)]
-    _, at = decide_studies(rows[None], rule.margin, rule.alpha, *rule.looks, groups)
+    _, at = decide_studies(rows[None], rule.margin, rule.alpha, *rule.looks)
     return int(min(at.max(), rows.shape[-1]))
 
 
@@ -202,41 +181,8 @@ def percent(value: float) -> str:
     return f"{100 * value:.1f}"
 
 
-SPREADS = {
-    "alike": (1.0,) * 6,
-    "one of six 3 times noisier": (1.0,) * 5 + (3.0,),
-    "half of six 3 times noisier": (1.0,) * 3 + (3.0,) * 3,
-    "one of six 10 times noisier": (1.0,) * 5 + (10.0,),
-    "six of twelve 10 times noisier": (1.0,) * 6 + (10.0,) * 6,
-    "six from 1 to 10 times": tuple(np.geomspace(1, 10, 6)),
-}
-
-
-def moderation(name: str, studies: int) -> list[str]:
-    """Own → moderated variances, one baseline: worst coverage, any false alarm, width of a family's interval."""
-    row = [name]
-    for blocks in (3, 5, 10):
-        rng = generator("moderation", name, blocks)
-        sds = np.array(SPREADS[name])
-        logs = rng.standard_normal((studies, sds.size, blocks)) * sds[:, None] - rng.standard_normal(
-            (studies, 1, blocks)
-        )
-        variances, df, _ = moderated_families(logs, [""] * sds.size)
-        found = []
-        for square, freedom in ((logs.var(axis=-1, ddof=1), np.full(df.shape, blocks - 1.0)), (variances, df)):
-            t = np.abs(logs.mean(axis=-1)) / np.sqrt(square / blocks)
-            covers = (t <= special.stdtrit(freedom, 0.975)).mean(axis=0).min()
-            alarm = holm_passes(2 * special.stdtr(freedom, -t), 0.05).any(axis=1).mean()
-            width = np.median(special.stdtrit(freedom, 1 - 0.025 / sds.size) * np.sqrt(square), axis=0)[0]
-            found.append((covers, alarm, width))
-        (covers, alarm, width), (covers2, alarm2, width2) = found
-        row += [f"{percent(covers)} → {percent(covers2)}", f"{percent(alarm)} → {percent(alarm2)}"]
-        row.append(f"{width2 / width:.2f}")
-    return row
-
-
 def interactions(name: str, studies: int) -> list[str]:
-    """False alarms of the model's F-test and of paired differences, three designs of platforms, levels and blocks."""
+    """False alarms of paired differences, three designs of platforms, levels and blocks."""
     row = [name]
     for design in ((3, 2, 8), (6, 2, 5), (6, 3, 8)):
         rng = generator("interactions", name, design)
@@ -246,13 +192,13 @@ def interactions(name: str, studies: int) -> list[str]:
         elif name != "alike":
             sds[-1] = float(name.split()[2])
         places = [x.ravel() for x in np.meshgrid(*map(range, design), indexing="ij")]
-        wrong = np.zeros(2)
+        wrong = 0
         for _ in range(studies):
             guests = rng.standard_normal((design[0], 1, design[2]))
             noise = sds[:, None, None] * (0.01 * guests + 0.02 * rng.standard_normal(design))
             logs = (noise + 0.03 * rng.standard_normal(design[2])).ravel()
-            wrong += [test(np.exp(logs), *places).p_value <= 0.05 for test in (interaction, paired_interaction)]
-        row.append(f"{percent(wrong[0] / studies)} → {percent(wrong[1] / studies)}")
+            wrong += interaction(np.exp(logs), *places).p_value <= 0.05
+        row.append(percent(wrong / studies))
     return row
 
 
@@ -279,29 +225,10 @@ def steadiness(correlation: float, studies: int) -> list[str]:
     return [f"{correlation:g}", *(percent(each / studies) for each in found)]
 
 
-def from_three(noise: Noise, studies: int) -> list[str]:
-    """Rule `verdict`, six platforms: from five blocks by own variances → from three by moderated ones."""
-    rng = generator("from three", noise.name)
-    equal = log_ratios(randomized(noise, 0.02, np.ones(FAMILY + 1), studies, 20, 3, rng))
-    row = [noise.name]
-    for shift, margin, codes in (
-        (0.0, 1e-6, (1, 2)),
-        (np.log1p(-MARGIN), MARGIN, (3,)),
-        (np.log(0.95), MARGIN, None),
-    ):
-        found = []
-        for first, groups in ((5, None), (3, [""] * FAMILY)):
-            kinds, at = decide_studies(equal + shift, margin, 0.05, first, 20, groups)
-            wrong = float(np.isin(kinds, codes or ()).any(axis=1).mean())
-            found.append(percent(wrong) if codes else f"{np.minimum(at, 20).mean():.1f}")
-        row.append(" → ".join(found))
-    return row
-
-
 def failures(blocks: int, studies: int) -> list[str]:
-    """Equal platforms, CV 5 %; of one the slowest 30 % of trials fail: coverage and verdicts, method 1 → 2."""
+    """Equal platforms, CV 5 %; of one the slowest 30 % of trials fail: coverage and verdicts."""
     rng = generator("failures", blocks)
-    covers, wrong = np.zeros(2), np.zeros(2)
+    covers, wrong = 0, 0
     for _ in range(studies):
         logs = 0.05 * rng.standard_normal((2, blocks))
         lost = logs[0] > 0.05 * special.ndtri(0.7)
@@ -309,40 +236,30 @@ def failures(blocks: int, studies: int) -> list[str]:
         if lost.sum() > blocks - 5:
             continue
         contrast = Contrast(logs[0] - logs[1], "lower", failed=(int(lost.sum()), 0), tried=(blocks, blocks))
-        for k, method in enumerate(METHODS):
-            (answer,) = analyse(Rule("fixed", method=method), {"a": contrast}).values()
-            assert isinstance(answer, Comparison)
-            covers[k] += answer.ratio.low <= 1 <= answer.ratio.high
-            wrong[k] += answer.verdict.kind in ("faster", "slower")
-    return [str(blocks), *(" → ".join(percent(x / studies) for x in each) for each in (covers, wrong))]
+        (answer,) = analyse(Rule("fixed"), {"a": contrast}).values()
+        assert isinstance(answer, Comparison)
+        covers += answer.ratio.low <= 1 <= answer.ratio.high
+        wrong += answer.verdict.kind in ("faster", "slower")
+    return [str(blocks), percent(covers / studies), percent(wrong / studies)]
 
 
 HEADS = {
     "assumptions": [
-        "noise (method 1 → method 2)", "10 blocks: covers", "20 blocks: covers", "any alarm of six, fixed 10",
+        "noise (without a warning)", "10 blocks: covers", "20 blocks: covers", "any alarm of six, fixed 10",
         "of one", "any alarm of six, verdict", "of one", "`equivalent` at the margin, fixed 10", "the same, verdict",
     ],
-    "moderation": [
-        "noise of the platforms (own → moderated)",
-        *(f"{n} blocks: {what}" for n in (3, 5, 10) for what in ("covers", "any alarm", "width")),
-    ],
-    "interactions": ["platforms (F → paired)", "3 platforms, 2 levels, 8 blocks", "6, 2, 5", "6, 3, 8"],
+    "interactions": ["platforms", "3 platforms, 2 levels, 8 blocks", "6, 2, 5", "6, 3, 8"],
     "steadiness": [
         "correlation of neighbours", "drift: none there, method 1", "none there, method 2",
         "3 SD over the run, method 2",
-    ],
-    "from_three": [
-        "noise", "any alarm, without a margin", "any `equivalent` at the margin", "blocks, true ratio 0.95",
     ],
     "failures": ["blocks", "covers", "`faster` or `slower`"],
 }  # fmt: skip
 PLATFORMS = ("alike", "one is 3 times noisier", "one is 10 times noisier", "the baseline is 3 times noisier")
 PLANS: dict[str, tuple[Callable[..., list[str]], tuple[object, ...], float]] = {  # the number: share of the studies
     "assumptions": (assumptions, NOISES, 1),
-    "moderation": (moderation, tuple(SPREADS), 10),
     "interactions": (interactions, PLATFORMS, 0.5),
     "steadiness": (steadiness, (0.0, 0.3, 0.6, 0.9), 0.25),
-    "from_three": (from_three, ROW_NOISES, 0.75),
     "failures": (failures, (10, 20, 40), 1),
 }  # fmt: skip
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from noise import Array
 from scipy import special
 
-from vtax.stats.moderation import MINIMUM_BLOCKS
+from vtax.stats.checks import MINIMUM_BLOCKS
 from vtax.stats.sequential import decide_studies
 from vtax.stats.stopping import width_share
 

@@ -39,7 +39,7 @@ def typical(name: str, studies: int) -> list[str]:
                 averages += sign * np.log(values.mean(axis=1))
                 medians += sign * np.log(np.median(values, axis=1))
             contrast = Contrast(averages, "lower", medians=medians, trials=trials)
-            (answer,) = analyse(Rule("fixed", method=2), {"a": contrast}).values()
+            (answer,) = analyse(Rule("fixed"), {"a": contrast}).values()
             assert isinstance(answer, Comparison)
             assert answer.typical is not None
             covers += answer.typical.low <= 1 <= answer.typical.high

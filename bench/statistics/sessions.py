@@ -67,7 +67,7 @@ def sessions(key: tuple[str, float, tuple[int, ...]], studies: int) -> list[str]
     """Blocks as of one session → over sessions: coverage and false verdicts; how often the next one is inside."""
     name, effect, sizes = key
     labels = np.repeat(np.arange(len(sizes)), sizes)
-    rng, rule = generator("sessions", key), Rule("fixed", method=2)
+    rng, rule = generator("sessions", key), Rule("fixed")
     strict = replace(rule, margin=MARGIN / 10)
     covers, alarms, equal, inside = np.zeros(2), np.zeros(2), np.zeros(2), 0
     shape = "log-normal" if "log-normal" in name else "normal"

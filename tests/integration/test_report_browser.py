@@ -49,7 +49,7 @@ def report(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     with pytest.MonkeyPatch.context() as patched, Store.open(f"sqlite:///{home / 'store.sqlite'}") as store:
         patched.setenv("VTAX_HOME", str(home))
         fill(begin(store), blocks=30)
-        text = page_of(analyse(store, resamples=99), chosen)
+        text = page_of(analyse(store), chosen)
     file = home / "report.html"
     file.write_text(text, encoding="utf-8")
     return file

@@ -34,7 +34,7 @@ def made(store: Store, name: str, *, effect: float = 0.0, docker: float = 0.0, *
     given = {
         "cells": [each for each in cells() if each.benchmark == "sysbench-cpu" and each.platform in NAMES],
         "platforms": [each for each in PLATFORMS if each.name in NAMES],
-        "declared": {**DECLARED, "design": {**DECLARED["design"], "method": 2}},
+        "declared": {**DECLARED, "design": {**DECLARED["design"]}},
     }
     run = begin(store, name, **{**given, **changes})
     for block in range(BLOCKS):

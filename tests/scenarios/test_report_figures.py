@@ -17,7 +17,6 @@ from vtax.report.renderers import numbers
 from vtax.report.renderers.figures import spec_of
 from vtax.report.renderers.format import Formatter
 from vtax.report.views import figures, shared
-from vtax.stats.intervals import bootstrap_means
 from vtax.stats.ratio import ratio_of_logs
 from vtax.store.store import Store
 
@@ -26,7 +25,7 @@ from vtax.store.store import Store
 def analysis(tmp_path_factory: pytest.TempPathFactory) -> Analysis:
     with Store.open(f"sqlite:///{tmp_path_factory.mktemp('figures') / 'store.sqlite'}") as opened:
         fill(begin(opened))
-        return analyse(opened, resamples=99)
+        return analyse(opened)
 
 
 @pytest.fixture(scope="module")
@@ -40,38 +39,30 @@ def shown(analysis: Analysis, width: int, **options: bool) -> str:
     return terminal(analysis, width, **options)
 
 
-def intervals(row: Row, scale: Scale) -> tuple[str, str, str]:
-    """(the median's interval, what it covers, the mean's interval by bootstrap) as text."""
+def median_interval(row: Row, scale: Scale) -> tuple[str, str]:
+    """(the median's interval, what it covers) as text."""
     s = row.summary
     assert s is not None
-    assert s.bootstrap_low is not None
-    assert s.bootstrap_high is not None
-    median = numbers.bounds(s.median_low, s.median_high, scale)
-    return median, numbers.percent(s.median_confidence), numbers.bounds(s.bootstrap_low, s.bootstrap_high, scale)
+    return numbers.bounds(s.median_low, s.median_high, scale), numbers.percent(s.median_confidence)
 
 
-def test_all_lists_the_medians_and_the_bootstraps_intervals_of_every_cell(analysis: Analysis) -> None:
+def test_all_lists_the_interval_of_every_median(analysis: Analysis) -> None:
     text = shown(analysis, 140, every_metric=True)
     for section in analysis.sections:
         for row in (r for p in section.points for r in p.rows):
-            median, level, bootstrap = intervals(row, shared.scale_of(section))
-            assert f" {median} {level} " in text
-            assert bootstrap in text
-    assert "bootstrap" not in shown(analysis, 140)
+            median, level = median_interval(row, shared.scale_of(section))
+            assert f" {median} {level}" in text
 
 
-def test_the_html_and_the_json_hold_the_medians_and_the_bootstraps_intervals(page: str, analysis: Analysis) -> None:
+def test_the_html_and_the_json_hold_the_interval_of_every_median(page: str, analysis: Analysis) -> None:
     document = values(analysis)
     for section, shown_section in zip(analysis.sections, document["results"], strict=True):
         for point, shown_point in zip(section.points, shown_section["points"], strict=True):
             for row, printed in zip(point.rows, shown_point["rows"], strict=True):
                 assert row.summary is not None
-                median, level, bootstrap = intervals(row, shared.scale_of(section))
+                median, level = median_interval(row, shared.scale_of(section))
                 is_in_page = section.metric.is_primary  # those of other metrics are in JSON and vtax show --all
                 assert (f">{median} {level}</td>" in page) >= is_in_page
-                assert (f">{bootstrap}</td>" in page) >= is_in_page
-                found = mean_bootstrap(row)
-                assert (printed["summary"]["bootstrap_low"], printed["summary"]["bootstrap_high"]) == found
                 assert printed["summary"]["median_low"] == row.summary.median_low
 
 
@@ -80,11 +71,6 @@ def test_trials_and_the_blocks_that_intervals_rest_on_have_a_column_each(page: s
     assert page.count(titles) == 3
     cells = '<td class="number" data-label="trials">16</td><td class="number" data-label="blocks">8</td>'
     assert page.count(cells) == 4 * 3 + 3
-
-
-def mean_bootstrap(row: Row) -> tuple[object, object]:
-    (found,) = bootstrap_means([row.block_means], resamples=99)
-    return pytest.approx(found.low, rel=1e-9), pytest.approx(found.high, rel=1e-9)
 
 
 @pytest.mark.parametrize("width", [80, 100, 140, 200])

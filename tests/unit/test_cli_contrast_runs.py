@@ -58,7 +58,7 @@ def _repeat(run: RunHandle) -> None:
     run.finish("finished", "all blocks", 3.0)
 
 
-def test_every_platform_and_point_that_both_have_is_compared_as_one_family(store: Store) -> None:
+def test_every_platform_and_point_that_both_have_is_compared(store: Store) -> None:
     found = contrast(store, "tour-2", "tour-1")
     names = {(c.treatment.platform.name, c.section.label, c.name) for c in found.compared}
     assert names == {
@@ -67,15 +67,14 @@ def test_every_platform_and_point_that_both_have_is_compared_as_one_family(store
         for of in (("sysbench-cpu", ""), ("iperf3", "direction=send"))
     }
     assert not found.is_paired
-    assert found.family == 6
+    assert found.family == 0
     for each in found.compared:
         assert each.ratio is not None
-        assert each.verdict is not None
-        assert each.verdict.family == 6
+        assert each.verdict is None  # of one session a side
+        assert getattr(each.reason, "code", "") == "one-session"
         assert each.treatment.platform.name == each.baseline.platform.name
         if each.section.label == "sysbench-cpu":
             assert each.ratio.estimate == pytest.approx(1.10, rel=0.03)
-            assert each.verdict.kind == "faster"
 
 
 def test_a_factor_that_one_run_fixes_is_matched_at_its_value(store: Store) -> None:
@@ -117,17 +116,14 @@ def test_the_json_has_an_entry_per_platform_metric_and_point() -> None:
         "text": "tour-2", "run": "tour-2", "runs": ["tour-2"], "platform": "", "levels": {},
     }  # fmt: skip
     assert [each["platform"] for each in plain["contrasts"]] == ["native", "docker", "qemu-tcg"]
-    assert [each["verdict"]["kind"] for each in plain["contrasts"]] == ["faster"] * 3
+    assert [each["verdict"] for each in plain["contrasts"]] == [None] * 3
     assert {cell["label"] for cell in plain["unmatched"]["baseline"]} == {"sysbench-cpu"}
 
 
 @pytest.mark.parametrize("width", [80, 120, 160])
-def test_the_table_fits_and_the_summary_counts_the_verdicts(store: Store, width: int) -> None:
+def test_the_table_fits(store: Store, width: int) -> None:
     text = drawn(document_of(contrast(store, "tour-2", "tour-1")), width)
     assert max(map(len, text.splitlines())) <= width
-    words = " ".join(text.split())
-    assert "tour-2 is faster in 3 of 6: native, sysbench-cpu events; docker, sysbench-cpu events; " in words
-    assert "Holm-corrected over 6 contrasts" in words
     assert sum(line.lstrip().startswith("docker ") for line in text.splitlines()) >= 2
 
 
@@ -194,7 +190,7 @@ def test_points_with_other_settings_are_not_compared(changes: dict[str, Any], re
     one_cell("new-1", **changes)
     plain = json.loads(output_of("contrast", "old-1", "new-1", "--json"))
     assert [each["label"] for each in plain["contrasts"]] == ["sysbench-cpu"]
-    assert plain["family"] == 1
+    assert plain["family"] == 0
     (mismatch,) = plain["mismatched"]
     assert mismatch["treatment"]["cell"] == mismatch["baseline"]["cell"] == "s-native"
     assert mismatch["reasons"] == [reason]

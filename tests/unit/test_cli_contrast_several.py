@@ -55,7 +55,7 @@ LOGS: dict[str, dict[str, list[float]]] = {}
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     """Three runs a side, b about 36 % above a; two runs of two sessions each."""
     url = f"sqlite:///{tmp_path_factory.mktemp('several') / 'store.sqlite'}"
-    design = {**DECLARED["design"], "method": 2}
+    design = DECLARED["design"]
     with Store.open(url) as opened, pytest.MonkeyPatch.context() as patch:
         patch.setenv("VTAX_STORE", url)
         for number, (name, effect) in enumerate(EFFECTS.items(), 1):
@@ -150,7 +150,7 @@ def test_platforms_of_one_session_a_side_have_no_verdict_either(store: Store) ->
 def test_verdicts_are_corrected_for_those_of_several_sessions_alone(store: Store) -> None:
     """A second session of native alone: docker has one on a side."""
     chosen = [cell for cell in cells() if cell.key in ("c-native", "c-docker")]
-    design = {**DECLARED["design"], "method": 2}
+    design = DECLARED["design"]
     for side in "cd":
         for number in (1, 2):
             which = chosen if number == 1 else chosen[:1]

@@ -121,7 +121,7 @@ def test_pairing_in_blocks_narrows_where_noise_is_common(of: str, to: str, expec
 @pytest.mark.parametrize(("guests", "expected"), [(0.1, "reproduced"), (0.0, "contradicted")])
 def test_a_spread_over_trials_shows_what_a_reused_guest_hides(guests: float, expected: str) -> None:
     run = measured_run.noisy(guests, 0.01)
-    data, _ = measured_run.measured(run, blocks=40, trials=2, method=2)
+    data, _ = measured_run.measured(run, blocks=40, trials=2)
     check = {"kind": "spread", "over": "trials", "of": "first", "above": 3, "where": {"size": 64}}
     data.run.declared["claim"] = [claim(check=[check])]
     (found,) = claims(analyse_data(data)).claims
@@ -154,9 +154,7 @@ def test_averages_over_benchmarks_are_geometric() -> None:
 
 
 def test_a_ratio_of_one_point_is_that_of_the_result_table() -> None:
-    analysis = measured(
-        {"check": [{"kind": "ratio", "of": "far", "benchmark": "small", "above": 0.1}]}, stop="fixed", method=1
-    )
+    analysis = measured({"check": [{"kind": "ratio", "of": "far", "benchmark": "small", "above": 0.1}]}, stop="fixed")
     rows = {
         (section.label, row.cell.levels["size"]): row.ratio
         for section in analysis.sections for point in section.points for row in point.rows

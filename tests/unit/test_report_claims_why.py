@@ -11,7 +11,7 @@ from vtax.report.analysis.claims import claims
 from vtax.report.renderers.json import as_json
 from vtax.report.views.base import Options
 from vtax.report.views.claims import VIEW
-from vtax.stats.moderation import MINIMUM_BLOCKS
+from vtax.stats.checks import MINIMUM_BLOCKS
 from vtax.stats.spread import BLOCKS_OF_A_SPREAD
 from vtax.study.claims import OVER_BLOCKS
 from vtax.study.load import load, shipped

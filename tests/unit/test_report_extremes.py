@@ -29,7 +29,7 @@ def compared(path: Path, native: float, docker: float) -> Analysis:
                     run.add_trial(trial(cell, block=block, position=position, values=given))
                     position += 1
         run.finish("finished", "", 1_700_000_300.0)
-        return analyse(store, resamples=99)
+        return analyse(store)
 
 
 @pytest.mark.parametrize(

@@ -143,7 +143,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Source]:
             }
             run.end_guest(guest, ready_s=1.0, clock_offset_s=offset_s, facts=facts, notes=(), error="it fell")
         fill(begin(store, "tour-2", image_key="other", host={"cpu_model": "Other"}))
-        yield stored(store, "tour-1", resamples=99)
+        yield stored(store, "tour-1")
 
 
 def terminal(document: Document, language: Language) -> str:

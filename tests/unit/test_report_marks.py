@@ -26,7 +26,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Source]:
     directory: Path = tmp_path_factory.mktemp("marks")
     with Store.open(f"sqlite:///{directory / 'store.sqlite'}") as store:
         fill(begin(store))
-        yield source_of(store, "tour-1", resamples=99)
+        yield source_of(store, "tour-1")
 
 
 def names_in(value: Any) -> Iterator[str | Platform]:

@@ -44,7 +44,7 @@ def wide(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Analysis]:
                 run.add_trial(trial(cell, block=block, position=position, values=given))
                 position += 1
         run.finish("finished", "", 1_700_000_245.0)
-        yield analyse(store, resamples=99)
+        yield analyse(store)
 
 
 def drawn(part: RenderableType, width: int) -> list[str]:

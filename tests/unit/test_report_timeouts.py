@@ -34,7 +34,7 @@ def run(store: Store, lost: dict[str, int], average: str = "harmonic", error: st
         store, platforms=PLATFORMS,
         cells=[CellRecord(p.name, "p", p.name, "dd", "dd") for p in PLATFORMS],
         metrics=[MetricRecord("dd", "rate", "rate", "MB/s", "higher", True, average)],
-        declared={**synthetic_run.DECLARED, "design": {"stop": "fixed", "blocks": 6, "method": 2}},
+        declared={**synthetic_run.DECLARED, "design": {"stop": "fixed", "blocks": 6}},
     )  # fmt: skip
     for block in range(6):
         for place, cell in enumerate(handle.cells):

@@ -25,14 +25,14 @@ PLATFORMS = (
 )  # fmt: skip
 
 
-def run(store: Store, blocks: int, trials: int, method: int = 2) -> Analysis:
+def run(store: Store, blocks: int, trials: int) -> Analysis:
     """Times of CV 1 %; every eighth trial of one platform takes twice as long."""
     noise = random.Random(5)
     handle = begin(
         store, platforms=PLATFORMS,
         cells=[CellRecord(p.name[0], "p", p.name, "tool", "tool") for p in PLATFORMS],
         metrics=[MetricRecord("tool", "time", "time", "s", "lower", True)],
-        declared={**synthetic_run.DECLARED, "design": {"stop": "fixed", "blocks": blocks, "method": method}},
+        declared={**synthetic_run.DECLARED, "design": {"stop": "fixed", "blocks": blocks}},
     )  # fmt: skip
     position = 0
     for block in range(blocks):
@@ -78,9 +78,9 @@ def test_the_typical_ratio_stands_beside_the_ratio_and_the_pauses_are_named(stor
     assert any("trimmed mean" in english(part) for part in method(analysis))
 
 
-@pytest.mark.parametrize(("blocks", "trials", "judged_by"), [(9, 5, 2), (20, 2, 2), (20, 5, 1)])
-def test_too_few_blocks_or_trials_and_old_runs_have_none(store, blocks, trials, judged_by):
-    analysis = run(store, blocks, trials, judged_by)
+@pytest.mark.parametrize(("blocks", "trials"), [(9, 5), (20, 2)])
+def test_too_few_blocks_or_trials_have_none(store, blocks, trials):
+    analysis = run(store, blocks, trials)
     assert all(row["typical"] is None for row in values(analysis)["results"][0]["points"][0]["rows"])
     assert "typical" not in terminal(analysis)
     assert not any("trimmed mean" in english(part) for part in method(analysis))

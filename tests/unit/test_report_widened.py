@@ -24,7 +24,7 @@ def loud(platform: str, size: int, block: int, _: int) -> float:
 
 
 def test_the_noise_that_leaves_the_blocks_open_is_named_with_its_sides() -> None:
-    _, analysis = measured(loud, blocks=6, trials=1, method=2)
+    _, analysis = measured(loud, blocks=6, trials=1)
     first, second = (plain(english(answer.text)) for answer in answers(analysis))
     sides = (np.std(side, ddof=1) / np.mean(side) for side in (NATIVE, FIRST))
     native, other, ratio = (f"{100 * each:.2g} %" for each in (*sides, np.log(np.divide(FIRST, NATIVE)).std(ddof=1)))
@@ -46,7 +46,7 @@ def test_the_noise_that_leaves_the_blocks_open_is_named_with_its_sides() -> None
     ],
 )
 def test_the_level_of_widened_intervals_is_shown_below_the_first_table(design: dict[str, object], level: str) -> None:
-    _, analysis = measured(noisy(0.05, 0.01), blocks=6, trials=1, method=2, **design)
+    _, analysis = measured(noisy(0.05, 0.01), blocks=6, trials=1, **design)
     found = plain(terminal(analysis, 200))
     assert found.count("intervals of ratios are computed at") == bool(level)
     expected = f"computed at {level} % so that they hold at 95 %: the rule {design['stop']} decides by the figures"

@@ -15,7 +15,7 @@ from vtax.stats.ratio import ratio_of_logs
 from vtax.stats.spread import spread_over_blocks, spread_over_points
 from vtax.stats.stopping import Rule
 
-RULE = Rule("fixed", blocks=10, method=2)
+RULE = Rule("fixed", blocks=10)
 
 
 def logs(ratio: float, blocks: int = 10, noise: float = 0.01, seed: int = 1) -> np.ndarray:
@@ -201,6 +201,6 @@ def test_a_family_holds_its_level_where_every_claim_is_at_its_bound(noise: str) 
             values = NOISES[noise](random, (3, 8)) - NOISES[noise](random, (3, 8))
             each = tuple(Claimed(Contrast(v, "higher"), *b) for v, b in zip(values, BOUNDS, strict=True))
             claims[str(number)] = [Check(each[: 1 + 2 * (number % 2)])]
-        found = judge_claims(Rule("fixed", blocks=8, method=2), claims, looks_ahead=False)
+        found = judge_claims(Rule("fixed", blocks=8), claims, looks_ahead=False)
         false += any(each.kind != "inconclusive" for each in found.values())
     assert false <= studies * 0.05 + 2 * math.sqrt(studies * 0.05 * 0.95)

@@ -10,7 +10,7 @@ from scipy import stats as scipy_stats
 
 from vtax.stats.checks import StatsError
 from vtax.stats.describe import describe, effective_size, modified_z
-from vtax.stats.intervals import bootstrap_means, bootstrap_rows, mean_interval, median_interval
+from vtax.stats.intervals import median_interval
 from vtax.stats.means import average_of, block_means
 from vtax.stats.steadiness import find_drift
 
@@ -138,38 +138,6 @@ def test_blocks_are_averaged_each_by_itself():
     labels, means = block_means([2, 1, 1, 2, 3], [4, 1, 3, 6, math.nan])
     assert labels.tolist() == [1, 2]
     assert means.tolist() == [2, 5]
-
-
-def test_the_bootstrap_is_repeatable_and_near_the_t_interval():
-    values = np.random.default_rng(3).normal(10, 1, 40)
-    (one,), (two,), t = bootstrap_means([values]), bootstrap_means([values]), mean_interval(values)
-    assert (one.low, one.high) == (two.low, two.high)
-    assert one.low == pytest.approx(t.low, abs=0.1)
-
-
-@pytest.mark.parametrize("blocks", [10, 50])
-def test_the_bootstrap_is_scipys(blocks):
-    """With the same draws; not always to the digit, since by rounding scipy tells from the sample what equals it."""
-    rows = np.random.default_rng(blocks).lognormal(0, 0.5, (300, blocks))
-    low, high = bootstrap_rows(rows, 0.9, 999)
-    reference = scipy_stats.bootstrap(
-        (rows,), np.mean, axis=-1, confidence_level=0.9, n_resamples=999, method="BCa", rng=np.random.default_rng(0)
-    ).confidence_interval
-    width = (reference.high - reference.low).max()
-    assert low == pytest.approx(reference.low, abs=0.01 * width)
-    assert high == pytest.approx(reference.high, abs=0.01 * width)
-    assert np.median(np.abs(low - reference.low)) <= 1e-12 * width
-
-
-def test_a_bootstrap_among_others_is_the_one_of_its_sample_alone():
-    rng = np.random.default_rng(4)
-    samples = [rng.normal(10, 1, size) for size in [12] * 40 + [7, 12, 7, 1]]
-    samples += [np.array([3.0, 3.0, 3.0]), np.array([1.0, math.nan, 2.0])]
-    together = bootstrap_means(samples, resamples=99)
-    for sample, found in zip(samples, together, strict=True):
-        (alone,) = bootstrap_means([sample], resamples=99)
-        assert (found.low, found.high) == pytest.approx((alone.low, alone.high), rel=1e-12)
-        assert found.warnings == alone.warnings
 
 
 @given(st.lists(numbers, min_size=2, max_size=60))

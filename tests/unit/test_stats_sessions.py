@@ -108,7 +108,7 @@ def test_two_samples_of_sessions_are_compared_by_welch() -> None:
 @pytest.mark.parametrize("stop", ["fixed", "verdict"])
 def test_a_verdict_over_sessions_is_one_on_their_means(stop: str) -> None:
     logs = np.repeat([0.5, 0.52, 0.48, 0.51], 3) + np.tile([-0.01, 0.0, 0.01], 4)
-    rule = Rule(stop, method=2)  # type: ignore[arg-type]
+    rule = Rule(stop)  # type: ignore[arg-type]
     (over,) = analyse(rule, {"a": Contrast(logs, "lower", sessions=np.repeat([1, 2, 3, 4], 3))}).values()
     assert isinstance(over, Comparison)
     assert (over.verdict.kind, over.ratio.n_sessions) == ("slower", 4)

@@ -136,7 +136,7 @@ def test_a_budget_is_spent_where_intervals_are_widest_once_the_fewest_blocks_are
     assert decide(rule, contrasts, 7).open == ()
     assert decide(rule, contrasts, 8).open == ("loud", "gone")
     assert decide(replace(rule, spend="evenly"), contrasts, 8).open == ()
-    assert interval_confidence(rule, 8) > interval_confidence(rule, 7) == 0.95
+    assert interval_confidence(rule, 8) == interval_confidence(rule, 7) > 0.95
     assert look_level(rule, 8) < 0.04 < look_level(replace(rule, spend="evenly"), 8)
 
 

@@ -14,7 +14,7 @@ from vtax.stats.ratio import ratio_of_logs
 from vtax.stats.stopping import Rule
 from vtax.stats.typical import FEWEST_BLOCKS, trimmed_mean, typical_ratio
 
-RULE = Rule("fixed", method=2)
+RULE = Rule("fixed")
 
 
 def comparison(logs, medians, better="higher", rule=RULE, trials=8):
@@ -57,7 +57,6 @@ def test_blocks_and_trials_must_suffice():
     assert comparison(logs, logs, trials=2).typical is None
     assert comparison(logs[:-1], logs[:-1]).typical is None
     assert comparison(logs, None).typical is None
-    assert comparison(logs, logs, rule=Rule("fixed", method=1)).typical is None
     assert comparison(np.zeros(12), np.zeros(12)).typical is None
 
 
@@ -99,7 +98,7 @@ def test_the_side_that_pauses_is_the_one_whose_average_is_worse(sign, better, pa
 
 def test_a_pause_within_the_margin_is_none():
     averages, medians = pausing()
-    found = comparison(averages, medians, rule=Rule("fixed", method=2, margin=0.2)).typical
+    found = comparison(averages, medians, rule=Rule("fixed", margin=0.2)).typical
     assert found is not None
     assert found.pauses == ""
     assert found.warnings == ()

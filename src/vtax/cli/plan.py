@@ -14,7 +14,7 @@ from vtax.runner import boots
 from vtax.runner.host_sessions import blocks_of_sessions
 from vtax.runner.plan import Plan, PlannedPlatform, Session
 from vtax.runner.points import Point
-from vtax.stats.stopping import rule_of
+from vtax.stats.checks import MINIMUM_BLOCKS
 from vtax.study.units import about_size, format_count, format_duration
 
 _ORDER_SHOWN = 3  # blocks
@@ -147,11 +147,11 @@ def announce(plan: Plan, notify: Callable[[str], None] = notify) -> None:
     notify(_order(plan))
     for line in _boots(plan):
         notify(line)
-    few = "" if design.stop == "verdict" else _too_few_for_verdicts(plan, plan.min_blocks)
+    few = "" if design.stop == "verdict" else _too_few_for_verdicts(plan.min_blocks)
     notify(f"compared with {plan.study.baseline}; equivalent: within ±{plain_percent(design.margin)}{few}")
     if design.budget is not None:
         bought = int(design.budget / plan.expected_block_s())
-        few = _too_few_for_verdicts(plan, bought)
+        few = _too_few_for_verdicts(bought)
         blocks = format_count(bought, "whole block")
         notify(f"the budget of {format_duration(design.budget)} fits about {blocks} by that estimate{few}")
     for program in plan.programs:
@@ -178,20 +178,9 @@ def _sessions(plan: Plan) -> str:
     return f" in {design.sessions} sessions, {of}"
 
 
-def _too_few_for_verdicts(plan: Plan, blocks: int) -> str:
-    """`; a verdict needs 5 blocks`, by benchmark where these differ; empty when so many blocks suffice for all."""
-    rule = rule_of(plan.study.design.model_dump())
-    contrasts = Counter(cell.point.label for cell in plan.cells if cell.platform.name != plan.study.baseline)
-    labels_of: dict[int, list[str]] = {}
-    for label, count in contrasts.items():
-        labels_of.setdefault(rule.fewest_to_judge(count), []).append(label)
-    few = {fewest: labels for fewest, labels in sorted(labels_of.items()) if fewest > blocks}
-    if not few:
-        return ""
-    if len(labels_of) == 1:
-        return f"; a verdict needs {format_count(min(few), 'block')}"
-    each = [f"{format_count(fewest, 'block')} in {', '.join(labels)}" for fewest, labels in few.items()]
-    return f"; a verdict needs {' and '.join(each)}"
+def _too_few_for_verdicts(blocks: int) -> str:
+    """`; a verdict needs 5 blocks`; empty when so many blocks suffice."""
+    return "" if blocks >= MINIMUM_BLOCKS else f"; a verdict needs {format_count(MINIMUM_BLOCKS, 'block')}"
 
 
 def _guest_resources(plan: Plan) -> list[str]:

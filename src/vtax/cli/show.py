@@ -17,7 +17,7 @@ from vtax.cli.raw import EVERY, print_raw
 from vtax.cli.streams import document_stream
 from vtax.errors import BadInput
 from vtax.host.home import Home
-from vtax.report.analysis import RESAMPLES, Analysis
+from vtax.report.analysis import Analysis
 from vtax.report.analysis.source import Source, source_of
 from vtax.report.document import Document
 from vtax.report.renderers.format import english
@@ -78,8 +78,7 @@ def command(run_name: str, every_metric: bool, raw: str | None, language: str, a
             raise BadInput(f"--raw and --{next(iter(chosen))} exclude each other", hint="use one of them")
         print_raw(store, run_name, raw, only, as_json=as_json)
         return
-    is_full = as_json or every_metric  # every figure of a cell is listed
-    source = source_of(store, run_name, resamples=RESAMPLES if is_full else 0, wanted=only)
+    source = source_of(store, run_name, wanted=only)
     if chosen and list(chosen) != [DEFAULT]:
         print_views(chosen, source, as_json=as_json, every_metric=every_metric, language=language)
     else:

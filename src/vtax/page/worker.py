@@ -153,13 +153,12 @@ def _history(store: Store, task: Task) -> str:
 
 def _report(store: Store, task: Task) -> str:
     """The report of a run, as `vtax report` writes it."""
-    from vtax.report.analysis import RESAMPLES
     from vtax.report.analysis.source import source_of
     from vtax.report.renderers.html import html
     from vtax.report.renderers.language import language
     from vtax.report.views.report import report
 
-    return html(report(source_of(store, task.names[0], resamples=RESAMPLES)), language(task.language))
+    return html(report(source_of(store, task.names[0])), language(task.language))
 
 
 KINDS: Mapping[str, Callable[[Store, Task], str]] = {

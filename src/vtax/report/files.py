@@ -20,7 +20,6 @@ import numpy as np
 import pyarrow as pa
 
 from vtax.errors import BadInput
-from vtax.report.analysis import RESAMPLES
 from vtax.report.analysis.filters import EVERYTHING, Wanted, filter_of, narrowed
 from vtax.report.analysis.source import Source, source_of
 from vtax.report.columns import column
@@ -55,7 +54,7 @@ def write(
     path, StoreError when the store cannot be read or the disk is full.
     """
     if file_format in (*DOCUMENTS, "json"):
-        source = source_of(store, run_name, resamples=RESAMPLES, wanted=wanted)
+        source = source_of(store, run_name, wanted=wanted)
         with replacing(path) as new:
             write_whole(source, file_format, new, language, weights, mapped)
         return
@@ -83,7 +82,7 @@ def write_several(
         raise BadInput(what, hint=f"write a file for each run, or use --format {', '.join(DOCUMENTS)}")
     analyses, chapters = [], []
     for name in run_names:
-        source = source_of(store, name, resamples=RESAMPLES, wanted=wanted)
+        source = source_of(store, name, wanted=wanted)
         chapters.append(report(source, weights, mapped))
         analyses.append(source.analysis)
     first = several(analyses, [chapter_key(number) for number in range(len(chapters))])

@@ -147,8 +147,7 @@ def _last_block(plan: Plan, begun: Set[tuple[str, int]]) -> int:
 def stored_study(run: RunHandle) -> LoadedStudy:
     """The study of a run. Raises BadInput when the store's is none."""
     source = f"run {run.name}"
-    design = {"method": 1, **run.declared.get("design", {})}  # that of a run from before there were two
-    return LoadedStudy(validate({**run.declared, "design": design}, source), source)
+    return LoadedStudy(validate(run.declared, source), source)
 
 
 def rebuild_plan(run: RunHandle, home: Home, consented: Collection[HostProgram] = ()) -> Plan:

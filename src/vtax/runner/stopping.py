@@ -80,16 +80,14 @@ class Stopping:
         has done; they need no budget.
         """
         families = {self._name(cell, metric): f"{cell.point.label} {metric.name}" for cell, metric in self._judged()}
-        marks = {entry.platform.name: ", ".join(entry.probe.marks) for entry in self._plan.platforms}
-        groups = {self._name(cell, metric): marks.get(cell.platform.name, "") for cell, metric in self._judged()}
-        contrasts = self._contrasts(blocks, groups)
+        contrasts = self._contrasts(blocks)
 
         def missed_by(names: Iterable[str]) -> Mapping[str, bool]:
             return missed(self._rule, {name: contrasts[name] for name in names}, families)
 
         logs = {name: contrast.logs for name, contrast in contrasts.items()}
-        is_plain = self._rule.method == 1 or self._is_alone or self._session > 1  # of a single platform: of means
-        goal = decide(self._rule, logs, blocks, families, groups, None if is_plain else missed_by)
+        is_plain = self._is_alone or self._session > 1  # of a single platform: of means
+        goal = decide(self._rule, logs, blocks, families, None if is_plain else missed_by)
         left = self.pending(goal) - done
         if not left:
             return goal
@@ -125,7 +123,7 @@ class Stopping:
     def _name(self, cell: Cell, metric: Metric) -> str:
         return f"{cell.platform.name} {cell.point.label} {cell.key} {metric.name}"
 
-    def _contrasts(self, blocks: int, groups: Mapping[str, str]) -> dict[str, Contrast]:
+    def _contrasts(self, blocks: int) -> dict[str, Contrast]:
         """As the report builds them, but for failed trials: further blocks do not decide what they withhold."""
         baseline = {c.point.key: c for c in self._plan.cells if self._is_baseline(c)}
         contrasts = {}
@@ -140,7 +138,7 @@ class Stopping:
                     found = Contrast(block_contrast(means), metric.better)
                 else:
                     baseline_means = self._means(base, metric.name, average, blocks)
-                    paired = paired_contrast(means, baseline_means, metric.better, groups.get(name, ""))
+                    paired = paired_contrast(means, baseline_means, metric.better)
                     found = replace(paired, clock_is_wrong=self._has_wrong_clock(cell, base, metric))
             except StatsError:
                 found = Contrast(np.full(blocks, np.inf), metric.better)  # the report refuses it too: see `decide`

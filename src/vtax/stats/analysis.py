@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,22 +11,18 @@ from vtax.stats.assumptions import (
     allow_for_dependence,
     dependence,
     effective_blocks,
-    plausible_correlations,
     skewness_of,
-    skewness_z,
 )
 from vtax.stats.checks import Better, StatsError
 from vtax.stats.contrasts import Contrast as Contrast
-from vtax.stats.intervals import bootstrap_means
-from vtax.stats.moderation import moderate_family
 from vtax.stats.notes import Note
-from vtax.stats.ratio import Ratio, exp, ratio_of_logs, widened
+from vtax.stats.ratio import Ratio, ratio_of_logs, widened
 from vtax.stats.sequential import sequential_verdicts, t_levels
 from vtax.stats.sessions import ratio_over_sessions
 from vtax.stats.stopping import Rule, interval_confidence, look_level
 from vtax.stats.typical import Typical, found_pauses, typical_ratio
 from vtax.stats.verdict import Kind, Verdict, holm, judge_family, with_outlook
-from vtax.stats.withholding import Doubt, Others, for_clock, is_for_good, standard_errors, warranted
+from vtax.stats.withholding import for_clock, is_for_good, warranted
 
 
 @dataclass(frozen=True)
@@ -35,7 +30,7 @@ class Comparison:
     """ratio: its interval holds at rule.confidence under the rule. verdict: over the family it was judged in.
 
     Under the rule "verdict", verdict.kind comes from the boundaries and its p-values are those of a single look.
-    typical: beside the ratio under method 2, where trials and blocks suffice; no verdict looks at it.
+    typical: beside the ratio, where trials and blocks suffice; no verdict looks at it.
     """
 
     ratio: Ratio
@@ -43,12 +38,10 @@ class Comparison:
     typical: Typical | None = None
 
 
-def analyse(
-    rule: Rule, contrasts: Mapping[str, Contrast], *, resamples: int = 0
-) -> dict[str, Comparison | StatsError]:
+def analyse(rule: Rule, contrasts: Mapping[str, Contrast]) -> dict[str, Comparison | StatsError]:
     """Ratio and verdict of every contrast of one family; a contrast without an answer has its StatsError instead.
 
-    The family is what is passed in one call: state it beside the results. resamples: of the BCa bootstrap.
+    The family is what is passed in one call: state it beside the results.
     """
     result: dict[str, Comparison | StatsError] = {}
     ratios: dict[str, Ratio] = {}
@@ -58,11 +51,7 @@ def analyse(
             ratios[name] = _ratio(contrast, interval_confidence(rule, blocks))
         except StatsError as error:
             result[name] = error
-    if resamples:
-        ratios = _with_bootstrap(ratios, contrasts, resamples)
-    doubts: dict[str, Doubt] = {}
-    if rule.method > 1:
-        ratios, doubts = _without_assumptions(rule, ratios, contrasts)
+    ratios = _without_assumptions(ratios, contrasts)
     ratios = {name: replace(ratio, confidence=rule.confidence) for name, ratio in ratios.items()}
     names = list(ratios)
     better: list[Better] = [contrasts[name].better for name in names]
@@ -70,21 +59,18 @@ def analyse(
     verdicts = judge_family([ratios[name] for name in names], rule.margin, better, alpha)
     if rule.stop == "verdict" and all(ratio.n_sessions == 1 for ratio in ratios.values()):
         logs = [contrasts[name].logs for name in names]
-        groups = [contrasts[name].group for name in names] if rule.is_moderated else None
-        words = sequential_verdicts(logs, rule.margin, rule.alpha, *rule.looks, groups)
+        words = sequential_verdicts(logs, rule.margin, rule.alpha, *rule.looks)
         kinds = [_kind(word, b) for word, b in zip(words, better, strict=True)]
         verdicts = tuple(
             _with_kind(v, k, ratios[name], rule) for v, k, name in zip(verdicts, kinds, names, strict=True)
         )
-    if rule.method > 1:
-        verdicts = tuple(
-            warranted(v, ratios[name], contrasts[name], rule, others, doubts.get(name))
-            for name, v, others in zip(names, verdicts, _others(names, contrasts), strict=True)
-        )
+    verdicts = tuple(
+        warranted(v, ratios[name], contrasts[name], rule) for name, v in zip(names, verdicts, strict=True)
+    )
     verdicts = tuple(
         for_clock(v) if contrasts[name].clock_is_wrong else v for name, v in zip(names, verdicts, strict=True)
     )
-    typical = _typical(rule, ratios, contrasts) if rule.method > 1 else {}
+    typical = _typical(rule, ratios, contrasts)
     result.update(
         {name: Comparison(ratios[name], v, typical.get(name)) for name, v in zip(names, verdicts, strict=True)}
     )
@@ -128,34 +114,17 @@ def misses(rule: Rule, answer: Comparison | StatsError) -> bool:
     return answer.ratio.n_blocks < rule.min_blocks or not answer.ratio.half_width <= rule.precision
 
 
-def _without_assumptions(
-    rule: Rule, ratios: Mapping[str, Ratio], contrasts: Mapping[str, Contrast]
-) -> tuple[dict[str, Ratio], dict[str, Doubt]]:
-    """The ratios with intervals and tests that allow for what their blocks show, each with a warning of it; and the
-    same if neighbouring blocks correlated as much as is plausible.
+def _without_assumptions(ratios: Mapping[str, Ratio], contrasts: Mapping[str, Contrast]) -> dict[str, Ratio]:
+    """The ratios with intervals and tests that allow for what their blocks show, each with a warning of it.
 
     Those over several sessions stay: what blocks have in common is a part of their session there.
     """
     names = [n for n, ratio in ratios.items() if ratio.n_blocks > 1 and ratio.se_log > 0 and ratio.n_sessions == 1]
     family = [contrasts[name].logs[~np.isnan(contrasts[name].logs)] for name in names]
-    groups = [contrasts[name].group for name in names]
-    borrowed = moderate_family(family, groups) if rule.is_moderated else None
-    result, doubts = dict(ratios), dict[str, Doubt]()
-    plausible = plausible_correlations(family, standard_errors(rule))
-    for name, ratio in ratios.items():
-        if ratio.n_sessions > 1 and contrasts[name].lost:
-            result[name] = replace(ratio, warnings=(*ratio.warnings, _failures(contrasts[name])))
-    for place, (name, logs, correlation) in enumerate(zip(names, family, dependence(family), strict=True)):
-        ratio, noise = ratios[name], contrasts[name].noise
-        se, df, is_moderated, notes = ratio.se_log, ratio.df, False, list[str]()
-        if borrowed is not None:
-            variance, df, is_moderated = borrowed[place]
-            se = math.sqrt(variance / ratio.n_blocks)
-        effective = None
-        if contrasts[name].lost:
-            notes.append(_failures(contrasts[name]))
-        largest = max(plausible[place], correlation)
-        doubtful = allow_for_dependence(se, df, ratio.n_blocks, largest)
+    result = dict(ratios)
+    for name, logs, correlation in zip(names, family, dependence(family), strict=True):
+        ratio, noise, notes = ratios[name], contrasts[name].noise, list[str]()
+        se, df, effective = ratio.se_log, ratio.df, None
         if correlation:
             se, df = allow_for_dependence(se, df, ratio.n_blocks, correlation)
             effective = effective_blocks(ratio.n_blocks, correlation)
@@ -163,26 +132,12 @@ def _without_assumptions(
         skewness = skewness_of(logs) if noise != 1 else 0.0
         if skewness:
             notes.append(Note("unequal-noise", times=round(max(noise, 1 / noise), 1)))
-        doubts[name] = Doubt(largest, widened(ratio, ratio.confidence, *doubtful, skewness))
         found = widened(ratio, ratio.confidence, se, df, skewness)
-        result[name] = replace(
-            found, effective_blocks=effective, is_moderated=is_moderated, warnings=(*found.warnings, *notes)
-        )
-    return result, doubts
-
-
-def _others(names: Sequence[str], contrasts: Mapping[str, Contrast]) -> Iterator[Others]:
-    """For each contrast what the others of its group show."""
-    logs = {name: contrasts[name].logs[~np.isnan(contrasts[name].logs)] for name in names}
-    known = {name: (float(x.var(ddof=1)), skewness_z(x)) for name, x in logs.items() if x.size > 1}
-    for name in names:
-        group = contrasts[name].group
-        shown = [each for other, each in known.items() if other != name and contrasts[other].group == group]
-        if not shown:
-            yield Others()
-            continue
-        variances, deviates = zip(*shown, strict=True)
-        yield Others(sum(variances) / len(shown), sum(deviates) / math.sqrt(len(shown)))
+        result[name] = replace(found, effective_blocks=effective, warnings=(*found.warnings, *notes))
+    for name, contrast in contrasts.items():
+        if contrast.lost and name in result and (name in names or result[name].n_sessions > 1):
+            result[name] = replace(result[name], warnings=(*result[name].warnings, _failures(contrast)))
+    return result
 
 
 def _typical(rule: Rule, ratios: Mapping[str, Ratio], contrasts: Mapping[str, Contrast]) -> dict[str, Typical]:
@@ -209,20 +164,6 @@ def _typical(rule: Rule, ratios: Mapping[str, Ratio], contrasts: Mapping[str, Co
 def _failures(contrast: Contrast) -> Note:
     (failed, others), (tried, total) = contrast.failed, contrast.tried
     return Note("failures-differ", failed=failed, tried=tried, others=others, total=total)
-
-
-def _with_bootstrap(
-    ratios: Mapping[str, Ratio], contrasts: Mapping[str, Contrast], resamples: int
-) -> dict[str, Ratio]:
-    """The ratios with their BCa intervals, each at the confidence of its ratio; none from a single block, nor over
-    several sessions, whose blocks are not independent."""
-    result = dict(ratios)
-    for confidence in {ratio.confidence for ratio in ratios.values()}:
-        names = [name for name, r in ratios.items() if r.confidence == confidence and r.n_blocks > 1 == r.n_sessions]
-        found = bootstrap_means([contrasts[name].logs for name in names], confidence, resamples)
-        for name, interval in zip(names, found, strict=True):
-            result[name] = replace(ratios[name], bootstrap_low=exp(interval.low), bootstrap_high=exp(interval.high))
-    return result
 
 
 def _kind(word: str, better: Better) -> Kind:

@@ -18,10 +18,10 @@ from vtax.stats.intervals import t_quantile
 FEWEST_TO_TEST = 8  # blocks
 OWN_LEVEL, POOLED_LEVEL = 0.05, 0.10  # of the tests for dependence: of one contrast, and of its family's average
 FEWEST_TO_POOL = 3  # contrasts
-UNTESTED = 0.5  # correlation that too few blocks to test it do not exclude
+UPPER = 1.645  # standard errors: the upper 95 % limit of a correlation that a test has found
+PRIOR_SD = 0.2  # of the correlation of neighbouring blocks, before they are seen
 MOST_CORRELATED = 0.9
 UNEQUAL_LEVEL, UNEQUAL = 0.05, 2.0  # of the test for unequal spreads, and the ratio from which they count
-FEWEST_OF_UNEQUAL = 20  # blocks from which a verdict stands that favours the noisier side
 
 
 def dependence(family: Sequence[Array]) -> list[float]:
@@ -40,32 +40,26 @@ def dependence(family: Sequence[Array]) -> list[float]:
         shared = _unbiased(mean, n) if mean > _limit(n, POOLED_LEVEL, _share(len(known))) else 0.0
     result = []
     for r, logs in zip(found, family, strict=True):
-        own = _unbiased(r, logs.size) if r is not None and r > _limit(logs.size, OWN_LEVEL) else 0.0
+        is_own = r is not None and r > _limit(logs.size, OWN_LEVEL)
+        own = plausible_correlation(logs, UPPER) if is_own else 0.0
         result.append(max(own, shared) if r is not None else 0.0)
     return result
 
 
-def plausible_correlations(family: Sequence[Array], errors: float) -> list[float]:
-    """Upper limit of the correlation of neighbouring blocks of each contrast: so many standard errors above its
-    estimate; of several contrasts above their mean, and never below a contrast's own estimate.
+def plausible_correlation(logs: Array, errors: float) -> float:
+    """Correlation of neighbouring blocks, so many standard errors above its estimate; 0 where all blocks are equal.
 
-    family: as of `dependence`. UNTESTED below FEWEST_TO_TEST blocks; 0 where all blocks are equal.
+    logs: log-ratios in the order of the blocks, without NaN. A normal prior of PRIOR_SD shrinks the lag-1 correlation
+    to 0, since the order of platforms is random in every block: what the host does to all of them alike leaves
+    log-ratios of neighbouring blocks uncorrelated, and 287 contrasts of real runs showed -0.02 +- 0.02.
     """
-    found = _lags(family)
-    known = [(r, logs.size) for r, logs in zip(found, family, strict=True) if r is not None]
-    shared = 0.0
-    if len(known) >= FEWEST_TO_POOL:
-        n = min(size for _, size in known)
-        shared = _unbiased(sum(r for r, _ in known) / len(known), n, errors * _share(len(known)))
-    result = []
-    for r, logs in zip(found, family, strict=True):
-        if r is None:
-            result.append(UNTESTED if logs.size < FEWEST_TO_TEST else 0.0)
-        elif len(known) >= FEWEST_TO_POOL:
-            result.append(max(_unbiased(r, logs.size), shared))
-        else:
-            result.append(_unbiased(r, logs.size, errors))
-    return result
+    n = logs.size
+    if n < 4 or float(np.ptp(logs)) <= 1e-13:
+        return errors * PRIOR_SD if n < 4 else 0.0
+    seen = (n * _lag(logs) + 1) / (n - 3)  # without its bias: Kendall 1954
+    se = (n - 2) / ((n - 3) * math.sqrt(n - 1))
+    known = 1 / (1 / PRIOR_SD**2 + 1 / se**2)
+    return float(min(max(known * seen / se**2 + errors * math.sqrt(known), 0.0), MOST_CORRELATED))
 
 
 def effective_blocks(blocks: int, correlation: float) -> float:
@@ -105,10 +99,9 @@ def _limit(blocks: int, level: float, share: float = 1.0) -> float:
     return float(special.ndtri(1 - level)) * se * share - 1 / blocks
 
 
-def _unbiased(r: float, blocks: int, errors: float = 0.0) -> float:
-    """The correlation without its bias, and so many standard errors more."""
-    above = errors * (blocks - 2) / ((blocks - 3) * math.sqrt(blocks - 1))
-    return float(min(max((blocks * r + 1) / (blocks - 3) + above, 0.0), MOST_CORRELATED))
+def _unbiased(r: float, blocks: int) -> float:
+    """The correlation without its bias."""
+    return float(min(max((blocks * r + 1) / (blocks - 3), 0.0), MOST_CORRELATED))
 
 
 def unequal_noise(treatment: Array, baseline: Array) -> float:
@@ -129,25 +122,6 @@ def unequal_noise(treatment: Array, baseline: Array) -> float:
     times = math.sqrt(first / second)
     is_unequal = t > t_quantile(1 - UNEQUAL_LEVEL / 2, n - 2) and max(times, 1 / times) >= UNEQUAL
     return times if is_unequal else 1.0
-
-
-def spread_ratio(treatment: Array, baseline: Array) -> float:
-    """How many times noisier the treatment is in these blocks, by chance or not: 1 where `unequal_noise` has none."""
-    if treatment.size < 5:
-        return 1.0
-    spreads = float(treatment.std()), float(baseline.std())
-    return spreads[0] / spreads[1] if min(spreads) > 1e-13 else 1.0
-
-
-def skewness_z(logs: Array) -> float:
-    """Skewness as a standard normal deviate of normal values (D'Agostino, Biometrika 1970); 0 of too few blocks."""
-    n, g = logs.size, skewness_of(logs)
-    if g == 0.0:
-        return 0.0
-    y = g * math.sqrt((n + 1) * (n + 3) / (6 * (n - 2)))
-    b = 3 * (n * n + 27 * n - 70) * (n + 1) * (n + 3) / ((n - 2) * (n + 5) * (n + 7) * (n + 9))
-    w = math.sqrt(2 * (b - 1)) - 1
-    return math.asinh(y / math.sqrt(2 / (w - 1))) / math.sqrt(math.log(w) / 2)
 
 
 def skewness_of(logs: Array) -> float:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from vtax.stats.checks import StatsError
+from vtax.stats.checks import MINIMUM_BLOCKS, StatsError
 from vtax.stats.intervals import t_quantile
-from vtax.stats.moderation import MINIMUM_BLOCKS
 from vtax.stats.notes import Note
 from vtax.stats.ratio import BlockMeans, block_contrast, ratio_of_logs
 

@@ -15,6 +15,7 @@ Array = npt.NDArray[np.float64]
 Values = Sequence[float] | npt.NDArray[np.floating] | npt.NDArray[np.integer]
 
 
+MINIMUM_BLOCKS = 5  # of a verdict: with fewer, Student's t is at the mercy of the noise's shape
 LARGEST = 1e90  # that is computed with: third powers of a million of such numbers still sum
 
 

@@ -17,16 +17,15 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from vtax.stats.analysis import Comparison, Contrast, analyse
-from vtax.stats.checks import StatsError, Values, as_array
+from vtax.stats.checks import MINIMUM_BLOCKS, StatsError, Values, as_array
 from vtax.stats.contrasts import unpaired_ratio_of_logs
-from vtax.stats.moderation import MINIMUM_BLOCKS
 from vtax.stats.notes import Note
 from vtax.stats.outlook import Outlook, range_outlook
 from vtax.stats.ratio import Ratio, exp, p_above, p_below
 from vtax.stats.sessions import unpaired_over_sessions
 from vtax.stats.stopping import Rule, interval_confidence
 from vtax.stats.verdict import Kind, Verdict, holm
-from vtax.stats.withholding import Others, doubt_alone, warranted
+from vtax.stats.withholding import warranted
 
 Word = Literal["reproduced", "contradicted", "inconclusive"]
 Needs = Literal["each", "most"]
@@ -121,7 +120,7 @@ def judge_claims(
     looks_ahead: whether to compute the further blocks that decide what is open, which costs most of the time.
     """
     contrasts = {
-        f"{name} {c} {n}": replace(each.contrast, group=f"{name} {c} {n}")  # of its own: nothing is lent
+        f"{name} {c} {n}": each.contrast
         for name, checks in claims.items()
         for c, check in enumerate(checks)
         for n, each in enumerate(check.compared)
@@ -228,7 +227,7 @@ def _judgement(
     if min(ps) <= alpha:
         kind = "reproduced" if ps[0] <= ps[1] else "contradicted"
     notes: list[str] = []
-    if kind != "inconclusive" and rule.method > 1:
+    if kind != "inconclusive":
         notes = _objections(rule, checks, tested, kind, alpha, family)
         kind = "inconclusive" if notes else kind
     answers = [a for each in tested for a in each if isinstance(a, Tested)]
@@ -335,6 +334,5 @@ def _objection(rule: Rule, tested: Tested, is_inside: bool, alpha: float, family
     p = tested.p_inside if is_inside else tested.p_outside
     verdict = Verdict(word, margin, alpha, family, p, p, 0, ())
     at_bound = replace(contrast, logs=contrast.logs - bound)
-    doubt = doubt_alone(moved, at_bound, rule)
-    found = warranted(verdict, moved, at_bound, replace(rule, margin=margin), Others(), doubt)
+    found = warranted(verdict, moved, at_bound, replace(rule, margin=margin))
     return found.warnings[-1] if found.kind == "undecided" else None

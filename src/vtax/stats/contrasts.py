@@ -21,7 +21,6 @@ from vtax.stats.ratio import (
     block_contrast,
     exp,
     noise_ratio,
-    observed_noise_ratio,
     standard_error,
     tail,
 )
@@ -32,23 +31,19 @@ from vtax.stats.sessions import Labels
 class Contrast:
     """One log-ratio per block in the order of the blocks (NaN: none), and which way is better for its metric.
 
-    noise: how many times noisier the treatment is than the baseline, see `assumptions.unequal_noise`; observed_noise:
-    the same where it may be chance, see `assumptions.spread_ratio`. group:
-    contrasts of one group lend each other degrees of freedom, see `moderation.lending_groups`. failed, tried: trials
-    of the treatment and of the baseline. medians: as logs, of the medians of the blocks' trials. trials: fewest of a
-    block on either side. sessions: of each log-ratio the number of its session; None: all are of one.
+    noise: how many times noisier the treatment is than the baseline, see `assumptions.unequal_noise`. failed, tried:
+    trials of the treatment and of the baseline. medians: as logs, of the medians of the blocks' trials. trials: the
+    fewest of a block on either side. sessions: of each log-ratio the number of its session; None: all are of one.
     clock_is_wrong: the values are in the time of a guest's clock that is off by more than the margin.
     """
 
     logs: Array
     better: Better
     noise: float = 1.0
-    group: str = ""
     failed: tuple[int, int] = (0, 0)
     tried: tuple[int, int] = (0, 0)
     medians: Array | None = None
     trials: int = 1
-    observed_noise: float = 1.0
     sessions: Labels | None = None
     clock_is_wrong: bool = False
 
@@ -59,14 +54,13 @@ class Contrast:
         return shares[0] - shares[1]
 
 
-def paired_contrast(treatment: BlockMeans, baseline: BlockMeans, better: Better, group: str = "") -> Contrast:
+def paired_contrast(treatment: BlockMeans, baseline: BlockMeans, better: Better) -> Contrast:
     """The contrast of two cells of one run, as both a run's stopping rule and its report judge it.
 
     Raises StatsError for means that are not positive or too large.
     """
     sides = treatment, baseline
-    logs, noise = block_contrast(*sides), noise_ratio(*sides)
-    return Contrast(logs, better, noise, group, observed_noise=observed_noise_ratio(*sides))
+    return Contrast(block_contrast(*sides), better, noise_ratio(*sides))
 
 
 def unpaired_ratio(treatment: Values, baseline: Values, confidence: float = 0.95) -> Ratio:
@@ -94,7 +88,7 @@ def unpaired_ratio_of_logs(treatment: Values, baseline: Values, confidence: floa
     warnings = (*warnings_a, *warnings_b)
     if n == 1:
         warnings = (*warnings, Note("one-block"))
-        return Ratio(exp(mean), 0.0, math.inf, confidence, 1, mean, math.nan, 0.0, 1.0, None, None, (), warnings)
+        return Ratio(exp(mean), 0.0, math.inf, confidence, 1, mean, math.nan, 0.0, 1.0, (), warnings)
     var_a, var_b = standard_error(a) ** 2, standard_error(b) ** 2
     se = math.sqrt(var_a + var_b)
     df = float(a.size + b.size - 2)
@@ -106,5 +100,5 @@ def unpaired_ratio_of_logs(treatment: Values, baseline: Values, confidence: floa
     return Ratio(
         estimate=exp(mean), low=exp(mean - half), high=exp(mean + half), confidence=confidence,
         n_blocks=n, mean_log=mean, se_log=se, df=df, p_value=min(1.0, 2 * tail(abs(mean), se, df)),
-        bootstrap_low=None, bootstrap_high=None, outliers=(), warnings=warnings,
+        outliers=(), warnings=warnings,
     )  # fmt: skip

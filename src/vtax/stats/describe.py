@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from vtax.stats.checks import Array, StatsError, Values, as_array, without_missing
-from vtax.stats.intervals import bootstrap_means, mean_interval, median_interval
+from vtax.stats.intervals import mean_interval, median_interval
 from vtax.stats.means import Average, block_means, block_medians
 from vtax.stats.notes import Note
 
@@ -27,9 +27,7 @@ class Summary:
     n: values used. blocks: independent groups the interval rests on (n when no blocks were given). mean, low, high:
     mean of the blocks' means with its t-interval. sd, cv: of all values. median, median_low, median_high:
     median of the blocks' medians between two of them (order statistics), of confidence median_confidence.
-    bootstrap_low, bootstrap_high: BCa interval of the mean from the blocks' means, None when not asked for
-    (`with_bootstrap`). effective_n: how many independent values n are worth under autocorrelation, None when that was
-    not estimated.
+    effective_n: how many independent values n are worth under autocorrelation, None when that was not estimated.
     outliers: positions, in the values as given, of modified z above 3.5: flagged, kept; warned of from ten values on.
     """
 
@@ -50,21 +48,6 @@ class Summary:
     effective_n: float | None
     outliers: tuple[int, ...]
     warnings: tuple[str, ...]
-    bootstrap_low: float | None = None
-    bootstrap_high: float | None = None
-
-
-def with_bootstrap(summaries: Sequence[Summary], means: Sequence[Array], resamples: int) -> list[Summary]:
-    """The summaries with their bootstrap intervals, all drawn at once; a single block has none.
-
-    means: the blocks' means each summary rests on. The summaries are of one confidence.
-    """
-    confidence = next((s.confidence for s in summaries), 0.95)
-    found = bootstrap_means(means, confidence, resamples)
-    return [
-        replace(s, bootstrap_low=b.low, bootstrap_high=b.high) if s.blocks > 1 else s
-        for s, b in zip(summaries, found, strict=True)
-    ]
 
 
 def describe(

@@ -52,15 +52,12 @@ SENTENCES: Mapping[str, tuple[str, str]] = {
     "interaction-needs-two": ("an interaction needs at least two platforms, two levels and two blocks", ""),
     "missing-level": ("a platform lacks a level of the factor, so their interaction is not defined", ""),
     "incomplete-design": ("{there} of {total} platform, level and block combinations are there", ""),
+    "few-shared-blocks": ("fewer than two blocks hold all cells of a term", ""),
     "no-noise": ("there is no noise: every block gives the same values", ""),
-    "no-noise-within-guests": ("there is no noise within guests, so no test of the interaction", ""),
-    "model-not-converged": ("the mixed model did not converge: its table is unreliable", ""),
-    "model-singular": ("the mixed model is singular: a variance component is not identifiable", ""),
     "not-measured-yet": ("not measured yet", ""),
     "no-trial-went-well": ("no trial succeeded", ""),
     "no-baseline-here": ("the baseline has no values here", ""),
     "no-baseline-levels": ("the baseline lacks values at some level, so there is no overhead to compare", ""),
-    "model-not-fitted": ("the mixed model cannot be fitted to these blocks", ""),
     "unknown-duration": ("how long trials take is not known, so there is no plan", ""),
     "one-block-no-plan": ("one block: there is no plan without noise between blocks", ""),
     "absent-levels": ("without values at some level, so left out: {platforms}", ""),
@@ -75,24 +72,16 @@ SENTENCES: Mapping[str, tuple[str, str]] = {
         "one side's noise is {times} times the other's, so the interval is widened for skewness", "",
     ),
     "withheld-noisier": (
-        "the verdict is withheld: it favours the side whose noise is {times} times the other's, and fewer than "
-        "{minimum} blocks, or a wide interval, cannot exclude rare slow blocks", "",
-    ),
-    "withheld-skewed": (
-        "the verdict is withheld: it favours the side whose noise is {times} times the other's, and skewed blocks "
+        "the verdict is withheld: it favours the side whose noise is {times} times the other's, and these blocks "
         "cannot exclude rare slow ones", "",
     ),
-    "withheld-quiet": (
-        "the verdict is withheld: it favours a side that is quieter than others of the table, which have slow "
-        "blocks, and does not stand with their noise", "",
-    ),
     "withheld-likely-dependent": (
-        "the verdict `equivalent` is withheld: neighbouring blocks may correlate by {correlation}, which so few do "
-        "not exclude, and then it would not stand", "",
+        "the verdict `equivalent` is withheld: neighbouring blocks may correlate by {correlation}, and then it would "
+        "not stand", "",
     ),
     "assumes-independence": (
-        "the verdict needs independent blocks, and so few cannot show that they are: if neighbouring blocks "
-        "correlated by {correlation}, it would be undecided", "",
+        "the verdict needs independent blocks: if neighbouring ones correlated by {correlation}, it would be "
+        "undecided", "",
     ),
     "failures-differ": (
         "{failed} of {tried} trials failed, of the baseline {others} of {total}: where slow trials fail, the ratio "

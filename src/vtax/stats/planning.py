@@ -12,11 +12,10 @@ import math
 
 from scipy import special
 
-from vtax.stats.checks import StatsError
+from vtax.stats.checks import MINIMUM_BLOCKS, StatsError
 from vtax.stats.intervals import t_quantile
 from vtax.stats.ratio import Ratio
 from vtax.stats.variance import Components
-from vtax.stats.verdict import fewest_to_judge
 
 POWER = 0.8  # of the number of blocks said to be needed
 MAX_BLOCKS = 10_000  # needing more than this is said as None
@@ -56,7 +55,7 @@ def detectable_overhead(ratio: Ratio, margin: float, alpha: float = 0.05, family
     A verdict needs significance, at worst at alpha / family (Holm), and a size beyond the margin, whichever is more.
     Its noise is that of its interval: over sessions, where it has several. None where it has too few blocks.
     """
-    if ratio.n_blocks < fewest_to_judge(ratio) or not math.isfinite(ratio.se_log):
+    if ratio.n_blocks < MINIMUM_BLOCKS or not math.isfinite(ratio.se_log):
         return None
     return max(-math.expm1(-detectable_log(ratio, alpha, family)), margin)
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from vtax.stats.assumptions import spread_ratio, unequal_noise
+from vtax.stats.assumptions import unequal_noise
 from vtax.stats.checks import (
     Array,
     Better,
@@ -40,12 +40,11 @@ LARGEST_LOG = math.log(sys.float_info.max)
 class Ratio:
     """Treatment / baseline. low, high: t-interval on log-ratios (0 to inf from a single block).
 
-    bootstrap_low, bootstrap_high: BCa, None when not asked for. p_value: two-sided, of the ratio being 1 (1 from one
+    p_value: two-sided, of the ratio being 1 (1 from one
     block). mean_log, se_log, df: mean of the log-ratios, its standard error (nan from one block) and degrees of
     freedom. outliers: positions of blocks, in the arrays as given, whose ratio has a modified z above 3.5: flagged,
     kept. skewness: of the log-ratios, where interval and tests allow for it (`skewed_t`), else 0. effective_blocks:
-    how many independent blocks these are worth where they follow one another, else None. is_moderated: its variance
-    was held against those of its family (`moderation`).
+    how many independent blocks these are worth where they follow one another, else None.
 
     n_sessions: sessions that its blocks are of; with several, se_log and df are those between sessions, and within is
     (standard error, degrees of freedom) if sessions did not differ: interval and tests hold with both (`sessions`).
@@ -62,13 +61,10 @@ class Ratio:
     se_log: float
     df: float
     p_value: float
-    bootstrap_low: float | None
-    bootstrap_high: float | None
     outliers: tuple[int, ...]
     warnings: tuple[str, ...]
     skewness: float = 0.0
     effective_blocks: float | None = None
-    is_moderated: bool = False
     n_sessions: int = 1
     within: tuple[float, float] | None = None
     between_sd: float | None = None
@@ -87,8 +83,8 @@ class Ratio:
         """The same the other way round: baseline / treatment."""
         return replace(
             self, estimate=exp(-self.mean_log), low=1 / self.high if self.high > 0 else math.inf,
-            high=1 / self.low if self.low > 0 else math.inf, mean_log=-self.mean_log, bootstrap_low=None,
-            bootstrap_high=None, skewness=-self.skewness, predicted_low=_inverse(self.predicted_high),
+            high=1 / self.low if self.low > 0 else math.inf, mean_log=-self.mean_log,
+            skewness=-self.skewness, predicted_low=_inverse(self.predicted_high),
             predicted_high=_inverse(self.predicted_low),
         )  # fmt: skip
 
@@ -165,11 +161,6 @@ def noise_ratio(treatment: BlockMeans, baseline: BlockMeans) -> float:
     return unequal_noise(*sides) if sides[0].size else 1.0
 
 
-def observed_noise_ratio(treatment: BlockMeans, baseline: BlockMeans) -> float:
-    """The same, chance or not: see `spread_ratio`."""
-    return spread_ratio(*_common_logs(treatment, baseline))
-
-
 def _common_logs(treatment: BlockMeans, baseline: BlockMeans) -> tuple[Array, Array]:
     """Logarithms of both sides over the blocks that both have."""
     sides = [as_array(side.means) for side in (treatment, baseline)]
@@ -182,7 +173,7 @@ def _common_logs(treatment: BlockMeans, baseline: BlockMeans) -> tuple[Array, Ar
 
 
 def ratio_of_logs(logs: Values, confidence: float = 0.95) -> Ratio:
-    """Ratio from one log-ratio per block (NaN: no such block), without a bootstrap."""
+    """Ratio from one log-ratio per block (NaN: no such block)."""
     check_confidence(confidence)
     given = as_array(logs, "log-ratios")
     array, warnings = without_missing(given, "blocks")
@@ -192,7 +183,7 @@ def ratio_of_logs(logs: Values, confidence: float = 0.95) -> Ratio:
     warnings = (*warnings, *outlier_warnings(outlying.size, n, "blocks"))
     if n == 1:
         warnings = (*warnings, Note("one-block"))
-        return Ratio(exp(mean), 0.0, math.inf, confidence, 1, mean, math.nan, 0.0, 1.0, None, None, (), warnings)
+        return Ratio(exp(mean), 0.0, math.inf, confidence, 1, mean, math.nan, 0.0, 1.0, (), warnings)
     se = standard_error(array)
     if se == 0.0:
         warnings = (*warnings, Note("equal-ratios"))
@@ -200,7 +191,7 @@ def ratio_of_logs(logs: Values, confidence: float = 0.95) -> Ratio:
     return Ratio(
         estimate=exp(mean), low=exp(mean - half), high=exp(mean + half), confidence=confidence,
         n_blocks=n, mean_log=mean, se_log=se, df=n - 1, p_value=min(1.0, 2 * tail(abs(mean), se, n - 1)),
-        bootstrap_low=None, bootstrap_high=None, outliers=tuple(int(i) for i in outlying), warnings=warnings,
+        outliers=tuple(int(i) for i in outlying), warnings=warnings,
     )  # fmt: skip
 
 

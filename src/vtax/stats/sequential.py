@@ -22,7 +22,6 @@ import numpy.typing as npt
 from scipy import special
 
 from vtax.stats.checks import Array, StatsError
-from vtax.stats.moderation import MINIMUM_BLOCKS, moderated_families
 
 Direction = Literal["above", "below", "equivalent", "undecided"]
 DIRECTIONS: tuple[Direction, ...] = ("undecided", "above", "below", "equivalent")  # codes 0 to 3 of `decide_studies`
@@ -81,13 +80,12 @@ def _t_bounds(alpha: float, first: int, last: int) -> Array:
 
 
 def sequential_verdicts(
-    contrasts: Sequence[Array], margin: float, alpha: float, first: int, last: int,
-    groups: Sequence[str] | None = None,
-) -> tuple[Direction, ...]:  # fmt: skip
+    contrasts: Sequence[Array], margin: float, alpha: float, first: int, last: int
+) -> tuple[Direction, ...]:
     """What each contrast has been decided to be after all blocks given, under looks after every block.
 
     contrasts: one log-ratio per block each, NaN where a block has none. first, last: fewest and most blocks; blocks
-    beyond the last are ignored, because no error is left to spend on them. groups: see `decide_studies`.
+    beyond the last are ignored, because no error is left to spend on them.
     """
     if not contrasts:
         return ()
@@ -96,20 +94,18 @@ def sequential_verdicts(
     for row, values in enumerate(contrasts):
         present = values[~np.isnan(values)][:longest]
         logs[0, row, : present.size] = present
-    codes, _ = decide_studies(logs, margin, alpha, first, last, groups)
+    codes, _ = decide_studies(logs, margin, alpha, first, last)
     return tuple(DIRECTIONS[code] for code in codes[0])
 
 
 def decide_studies(
-    logs: Array, margin: float, alpha: float, first: int, last: int, groups: Sequence[str] | None = None
+    logs: Array, margin: float, alpha: float, first: int, last: int
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """(codes into DIRECTIONS, blocks at which each was decided, in a family at the latest), for many studies.
 
-    logs: shape (studies, contrasts, blocks), each study a family; NaN only at the end of a row. groups: of each
-    contrast, when variances are moderated among those of one group; None: each has its own alone.
+    logs: shape (studies, contrasts, blocks), each study a family; NaN only at the end of a row.
     """
-    borrowed = None if groups is None else _borrowed(logs[..., :last], max(first, 2), groups)
-    difference, inside, mean = _t_values(logs[..., :last], margin, max(first, 2), borrowed)
+    difference, inside, mean = _t_values(logs[..., :last], margin, max(first, 2))
     size = (mean < np.log1p(-margin)) | (mean > np.log1p(margin))
     at_difference = _step_down(np.where(size, difference, np.nan), alpha / 2, max(first, 2), last)
     at_inside = _step_down(inside, alpha, max(first, 2), last)
@@ -120,22 +116,8 @@ def decide_studies(
     return codes, at
 
 
-def _borrowed(logs: Array, first: int, groups: Sequence[str]) -> tuple[Array, Array, npt.NDArray[np.bool_]]:
-    """(moderated variance, degrees of freedom, whether it may judge) of every contrast at every look."""
-    looks = [moderated_families(logs[..., :n], groups) for n in range(first, logs.shape[-1] + 1)]
-    variances, df, judges = (np.stack(each, axis=-1) for each in zip(*looks, strict=True))
-    enough = (~np.isnan(logs)).sum(axis=-1)[..., None] >= MINIMUM_BLOCKS
-    return variances, df, judges | (enough & (np.arange(first, logs.shape[-1] + 1) >= MINIMUM_BLOCKS))
-
-
-def _t_values(
-    logs: Array, margin: float, first: int, borrowed: tuple[Array, Array, npt.NDArray[np.bool_]] | None = None
-) -> tuple[Array, Array, Array]:
-    """Student's t of being different from 0 and of being inside the margin, and the mean, at every look.
-
-    A t of more degrees of freedom, which were borrowed, is given as the t of n - 1 that is as rare. Where
-    the family does not let so few blocks judge, it is NaN.
-    """
+def _t_values(logs: Array, margin: float, first: int) -> tuple[Array, Array, Array]:
+    """Student's t of being different from 0 and of being inside the margin, and the mean, at every look."""
     n = np.arange(1, logs.shape[-1] + 1, dtype=np.float64)
     shift = logs[..., :1]  # sums of small differences keep their digits
     mean = np.cumsum(logs - shift, axis=-1) / n
@@ -143,17 +125,12 @@ def _t_values(
     n, mean, square = n[first - 1 :], mean[..., first - 1 :] + shift, square[..., first - 1 :]
     se = np.sqrt(np.maximum(square, 0.0) / (n - 1) / n)
     is_still = se <= 1e-13
-    df = n - 1 if borrowed is None else borrowed[1]
-    if borrowed is not None:
-        se = np.where(np.isnan(borrowed[0]), se, np.sqrt(borrowed[0] / n))
 
     def t(distance: Array) -> Array:
         with np.errstate(divide="ignore", invalid="ignore"):
             noisy = distance / se
-        if borrowed is not None:
-            noisy = np.where(df > n - 1, -special.stdtrit(n - 1, special.stdtr(df, -noisy)), noisy)
-        t = np.where(is_still, np.where(np.abs(distance) <= 1e-13, 0.0, np.copysign(np.inf, distance)), noisy)
-        return t if borrowed is None else np.where(borrowed[2], t, np.nan)
+        still = np.where(np.abs(distance) <= 1e-13, 0.0, np.copysign(np.inf, distance))
+        return np.where(is_still, still, noisy)
 
     low, high = np.log1p(-margin), np.log1p(margin)
     return t(np.abs(mean)), t(np.minimum(mean - low, high - mean)), mean

@@ -120,7 +120,7 @@ def unpaired_over_sessions(
     )  # fmt: skip
     empty = Ratio(
         estimate=1.0, low=0.0, high=math.inf, confidence=confidence, n_blocks=joint.blocks, mean_log=0.0, se_log=0.0,
-        df=0.0, p_value=1.0, bootstrap_low=None, bootstrap_high=None, outliers=(), warnings=(),
+        df=0.0, p_value=1.0, outliers=(), warnings=(),
     )  # fmt: skip
     return _answer(empty, joint, confidence)
 

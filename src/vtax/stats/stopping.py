@@ -14,8 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from vtax.stats.checks import Array, StatsError, without_missing
-from vtax.stats.moderation import FEWEST_BLOCKS, FEWEST_LENDERS, MINIMUM_BLOCKS
+from vtax.stats.checks import MINIMUM_BLOCKS, Array, StatsError, without_missing
 from vtax.stats.ratio import ratio_of_logs
 from vtax.stats.sequential import sequential_verdicts, t_levels
 from vtax.stats.verdict import check_margin
@@ -34,8 +33,7 @@ class Rule:
     "verdict": when every contrast has its verdict within `margin`, family-wise error alpha under looking after every
     block. "budget": when the next block would end after budget_s. budget_s bounds the other rules too.
     min_blocks, max_blocks: of "precision" and "verdict". spend: of "budget", once min_blocks are made: further blocks
-    hold the half of the contrasts with the widest intervals, or all. method: of the analysis; 1 is that of runs from
-    before there were two, 2 moderates variances and tests what Student's t assumes.
+    hold the half of the contrasts with the widest intervals, or all.
     """
 
     stop: Stop
@@ -47,7 +45,6 @@ class Rule:
     confidence: float = 0.95
     budget_s: float | None = None
     spend: Spend = "widest"
-    method: int = 1
 
     def __post_init__(self) -> None:
         """Raises StatsError on a rule that cannot be followed."""
@@ -67,18 +64,8 @@ class Rule:
     @property
     def looks(self) -> tuple[int, int]:
         """Of "verdict": the numbers of blocks of its first and last look. Fewer never judge."""
-        first = max(self.min_blocks, FEWEST_BLOCKS if self.is_moderated else MINIMUM_BLOCKS)
+        first = max(self.min_blocks, MINIMUM_BLOCKS)
         return first, max(self.max_blocks, first)
-
-    def fewest_to_judge(self, contrasts: int) -> int:
-        """Blocks below which a contrast has no verdict, in a family of so many contrasts."""
-        return FEWEST_BLOCKS if self.is_moderated and contrasts >= FEWEST_LENDERS else MINIMUM_BLOCKS
-
-    @property
-    def is_moderated(self) -> bool:
-        """Whether contrasts borrow from each other's variances: not where widths decide on what is measured."""
-        by_width = self.stop == "precision" or (self.stop == "budget" and self.spend == "widest")
-        return self.method > 1 and not by_width
 
 
 def takes_more_blocks(rule: Rule, order: str, sessions: int) -> bool:
@@ -90,7 +77,7 @@ def takes_more_blocks(rule: Rule, order: str, sessions: int) -> bool:
 
 def rule_of(design: Mapping[str, Any]) -> Rule:
     """The rule that a study's `[design]` declares; the defaults where it says nothing. Raises StatsError."""
-    known = ("blocks", "min_blocks", "max_blocks", "precision", "margin", "confidence", "spend", "method")
+    known = ("blocks", "min_blocks", "max_blocks", "precision", "margin", "confidence", "spend")
     given = {name: design[name] for name in known if design.get(name) is not None}
     return Rule(design.get("stop", "fixed"), **given, budget_s=design.get("budget"))
 
@@ -112,7 +99,7 @@ class Decision:
 
 def decide(
     rule: Rule, contrasts: Mapping[str, Array], blocks: int, families: Mapping[str, str] | None = None,
-    groups: Mapping[str, str] | None = None, missed_by: Missed | None = None,
+    missed_by: Missed | None = None,
 ) -> Decision:  # fmt: skip
     """Whether to stop after `blocks` whole blocks, time left out of account (see `within_budget`).
 
@@ -122,10 +109,9 @@ def decide(
     help, so only the others keep a run going.
     Nor does one keep a run going that had no value in the last MAX_LOST blocks made for it: its platform is lost.
     families: name -> the family it is judged in, which must be that of the result; absent, all are one.
-    groups: name -> the group within which variances are moderated, likewise.
     missed_by: which of the contrasts that can be judged miss the target, as the result judges, and whether further
     blocks may help each (`analysis.missed`); those that they do not help keep no run going.
-    None: by plain intervals and boundaries, which is what method 1 does.
+    None: by plain intervals and boundaries.
     """
     if rule.stop == "budget":
         return Decision(False, False, "time is left", _widest(rule, contrasts, blocks))
@@ -143,7 +129,7 @@ def decide(
     elif rule.stop == "precision":
         missed = dict.fromkeys(_imprecise(rule, judged), True)
     else:
-        missed = dict.fromkeys(_undecided(rule, judged, families or {}, groups or {}), True)
+        missed = dict.fromkeys(_undecided(rule, judged, families or {}), True)
     left_out = {
         "refused": tuple(name for name in contrasts if name not in judged),
         "lost": tuple(name for name in missed if _is_lost(judged[name])),
@@ -229,7 +215,7 @@ def interval_confidence(rule: Rule, blocks: int) -> float:
     """The confidence at which a t-interval must be computed so that it holds at rule.confidence under the rule."""
     if rule.stop == "precision":
         return 1 - width_share(rule.min_blocks) * rule.alpha
-    if rule.stop == "budget" and rule.spend == "widest" and (blocks >= rule.min_blocks or rule.method > 1):
+    if rule.stop == "budget" and rule.spend == "widest":
         return 1 - width_share(rule.min_blocks) * rule.alpha
     first, last = rule.looks
     if rule.stop == "verdict" and blocks >= first:  # repeated interval, Jennison & Turnbull 1984
@@ -284,9 +270,7 @@ def _imprecise(rule: Rule, contrasts: Mapping[str, Array]) -> tuple[str, ...]:
     )
 
 
-def _undecided(
-    rule: Rule, contrasts: Mapping[str, Array], families: Mapping[str, str], groups: Mapping[str, str]
-) -> tuple[str, ...]:
+def _undecided(rule: Rule, contrasts: Mapping[str, Array], families: Mapping[str, str]) -> tuple[str, ...]:
     """Contrasts without a verdict in their family, of which those without data are no members (as in `analyse`)."""
     members: dict[str, dict[str, Array]] = defaultdict(dict)
     for name, logs in contrasts.items():
@@ -294,7 +278,6 @@ def _undecided(
             members[families.get(name, "")][name] = logs
     decided = set()
     for family in members.values():
-        lending = [groups.get(name, "") for name in family] if rule.is_moderated else None
-        found = sequential_verdicts(list(family.values()), rule.margin, rule.alpha, *rule.looks, lending)
+        found = sequential_verdicts(list(family.values()), rule.margin, rule.alpha, *rule.looks)
         decided |= {name for name, verdict in zip(family, found, strict=True) if verdict != "undecided"}
     return tuple(name for name in contrasts if name not in decided)

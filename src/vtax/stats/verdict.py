@@ -16,8 +16,7 @@ from typing import Literal
 
 import numpy as np
 
-from vtax.stats.checks import Array, Better, StatsError, Values, as_array
-from vtax.stats.moderation import FEWEST_BLOCKS, MINIMUM_BLOCKS
+from vtax.stats.checks import MINIMUM_BLOCKS, Array, Better, StatsError, Values, as_array
 from vtax.stats.notes import Note
 from vtax.stats.outlook import Levels, Outlook, outlook
 from vtax.stats.ratio import Ratio, p_above, p_below
@@ -112,7 +111,7 @@ def verdict_of(
     """The verdict that adjusted p-values and the estimate's size give together."""
     kind: Kind = "undecided"
     warnings: tuple[str, ...] = ()
-    if ratio.n_blocks < fewest_to_judge(ratio):
+    if ratio.n_blocks < MINIMUM_BLOCKS:
         warnings = (Note("few-blocks", count=ratio.n_blocks, minimum=MINIMUM_BLOCKS),)
     elif p_difference <= alpha and outside(ratio.mean_log, margin):
         kind = "faster" if (ratio.mean_log > 0) == (better == "higher") else "slower"
@@ -128,11 +127,6 @@ def with_outlook(verdict: Verdict, ratio: Ratio, levels: Levels) -> Verdict:
         return replace(verdict, blocks_needed=0, blocks_needed_low=0)
     found = further_blocks(ratio, verdict.margin, levels)
     return replace(verdict, blocks_needed=found.high, blocks_needed_low=found.low)
-
-
-def fewest_to_judge(ratio: Ratio) -> int:
-    """Blocks below which a ratio has no verdict: fewer where a family tells what so few blocks do not."""
-    return FEWEST_BLOCKS if ratio.is_moderated else MINIMUM_BLOCKS
 
 
 def check_margin(margin: float) -> None:
@@ -178,12 +172,11 @@ def further_blocks(ratio: Ratio, margin: float, levels: Levels) -> Outlook:
     """
     if ratio.n_blocks < 2 or ratio.n_sessions > 1:
         return Outlook(None, None)
-    first = fewest_to_judge(ratio)
     if ratio.se_log == 0.0:
-        missing = first - ratio.n_blocks
+        missing = MINIMUM_BLOCKS - ratio.n_blocks
         return Outlook(missing, missing) if missing > 0 else Outlook(None, None)
     sd = ratio.se_log * math.sqrt(ratio.n_blocks)
-    return outlook(ratio.mean_log, sd, ratio.n_blocks, ratio.df, margin, levels, first)
+    return outlook(ratio.mean_log, sd, ratio.n_blocks, ratio.df, margin, levels, MINIMUM_BLOCKS)
 
 
 def single_look(alpha: float, family: int) -> Levels:

@@ -15,7 +15,6 @@ from vtax.store.run import RunHandle
 
 _LEVEL = (bool, int, float, str)
 _MAX_NAMES = 256  # of one object
-_FIRST_METHOD = 1  # of analysis, of a study that names none
 
 
 def check_contents(run: RunHandle) -> None:
@@ -39,10 +38,8 @@ def _check_study(declared: Mapping[str, Any]) -> None:
     """As the study of a file is checked; and its values must be written as they are stored."""
     from vtax.study.load import validate
 
-    design = declared.get("design")
-    first = {"method": _FIRST_METHOD, **design} if isinstance(design, dict) else design
     try:
-        study = validate({**declared, "design": first}, "its study")
+        study = validate(declared, "its study")
     except BadInput as error:
         raise ValueError(one_line(f"{error.where}: {error.what}", 200)) from error
     if not _is_in(declared, study.declared()):

@@ -16,9 +16,7 @@ from vtax.study.units import size_bytes
 from vtax.study.variants import Protocols, Scales, problems_of
 
 Size = Annotated[int, BeforeValidator(size_bytes), Field(json_schema_extra={"type": ["integer", "string"]})]
-MIN_BLOCKS_TO_JUDGE = 5  # blocks: stats.moderation.MINIMUM_BLOCKS
-MIN_BLOCKS_OF_FAMILIES = 3  # stats.moderation.FEWEST_BLOCKS: method 2, from COMPARISONS_OF_FAMILIES comparisons on
-COMPARISONS_OF_FAMILIES = 4  # stats.moderation.FEWEST_LENDERS
+MIN_BLOCKS_TO_JUDGE = 5  # blocks: stats.checks.MINIMUM_BLOCKS
 Rule = Literal["fixed", "precision", "verdict", "budget"]
 RULES: tuple[str, ...] = get_args(Rule)
 Tuning = Literal["default", "pinned", "hugepages", "pinned+hugepages"]
@@ -81,11 +79,6 @@ class DesignTable(Table):
         "the widest intervals, or every cell",
     )
     margin: float = Field(0.02, gt=0, lt=1, description="ratios within 1 +- margin count as equivalent")
-    method: Literal[1, 2] = Field(
-        2,
-        description="of the analysis: 2 moderates variances over a family and tests what intervals assume; 1 is that "
-        "of stored runs from before there were two",
-    )
 
     @model_validator(mode="after")
     def _blocks_in_order(self) -> DesignTable:
@@ -93,8 +86,9 @@ class DesignTable(Table):
             raise disagreement(
                 f"max_blocks ({self.max_blocks}) is below min_blocks ({self.min_blocks})", "max_blocks"
             )
-        if self.stop == "verdict" and self.max_blocks < (fewest := self.min_blocks_to_judge(COMPARISONS_OF_FAMILIES)):
-            raise disagreement(self.too_few_blocks(f"below {fewest} blocks there is no verdict"), "max_blocks")
+        if self.stop == "verdict" and self.max_blocks < MIN_BLOCKS_TO_JUDGE:
+            what = f"max_blocks ({self.max_blocks}) leaves nothing to judge: below {MIN_BLOCKS_TO_JUDGE} blocks"
+            raise disagreement(f"{what} there is no verdict", "max_blocks")
         if self.order == "sequential" and (self.stop != "fixed" or self.budget is not None):
             what = "makes all blocks of one platform before the next, so that no rule can judge it block by block"
             raise disagreement(f"'sequential' {what}; use stop = 'fixed' without a budget", "order")
@@ -114,15 +108,6 @@ class DesignTable(Table):
         if self.order == "sequential":
             raise disagreement("'sequential' makes all blocks of one platform before the next", "sessions")
         return self
-
-    def min_blocks_to_judge(self, comparisons: int) -> int:
-        """The fewest blocks of a verdict in a family of so many comparisons."""
-        is_family = self.method == 2 and comparisons >= COMPARISONS_OF_FAMILIES
-        return MIN_BLOCKS_OF_FAMILIES if is_family else MIN_BLOCKS_TO_JUDGE
-
-    def too_few_blocks(self, why: str) -> str:
-        """What is wrong with a `max_blocks` that ends a run before any verdict."""
-        return f"max_blocks ({self.max_blocks}) leaves nothing to judge: {why}"
 
 
 class PlatformTable(Table):
@@ -308,16 +293,6 @@ class Study(Table):
     def _variants_have_what_they_change(self) -> Study:
         for problem in problems_of(self.scale, self.protocol, self.benchmark):
             raise disagreement(problem.what, *problem.place)
-        return self
-
-    @model_validator(mode="after")
-    def _can_be_judged(self) -> Study:
-        points = max(table.points for table in self.benchmark) * max(1, len(self.tuning))
-        fewest = self.design.min_blocks_to_judge(points * (len(self.platforms) - 1))
-        if self.design.stop == "verdict" and self.design.max_blocks < fewest:
-            of_few = f"in tables of fewer than {COMPARISONS_OF_FAMILIES} comparisons"
-            why = f"below {fewest} blocks there is no verdict {of_few}"
-            raise disagreement(self.design.too_few_blocks(why), "design", "max_blocks")
         return self
 
     @model_validator(mode="after")

@@ -26,10 +26,10 @@ from vtax.report.document import (
     stored,
 )
 from vtax.stats.censoring import floored
-from vtax.stats.checks import Better
+from vtax.stats.checks import MINIMUM_BLOCKS, Better
 from vtax.stats.notes import Note
 from vtax.stats.planning import detectable_overhead
-from vtax.stats.verdict import Kind, fewest_to_judge
+from vtax.stats.verdict import Kind
 
 _MAX_NAMED = 4
 _FAR = 2.0  # times, from which a difference is printed as a multiple
@@ -290,7 +290,7 @@ def _needed(these: list[_Found], analysis: Analysis) -> Iterator[Inline]:
     if known:
         yield _further(known, is_all=not rest)
     if few:
-        minimum = Count(max(fewest_to_judge(c.row.ratio) for c in few if c.row.ratio is not None))
+        minimum = Count(MINIMUM_BLOCKS)
         if len(few) == len(these):
             yield msg("a verdict needs {count} blocks", count=minimum)
         else:
@@ -310,7 +310,7 @@ def _withheld(these: list[_Found], *, is_all: bool) -> Iterator[Inline]:
 
 def _has_few_blocks(found: _Found) -> bool:
     """Whether its blocks are below the minimum of a verdict."""
-    return found.row.ratio is not None and found.row.ratio.n_blocks < fewest_to_judge(found.row.ratio)
+    return found.row.ratio is not None and found.row.ratio.n_blocks < MINIMUM_BLOCKS
 
 
 def _range_of(found: _Found) -> tuple[int, int] | None:

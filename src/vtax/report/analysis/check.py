@@ -20,10 +20,9 @@ from vtax.report.analysis.contrast import check_names, pairs_of, side_of
 from vtax.report.analysis.result import row_contrast
 from vtax.report.analysis.values import Analysis
 from vtax.report.document import Inline
-from vtax.stats.checks import Better, StatsError
+from vtax.stats.checks import MINIMUM_BLOCKS, Better, StatsError
 from vtax.stats.claims import Check, Claimed, Judgement, Sample, Tested, judge_claims
 from vtax.stats.contrasts import Contrast
-from vtax.stats.moderation import MINIMUM_BLOCKS
 from vtax.stats.notes import Note
 from vtax.stats.planning import detectable_log
 from vtax.stats.ratio import Ratio, exp

@@ -19,7 +19,7 @@ from vtax.report.analysis.lookup import Levels, neither, unknown
 from vtax.report.analysis.result import analyse
 from vtax.report.analysis.run_differences import differences, setting_differences
 from vtax.report.analysis.unpaired import Measured, Pair, check, labels, section_of, shared_baseline, unpaired
-from vtax.report.analysis.values import Analysis, Row, Section, lending_group
+from vtax.report.analysis.values import Analysis, Row, Section
 from vtax.report.document import Inline
 from vtax.stats.analysis import Comparison, Contrast
 from vtax.stats.analysis import analyse as judge
@@ -282,7 +282,7 @@ def _paired(pairs: Sequence[Compared], side: Side) -> list[Compared]:
         try:
             check(pair)
             means = pair.treatment.means_of_blocks, pair.baseline.means_of_blocks
-            found = paired_contrast(*means, pair.section.better, lending_group(pair.treatment.platform))
+            found = paired_contrast(*means, pair.section.better)
             if np.isnan(found.logs).all():
                 raise StatsError(Note("no-shared-block"))
             sessions = labels(side.analysis, np.union1d(pair.treatment.blocks, pair.baseline.blocks))

@@ -16,7 +16,7 @@ from vtax.report.analysis.filters import Filter
 from vtax.report.analysis.values import Analysis, ResultPoint, Row, Section, aligned
 from vtax.report.document import Inline, Number, Ratio, Share, joined, msg
 from vtax.stats.checks import Array, StatsError, check_positive
-from vtax.stats.interaction import Interaction, Term, interaction, paired_interaction
+from vtax.stats.interaction import Interaction, Term, interaction
 from vtax.stats.notes import Note
 from vtax.stats.verdict import holm, outside
 
@@ -87,14 +87,11 @@ def _effect(section: Section, factor: str, levels: tuple[str, ...], analysis: An
         values = np.concatenate([value for value, _ in sides.values()]) if sides else np.zeros(0)
         labels = np.array([key for key, (value, _) in sides.items() for _ in value]).reshape(-1, 2)
         blocks = np.concatenate([block for _, block in sides.values()]) if sides else np.zeros(0)
-        test = paired_interaction if analysis.rule.method > 1 else interaction
-        effect = test(values, labels[:, 0], labels[:, 1], blocks, analysis.rule.confidence)
+        effect = interaction(values, labels[:, 0], labels[:, 1], blocks, analysis.rule.confidence)
     except StatsError as error:
         return replace(empty, reason=error.note)
-    except (np.linalg.LinAlgError, ValueError):  # what is left of too few or too regular blocks
-        return replace(empty, reason=Note("model-not-fitted"))
     if not np.isfinite(effect.p_value):
-        return replace(empty, reason=Note("model-not-fitted"))
+        return replace(empty, reason=Note("few-shared-blocks"))
     return replace(empty, effect=effect, warnings=(*warnings, *effect.warnings))
 
 
@@ -120,15 +117,8 @@ def _averaged(rows: Sequence[Row]) -> tuple[Array, Array]:
 def _answered(found: FactorEffect, analysis: Analysis) -> FactorEffect:
     effect, margin = found.effect, analysis.rule.margin
     assert effect is not None
-    f, p = Number(effect.f, 3), Number(effect.p_value, 2)
-    df = f"{effect.df[0]:g}, {effect.df[1]:g}"
-    test = msg("F({df}) = {f}, p = {p}", df=df, f=f, p=p)
-    if effect.is_paired:
-        adjusted = Number(found.p_adjusted, 2)
-        test = msg("paired t-tests of every platform and level, adjusted p = {adjusted}", adjusted=adjusted)
-    elif found.p_adjusted != effect.p_value:
-        adjusted = Number(found.p_adjusted, 2)
-        test = msg("F({df}) = {f}, p = {p}, adjusted {adjusted}", df=df, f=f, p=p, adjusted=adjusted)
+    adjusted = Number(found.p_adjusted, 2)
+    test = msg("paired t-tests of every platform and level, adjusted p = {adjusted}", adjusted=adjusted)
     if found.p_adjusted > analysis.rule.alpha:
         text = msg(
             "no evidence that the overhead depends on {factor} (this does not prove independence)",

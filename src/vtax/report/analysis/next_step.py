@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from vtax.report.analysis.values import Analysis, ResultPoint, Row, Section
+from vtax.stats.checks import MINIMUM_BLOCKS
 from vtax.stats.notes import Note
 from vtax.stats.stopping import takes_more_blocks
-from vtax.stats.verdict import fewest_to_judge
 
 _SPARE = 1.1  # of the time that blocks lasted so far, which is what a budget must hold
 _MINUTE_S = 60
@@ -65,9 +65,9 @@ def next_step_of(analysis: Analysis) -> NextStep | None:
         command = f"{resume} --session" if takes_sessions else ""
         return NextStep(command, each_s * blocks if each_s else None, left=undecided, is_new_run=not takes_sessions,
                         is_new_session=True)  # fmt: skip
-    few = [c for c in undecided if c.row.ratio is not None and c.row.ratio.n_blocks < fewest_to_judge(c.row.ratio)]
+    few = [c for c in undecided if c.row.ratio is not None and c.row.ratio.n_blocks < MINIMUM_BLOCKS]
     if few:
-        missing = max(fewest_to_judge(c.row.ratio) - c.row.ratio.n_blocks for c in few if c.row.ratio is not None)
+        missing = max(MINIMUM_BLOCKS - c.row.ratio.n_blocks for c in few if c.row.ratio is not None)
         return _of_blocks(analysis, resume, each_s, (missing, missing), few, undecided, is_first_verdict=True)
     best = _most_per_block(analysis.blocks, undecided)
     if best is None:

@@ -20,14 +20,14 @@ from vtax.report.analysis.filters import EVERYTHING, Filter, narrowed
 from vtax.report.analysis.sessions import measured_sessions, session_of_blocks
 from vtax.report.analysis.targets import Aim, Targets, failures, judged, missed_targets
 from vtax.report.analysis.timeouts import timeouts_of
-from vtax.report.analysis.values import Analysis, Floats, Ints, ResultPoint, Row, Section, lending_group, place_of
+from vtax.report.analysis.values import Analysis, Floats, Ints, ResultPoint, Row, Section, place_of
 from vtax.report.analysis.warnings import warnings_of
 from vtax.report.document import Place
 from vtax.stats.analysis import Comparison, Contrast
 from vtax.stats.analysis import analyse as judge
 from vtax.stats.checks import StatsError
 from vtax.stats.contrasts import paired_contrast
-from vtax.stats.describe import describe_blocks, with_bootstrap
+from vtax.stats.describe import describe_blocks
 from vtax.stats.means import Average, average_with
 from vtax.stats.notes import Note
 from vtax.stats.ratio import block_contrast
@@ -39,22 +39,17 @@ from vtax.store.store import LAST, Store
 
 _NONE: NDArray[Any] = np.zeros(0)
 _NO_LOGS: Floats = np.full(1, np.nan)
-RESAMPLES = 1999  # of the bootstrap, where figures are shown in full
 _NOT_YET = Note("not-measured-yet")
 
 
-def analyse(store: Store, run_name: str = LAST, *, resamples: int = 0) -> Analysis:
-    """The result of a stored run; `last` is the newest.
-
-    resamples: of the bootstrap beside each mean and ratio, 0 for none. Raises BadInput for an unknown run,
-    StoreError.
-    """
-    return analyse_data(load(store.engine, store.open_run(run_name)), resamples=resamples)
+def analyse(store: Store, run_name: str = LAST) -> Analysis:
+    """The result of a stored run; `last` is the newest. Raises BadInput for an unknown run, StoreError."""
+    return analyse_data(load(store.engine, store.open_run(run_name)))
 
 
-def analyse_data(data: RunData, *, resamples: int = 0) -> Analysis:
+def analyse_data(data: RunData) -> Analysis:
     """The result of a run that was loaded."""
-    return shown(data, judged_run(data, resamples))
+    return shown(data, judged_run(data))
 
 
 @dataclass(frozen=True)
@@ -68,15 +63,13 @@ class Judged:
     targets: Targets
 
 
-def judged_run(data: RunData, resamples: int = 0) -> Judged:
-    """The figures of a run that was loaded. resamples: as in `analyse`."""
+def judged_run(data: RunData) -> Judged:
+    """The figures of a run that was loaded."""
     rule = rule_of(data.run.declared.get("design", {}))
     rows = _rows(data, rule)
-    if resamples:
-        rows = _with_bootstrap(rows, resamples)
     of = session_of_blocks(data)
     rows = _over_sessions(rows, of)
-    sections = tuple(_judged(section, rule, resamples, of) for section in _sections(data, rows))
+    sections = tuple(_judged(section, rule, of) for section in _sections(data, rows))
     blocks = int(np.unique(data.trials.block[data.trials.block >= 0]).size)
     aims = tuple(_aims(data, sections))
     targets = judged(rule, aims, blocks)
@@ -124,9 +117,7 @@ def shown(data: RunData, found: Judged, only: Filter = EVERYTHING) -> Analysis:
         untested=tuple(filter(only.shows, run.untested)),
         warnings=(
             *warnings_of(part, rows),
-            *drift_warnings(
-                _series(found.sections), rule.confidence, places, is_dependent=rule.method > 1, sessions=len(sessions)
-            ),
+            *drift_warnings(_series(found.sections), rule.confidence, places, sessions=len(sessions)),
         ),
         missed_targets=(*failures(part), *missed),
         filter=only,
@@ -207,12 +198,6 @@ def _row(row: Row, blocks: Ints, values: Floats, metric: MetricRecord, confidenc
     )  # fmt: skip
 
 
-def _with_bootstrap(rows: Mapping[tuple[int, int], Row], resamples: int) -> dict[tuple[int, int], Row]:
-    summaries = {key: row.summary for key, row in rows.items() if row.summary is not None}
-    found = with_bootstrap(list(summaries.values()), [rows[key].block_means for key in summaries], resamples)
-    return {**rows, **{key: replace(rows[key], summary=s) for key, s in zip(summaries, found, strict=True)}}
-
-
 def _over_sessions(rows: Mapping[tuple[int, int], Row], session_of: Mapping[int, int]) -> dict[tuple[int, int], Row]:
     """The rows with intervals of their means over sessions, where there are several."""
     found = dict(rows)
@@ -271,7 +256,7 @@ def _sections(data: RunData, rows: Mapping[tuple[int, int], Row]) -> list[Sectio
     return sorted(sections, key=lambda s: (labels.index(s.label), not s.metric.is_primary))
 
 
-def _judged(section: Section, rule: Rule, resamples: int, session_of: Mapping[int, int]) -> Section:
+def _judged(section: Section, rule: Rule, session_of: Mapping[int, int]) -> Section:
     """The section with ratios and verdicts: one family, judged in one call (see stats.analysis)."""
     contrasts: dict[str, Contrast] = {}
     reason: dict[str, str] = {}
@@ -285,7 +270,7 @@ def _judged(section: Section, rule: Rule, resamples: int, session_of: Mapping[in
                 contrasts[name] = row_contrast(row, base, section, session_of)
             except StatsError as error:
                 reason[name] = error.note
-    found = judge(rule, contrasts, resamples=resamples if section.metric.is_primary else 0)
+    found = judge(rule, contrasts)
 
     def judged(row: Row) -> Row:
         answer = found.get(row.cell.key)
@@ -303,7 +288,7 @@ def row_contrast(row: Row, base: Row | None, section: Section, session_of: Mappi
     """One log-ratio per block of a row to another. session_of: block -> its session. Raises StatsError."""
     if base is None or base.summary is None:
         raise StatsError(Note("no-baseline-here"))
-    found = paired_contrast(row.means_of_blocks, base.means_of_blocks, section.better, lending_group(row.platform))
+    found = paired_contrast(row.means_of_blocks, base.means_of_blocks, section.better)
     sessions = None
     if len(set(session_of.values())) > 1:
         sessions = np.array([session_of[block] for block in np.union1d(row.blocks, base.blocks).tolist()])
@@ -335,11 +320,11 @@ def _aims(data: RunData, sections: tuple[Section, ...]) -> Iterator[Aim]:
             for row in point.rows:
                 if section.metric.is_primary and (is_alone or row is not base):
                     logs = _own_logs(row) if is_alone else _logs_or_none(row, base)
-                    name, group = _aim_name(section, row), lending_group(row.platform)
+                    name = _aim_name(section, row)
                     answer = None
                     if row.ratio is not None and row.verdict is not None:
                         answer = Comparison(row.ratio, row.verdict)
-                    yield Aim(name, section.name, place_of(section, point, row), logs, group, answer)
+                    yield Aim(name, section.name, place_of(section, point, row), logs, answer)
 
 
 def _aim_name(section: Section, row: Row) -> str:

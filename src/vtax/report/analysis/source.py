@@ -55,7 +55,7 @@ class Source:
         return query_effective(self.store.engine, self.data.run) if self.store else {}
 
 
-def source_of(store: Store, run_name: str = LAST, *, resamples: int = 0, wanted: Wanted | None = None) -> Source:
+def source_of(store: Store, run_name: str = LAST, *, wanted: Wanted | None = None) -> Source:
     """A stored run; `last` is the newest. wanted: what of it is shown, None for all.
 
     Raises BadInput for an unknown run and for a filter that names what is not there, StoreError.
@@ -63,7 +63,7 @@ def source_of(store: Store, run_name: str = LAST, *, resamples: int = 0, wanted:
     run = store.open_run(run_name)
     only = EVERYTHING if wanted is None else filter_of(run, wanted)
     data = load(store.engine, run)
-    found = judged_run(data, resamples)
+    found = judged_run(data)
     whole = Source(data, shown(data, found), store)
     if not only:
         return whole

@@ -21,15 +21,14 @@ _MISSES = {"precision", "verdict"}  # rules with a target for every contrast
 class Aim:
     """A contrast of a primary metric, or, of a single platform, a cell. logs: as `decide` takes them.
 
-    name: unique in the run. family: what its verdict is judged in. group: see `stats.analysis.Contrast`. answer: the
-    result's, which decides under method 2; None of a single platform's cell, and where there is none.
+    name: unique in the run. family: what its verdict is judged in. answer: the result's, which decides; None of a
+    single platform's cell, and where there is none.
     """
 
     name: str
     family: str
     place: Place
     logs: NDArray[np.float64]
-    group: str = ""
     answer: Comparison | None = None
 
 
@@ -43,15 +42,15 @@ class Targets:
 
 def judged(rule: Rule, aims: Sequence[Aim], blocks: int) -> Targets:
     """Whether a run of so many blocks met the targets of its rule, and which aims did not."""
-    families, groups = {a.name: a.family for a in aims}, {a.name: a.group for a in aims}
+    families = {a.name: a.family for a in aims}
     known = {a.name: a.answer for a in aims}
 
     def missed_by(names: Iterable[str]) -> dict[str, bool]:
         return missed_of(rule, {name: known[name] for name in names})
 
-    is_plain = rule.method == 1 or not any(answer and answer.ratio.n_sessions == 1 for answer in known.values())
+    is_plain = not any(answer and answer.ratio.n_sessions == 1 for answer in known.values())
     logs = {a.name: a.logs for a in aims}
-    decision = decide(rule, logs, blocks, families, groups, None if is_plain else missed_by)
+    decision = decide(rule, logs, blocks, families, None if is_plain else missed_by)
     return Targets(decision, frozenset(decision.open if rule.stop in _MISSES else ()))
 
 
@@ -105,6 +104,5 @@ def _lack(rule: Rule, aim: Aim) -> Inline:
             "{count} block, at least {minimum} requested", "{count} blocks, at least {minimum} requested",
             made, minimum=Count(rule.min_blocks),
         )  # fmt: skip
-    is_plain = rule.method == 1 or aim.answer is None
-    found = Share(half_width(rule, aim.logs) if is_plain or aim.answer is None else aim.answer.ratio.half_width)
+    found = Share(half_width(rule, aim.logs) if aim.answer is None else aim.answer.ratio.half_width)
     return msg("half-width ±{found}, requested ±{wanted}", found=found, wanted=wanted)

@@ -41,7 +41,7 @@ class Pair:
 def unpaired(pairs: Sequence[Pair], sides: tuple[Side, Side], margin: float, confidence: float) -> list[Compared]:
     """Ratios of runs that share no blocks, and verdicts of one family, whichever side is written first.
 
-    Under method 2 a ratio of one session a side has none: were the effect of a session as large as a block's, half of
+    A ratio of one session a side has none: were the effect of a session as large as a block's, half of
     all such verdicts would be false.
 
     Any run may have been looked at while it was made, so intervals and verdicts are all of one level: the strictest
@@ -71,8 +71,7 @@ def unpaired(pairs: Sequence[Pair], sides: tuple[Side, Side], margin: float, con
             ratios[number] = replace(ratio, confidence=confidence)
         except StatsError as error:
             result[number] = replace(result[number], reason=error.note)
-    needs_sessions = any(run.analysis.rule.method > 1 for side in sides for run in side.runs)
-    judged = {n: ratio for n, ratio in ratios.items() if ratio.n_sessions > 1 or not needs_sessions}
+    judged = {n: ratio for n, ratio in ratios.items() if ratio.n_sessions > 1}
     better = [pairs[number].compared.section.better for number in judged]
     words = judge_unordered(list(judged.values()), margin, better, 1 - level) if judged else ()
     verdicts = dict(zip(judged, words, strict=True))

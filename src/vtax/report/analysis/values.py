@@ -137,11 +137,6 @@ def place_of(section: Section, point: ResultPoint, row: Row) -> Place:
     return Place(row.platform.name, section.name, levels_of(point.levels))
 
 
-def lending_group(platform: PlatformRecord) -> str:
-    """What platforms that lend each other degrees of freedom have in common; emulated ones are noisier."""
-    return ", ".join(platform.marks)
-
-
 @dataclass(frozen=True)
 class Analysis:
     """The result of a run.

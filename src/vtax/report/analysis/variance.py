@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from vtax.report.analysis.filters import Filter
 from vtax.report.analysis.values import Analysis, ResultPoint, Row, Section, place_of
 from vtax.report.document import Place
-from vtax.stats.checks import StatsError
-from vtax.stats.moderation import MINIMUM_BLOCKS
+from vtax.stats.checks import MINIMUM_BLOCKS, StatsError
 from vtax.stats.notes import Note
 from vtax.stats.planning import of_ratio
 from vtax.stats.steadiness import Drift, find_drift
@@ -132,9 +131,7 @@ def _cell(
     try:
         result = replace(
             result,
-            drift=find_drift(
-                row.block_means, row.blocks, analysis.rule.confidence, is_dependent=analysis.rule.method > 1
-            ),
+            drift=find_drift(row.block_means, row.blocks, analysis.rule.confidence),
         )
     except StatsError as error:
         result = replace(result, reason=error.note)

@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from urllib.parse import quote
 
-from vtax.report.analysis import RESAMPLES, Analysis
+from vtax.report.analysis import Analysis
 from vtax.report.analysis.reproduce import study_toml
 from vtax.report.analysis.source import source_of
 from vtax.report.columns import column
@@ -60,7 +60,7 @@ def write(
 
     Raises BadInput for a run without a value, StoreError.
     """
-    source = source_of(store, run_name, resamples=RESAMPLES)
+    source = source_of(store, run_name)
     analysis = source.analysis
     check_is_measured(analysis)
     with TemporaryDirectory(prefix="vtax-crate-") as name:

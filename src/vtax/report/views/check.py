@@ -260,21 +260,6 @@ def _differences_from_show(found: Checks) -> Iterator[Part]:
             msg("the slowdown of a time is ratio - 1; the overhead in vtax show is 1 - 1 / ratio, another number"),
             "muted",
         )
-    if any(_is_moderated_in_show(each) for each in found.compared):
-        yield Paragraph(
-            msg(
-                "intervals: from the noise of each comparison alone. vtax show computes those of the same ratios "
-                "with the noise of other platforms too (moderated variances), so both differ"
-            ), "muted",
-        )  # fmt: skip
-
-
-def _is_moderated_in_show(each: Checked) -> bool:
-    """Whether the result has another interval of the same ratio."""
-    own, shown = each.ratio, each.pair.treatment.ratio
-    if own is None or shown is None or not math.isclose(own.mean_log, shown.mean_log, abs_tol=1e-9):
-        return False
-    return not math.isclose(own.low, shown.low, rel_tol=1e-6)
 
 
 def _warnings(found: Checks) -> tuple[Warning, ...]:

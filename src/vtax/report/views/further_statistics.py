@@ -1,4 +1,4 @@
-"""The table of what a result leaves out: deviation, median and range of cells, and intervals by the bootstrap."""
+"""The table of what a result leaves out: deviation, median and range of cells, and the interval of the median."""
 
 from __future__ import annotations
 
@@ -21,28 +21,14 @@ def further_statistics(section: Section, analysis: Analysis, names: Mapping[str,
         shared.PLATFORM,
         *(Column(key, joined([titles[title], unit], ",\n"), is_number=True) for title, key in named.items()),
         Column("median_interval", msg("median interval,\nconfidence level")),
-        Column("bootstrap", msg("{level} bootstrap\ninterval, mean", level=analysis.level)),
     ]
-    if any(r.ratio and r.ratio.bootstrap_low is not None for p in section.points for r in p.rows):
-        columns.append(
-            Column(
-                "ratio_bootstrap",
-                msg("{level} bootstrap\ninterval, ratio", level=analysis.level),
-                room="wide",
-            )
-        )
 
     def cells(row: Row, scale: Scale) -> Sequence[Inline] | None:
         if row.summary is None:
             return None
         s = row.summary
         shown = [Quantity(each, scale) for each in (s.sd, s.minimum, s.median, s.maximum)]
-        return [
-            *shown,
-            _median_interval(row, scale),
-            _bootstrap(s.bootstrap_low, s.bootstrap_high, scale),
-            _of_ratio(row),
-        ]
+        return [*shown, _median_interval(row, scale)]
 
     label = msg("further statistics of {name}", name=section.name)
     return Table(
@@ -55,13 +41,3 @@ def _median_interval(row: Row, scale: Scale) -> Inline:
     if s is None or s.blocks < 2 or not (math.isfinite(s.median_low) and math.isfinite(s.median_high)):
         return ""
     return joined([Interval(s.median_low, s.median_high, "quantity", scale), Share(s.median_confidence)], " ")
-
-
-def _bootstrap(low: float | None, high: float | None, scale: Scale) -> Inline:
-    return Interval(low, high, "quantity", scale) if low is not None and high is not None else ""
-
-
-def _of_ratio(row: Row) -> Inline:
-    if row.ratio is None or row.ratio.bootstrap_low is None or row.ratio.bootstrap_high is None:
-        return ""
-    return Interval(row.ratio.bootstrap_low, row.ratio.bootstrap_high, "ratio")

@@ -20,7 +20,6 @@ from vtax.report.document import (
     Place,
     PValue,
     Ratio,
-    Share,
     Table,
     msg,
     muted,
@@ -30,7 +29,7 @@ from vtax.report.document import Row as TableRow
 from vtax.report.document import Section as Titled
 from vtax.report.views import shared
 from vtax.report.views.base import Options, View
-from vtax.stats.interaction import Interaction, Term
+from vtax.stats.interaction import Term
 
 
 def document(source: Source, options: Options) -> Document:
@@ -50,7 +49,7 @@ def document_of(found: Sequence[FactorEffect], analysis: Analysis) -> Document:
         answer: Inline = each.text if each.text != "" else each.reason
         inner: list[Part] = [Paragraph(answer if each.effect else styled(answer, "error"))]
         if each.effect:
-            inner += [_table(each, analysis), Paragraph(_noise(each.effect), "muted")]
+            inner.append(_table(each, analysis))
         title = msg("{metric} by {factor}", metric=shared.title_of(each.section), factor=each.factor)
         parts.append(Titled(title, tuple(inner)))
     given = [noted(text, Place(subject=joined_name(each))) for each in found for text in each.warnings]
@@ -79,7 +78,7 @@ def _table(found: FactorEffect, analysis: Analysis) -> Table:
         Group(tuple(_row(term, found, analysis) for term in found.effect.table if term.kind == kind), title)
         for kind, title in kinds.items()
     ]
-    return Table(columns, tuple(groups), key=f"{found.section.name} by {found.factor}", label=msg("model terms"))
+    return Table(columns, tuple(groups), key=f"{found.section.name} by {found.factor}", label=msg("terms"))
 
 
 def _row(term: Term, found: FactorEffect, analysis: Analysis) -> TableRow:
@@ -92,16 +91,8 @@ def _row(term: Term, found: FactorEffect, analysis: Analysis) -> TableRow:
     return TableRow((name, Ratio(term.ratio), interval, PValue(term.p_value)))
 
 
-def _noise(effect: Interaction) -> Inline:
-    """The standard deviations of the model's levels of noise, as shares of the mean."""
-    return msg(
-        "SD: blocks {blocks}, guests {guests}, residual {residual}",
-        blocks=Share(effect.sd_block), guests=Share(effect.sd_guest), residual=Share(effect.sd_residual),
-    )  # fmt: skip
-
-
 def _plain(found: Sequence[FactorEffect]) -> list[dict[str, Any]]:
-    """One entry per metric and factor: the F-test, the model's table and standard deviations."""
+    """One entry per metric and factor: the test and its table."""
     return [
         {
             **shared.named(each.section),

@@ -24,8 +24,7 @@ from vtax.report.document import (
 from vtax.report.views import typical
 from vtax.report.views.base import Options, View
 from vtax.report.views.host import package_of
-from vtax.stats.assumptions import FEWEST_OF_UNEQUAL, FEWEST_TO_TEST
-from vtax.stats.moderation import FEWEST_LENDERS
+from vtax.stats.assumptions import FEWEST_TO_TEST
 from vtax.store.records import PluginRecord
 
 _ORDER_SHOWN = 10  # blocks
@@ -57,9 +56,6 @@ def method(analysis: Analysis) -> Iterator[Inline]:
             baseline=analysis.baseline,
         )  # fmt: skip
         ratios = joined([ratios, turned], " ")
-    if _has_bootstrap(analysis):
-        bootstrap = msg("Ratios and means also have a BCa bootstrap interval, which no verdict uses.")
-        ratios = joined([ratios, bootstrap], " ")
     if analysis.declared.get("design", {}).get("trials", 1) != 1:
         averaged = msg(
             "With several trials in a block the ratio is that of the blocks' averages: a platform that is slow in "
@@ -152,32 +148,22 @@ def _blocks(analysis: Analysis) -> Iterator[Inline]:
 
 
 def _analysis(analysis: Analysis) -> Inline:
-    """Which of the two methods judged the run."""
-    rule = analysis.rule
-    if rule.method == 1:
-        return msg(
-            "Judged by method 1, the method of earlier versions: every comparison has its own variance, "
-            "and no test checks for autocorrelated blocks or unequal variances."
-        )
-    if len(analysis.sessions) > 1:
-        return msg(
-            "Judged by method 2. Over sessions no variance is shrunk, and no interval is widened for autocorrelated "
-            "blocks or unequal variances. Below {minimum} blocks no verdict favours the far noisier side.",
-            minimum=Count(FEWEST_OF_UNEQUAL),
-        )
-    tested = msg(
-        "Judged by method 2. From {fewest} blocks on, autocorrelated blocks widen an interval, and so do unequal "
-        "variances. Below {minimum} blocks no verdict favours the far noisier side.",
-        fewest=Count(FEWEST_TO_TEST), minimum=Count(FEWEST_OF_UNEQUAL),
-    )  # fmt: skip
-    if not rule.is_moderated:
-        return tested
-    moderated = msg(
-        "The variance of a comparison is shrunk towards those of its table, where at least {lenders} of similar "
-        "platforms are comparable (Smyth 2004, tempered).",
-        lenders=Count(FEWEST_LENDERS),
+    """What an interval and a verdict allow for."""
+    noisier = msg(
+        "No verdict favours a side that is far noisier, unless slow blocks that did not happen could not undo it."
     )
-    return joined([tested, moderated], " ")
+    if len(analysis.sessions) > 1:
+        return joined([msg("Over sessions no interval is widened for autocorrelated blocks."), noisier], " ")
+    tested = msg(
+        "From {fewest} blocks on, autocorrelated blocks widen an interval, and so does skewness where variances are "
+        "unequal.",
+        fewest=Count(FEWEST_TO_TEST),
+    )  # fmt: skip
+    guarded = msg(
+        "Equivalent must hold under the correlation of neighbouring blocks that they leave plausible; a verdict that "
+        "a stronger one would undo names it."
+    )
+    return joined([tested, guarded, noisier], " ")
 
 
 def order_of(analysis: Analysis) -> list[tuple[int, tuple[str, ...]]]:
@@ -260,15 +246,6 @@ def _added_sessions(analysis: Analysis) -> Iterator[Inline]:
             "these looks.",
             len(added), blocks=Count(sum(len(session.blocks) for session in added)),
         )  # fmt: skip
-
-
-def _has_bootstrap(analysis: Analysis) -> bool:
-    return any(
-        row.ratio is not None and row.ratio.bootstrap_low is not None
-        for section in analysis.sections
-        for point in section.points
-        for row in point.rows
-    )
 
 
 def _warmup(warmup: int) -> Inline:
