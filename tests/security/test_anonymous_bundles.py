@@ -230,7 +230,7 @@ def plant(random: Random, rows: list[dict[str, Any]], forms: Iterator[str]) -> I
                     **value,
                     "title": planted(random, value["title"], lambda: next(forms)),
                     "question": next(forms),
-                    "paper": {"citation": next(forms), "notes": [next(forms)]},
+                    "paper": {"citation": next(forms), "platforms": {}, "defaults": [next(forms), next(forms)]},
                 }
             elif column in ("marks", "notes", "tags", "argv"):
                 new[column] = [*value, next(forms)]
@@ -238,7 +238,7 @@ def plant(random: Random, rows: list[dict[str, Any]], forms: Iterator[str]) -> I
                 new[column] = {
                     **value,
                     f"hostname{random.randrange(9)}": next(forms),
-                    next(forms)[:90]: [next(forms)],
+                    next(forms)[:90]: next(forms),
                 }
                 if column in ("facts", "host"):
                     new[column] |= {"kernel_options": [next(forms), f"root={next(forms)}", f"psi={next(forms)}"]}
@@ -287,7 +287,8 @@ def test_no_identity_is_in_an_anonymized_bundle(campaign: Any, rows: list[dict[s
         }
         assert left == {}
 
-    campaign(4, attack)
+    made = campaign(4, attack)
+    assert made.outcomes["survived"] == made.count  # none was refused before it was examined
 
 
 def test_an_anonymized_example_shows_the_table_of_the_original(
