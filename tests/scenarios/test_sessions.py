@@ -128,7 +128,7 @@ def test_method_and_reproduction_describe_every_session(store: Store, home: Home
     assert "within each session and then over sessions." in method
     assert "autocorrelated blocks widen an interval" not in method
     assert "variance of a comparison is shrunk" not in method
-    assert "no variance is shrunk" in method
+    assert "Over sessions no interval is widened" in method
     assert (
         "The number of blocks (4) was declared before the run. 1 session of 2 blocks was added after a result was "
         "known; no interval allows for that look. The run stopped: 6 of 6 blocks are made." in method
