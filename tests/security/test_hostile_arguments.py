@@ -14,12 +14,14 @@ from typing import TextIO
 import click
 import pytest
 from attack import Campaign
+from click.testing import CliRunner
 from synthetic_run import begin, fill
 
 from vtax.cli import streams
 from vtax.cli.commands import COMMANDS
 from vtax.cli.main import group, main
 from vtax.doctor import examine
+from vtax.errors import BadInput
 from vtax.host.home import Home
 from vtax.platforms.base import Platform, Probe
 from vtax.report.files import write
@@ -68,6 +70,7 @@ def place(whole: Path, private_home: Home, tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setattr(examine, "sample_load", partial(examine.sample_load, 0.01))
+    monkeypatch.setattr("uvicorn.Server.run", lambda *_, **__: None)  # it would serve until it is stopped
     monkeypatch.setattr(Platform, "probe", lambda *_: Probe(False, "nothing is started here"))
     monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
     return place
@@ -137,3 +140,9 @@ def _shown(given: list[str], err: TextIO) -> str:
     return f"{ascii(given)[:300]}\n{printed[:1000]}\n" + "".join(
         report.read_text()[-1500:] for report in reports[-1:]
     )
+
+
+@pytest.mark.parametrize("host", ["a" * 64, "a..b", "\udcff", "日本" * 30])
+def test_a_name_that_cannot_be_an_address_is_refused_by_serve(host: str, place: Path) -> None:
+    with pytest.raises(BadInput, match="is no address"):
+        CliRunner().invoke(group, ["serve", "--host", host, "--port", "0"], catch_exceptions=False)

@@ -77,6 +77,8 @@ def _listening(host: str, port: int) -> socket.socket:
         return socket.create_server((address[0], port), family=family)
     except socket.gaierror as error:
         raise BadInput(f"{host!r} is no address: {error.strerror}", where="--host") from error
+    except UnicodeError as error:  # a name that IDNA cannot encode
+        raise BadInput(f"{host!r} is no address: {error.__class__.__name__}", where="--host") from error
     except OSError as error:
         known = {
             errno.EADDRINUSE: (
