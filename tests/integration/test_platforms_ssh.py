@@ -266,12 +266,13 @@ def test_a_study_measures_the_machine_beside_native(config, image, private_home,
     assert "sets no limit there" in report.read_text()
 
 
-def test_a_network_benchmark_is_refused_before_the_run(config, image, private_home, tmp_path):
+def test_a_network_benchmark_runs_on_native_alone_and_the_reason_is_shown(config, image, private_home, tmp_path):
     study = tmp_path / "remote.toml"
     study.write_text(STUDY.format(config=config, scratch=tmp_path, benchmark="iperf3"))
     done = vtax("run", str(study), "--trust")
-    assert done.returncode == 2
-    assert "take network benchmarks out" in done.stderr
+    assert done.returncode == 0
+    shown = " ".join((done.stdout + done.stderr).split())
+    assert "interfaces of lab cannot be joined to a topology" in shown, shown
 
 
 def test_probing_with_the_image_takes_the_agent_there(remote, image, private_home):
