@@ -13,11 +13,10 @@ from dataclasses import dataclass, field
 from email.message import Message
 from pathlib import Path
 
-import uvicorn
-
 from vtax.host.home import Home
 from vtax.page.access import Access, own_names
 from vtax.page.app import make_app
+from vtax.page.server import Server
 
 
 @dataclass(frozen=True)
@@ -69,7 +68,7 @@ def served(home: Home, token: str = "", place: str | Path = "") -> Iterator[Page
     with socket.create_server(("127.0.0.1", 0)) as listening:
         made = PageServer(f"http://127.0.0.1:{listening.getsockname()[1]}")
         app = make_app(place or home.root / "store.sqlite", home, Access(own_names(), token), made.bugs.append)
-        server = uvicorn.Server(uvicorn.Config(app, log_level="error", access_log=False, timeout_graceful_shutdown=1))
+        server = Server(app)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
         thread.start()
         try:

@@ -42,11 +42,10 @@ def command(host: str, port: int, names: tuple[str, ...]) -> None:
     Portuguese. With another --host the address that is printed has a token. The page is not encrypted: from another
     machine, prefer a tunnel: ssh -L 8420:127.0.0.1:8420 HOST
     """
-    import uvicorn
-
     from vtax.cli.bugs import report
     from vtax.page.access import TOKEN, Access, own_names
     from vtax.page.app import make_app
+    from vtax.page.server import Server
     from vtax.store.store import Store
 
     home = Home.from_environment()
@@ -57,10 +56,7 @@ def command(host: str, port: int, names: tuple[str, ...]) -> None:
         token = "" if listening.getsockname()[0] in _WITHOUT_TOKEN else secrets.token_urlsafe(_TOKEN_BYTES)
         access = Access(own_names(host, *names), token)
         app = make_app(home.store_url, home, access, lambda error: notify(f"vtax: {report(error)}"))
-        config = uvicorn.Config(
-            app, log_level="error", access_log=False, server_header=False, timeout_graceful_shutdown=1, lifespan="on"
-        )
-        server = uvicorn.Server(config)
+        server = Server(app, is_polite=True)
         signal.signal(signal.SIGHUP, lambda *_: setattr(server, "should_exit", True))
         for name in own_addresses() if host in _ALL else [host]:
             address = _address(name, listening.getsockname()[1])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -21,6 +22,7 @@ from vtax.host.waiting import wait_until
 # One lock per host, not per home: runs of two homes disturb each other. The name differs from earlier versions, whose
 # file other users may have open.
 HOST_LOCK = Path("/run/vtax-measuring.lock")
+_RECORD = struct.Struct("hhqqi0q")  # struct flock: type, whence, start, length (0: all), process
 _POLL_S = 0.01
 _MEASURING_POLL_S = 1.0
 _QUIET_S = 0.2  # a wait without notification
@@ -44,6 +46,9 @@ def measuring_lock(name: str, path: Path = HOST_LOCK, *, wait_s: float = 0.0) ->
                 hint="wait for it to end, or stop it with Ctrl-C",
             )
 
+        with suppress(OSError):  # a file system without locks
+            fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _RECORD.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
+
         def rename(text: str) -> None:
             os.ftruncate(descriptor, 0)
             home = os.fsencode(Home.from_environment().root)
@@ -57,7 +62,11 @@ def measuring_lock(name: str, path: Path = HOST_LOCK, *, wait_s: float = 0.0) ->
 
 
 def is_measuring(path: Path = HOST_LOCK) -> bool:
-    """Whether a running process holds the measuring lock; needs no root; true when unknown."""
+    """Whether a running process holds the measuring lock; needs no root; true when unknown.
+
+    Nothing is locked to learn it, so that no run is refused meanwhile: root asks for the record lock (fcntl(2),
+    F_OFD_GETLK) that is held beside the other, which the kernel cannot be asked for.
+    """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     except FileNotFoundError:
@@ -70,12 +79,12 @@ def is_measuring(path: Path = HOST_LOCK) -> bool:
     except OSError:
         return True
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        found = fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, _RECORD.pack(fcntl.F_RDLCK, os.SEEK_SET, 0, 0, 0))
+        return bool(_RECORD.unpack(found)[0] != fcntl.F_UNLCK)
     except OSError:
         return True
     finally:
         os.close(descriptor)
-    return False
 
 
 def measuring_process(home: Home | None = None, path: Path = HOST_LOCK) -> tuple[str, int | None]:

@@ -1,4 +1,4 @@
-"""The scheduling class of processes that watch a run: SCHED_IDLE (sched(7)) while a run measures on this host."""
+"""The scheduling class of what watches a run or serves its page: SCHED_IDLE (sched(7)) while one measures here."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ def set_idle(is_idle: bool) -> None:
     """Put every thread of the calling process into SCHED_IDLE; or back into the class in which the process started.
 
     Every one, as libraries have threads of their own: OpenBLAS starts its when numpy is imported. Back needs root, or
-    a limit that allows it (setrlimit(2), RLIMIT_NICE): without, they stay where they are. A process whose other
-    threads answer requests must not do this: one that waits for CPU time with Python's lock stops the others.
+    a limit that allows it (setrlimit(2), RLIMIT_NICE): without, they stay where they are.
     """
     wanted = os.SCHED_IDLE if is_idle else _OWN
     for thread in [int(each.name) for each in _THREADS.iterdir()]:

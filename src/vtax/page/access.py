@@ -17,10 +17,12 @@ import hmac
 import ipaddress
 import re
 import socket
+from asyncio import CancelledError
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
@@ -81,7 +83,8 @@ class Guard:
                     headers.setdefault(name, value)
             await send(message)
 
-        await self._answer(Request(scope))(scope, receive, send_with_headers)
+        with suppress(CancelledError):  # the server ends
+            await self._answer(Request(scope))(scope, receive, send_with_headers)
 
     def _answer(self, request: Request) -> ASGIApp:
         if refusal := self._refusal(request):
@@ -105,7 +108,7 @@ class Guard:
         given = [
             request.query_params.get(TOKEN, ""),
             request.cookies.get(_cookie(request), ""),
-            request.headers.get("authorization", "").removeprefix("Bearer "),
+            _bearer(request.headers.get("authorization", "")),
         ]
         if not any(given):
             return Refusal("no-token", 401)
@@ -116,12 +119,23 @@ class Guard:
     def _with_cookie(self, request: Request) -> Response:
         """To the same address without the token, which the cookie carries from now on."""
         others = [(name, value) for name, value in request.query_params.multi_items() if name != TOKEN]
-        path = "/" + request.url.path.lstrip("/") + (f"?{urlencode(others)}" if others else "")
+        path = own_path(request) + (f"?{urlencode(others)}" if others else "")
         response = RedirectResponse(path, status_code=303)
         # `strict` would keep it from a link in another page, and from the way back out of a report's sandbox; other
         # methods than GET and HEAD are refused, so `lax` allows nothing more
         response.set_cookie(_cookie(request), self._access.token, httponly=True, samesite="lax", path="/")
         return response
+
+
+def own_path(request: Request) -> str:
+    """The path of a request as a link: one that begins with two slashes would lead to another host."""
+    return "/" + quote(request.scope["path"].lstrip("/"))
+
+
+def _bearer(authorization: str) -> str:
+    """The token of a header; empty for any other scheme. Its name is in any case (RFC 9110, 11.1)."""
+    scheme, _, token = authorization.partition(" ")
+    return token.strip(" ") if scheme.lower() == "bearer" else ""
 
 
 def _cookie(request: Request) -> str:

@@ -8,6 +8,7 @@ from importlib.resources import files
 from pathlib import Path
 from threading import Event, Thread
 
+from anyio.to_thread import current_default_thread_limiter
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -22,6 +23,7 @@ from vtax.page.pages import Pages, no_page
 from vtax.page.result_cache import ResultCache
 from vtax.page.stream import Streams
 
+_THREADS = 4  # each may have a cache of the store's
 Handler = Callable[[Request], Awaitable[Response]]
 _REFUSALS: Mapping[str, tuple[str, str]] = {
     "host": (
@@ -50,6 +52,7 @@ def make_app(place: str | Path, home: Home, access: Access, report_bug: Callable
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         ended = Event()
+        current_default_thread_limiter().total_tokens = _THREADS
         try:
             await run_in_threadpool(pages.warm_up)
             Thread(target=pages.count_ahead, args=(lambda: not ended.is_set(),), daemon=True).start()

@@ -25,6 +25,7 @@ from vtax.host.home import Home
 from vtax.host.lock import is_measuring
 from vtax.live.state import LiveRun
 from vtax.live.view import log, now, progress
+from vtax.page.access import own_path
 from vtax.page.contrast import Offer, offer, side_of, state_of_sides
 from vtax.page.languages import COOKIE, PARAMETER, chosen
 from vtax.page.report import with_way_back
@@ -246,7 +247,7 @@ def _here(request: Request) -> Callable[[str], str]:
 
     def address(code: str) -> str:
         kept = [(key, value) for key, value in request.query_params.multi_items() if key != PARAMETER]
-        return f"{quote(request.url.path)}?{urlencode([*kept, (PARAMETER, code)])}"
+        return f"{own_path(request)}?{urlencode([*kept, (PARAMETER, code)])}"
 
     return address
 

@@ -20,13 +20,12 @@ from pathlib import Path
 from vtax.errors import VtaxError
 from vtax.host.lock import is_measuring
 from vtax.page.directory import Directory, remove_abandoned
-from vtax.page.worker import Task, WorkerError, import_renderers, make, start_worker
+from vtax.page.worker import Made, Task, import_renderers, start_worker, work
 
 WAIT_S = 0.15
 _KEPT = 100
 _SAME_FOR_S = 30.0  # a result of a run that goes on is used so long, whatever was measured since
 _READ_WITHIN_S = 60.0  # another request may be about to open a file that is replaced
-_TASKS_PER_WORKER = 200  # what large runs take of memory is given back
 
 
 @dataclass
@@ -35,7 +34,7 @@ class _Entry:
 
     state: str
     path: Path
-    future: Future[WorkerError | None]
+    future: Future[Made]
     pool: ProcessPoolExecutor
     made: float | None = None  # when it was there, by the monotonic clock
 
@@ -47,6 +46,7 @@ class ResultCache:
         self._directory: Directory | None = None  # with the first result
         self._entries: OrderedDict[Task, _Entry] = OrderedDict()
         self._pool: ProcessPoolExecutor | None = None
+        self._large: ProcessPoolExecutor | None = None
         self._made = 0
 
     async def get(self, task: Task, state: str, wait_s: float = WAIT_S) -> Path | None:
@@ -67,7 +67,7 @@ class ResultCache:
         if not entry.future.done():
             return None
         try:
-            failed = entry.future.result()
+            made = entry.future.result()
         except (BrokenProcessPool, CancelledError):
             self._forget(task, entry)
             self._pool = None if self._pool is entry.pool else self._pool
@@ -77,9 +77,12 @@ class ResultCache:
         except BaseException:
             self._forget(task, entry)
             raise
-        if failed is not None:
+        if made.is_declined:
+            self._forget(task, entry)
+            return None
+        if made.error is not None:
             self._forget(task, entry)  # what failed may succeed the next time, with the same state
-            raise failed.error()
+            raise made.error.error()
         return entry.path
 
     def _forget(self, task: Task, entry: _Entry) -> None:
@@ -100,21 +103,29 @@ class ResultCache:
         self._worker().submit(import_renderers)
 
     def _worker(self) -> ProcessPoolExecutor:
+        if self._pool is not None and self._pool is self._large:
+            self._pool.shutdown(wait=False)  # it ends with the last of its tasks
+            self._pool = self._large = None
         if self._pool is None:
             self._pool = ProcessPoolExecutor(
                 1, multiprocessing.get_context("spawn"), initializer=start_worker, initargs=(is_measuring(),),
-                max_tasks_per_child=_TASKS_PER_WORKER,
             )  # fmt: skip
         return self._pool
+
+    def _measured(self, done: Future[Made], pool: ProcessPoolExecutor) -> None:
+        """Note a worker that holds too much; called in a thread of the pool's."""
+        if not done.cancelled() and not done.exception() and done.result().is_full:
+            self._large = pool
 
     def _begin(self, task: Task, state: str, old: _Entry | None) -> _Entry:
         self._made += 1
         self._directory = self._directory or Directory()
         path = self._directory.path / f"{self._made}"
         pool = self._worker()
-        future = pool.submit(make, task, path, is_measuring())
+        future = pool.submit(work, task, path, is_measuring())
         entry = self._entries[task] = _Entry(state, path, future, pool)
         future.add_done_callback(lambda _: setattr(entry, "made", time.monotonic()))
+        future.add_done_callback(lambda done: self._measured(done, pool))
         if old is not None:
             _drop(old.path)
         while len(self._entries) > _KEPT:

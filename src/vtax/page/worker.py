@@ -6,6 +6,7 @@ Each kind is a function from the store and a task to a text.
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import threading
 from collections.abc import Callable, Mapping
@@ -28,6 +29,8 @@ _WIDTHS: dict[str, list[tuple[str, Mapping[tuple[str, str, str], float]]]] = {}
 """Run -> (complete blocks, widths of its intervals) of the last two blocks that were asked for."""
 
 
+MOST_RESIDENT = 128 << 20
+"""A worker that holds more bytes after a task is replaced: libraries and allocators give little back."""
 _MOST_LIVE_RUNS = 8  # a host measures one at a time; stores of several hosts have more
 
 
@@ -82,6 +85,22 @@ def import_renderers() -> None:
     assert all((source, html, report))
 
 
+@dataclass(frozen=True)
+class Made:
+    """What became of a task. is_declined: nothing was made, as the worker held too much. is_full: it now does."""
+
+    error: WorkerError | None = None
+    is_declined: bool = False
+    is_full: bool = False
+
+
+def work(task: Task, path: Path, is_idle: bool) -> Made:
+    """As `make`, unless this worker holds too much memory already."""
+    if _is_full():
+        return Made(is_declined=True, is_full=True)
+    return Made(make(task, path, is_idle), is_full=_is_full())
+
+
 def make(task: Task, path: Path, is_idle: bool) -> WorkerError | None:
     """Write the file of a task. What a user can act on is returned; a bug is raised.
 
@@ -97,6 +116,11 @@ def make(task: Task, path: Path, is_idle: bool) -> WorkerError | None:
     except VtaxError as error:
         return WorkerError.of(error)
     return None
+
+
+def _is_full() -> bool:
+    """Whether this process holds so much memory (proc(5), statm) that another one is to take its place."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() > MOST_RESIDENT
 
 
 def _result(store: Store, task: Task) -> str:

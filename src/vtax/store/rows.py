@@ -12,6 +12,7 @@ import math
 from collections import namedtuple
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 from sqlalchemy import JSON, Boolean, Connection, Engine, Float, Integer, LargeBinary, Select, String
@@ -61,8 +62,14 @@ def reading_rows(engine: Engine) -> Iterator[Connection]:
 def fetch(connection: Connection, query: Select[Any]) -> list[Any]:
     """The rows of a query as named tuples, every value checked against its column. Raises ValueError."""
     columns = list(query.selected_columns)
-    row_type = namedtuple("Row", [str(column.key) for column in columns], rename=True)  # type: ignore[misc]
+    row_type = _row_type(tuple(str(column.key) for column in columns))
     return [row_type(*map(checked, columns, row)) for row in connection.execute(query)]
+
+
+@cache
+def _row_type(names: tuple[str, ...]) -> Any:
+    """A type is made once for all queries of the same columns, which the code has few of."""
+    return namedtuple("Row", names, rename=True)
 
 
 def checked(column: Any, value: Any) -> Any:

@@ -1,0 +1,168 @@
+"""The HTTP server of the page: uvicorn, with limits on who holds a connection, and for how long.
+
+A client that sends no request, or does not read its answer, must cost nobody else the page. Each connection has
+HEADER_S for the header of a request, and its answers must go on being read. When there are as many as there may be, a
+new one takes the place of the one that has waited longest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import resource
+import socket
+from typing import Any
+
+import h11
+import uvicorn
+from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from vtax.host.lock import is_measuring
+from vtax.live.scheduling import set_idle
+
+HEADER_S = 5.0
+"""How long a connection may be without a complete header, from its start or from the answer before."""
+UNREAD_S = 60.0
+"""How long a client may read nothing of an answer."""
+MOST_CONNECTIONS = 512
+MOST_OF_AN_ADDRESS = 64
+"""Connections of one address; not of the loopback interface, where every user of the host has every address."""
+MOST_UNREAD = 64 << 20
+"""Bytes of all answers that wait for their readers."""
+_DESCRIPTORS = 4096
+_RESERVED = 256  # of the store, of the worker, and of connections that are accepted and not yet refused
+_ACCEPTED_AT_ONCE = 64
+_BACKLOG = 1024
+
+
+class Server(uvicorn.Server):
+    """The server of an application. is_polite: its process is idle class (SCHED_IDLE) while a run measures here."""
+
+    def __init__(self, app: ASGIApp, *, is_polite: bool = False) -> None:
+        super().__init__(
+            uvicorn.Config(
+                app, http=Connection, ws="none", log_level="error", access_log=False, server_header=False,
+                lifespan="on", timeout_graceful_shutdown=1, backlog=_ACCEPTED_AT_ONCE,
+            )
+        )  # fmt: skip
+        self._is_polite = is_polite
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen. asyncio accepts as many at once as uvicorn's backlog has; the kernel's is longer."""
+        asyncio.get_running_loop().set_exception_handler(_Complaints())
+        _raise_descriptors()
+        await super().startup(sockets)
+        for each in sockets or ():
+            each.listen(_BACKLOG)
+
+    async def on_tick(self, counter: int) -> bool:
+        """Close what is overdue: ten times a second. Returns whether to end."""
+        connections: list[Any] = list(self.server_state.connections)
+        now = asyncio.get_running_loop().time()
+        for each in connections:
+            each.look(now)
+        unread = sum(each.unread for each in connections)
+        for each in sorted(connections, key=lambda each: each.waiting_since):
+            if unread > MOST_UNREAD and each.unread:
+                unread -= each.unread
+                each.drop()
+        if self._is_polite and counter % 10 == 0:
+            set_idle(is_measuring())
+        return await super().on_tick(counter)
+
+
+class Connection(H11Protocol):
+    """One connection. waiting_since: when the client last did what it must, by the loop's clock in seconds."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.waiting_since = self.loop.time()
+        self._unread_before = 0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin, in the place of another one where there is no room. Refused where none waits."""
+        super().connection_made(transport)
+        others = [each for each in self.connections if isinstance(each, Connection) and each is not self]
+        if self.client is not None and not ipaddress.ip_address(self.client[0].partition("%")[0]).is_loopback:
+            neighbours = [each for each in others if each.client and each.client[0] == self.client[0]]
+            if len(neighbours) >= MOST_OF_AN_ADDRESS:
+                self._replace(neighbours)
+                return
+        if len(others) >= _room():
+            self._replace(others)
+
+    def _replace(self, others: list[Connection]) -> None:
+        """Drop the one that has waited longest: for a header, else for the reader of an answer, else this one."""
+        waiting = [each for each in others if not each.is_answering] or [each for each in others if each.unread]
+        min(waiting, key=lambda each: each.waiting_since, default=self).drop()
+
+    @property
+    def is_answering(self) -> bool:
+        """Whether a request is complete and its answer not yet made."""
+        return self.cycle is not None and not self.cycle.response_complete
+
+    @property
+    def unread(self) -> int:
+        """Bytes of answers that wait for the client, beside those that the kernel holds."""
+        return self.transport.get_write_buffer_size()
+
+    def look(self, now: float) -> None:
+        """Drop it when it is overdue. now: the loop's clock in seconds."""
+        unread, before = self.unread, self._unread_before
+        self._unread_before = unread
+        if unread < before or (unread and not before) or (self.is_answering and not unread):
+            self.waiting_since = now
+        elif now - self.waiting_since > (UNREAD_S if unread else HEADER_S):
+            self.drop()
+
+    def drop(self) -> None:
+        """Close it at once; what was not read is lost."""
+        self.connections.discard(self)
+        self.transport.abort()
+
+    def on_response_complete(self) -> None:
+        """Wait for the next request."""
+        self.waiting_since = self.loop.time()
+        super().on_response_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is not HTTP. Amid an answer, and where none can be sent any more, only close."""
+        if self.is_answering:
+            self.cycle.disconnected = True  # so that it sends nothing more
+            self.cycle.message_event.set()
+            self.drop()
+            return
+        try:
+            super().send_400_response(msg)
+        except h11.LocalProtocolError:
+            self.drop()
+
+
+class _Complaints:
+    """The exception handler of the loop: that no connection can be accepted is said once, not for every attempt."""
+
+    def __init__(self) -> None:
+        self._is_said = False
+
+    def __call__(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        if not isinstance(error, OSError) or "accept" not in str(context.get("message")):
+            loop.default_exception_handler(context)
+        elif not self._is_said:
+            self._is_said = True
+            uvicorn.server.logger.error("connections cannot be accepted: %s", error.strerror)
+
+
+def _room() -> int:
+    """How many connections there may be: each may need a descriptor for a file, too."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return MOST_CONNECTIONS if soft < 0 else max(min(MOST_CONNECTIONS, (soft - _RESERVED) // 2), 16)
+
+
+def _raise_descriptors() -> None:
+    """Raise the soft limit of descriptors as far as the hard one allows and connections need."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _DESCRIPTORS if hard < 0 else min(_DESCRIPTORS, hard)
+    if 0 <= soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
