@@ -137,10 +137,10 @@ class ResultCache:
     def close(self) -> None:
         """End the worker and remove the files."""
         if self._pool is not None:
-            self._pool.shutdown(wait=False, cancel_futures=True)
             for child in multiprocessing.active_children():
                 child.kill()
                 child.join()
+            self._pool.shutdown(cancel_futures=True)  # else its thread and the interpreter's end close one pipe
         if self._directory is not None:
             self._directory.remove()
 
