@@ -272,6 +272,7 @@ def exported(place: Path, data: bytes, host_names: tuple[str, ...], users: tuple
     return gzip.decompress((place / "y.gz").read_bytes())
 
 
+@pytest.mark.whole(300)
 def test_no_identity_is_in_an_anonymized_bundle(campaign: Any, rows: list[dict[str, Any]], tmp_path: Path) -> None:
     def attack(random: Random) -> None:
         identities = Identities(random)

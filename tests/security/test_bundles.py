@@ -208,6 +208,7 @@ def mutated(random: Random, rows: list[Any]) -> list[Any]:
     return found
 
 
+@pytest.mark.whole(500)
 def test_every_view_shows_what_import_let_in(campaign: Any, measured: list[Any], place: Path) -> None:
     def attack(random: Random) -> None:
         for leftover in place.iterdir():

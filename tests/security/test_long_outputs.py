@@ -93,6 +93,7 @@ def test_every_parser_is_linear_in_every_filling(name: str) -> None:
         read(report, filled(report, name, SHORT), 0, SHORT)
 
 
+@pytest.mark.whole(2_000)
 def test_every_parser_is_linear_in_parts_of_its_report(campaign: Any, pytestconfig: pytest.Config) -> None:
     every, size = reports(), SHORT if pytestconfig.getoption("--attacks") is None else WHOLE
 
