@@ -21,7 +21,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             continue
         if config.getoption("--attacks") is not None:
             item.add_marker(pytest.mark.timeout(0))
-        if config.option.collectonly and "campaign" in getattr(item, "fixturenames", ()):
+        if config.option.collectonly and "attacks" in getattr(item, "fixturenames", ()):
             marker = item.get_closest_marker("whole")
             note(config, {"program": item.nodeid, "attacks": marker.args[0] if marker else WHOLE})
 
@@ -34,16 +34,30 @@ def note(config: pytest.Config, record: dict[str, object]) -> None:
 
 
 @pytest.fixture
+def notify_attacks(
+    request: pytest.FixtureRequest, record_property: Callable[[str, object], None]
+) -> Callable[[str, dict[str, object]], None]:
+    """Takes the line of a campaign and its figures, as `Campaign` has both: for the terminal, and for the log."""
+
+    def notify(line: str, figures: dict[str, object]) -> None:
+        record_property("attacks", line)
+        note(request.config, figures)
+
+    return notify
+
+
+@pytest.fixture
 def campaign(
-    request: pytest.FixtureRequest, attacks: Callable[[int], int], record_property: Callable[[str, object], None]
+    request: pytest.FixtureRequest,
+    attacks: Callable[[int], int],
+    notify_attacks: Callable[[str, dict[str, object]], None],
 ) -> Callable[[int, Callable[[Random], None]], Campaign]:
     """Make attacks, as many as given or as `--attacks` says; fails when one got through. Returns what was counted."""
 
     def run(default: int, attack: Callable[[Random], None]) -> Campaign:
         made = Campaign(request.node.name, attacks(default), request.config.getoption("--attack-seed"))
         made.run(attack)
-        record_property("attacks", str(made))
-        note(request.config, made.figures())
+        notify_attacks(str(made), made.figures())
         made.check()
         return made
 

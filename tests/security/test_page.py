@@ -322,7 +322,7 @@ def attack(server: Served, random: Random, slow: list[socket.socket], outcomes: 
 
 @pytest.mark.timeout(600)
 def test_requests_of_slow_and_hostile_clients(
-    home: Home, attacks: Callable[[int], int], request: pytest.FixtureRequest, record_property: Callable[..., None]
+    home: Home, attacks: Callable[[int], int], request: pytest.FixtureRequest, notify_attacks: Callable[..., None]
 ) -> None:
     count, seed = attacks(400), request.config.getoption("--attack-seed")
     outcomes: Counter[str] = Counter()
@@ -358,10 +358,11 @@ def test_requests_of_slow_and_hostile_clients(
             each.close()
         assert server.get("/") == 200
     of_worker = max(peaks.values(), default=0)
-    record_property(
-        "attacks",
+    failed = longest_s >= LONGEST_S or max(of_server, of_worker) > MOST_MEMORY
+    notify_attacks(
         f"the page: {count} requests in {time.monotonic() - started_at:.0f} s, others waited "
         f"{longest_s:.1f} s at most, server {of_server >> 20} MiB, worker {of_worker >> 20} MiB ({dict(outcomes)})",
+        {"failures": int(failed), "slowest_s": longest_s, "growth": max(of_server, of_worker), "outcomes": outcomes},
     )
     assert longest_s < LONGEST_S
     assert max(of_server, of_worker) <= MOST_MEMORY
