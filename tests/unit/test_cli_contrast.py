@@ -12,14 +12,18 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from shown import drawn, english
-from synthetic_run import DECLARED, begin, cells, fill, trial
+from synthetic_run import DECLARED, PLATFORMS, begin, cells, fill, trial
 
 from vtax.cli.main import group, main
 from vtax.errors import BadInput
+from vtax.report.analysis.check import check
 from vtax.report.analysis.contrast import Contrasts, contrast, side_of
+from vtax.report.analysis.result import analyse
 from vtax.report.renderers import numbers
 from vtax.report.views.contrast import document_of
+from vtax.stats.notes import Note
 from vtax.store.records import CellRecord, PlatformRecord
+from vtax.store.run import RunHandle
 from vtax.store.store import Store
 
 
@@ -129,6 +133,65 @@ def test_runs_are_judged_at_the_stricter_rules_level_whichever_is_written_first(
             assert not (is_decided and forth.ratio.low <= 1 <= forth.ratio.high)
             contradictions += not is_decided and forth.ratio.p_value <= 0.05
     assert contradictions > 0  # the noise is such that the plain level would have decided some
+
+
+def _with_failures(run: RunHandle, first: int, level: float, seed: int) -> None:
+    """Six blocks of ten trials on two platforms; of one, the slow trials fail."""
+    random = np.random.default_rng(seed)
+    for block in range(first, first + 6):
+        for cell in run.cells:
+            for number in range(10):
+                slow = cell.platform == "docker" and number == 9
+                speed = level * (1.1 if cell.platform == "docker" else 1.0)
+                values = {} if slow else {"events": speed + random.normal()}
+                position = run.next_position()
+                run.add_trial(trial(cell, block=block, number=number, position=position, values=values,
+                                    status="timeout" if slow else "ok"))  # fmt: skip
+
+
+def _failing(store: Store, name: str) -> RunHandle:
+    chosen = [c for c in cells() if c.benchmark == "sysbench-cpu" and c.platform in ("native", "docker")]
+    return begin(store, name, cells=chosen, platforms=[p for p in PLATFORMS if p.name in ("native", "docker")])
+
+
+def test_contrast_check_and_show_withhold_for_failed_trials_alike(tmp_path: Path) -> None:
+    with Store.open(f"sqlite:///{tmp_path / 'store.sqlite'}") as opened:
+        _with_failures(_failing(opened, "lost-1"), 0, 100.0, 1)
+        found = contrast(opened, "lost-1:docker", "lost-1:native").compared[0]
+        run = analyse(opened, "lost-1")
+        (shown,) = (row for row in run.primary[0].points[0].rows if row.platform.name == "docker")
+        assert found.ratio is not None
+        assert shown.ratio is not None
+        assert shown.verdict is not None
+        assert found.verdict == shown.verdict
+        assert found.verdict.kind == "undecided"
+        codes = {note.code for note in found.warnings if isinstance(note, Note)}
+        assert codes == {"failures-differ", "withheld-failures"}
+        (checked,) = check(opened, run, treatment="docker", baseline="native").compared
+        assert checked.outcome == "undecided"
+        back = contrast(opened, "lost-1:native", "lost-1:docker").compared[0]
+        assert back.verdict is not None
+        assert back.verdict.kind == "undecided"
+
+
+def test_a_contrast_across_runs_withholds_for_failed_trials(tmp_path: Path) -> None:
+    with Store.open(f"sqlite:///{tmp_path / 'store.sqlite'}") as opened:
+        for name in ("old-1", "new-1"):
+            run = _failing(opened, name)
+            for session in range(6):
+                if session:
+                    run.begin_session(f"{session:032}", run.host, 30.0 + session)
+                _with_failures(run, 6 * session, 100.0, session)
+        found = contrast(opened, "new-1:docker", "old-1:native").compared[0]
+        assert found.ratio is not None
+        assert found.ratio.low > 1.05
+        assert found.verdict is not None
+        assert found.verdict.kind == "undecided"
+        codes = {note.code for note in found.warnings if isinstance(note, Note)}
+        assert {"failures-differ", "withheld-failures"} <= codes
+        slower = contrast(opened, "new-1:native", "old-1:docker").compared[0]
+        assert slower.verdict is not None
+        assert slower.verdict.kind == "undecided"  # docker, that lost its slow trials, is not called faster either
 
 
 def test_the_last_run_is_meant_where_none_is_named(store: Store) -> None:

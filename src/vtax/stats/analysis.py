@@ -135,8 +135,9 @@ def _without_assumptions(ratios: Mapping[str, Ratio], contrasts: Mapping[str, Co
         found = widened(ratio, ratio.confidence, se, df, skewness)
         result[name] = replace(found, effective_blocks=effective, warnings=(*found.warnings, *notes))
     for name, contrast in contrasts.items():
-        if contrast.lost and name in result and (name in names or result[name].n_sessions > 1):
-            result[name] = replace(result[name], warnings=(*result[name].warnings, _failures(contrast)))
+        note = contrast.failures
+        if note is not None and name in result and (name in names or result[name].n_sessions > 1):
+            result[name] = replace(result[name], warnings=(*result[name].warnings, note))
     return result
 
 
@@ -159,11 +160,6 @@ def _typical(rule: Rule, ratios: Mapping[str, Ratio], contrasts: Mapping[str, Co
         name: found_pauses(typical, ratios[name], p, contrasts[name].better, rule.margin, rule.alpha)
         for (name, typical), p in zip(found.items(), adjusted, strict=True)
     }
-
-
-def _failures(contrast: Contrast) -> Note:
-    (failed, others), (tried, total) = contrast.failed, contrast.tried
-    return Note("failures-differ", failed=failed, tried=tried, others=others, total=total)
 
 
 def _kind(word: str, better: Better) -> Kind:

@@ -53,6 +53,13 @@ class Contrast:
         shares = [failed / tried if tried else 0.0 for failed, tried in zip(self.failed, self.tried, strict=True)]
         return shares[0] - shares[1]
 
+    @property
+    def failures(self) -> Note | None:
+        """The warning that the two sides did not lose as much; None where they did."""
+        (failed, others), (tried, total) = self.failed, self.tried
+        note = Note("failures-differ", failed=failed, tried=tried, others=others, total=total)
+        return note if self.lost else None
+
 
 def paired_contrast(treatment: BlockMeans, baseline: BlockMeans, better: Better) -> Contrast:
     """The contrast of two cells of one run, as both a run's stopping rule and its report judge it.

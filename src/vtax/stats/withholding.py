@@ -28,6 +28,7 @@ def warranted(verdict: Verdict, ratio: Ratio, contrast: Contrast, rule: Rule) ->
 
     Over several sessions blocks are not asked for their dependence: what they have in common is part of the session.
     """
+    verdict = for_failures(verdict, contrast)
     if verdict.kind == "undecided":
         return verdict
     note = _objection(verdict, ratio, contrast, rule)
@@ -48,6 +49,14 @@ def for_clock(verdict: Verdict) -> Verdict:
     The figure is off by more than the margin, so it cannot show that two platforms differ by less.
     """
     return _withheld(verdict, Note(_CLOCK)) if verdict.kind == "equivalent" else verdict
+
+
+def for_failures(verdict: Verdict, contrast: Contrast) -> Verdict:
+    """The verdict, but none that favours the side of which more trials failed: slow trials fail first."""
+    spared = "faster" if contrast.lost > 0 else "slower"
+    if abs(contrast.lost) > MOST_LOST and verdict.kind in (spared, "equivalent"):
+        return _withheld(verdict, Note("withheld-failures"))
+    return verdict
 
 
 def is_for_good(verdict: Verdict) -> bool:
@@ -95,9 +104,6 @@ def _stands(verdict: Verdict, ratio: Ratio, rule: Rule) -> bool:
 
 
 def _objection(verdict: Verdict, ratio: Ratio, contrast: Contrast, rule: Rule) -> Note | None:
-    spared = "faster" if contrast.lost > 0 else "slower"
-    if abs(contrast.lost) > MOST_LOST and verdict.kind in (spared, "equivalent"):
-        return Note("withheld-failures")
     unlucky = "faster" if contrast.noise > 1 else "slower"
     if contrast.noise != 1 and verdict.kind in (unlucky, "equivalent"):
         if not _has_room(verdict, ratio, contrast, rule):

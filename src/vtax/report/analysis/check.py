@@ -12,12 +12,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-import numpy as np
-
 from vtax.errors import BadInput
 from vtax.report.analysis.compared import Compared, Side
-from vtax.report.analysis.contrast import check_names, pairs_of, side_of
-from vtax.report.analysis.result import row_contrast
+from vtax.report.analysis.contrast import check_names, paired, pairs_of, side_of
 from vtax.report.analysis.values import Analysis
 from vtax.report.document import Inline
 from vtax.stats.checks import MINIMUM_BLOCKS, Better, StatsError
@@ -169,10 +166,7 @@ def check(
         written = ", ".join(side.text for side in sides) or "no other platform"
         what = f"{written} and {to.text} have nothing in common that was measured in {name}"
         raise BadInput(what, hint=f"vtax show {name} prints what was measured")
-    session_of = {block: session.number for session in analysis.sessions for block in session.blocks}
-    found, family, alpha = judged(
-        analysis.rule, pairs, margin, lambda pair: finding(_contrast(pair, session_of), margin)
-    )
+    found, family, alpha = judged(analysis.rule, pairs, margin, lambda pair: finding(paired(pair, analysis), margin))
     return Checks(
         analysis, tuple(side.text for side in sides), to.text, margin, tuple(found), tuple(not_tested), family, alpha
     )
@@ -236,17 +230,6 @@ def finding(contrast: Contrast, margin: float, apart: tuple[Sample, Sample] | No
     """
     low, high = (1 - margin, math.inf) if contrast.better == "higher" else (0.0, 1 + margin)
     return Check((Claimed(contrast, low, high, apart=apart),))
-
-
-def _contrast(pair: Compared, session_of: dict[int, int]) -> Contrast:
-    if pair.treatment.summary is None:
-        raise StatsError(Note("treatment-without-values"))
-    if pair.baseline.summary is None:
-        raise StatsError(Note("baseline-without-values"))
-    contrast = row_contrast(pair.treatment, pair.baseline, pair.section, session_of)
-    if np.isnan(contrast.logs).all():
-        raise StatsError(Note("no-shared-block"))
-    return contrast
 
 
 def _checked(pair: Compared, judgement: Judgement, margin: float) -> Checked:

@@ -16,15 +16,14 @@ import numpy as np
 from vtax.errors import BadInput
 from vtax.report.analysis.compared import Compared, Contrasts, Mismatch, Side
 from vtax.report.analysis.lookup import Levels, neither, unknown
-from vtax.report.analysis.result import analyse
+from vtax.report.analysis.result import analyse, row_contrast
 from vtax.report.analysis.run_differences import differences, setting_differences
-from vtax.report.analysis.unpaired import Measured, Pair, check, labels, section_of, shared_baseline, unpaired
+from vtax.report.analysis.unpaired import Measured, Pair, check, section_of, shared_baseline, unpaired
 from vtax.report.analysis.values import Analysis, Row, Section
 from vtax.report.document import Inline
 from vtax.stats.analysis import Comparison, Contrast
 from vtax.stats.analysis import analyse as judge
 from vtax.stats.checks import StatsError
-from vtax.stats.contrasts import paired_contrast
 from vtax.stats.notes import Note
 from vtax.store.records import CellRecord
 from vtax.store.store import LAST, Store
@@ -274,19 +273,23 @@ def _rows(side: Side, other: Side, section: Section, fixed: Sequence[str]) -> di
     return found
 
 
+def paired(pair: Compared, analysis: Analysis) -> Contrast:
+    """What is judged of a pair of one run. Raises StatsError when its sides cannot be compared."""
+    check(pair)
+    session_of = {block: session.number for session in analysis.sessions for block in session.blocks}
+    found = row_contrast(pair.treatment, pair.baseline, pair.section, session_of)
+    if np.isnan(found.logs).all():
+        raise StatsError(Note("no-shared-block"))
+    return found
+
+
 def _paired(pairs: Sequence[Compared], side: Side) -> list[Compared]:
     """Block-paired ratios and verdicts of one family, under the rule that ended the run."""
     contrasts: dict[str, Contrast] = {}
     result = list(pairs)
     for number, pair in enumerate(pairs):
         try:
-            check(pair)
-            means = pair.treatment.means_of_blocks, pair.baseline.means_of_blocks
-            found = paired_contrast(*means, pair.section.better)
-            if np.isnan(found.logs).all():
-                raise StatsError(Note("no-shared-block"))
-            sessions = labels(side.analysis, np.union1d(pair.treatment.blocks, pair.baseline.blocks))
-            contrasts[str(number)] = replace(found, sessions=sessions, clock_is_wrong=pair.clock_is_wrong)
+            contrasts[str(number)] = paired(pair, side.analysis)
         except StatsError as error:
             result[number] = replace(pair, reason=error.note)
     for name, answer in judge(side.analysis.rule, contrasts).items():

@@ -295,12 +295,13 @@ def row_contrast(row: Row, base: Row | None, section: Section, session_of: Mappi
     medians = block_contrast(row.medians_of_blocks, base.medians_of_blocks)
     return replace(
         found, medians=medians, trials=min(row.fewest_trials, base.fewest_trials),
-        failed=(row.failed, base.failed), tried=(_tried(row), _tried(base)), sessions=sessions,
+        failed=(row.failed, base.failed), tried=(tried(row), tried(base)), sessions=sessions,
         clock_is_wrong=row.clock_is_wrong or base.clock_is_wrong,
     )  # fmt: skip
 
 
-def _tried(row: Row) -> int:
+def tried(row: Row) -> int:
+    """How many trials a row has, those that failed too."""
     return row.failed + (row.summary.n if row.summary else 0)
 
 

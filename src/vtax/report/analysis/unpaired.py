@@ -14,16 +14,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from vtax.report.analysis.compared import Compared, Side
+from vtax.report.analysis.result import tried
 from vtax.report.analysis.values import Analysis, Floats, Ints, Row, Section
 from vtax.stats.checks import StatsError, check_positive
-from vtax.stats.contrasts import unpaired_ratio_of_logs
+from vtax.stats.contrasts import Contrast, unpaired_ratio_of_logs
 from vtax.stats.describe import describe_blocks
 from vtax.stats.notes import Note
 from vtax.stats.ratio import Ratio, block_contrast
 from vtax.stats.sessions import unpaired_over_sessions
 from vtax.stats.stopping import interval_confidence
 from vtax.stats.verdict import judge_unordered
-from vtax.stats.withholding import for_clock
+from vtax.stats.withholding import for_clock, for_failures
 
 Measured = tuple[Analysis, Section, Row]  # a row, its section and the run that has them
 _Logs = tuple[Floats, Ints]  # of blocks, and the session of each
@@ -77,13 +78,25 @@ def unpaired(pairs: Sequence[Pair], sides: tuple[Side, Side], margin: float, con
     verdicts = dict(zip(judged, words, strict=True))
     for number, ratio in ratios.items():
         verdict = verdicts.get(number)
-        if verdict is not None and pairs[number].compared.clock_is_wrong:
-            verdict = for_clock(verdict)
+        trials = _trials(pairs[number])
+        if verdict is not None:
+            verdict = for_failures(verdict, trials)
+            verdict = for_clock(verdict) if pairs[number].compared.clock_is_wrong else verdict
+        warnings = (*ratio.warnings, *([trials.failures] if trials.failures else ()))
+        reason = "" if verdict else Note("one-session")
         result[number] = replace(
-            result[number], ratio=ratio, verdict=verdict, reason="" if verdict else Note("one-session"),
+            result[number], ratio=replace(ratio, warnings=warnings), verdict=verdict, reason=reason,
             relative=_relative(pairs[number], common, level, confidence),
         )  # fmt: skip
     return result
+
+
+def _trials(pair: Pair) -> Contrast:
+    """What failed on either side in all of its runs; a contrast without blocks."""
+    of, to = ([row for _, _, row in measured] for measured in (pair.treatment, pair.baseline))
+    failed = sum(row.failed for row in of), sum(row.failed for row in to)
+    made = sum(map(tried, of)), sum(map(tried, to))
+    return Contrast(np.full(1, np.nan), pair.compared.section.better, failed=failed, tried=made)
 
 
 def shared_baseline(sides: tuple[Side, Side]) -> str:
