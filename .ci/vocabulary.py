@@ -3,7 +3,7 @@
 Run `python .ci/vocabulary.py`; it prints one line per finding and exits 1 when there is any. Checked are the names
 that Python code defines (modules, classes, functions, parameters, attributes, variables), string literals, docstrings
 and comments of `src`, `tests` and `bench`, and the lines of every document. `IDENTIFIERS` are refused as a part of a
-name, `PHRASES` in sentences. Former public names stay where they are read for compatibility: see `ACCEPTED`.
+name, `PHRASES` in sentences. Files in which they may stand: `ACCEPTED`.
 """
 
 from __future__ import annotations
@@ -81,14 +81,11 @@ PHRASES = {
 """Regular expression of whole words -> what to write instead."""
 
 ACCEPTED = {
-    "src/vtax/store/migrations/": "stores of former releases",
     ".ci/vocabulary.py": "this list",
     "CHANGELOG.md": "names what was renamed",
     "tests/unit/fixtures/": "outputs of tools, verbatim",
-    "tests/scenarios/test_old_stores.py": "stores of former releases",
-    "tests/scenarios/test_store_errors.py": "stores of former releases",
 }
-"""Beginning of a path -> why former words may stand there."""
+"""Beginning of a path -> why such words may stand there."""
 
 TITLES = ("Tuning 10Gb network cards on Linux",)
 """Titles of sources, which keep their words."""

@@ -1,4 +1,4 @@
-"""Sanitizes text and values of guests, tools, files and old stores, before they are stored or printed.
+"""Sanitizes text and values of guests, tools, files and stores, before they are stored or printed.
 
 External text passes `clean` at the boundary: it removes escape sequences, direction marks and lone surrogates, and
 limits the length. Output of programs is stored raw and printed through `escaped`.

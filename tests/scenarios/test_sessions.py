@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,6 @@ import pytest
 from scripted import StopAfter, install, plan_of, study
 from shown import drawn
 from shown import sentence as sentence_of
-from sqlalchemy import text
 
 from vtax.errors import BadInput, RunInterrupted
 from vtax.host.home import Home
@@ -258,17 +256,6 @@ def test_a_budget_is_shared_by_the_sessions(home: Home) -> None:
     design = planned(stop="budget", budget="1h", spend="evenly", sessions=4).study.design
     ends = [host_sessions.rule_in(design, session).budget_s for session in (1, 2, 4, 5)]
     assert ends == [900.0, 1800.0, 3600.0, 4500.0]
-
-
-def test_a_run_of_before_there_were_sessions_is_one(store: Store, home: Home) -> None:
-    plan = planned(blocks=1, sessions=1)
-    run = begin(store, plan, vtax_version="test")
-    execute(plan, run, home, NullObserver())
-    with store.engine.begin() as connection:  # as the migration leaves a run that an older vtax stored
-        connection.execute(text("update session set boot_id = ''"))
-    found = shown(store, run.name, "sessions")
-    assert [(each["number"], each["boot_id"], each["blocks"]) for each in found["sessions"]] == [(1, "", [1])]
-    assert json.dumps(found["host_changes"]) == "[]"
 
 
 def test_drift_over_several_sessions_may_be_sessions_that_differ(store: Store, home: Home, tmp_path: Path) -> None:

@@ -1,8 +1,7 @@
-"""A store that is damaged, full, foreign, too new, locked away or badly named says so, and loses nothing."""
+"""A store that is damaged, full, foreign, of another schema, locked or badly named says so, and loses nothing."""
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import sqlite3
@@ -16,7 +15,6 @@ import pytest
 from synthetic_run import begin, trial
 
 from vtax.errors import StoreError
-from vtax.store import schema
 from vtax.store.query import load
 from vtax.store.store import RunHandle, Store
 
@@ -90,13 +88,18 @@ def test_a_database_of_another_program_is_not_written_into(file: Path) -> None:
     assert len(file.read_bytes()) == len(before)
 
 
-def test_a_store_of_a_newer_version_is_refused(file: Path) -> None:
+@pytest.mark.parametrize("version", ["0013", "9999"])
+def test_a_store_of_an_unknown_schema_is_refused_and_left_alone(file: Path, version: str) -> None:
     filled(file, 1)
     with sqlite3.connect(file) as database:
-        database.execute("UPDATE alembic_version SET version_num = '9999'")
-    with pytest.raises(StoreError, match="schema 9999, newer than this vtax knows") as caught:
+        database.execute("UPDATE alembic_version SET version_num = ?", (version,))
+    before = file.read_bytes()
+    with pytest.raises(StoreError) as caught:
         Store.open(url(file))
-    assert "newer vtax" in caught.value.hint
+    assert caught.value.what == f"the store is of schema {version}, which this vtax does not know; it reads 0001"
+    assert caught.value.where == str(file)
+    assert "VTAX_STORE" in caught.value.hint
+    assert file.read_bytes() == before
 
 
 def test_a_full_disk_stores_no_half_trial_and_says_so(file: Path) -> None:
@@ -171,127 +174,6 @@ def test_a_store_held_by_another_process_is_waited_for_and_then_said(
         holder.execute("ROLLBACK")
         store.open_run("last").finish("finished", "", 1.0)
     holder.close()
-
-
-def migrated(file: Path, revision: str) -> None:
-    from vtax.store.database import make_engine, writing
-    from vtax.store.migrate import upgrade
-
-    engine = make_engine(url(file))
-    with writing(engine) as connection:
-        upgrade(connection, revision)
-    engine.dispose()
-
-
-def structure(file: Path) -> dict[str, object]:
-    """Tables with their columns, keys and indexes, in the database's own words."""
-    found: dict[str, object] = {}
-    with sqlite3.connect(file) as database:
-        for (table,) in database.execute("SELECT name FROM sqlite_master WHERE type != 'index'").fetchall():
-            for part in ("table_info", "foreign_key_list", "index_list"):
-                rows = database.execute(f"PRAGMA {part}({table})").fetchall()
-                found[f"{table} {part}"] = sorted(str(row[1:]) for row in rows)
-        found["version"] = database.execute("SELECT version_num FROM alembic_version").fetchall()
-    return found
-
-
-def test_migrations_make_exactly_the_schema_of_this_version(tmp_path: Path) -> None:
-    migrated(tmp_path / "migrated.sqlite", "head")
-    Store.open(url(tmp_path / "created.sqlite")).close()
-    assert structure(tmp_path / "migrated.sqlite") == structure(tmp_path / "created.sqlite")
-
-
-def test_a_store_of_the_first_version_is_brought_up_to_date_with_what_it_holds(file: Path) -> None:
-    migrated(file, "0001")
-    with sqlite3.connect(file) as database:
-        database.execute(
-            "INSERT INTO run VALUES (1, 'tour-1', 'tour', '{}', 7, 'finished', '0.1.0', 'x', '{}', 1.0, 2.0, '')"
-        )
-        database.execute("INSERT INTO metric VALUES (1, 1, 'dd', 'write', 'writing', 'B/s', 'higher', 1)")
-        database.execute("INSERT INTO metric VALUES (2, 1, 'sysbench-cpu', 'events_per_s', '', '1/s', 'higher', 1)")
-    with Store.open(url(file)) as store:
-        run = store.open_run("tour-1")
-        assert (run.seed, run.metrics[0].name, run.metrics[0].average) == (7, "write", "arithmetic")
-        assert [metric.fixed_work for metric in run.metrics] == ["", "events"]
-    with sqlite3.connect(file) as database:
-        assert database.execute("SELECT version_num FROM alembic_version").fetchall() == [(schema.VERSION,)]
-
-
-def test_link_settings_of_older_stores_are_those_of_their_topology(file: Path) -> None:
-    """Cells as vtax stored them when every topology had every setting."""
-    migrated(file, "0004")
-    common = {"mtu": 1500, "offloads": True, "attachment": "bridge", "queues": 1, "rate_mbit_s": None}
-    link = json.dumps({**common, "cards": 2, "pairs": 1})
-    table = {"name": "iperf3", "topology": "multi-nic", "link": {}, "link_factors": {"cards": [1, 2]}}
-    declared = json.dumps({"name": "x", "platforms": ["native"], "benchmark": [table]})
-    with sqlite3.connect(file) as database:
-        database.execute(
-            "INSERT INTO run VALUES (1, 'x-1', 'x', ?, 7, 'finished', '0.1.0', 'x', '{}', 1.0, 2.0, '', 1.0)",
-            (declared,),
-        )
-        database.execute(
-            "INSERT INTO platform (id, run_id, position, name, identity, available, reason, cure, marks, version,"
-            " is_baseline) VALUES (1, 1, 0, 'native', '{}', 1, '', '', '[]', '', 1)"
-        )
-        for number, topology in enumerate(("multi-nic", "vlan-pairs", "point-to-point"), 1):
-            database.execute(
-                "INSERT INTO cell VALUES (?, 1, 1, ?, ?, 'iperf3', 'iperf3', '', ?, '{}', ?, '{\"link.cards\": 2}')",
-                (number, f"key{number}", f"key{number}", topology, link),
-            )
-        database.execute("UPDATE cell SET link = '{\"cards\": 1', benchmark = 'iperf2' WHERE id = 3")
-    migrated(file, "head")
-    with sqlite3.connect(file) as database:
-        links = [row[0] for row in database.execute("SELECT link FROM cell ORDER BY id")]
-        assert json.loads(links[0]) == {**common, "interfaces": 2}
-        assert json.loads(links[1]) == {**common, "pairs": 1}
-        assert links[2] == '{"cards": 1'
-        assert database.execute("SELECT DISTINCT levels FROM cell").fetchall() == [('{"link.interfaces": 2}',)]
-        kept = database.execute("SELECT key || tool FROM cell ORDER BY id").fetchall()
-        assert kept == [("key1",), ("key2",), ("key3iperf",)]
-        study = json.loads(database.execute("SELECT declared FROM run").fetchone()[0])
-        assert study["benchmark"][0]["link_factors"] == {"interfaces": [1, 2]}
-
-
-def test_columns_facts_and_counters_of_older_stores_get_the_names_of_today(file: Path) -> None:
-    migrated(file, "0005")
-    declared = json.dumps({"name": "x", "platforms": ["native"], "must_match": ["card.eth0.mtu", "cpu.model"]})
-    with sqlite3.connect(file) as database:
-        database.execute(
-            "INSERT INTO run VALUES (1, 'x-1', 'x', ?, 7, 'finished', '0.1.0', 'x', '{}', 1.0, 2.0, 1.0, '')",
-            (declared,),
-        )
-        database.execute(
-            "INSERT INTO platform (id, run_id, position, name, identity, available, reason, cure, marks, version,"
-            " is_baseline) VALUES (1, 1, 0, 'native', '{}', 0, 'no root', 'use sudo', '[]', '', 1)"
-        )
-        database.execute(
-            "INSERT INTO cell (id, run_id, platform_id, key, point, benchmark, label, tool_version, topology,"
-            " parameters, link, levels)"
-            " VALUES (1, 1, 1, 'k', 'p', 'dd', 'dd', '', '', '{}', '{}', '{}')"
-        )
-        facts = json.dumps({"card.eth0.mtu": 1500, "cpu.model": "x"})
-        database.execute(
-            "INSERT INTO guest (id, run_id, platform_id, block, topology, started_at, facts, notes, error)"
-            " VALUES (1, 1, 1, 0, '', 1.0, ?, '[]', '')",
-            (facts,),
-        )
-        database.execute(
-            "INSERT INTO trial (id, run_id, cell_id, guest_id, block, number, position, is_warmup, status,"
-            " started_at, used, error)"
-            " VALUES (1, 1, 1, 1, 0, 0, 0, 0, 'ok', 1.0, '{\"mss\": 536, \"link\": {\"cards\": {}}}', '')"
-        )
-        database.execute("INSERT INTO counter VALUES (1, 'link', 'lost.packets', 4.0)")
-    migrated(file, "head")
-    with sqlite3.connect(file) as database:
-        (study,) = database.execute("SELECT declared FROM run").fetchone()
-        assert json.loads(study)["must_match"] == ["interface.eth0.mtu", "cpu.model"]
-        assert database.execute("SELECT reason, hint FROM platform").fetchall() == [("no root", "use sudo")]
-        (found,) = database.execute("SELECT facts FROM guest").fetchone()
-        assert json.loads(found) == {"interface.eth0.mtu": 1500, "cpu.model": "x"}
-        assert database.execute("SELECT effective FROM trial").fetchall() == [
-            ('{"mss": 536, "link": {"interfaces": {}}}',)
-        ]
-        assert database.execute("SELECT name, value FROM counter").fetchall() == [("drops.packets", 4.0)]
 
 
 def test_measurements_are_clustered_by_trial(file: Path) -> None:
@@ -389,12 +271,4 @@ def test_a_journal_that_an_ordinary_user_may_not_read_is_said(stranger: Path) ->
         with an_ordinary_user(stranger.parent), pytest.raises(StoreError, match="may not be read") as caught:
             Store.open(url(stranger))
     assert str(wal) in caught.value.where
-    assert "sudo" in caught.value.hint
-
-
-def test_an_older_store_that_may_not_be_written_says_what_brings_it_up_to_date(stranger: Path) -> None:
-    stranger.unlink()
-    migrated(stranger, "0001")
-    with an_ordinary_user(stranger.parent), pytest.raises(StoreError, match="is not writable") as caught:
-        Store.open(url(stranger))
     assert "sudo" in caught.value.hint

@@ -12,13 +12,18 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import synthetic_run
+from sqlalchemy import Connection, func, inspect, select, text
 from synthetic_run import begin, cells, fill, trial
 
 from vtax.errors import BadInput, StoreError
+from vtax.store import schema
+from vtax.store.database import writing
+from vtax.store.migrate import upgrade
 from vtax.store.query import counters, load, outputs
 from vtax.store.records import OutputRecord
 from vtax.store.store import Store
@@ -72,6 +77,35 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
         yield opened
 
 
+def structure(connection: Connection) -> dict[str, Any]:
+    """Every table and view with its columns, keys and indexes, in any order."""
+    inspector = inspect(connection)
+    found: dict[str, Any] = {name: inspector.get_view_definition(name) for name in inspector.get_view_names()}
+    for table in inspector.get_table_names():
+        parts = (
+            inspector.get_columns(table), [inspector.get_pk_constraint(table)], inspector.get_foreign_keys(table),
+            inspector.get_indexes(table), inspector.get_unique_constraints(table),
+        )  # fmt: skip
+        found[table] = [sorted(map(str, part)) for part in parts]
+    if connection.dialect.name == "sqlite":  # which of them are WITHOUT ROWID
+        found["clustered"] = sorted(connection.execute(text("SELECT name FROM pragma_table_list WHERE wr")).scalars())
+    return found
+
+
+def test_the_migration_makes_exactly_the_tables_that_a_new_store_gets(store: Store) -> None:
+    with writing(store.engine) as connection:
+        made = structure(connection)
+        connection.execute(text("DROP VIEW measurements"))
+        schema.metadata.drop_all(connection)
+        connection.execute(text("DROP TABLE alembic_version"))
+        upgrade(connection)
+        migrated = structure(connection)
+        version = connection.execute(text("SELECT version_num FROM alembic_version")).scalar_one()
+    assert set(made) >= {*schema.metadata.tables, "measurements"}
+    assert migrated == made
+    assert version == schema.VERSION
+
+
 def test_a_run_comes_back_as_it_began(store: Store) -> None:
     begun = begin(store)
     found = store.open_run("tour-1")
@@ -104,7 +138,7 @@ def test_a_run_lasted_the_time_it_was_carried_out_not_the_pause_before_it_was_re
     assert listed.duration_s == 12
 
 
-def test_a_run_of_an_older_vtax_lasted_from_start_to_end(store: Store) -> None:
+def test_a_run_whose_active_time_was_not_kept_lasted_from_start_to_end(store: Store) -> None:
     begin(store).finish("finished", "", 1_700_000_060.0)
     assert store.open_run("tour-1").duration_s == 60
     assert store.runs()[0].duration_s == 60
@@ -248,10 +282,6 @@ def test_a_removed_run_is_gone_and_the_others_are_whole(store: Store) -> None:
     assert [run.name for run in store.runs()] == ["tour-2"]
     assert np.array_equal(load(store.engine, kept).measurements.value, before)
     with store.engine.connect() as connection:
-        from sqlalchemy import func, select
-
-        from vtax.store import schema
-
         for table in schema.metadata.tables.values():
             if "run_id" in table.c:
                 count = connection.execute(select(func.count()).where(table.c.run_id != kept.id)).scalar()

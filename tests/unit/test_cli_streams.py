@@ -52,7 +52,7 @@ def status_of(*arguments: str) -> object:
 
 @pytest.fixture
 def evil_run(unmade_home: Path) -> str:
-    """A run in the store of this home all texts of which are hostile, as an older vtax may have stored them."""
+    """A run in the store of this home all texts of which are hostile."""
     with Store.open(Home.from_environment().ensure().store_url) as store:
         run = begin(store, declared={"name": "tour", "title": EVIL, "baseline": "native", "question": EVIL})
         fill(run, blocks=2, trials=1, warmup=0)

@@ -82,7 +82,7 @@ def test_a_loop_of_links_ends(tmp_path: Path) -> None:
         refuse_foreign(tmp_path / "loop")
 
 
-def test_the_private_directories_of_an_older_home_are_closed(tmp_path: Path) -> None:
+def test_private_directories_that_others_can_enter_are_closed(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
     elsewhere = tmp_path / "elsewhere"
     for directory in (home.root, home.journal, home.guests, home.docker, elsewhere):

@@ -13,7 +13,8 @@ from vtax.host.home import Home
 from vtax.host.journal import Journal, clean
 from vtax.host.process import Result
 from vtax.image import build as images
-from vtax.image import tree
+from vtax.image import contents, tree
+from vtax.image.image import Image
 from vtax.image.recipe import DEFAULT, DataSet
 
 Usage = namedtuple("Usage", "total used free")
@@ -35,7 +36,9 @@ def _finished(home, recipe, **manifest):
     directory = home.images / recipe.key
     (directory / "tree").mkdir(parents=True)
     (directory / "initrd.cpio").write_bytes(b"old")
+    (directory / "vmlinux").write_bytes(b"kernel")
     (directory / "manifest.json").write_text(json.dumps({"tree_key": recipe.tree_key, **manifest}))
+    contents.record(Image(recipe.key, directory))
     return directory
 
 
@@ -86,7 +89,6 @@ def test_what_is_made_is_in_the_journal_first(home, as_root, monkeypatch):
 
 def test_a_new_initrd_takes_the_rest_from_an_image_that_has_it(home, as_root, monkeypatch):
     old = _finished(home, DEFAULT, kernel="6.12")
-    (old / "vmlinux").write_bytes(b"kernel")
     monkeypatch.setattr(images, "build_initrd", lambda busybox, modules: b"new")
     recipe = replace(DEFAULT, initrd="another")
     stages = []

@@ -60,6 +60,7 @@ def with_a_byte_in_a_hole(image: Image) -> None:
         (lambda image: ((image.tree / "bin").unlink(), (image.tree / "bin").symlink_to("/bin")), '"tree/bin" was ch'),
         (lambda image: shutil.rmtree(image.tree), '"tree" is missing'),
         (with_a_byte_in_a_hole, '"disk.raw" was changed'),
+        (lambda image: (image.directory / contents.LIST).unlink(), '"contents" is missing'),
     ],
 )
 def test_a_changed_image_is_refused_with_what_changed(
@@ -88,37 +89,6 @@ def test_what_was_read_once_is_not_read_again(image: Image, monkeypatch: pytest.
     contents.check(image)
     monkeypatch.setattr(contents, "_hash", lambda *_: pytest.fail("read a file"))
     contents.check(image)
-
-
-def of_an_older_version(image: Image) -> None:
-    for name in (contents.LIST, contents.STAMP):
-        (image.directory / name).unlink()
-
-
-def test_an_image_of_an_older_version_is_recorded_where_nobody_can_have_changed_it(image: Image) -> None:
-    of_an_older_version(image)
-    contents.check(image)
-    (image.tree / "scratch/x").touch()
-    with pytest.raises(ImageError):
-        contents.check(image)
-
-
-@pytest.mark.parametrize(
-    "planted",
-    [
-        lambda tree: (tree / "scratch/x").touch(),
-        lambda tree: (tree / "tmp/directory").mkdir(),
-        lambda tree: (tree / "usr/bin/tool").chmod(0o666),
-    ],
-)
-def test_an_image_of_an_older_version_that_others_may_have_changed_is_refused(
-    image: Image, planted: Callable[[Path], None]
-) -> None:
-    of_an_older_version(image)
-    planted(image.tree)
-    for _ in range(2):
-        with pytest.raises(ImageError, match="may be of another user"):
-            contents.check(image)
 
 
 def test_an_image_whose_stamp_cannot_be_written_is_read_each_time(image: Image) -> None:

@@ -11,7 +11,7 @@ from shown import english, page, sentence, terminal
 from synthetic_run import begin, fill, trial
 
 from vtax.counters.host import HostSample, host_warnings
-from vtax.report.analysis import Row, analyse, legacy
+from vtax.report.analysis import Row, analyse, warning_texts
 from vtax.report.document import Count, Number, Range, Share, Warning
 from vtax.report.document.sentences import CODES
 from vtax.report.views.result import notes_under
@@ -24,7 +24,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
         yield opened
 
 
-def test_texts_of_older_runs_that_differ_in_numbers_alone_are_one_warning(store: Store) -> None:
+def test_texts_that_differ_in_numbers_alone_are_one_warning(store: Store) -> None:
     run = begin(store)
     for block in range(12):
         warning = ("host-busy", f"other programs kept {0.5 + block / 10:.2f} of the host's CPUs busy")
@@ -106,7 +106,9 @@ def test_what_the_host_warns_of_has_typed_data(
 def test_texts_that_differ_in_numbers_are_reported_as_one_with_the_range(
     texts: tuple[str, ...], message: str
 ) -> None:
-    warning = Warning("code", "warning", {"text": legacy.merged(texts)}, tuple({"text": text} for text in texts))
+    warning = Warning(
+        "code", "warning", {"text": warning_texts.merged(texts)}, tuple({"text": text} for text in texts)
+    )
     assert sentence(warning) == message
 
 

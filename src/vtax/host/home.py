@@ -87,6 +87,6 @@ class Home:
             ) from error
         for path in (self.images, self.journal, self.guests):
             private_directory(path)
-        if self.docker.exists():  # older versions created it with a wider mode
+        if self.docker.exists():
             private_directory(self.docker)
         return self

@@ -19,8 +19,7 @@ from vtax.host.home import Home
 from vtax.host.trust import is_this_users
 from vtax.host.waiting import wait_until
 
-# One lock per host, not per home: runs of two homes disturb each other. The name differs from earlier versions, whose
-# file other users may have open.
+# One lock per host, not per home: runs of two homes disturb each other.
 HOST_LOCK = Path("/run/vtax-measuring.lock")
 _RECORD = struct.Struct("hhqqi0q")  # struct flock: type, whence, start, length (0: all), process
 _POLL_S = 0.01
@@ -112,7 +111,7 @@ def open_lock(path: Path) -> int:
     if not is_this_users(os.fstat(descriptor)):
         os.close(descriptor)
         raise BadInput("the lock file belongs to another user", where=str(path), hint=f"rm {path}, as root")
-    with suppress(OSError):  # of an earlier version
+    with suppress(OSError):  # whoever else could open it could hold it
         os.fchmod(descriptor, 0o600)
     return descriptor
 

@@ -81,14 +81,9 @@ def is_this_users(seen: os.stat_result) -> bool:
     return seen.st_uid == _US
 
 
-def may_be_of_others(path: Path, seen: os.stat_result) -> bool:
-    """Whether somebody else than root and this user owns a file or may write it."""
-    return seen.st_uid not in (0, _US) or _others_may_write(path, seen)
-
-
 def is_trusted_file(path: Path, seen: os.stat_result) -> bool:
     """Whether it is a regular file of this user's that nobody else may write."""
-    return stat.S_ISREG(seen.st_mode) and is_this_users(seen) and not may_be_of_others(path, seen)
+    return stat.S_ISREG(seen.st_mode) and is_this_users(seen) and not _others_may_write(path, seen)
 
 
 def refuse_file_of_others(path: Path, seen: os.stat_result) -> None:

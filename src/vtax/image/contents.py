@@ -4,9 +4,6 @@ The list has every file of the image with its mode, owner and content. To read a
 stands a stamp: one hash over what the kernel says of every file, the time of its last change (ctime) among it, which
 only the kernel sets. While the stamp is the same, nothing has changed. Where it differs, as after an image that
 shares files by hard links was made or removed, or in a home that was copied, all is read, and the stamp renewed.
-
-An image of a version without such lists gets one where nobody but root can have changed it: what its tree lets other
-users write is empty.
 """
 
 from __future__ import annotations
@@ -21,7 +18,6 @@ from contextlib import suppress
 from pathlib import Path
 
 from vtax.errors import ImageError
-from vtax.host.trust import may_be_of_others
 from vtax.image.image import Image
 
 LIST, STAMP = "contents", "contents.stamp"
@@ -41,9 +37,7 @@ def check(image: Image) -> None:
     """Raise ImageError, naming what differs, when the image is not as it was built."""
     listed = image.directory / LIST
     if not listed.exists():
-        _refuse_what_others_wrote(image)
-        record(image)
-        return
+        raise _changed(image, [f'"{LIST}" is missing'])
     kept = image.directory / STAMP
     stamp = _stamp(image.directory)
     with suppress(OSError):
@@ -70,20 +64,6 @@ def _changed(image: Image, differing: list[str]) -> ImageError:
         where=str(image.directory),
         hint=f"sudo vtax image remove {image.key}, then build it again: sudo vtax image build",
     )
-
-
-def _refuse_what_others_wrote(image: Image) -> None:
-    """Raise ImageError for a file that others than root may write, and for anything in a directory of that kind."""
-    written, open_to_others = [], set()
-    for name, seen in _walk(image.directory):
-        others = may_be_of_others(image.directory / name, seen)
-        holds_data = stat.S_ISREG(seen.st_mode) and seen.st_size > 0
-        if name.rpartition("/")[0] in open_to_others or (others and holds_data):
-            written.append(f"{json.dumps(name)} may be of another user")
-        if others and stat.S_ISDIR(seen.st_mode):
-            open_to_others.add(name)
-    if written:
-        raise _changed(image, written)
 
 
 def _walk(top: Path) -> Iterator[tuple[str, os.stat_result]]:

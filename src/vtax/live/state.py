@@ -1,7 +1,7 @@
 """The state of a run that may still be measured: from its events where this host measures it, else from the store.
 
 While events come, the store is not touched: nobody who watches adds a query to a run, but for the results after each
-block. A run of another host, in a database server, or of an older vtax has no events here; then the store is asked
+block. A run of another host or in a database server has no events here; then the store is asked
 every few seconds, and its trials are counted only where there are further ones.
 """
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
-import re
 import stat
 import zlib
 from collections.abc import Iterable, Iterator
@@ -34,7 +33,6 @@ from vtax.store.transfer import Row
 FORMAT = "bundle/1"
 _MAX_HEADER_BYTES = 1000
 _MAGIC = b"\x1f\x8b"  # of gzip
-_REVISION = re.compile(r"(?!0000)\d{4}", re.ASCII)
 _PACKED = ("stdout", "stderr")
 _AT_ONCE_BYTES = 1 << 18  # that are hashed and compressed at once
 _ENCODER = json.JSONEncoder(allow_nan=False)
@@ -105,9 +103,9 @@ def _line(value: dict[str, Any]) -> bytes:
 
 
 class Bundle:
-    """A bundle that is read once. schema: of its rows. sha256: its hash, after its rows were read; empty before.
+    """A bundle that is read once. sha256: its hash, after its rows were read; empty before.
 
-    Raises BadInput for what is no bundle, or is of a newer vtax.
+    Raises BadInput for what is no bundle, or is of another schema.
     """
 
     def __init__(self, path: Path) -> None:
@@ -118,16 +116,13 @@ class Bundle:
         kind, version = header.get("vtax"), header.get("schema")
         if not isinstance(kind, str) or not kind.startswith("bundle/") or not isinstance(version, str):
             raise _no_bundle(path)
-        if kind == FORMAT and version < schema.VERSION and not _REVISION.fullmatch(version):
-            raise _no_bundle(path)
-        if kind != FORMAT or version > schema.VERSION:
+        if kind != FORMAT or version != schema.VERSION:
             raise BadInput(
-                f"the bundle is of a newer vtax: {one_line(kind, 20)}, schema {one_line(version, 20)}; "
+                f"the bundle is of another vtax: {one_line(kind, 20)}, schema {one_line(version, 20)}; "
                 f"this one reads {FORMAT}, schema {schema.VERSION}",
                 where=str(path),
-                hint="import it with the vtax that wrote it, or a newer one",
+                hint="import it with the vtax that wrote it",
             )
-        self.schema = version
         self.is_anonymized = header.get("anonymized") is True
 
     def rows(self) -> Iterator[Row]:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Engine, Float, MetaData, String, Table, func, select
+from sqlalchemy import ColumnElement, Connection, Engine, Float, String, func, select
 from sqlalchemy.exc import IntegrityError
 
 from vtax.errors import BadInput, StoreError
@@ -26,7 +26,7 @@ from vtax.store import schema
 from vtax.store.bundle import Bundle, sha256_of
 from vtax.store.contents import check_contents
 from vtax.store.database import reading, shown, temporary_engine, writing
-from vtax.store.migrate import create, ensure_schema, upgrade
+from vtax.store.migrate import create
 from vtax.store.provenance import IMPORTED, imported
 from vtax.store.records import SAMPLES
 from vtax.store.rows import DAMAGED, checked, finite_lists
@@ -60,7 +60,7 @@ def import_bundle(engine: Engine, bundle: Bundle, machine_id: str, watch: Watch 
     """Add the run of a bundle to a store. machine_id: of this host. watch: shows progress.
 
     A run that is there already, with the same content, is left as it is. Raises BadInput for a bundle that is
-    damaged, newer, or of a run that is there with other content, and StoreError.
+    damaged, of another schema, or of a run that is there with other content, and StoreError.
     """
     private = temporary_engine()
     try:
@@ -84,16 +84,8 @@ def _read(private: Engine, bundle: Bundle, watch: Watch) -> RunHandle:
     """The run of a bundle, checked, in a private store. Raises BadInput, StoreError."""
     try:
         with writing(private) as connection:
-            tables = schema.metadata
-            if bundle.schema == schema.VERSION:
-                create(connection)
-            else:
-                upgrade(connection, bundle.schema)
-                tables = MetaData()
-                tables.reflect(connection)
-            rows = watch("read", _checked_rows(bundle, tables.tables))
-            run_id = add_rows(connection, rows, tables.tables)
-        ensure_schema(private)
+            create(connection)
+            run_id = add_rows(connection, watch("read", _checked_rows(bundle)))
         run = RunHandle(private, run_id)
         check_contents(run)
         _check(private, run, bundle.path)
@@ -108,16 +100,16 @@ def _read(private: Engine, bundle: Bundle, watch: Watch) -> RunHandle:
     return run
 
 
-def _checked_rows(bundle: Bundle, tables: Mapping[str, Table]) -> Iterator[Row]:
+def _checked_rows(bundle: Bundle) -> Iterator[Row]:
     """The rows of a bundle with checked and cleaned values. Raises ValueError, BadInput."""
     checks = {
         name: {column: _check_of(table.c[column]) for column in portable_columns(table)}
-        for name, table in tables.items()
+        for name, table in schema.metadata.tables.items()
     }
     for name, row in bundle.rows():
         check = checks.get(name)
         if check is None or row.keys() != check.keys():
-            raise ValueError(f"a row of {name[:20]} has other columns than schema {bundle.schema}")
+            raise ValueError(f"a row of {name[:20]} has other columns than schema {schema.VERSION}")
         yield name, {column: check[column](value) for column, value in row.items()}
 
 

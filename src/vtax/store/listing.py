@@ -131,8 +131,8 @@ class Listing:
         )  # fmt: skip
 
     def _counted(self, connection: Connection, run: Any) -> Counts:
-        """SQLite gives the id of a removed run to the next one; its identity, and older runs' start, are its own."""
-        key = (run.id, run.identity or str(run.started_at), last_position(connection, run.id), run.status)
+        """SQLite gives the id of a removed run to the next one; its identity is its own."""
+        key = (run.id, run.identity, last_position(connection, run.id), run.status)
         if (known := self._counts.get(key)) is not None:
             return known
         if len(self._counts) > _MOST_KEPT:

@@ -1,28 +1,45 @@
 """Brings a database to the schema of this version, and costs one query when it is there already.
 
-An empty database gets the tables as they are now; an older one is migrated by Alembic, step by step. Both ways lead
-to the same tables, which a test proves. Alembic is imported only when there is something to migrate: reading its
-scripts takes longer than everything else that opening a store does.
+An empty database gets the tables at once; the migrations make the same ones, which a test proves. Alembic is
+imported only for a database of another schema: reading its scripts takes longer than all else that opening a store
+does.
 """
 
 from __future__ import annotations
 
 from importlib.resources import files
 
-from sqlalchemy import Column, Connection, Engine, MetaData, String, Table, insert, inspect, select, text
+from sqlalchemy import (
+    Column,
+    Connection,
+    Engine,
+    MetaData,
+    PrimaryKeyConstraint,
+    String,
+    Table,
+    insert,
+    inspect,
+    select,
+    text,
+)  # fmt: skip
 
 from vtax.errors import StoreError
+from vtax.foreign_text import one_line
 from vtax.store.database import reading, shown, writing
 from vtax.store.schema import MEASUREMENTS_VIEW, VERSION, metadata
 
 # Alembic's own table, of which it makes the same one.
-_version = Table("alembic_version", MetaData(), Column("version_num", String(32), primary_key=True))
+_version = Table(
+    "alembic_version", MetaData(),
+    Column("version_num", String(32)),
+    PrimaryKeyConstraint("version_num", name="alembic_version_pkc"),
+)  # fmt: skip
 
 
 def ensure_schema(engine: Engine) -> None:
     """Create or migrate the tables when they are not of `schema.VERSION`.
 
-    Raises StoreError for a newer schema, for a database that belongs to something else, and for one that cannot be
+    Raises StoreError for an unknown schema, for a database that belongs to something else, and for one that cannot be
     read or written. A failed migration leaves the database as it was.
     """
     with reading(engine) as connection:
@@ -48,7 +65,7 @@ def create(connection: Connection) -> None:
 def upgrade(connection: Connection, revision: str = "head") -> None:
     """Run the migrations that the database has not had yet, up to a revision.
 
-    Raises StoreError when the database is newer than this vtax.
+    Raises StoreError when the database is of a schema that this vtax does not know.
     """
     from alembic import command
     from alembic.config import Config
@@ -61,9 +78,9 @@ def upgrade(connection: Connection, revision: str = "head") -> None:
     version = _version_of(connection)
     if version is not None and version not in known:
         raise StoreError(
-            f"the store is of schema {version}, newer than this vtax knows ({VERSION})",
+            f"the store is of schema {one_line(version, 20)}, which this vtax does not know; it reads {VERSION}",
             where=shown(connection.engine.url),
-            hint="use the newer vtax that wrote it, or name another store with VTAX_STORE",
+            hint="use the vtax that wrote it, or name another store with VTAX_STORE",
         )
     command.upgrade(config, revision)
 

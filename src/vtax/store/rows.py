@@ -1,4 +1,4 @@
-"""Rows as they come out of the store, checked: a file can be damaged, and older versions stored what guests claimed.
+"""Rows as they come out of the store, checked: a file can be damaged or another's, and guests claim what they like.
 
 A value of the wrong type, a reference to nothing and a time outside every calendar are one StoreError here, so that
 nothing behind the store meets them. Text is cleaned again; what a guest said of itself (facts, notes, settings in

@@ -296,8 +296,7 @@ class RunHandle:
 
     def reopen(self) -> None:
         """Mark the run as running, at first or again: its time goes on."""
-        before_s = self._active_s()
-        self._active_before_s = self.spent_s() if before_s is None else before_s  # the least an older vtax's took
+        self._active_before_s = self._active_s() or 0.0
         self._reopened = time.monotonic()
         self._set_status("running", "", None)
 
@@ -343,7 +342,7 @@ def add_session(connection: Connection, run_id: int, session: SessionRecord) -> 
 
 
 def duration_s(row: Any) -> float | None:
-    """Seconds a run (its row) was carried out; of one of an older vtax from start to end. None: not ended."""
+    """Seconds a run (its row) was carried out; from start to end where that was not kept. None: not ended."""
     if row.ended_at is None:
         return None
     return float(row.ended_at - row.started_at if row.active_s is None else row.active_s)

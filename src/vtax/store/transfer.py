@@ -108,10 +108,8 @@ def rows_of(connection: Connection, run_id: int) -> Iterator[Row]:
                 yield name, row
 
 
-def add_rows(
-    connection: Connection, rows: Iterable[Row], tables: Mapping[str, Table] = schema.metadata.tables
-) -> int:
-    """Insert the rows of one run, a part at a time; returns its id. tables: of the store that they go into.
+def add_rows(connection: Connection, rows: Iterable[Row]) -> int:
+    """Insert the rows of one run, a part at a time; returns its id.
 
     Raises ValueError for a reference to a row that is not there, and for tables in another order.
     """
@@ -120,7 +118,8 @@ def add_rows(
     for name, group in groupby(rows, key=lambda row: row[0]):
         if name not in ORDER or name in ids or (name != "run") != bool(run_id):
             raise ValueError(f"rows of {name} are not where they belong")
-        table, targets = tables[name], references(tables[name])
+        table = schema.metadata.tables[name]
+        targets = references(table)
         own = ids[name] = Ids()
         for batch in _batches((row for _, row in group), large_columns(table)):
             for row in batch:

@@ -100,7 +100,7 @@ class _Prepared:
 
 
 def tables_of(analysis: Analysis) -> tuple[ClaimTable, ...]:
-    """The claims that the run's study has; none of a run from before there were any."""
+    """The claims that the run's study has."""
     return tuple(ClaimTable.model_validate(each) for each in analysis.declared.get("claim") or ())
 
 

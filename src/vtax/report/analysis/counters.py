@@ -28,7 +28,6 @@ from vtax.counters.table import (
     TX_DROPPED,
     TX_PACKETS,
     UNDER_TEST_BYTES,
-    UNDER_TEST_CPU,
 )
 from vtax.store.query import RunData
 
@@ -138,8 +137,7 @@ def _of(
     names = dict.fromkeys(name.rpartition(".")[0] for name in link if name.endswith(RX_BYTES.of("")))
     sizes = packets.mean_packet_bytes(found)
     hops = tuple(_hop(name, link, sizes.get(name)) for name in names)
-    under_test_cpu_s = found.get((LAYER, UNDER_TEST_CPU.name), found.get((LAYER, HOST_CPU.name)))
-    under_test_cpu_s, under_test_bytes = cost.carried(found, under_test_cpu_s)
+    under_test_cpu_s, under_test_bytes = cost.carried(found, cost.under_test_cpu_s(found))
     return Counted(
         label=record.label,
         levels=dict(record.levels),

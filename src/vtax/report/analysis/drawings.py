@@ -94,7 +94,7 @@ class Drawing:
 
 
 def figures_of(analysis: Analysis) -> tuple[FigureTable, ...]:
-    """The figures that the run's study declares; none of a run from before there were any."""
+    """The figures that the run's study declares."""
     return tuple(FigureTable.model_validate(each) for each in analysis.declared.get("figure") or ())
 
 

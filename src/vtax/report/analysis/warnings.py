@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from vtax.report.analysis import legacy
+from vtax.report.analysis import warning_texts
 from vtax.report.document import Count, Inline, Number, Offset, PValue, Range, Share
 from vtax.report.document.notes import data_of
 from vtax.report.document.sentences import TEXT, severity_of
@@ -86,18 +86,18 @@ def noted(note: str, place: Place | None = None, *, is_primary: bool = True) -> 
 
 
 def carried(code: str, text: str, place: Place | None, times: int = 1) -> Given:
-    """A warning that was stored as a text: of the host, of a tool, of a guest, or of a run from before codes.
+    """A warning that was stored as a text: of the host, of a tool, or of a guest.
 
-    It is its text, or its data where the text is one of those that legacy.data_of reads.
+    It is its text, or its data where the text is one of those that warning_texts.data_of reads.
     """
-    return Given(code, legacy.data_of(code, text), place, times, kind=code)
+    return Given(code, warning_texts.data_of(code, text), place, times, kind=code)
 
 
 def _words(data: Mapping[str, Inline]) -> Iterator[str]:
     """What warnings must have in common to be one: all that is no number."""
     for name, value in data.items():
         if name == TEXT and isinstance(value, str):
-            yield legacy.shape_of(value)
+            yield warning_texts.shape_of(value)
         elif not isinstance(value, _NUMERIC):
             yield repr(value)
 
@@ -114,7 +114,7 @@ def _warning(gathered: _Gathered) -> Warning:
 def _range(name: str, values: list[Inline]) -> Inline:
     first = values[0]
     if name == TEXT and isinstance(first, str):
-        return legacy.merged([str(value) for value in values])
+        return warning_texts.merged([str(value) for value in values])
     if isinstance(first, _NUMERIC) and any(value != first for value in values):
         numbers = [value for value in values if isinstance(value, _NUMERIC)]
         return Range(min(numbers, key=_size), max(numbers, key=_size))

@@ -1,7 +1,7 @@
 """The catalogue of warnings: code -> severity and the English template of its sentence.
 
 A renderer takes the template of a code, translates it, and puts the warning's data into it. A code that is not here,
-as older runs and plug-ins have, carries its sentence as `text`; so does a code with a text that has no data.
+as those of tools, guests and plug-ins, carries its sentence as `text`; so does a code with a text that has no data.
 """
 
 from __future__ import annotations
@@ -80,9 +80,7 @@ CODES: Mapping[str, Sentence] = {
     ),
 }
 """Code -> its sentence, of every code with typed data that the statistics do not have."""
-_HOST = frozenset(
-    code for code in CODES if code.startswith("host-")
-)  # stored as texts, which older versions wrote with other words
+_HOST = frozenset(code for code in CODES if code.startswith("host-"))  # stored as texts, in whatever words
 _ERRORS = frozenset({"failed-trial", "failed-warmup", "lost-guest"})
 _NOTES = frozenset({"tuned", "warmup", "trials", "resumed", "boots"})
 

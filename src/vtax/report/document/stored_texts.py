@@ -1,7 +1,7 @@
 """Texts that vtax stored with a run in English: why it ended or what was not tested, marks, titles of metrics, and
 what a shipped study says of itself; and errors, which are English where they are raised.
 
-A run keeps them as they were said, also a run of an older version. A renderer looks for the template that such a text
+A run keeps them as they were said. A renderer looks for the template that such a text
 was made from in the catalogue of its language (context `stored`) and shows what it does not find as it is. Most are
 found where they are made, by `.ci/stored_sentences.py`; those that are put together from parts stand here whole.
 """
@@ -47,14 +47,13 @@ LOST = (
     "--scale {name} leaves out levels that it compares: {levels}",
     "--scale {name} divides levels that it compares: {levels}",
     "--scale {name} leaves out levels that it compares: {levels}; divides levels that it compares: {others}",
-    "--scale {name} leaves out levels that it compares",
     "--scale {name} measures {levels}",
     "--scale {name} measures {kept} of {total} levels of {factor}",
     "--scale {name} measures {kept} of {total} levels of {factor}, {more} of {among} levels of {second}",
     "--scale {name} measures {kept} of {total} levels of {factor}, {more} of {among} levels of {second}, "
     "{most} of {whole} levels of {third}",
 )
-"""What a scale took of a claim, see study.variants; the fourth of runs until November 2026."""
+"""What a scale took of a claim, see study.variants."""
 MARKS = ("emulated", "emulated host", "nested", "remote")
 NOT_COUNTED = ("energy", "VM exits", "CPU time of Xen's domains", "run-queue wait of all tasks", "pressure")
 """What a host may not count, beside the events of perf, which keep their names."""

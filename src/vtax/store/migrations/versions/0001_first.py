@@ -1,4 +1,4 @@
-"""The first schema."""
+"""The schema of the first release."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Make every table. Long by nature: one statement per table and index."""
+    """Make every table and the view. Long by nature: one statement per table and index."""
     op.create_table(
         "run",
         sa.Column("id", sa.Integer(), nullable=False),
@@ -24,12 +24,31 @@ def upgrade() -> None:
         sa.Column("vtax_version", sa.String(length=32), nullable=False),
         sa.Column("image_key", sa.String(length=64), nullable=False),
         sa.Column("host", sa.JSON(), nullable=False),
+        sa.Column("untested", sa.JSON(), nullable=False, server_default="[]"),
+        sa.Column("plugins", sa.JSON(), nullable=False, server_default="[]"),
         sa.Column("started_at", sa.Float(), nullable=False),
         sa.Column("ended_at", sa.Float(), nullable=True),
+        sa.Column("active_s", sa.Float(), nullable=True),
         sa.Column("stopped_because", sa.Text(), nullable=False),
+        sa.Column("identity", sa.String(length=32), nullable=False, server_default=""),
+        sa.Column("provenance", sa.JSON(), nullable=False, server_default="{}"),
+        sa.Column("tags", sa.JSON(), nullable=False, server_default="[]"),
+        sa.Column("notes", sa.JSON(), nullable=False, server_default="[]"),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_run")),
         sa.UniqueConstraint("name", name=op.f("uq_run_name")),
     )
+    op.create_table(
+        "session",
+        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("run_id", sa.Integer(), nullable=False),
+        sa.Column("number", sa.Integer(), nullable=False),
+        sa.Column("boot_id", sa.String(length=64), nullable=False),
+        sa.Column("host", sa.JSON(), nullable=False),
+        sa.Column("started_at", sa.Float(), nullable=False),
+        sa.ForeignKeyConstraint(["run_id"], ["run.id"], name=op.f("fk_session_run_id"), ondelete="CASCADE"),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_session")),
+    )
+    op.create_index("ix_session_run_id_number", "session", ["run_id", "number"], unique=True)
     op.create_table(
         "metric",
         sa.Column("id", sa.Integer(), nullable=False),
@@ -40,6 +59,8 @@ def upgrade() -> None:
         sa.Column("unit", sa.String(length=40), nullable=False),
         sa.Column("better", sa.String(length=8), nullable=False),
         sa.Column("is_primary", sa.Boolean(), nullable=False),
+        sa.Column("average", sa.String(length=12), nullable=False, server_default="arithmetic"),
+        sa.Column("fixed_work", sa.String(length=80), nullable=False, server_default=""),
         sa.ForeignKeyConstraint(["run_id"], ["run.id"], name=op.f("fk_metric_run_id"), ondelete="CASCADE"),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_metric")),
     )
@@ -53,7 +74,7 @@ def upgrade() -> None:
         sa.Column("identity", sa.JSON(), nullable=False),
         sa.Column("available", sa.Boolean(), nullable=False),
         sa.Column("reason", sa.Text(), nullable=False),
-        sa.Column("cure", sa.Text(), nullable=False),
+        sa.Column("hint", sa.Text(), nullable=False),
         sa.Column("marks", sa.JSON(), nullable=False),
         sa.Column("version", sa.Text(), nullable=False),
         sa.Column("is_baseline", sa.Boolean(), nullable=False),
@@ -75,6 +96,7 @@ def upgrade() -> None:
         sa.Column("parameters", sa.JSON(), nullable=False),
         sa.Column("link", sa.JSON(), nullable=False),
         sa.Column("levels", sa.JSON(), nullable=False),
+        sa.Column("tool", sa.Text(), nullable=False, server_default=""),
         sa.ForeignKeyConstraint(
             ["platform_id"], ["platform.id"], name=op.f("fk_cell_platform_id"), ondelete="CASCADE"
         ),
@@ -118,8 +140,9 @@ def upgrade() -> None:
         sa.Column("started_at", sa.Float(), nullable=False),
         sa.Column("outside_s", sa.Float(), nullable=True),
         sa.Column("inside_s", sa.Float(), nullable=True),
-        sa.Column("used", sa.JSON(), nullable=False),
+        sa.Column("effective", sa.JSON(), nullable=False),
         sa.Column("error", sa.Text(), nullable=False),
+        sa.Column("session", sa.Integer(), nullable=False, server_default="1"),
         sa.ForeignKeyConstraint(["cell_id"], ["cell.id"], name=op.f("fk_trial_cell_id"), ondelete="CASCADE"),
         sa.ForeignKeyConstraint(["guest_id"], ["guest.id"], name=op.f("fk_trial_guest_id"), ondelete="CASCADE"),
         sa.ForeignKeyConstraint(["run_id"], ["run.id"], name=op.f("fk_trial_run_id"), ondelete="CASCADE"),
@@ -179,3 +202,17 @@ def upgrade() -> None:
     op.create_index(op.f("ix_warning_cell_id"), "warning", ["cell_id"], unique=False)
     op.create_index(op.f("ix_warning_run_id"), "warning", ["run_id"], unique=False)
     op.create_index(op.f("ix_warning_trial_id"), "warning", ["trial_id"], unique=False)
+    op.execute(
+        """CREATE VIEW measurements AS
+SELECT run.name AS run, run.study AS study, platform.name AS platform, cell.benchmark AS benchmark,
+  cell.label AS label, cell.tool_version AS tool_version, cell.topology AS topology, cell.parameters AS parameters,
+  cell.link AS link, cell.key AS cell, cell.point AS point, cell.levels AS levels, trial.block + 1 AS block,
+  trial.session AS session, trial.number AS number, trial.position AS position, trial.is_warmup AS is_warmup,
+  trial.status AS status,
+  trial.error AS error, trial.started_at AS started_at, trial.outside_s AS outside_s, trial.inside_s AS inside_s,
+  trial.effective AS effective, metric.name AS metric, measurement.value AS value, metric.unit AS unit,
+  metric.better AS better
+FROM trial JOIN run ON run.id = trial.run_id JOIN cell ON cell.id = trial.cell_id
+  JOIN platform ON platform.id = cell.platform_id LEFT JOIN measurement ON measurement.trial_id = trial.id
+  LEFT JOIN metric ON metric.id = measurement.metric_id"""
+    )

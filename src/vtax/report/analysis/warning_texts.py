@@ -1,4 +1,4 @@
-"""Warnings that are kept as text: what runs before codes wrote, and what tools, guests and platforms say themselves.
+"""Reads warnings that are kept as text: those of the host, and what tools, guests and platforms say themselves.
 
 Such a warning is its text, but for those of the host, whose number is read from it (`data_of`). Texts that differ in
 numbers alone are one warning with the range of each number; this is the only place that looks at the words of a
