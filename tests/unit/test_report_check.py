@@ -127,6 +127,16 @@ def test_more_failures_of_the_treatment_are_no_pass() -> None:
     assert all("more trials failed on" in each.reasons[0] for each in first)
 
 
+def test_what_a_word_assumes_stands_beside_it() -> None:
+    found = check(None, run_of(0.975, noise=0.012, blocks=6), 0.05)
+    words = {each.outcome for each in found.compared if each.assumptions}
+    assert words == {"passed"}
+    shown = document_of(found)
+    assert "needs independent blocks" in drawn(shown)
+    assert any("needs independent blocks" in text for each in as_json(shown)["comparisons"]
+               for text in each["assumptions"])  # fmt: skip
+
+
 def test_a_wrong_clock_is_no_pass() -> None:
     analysis = run_of()
     section = analysis.sections[0]

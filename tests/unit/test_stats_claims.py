@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from vtax.stats.checks import StatsError
-from vtax.stats.claims import Check, Claimed, judge_claims, p_values, partial_conjunction
+from vtax.stats.claims import Check, Claimed, Judgement, judge_claims, p_values, partial_conjunction
 from vtax.stats.contrasts import Contrast
 from vtax.stats.outlook import range_outlook
 from vtax.stats.ratio import ratio_of_logs
@@ -139,6 +139,35 @@ def test_a_claim_that_favours_the_side_with_failed_trials_is_withheld() -> None:
     assert "withheld" in found.warnings[0]
     against = Contrast(logs(0.5), "higher", failed=(5, 0), tried=(10, 10))
     assert word(Claimed(against, 0.0, 1.0)) == "reproduced"
+
+
+def test_a_claim_of_absence_must_stand_against_plausible_dependence_and_says_what_it_assumes() -> None:
+    def judged(ratio: float, low: float) -> Judgement:
+        contrast = Contrast(logs(ratio, blocks=5, noise=0.02), "higher")
+        return judge_claims(RULE, {"a": [Check((Claimed(contrast, low, math.inf),))]})["a"]
+
+    passed = np.array([judged(ratio, 0.95).kind for ratio in np.arange(0.96, 1.02, 0.002)])
+    first = int(np.argmax(passed == "reproduced"))
+    found = judged(0.96 + 0.002 * (first - 1), 0.95)
+    assert found.kind == "inconclusive"
+    assert [note.code for note in found.warnings] == ["withheld-likely-dependent"]
+    assert min(found.p_reproduced, found.p_contradicted) < 0.05
+    assert found.assumptions == ()
+    barely = judged(0.96 + 0.002 * first, 0.95)
+    assert [note.code for note in barely.assumptions] == ["assumes-independence"]
+    difference = judged(found.tested[0][0].ratio.estimate / 0.95, 1.0)  # as far from its bound, but no absence
+    assert difference.kind == "reproduced"
+    assert [note.code for note in difference.assumptions] == ["assumes-independence"]
+    assert judged(1.2, 0.95).assumptions == ()
+
+
+def test_sides_that_share_no_block_are_withheld_for_failed_trials() -> None:
+    random = np.random.default_rng(1)
+    sides = tuple((mean + random.normal(0, 0.01, 12), np.repeat(np.arange(4), 3)) for mean in (0.2, 0.0))
+    empty = Contrast(np.full(1, np.nan), "higher", failed=(5, 0), tried=(20, 20))
+    found = judge_claims(RULE, {"a": [Check((Claimed(empty, 0.95, math.inf, apart=sides),))]})["a"]
+    assert [note.code for note in found.warnings] == ["withheld-failures"]
+    assert [note.code for note in found.tested[0][0].ratio.warnings] == ["failures-differ"]
 
 
 def test_a_comparison_without_values_is_a_reason_and_no_word() -> None:

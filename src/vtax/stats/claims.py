@@ -25,7 +25,7 @@ from vtax.stats.ratio import Ratio, exp, p_above, p_below
 from vtax.stats.sessions import unpaired_over_sessions
 from vtax.stats.stopping import Rule, interval_confidence
 from vtax.stats.verdict import Kind, Verdict, holm
-from vtax.stats.withholding import warranted
+from vtax.stats.withholding import for_clock, for_failures, warranted
 
 Word = Literal["reproduced", "contradicted", "inconclusive"]
 Needs = Literal["each", "most"]
@@ -42,8 +42,8 @@ class Claimed:
 
     low: 0 for none. high: infinity for none. is_withheld: no word may rest on it being inside, such as where a clock
     is wrong. blocks_each: that one logarithm of the contrast is of. apart: the two samples of blocks, each with the
-    sessions of its logarithms, of sides that share no block, such as two hosts; the contrast is empty then. why_not:
-    a note of why there is nothing to judge, with an empty contrast too.
+    sessions of its logarithms, of sides that share no block, such as two hosts; the contrast has no blocks then.
+    why_not: a note of why there is nothing to judge, with an empty contrast too.
     """
 
     contrast: Contrast
@@ -99,6 +99,7 @@ class Judgement:
 
     p_reproduced, p_contradicted: adjusted over `family` findings at level alpha. blocks_low, blocks_needed: the range
     of further blocks that decides it; 0 when decided, None when noise leaves more than a factor of ten open.
+    assumptions: what a word rests on beside its blocks, as a verdict's warnings say.
     """
 
     kind: Word
@@ -110,6 +111,7 @@ class Judgement:
     blocks_low: int | None
     blocks_needed: int | None
     warnings: tuple[str, ...]
+    assumptions: tuple[str, ...] = ()
 
 
 def judge_claims(
@@ -147,7 +149,8 @@ def judge_claims(
         inside, outside = ps[name]
         both = [min(1.0, max(adjusted[name], p * family)) for p in (inside, outside)]
         both[0 if inside <= outside else 1] = adjusted[name]
-        word = _judgement(rule, checks, tested[name], (both[0], both[1]), family, alpha)
+        steps = math.ceil(adjusted[name] / min(inside, outside) - 1e-9) if min(inside, outside) > 0 else family
+        word = _judgement(rule, checks, tested[name], (both[0], both[1]), (family, steps), alpha)
         found[name] = _looking_ahead(word, checks) if looks_ahead else word
     return found
 
@@ -175,7 +178,9 @@ def _tested_apart(rule: Rule, claimed: Claimed) -> Tested | StatsError:
         ratio = over_sessions or unpaired_ratio_of_logs(samples[0][0], samples[1][0], level)
     except StatsError as error:
         return error
-    ratio = replace(ratio, confidence=rule.confidence)
+    note = claimed.contrast.failures
+    warnings = (*ratio.warnings, *([note] if note else ()))
+    ratio = replace(ratio, confidence=rule.confidence, warnings=warnings)
     return Tested(claimed, ratio, *(p_values(ratio, claimed) if over_sessions else (1.0, 1.0)))
 
 
@@ -221,14 +226,17 @@ def _p_values(checks: Sequence[Check], tested: Sequence[Sequence[Tested | StatsE
 
 def _judgement(
     rule: Rule, checks: Sequence[Check], tested: Sequence[Sequence[Tested | StatsError]], ps: tuple[float, float],
-    family: int, alpha: float,
+    families: tuple[int, int], alpha: float,
 ) -> Judgement:  # fmt: skip
+    """families: how many findings there are, and how many Holm's step corrected this one for."""
+    family, steps = families
     kind: Word = "inconclusive"
     if min(ps) <= alpha:
         kind = "reproduced" if ps[0] <= ps[1] else "contradicted"
     notes: list[str] = []
+    assumptions: list[str] = []
     if kind != "inconclusive":
-        notes = _objections(rule, checks, tested, kind, alpha, family)
+        notes, assumptions = _doubts(rule, checks, tested, kind, alpha, steps)
         kind = "inconclusive" if notes else kind
     answers = [a for each in tested for a in each if isinstance(a, Tested)]
     fewest = min(answers, key=lambda a: a.ratio.n_blocks, default=None)
@@ -239,7 +247,8 @@ def _judgement(
     if any(a.claimed.apart and a.ratio.n_sessions == 1 for a in answers):
         notes.append(Note("one-session"))
     answered = tuple(map(tuple, tested))
-    return Judgement(kind, *ps, family, alpha, answered, 0, 0, tuple(dict.fromkeys(notes)))
+    rests_on = () if kind == "inconclusive" else tuple(assumptions)
+    return Judgement(kind, *ps, family, alpha, answered, 0, 0, tuple(dict.fromkeys(notes)), rests_on)
 
 
 def _looking_ahead(found: Judgement, checks: Sequence[Check]) -> Judgement:
@@ -288,51 +297,53 @@ def _blocks(tested: Sequence[Sequence[Tested | StatsError]]) -> tuple[int | None
     return max(o.low or 0 for o in found), max(o.high or 0 for o in found)
 
 
-def _objections(
+def _doubts(
     rule: Rule, checks: Sequence[Check], tested: Sequence[Sequence[Tested | StatsError]], kind: Word, alpha: float,
     family: int,
-) -> list[str]:  # fmt: skip
-    """Why the word is withheld: comparisons that it needs, of which a verdict would be withheld."""
+) -> tuple[list[str], list[str]]:  # fmt: skip
+    """(why the word is withheld, what it assumes), by the verdicts that the comparisons it needs amount to."""
     notes: list[str] = []
+    assumptions: list[str] = []
     for check, answers in zip(checks, tested, strict=True):
         is_inside, total = kind == "reproduced", len(check.compared)
         needed = _needed(check) if is_inside else total - _needed(check) + 1
         level = alpha / (total - needed + 1)
         there = [a for a in answers if isinstance(a, Tested)]
         decided = [a for a in there if (a.p_inside if is_inside else a.p_outside) <= level]
-        objected = {n: note for n, a in enumerate(decided) if (note := _objection(rule, a, is_inside, alpha, family))}
+        verdicts = [_verdict(rule, a, is_inside, alpha, family) for a in decided]
+        objected = [v.warnings[-1] for v in verdicts if v.kind == "undecided"]
+        assumptions += [note for v in verdicts if v.kind != "undecided" for note in v.warnings]
         if objected and len(decided) - len(objected) < needed and (is_inside or decided):
-            notes += objected.values()
-    return list(dict.fromkeys(notes))
+            notes += objected
+    return list(dict.fromkeys(notes)), list(dict.fromkeys(assumptions))
 
 
-def _objection(rule: Rule, tested: Tested, is_inside: bool, alpha: float, family: int) -> str | None:
-    """The reason for which the verdict that a comparison amounts to would be withheld; see `withholding`.
+def _verdict(rule: Rule, tested: Tested, is_inside: bool, alpha: float, family: int) -> Verdict:
+    """The verdict that a comparison amounts to, as far as it is warranted; see `withholding`.
 
     The ratio is divided by the bound that is in question, or by the middle of the range, so that it is judged
-    against 1 as every other ratio.
+    against 1 as every other ratio. A range that holds 1 says that something is absent.
     """
     low, high = _logs(tested.claimed)
-    margin, bound, kind = rule.margin, 0.0, "equivalent"
-    is_better_above = tested.claimed.contrast.better == "higher"
+    ratio, contrast = tested.ratio, tested.claimed.contrast
+    margin, bound = rule.margin, 0.0
+    kind: Kind = "equivalent"
     if is_inside and math.isfinite(low) and math.isfinite(high):
         bound, margin = (low + high) / 2, 1 - math.exp(-(high - low) / 2)
     else:
         is_above = math.isfinite(low) if is_inside else tested.is_above
         bound = low if is_above == is_inside else high
-        kind = "faster" if is_above == is_better_above else "slower"
-    if tested.claimed.is_withheld and kind == "equivalent":
-        return Note("withheld-clock")
+        kind = "faster" if is_above == (contrast.better == "higher") else "slower"
+    p = tested.p_inside if is_inside else tested.p_outside
+    verdict = Verdict(kind, margin, alpha / 2 if kind == "equivalent" else alpha, family, p, p, 0, ())
+    if tested.claimed.is_withheld:
+        verdict = for_clock(verdict)
     if tested.claimed.apart:
-        return None
-    ratio, contrast = tested.ratio, tested.claimed.contrast
+        return for_failures(verdict, contrast)
     moved = replace(
         ratio, mean_log=ratio.mean_log - bound, estimate=exp(ratio.mean_log - bound), low=ratio.low * exp(-bound),
-        high=ratio.high * exp(-bound),
+        high=ratio.high * exp(-bound), p_value=p,
     )  # fmt: skip
-    word: Kind = "equivalent" if kind == "equivalent" else "faster" if kind == "faster" else "slower"
-    p = tested.p_inside if is_inside else tested.p_outside
-    verdict = Verdict(word, margin, alpha, family, p, p, 0, ())
     at_bound = replace(contrast, logs=contrast.logs - bound)
-    found = warranted(verdict, moved, at_bound, replace(rule, margin=margin))
-    return found.warnings[-1] if found.kind == "undecided" else None
+    at_margin = replace(rule, stop="fixed", margin=margin)
+    return warranted(verdict, moved, at_bound, at_margin, is_absence=is_inside and low < 0 < high)

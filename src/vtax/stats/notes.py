@@ -76,8 +76,8 @@ SENTENCES: Mapping[str, tuple[str, str]] = {
         "cannot exclude rare slow ones", "",
     ),
     "withheld-likely-dependent": (
-        "the verdict `equivalent` is withheld: neighbouring blocks may correlate by {correlation}, and then it would "
-        "not stand", "",
+        "the verdict is withheld: neighbouring blocks may correlate by {correlation}, and then it would not stand",
+        "",
     ),
     "assumes-independence": (
         "the verdict needs independent blocks: if neighbouring ones correlated by {correlation}, it would be "

@@ -23,8 +23,12 @@ GUARDED, WARNED = 1.0, 3.0  # standard errors above a correlation's estimate: th
 _CLOCK = "withheld-clock"
 
 
-def warranted(verdict: Verdict, ratio: Ratio, contrast: Contrast, rule: Rule) -> Verdict:
+def warranted(
+    verdict: Verdict, ratio: Ratio, contrast: Contrast, rule: Rule, *, is_absence: bool = False
+) -> Verdict:  # fmt: skip
     """The verdict, with a warning where it needs independent blocks, or `undecided` with the reason.
+
+    is_absence: it says that something is absent, such as a slowdown beyond a margin; `equivalent` always does.
 
     Over several sessions blocks are not asked for their dependence: what they have in common is part of the session.
     """
@@ -35,7 +39,8 @@ def warranted(verdict: Verdict, ratio: Ratio, contrast: Contrast, rule: Rule) ->
     if note is not None or ratio.n_sessions > 1 or ratio.n_blocks < 2:
         return verdict if note is None else _withheld(verdict, note)
     guarded, warned = (_correlated(ratio, contrast, errors) for errors in (GUARDED, WARNED))
-    if verdict.kind == "equivalent" and not _stands(verdict, guarded.ratio, rule):
+    is_absence = is_absence or verdict.kind == "equivalent"
+    if is_absence and not _stands(verdict, guarded.ratio, rule):
         return _withheld(verdict, Note("withheld-likely-dependent", correlation=round(guarded.correlation, 2)))
     if _stands(verdict, warned.ratio, rule):
         return verdict

@@ -9,20 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-import numpy as np
-
 from vtax.errors import BadInput
 from vtax.report.analysis.check import Against, Checks, NotTested, finding, judged, require_block, untested
 from vtax.report.analysis.compared import Side
 from vtax.report.analysis.contrast import check_names, differences_of, of_all_runs, pairs_of, unmatched_cells
 from vtax.report.analysis.lookup import unknown
 from vtax.report.analysis.run_differences import design_differences
-from vtax.report.analysis.unpaired import Measured, Pair, logs_of_runs, logs_to_baseline
+from vtax.report.analysis.unpaired import Measured, Pair, logs_of_runs, logs_to_baseline, trials_of
 from vtax.report.analysis.values import Analysis
 from vtax.report.document import Factor, Inline, joined, levels_of, msg
 from vtax.stats.checks import StatsError
 from vtax.stats.claims import Check, Sample
-from vtax.stats.contrasts import Contrast
 from vtax.stats.notes import Note
 from vtax.stats.stopping import Rule, interval_confidence
 
@@ -138,9 +135,8 @@ def _finding(pair: Pair, margin: float) -> Check:
     """What is claimed of a pair. Raises StatsError where a side has no ratio to its baseline."""
     if pair.compared.reason:
         raise StatsError(pair.compared.reason)
-    empty = Contrast(np.full(1, np.nan), pair.compared.section.better)
     samples = _sample(pair.treatment, "treatment"), _sample(pair.baseline, "baseline")
-    return finding(empty, margin, samples)
+    return finding(trials_of(pair), margin, samples)
 
 
 def _sample(measured: Sequence[Measured], side: str) -> Sample:

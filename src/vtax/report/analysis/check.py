@@ -49,7 +49,7 @@ class Checked:
     p_passed: Holm-adjusted over the check. detectable: the smallest true slowdown that this comparison finds with
     probability 0.8, in its family; None where it can find none. blocks_needed_low, blocks_needed: the range of
     further blocks that decides it; 0 when decided, None when not known. reasons: why it is undecided or has no
-    result. noise: standard deviation of the log-ratio from block to block.
+    result. noise: standard deviation of the log-ratio from block to block. assumptions: see Judgement.
     """
 
     pair: Compared
@@ -62,6 +62,7 @@ class Checked:
     blocks_needed: int | None = None
     reasons: tuple[str, ...] = ()
     noise: float | None = None
+    assumptions: tuple[str, ...] = ()
 
     @property
     def slowdown(self) -> Slowdown | None:
@@ -239,11 +240,12 @@ def _checked(pair: Compared, judgement: Judgement, margin: float) -> Checked:
     outcome, reasons = _WORDS[judgement.kind], list(_reasons(judgement.warnings))
     blocks = judgement.blocks_low, judgement.blocks_needed
     if outcome == "passed" and pair.clock_is_wrong:
-        outcome, blocks = "undecided", (None, None)
+        outcome, blocks, judgement = "undecided", (None, None), replace(judgement, assumptions=())
         reasons.append(Note("withheld-clock-check"))
     return Checked(
         pair, outcome, tested.ratio, judgement.p_contradicted, judgement.p_reproduced,
         _detectable(tested, judgement, margin, pair.section.better), *blocks, tuple(reasons), _noise(tested),
+        judgement.assumptions,
     )  # fmt: skip
 
 

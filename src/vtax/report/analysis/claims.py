@@ -13,6 +13,7 @@ from vtax.errors import BadInput
 from vtax.report.analysis.claim_cells import Entry, Group, Mapped, entries_of, mean_logs, selected
 from vtax.report.analysis.claim_contrasts import Divisor, contrast_of, divisor_of, link_rate, samples_of
 from vtax.report.analysis.lookup import unknown
+from vtax.report.analysis.result import tried
 from vtax.report.analysis.sessions import of_hosts
 from vtax.report.analysis.values import Analysis
 from vtax.report.document import Count, Inline, msg, plural, stored
@@ -358,16 +359,20 @@ def _comparison(
         blocks = [_blocks_of(analysis, side) for side in sides]
         if blocks[0] is not None and blocks[1] is not None and blocks[0] != blocks[1]:
             samples = samples_of(analysis, (of, to), (blocks[0], blocks[1]), divisor)
-            return _Prepared(compared, Claimed(empty, low, high, withheld, apart=samples))
+            return _Prepared(compared, Claimed(_with_trials(empty, of, to), low, high, withheld, apart=samples))
         contrast = contrast_of(analysis, check, (of, to), [dict(key) for key in common], divisor, blocks[0])
     except StatsError as error:
         return _Prepared(compared, Claimed(empty, low, high, why_not=error.note))
     if check.kind not in ("monotone", "spread"):
-        failed = (sum(e.row.failed for e in of), sum(e.row.failed for e in to))
-        made = (sum(e.row.summary.n for e in of if e.row.summary), sum(e.row.summary.n for e in to if e.row.summary))
-        contrast = replace(contrast, failed=failed, tried=(failed[0] + made[0], failed[1] + made[1]))
+        contrast = _with_trials(contrast, of, to)
     blocks_each = BLOCKS_OF_A_SPREAD if check.over in OVER_BLOCKS else 1
     return _Prepared(compared, Claimed(contrast, low, high, withheld, blocks_each))
+
+
+def _with_trials(contrast: Contrast, of: Sequence[Entry], to: Sequence[Entry]) -> Contrast:
+    """The contrast with what failed on either side."""
+    failed = sum(entry.row.failed for entry in of), sum(entry.row.failed for entry in to)
+    return replace(contrast, failed=failed, tried=(sum(tried(e.row) for e in of), sum(tried(e.row) for e in to)))
 
 
 def _bounds(check: CheckTable, better: Better) -> tuple[float, float]:

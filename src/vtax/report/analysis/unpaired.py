@@ -78,7 +78,7 @@ def unpaired(pairs: Sequence[Pair], sides: tuple[Side, Side], margin: float, con
     verdicts = dict(zip(judged, words, strict=True))
     for number, ratio in ratios.items():
         verdict = verdicts.get(number)
-        trials = _trials(pairs[number])
+        trials = trials_of(pairs[number])
         if verdict is not None:
             verdict = for_failures(verdict, trials)
             verdict = for_clock(verdict) if pairs[number].compared.clock_is_wrong else verdict
@@ -91,7 +91,7 @@ def unpaired(pairs: Sequence[Pair], sides: tuple[Side, Side], margin: float, con
     return result
 
 
-def _trials(pair: Pair) -> Contrast:
+def trials_of(pair: Pair) -> Contrast:
     """What failed on either side in all of its runs; a contrast without blocks."""
     of, to = ([row for _, _, row in measured] for measured in (pair.treatment, pair.baseline))
     failed = sum(row.failed for row in of), sum(row.failed for row in to)

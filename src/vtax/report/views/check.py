@@ -207,7 +207,7 @@ def _why(each: NotTested) -> Inline:
 
 def _details(each: Checked, *, is_apart: bool) -> Iterator[Inline]:
     """Why it is undecided or has no result, and what would decide it. is_apart: the sides share no block."""
-    yield from each.reasons
+    yield from (*each.reasons, *each.assumptions)
     if each.outcome != "undecided" or each.ratio is None:
         return
     if each.ratio.n_sessions > 1:
@@ -274,7 +274,10 @@ def _warnings(found: Checks) -> tuple[Warning, ...]:
         if found.against.is_of_one_session:
             about_run.insert(0, Warning(SESSION_EFFECTS, "warning", {}, kind="check"))
     given = [
-        noted(text, _place(each)) for each in found.compared if each.ratio is not None for text in each.ratio.warnings
+        noted(text, _place(each))
+        for each in found.compared
+        if each.ratio is not None
+        for text in (*each.ratio.warnings, *each.assumptions)
     ]
     return (*about_run, *merged(given))
 
@@ -363,6 +366,7 @@ def _plain_of(each: Checked) -> dict[str, Any]:
         "blocks_needed_low": each.blocks_needed_low,
         "blocks_needed": each.blocks_needed,
         "reasons": list(each.reasons),
+        "assumptions": list(each.assumptions),
     }
 
 

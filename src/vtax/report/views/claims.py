@@ -119,10 +119,12 @@ def _why(each: JudgedClaim, analysis: Analysis) -> Inline:
         total = Count(len(each.compared))
         if found.kind == "reproduced":
             inside = Count(sum(c.is_inside for c in each.compared))
-            return msg("{inside} of {total} intervals inside the range", inside=inside, total=total)
-        outside = Count(sum(c.is_outside for c in each.compared))
-        return msg("{outside} of {total} intervals outside the range", outside=outside, total=total)
-    needed: list[Inline] = [*_although(each, found, analysis), *_objections(found)]
+            rests = msg("{inside} of {total} intervals inside the range", inside=inside, total=total)
+        else:
+            outside = Count(sum(c.is_outside for c in each.compared))
+            rests = msg("{outside} of {total} intervals outside the range", outside=outside, total=total)
+        return joined([rests, *_sentences(found.assumptions)], "; ")
+    needed: list[Inline] = [*_although(each, found, analysis), *_sentences(found.warnings)]
     if found.blocks_low and found.blocks_needed:
         low, high = Count(found.blocks_low), found.blocks_needed
         blocks = plural("about {count} more block", "about {count} more blocks", high)
@@ -141,9 +143,9 @@ def _why(each: JudgedClaim, analysis: Analysis) -> Inline:
     return joined([*needed, *each.notes], "; ")
 
 
-def _objections(found: Judgement) -> Iterator[Inline]:
+def _sentences(notes: Sequence[str]) -> Iterator[Inline]:
     """Why a word is withheld, or what to distrust in it: one sentence of those that differ in numbers alone."""
-    return (sentence(warning) for warning in merged(noted(text) for text in found.warnings))
+    return (sentence(warning) for warning in merged(noted(text) for text in notes))
 
 
 def _although(each: JudgedClaim, found: Judgement, analysis: Analysis) -> Iterator[Inline]:
@@ -349,6 +351,7 @@ def _plain_claim(each: JudgedClaim, analysis: Analysis) -> dict[str, Any]:
         "blocks_needed": found.blocks_needed if found else None,
         "published": each.claim.published,
         "notes": list(each.notes),
+        "assumptions": list(found.assumptions) if found else [],
         "comparisons": [_plain_comparison(compared) for compared in each.compared],
     }
 
