@@ -135,6 +135,26 @@ def test_runs_are_judged_at_the_stricter_rules_level_whichever_is_written_first(
     assert contradictions > 0  # the noise is such that the plain level would have decided some
 
 
+def test_a_side_against_the_baseline_carries_the_family_of_the_table(store: Store) -> None:
+    run = analyse(store, "tour-1")
+    found = contrast(store, "tour-1:docker", "tour-1:native", label="iperf3")
+    rows = {
+        row.cell.key: (row.verdict, section.family)
+        for section in run.sections for point in section.points for row in point.rows
+    }  # fmt: skip
+    assert found.is_of_table
+    for each in found.compared:
+        assert each.verdict is not None
+        assert (each.verdict, each.verdict.family) == rows[each.treatment.cell.key]
+        assert each.verdict.family > len(found.compared)
+    shown = drawn(document_of(found))
+    assert "verdicts are those of the table of tour-1" in " ".join(shown.split())
+    assert "corrected for no other sides" not in shown
+    picked = contrast(store, "tour-1:docker", "tour-1:lxc")
+    assert not picked.is_of_table
+    assert "corrected for no other sides of tour-1" in " ".join(drawn(document_of(picked)).split())
+
+
 def _with_failures(run: RunHandle, first: int, level: float, seed: int) -> None:
     """Six blocks of ten trials on two platforms; of one, the slow trials fail."""
     random = np.random.default_rng(seed)

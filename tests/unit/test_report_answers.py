@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -70,6 +71,22 @@ def test_what_is_certain_is_said_of_faster_and_of_slower_contrasts(store: Store)
     assert "times faster on iperf3 (size=3), at least" in text
     assert text.count("at least") == 3
     assert text.count(ALONE) == 1
+
+
+def test_a_withheld_verdict_has_one_reason(store: Store) -> None:
+    platforms = PlatformRecord("native", {}, True, is_baseline=True), PlatformRecord("other", {}, True)
+    cells = [CellRecord(p.name, "1", p.name, "iperf3", "iperf3") for p in platforms]
+    run = begin(store, platforms=platforms, cells=cells, declared={**synthetic_run.DECLARED, "design": {}})
+    for position, (block, cell, number) in enumerate(product(range(6), cells, range(4))):
+        failed, level = cell is cells[1] and number == 3, 1000.0 + block + number
+        values = {} if failed else {"throughput": level * (1.2 if cell is cells[1] else 1.0)}
+        run.add_trial(trial(cell, block=block, number=number, position=position, values=values,
+                            status="timeout" if failed else "ok"))  # fmt: skip
+    run.finish("finished", "", 2.0)
+    text = english(answers(analyse(store))[0].text)
+    assert "not yet a verdict" not in text
+    assert "faster on iperf3: the verdict is withheld: it favours the side that more trials failed on" in text
+    assert text.count("at least") == 1
 
 
 def test_the_furthest_contrasts_are_named_wherever_they_stand(store: Store) -> None:

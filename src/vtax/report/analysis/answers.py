@@ -209,17 +209,11 @@ def _with_overhead(found: _Found) -> Inline:
 def _certain(these: list[_Found], analysis: Analysis) -> Iterator[Inline]:
     """By how much undecided contrasts differ at least, where the interval of each alone lies outside the margin.
 
-    Furthest first. The verdict, which is corrected for the family, stays open beside it.
+    Furthest first. The verdict, which is corrected for the family, stays open beside it; of one that is withheld the
+    reason says so.
     """
-    bounds: list[tuple[float, _Found, Inline]] = []
-    for each in these:
-        if each.row.ratio is None:
-            continue
-        found, margin = each.row.ratio.efficiency(each.better), analysis.rule.margin
-        if 0 < found.high < 1 - margin:
-            bounds.append((1 / found.high, each, _slower(found.high, each.name)))
-        elif 1 + margin < found.low < math.inf:
-            bounds.append((found.low, each, _faster(found.low, each.name)))
+    open_ = [each for each in these if not withheld(each.row)]
+    bounds = [(bound[0], each, bound[1]) for each in open_ if (bound := _bound(each, analysis.rule.margin))]
     if not bounds:
         return
     bounds.sort(key=lambda bound: bound[0], reverse=True)
@@ -232,6 +226,18 @@ def _certain(these: list[_Found], analysis: Analysis) -> Iterator[Inline]:
         )
     else:
         yield msg("{bounds}, not yet a verdict", bounds=listed(shown))
+
+
+def _bound(found: _Found, margin: float) -> tuple[float, Inline] | None:
+    """(how many times it differs at least, the sentence of it), where its interval lies outside the margin."""
+    if found.row.ratio is None:
+        return None
+    efficiency = found.row.ratio.efficiency(found.better)
+    if 0 < efficiency.high < 1 - margin:
+        return 1 / efficiency.high, _slower(efficiency.high, found.name)
+    if 1 + margin < efficiency.low < math.inf:
+        return efficiency.low, _faster(efficiency.low, found.name)
+    return None
 
 
 def _slower(high: float, name: Inline) -> Inline:
@@ -295,17 +301,23 @@ def _needed(these: list[_Found], analysis: Analysis) -> Iterator[Inline]:
             yield msg("a verdict needs {count} blocks", count=minimum)
         else:
             yield msg("a verdict needs {count} blocks on {names}", count=minimum, names=_names(few))
-    yield from _withheld(kept_back, is_all=len(kept_back) == len(these) == 1)
+    yield from _withheld(kept_back, analysis, is_all=len(kept_back) == len(these) == 1)
     yield from _limit(still_open, is_all=len(still_open) == len(these))
 
 
-def _withheld(these: list[_Found], *, is_all: bool) -> Iterator[Inline]:
-    """Why verdicts that the intervals support are not given. is_all: there is one contrast, which needs no name."""
+def _withheld(these: list[_Found], analysis: Analysis, *, is_all: bool) -> Iterator[Inline]:
+    """What intervals say, and why verdicts that they support are not given. is_all: one contrast, without a name."""
     of_reason: dict[Note, list[_Found]] = {}
     for each in these:
         of_reason.setdefault(withheld(each.row)[0], []).append(each)
     for reason, found in of_reason.items():
-        yield reason if is_all else joined([_names(found), reason], ": ")
+        bounds = [_bound(each, analysis.rule.margin) if n < _MAX_NAMED else None for n, each in enumerate(found)]
+        known = [bound[1] for bound in bounds if bound]
+        if known:
+            others = [each for each, bound in zip(found, bounds, strict=True) if not bound]
+            yield joined([listed([*known, *([_names(others)] if others else [])]), reason], ": ")
+        else:
+            yield reason if is_all else joined([_names(found), reason], ": ")
 
 
 def _has_few_blocks(found: _Found) -> bool:

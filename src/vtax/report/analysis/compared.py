@@ -92,7 +92,7 @@ class Mismatch:
 class Contrasts:
     """All contrasts of two sides. warnings: about the runs. unmatched: cells of whole runs that one run alone has.
     mismatched: cells that both have with other settings, which are not compared. common_baseline: that of ratios of
-    ratios.
+    ratios. is_of_table: these are ratios of the run's table, and their verdicts are those, judged in its families.
 
     margin, confidence: of the run; of two runs the smaller margin and the larger confidence.
     """
@@ -107,11 +107,17 @@ class Contrasts:
     unmatched: tuple[tuple[CellRecord, ...], tuple[CellRecord, ...]] = ((), ())
     mismatched: tuple[Mismatch, ...] = ()
     common_baseline: str = ""
+    is_of_table: bool = False
+
+    @property
+    def families(self) -> tuple[int, ...]:
+        """How many contrasts the verdicts are corrected for, ascending: one family, or those of the run's table."""
+        return tuple(sorted({each.verdict.family for each in self.compared if each.verdict is not None}))
 
     @property
     def family(self) -> int:
-        """How many contrasts the verdicts are corrected for: those that have one."""
-        return sum(each.verdict is not None for each in self.compared)
+        """The largest of them; 0 without a verdict."""
+        return max(self.families, default=0)
 
     def is_of_one_session(self, ratio: Ratio | None) -> bool:
         """Whether a ratio is across runs of which a side has one session only; its interval is then over blocks."""

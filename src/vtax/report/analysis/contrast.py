@@ -57,8 +57,11 @@ def contrast(
     rules = [run.analysis.rule for side in sides for run in side.runs]
     margin, confidence = min(rule.margin for rule in rules), max(rule.confidence for rule in rules)
     if is_paired:
-        judged = _paired(pairs, sides[1])
-        return Contrasts(sides[0], sides[1], is_paired, margin, confidence, tuple(judged))
+        is_of_table = all(_is_in_table(pair) for pair in pairs)
+        judged = [_as_in_table(pair) for pair in pairs] if is_of_table else _paired(pairs, sides[1])
+        return Contrasts(
+            sides[0], sides[1], is_paired, margin, confidence, tuple(judged), is_of_table=is_of_table
+        )  # fmt: skip
     found = [of_all_runs(pair, sides, metric, label) for pair in pairs]
     judged = unpaired(found, sides, margin, confidence)
     cells = (
@@ -271,6 +274,22 @@ def _rows(side: Side, other: Side, section: Section, fixed: Sequence[str]) -> di
             key = tuple(f"{factor}={level}" for factor, level in sorted(levels.items()) if factor not in fixed)
             found.update((key, row) for row in point.rows if row.platform.name == side.platform)
     return found
+
+
+def _is_in_table(pair: Compared) -> bool:
+    """Whether the run's own table has this ratio: of a platform to the baseline, at the same point."""
+    points = [point.rows for point in pair.section.points if any(row is pair.treatment for row in point.rows)]
+    return pair.baseline.platform.is_baseline and any(row is pair.baseline for rows in points for row in rows)
+
+
+def _as_in_table(pair: Compared) -> Compared:
+    """The pair with the answer of the run's table, judged in the family of that."""
+    try:
+        check(pair)
+    except StatsError as error:
+        return replace(pair, reason=error.note)
+    row = pair.treatment
+    return replace(pair, ratio=row.ratio, verdict=row.verdict, reason="" if row.ratio else row.reason)
 
 
 def paired(pair: Compared, analysis: Analysis) -> Contrast:

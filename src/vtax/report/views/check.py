@@ -254,7 +254,11 @@ def _below(found: Checks) -> Iterator[Part]:
 
 
 def _differences_from_show(found: Checks) -> Iterator[Part]:
-    """Why numbers of the same comparisons are others in `vtax show`."""
+    """Why words and numbers of the same comparisons are others in `vtax show`."""
+    yield Paragraph(
+        msg("one family: all comparisons of this check; verdicts of vtax show are of other families, one a metric"),
+        "muted",
+    )
     if any(each.pair.section.better == "lower" for each in found.compared):
         yield Paragraph(
             msg("the slowdown of a time is ratio - 1; the overhead in vtax show is 1 - 1 / ratio, another number"),

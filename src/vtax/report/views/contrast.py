@@ -14,6 +14,7 @@ from vtax.report.analysis.filters import EVERYTHING, Filter
 from vtax.report.analysis.source import Source
 from vtax.report.analysis.warnings import merged, noted
 from vtax.report.document import (
+    Count,
     Document,
     Inline,
     Paragraph,
@@ -24,6 +25,7 @@ from vtax.report.document import (
     Warning,
     joined,
     levels_of,
+    listed,
     msg,
     plural,
 )
@@ -90,11 +92,25 @@ def _method(found: Contrasts) -> Inline:
     if not found.family:
         reason = next((each.reason for each in found.compared if each.ratio), "")
         return joined([msg("{treatment} / {baseline}, {how}", how=how, **sides), reason], "; ")
-    return plural(
+    if found.is_of_table:
+        return msg(
+            "{treatment} / {baseline}, {how}; within ±{margin} is equivalent; verdicts are those of the table of "
+            "{run}, Holm-corrected over all comparisons of a metric in it ({families})",
+            how=how, margin=Share(found.margin, "declared"), run=found.baseline.name,
+            families=listed([Count(each) for each in found.families]), **sides,
+        )  # fmt: skip
+    method = plural(
         "{treatment} / {baseline}, {how}; within ±{margin} is equivalent; Holm-corrected over {count} contrast",
         "{treatment} / {baseline}, {how}; within ±{margin} is equivalent; Holm-corrected over {count} contrasts",
         found.family, how=how, margin=Share(found.margin, "declared"), **sides,
     )  # fmt: skip
+    if not found.is_paired:
+        return method
+    chosen = msg(
+        "corrected for no other sides of {run} that could have been named: name them before its table is seen",
+        run=found.baseline.name,
+    )
+    return joined([method, chosen], "; ")
 
 
 def _table(compared: Sequence[Compared], found: Contrasts) -> Table:
