@@ -113,6 +113,14 @@ def test_means_have_the_baseline_too_which_did_not_change(store: Store) -> None:
     assert found.tested == 2
 
 
+def test_a_change_point_says_that_runs_alike_may_be_one(tour: History) -> None:
+    document = document_of(tour)
+    points = [point for series in document.data["series"] for point in series["change_points"]]
+    assert points
+    assert {warning["code"] for point in points for warning in point["warnings"]} == {"assumes-independent-runs"}
+    assert "though nothing changed" in " ".join(drawn(document).split())
+
+
 def test_before_the_change_there_is_none(store: Store) -> None:
     found = history(store, "tour", since=START + 3.5 * DAY)
     assert len(found.runs) == RUNS - 4 == FEWEST

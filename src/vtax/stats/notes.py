@@ -79,6 +79,10 @@ SENTENCES: Mapping[str, tuple[str, str]] = {
         "the verdict is withheld: neighbouring blocks may correlate by {correlation}, and then it would not stand",
         "",
     ),
+    "assumes-independent-runs": (
+        "the change point takes runs as independent: where neighbouring ones are alike, as on a host that wanders "
+        "slowly, one may be found though nothing changed", "",
+    ),
     "assumes-independence": (
         "the verdict needs independent blocks: if neighbouring ones correlated by {correlation}, it would be "
         "undecided", "",

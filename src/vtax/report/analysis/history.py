@@ -18,6 +18,7 @@ from vtax.report.analysis.run_differences import design_differences, differences
 from vtax.report.analysis.values import Analysis, Floats, ResultPoint, Row, Section
 from vtax.report.document import Inline, msg
 from vtax.stats.change_points import FEWEST, change_points_of
+from vtax.stats.notes import Note
 from vtax.store.provenance import merged_runs
 from vtax.store.records import CellRecord, PlatformRecord
 from vtax.store.store import Store
@@ -56,13 +57,14 @@ class Measured:
 class Change:
     """A change point. index: of the first value after it. before, after: means of the values from the change point
     before it, and to the next; geometric where all values are positive. p_value: of its test alone. differences: what
-    the two runs beside it do not have in common."""
+    the two runs beside it do not have in common. warnings: what its test takes for granted."""
 
     index: int
     p_value: float
     before: float
     after: float
     differences: tuple[Inline, ...] = ()
+    warnings: tuple[str, ...] = (Note("assumes-independent-runs"),)
 
 
 @dataclass(frozen=True)

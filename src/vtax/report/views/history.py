@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from vtax.report.analysis.history import LEVEL, Change, History, Measured, MeasuredRun, Plot, Series
+from vtax.report.analysis.warnings import merged, noted
 from vtax.report.document import (
     UNSCALED,
     Bullets,
@@ -25,6 +26,7 @@ from vtax.report.document import (
     Nothing,
     Paragraph,
     Part,
+    Place,
     PValue,
     Quantity,
     Ratio,
@@ -32,6 +34,7 @@ from vtax.report.document import (
     Scale,
     Share,
     Table,
+    Warning,
     joined,
     levels_of,
     msg,
@@ -42,6 +45,7 @@ from vtax.report.document import Section as Titled
 from vtax.report.views import shared
 from vtax.report.views.plain import moment
 from vtax.stats.change_points import FEWEST
+from vtax.stats.notes import Note
 
 _MAX_NAMED = 8  # differences beside a change point
 
@@ -61,6 +65,7 @@ def document_of(found: History) -> Document:
             _title(plot), (*notes, *_figure(plot, found, number), _table(plot, found), *_changes(plot)),
             subtitle=shared.subtitle_of(plot.section),
         ))  # fmt: skip
+    parts += shared.warnings_part(_warnings(found))
     lead = plural(
         "{count} finished run, in the order of time; intervals of {level} are of each run alone",
         "{count} finished runs, in the order of time; intervals of {level} are of each run alone",
@@ -79,6 +84,7 @@ def _summary(found: History) -> Iterator[Inline]:
                 change=_change(plot, series, change)),
             msg("between the runs beside it: {differences}", differences=_few(change))
             if change.differences else msg("nothing that vtax records differs between the runs beside it"),
+            *change.warnings,
         ], "; ")  # fmt: skip
     if not found.tested:
         if len(found.runs) == 1:
@@ -91,6 +97,13 @@ def _summary(found: History) -> Iterator[Inline]:
             "No change point in {count} series of at least {fewest} runs.",
             count=Count(found.tested), fewest=Count(FEWEST),
         )  # fmt: skip
+
+
+def _warnings(found: History) -> tuple[Warning, ...]:
+    return merged(
+        noted(text, Place(series.platform.name, plot.section.name, levels_of(plot.levels)))
+        for plot in found.plots for series in plot.series for change in series.changes for text in change.warnings
+    )  # fmt: skip
 
 
 def _notes(found: History) -> Iterator[Part]:
@@ -284,6 +297,7 @@ def _series(plot: Plot, series: Series) -> Mapping[str, Any]:
                 "last": series.measured[change.index - 1].run.name, "first": series.measured[change.index].run.name,
                 "before": change.before, "after": change.after, "p_value": change.p_value,
                 "differences": list(change.differences),
+                "warnings": [{"code": text.code, "text": text} for text in change.warnings if isinstance(text, Note)],
             }
             for change in series.changes
         ],
