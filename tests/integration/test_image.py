@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from support import needs_program, needs_root
 
-from vtax.errors import ImageError
+from vtax.errors import BadInput, ImageError
 from vtax.guest.bootstrap import argv
 from vtax.host.home import Home
 from vtax.host.journal import Journal, clean
@@ -22,6 +22,8 @@ from vtax.host.process import run
 from vtax.host.resources import mounts_below, tagged_pids
 from vtax.image import build as images
 from vtax.image import contents
+from vtax.image.export import free_bytes
+from vtax.image.image import disk_usage_bytes
 from vtax.image.recipe import DEFAULT, PACKAGES, DataSet
 
 pytestmark = [needs_root, needs_program("mmdebstrap", "mke2fs", "e2fsck", "debugfs"), pytest.mark.root]
@@ -167,6 +169,23 @@ def test_another_initrd_costs_no_second_build(image, shared_home):
     finally:
         images.remove(shared_home, recipe.key)
     assert image.manifest.exists()
+
+
+def test_a_disk_of_another_size_holds_the_same_files_and_is_sparse(image, tmp_path):
+    home, size = Home(tmp_path / "home").ensure(), 6 << 30
+    run(["cp", "--archive", image.directory, home.images / image.key], timeout_s=120)
+    with Journal(home.journal) as journal:
+        large = images.build(home, DEFAULT.with_disk(size), journal)
+        assert large.disk.stat().st_size == size == json.loads(large.manifest.read_text())["disk_bytes"]
+        assert disk_usage_bytes(large.disk) < image.disk.stat().st_size
+        assert 5.5 * 2**30 < free_bytes(large.disk) < size
+        assert (large.tree / "usr/bin/busybox").samefile(images.find(home).tree / "usr/bin/busybox")
+        run(["e2fsck", "-f", "-n", large.disk])
+        with pytest.raises(BadInput, match=r"a disk of 128 MiB does not hold the image .* needs"):
+            images.build(home, DEFAULT.with_disk(128 << 20), journal)
+        with pytest.raises(BadInput, match=r"a disk of 1024 TiB is requested .* this host has"):
+            images.build(home, DEFAULT.with_disk(1 << 50), journal)
+    assert {each.key for each in images.list_images(home)} == {image.key, large.key}
 
 
 def test_a_layer_adds_its_packages_to_the_base_and_changes_nothing_else(image, manifest, tmp_path):

@@ -17,7 +17,9 @@ from vtax.errors import GuestError, PlatformError
 from vtax.guest.guest import Guest
 from vtax.host.journal import clean
 from vtax.host.resources import Tree
-from vtax.image.image import Image
+from vtax.image import build as images
+from vtax.image.image import Image, disk_usage_bytes
+from vtax.image.recipe import DEFAULT
 from vtax.platforms import _qemu_probe, qemu, registry
 from vtax.platforms.base import GuestSpec, Resources
 
@@ -94,6 +96,25 @@ def test_every_machine_boots_the_image_from_its_disk_and_is_reported_its_size(na
     assert 0.75 * MEMORY < total_kib * 1024 <= MEMORY
     clock_keeps_pace(guest)
     running.stop()
+
+
+@pytest.mark.parametrize("name", ["qemu-tcg", "qemu-tcg-e1000"])
+def test_a_guest_has_the_disk_that_a_study_asks_for(name, shared_home, private_home, journal):
+    large = images.ensure(shared_home, DEFAULT.with_disk(6 << 30))
+    spec = spec_of(large, private_home, journal)
+    running = machine(name, large).start(spec)
+    try:
+        guest = Guest(running.channel)
+        guest.hello(READY_S)
+        size, free = map(int, guest.run(["df", "-B1", "--output=size,avail", "/"]).stdout.split()[-2:])
+        assert size > 5.7 * 2**30
+        assert size > free > 5.4 * 2**30
+        written = guest.run(["dd", "if=/dev/zero", f"of={running.scratch}/far", "bs=1M", "count=1", "seek=4000"])
+        assert written.status == 0, written.stderr
+    finally:
+        running.stop()
+    assert disk_usage_bytes(spec.directory) < 1 << 30
+    assert disk_usage_bytes(large.disk) < 1 << 30
 
 
 def test_a_guest_is_pinned_thread_by_thread_and_counts_its_cpu_time(image, private_home, journal):

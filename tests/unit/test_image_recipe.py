@@ -46,6 +46,16 @@ def test_another_base_makes_another_layer_and_another_initrd_the_same_files():
     assert (more.key != other.key, more.tree_key != other.tree_key) == (True, False)
 
 
+def test_the_size_of_the_disk_makes_another_image_of_the_same_files():
+    more = DEFAULT.with_packages(["pi"])
+    for recipe in (DEFAULT, more):
+        large = recipe.with_disk(6 << 30)
+        assert (large.key != recipe.key, large.tree_key, large.base) == (True, recipe.tree_key, DEFAULT)
+        assert (large.with_disk(6 << 30), large.with_disk(0)) == (large, recipe)
+        assert large.summary == f"{recipe.summary}, disk of 6 GiB"
+    assert DEFAULT.with_disk(6 << 30).key != DEFAULT.with_disk(7 << 30).key
+
+
 @pytest.mark.parametrize("name", ["", "-x", "two words", "a,b", "Upper", "?essential", "a/unstable"])
 def test_what_is_no_package_name_is_refused(name):
     with pytest.raises(BadInput, match="is not the name of a Debian package"):

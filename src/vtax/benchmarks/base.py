@@ -258,6 +258,15 @@ class NeedsPackages(Protocol):
 
 
 @runtime_checkable
+class WritesFiles(Protocol):
+    """A benchmark whose trials write files that a guest's disk must hold."""
+
+    def files_bytes(self, parameters: Any, context: Context) -> int:
+        """Bytes of all files of a trial together."""
+        ...
+
+
+@runtime_checkable
 class StartsGuests(Protocol):
     """A benchmark of starting guests: the runner times their stages and runs the benchmark's command in each of them.
 

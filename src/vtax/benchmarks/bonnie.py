@@ -27,7 +27,7 @@ from vtax.study.model import Size
 from vtax.study.units import about_size
 
 _MEBIBYTE = 1024**2
-_LARGEST_DEFAULT_BYTES = 1024 * _MEBIBYTE  # the disk of a virtual machine has little more
+_LARGEST_DEFAULT_BYTES = 1024 * _MEBIBYTE  # the disk of a virtual machine has little more, unless a study sets it
 _MEMORY_MULTIPLE = 2  # Bonnie++'s own rule, which -r 0 makes a warning of ours
 _FILES_UNIT = 1024
 _FIELDS = 50
@@ -54,7 +54,7 @@ class BonnieParameters(Parameters):
         ge=0,
         le=1000,
         description="files of the creation tests, in units of 1024; 0 leaves them out; the disk of a "
-        "virtual machine has inodes for about 120",
+        "virtual machine has inodes for about 60 per GiB",
     )
     seeks: int = Field(8192, ge=1, le=10**7, description="seeks, of all processes together")
     seek_processes: int = Field(4, ge=1, le=64, description="processes that seek at once")
@@ -114,6 +114,10 @@ class Bonnie:
             *("-n", str(p.files), *(() if p.characters else ("-f",))),
         )
         return (Command("single", argv, before=(remove, ("mkdir", directory)), after=(remove,)),)
+
+    def files_bytes(self, parameters: BonnieParameters, context: Context) -> int:
+        """See WritesFiles. The many files are empty."""
+        return _size_bytes(parameters, context)
 
     def expected_s(self, parameters: BonnieParameters, context: Context) -> float:
         """See Benchmark.expected_s. The file is written twice and read twice; files take two rounds."""

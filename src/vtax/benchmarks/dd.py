@@ -109,6 +109,10 @@ class Dd:
         argv = ("dd", f"if={path}", "of=/dev/null", *size, *flags)
         return (Command("single", argv, before=prepare, after=(remove,), is_cold=p.cache == "cold"),)
 
+    def files_bytes(self, parameters: DdParameters, context: Context) -> int:
+        """See WritesFiles."""
+        return parameters.file_size
+
     def expected_s(self, parameters: DdParameters, context: Context) -> float:
         """See Benchmark.expected_s. Reading writes the file first."""
         passes = 2 if parameters.direction == "read" else 1

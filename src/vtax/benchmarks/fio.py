@@ -168,6 +168,10 @@ class Fio:
             or (what == "fsync" and "write" in job.directions)
         )
 
+    def files_bytes(self, parameters: FioParameters, context: Context) -> int:
+        """See WritesFiles."""
+        return sum(job.bytes for job in parameters.file_jobs) or parameters.jobs * parameters.size
+
     def expected_s(self, parameters: FioParameters, context: Context) -> float:
         """See Benchmark.expected_s. Making the files is part of it."""
         if jobs := parameters.file_jobs:

@@ -81,7 +81,7 @@ def check_room(name: str, size_bytes: int, context: Context) -> None:
     """Raise BadInput for files that the disk below the guests cannot hold.
 
     name: of the parameter. Files of all guests on this host are in its home; the disk of a virtual machine is a file
-    there too, and may be smaller: then the trial fails with what the tool says of a full disk.
+    there too, whose own size the plan is checked for (runner.disk_room).
     """
     free_bytes = _free_bytes(Home.from_environment().guests)
     if free_bytes is not None and size_bytes > free_bytes:

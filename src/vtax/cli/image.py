@@ -97,7 +97,8 @@ def list_(as_json: bool) -> None:
 def _is_current(key: str, manifest: Mapping[str, Any]) -> bool:
     """Whether this version would build the image with the same key."""
     data = [DataSet(**each) for each in manifest["recipe"].get("data", ())]
-    return DEFAULT.with_packages(manifest["recipe"].get("layer", ())).with_data(data).key == key
+    layered = DEFAULT.with_packages(manifest["recipe"].get("layer", ())).with_data(data)
+    return layered.with_disk(manifest["recipe"].get("disk_bytes", 0)).key == key
 
 
 def _added(manifest: Mapping[str, Any]) -> str:

@@ -35,7 +35,7 @@ def packages_for(study: Study) -> tuple[str, ...]:
 def recipe_for(loaded: LoadedStudy) -> Recipe:
     """The image that the guests of a study run. Raises BadInput for a study that cannot run, where its points decide
     what data the image has."""
-    recipe = DEFAULT.with_packages(packages_for(loaded.study))
+    recipe = DEFAULT.with_packages(packages_for(loaded.study)).with_disk(loaded.study.guest.disk or 0)
     named = (tools.benchmarks().get(table.name) for table in loaded.study.benchmark)
     if not any(isinstance(benchmark, NeedsData) for benchmark in named):
         return recipe

@@ -19,6 +19,7 @@ from vtax.errors import BadInput
 from vtax.foreign_text import json_escaped, printable
 from vtax.host.home import Home
 from vtax.image.image import Image
+from vtax.study.units import about_size
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -167,8 +168,10 @@ def built_image(home: Home, recipe: Recipe | None = None, study: str = "") -> Im
     if image is None and hides_images(home):
         raise BadInput("only root can see whether the guest image is built", hint="run it again with sudo")
     if image is None:
-        what = f"the guest image with {', '.join(recipe.added)}" if recipe.is_layered else "the guest image"
-        more = f" {study}" if recipe.data else "".join(f" --with {package}" for package in recipe.layer)
+        disk = [f"a disk of {about_size(recipe.disk_bytes)}"] if recipe.disk_bytes else []
+        what = "the guest image" + (f" with {', '.join((*recipe.added, *disk))}" if recipe.is_layered or disk else "")
+        of_study = recipe.data or recipe.disk_bytes
+        more = f" {study}" if of_study else "".join(f" --with {package}" for package in recipe.layer)
         raise BadInput(f"{what} is not built yet", hint=f"sudo vtax image build{more}")
     return image
 

@@ -11,6 +11,7 @@ from vtax.cli.output import notify
 from vtax.errors import with_hint
 from vtax.report.renderers.numbers import plain_percent
 from vtax.runner import boots
+from vtax.runner.disk_room import cache_lines
 from vtax.runner.host_sessions import blocks_of_sessions
 from vtax.runner.plan import Plan, PlannedPlatform, Session
 from vtax.runner.points import Point
@@ -37,6 +38,7 @@ def as_json(plan: Plan) -> dict[str, Any]:
         "baseline": plan.study.baseline,
         **_declared(plan),
         **_estimate(plan),
+        "caches": _cache_lines(plan),
         "order": list(_order_as_json(plan)),
         "platforms": [
             {
@@ -142,7 +144,7 @@ def announce(plan: Plan, notify: Callable[[str], None] = notify) -> None:
     )
     for line in _factor_lines(plan):
         notify(line)
-    for line in _guest_resources(plan):
+    for line in [*_guest_resources(plan), *_cache_lines(plan)]:
         notify(line)
     notify(_order(plan))
     for line in _boots(plan):
@@ -184,19 +186,27 @@ def _too_few_for_verdicts(blocks: int) -> str:
 
 
 def _guest_resources(plan: Plan) -> list[str]:
-    """`guests of native, lxc: 1 vCPU and 512 MiB each; 2 at once in guest-to-guest: 1 GiB`."""
-    each = f"{format_count(plan.resources.vcpus, 'vCPU')} and {about_size(plan.resources.memory_bytes)} each"
+    """`guests of native, lxc: 1 vCPU and 512 MiB each; 2 at once in guest-to-guest: 1 GiB`; a disk that is set."""
+    limits = f"{format_count(plan.resources.vcpus, 'vCPU')} and {about_size(plan.resources.memory_bytes)} each"
+    disk = plan.study.guest.disk
     groups: dict[str, list[str]] = {}
     for planned in plan.platforms:
         name = planned.platform.name
         if (largest := plan.largest_of(name)) is None:
             continue
+        each = f"{limits}, disk of {about_size(disk)}" if disk and planned.platform.disk else limits
         uses = each if planned.platform.driver.tunings else "all of the machine; vtax sets no limits there"
         if largest.guests > 1 and uses is each:
             memory = about_size(largest.guests * plan.resources.memory_bytes)
             uses += f"; {largest.guests} at once in {largest.topology or largest.label}: {memory}"
         groups.setdefault(uses, []).append(name)
     return [f"guests of {', '.join(names)}: {uses}" for uses, names in groups.items()]
+
+
+def _cache_lines(plan: Plan) -> list[str]:
+    """See disk_room.cache_lines."""
+    available = [planned.platform for planned in plan.platforms if planned.probe.available]
+    return cache_lines(plan.points, plan.context(), available)
 
 
 def _not_tested(plan: Plan) -> list[str]:

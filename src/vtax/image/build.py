@@ -28,7 +28,7 @@ from vtax.host.lock import open_lock, wait_for_lock
 from vtax.host.process import find_program, run
 from vtax.host.resources import TaggedProcesses, Tree
 from vtax.image import contents
-from vtax.image.export import DISK_BYTES, write_archive, write_disk
+from vtax.image.export import DISK_BYTES, check_host_has, free_bytes, write_archive, write_disk
 from vtax.image.image import MODULES, Image
 from vtax.image.initrd import build_initrd, collect_modules, write_modules
 from vtax.image.kernel import elf_of
@@ -101,12 +101,14 @@ def _build(home: Home, recipe: Recipe, journal: Journal, progress: Progress) -> 
     final = home.images / recipe.key
     partial = home.images / f"{recipe.key}.{journal.token}.partial"
     parent = _with_same_tree(home, recipe)
+    if recipe.disk_bytes and not parent:
+        parent = _build(home, recipe.with_disk(0), journal, progress)
     base = _build(home, recipe.base, journal, progress) if recipe.is_layered and not parent else None
     registered = journal.register(Tree(str(partial)))
     try:
         partial.mkdir()
         image = Image(recipe.key, partial)
-        record = _adopt(parent, image) if parent else _make(recipe, base, image, journal, progress)
+        record = _adopt(parent, image, recipe, progress) if parent else _make(recipe, base, image, journal, progress)
         progress("initrd")
         image.initrd.write_bytes(build_initrd(image.tree / "usr/bin/busybox", partial / MODULES))
         if not image.elf_kernel.exists() and (elf := elf_of(image.kernel.read_bytes())):
@@ -199,22 +201,39 @@ def _make_base(
 
 
 def _with_same_tree(home: Home, recipe: Recipe) -> Image | None:
-    """An image that differs from the recipe's in nothing but the initrd, and is as it was built."""
+    """An image that differs from the recipe's in nothing but initrd and size of disk, and is as it was built."""
     for image in list_images(home):
         with suppress(OSError, ValueError, ImageError):
-            if json.loads(image.manifest.read_text()).get("tree_key") == recipe.tree_key:
+            found = json.loads(image.manifest.read_text())
+            of_disk = found.get("recipe", {}).get("disk_bytes", 0)
+            if found.get("tree_key") == recipe.tree_key and of_disk in (0, recipe.disk_bytes):
                 contents.check(image)
                 return image
     return None
 
 
-def _adopt(parent: Image, image: Image) -> dict[str, Any]:
-    """Take everything from parent by hard links, except what is written anew; returns parent's manifest."""
+def _adopt(parent: Image, image: Image, recipe: Recipe, progress: Progress) -> dict[str, Any]:
+    """Take everything from parent by hard links, except what is written anew; returns what the manifest says of it.
+
+    Raises BadInput for a disk that does not hold the files.
+    """
     run(["cp", "--archive", "--link", f"{parent.directory}/.", image.directory], timeout_s=300)
     for path in (image.initrd, image.manifest, image.directory / contents.LIST, image.directory / contents.STAMP):
         path.unlink()
     record: dict[str, Any] = json.loads(parent.manifest.read_text())
-    return record
+    if not recipe.disk_bytes or recipe.disk_bytes == record["disk_bytes"]:
+        return record
+    used = record["disk_bytes"] - free_bytes(parent.disk)
+    if recipe.disk_bytes < used:
+        raise BadInput(
+            f"a disk of {about_size(recipe.disk_bytes)} does not hold the image of virtual machines, which needs "
+            f"{about_size(used)}",
+            hint="raise disk in [guest]",
+        )
+    progress(f"disk of {about_size(recipe.disk_bytes)}")
+    image.disk.unlink()
+    write_disk(image.tree, image.disk, recipe.disk_bytes)
+    return {**record, "disk_bytes": recipe.disk_bytes}
 
 
 def _check_host(home: Home, recipe: Recipe) -> None:
@@ -227,6 +246,7 @@ def _check_host(home: Home, recipe: Recipe) -> None:
         if find_program(program) is None:
             raise BadInput(f"{program} is not installed", hint=f"apt-get install {package}")
     home.ensure()
+    check_host_has(recipe.disk_bytes, home.images)
     free = shutil.disk_usage(home.images).free
     needed = SPACE_NEEDED_BYTES + FORMS * sum(data.size_bytes for data in recipe.data)
     if free < needed:

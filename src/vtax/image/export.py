@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import shutil
+import struct
+from contextlib import suppress
 from pathlib import Path
 
+from vtax.errors import BadInput
 from vtax.host.process import run
+from vtax.study.units import about_size
 
 DISK_BYTES = 2 * 1024**3
-"""Size of the disk as the guest sees it; the file is sparse. What the tree leaves free is scratch space."""
+"""Size of the disk as the guest sees it, unless a study sets it; the file is sparse. What the tree leaves free is
+scratch space."""
 
 _UUID = "76746178-0000-4000-8000-000000000001"
 _EXPORT_TIMEOUT_S = 600.0
+_SUPERBLOCK = 1024  # bytes from the start of the disk (Linux, Documentation/filesystems/ext4/super.rst)
+_RESERVED_BLOCKS = 4096  # that ext4 keeps for its own metadata (fs/ext4/super.c, s_resv_clusters)
 
 
 def write_archive(tree: Path, target: Path) -> None:
@@ -37,3 +45,33 @@ def write_disk(tree: Path, target: Path, size_bytes: int = DISK_BYTES) -> None:
         ],
         timeout_s=_EXPORT_TIMEOUT_S,
     )
+
+
+def free_bytes(disk: Path) -> int:
+    """Bytes for files in the ext4 file system of a disk that `write_disk` made. Raises OSError."""
+    with disk.open("rb") as file:
+        file.seek(_SUPERBLOCK)
+        block = file.read(1024)
+    if len(block) < 1024:
+        raise OSError(f"{disk} has no superblock")
+    low, log_size, high = (int(struct.unpack_from("<I", block, at)[0]) for at in (0xC, 0x18, 0x158))
+    free_blocks = high << 32 | low
+    return max(free_blocks - _RESERVED_BLOCKS, 0) * (1 << log_size) * 1024
+
+
+def check_host_has(size_bytes: int, directory: Path) -> None:
+    """Raise BadInput, with both numbers, for a disk larger than what the host has free for it.
+
+    It is sparse, and a guest may fill it. directory: where disks are or will be.
+    """
+    for candidate in (directory, *directory.parents):
+        with suppress(FileNotFoundError, PermissionError):
+            free = shutil.disk_usage(candidate).free
+            break
+    if size_bytes > free:
+        raise BadInput(
+            f"a disk of {about_size(size_bytes)} is requested for virtual machines, and this host has "
+            f"{about_size(free)} free",
+            where=str(directory),
+            hint="lower disk, make room, or set VTAX_HOME to a directory on a larger disk",
+        )

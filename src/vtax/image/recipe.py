@@ -21,6 +21,7 @@ from typing import Any
 
 from vtax.errors import BadInput
 from vtax.guest.bootstrap import argv as bootstrap_argv
+from vtax.study.units import about_size
 
 FORMAT_VERSION = 1
 INITRD_VERSION = 4
@@ -159,7 +160,8 @@ class Recipe:
 
     programs: definitions of PROGRAMS. initrd: hash of the init script and of the agent's bootstrap. The other fields
     are what is installed, from where, and in which layout (format_version). layer, data: packages that are installed
-    over the base, and data that are made with them; the base is the same recipe without them.
+    over the base, and data that are made with them; the base is the same recipe without them. disk_bytes: size of the
+    disk, a multiple of 4096; 0 for that which leaves `DISK_BYTES` of scratch space.
     """
 
     suite: str = "trixie"
@@ -174,6 +176,7 @@ class Recipe:
     initrd: str = _initrd_hash()
     layer: tuple[str, ...] = ()
     data: tuple[DataSet, ...] = ()
+    disk_bytes: int = 0
 
     @property
     def is_layered(self) -> bool:
@@ -182,8 +185,8 @@ class Recipe:
 
     @property
     def base(self) -> Recipe:
-        """The recipe without its layer; itself when it has none."""
-        return replace(self, layer=(), data=()) if self.is_layered else self
+        """The recipe without its layer and the size of its disk; itself when it has neither."""
+        return replace(self, layer=(), data=(), disk_bytes=0) if self.is_layered or self.disk_bytes else self
 
     @property
     def added(self) -> tuple[str, ...]:
@@ -192,8 +195,9 @@ class Recipe:
 
     @property
     def summary(self) -> str:
-        """`the base`, or `pi, redis over the base`."""
-        return f"{', '.join(self.added)} over the base" if self.is_layered else "the base"
+        """`the base`, or `pi, redis over the base`; `the base, disk of 6 GiB`."""
+        made = f"{', '.join(self.added)} over the base" if self.is_layered else "the base"
+        return f"{made}, disk of {about_size(self.disk_bytes)}" if self.disk_bytes else made
 
     @cached_property
     def key(self) -> str:
@@ -203,8 +207,8 @@ class Recipe:
 
     @cached_property
     def tree_key(self) -> str:
-        """The same without the initrd: images that share it differ in nothing that takes long to make."""
-        return self._key_without("initrd")
+        """The same without initrd and size of the disk: images that share it differ in nothing that takes long."""
+        return self.with_disk(0)._key_without("initrd")
 
     def with_packages(self, packages: Iterable[str]) -> Recipe:
         """The recipe of an image with more packages in its layer; itself when it has them all.
@@ -225,16 +229,21 @@ class Recipe:
         made = tuple(found[name] for name in sorted(found))
         return replace(self, data=made) if made != self.data else self
 
+    def with_disk(self, size_bytes: int) -> Recipe:
+        """The recipe of an image with a disk of this size, 0 for the default; itself when it has it."""
+        return replace(self, disk_bytes=size_bytes) if size_bytes != self.disk_bytes else self
+
     def record(self) -> dict[str, Any]:
         """Its JSON form, for the manifest."""
         return asdict(self)
 
     def _key_without(self, *left_out: str) -> str:
-        of_layer = ("layer", "data")
+        of_layer = ("layer", "data", "disk_bytes")
         fields = {name: value for name, value in asdict(self).items() if name not in (*of_layer, *left_out)}
         base = _hash(json.dumps(fields, sort_keys=True).encode())
         data = [f"{each.name}\0{each.script}".encode() for each in self.data]
-        return _hash(base.encode(), "\0".join(self.layer).encode(), *data) if self.is_layered else base
+        key = _hash(base.encode(), "\0".join(self.layer).encode(), *data) if self.is_layered else base
+        return _hash(key.encode(), b"%d" % self.disk_bytes) if self.disk_bytes else key
 
 
 DEFAULT = Recipe()

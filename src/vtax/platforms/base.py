@@ -183,6 +183,13 @@ class HypervisorMemory:
     overhead_bytes: int
 
 
+@dataclass(frozen=True)
+class GuestDisk:
+    """The image's disk as a guest's own. cached: whether the page cache of this host lies below it."""
+
+    cached: bool
+
+
 class Driver(ABC):
     """How one kind of platform is started. A driver derives from this class; what it leaves out has these defaults.
 
@@ -213,6 +220,11 @@ class Driver(ABC):
     def network_limits(self, options: Any) -> NetworkLimits:
         """What the network interfaces of its guests can do."""
         return NetworkLimits()
+
+    def disk(self, options: Any) -> GuestDisk | None:
+        """The disk of its guests, of the size that a study sets; None where their files are on this host's file
+        system, or the disk is the user's."""
+        return None
 
     def hypervisor_memory(self) -> HypervisorMemory | None:
         """What a hypervisor under this host has for guests; None when they use the host's memory. Never raises."""
@@ -264,6 +276,11 @@ class Platform:
     def start(self, spec: GuestSpec) -> RunningGuest:
         """See Driver.start."""
         return self.driver.start(self.options, spec)
+
+    @property
+    def disk(self) -> GuestDisk | None:
+        """See Driver.disk."""
+        return self.driver.disk(self.options)
 
     @property
     def network_limits(self) -> NetworkLimits:

@@ -32,7 +32,7 @@ from vtax.platforms import _qemu_probe, virtual_machine
 from vtax.platforms._qemu_crash import crash, leave_no_core
 from vtax.platforms._qemu_options import VARIANTS, QemuOptions
 from vtax.platforms._qemu_taps import open_macvtaps
-from vtax.platforms.base import Driver, GuestSpec, NetworkLimits, Probe, Resources
+from vtax.platforms.base import Driver, GuestDisk, GuestSpec, NetworkLimits, Probe, Resources
 from vtax.platforms.qmp import Monitor
 from vtax.platforms.stdio import StdioGuest, claim, start_error
 
@@ -58,6 +58,10 @@ class Qemu(Driver):
     variants: Mapping[str, Mapping[str, Any]] = VARIANTS
     tunings = ("default", "pinned", "hugepages")
     writes_below_directory = True
+
+    def disk(self, options: QemuOptions) -> GuestDisk:
+        """See Driver.disk."""
+        return GuestDisk(cached=options.cache not in ("none", "directsync"))
 
     def network_limits(self, options: QemuOptions) -> NetworkLimits:
         """See platforms.base.Driver."""

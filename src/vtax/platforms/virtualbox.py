@@ -36,7 +36,7 @@ from vtax.platforms import _virtualbox_machine as machine
 from vtax.platforms import _virtualbox_tools as tools
 from vtax.platforms import stdio, virtual_machine
 from vtax.platforms._virtualbox_options import VARIANTS, VirtualBoxOptions
-from vtax.platforms.base import Driver, GuestSpec, NetworkLimits, Probe, Resources
+from vtax.platforms.base import Driver, GuestDisk, GuestSpec, NetworkLimits, Probe, Resources
 from vtax.platforms.stdio import Claim, StdioGuest, claim, start_error
 
 NEVER_ON_HARDWARE = "never run on hardware"
@@ -61,6 +61,10 @@ class VirtualBox(Driver):
     links_change = False  # a change of offloads would undo what _join_interfaces turns off
     variants: Mapping[str, Mapping[str, Any]] = VARIANTS
     tunings = ("default", "pinned")
+
+    def disk(self, options: VirtualBoxOptions) -> GuestDisk:
+        """See Driver.disk. VirtualBox passes the host's cache but on IDE (VBoxManage storagectl, --hostiocache)."""
+        return GuestDisk(cached=options.disk == "ide")
 
     def network_limits(self, options: VirtualBoxOptions) -> NetworkLimits:
         """See platforms.base.Driver."""

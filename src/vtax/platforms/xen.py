@@ -31,7 +31,7 @@ from vtax.platforms import _xen_tools as tools
 from vtax.platforms import stdio, virtual_machine
 from vtax.platforms._xen_guest import PARTS, XenGuest, destroy, log_files
 from vtax.platforms._xen_options import VARIANTS, XenOptions
-from vtax.platforms.base import Driver, GuestSpec, HypervisorMemory, NetworkLimits, Probe
+from vtax.platforms.base import Driver, GuestDisk, GuestSpec, HypervisorMemory, NetworkLimits, Probe
 from vtax.platforms.stdio import Claim, claim, start_error
 
 _CREATE_S = 60.0
@@ -54,6 +54,10 @@ class Xen(Driver):
     variants: Mapping[str, Mapping[str, Any]] = VARIANTS
     tunings = ("default", "pinned")
     writes_below_directory = True
+
+    def disk(self, options: XenOptions) -> GuestDisk:
+        """See Driver.disk. dom0's QEMU serves it from a file (libxl's qdisk, without direct-io-safe)."""
+        return GuestDisk(cached=True)
 
     def network_limits(self, options: XenOptions) -> NetworkLimits:
         """See platforms.base.Driver."""

@@ -15,7 +15,7 @@ from vtax.guest.facts import nearest_names, unknown_names
 from vtax.image.image import Image
 from vtax.platforms import registry as platform_registry
 from vtax.platforms.base import Platform
-from vtax.runner import memory
+from vtax.runner import disk_room, memory
 from vtax.runner.points import Point, checked_points
 from vtax.study.claims import METRIC, CheckTable
 from vtax.study.load import LoadedStudy, refused
@@ -41,6 +41,7 @@ def checked_study(loaded: LoadedStudy, image: Image) -> tuple[tuple[Point, ...],
         problems.found += _unknown_metrics(loaded, points)
         problems.of(lambda: _refuse_too_short_timeout(loaded, points))
         problems.of(lambda: _refuse_too_many_guests(loaded, points, found))
+        problems.found += disk_room.problems(loaded, points, image, found)
     if problems.found or points is None:
         raise refused(problems.found, loaded.source)
     return points, [platform for name in study.platforms if (platform := platforms[name])]

@@ -30,6 +30,13 @@ class GuestTable(Table):
 
     vcpus: int = Field(1, ge=1, description="virtual CPUs, each pinned to a host CPU of its own")
     memory: Size = Field(512 * 1024**2, ge=64 * 1024**2, description="memory limit, e.g. '512MiB'")
+    disk: Size | None = Field(
+        None,
+        ge=512 * 1024**2,
+        multiple_of=1024**2,
+        description="size of the disk of every virtual machine, whole MiB, e.g. '6GiB'; sparse on the host; absent: "
+        "2 GiB, and more where the image holds more",
+    )
 
 
 class DesignTable(Table):

@@ -1,0 +1,86 @@
+"""Room for the files of trials: on the disk of virtual machines, and in the caches below and above it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+
+from vtax.benchmarks.base import Context, WritesFiles
+from vtax.errors import BadInput
+from vtax.host.home import Home
+from vtax.image.export import DISK_BYTES, check_host_has, free_bytes
+from vtax.image.image import Image
+from vtax.platforms.base import Platform
+from vtax.runner import memory
+from vtax.runner.points import Point
+from vtax.study.load import LoadedStudy
+from vtax.study.units import about_size
+
+
+def problems(
+    loaded: LoadedStudy, points: Sequence[Point], image: Image, found: Sequence[Platform]
+) -> Iterator[BadInput]:
+    """A problem for a disk that this host has no room for, and for each benchmark whose files a disk cannot hold.
+
+    found: the platforms of the study; none of its own where no guest has a disk.
+    """
+    guest = loaded.study.guest
+    if all(platform.disk is None for platform in found):
+        return
+    where = f"{loaded.source}: [guest], key disk"
+    if guest.disk:
+        try:
+            check_host_has(guest.disk, Home.from_environment().images)
+        except BadInput as error:
+            error.where = where
+            yield error
+            return
+    size = free = guest.disk or DISK_BYTES
+    with suppress(OSError):  # no image yet, or only root can see it: then at most that
+        size, free = image.disk.stat().st_size, free_bytes(image.disk)
+    has = f"has {about_size(size)}" + (f", {about_size(free)} free" if free < size else "")
+    largest: dict[str, int] = {}
+    for point in points:
+        largest[point.label] = max(largest.get(point.label, 0), _files_bytes(point, _context(loaded)))
+    for label, needed in largest.items():
+        if needed > free:
+            yield BadInput(
+                f"the files of {label} need {about_size(needed)}, and the disk of virtual machines {has}",
+                where=where,
+                hint=f'disk = "{-(-(needed + size - free) // 1024**3) + 1}GiB" in [guest], or smaller files',
+            )
+
+
+def cache_lines(study_points: Sequence[Point], context: Context, available: Sequence[Platform]) -> list[str]:
+    """One line for each benchmark whose files fit a cache on some platforms and on others none.
+
+    Guests are limited to the same memory, page cache included. Below the disk of a virtual machine may be the host's
+    page cache, which that limit does not bound.
+    """
+    limited = [platform for platform in available if platform.driver.tunings and platform.driver.uses_image]
+    below = [platform.name for platform in limited if platform.disk and platform.disk.cached]
+    others = [platform.name for platform in limited if platform.name not in below]
+    host_bytes = memory.host_memory()
+    sizes: dict[str, set[int]] = {}
+    for point in study_points:
+        needed = _files_bytes(point, context)
+        if context.memory_bytes < needed <= host_bytes:
+            sizes.setdefault(point.label, set()).add(needed)
+    if not (below and others):
+        return []
+    return [
+        f"{label}: files of {', '.join(map(about_size, sorted(found)))} do not fit the memory of a guest "
+        f"({about_size(context.memory_bytes)}); below the disk of {', '.join(below)} the page cache of this host "
+        f"({about_size(host_bytes)}) holds them, and no cache does on {', '.join(others)}"
+        for label, found in sizes.items()
+    ]
+
+
+def _files_bytes(point: Point, context: Context) -> int:
+    """Bytes of the files of a trial; 0 for a benchmark that writes none."""
+    benchmark = point.benchmark
+    return benchmark.files_bytes(point.parameters, context) if isinstance(benchmark, WritesFiles) else 0
+
+
+def _context(loaded: LoadedStudy) -> Context:
+    return Context(loaded.study.guest.vcpus, loaded.study.guest.memory)

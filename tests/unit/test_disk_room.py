@@ -1,0 +1,104 @@
+"""Room for the files of trials: on the disk of virtual machines, on this host, and in caches."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from vtax.benchmarks.base import Context
+from vtax.errors import BadInput
+from vtax.host.process import run
+from vtax.image.export import free_bytes
+from vtax.image.image import Image
+from vtax.platforms.base import Probe
+from vtax.runner import disk_room, memory
+from vtax.runner.plan import Plan, make_plan
+from vtax.study.load import LoadedStudy, load, validate
+
+GIB = 1 << 30
+MACHINE = "qemu-tcg-virtio"
+
+
+def planned(file_size: str, *platforms: str, directory: Path = Path("/nowhere"), **guest: Any) -> Plan:
+    """The plan of a study that writes one file with dd."""
+    names = ["native", *platforms]
+    benchmark = {"name": "dd", "parameters": {"file_size": file_size}}
+    declared = {"name": "x", "platforms": names, "guest": guest, "benchmark": [benchmark]}
+    loaded = LoadedStudy(validate(declared, "study.toml"), "study.toml")
+    return make_plan(loaded, image=Image("key", directory), probes={name: Probe(True) for name in names})
+
+
+@pytest.fixture(autouse=True)
+def host_has_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=50 * GIB))
+
+
+def test_files_above_the_disk_are_refused_with_both_numbers() -> None:
+    with pytest.raises(
+        BadInput, match="files of dd need 4 GiB, and the disk of virtual machines has 2 GiB"
+    ) as caught:
+        planned("4GiB", MACHINE)
+    assert caught.value.where == "study.toml: [guest], key disk"
+    assert planned("4GiB", MACHINE, disk="6GiB").cells
+    with pytest.raises(BadInput, match="need 7 GiB, and the disk of virtual machines has 6 GiB"):
+        planned("7GiB", MACHINE, disk="6GiB")
+
+
+def test_without_a_virtual_machine_the_hosts_disk_alone_counts() -> None:
+    assert planned("4GiB").cells
+    assert planned("4GiB", "podman", disk="512MiB").cells
+    with pytest.raises(BadInput, match="file_size is 60 GiB, and the disk of the guests has 50 GiB free"):
+        planned("60GiB")
+
+
+def test_a_disk_above_what_the_host_has_free_is_refused_with_both_numbers() -> None:
+    with pytest.raises(BadInput, match=r"a disk of 51 GiB is requested .* this host has 50 GiB free") as caught:
+        planned("1GiB", MACHINE, disk="51GiB")
+    assert caught.value.where == "study.toml: [guest], key disk"
+
+
+@pytest.mark.skipif(shutil.which("mke2fs") is None, reason="needs mke2fs")
+def test_what_the_image_occupies_of_the_disk_counts(tmp_path: Path) -> None:
+    run(["mke2fs", "-q", "-t", "ext4", "-m", "0", tmp_path / "disk.raw", str(512 * 1024) + "k"])
+    assert 400 << 20 < free_bytes(tmp_path / "disk.raw") < 500 << 20
+    with pytest.raises(BadInput, match=r"need 511 MiB, and the disk .* has 512 MiB, 4\d\d MiB free"):
+        planned("511MiB", MACHINE, directory=tmp_path, disk="512MiB")
+
+
+def test_a_file_that_fits_a_cache_on_one_side_alone_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "host_memory", lambda: 8 * GIB)
+
+    def notes(file_size: str, *platforms: str) -> list[str]:
+        plan = planned(file_size, *platforms, disk="20GiB", memory="1GiB")
+        return disk_room.cache_lines(plan.points, plan.context(), [each.platform for each in plan.platforms])
+
+    [line] = notes("2GiB", MACHINE)
+    assert line.startswith("dd: files of 2 GiB do not fit the memory of a guest (1 GiB)")
+    assert line.endswith(
+        f"below the disk of {MACHINE} the page cache of this host (8 GiB) holds them, and no cache does on native"
+    )
+    assert [notes("512MiB", MACHINE), notes("9GiB", MACHINE), notes("2GiB", "podman")] == [[], [], []]
+
+
+def test_the_shipped_studies_set_the_disk_that_their_files_need() -> None:
+    for name in ("santos2008", "trindade2018"):
+        loaded = load(name)
+        guest = loaded.study.guest
+        plan = make_plan(
+            loaded,
+            image=Image("key", Path("/nowhere")),
+            probes={platform: Probe(True) for platform in loaded.study.platforms},
+        )
+        context = Context(guest.vcpus, guest.memory)
+        needed = max(
+            point.benchmark.files_bytes(point.parameters, context)
+            for point in plan.points
+            if point.benchmark.name in ("dd", "bonnie")
+        )
+        assert guest.disk is not None
+        assert 1.3 * needed < guest.disk
+    assert needed == 2 * guest.memory  # Bonnie++'s own rule
