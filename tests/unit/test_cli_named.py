@@ -9,6 +9,7 @@ from click.testing import CliRunner
 
 from vtax.cli import main
 from vtax.cli.main import group
+from vtax.study.load import shipped
 
 
 def printed(*arguments: str) -> str:
@@ -32,6 +33,7 @@ def test_a_study_is_explained_with_its_design_and_benchmarks():
     assert "design: rule fixed, 5 blocks, trials = 1" in text
     assert "direction = send, receive" in text
     assert json.loads(printed("studies", "tour", "--json"))["cells"] == 35
+    assert printed("studies", "tour", "--toml") == shipped()["tour"].read_text()
 
 
 @pytest.mark.parametrize(

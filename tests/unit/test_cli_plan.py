@@ -30,6 +30,16 @@ from vtax.study.model import DesignTable
 pytestmark = pytest.mark.usefixtures("unmade_home")
 
 
+def test_options_replace_what_guests_may_use_and_the_rest_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    printed = output_of("run", "tour", "--plan", "--memory", "600MiB", "--disk", "3GiB")
+    assert re.search("^guests of native.*: 1 vCPU and 600 MiB each$", printed, re.M)
+    assert re.search("^guests of qemu-tcg-virtio.*: 1 vCPU and 600 MiB each, disk of 3 GiB$", printed, re.M)
+    assert "the base, disk of 3 GiB" in printed
+    with pytest.raises(BadInput, match="'huge' is not understood"):
+        output_of("run", "tour", "--plan", "--memory", "huge")
+
+
 def test_a_plan_needs_no_root_and_says_what_was_not_probed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     monkeypatch.setattr("vtax.cli.probing.measuring_lock", lambda name: pytest.fail("took the lock"))

@@ -51,6 +51,9 @@ from vtax.study.load import Chosen, LoadedStudy, examine, find, load, refused
 from vtax.study.model import Study
 from vtax.study.units import duration_s, format_duration
 
+GUEST_KEYS = ("vcpus", "memory", "disk")
+"""Keys of [guest] that options replace."""
+
 
 def _tags(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
     """The tags of --tag. Raises BadInput."""
@@ -81,6 +84,9 @@ def _tags(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> tupl
     default="",
     help="Use an order and repetition that STUDY declares, such as those of its paper.",
 )
+@click.option("--vcpus", type=click.IntRange(1), help="Give every guest so many virtual CPUs.")
+@click.option("--memory", metavar="SIZE", help="Limit the memory of every guest to this, e.g. 2GiB.")
+@click.option("--disk", metavar="SIZE", help="Give every virtual machine a disk of this size, e.g. 6GiB.")
 @click.option("--blocks", type=click.IntRange(1, MAX_BLOCKS), help="Run exactly this many blocks.")
 @click.option(
     "--sessions",
@@ -115,6 +121,9 @@ def command(
     ab: str | None,
     scale: str,
     protocol: str,
+    vcpus: int | None,
+    memory: str | None,
+    disk: str | None,
     blocks: int | None,
     sessions: int | None,
     reboot: bool,
@@ -145,6 +154,10 @@ def command(
     named_platforms = _named_platforms(platforms, varied)
     sides = two_sides(ab, varied) if ab is not None else None
     overrides = _overrides(varied, named_platforms, blocks, sessions, budget)
+    if guest := {
+        key: value for key, value in zip(GUEST_KEYS, (vcpus, memory, disk), strict=True) if value is not None
+    }:
+        overrides["guest"] = guest
     if sides is not None:
         if named_platforms:
             raise BadInput("--ab names the platforms", where="--platforms", hint="give one of the two options")

@@ -8,22 +8,32 @@ import click
 
 from vtax.cli.completion import study_names
 from vtax.cli.output import json_option, print_json, print_table
+from vtax.errors import BadInput
 from vtax.study.claims import ClaimTable
 from vtax.study.expand import count_points
-from vtax.study.load import Chosen, load, shipped
+from vtax.study.load import Chosen, find, load, shipped
 from vtax.study.model import BenchmarkTable, Study
+from vtax.study.text import read
 from vtax.study.units import about_size, format_count, format_levels
 
 
 @click.command("studies")
 @click.argument("name", metavar="[NAME]", required=False, shell_complete=study_names)
+@click.option("--toml", "as_toml", is_flag=True, help="Print the file of NAME, to change a copy of it.")
 @json_option
-def command(name: str | None, as_json: bool) -> None:
+def command(name: str | None, as_toml: bool, as_json: bool) -> None:
     """List the shipped studies.
 
     With NAME of a study, or a TOML file: print its question, platforms, design and benchmarks, what its scales
     and protocols change, what its publication leaves open, its claims and its figures.
     """
+    if as_toml and (not name or as_json):
+        raise BadInput(
+            "--toml prints the file of one study", where="--toml", hint="vtax studies NAME --toml > mine.toml"
+        )
+    if name and as_toml:
+        click.echo(read(find(name)).decode(), nl=False)
+        return
     if name:
         _explain(load(name).study, name, as_json=as_json)
         return
