@@ -53,7 +53,7 @@ class DesignTable(Table):
         description="number of sessions that the blocks are split over, each begun by a person or after a pause, "
         "such as after a reboot; rules 'fixed' and 'budget'",
     )  # fmt: skip
-    confidence: float = Field(0.95, gt=0.5, lt=1, description="of every interval")
+    confidence: float = Field(0.95, gt=0.5, le=0.9999, description="of every interval")
     min_blocks: int = Field(5, ge=2, le=limits.MAX_BLOCKS, description="fewest blocks of an adaptive rule")
     max_blocks: int = Field(30, ge=2, le=limits.MAX_BLOCKS, description="most blocks of an adaptive rule")
     precision: float = Field(
