@@ -325,6 +325,7 @@ CONTENTS: tuple[tuple[Callable[[dict[str, Any]], Any], str], ...] = (
     (lambda run: run["declared"]["design"].update(method=3), "method"),
     (lambda run: run["declared"]["design"].update(blocks="5"), "blocks"),
     (lambda run: run["declared"]["design"].update(confidence=5), "confidence"),
+    (lambda run: run["declared"]["design"].update(confidence=0.9999999999999999), "confidence"),
     (lambda run: run["declared"].update(claim=[{"id": "x"}]), "claim"),
     (lambda run: run["declared"].update(benchmark=[]), "benchmark"),
     (lambda run: run["declared"].update(other=5), "other"),
