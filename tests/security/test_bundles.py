@@ -322,7 +322,6 @@ def test_a_long_output_is_stored_as_it_was_printed(measured: list[Any], place: P
 
 CONTENTS: tuple[tuple[Callable[[dict[str, Any]], Any], str], ...] = (
     (lambda run: run["declared"]["design"].update(method=10**400), "method"),
-    (lambda run: run["declared"]["design"].update(method=3), "method"),
     (lambda run: run["declared"]["design"].update(blocks="5"), "blocks"),
     (lambda run: run["declared"]["design"].update(confidence=5), "confidence"),
     (lambda run: run["declared"]["design"].update(confidence=0.9999999999999999), "confidence"),
