@@ -30,7 +30,7 @@ def problems(
     where = f"{loaded.source}: [guest], key disk"
     if guest.disk:
         try:
-            check_host_has(guest.disk, Home.from_environment().images)
+            check_host_has(guest.disk, Home.from_environment().guests)
         except BadInput as error:
             error.where = where
             yield error
