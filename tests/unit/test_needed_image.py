@@ -13,7 +13,7 @@ from vtax.cli.main import group
 from vtax.cli.needed_image import all_recipes, examine, packages_for, provide, recipe_for
 from vtax.errors import BadInput, CommandFailed
 from vtax.host.home import Home
-from vtax.image import layer
+from vtax.image import contents, layer
 from vtax.image.image import Image, disk_usage_bytes
 from vtax.image.recipe import DEFAULT, DataSet, Recipe
 from vtax.study.load import load
@@ -41,6 +41,7 @@ def built(home: Home, recipe: Recipe, size: int = 1 << 20) -> Image:
     image.tree.mkdir(parents=True)
     for path in (image.tree / "file", image.archive, image.disk):
         path.write_bytes(b"x" * size)
+    contents.record(image)
     return image
 
 

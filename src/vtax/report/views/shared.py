@@ -87,7 +87,7 @@ def tool_of(section: Section) -> str:
     name, _, rest = section.tool_version.partition(" ")
     is_doubled = bool(name and rest) and section.tool.lower().startswith(name.lower())  # python3: Python 3.13.5
     version = rest if is_doubled else section.tool_version
-    if section.tool == section.benchmark:
+    if section.tool in ("", section.benchmark):
         return f"{section.benchmark} {version}"
     return f"{section.benchmark} ({section.tool} {version})"
 
