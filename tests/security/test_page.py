@@ -164,7 +164,6 @@ def test_a_connection_that_asks_in_time_is_kept(home: Home) -> None:
             assert not is_closed(kept, 2)
 
 
-@pytest.mark.xfail(strict=False, reason="open: a server out of descriptors sometimes refuses connections afterwards")
 def test_that_nothing_can_be_accepted_is_said_once(home: Home) -> None:
     with serving(home) as server, ExitStack() as open_ones:
         used = len(list(Path(f"/proc/{server.process.pid}/fd").iterdir()))

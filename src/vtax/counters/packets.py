@@ -43,7 +43,7 @@ def mean_packet_bytes(counted: Counted) -> dict[str, float]:
 
 
 def size_warning(means: Mapping[str, float], requested: int | None) -> str:
-    """What is wrong with the packets of a trial: their size at the hop where it is farthest off; empty for nothing.
+    """Faults of the packets of a trial: their size at the hop where it is farthest off; empty for nothing.
 
     means: as mean_packet_bytes gives them. requested: bytes of an IP packet, None when nothing was asked for.
     """

@@ -96,7 +96,7 @@ class Hop:
 
 
 def _shape_of(settings: LinkSettings) -> tuple[float | int | None, ...] | None:
-    """What shaping depends on; None without any."""
+    """Settings that shaping depends on; None without any."""
     if not is_shaped(settings):
         return None
     return settings.rate_mbit_s, settings.delay_us, settings.jitter_us, settings.loss, settings.mtu

@@ -11,6 +11,7 @@ import asyncio
 import ipaddress
 import resource
 import socket
+from contextlib import suppress
 from typing import Any
 
 import h11
@@ -68,7 +69,8 @@ class Server(uvicorn.Server):
                 unread -= each.unread
                 each.drop()
         if self._is_polite and counter % 10 == 0:
-            set_idle(is_measuring())
+            with suppress(OSError):  # no descriptor is free to ask with; asked again in a second
+                set_idle(is_measuring())
         return await super().on_tick(counter)
 
 
