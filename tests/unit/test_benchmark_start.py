@@ -39,6 +39,9 @@ def test_a_stage_that_the_platform_does_not_show_is_left_out():
         ([{"agent_ready": 1.0, "server_answer": 2.0}], "1 starts were timed where 2"),
         ([{"agent_ready": 1.0}] * 2, "no time of server_answer"),
         ([{"agent_ready": 1.0, "server_answer": -2.0}] * 2, "-2.0 s of server_answer"),
+        ([{"agent_ready": 1.0, "server_answer": "2"}] * 2, "'2' s of server_answer"),
+        ([{"agent_ready": 10**400, "server_answer": 2.0}] * 2, "s of agent_ready"),
+        ([[], []], "not described as an object"),
     ],
 )
 def test_starts_that_cannot_be_are_refused(lines, words):

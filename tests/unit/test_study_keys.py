@@ -154,6 +154,7 @@ def test_all_problems_are_found_and_unknown_keys_come_first() -> None:
         ({"duration_s": "2min"}, "write 120: it counts seconds"),
         ({"rate_mbit_s": "100Mbit"}, "a number alone, without quotes and unit: it counts Mbit/s"),
         ({"names": "x"}, 'write a list: names = ["x"]'),
+        ({"names": "[x, 2]"}, 'write a list: names = ["x", 2]'),
         ({"levels": {"a": "1500"}}, "write a list: a = [1500]"),
         ({"inners": {"depth": 1}}, "write [[inners]], in two brackets: there may be several"),
         ({"way": "sned"}, "did you mean 'send'?"),

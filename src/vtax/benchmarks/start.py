@@ -21,7 +21,6 @@ a warning. A guest boots the image's own init, which is smaller than a distribut
 from __future__ import annotations
 
 import json
-import math
 import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
@@ -57,6 +56,7 @@ connection.recv(1)
 connection.sendall(b"ready")
 """
 _EXPECTED_S = 2.0
+_LONGEST_S = 86_400
 
 
 class StartParameters(Parameters):
@@ -112,7 +112,7 @@ class Start:
 
     def parse(self, parameters: StartParameters, context: Context, results: Mapping[Role, CommandResult]) -> Outcome:
         """Medians of the stages; the samples are every start, in order."""
-        starts = [json.loads(line) for line in results["single"].stdout.splitlines()]
+        starts = [_stages(line) for line in results["single"].stdout.splitlines()]
         if len(starts) != parameters.repetitions:
             raise BenchmarkError(f"{len(starts)} starts were timed where {parameters.repetitions} were requested")
         samples = {name: _seconds(name, starts) for name in self.stages if all(name in each for each in starts)}
@@ -125,11 +125,22 @@ class Start:
         )
 
 
+def _stages(line: str) -> dict[str, Any]:
+    try:
+        stages = json.loads(line)
+    except (ValueError, RecursionError):
+        stages = None
+    if not isinstance(stages, dict):
+        raise BenchmarkError("a start is not described as an object of JSON", where=line[:200])
+    return stages
+
+
 def _seconds(name: str, starts: Sequence[Mapping[str, Any]]) -> list[float]:
-    values = [float(each[name]) for each in starts]
-    if not all(math.isfinite(value) and value > 0 for value in values):
-        raise BenchmarkError(f"a start has {min(values)!r} s of {name}")
-    return values
+    values = [each[name] for each in starts]
+    for value in values:
+        if type(value) not in (int, float) or not 0 < value < _LONGEST_S:
+            raise BenchmarkError(f"a start has {value!r:.40} s of {name}")
+    return list(map(float, values))
 
 
 BENCHMARK = Start()

@@ -146,7 +146,7 @@ class BenchmarkTable(Table):
         "second machine; see vtax topologies",
     )
     link_factors: dict[str, list[Level]] = Field(default_factory=dict, description="link setting -> its levels")
-    guests: list[Annotated[int, Field(ge=1, le=limits.MAX_GUESTS)]] = Field(
+    guests: list[Annotated[int, Field(ge=1, le=limits.MAX_GUESTS, strict=True)]] = Field(
         default_factory=list,
         max_length=limits.MAX_GUESTS,
         description="levels of a factor: guests of a platform that run the benchmark at once, each with the "

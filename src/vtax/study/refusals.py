@@ -210,7 +210,7 @@ def _hint(value: Any, name: str, declaration: Declaration | None) -> str:
     if share and isinstance(value, int | float) and not isinstance(value, bool) and 1 < value < 100:
         return f"for {value:g} % write {value / 100:g}"
     if list in kinds and isinstance(value, str | int | float) and not isinstance(value, bool):
-        entries = [each.strip() for each in str(value).split(",")]
+        entries = [each.strip("[]\"' ") for each in str(value).split(",")]
         return f"write a list: {name} = [{', '.join(_toml(each) for each in entries if each)}]"
     if list in kinds and isinstance(value, Mapping):
         return f"write [[{name}]], in two brackets: there may be several"
