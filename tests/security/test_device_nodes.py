@@ -119,6 +119,14 @@ def processes(running: StdioGuest) -> dict[int, tuple[int, int]]:
     return found
 
 
+def can_make_nodes(pid: int) -> bool:
+    """Whether a process may ever have CAP_MKNOD (27, linux/capability.h) in the host's user namespace."""
+    status = of_process(Path(f"/proc/{pid}"), "status").decode()
+    is_of_host = Path(f"/proc/{pid}/ns/user").readlink() == Path("/proc/self/ns/user").readlink()
+    held = re.findall(r"^Cap(?:Prm|Bnd):\t([0-9a-f]+)", status, re.MULTILINE)
+    return is_of_host and any(int(each, 16) >> 27 & 1 for each in held)
+
+
 def opened_by(user: tuple[int, int], tops: Iterable[str]) -> tuple[int, set[Device]]:
     """How many device nodes a user of the host finds below directories, and which devices that user can open."""
     done = subprocess.run(
@@ -147,3 +155,7 @@ def test_no_user_of_the_host_opens_through_a_guest_what_is_closed_on_the_host(st
         path = Path(f"{root}{place}/{name}")
         assert not (path.exists() and path.stat().st_rdev), "a node of the host's device is in a place of a guest"
     assert seen == "", "a guest mounts the devices of the host"
+    inside = [pid for pid in ids_of if Path(f"/proc/{pid}/ns/pid").readlink() != Path("/proc/self/ns/pid").readlink()]
+    assert inside
+    assert can_make_nodes(os.getpid()), "the check sees it where it is"
+    assert not [pid for pid in inside if can_make_nodes(pid)]
