@@ -235,6 +235,19 @@ def test_the_summary_says_that_the_first_is_emulated_and_that_links_were_limited
     assert "is emulated" not in drawn(document_of(recommend(run_of())))
 
 
+def test_the_first_has_no_probability_where_more_of_its_trials_failed_than_of_another() -> None:
+    first, second = names(recommend(run_of()))[:2]
+
+    def without_a_trial_of(lost: str) -> Recommendation:
+        return recommend(run_of(blocks=20, drop=lambda platform, _, block: platform == lost and block == 3))
+
+    flattered, conservative = without_a_trial_of(first), without_a_trial_of(second)
+    assert {each.probabilities for each in flattered.standings} == {None}
+    assert "how sure that is cannot be said" in drawn(document_of(flattered))
+    assert "failures-differ" in {warning.code for warning in flattered.warnings}
+    assert conservative.standings[0].probabilities is not None
+
+
 def test_sessions_are_the_units() -> None:
     found = recommend(run_of(blocks=9, sessions=3))
     assert (found.units, found.is_of_sessions) == (3, True)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from vtax.errors import BadInput
+from vtax.report.analysis.result import tried
 from vtax.report.analysis.values import Analysis, ResultPoint, Section
 from vtax.report.analysis.warnings import merged, noted
 from vtax.report.analysis.workload import (
@@ -26,6 +28,7 @@ from vtax.report.document import Inline, Place, Warning, levels_of, msg, stored
 from vtax.stats import scores
 from vtax.stats.intervals import Interval
 from vtax.stats.notes import Note
+from vtax.stats.withholding import MOST_LOST
 from vtax.store.records import PlatformRecord
 
 FEW_BLOCKS = 5  # as of ranks: below, an interval of blocks is at the mercy of their noise's shape
@@ -40,7 +43,8 @@ class Standing:
     it has not all figures of. place: from 1; a range where something is missing, of this platform or of one that
     may be ahead. With something missing score is a range too, from the worst to the best of any platform there, and
     no error of measurement.
-    probabilities: of each place among those that lack nothing; None with one unit, and where something is missing.
+    probabilities: of each place among those that lack nothing; None with one unit, where something is missing, and
+    where the first failed in more of its trials than another, since slow trials fail first.
     near_best: probability of being within the margin of the best one.
     """
 
@@ -145,7 +149,8 @@ def recommend(
         if correlation > 0:
             given.append(Note("dependent-places", correlation=correlation))
         order = np.argsort(-effects.score(shares), kind="stable").tolist()
-        standings = _full(analysis, effects, weighted, full, order)
+        is_flattered = _lost_more(full[order[0]].name, figures, {each.name for each in full})
+        standings = _full(analysis, effects, weighted, full, order, is_flattered=is_flattered)
         if len(full) > 1:
             contributions = _contributions(analysis, effects, weighted, order)
             switches = _switches(effects, weighted, full)
@@ -212,11 +217,11 @@ def _effects(
 
 def _full(
     analysis: Analysis, effects: scores.Effects, weighted: Sequence[Weighted], full: Sequence[PlatformRecord],
-    order: Sequence[int],
+    order: Sequence[int], *, is_flattered: bool,
 ) -> list[Standing]:  # fmt: skip
     shares, confidence = np.array([each.share for each in weighted]), analysis.rule.confidence
     chances = near = None
-    if effects.df > 0 and len(full) > 1:
+    if effects.df > 0 and len(full) > 1 and not is_flattered:
         drawn = np.einsum("drp,r->dp", effects.draws(), shares)
         chances, near = scores.rank_probabilities(drawn), scores.near_best(drawn, analysis.rule.margin)
     unit = np.eye(len(weighted))
@@ -231,6 +236,15 @@ def _full(
         )
         for place, n in enumerate(order, 1)
     ]  # fmt: skip
+
+
+def _lost_more(first: str, figures: Sequence[Figure], ranked: AbstractSet[str]) -> bool:
+    """Whether the first failed in a larger share of trials than another, as `withholding.for_failures` has it."""
+    for figure in figures:
+        shares = {row.platform.name: row.failed / max(tried(row), 1) for row in figure.point.rows}
+        if shares[first] - min(share for name, share in shares.items() if name in ranked) > MOST_LOST:
+            return True
+    return False
 
 
 def _ratio(found: Interval) -> Interval:
