@@ -81,7 +81,7 @@ STAGES = (
     "planning", "guest start", "agent hello", "trial", "commit", "guest stop", "clean-up", "vtax clean",
 )  # fmt: skip
 ATTEMPTS = 4
-BUILD_STAGES = (("packages", 20.0), ("packages", 20.0), ("initrd again", 0.5), ("STREAM", 2.0))
+BUILD_STAGES = (("packages", 20.0), ("packages", 20.0), ("initrd again", 0.5), ("vtax's own programs", 2.0))
 
 
 Trial = tuple[str, str, int, int]
@@ -231,7 +231,7 @@ def build_point(lab: Lab, number: int, seed: int) -> Point:
 
 
 def killed_build(lab: Lab, stage: str, delay_s: float) -> tuple[bool, list[str]]:
-    """Whether a build was killed after a delay in a stage, and what was wrong then."""
+    """Whether a build was killed after a delay in a stage, or never came to it, and what was wrong then."""
     root = Path(tempfile.mkdtemp(dir=lab.home.root, prefix="build-"))
     inner = Lab(Home(root).ensure(), replace(lab.inside, home=root), lab.before)
     if stage == "initrd again":  # with another image's tree there, only the initrd is made
@@ -245,7 +245,7 @@ def killed_build(lab: Lab, stage: str, delay_s: float) -> tuple[bool, list[str]]
 
     pid = child(inner, work)
     os.close(writer)
-    has_data = b""
+    has_data = part = b""
     while stage.split()[0].encode() not in has_data and (part := os.read(reader, 4096)):
         has_data += part
     time.sleep(delay_s)
@@ -253,13 +253,15 @@ def killed_build(lab: Lab, stage: str, delay_s: float) -> tuple[bool, list[str]]
         kill(pid)
     os.close(reader)
     problems = [] if alive else [f"it ended before it could be killed: {last_said(inner)}"]
+    if not part:
+        problems = [f"it ended and had never said {stage}: {last_said(inner)}"]
     problems += finished(inner, "clean") + inner.problems()
     try:
         images.checked(inner.home)
     except VtaxError as error:
         problems.append(f"a killed build left an image that looks finished: {error.what}")
     shutil.rmtree(root, ignore_errors=True)
-    return alive, problems
+    return alive or not part, problems
 
 
 def copied_image(lab: Lab) -> Path:
