@@ -8,7 +8,7 @@ none`: of studies without any difference, those with a comparison that is `slowe
 every true slowdown is 4.9 %. `passes beyond`: of studies where every true slowdown is 5.1 %, those with a comparison
 that passed. At twice the margin (10 %): comparisons that are not `slower` (`missed`), and those of them that passed.
 `passed`: of comparisons without a difference. Families of six have a sixth of the studies. The tables of
-docs/statistics.md are made by this. Chance (two standard errors) is ±0.7 at 2.5 % of 2000 studies, ±1.7 in families.
+docs/proof.md are made by this. Chance (two standard errors) is ±0.7 at 2.5 % of 2000 studies, ±1.7 in families.
 
 With --against the sides are runs of several sessions, compared by ratios to a baseline. `effect` is the standard
 deviation of what a session does to the ratio, beside a noise of 2 % in the block of either platform.

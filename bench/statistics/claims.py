@@ -6,7 +6,7 @@
 A study has six claims: two of one ratio, one of three ratios that must all be in range, one of three of which most
 must be, one of two checks, and one of a spread. `at the bounds`: every ratio lies exactly at a bound of its range, so
 that any word is false. `inside`, `outside`: ratios lie 5 % inside or outside, and the share of claims that get the
-right word is given. The table of docs/statistics.md is made by this.
+right word is given. The table of docs/proof.md is made by this.
 """
 
 from __future__ import annotations

@@ -2,5 +2,5 @@
 
 The method in short: the block is the unit of replication. Trials are averaged within a block, platforms are compared
 by the ratio within a block, and intervals, tests and stopping rules see one log-ratio per block. Every result is a
-frozen value that carries its `warnings`. `docs/statistics.md` gives the method, its sources and the proof.
+frozen value that carries its `warnings`. `docs/statistics.md` gives the method and its sources.
 """

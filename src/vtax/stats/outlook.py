@@ -19,7 +19,7 @@ from scipy import special
 from vtax.stats.checks import Array
 
 FUTURES = 400
-LOW, HIGH = 0.2, 0.85  # of futures that have a verdict: the latter settles about 0.8, see docs/statistics.md
+LOW, HIGH = 0.2, 0.85  # of futures that have a verdict: the latter settles about 0.8, see docs/proof.md
 FARTHEST = 200  # times the blocks that were made
 WIDEST = 10.0  # high / low of a range that is worth a sentence
 

@@ -3,8 +3,8 @@
 What two platforms share in a block (the hour, the heat, the neighbours) cancels in the ratio. Noise of computers is
 multiplicative, so ratios are averaged as logarithms: the estimate is the geometric mean of the blocks' ratios, and
 swapping the two sides gives exactly the inverse. The difference of two logarithms with the same noise is symmetric
-whatever that noise looks like, which is why Student's t holds here with ten blocks (docs/statistics.md has the
-proof).
+whatever that noise looks like, which is why Student's t holds here with ten blocks (docs/proof.md has the
+figures).
 """
 
 from __future__ import annotations

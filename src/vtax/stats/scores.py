@@ -9,7 +9,7 @@ freedom around the sample means, with the sample covariance over n (flat prior o
 Inference in Statistical Analysis, 1973, section 8.4, where the scale of a contrast is that of its own sample
 variance). The posterior of every single difference is then Student's t of the paired values, as in `ratio`, however
 few units there are, and the covariance need not be invertible. The block bootstrap is not used: of three blocks it
-says 100 % far too often. Figures in docs/statistics.md.
+says 100 % far too often. Figures in docs/proof.md.
 """
 
 from __future__ import annotations
