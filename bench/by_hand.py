@@ -134,11 +134,11 @@ def by_hand(plan: Plan, argv: list[str], context: Context, command: Command) -> 
 
 @contextmanager
 def local_by_hand(plan: Plan) -> Iterator[Measure]:
-    """`taskset -c CPU chroot TREE TOOL ...`"""
+    """`taskset -c CPU chroot TREE TOOL ...`, /tmp in memory"""
     cpu, _ = split_cpus(1)
     context = plan.context()
     command = plan.points[0].benchmark.commands(plan.points[0].parameters, context)[0]
-    argv = ["taskset", "-c", ",".join(map(str, cpu)), "chroot", str(plan.image.tree), *command.argv]
+    argv = ["taskset", "-c", ",".join(map(str, cpu)), *in_tree(plan), *command.argv]
     yield by_hand(plan, argv, context, command)
 
 
@@ -172,7 +172,7 @@ def iperf3_by_hand(plan: Plan) -> Iterator[Measure]:
             run(["ip", "-n", name, "route", "replace", "198.18.200.0/24", "dev", "eth0", "congctl", control])
         context = Context(1, plan.resources.memory_bytes, peer_address="198.18.200.2", guest_address="198.18.200.1")
         commands = {c.role: c for c in plan.points[0].benchmark.commands(plan.points[0].parameters, context)}
-        inside = ["chroot", str(plan.image.tree)]
+        inside = in_tree(plan)
         server_argv = [*typed(peer, peer_cpus), *inside, *commands["server"].argv]
         client_argv = [*typed(guest, guest_cpus), *inside, *commands["client"].argv]
         measure_client = by_hand(plan, client_argv, context, commands["client"])
@@ -191,6 +191,12 @@ def iperf3_by_hand(plan: Plan) -> Iterator[Measure]:
                 server.wait()
 
         yield measure
+
+
+def in_tree(plan: Plan) -> list[str]:
+    """The words before a command that give it the image's tree as root, and a /tmp that leaves nothing in it."""
+    enter = 'mount -t tmpfs tmpfs "$0/tmp" && exec chroot "$0" "$@"'
+    return ["unshare", "--mount", "sh", "-c", enter, str(plan.image.tree)]
 
 
 def typed(namespace: str, cpus: tuple[int, ...]) -> list[str]:

@@ -21,10 +21,10 @@ def stored(
     store: Store, script: Script, *, slowdown: float = 4.0, blocks: int = 10, trials: int = 2, seed: int = 1,
     unit: str = "operations/s", noise: float = 0.02, host: Mapping[str, Any] | None = None, name: str = "counted-1",
     others: Sequence[str] = (), benchmark: str = "tool", metric: str = "speed",
-    effective: Mapping[str, Any] | None = None,
+    effective: Mapping[str, Any] | None = None, lasted_s: float = TRIAL_S,
 ) -> RunHandle:  # fmt: skip
     """A run whose sandbox makes `slowdown` times fewer operations a second than native's 1e5. others: further
-    platforms, as fast as native. effective: settings of every trial."""
+    platforms, as fast as native. effective: settings of every trial. lasted_s: what is stored as its length."""
     further = [PlatformRecord(other, {}, True) for other in others]
     names = [platform.name for platform in (*PLATFORMS, *further)]
     cells = [CellRecord(f"c-{name}", "c", name, benchmark, benchmark, "1.0") for name in names]
@@ -50,8 +50,8 @@ def stored(
                 run.add_trial(
                     TrialRecord(
                         cell_key=cell.key, guest_id=None, block=block, number=number, position=position,
-                        is_warmup=False, status="ok", started_at=float(position), outside_s=TRIAL_S,
-                        inside_s=TRIAL_S, values={metric: rate}, counters=dict(counts),
+                        is_warmup=False, status="ok", started_at=float(position), outside_s=lasted_s,
+                        inside_s=lasted_s, values={metric: rate}, counters=dict(counts),
                         effective=dict(effective or {}),
                     )
                 )  # fmt: skip

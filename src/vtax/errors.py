@@ -52,7 +52,7 @@ class NotFound(BadInput):
 class BadInputs(BadInput):
     """Several problems of one file, shown together. problems: each with its own what, where and hint."""
 
-    MAX_SHOWN = 100  # a bound for hostile files
+    MAX_SHOWN = 20
 
     def __init__(self, problems: Iterable[BadInput], *, where: str, hint: str) -> None:
         self.problems = tuple({(each.where, each.what): each for each in reversed([*problems])}.values())[::-1]

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,15 @@ class ByHand:
     def measures(self):
         servers = [entry for entry in processes(self.home) if b"iperf3\0-s" in of_process(entry)]
         return len(self.namespaces()) >= 4 and servers
+
+    def devices_of_tools(self):
+        """Device of the /tmp of every iperf3: one that is killed leaves a file there."""
+        found = []
+        for entry in processes(self.home):
+            with suppress(OSError):
+                if of_process(entry).startswith(b"iperf3\0"):
+                    found.append((entry / "root/tmp").stat().st_dev)
+        return found
 
     def namespaces(self):
         registered = []
@@ -76,6 +86,9 @@ def test_a_program_that_is_requested_to_stop_leaves_nothing(number, image, priva
 def test_what_a_killed_program_left_is_removed_by_clean(image, private_home):
     by_hand = ByHand(private_home)
     namespaces = by_hand.namespaces()
+    while not (devices := by_hand.devices_of_tools()):
+        assert by_hand.process.poll() is None
+    assert image.tree.stat().st_dev not in devices
     by_hand.end(signal.SIGKILL)
     assert set(namespaces) < set(left(private_home, namespaces))
     assert clean(private_home.journal).problems == ()

@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from counted_run import TRIAL_S, stored
 
 from vtax.cli.main import group
+from vtax.counters import table
 from vtax.report.analysis.explain import NARROW, explained
 from vtax.report.analysis.source import source_of
 from vtax.report.renderers.markdown import markdown as as_markdown
@@ -65,6 +66,15 @@ def test_the_counter_that_truly_moves_is_found_and_those_of_time_stand_apart(sto
     assert (alone.place, alone.name, alone.platform) == ("layer", "sentry.thread_cpu_s", "sandbox")
     assert alone.value == pytest.approx(1.0 / (1e5 / 4 * TRIAL_S), rel=0.02)  # seconds per operation
     assert {each.name for each in found.compared}.isdisjoint({"swapped_in_pages", "clock_rate"})
+
+
+@pytest.mark.parametrize("lasted_s", [0.0, math.nan])
+def test_without_how_long_trials_lasted_nothing_is_said_per_second(store, lasted_s):
+    moved = {(table.LINK, table.UNDER_TEST_BYTES.name): 1e9}
+    stored(store, lambda *given: script(*given) | moved, lasted_s=lasted_s)
+    [found] = explained_of(store)
+    assert "context_switches" in {each.name for each in found.compared}
+    assert all(each.per_second is None for each in found.compared)
 
 
 def test_ratio_and_interval_are_those_of_a_calculation_by_hand(store):

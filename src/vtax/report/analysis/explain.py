@@ -218,6 +218,7 @@ def _pair(
     blocks: Ints = np.intersect1d(rows[0].blocks, rows[1].blocks)
     unit, work = work_of(data, section, cells, sides, blocks, settings)
     seconds = [per_block(durations(data, cell), blocks) for cell in cells]
+    is_timed = all((np.isfinite(value) & (value > 0)).all() for value in seconds)
     logs = {}
     for key in [key for key in sides[0] if key in sides[1]]:
         counter = table.find(key[1])
@@ -232,7 +233,7 @@ def _pair(
             continue
         some = [np.maximum(v, 0.0) + counter.step / 2 for v in values]
         log = _difference(some, divisors)
-        of_time = None if counter.is_gauge or unit == SECOND else _difference(some, seconds)
+        of_time = _difference(some, seconds) if is_timed and not counter.is_gauge and unit != SECOND else None
         trials = float(min(side[key][2] for side in sides))
         events = [value.sum() * trials / counter.step for value in some]
         least_se = 0.0 if counter.is_gauge else math.sqrt(sum(1 / total for total in events))
