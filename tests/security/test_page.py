@@ -32,7 +32,7 @@ from vtax.page.server import HEADER_S, MOST_CONNECTIONS
 from vtax.store.store import Store
 
 RUNS = 6
-MOST_MEMORY = 384 << 20  # of a process: the libraries, and one report at a time
+MOST_MEMORY = 300 << 20
 HALF = b"GET / HTTP/1.1\r\nHost: localhost\r\nX-Slow: "
 WHOLE = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
 DOWNLOADS = ("csv", "parquet", "json", "markdown", "latex", "bundle", "benchfmt", "bmf", "ro-crate")

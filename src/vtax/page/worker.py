@@ -29,7 +29,7 @@ _WIDTHS: dict[str, list[tuple[str, Mapping[tuple[str, str, str], float]]]] = {}
 """Run -> (complete blocks, widths of its intervals) of the last two blocks that were asked for."""
 
 
-MOST_RESIDENT = 128 << 20
+MOST_RESIDENT = 96 << 20
 """A worker that holds more bytes after a task is replaced: libraries and allocators give little back."""
 _MOST_LIVE_RUNS = 8  # a host measures one at a time; stores of several hosts have more
 
