@@ -130,16 +130,16 @@ def hostile(random: Random) -> Any:
     if chance < 0.08:
         return list(range(random.choice((10, 70, 300, 9000, 21_000))))
     if chance < 0.12:
-        return [random.choice(SCALARS) for _ in range(random.randrange(4))]
+        return deepcopy([random.choice(SCALARS) for _ in range(random.randrange(4))])
     if chance < 0.3:
         return random.choice([*names(), *drivers(), *benchmarks(), *topologies()])
-    return random.choice(SCALARS)
+    return deepcopy(random.choice(SCALARS))
 
 
 def allowed(random: Random, key: Key) -> Any:
     """A value that a key may hold, or one just beyond."""
     bounds = [int(bound) + step for bound in key.bounds.values() if math.isfinite(bound) for step in (-1, 0, 1)]
-    return hostile(random) if random.random() < 0.1 else random.choice([*key.choices, *bounds, key.default])
+    return hostile(random) if random.random() < 0.1 else deepcopy(random.choice([*key.choices, *bounds, key.default]))
 
 
 def made_up(random: Random) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from click.testing import CliRunner, Result
 
 from vtax.cli.main import group
 from vtax.errors import BadInput
+from vtax.study.claim_names import unknown_name
 from vtax.study.claims import canonical, side_of
 from vtax.study.load import load, shipped
 
@@ -205,3 +206,8 @@ def test_shipped_claims_are_complete(name: str) -> None:
     assert bool(study.claim) == (study.paper is not None)
     for claim in study.claim:
         assert claim.statement != claim.statement_pt
+
+
+def test_of_many_names_that_there_are_a_few_are_shown() -> None:
+    assert unknown_name("level", "x", [str(n) for n in range(9001)]).endswith("0, 1, 2, 3, 4, 5, 6, 7 and 8993 more")
+    assert unknown_name("level", "x", ["1", "2"]).endswith("; it has 1, 2")

@@ -12,6 +12,8 @@ from vtax.study.model import BenchmarkTable, Study
 Levels = Mapping[str, Mapping[str, object]]
 """Factor -> canonical level -> the level as the study writes it."""
 
+MOST_NAMED = 8  # of what there is
+
 
 def unknown_names(study: Study, listed: Iterable[str], source: str) -> list[BadInput]:
     """A problem for each name in claims and published numbers that the study does not have.
@@ -53,9 +55,9 @@ def unknown_platforms(named: Iterable[str], known: Iterable[str], where: str) ->
 def unknown_name(kind: str, name: str, known: Sequence[str]) -> str:
     """What is wrong with a name, and the nearest that there are."""
     near = [each for each in known if each.endswith(f".{name}")] or get_close_matches(name, known, 2)
-    return f"the study has no {kind} {name!r}" + (
-        f"; did you mean {' or '.join(near)}?" if near else f"; it has {', '.join(known)}" if known else ""
-    )
+    more = f" and {len(known) - MOST_NAMED} more" if len(known) > MOST_NAMED else ""
+    there = f"; it has {', '.join(known[:MOST_NAMED])}{more}" if known else ""
+    return f"the study has no {kind} {name!r}" + (f"; did you mean {' or '.join(near)}?" if near else there)
 
 
 def _problems_of_check(study: Study, check: CheckTable, where: str) -> Iterator[BadInput]:
