@@ -197,6 +197,18 @@ def test_a_finished_run_gets_the_blocks_that_fit_into_a_time_and_says_so(store: 
     assert [row.blocks.tolist() for row in rows] == [[0, 1, 2, 3]] * 2
 
 
+def test_an_open_run_takes_sessions_and_blocks_without_a_warning(store: Store, home: Home) -> None:
+    plan = planned(blocks=2, sessions=1, stop="open")
+    run = begin(store, plan, vtax_version="test")
+    execute(plan, run, home, NullObserver())
+    assert host_sessions.check_more(run, plan.study.design, 3600.0) == ""
+    next_session(run, plan, home, "b" * 32)
+    assert blocks_by_session(store, run) == {1: [0, 1], 2: [2, 3]}
+    analysis = source_of(store, run.name).analysis
+    assert not {"session-added", "blocks-added"} & {warning.code for warning in analysis.warnings}
+    assert analysis.rule.stop == "open"
+
+
 @pytest.mark.parametrize(
     ("status", "design", "budget_s", "printed"),
     [
@@ -237,8 +249,8 @@ def test_a_run_whose_rule_has_no_sessions_gets_none(store: Store, home: Home, de
     ("design", "printed"),
     [
         ({"blocks": 2, "sessions": 3}, "3 sessions are more than 2 blocks"),
-        ({"stop": "verdict", "sessions": 2}, "several sessions need 'fixed' or 'budget'"),
-        ({"stop": "precision", "sessions": 2}, "several sessions need 'fixed' or 'budget'"),
+        ({"stop": "verdict", "sessions": 2}, "several sessions need 'fixed', 'open' or 'budget'"),
+        ({"stop": "precision", "sessions": 2}, "several sessions need 'fixed', 'open' or 'budget'"),
         ({"stop": "budget", "budget": "1h", "sessions": 2}, "spend = 'evenly'"),
         ({"order": "sequential", "sessions": 2}, "'sequential' makes all blocks"),
         ({"sessions": 0}, "sessions is 0; it must be a whole number from 1"),

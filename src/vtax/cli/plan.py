@@ -127,6 +127,7 @@ def announce(plan: Plan, notify: Callable[[str], None] = notify) -> None:
     available = [p.platform.name for p in plan.platforms if p.probe.available]
     rules = {
         "fixed": f"{format_count(design.blocks, 'block')}{_sessions(plan)}",
+        "open": f"{format_count(design.blocks, 'block')}{_sessions(plan)}, and more whenever wanted",
         "precision": f"{design.min_blocks}-{design.max_blocks} blocks until every interval is within "
         f"±{plain_percent(design.precision)}",
         "verdict": f"{design.min_blocks}-{design.max_blocks} blocks until every contrast has its verdict",
@@ -337,6 +338,6 @@ def _total_duration(plan: Plan) -> str:
     design, each = plan.study.design, plan.expected_block_s()
     if design.stop == "budget":
         return ""
-    if design.stop == "fixed":
+    if design.is_counted:
         return f", {format_duration(design.blocks * each)} in total"
     return f", {format_duration(design.min_blocks * each)} to {format_duration(design.max_blocks * each)} in total"

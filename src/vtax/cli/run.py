@@ -275,7 +275,7 @@ def _overrides(
     if platforms:
         overrides["platforms"] = list(platforms)
     if blocks is not None:
-        overrides["design"] = {"stop": "fixed", "blocks": blocks}
+        overrides["design"] = {"stop": "open" if study.design.stop == "open" else "fixed", "blocks": blocks}
     if budget is not None:
         stop = {"stop": "budget"} if study.design.stop == "fixed" and blocks is None else {}
         overrides["design"] = {**overrides.get("design", {}), **stop, "budget": budget}

@@ -54,7 +54,7 @@ def _explain(study: Study, reference: str, *, as_json: bool) -> None:
         return
     click.echo(": ".join(filter(None, (study.name, study.title))))
     design, rule = study.design, study.design.stop
-    blocks = format_count(design.blocks, "block") if rule == "fixed" else f"{design.min_blocks} blocks or more"
+    blocks = format_count(design.blocks, "block") if design.is_counted else f"{design.min_blocks} blocks or more"
     facts = {
         "question": study.question,
         "platforms": ", ".join(study.platforms),

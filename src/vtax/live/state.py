@@ -98,7 +98,7 @@ def _stored(store: Store, run: RunHandle, before: LiveState | None = None) -> Li
             select(func.max(schema.trial.c.block)).where(schema.trial.c.run_id == run.id)
         ).scalar()
     design = run.declared.get("design", {})
-    blocks = design.get("blocks") if design.get("stop") == "fixed" else None
+    blocks = design.get("blocks") if design.get("stop") in ("fixed", "open") else None
     progress = RunProgress(
         block=guest.block if guest else block, blocks=blocks, done_trials=counts.trials,
         failed_trials=counts.failed, total_trials=_planned(run, blocks), elapsed_s=run.duration_s,

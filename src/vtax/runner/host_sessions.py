@@ -31,7 +31,7 @@ def rule_in(design: DesignTable, session: int) -> Rule:
     """
     rule, planned = rule_of(design.model_dump()), design.sessions
     budget_s = None if rule.budget_s is None else rule.budget_s * session / planned
-    if rule.stop != "fixed" or (planned == 1 and session == 1):
+    if not rule.is_counted or (planned == 1 and session == 1):
         return replace(rule, budget_s=budget_s)
     each = math.ceil(rule.blocks / planned)
     blocks = math.ceil(rule.blocks * session / planned) if session <= planned else 0
@@ -45,7 +45,7 @@ def blocks_of_sessions(design: DesignTable) -> list[int]:
 
 
 def check_next(run: RunHandle, design: DesignTable) -> str:
-    """A sentence about a session beyond those that were planned; empty for a planned one.
+    """A sentence about a session beyond those that were planned; empty for a planned one, and under `open`.
 
     Raises BadInput when no session can be begun: the last one is not complete, or the study's rule has no sessions.
     """
@@ -57,15 +57,17 @@ def check_next(run: RunHandle, design: DesignTable) -> str:
         )
     if run.status == "paused":
         return ""
-    is_even = design.stop == "fixed" or (design.stop == "budget" and design.spend == "evenly")
+    is_even = rule_of(design.model_dump()).is_even
     if not is_even or design.order == "sequential":
         how = "sequential order" if is_even else f"stop = {design.stop!r}"
         if design.stop == "budget":
             how += f", spend = {design.spend!r}"
         raise BadInput(
             f"{run.name} cannot have another session: its study has {how}",
-            hint="start a new run with --sessions, by the rule 'fixed', or by 'budget' with spend = 'evenly'",
+            hint="start a new run with --sessions, by 'fixed', by 'open', or by 'budget' with spend = 'evenly'",
         )
+    if design.stop == "open":
+        return ""
     return (
         f"session {number + 1} was added after the result of {planned} planned "
         f"session{'s' if planned > 1 else ''} was known; no interval allows for that look"
@@ -80,7 +82,7 @@ def begin_next(run: RunHandle, facts: Mapping[str, Any], added: str = "") -> Non
 
 
 def check_more(run: RunHandle, design: DesignTable, more_s: float) -> str:
-    """A sentence about blocks that are added to a finished run for so many seconds.
+    """A sentence about blocks that are added to a finished run for so many seconds; empty under `open`.
 
     Raises BadInput when none can be added: the run is not finished, its blocks are not all alike, or the time holds
     none.
@@ -103,6 +105,8 @@ def check_more(run: RunHandle, design: DesignTable, more_s: float) -> str:
             f"{format_duration(run.spent_s() / blocks)}",
             where="--budget", hint="raise it",
         )  # fmt: skip
+    if design.stop == "open":
+        return ""
     because = (
         f"blocks were added after the result of blocks 1 to {blocks} was known; no interval or verdict allows for "
         "that look"
@@ -112,7 +116,8 @@ def check_more(run: RunHandle, design: DesignTable, more_s: float) -> str:
 
 def add_blocks(run: RunHandle, plan: Plan, more_s: float, added: str) -> Plan:
     """The plan that goes on with a finished run for so many seconds. added: what `check_more` returned."""
-    run.add_warning("blocks-added", added)
+    if added:
+        run.add_warning("blocks-added", added)
     more = {"stop": "budget", "spend": "evenly", "budget": run.spent_s() + more_s}
     design = plan.study.design.model_copy(update=more)
     return replace(plan, study=plan.study.model_copy(update={"design": design}))

@@ -113,7 +113,7 @@ class Plan:
     def max_blocks(self) -> int:
         """The number of blocks when no rule stops the run earlier."""
         design = self.study.design
-        return design.blocks if design.stop == "fixed" else design.max_blocks if design.stop != "budget" else 10**6
+        return design.blocks if design.is_counted else design.max_blocks if design.stop != "budget" else 10**6
 
     def resources_of(self, session: Session, number: int = 0) -> Resources:
         """What a guest of a session may use. number: of the guest, from 0; CPUs are dealt out round robin."""
@@ -134,7 +134,7 @@ class Plan:
     def min_blocks(self) -> int:
         """The number of blocks that are made whatever their outcome, unless a time ends the run."""
         design = self.study.design
-        return design.blocks if design.stop == "fixed" else design.min_blocks
+        return design.blocks if design.is_counted else design.min_blocks
 
     def sequential_sessions(self) -> Iterator[Session]:
         """All fresh guests of a run in sequential order: every block of one platform, then of the next."""

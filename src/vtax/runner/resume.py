@@ -125,7 +125,7 @@ def note_resumption(run: RunHandle, plan: Plan) -> None:
     later = "" if run.ended_at is None else f" {format_duration(time.time() - run.ended_at)} later"
     where, consequence = "in or after", ""
     design = plan.study.design
-    if design.stop == "fixed":
+    if design.is_counted:
         numbers = range(plan.trials_per_cell)
         guests = [
             (session.platform.name, [(cell.key, block, n) in done for cell in session.cells for n in numbers])

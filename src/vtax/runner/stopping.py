@@ -56,7 +56,7 @@ class Stopping:
     @property
     def max_blocks(self) -> int:
         """The number of blocks up to the end of the session when no rule ends it earlier."""
-        return self._rule.blocks if self._rule.stop == "fixed" else self._plan.max_blocks
+        return self._rule.blocks if self._rule.is_counted else self._plan.max_blocks
 
     @property
     def budget_s(self) -> float | None:

@@ -17,9 +17,9 @@ from vtax.stats.checks import Better, StatsError
 from vtax.stats.contrasts import Contrast as Contrast
 from vtax.stats.notes import Note
 from vtax.stats.ratio import Ratio, ratio_of_logs, widened
-from vtax.stats.sequential import sequential_verdicts, t_levels
+from vtax.stats.sequential import sequential_verdicts
 from vtax.stats.sessions import ratio_over_sessions
-from vtax.stats.stopping import Rule, interval_confidence, look_level
+from vtax.stats.stopping import Rule, interval_confidence, look_level, test_level, tests_of
 from vtax.stats.typical import Typical, found_pauses, typical_ratio
 from vtax.stats.verdict import Kind, Verdict, holm, judge_family, with_outlook
 from vtax.stats.withholding import for_clock, is_for_good, warranted
@@ -47,8 +47,7 @@ def analyse(rule: Rule, contrasts: Mapping[str, Contrast]) -> dict[str, Comparis
     ratios: dict[str, Ratio] = {}
     for name, contrast in contrasts.items():
         try:
-            blocks = int((contrast.logs == contrast.logs).sum())
-            ratios[name] = _ratio(contrast, interval_confidence(rule, blocks))
+            ratios[name] = _ratio(contrast, rule)
         except StatsError as error:
             result[name] = error
     ratios = _without_assumptions(ratios, contrasts)
@@ -56,13 +55,16 @@ def analyse(rule: Rule, contrasts: Mapping[str, Contrast]) -> dict[str, Comparis
     names = list(ratios)
     better: list[Better] = [contrasts[name].better for name in names]
     alpha = look_level(rule, max((ratio.n_blocks for ratio in ratios.values()), default=0))
-    verdicts = judge_family([ratios[name] for name in names], rule.margin, better, alpha)
+    verdicts = judge_family([ratios[name] for name in names], rule.margin, better, alpha, tests_of(rule))
+    if rule.stop == "open":
+        verdicts = tuple(_with_levels(v, ratios[name], rule) for v, name in zip(verdicts, names, strict=True))
     if rule.stop == "verdict" and all(ratio.n_sessions == 1 for ratio in ratios.values()):
         logs = [contrasts[name].logs for name in names]
         words = sequential_verdicts(logs, rule.margin, rule.alpha, *rule.looks)
         kinds = [_kind(word, b) for word, b in zip(words, better, strict=True)]
         verdicts = tuple(
-            _with_kind(v, k, ratios[name], rule) for v, k, name in zip(verdicts, kinds, names, strict=True)
+            _with_levels(replace(v, kind=k), ratios[name], rule)
+            for v, k, name in zip(verdicts, kinds, names, strict=True)
         )
     verdicts = tuple(
         warranted(v, ratios[name], contrasts[name], rule) for name, v in zip(names, verdicts, strict=True)
@@ -77,10 +79,14 @@ def analyse(rule: Rule, contrasts: Mapping[str, Contrast]) -> dict[str, Comparis
     return {name: result[name] for name in contrasts}
 
 
-def _ratio(contrast: Contrast, confidence: float) -> Ratio:
+def _ratio(contrast: Contrast, rule: Rule) -> Ratio:
+    there = contrast.logs == contrast.logs
+    confidence = interval_confidence(rule, int(there.sum()))
     if contrast.sessions is None:
         return ratio_of_logs(contrast.logs, confidence)
-    return ratio_over_sessions(contrast.logs, contrast.sessions, confidence)
+    sessions = np.unique(contrast.sessions[there]).size
+    between = interval_confidence(rule, sessions) if sessions > 1 else confidence
+    return ratio_over_sessions(contrast.logs, contrast.sessions, between, within_confidence=confidence)
 
 
 def missed(rule: Rule, contrasts: Mapping[str, Contrast], families: Mapping[str, str]) -> dict[str, bool]:
@@ -170,13 +176,13 @@ def _kind(word: str, better: Better) -> Kind:
     return "faster" if (word == "above") == (better == "higher") else "slower"
 
 
-def _with_kind(verdict: Verdict, kind: Kind, ratio: Ratio, rule: Rule) -> Verdict:
-    first, last = rule.looks
+def _with_levels(verdict: Verdict, ratio: Ratio, rule: Rule) -> Verdict:
+    """The verdict with the blocks it still needs at the levels of a rule that looks again and again."""
 
     def levels(blocks: int) -> tuple[float, float]:
-        if not first <= blocks <= last:
+        if rule.stop == "verdict" and not rule.looks[0] <= blocks <= rule.looks[1]:
             return 0.0, 0.0
-        different, inside = (t_levels(a / verdict.family, first, last) for a in (rule.alpha / 2, rule.alpha))
-        return float(different[blocks - first]), float(inside[blocks - first])
+        error = rule.alpha / verdict.family
+        return test_level(rule, error / 2, blocks), test_level(rule, error, blocks)
 
-    return with_outlook(replace(verdict, kind=kind), ratio, levels)
+    return with_outlook(verdict, ratio, levels)

@@ -72,8 +72,11 @@ def nested_mean(logs: Array, sessions: Labels) -> Nested:
     )  # fmt: skip
 
 
-def ratio_over_sessions(logs: Values, sessions: Values, confidence: float = 0.95) -> Ratio:
-    """Ratio from one log-ratio per block (NaN: no such block) and the session of each.
+def ratio_over_sessions(
+    logs: Values, sessions: Values, confidence: float = 0.95, *, within_confidence: float | None = None
+) -> Ratio:
+    """Ratio from one log-ratio per block (NaN: no such block) and the session of each. within_confidence: that of
+    the interval of the blocks alone, of which the wider counts; absent, the same.
 
     Of a single session it is `ratio_of_logs`: nothing is known of another. Raises StatsError when no block is left.
     """
@@ -86,7 +89,7 @@ def ratio_over_sessions(logs: Values, sessions: Values, confidence: float = 0.95
         return base
     notes = [Note("sessions-alike")] if found.se == 0.0 else []
     warnings = (*(text for text in base.warnings if getattr(text, "code", "") != "one-block"), *notes)
-    return _answer(replace(base, warnings=warnings), found, confidence)
+    return _answer(replace(base, warnings=warnings), found, confidence, within_confidence)
 
 
 def half_width_over_sessions(means: Array, sessions: Labels, confidence: float = 0.95) -> float | None:
@@ -136,17 +139,17 @@ def _welch(a: tuple[float, float], b: tuple[float, float]) -> tuple[float, float
     return math.sqrt(total), total**2 / sum(se**4 / df for se, df in known)
 
 
-def _half(found: Nested, confidence: float) -> float:
+def _half(found: Nested, confidence: float, within_confidence: float | None = None) -> float:
     """Half the width of the interval: the wider of that between sessions and that of the blocks."""
     half = t_quantile((1 + confidence) / 2, found.df) * found.se
     if found.within_df > 0:
-        half = max(half, t_quantile((1 + confidence) / 2, found.within_df) * found.within_se)
+        half = max(half, t_quantile((1 + (within_confidence or confidence)) / 2, found.within_df) * found.within_se)
     return half
 
 
-def _answer(base: Ratio, found: Nested, confidence: float) -> Ratio:
+def _answer(base: Ratio, found: Nested, confidence: float, within_confidence: float | None = None) -> Ratio:
     """The ratio with interval, test and prediction of a mean over sessions."""
-    half = _half(found, confidence)
+    half = _half(found, confidence, within_confidence)
     within = (found.within_se, found.within_df) if found.within_df > 0 else None
     t = t_quantile((1 + confidence) / 2, found.df)
     reach = max(half, t * math.sqrt(found.next_variance + found.se**2))

@@ -14,13 +14,14 @@ from typing import Any, Literal
 
 import numpy as np
 
+from vtax.stats import anytime
 from vtax.stats.checks import MINIMUM_BLOCKS, Array, StatsError, without_missing
-from vtax.stats.ratio import ratio_of_logs
+from vtax.stats.ratio import Ratio, ratio_of_logs
 from vtax.stats.sequential import sequential_verdicts, t_levels
 from vtax.stats.verdict import check_margin
 
 MAX_LOST = 3  # blocks without a value, one after another, after which a contrast keeps no run going
-Stop = Literal["fixed", "precision", "verdict", "budget"]
+Stop = Literal["fixed", "open", "precision", "verdict", "budget"]
 Spend = Literal["widest", "evenly"]
 Missed = Callable[[Mapping[str, Array]], Mapping[str, bool]]
 
@@ -29,9 +30,10 @@ Missed = Callable[[Mapping[str, Array]], Mapping[str, bool]]
 class Rule:
     """A stopping rule; names as in the study file.
 
-    stop: "fixed": after `blocks`. "precision": when every ratio's relative half-width is at most `precision`.
-    "verdict": when every contrast has its verdict within `margin`, family-wise error alpha under looking after every
-    block. "budget": when the next block would end after budget_s. budget_s bounds the other rules too.
+    stop: "fixed": after `blocks`. "open": the same, and again whenever more are added. "precision": when every
+    ratio's relative half-width is at most `precision`. "verdict": when every contrast has its verdict within
+    `margin`, family-wise error alpha under looking after every block. "budget": when the next block would end after
+    budget_s. budget_s bounds the other rules too.
     min_blocks, max_blocks: of "precision" and "verdict". spend: of "budget", once min_blocks are made: further blocks
     hold the half of the contrasts with the widest intervals, or all.
     """
@@ -57,6 +59,16 @@ class Rule:
             raise StatsError("the rule 'budget' needs a time")
 
     @property
+    def is_counted(self) -> bool:
+        """Whether it ends after `blocks`."""
+        return self.stop in ("fixed", "open")
+
+    @property
+    def is_even(self) -> bool:
+        """Whether no figure decides how many blocks are made or what they hold."""
+        return self.is_counted or (self.stop == "budget" and self.spend == "evenly")
+
+    @property
     def alpha(self) -> float:
         """Error rate of the verdicts."""
         return 1 - self.confidence
@@ -71,8 +83,7 @@ class Rule:
 def takes_more_blocks(rule: Rule, order: str, sessions: int) -> bool:
     """Whether blocks may be added to a finished run: all its blocks hold the same cells, in one session and in an
     order of blocks, and no rule looked at figures to decide their number."""
-    is_even = rule.stop == "fixed" or (rule.stop == "budget" and rule.spend == "evenly")
-    return is_even and order != "sequential" and sessions == 1
+    return rule.is_even and order != "sequential" and sessions == 1
 
 
 def rule_of(design: Mapping[str, Any]) -> Rule:
@@ -115,7 +126,7 @@ def decide(
     """
     if rule.stop == "budget":
         return Decision(False, False, "time is left", _widest(rule, contrasts, blocks))
-    if rule.stop == "fixed":
+    if rule.is_counted:
         done = blocks >= rule.blocks
         return Decision(done, done, f"{blocks} of {_counted(rule.blocks, 'block')} {_are(blocks)} made")
     if blocks < rule.min_blocks:
@@ -217,15 +228,37 @@ def interval_confidence(rule: Rule, blocks: int) -> float:
         return 1 - width_share(rule.min_blocks) * rule.alpha
     if rule.stop == "budget" and rule.spend == "widest":
         return 1 - width_share(rule.min_blocks) * rule.alpha
-    first, last = rule.looks
-    if rule.stop == "verdict" and blocks >= first:  # repeated interval, Jennison & Turnbull 1984
-        return 1 - 2 * float(t_levels(rule.alpha / 2, first, last)[min(blocks, last) - first])
+    if rule.stop == "open" or (rule.stop == "verdict" and blocks >= rule.looks[0]):
+        return 1 - 2 * test_level(rule, rule.alpha / 2, blocks)  # repeated interval, Jennison & Turnbull 1984
     return rule.confidence
 
 
 def look_level(rule: Rule, blocks: int) -> float:
-    """The error rate of tests by single looks after `blocks` blocks; of "verdict", whose boundaries judge, alpha."""
-    return rule.alpha if rule.stop == "verdict" else 1 - interval_confidence(rule, blocks)
+    """The error rate of verdicts after `blocks` blocks; alpha where boundaries or p-values allow for all looks."""
+    return rule.alpha if rule.stop in ("open", "verdict") else 1 - interval_confidence(rule, blocks)
+
+
+def test_level(rule: Rule, alpha: float, blocks: int) -> float:
+    """The one-sided level of Student's t after `blocks` blocks for an error of alpha: over all looks under "open" and
+    "verdict", whose first and last look bound the blocks."""
+    if rule.stop == "open":
+        return anytime.level(alpha, blocks)
+    if rule.stop != "verdict":
+        return alpha
+    first, last = rule.looks
+    return float(t_levels(alpha, first, last)[min(max(blocks, first), last) - first])
+
+
+def tests_of(rule: Rule) -> Callable[[float, Ratio], float]:
+    """What makes a one-sided p-value of a ratio's t-test one that holds under the rule: of "open" after any block."""
+    if rule.stop != "open":
+        return lambda p, _: p
+
+    def at_any_time(p: float, ratio: Ratio) -> float:
+        numbers = {ratio.df + 1, *((ratio.n_blocks,) if ratio.within is not None else ())}
+        return max(anytime.p_value(p, number) for number in numbers)
+
+    return at_any_time
 
 
 def width_share(min_blocks: int) -> float:

@@ -10,7 +10,7 @@ itself, so that the chance of any false word of a kind in the family is at most 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -60,12 +60,19 @@ def judge(ratio: Ratio, margin: float, better: Better, alpha: float = 0.05) -> V
 
 
 def judge_family(
-    ratios: Sequence[Ratio], margin: float, better: Sequence[Better], alpha: float = 0.05
+    ratios: Sequence[Ratio],
+    margin: float,
+    better: Sequence[Better],
+    alpha: float = 0.05,
+    valid: Callable[[float, Ratio], float] = lambda p, _: p,
 ) -> tuple[Verdict, ...]:
-    """One verdict per ratio. better: of each ratio's metric. Raises StatsError unless 0 < margin < 1."""
+    """One verdict per ratio. better: of each ratio's metric. valid: makes one-sided p-values those of a rule.
+
+    Raises StatsError unless 0 < margin < 1.
+    """  # fmt: skip
     check_margin(margin)
-    difference = holm([r.p_value for r in ratios])
-    equivalence = holm([p_equivalence(r, margin) for r in ratios])
+    difference = holm([min(1.0, 2 * valid(r.p_value / 2, r)) for r in ratios])
+    equivalence = holm([valid(p_equivalence(r, margin), r) for r in ratios])
     return tuple(
         verdict_of(r, margin, b, alpha, len(ratios), float(pd), float(pe))
         for r, b, pd, pe in zip(ratios, better, difference, equivalence, strict=True)

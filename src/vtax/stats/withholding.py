@@ -13,8 +13,7 @@ from vtax.stats.assumptions import allow_for_dependence, plausible_correlation
 from vtax.stats.contrasts import Contrast
 from vtax.stats.notes import Note
 from vtax.stats.ratio import Ratio, exp, widened
-from vtax.stats.sequential import t_levels
-from vtax.stats.stopping import Rule
+from vtax.stats.stopping import Rule, test_level
 from vtax.stats.verdict import Verdict, p_equivalence
 
 MOST_LOST = 0.02  # difference of the shares of failed trials above which no verdict favours the side that lost more
@@ -96,16 +95,10 @@ def _correlated(ratio: Ratio, contrast: Contrast, errors: float) -> _Correlated:
 
 def _stands(verdict: Verdict, ratio: Ratio, rule: Rule) -> bool:
     """Whether the tests of this ratio support the verdict, in its family and at this look."""
-    level = verdict.alpha / verdict.family
-    if rule.stop == "verdict":
-        first, last = rule.looks
-        look = min(max(ratio.n_blocks, first), last) - first
-        if verdict.kind == "equivalent":
-            level = float(t_levels(rule.alpha / verdict.family, first, last)[look])
-        else:
-            level = 2 * float(t_levels(rule.alpha / 2 / verdict.family, first, last)[look])
-    p = p_equivalence(ratio, verdict.margin) if verdict.kind == "equivalent" else ratio.p_value
-    return p <= level
+    error = verdict.alpha / verdict.family
+    if verdict.kind == "equivalent":
+        return p_equivalence(ratio, verdict.margin) <= test_level(rule, error, ratio.n_blocks)
+    return ratio.p_value <= 2 * test_level(rule, error / 2, ratio.n_blocks)
 
 
 def _objection(verdict: Verdict, ratio: Ratio, contrast: Contrast, rule: Rule) -> Note | None:

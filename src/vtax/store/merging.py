@@ -17,6 +17,7 @@ from sqlalchemy import Connection, func, select
 
 from vtax.errors import BadInput
 from vtax.foreign_text import clean
+from vtax.stats.stopping import rule_of
 from vtax.store import schema
 from vtax.store.database import reading, writing
 from vtax.store.provenance import MERGED, merged_runs
@@ -85,8 +86,7 @@ def _check(runs: Sequence[RunHandle]) -> None:
         if run.status != "finished":
             raise BadInput(f"{run.name} is not finished: {run.status}", hint=f"sudo vtax resume {run.name}")
     design = first.declared.get("design", {})
-    is_even = design.get("stop") == "fixed" or (design.get("stop") == "budget" and design.get("spend") == "evenly")
-    if not is_even or design.get("order") == "sequential":
+    if not rule_of(design).is_even or design.get("order") == "sequential":
         raise BadInput(
             f"{first.study} has no sessions to merge: stop = {design.get('stop')!r}, "
             f"spend = {design.get('spend')!r}, order = {design.get('order')!r}",

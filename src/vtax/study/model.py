@@ -17,7 +17,7 @@ from vtax.study.variants import Protocols, Scales, problems_of
 
 Size = Annotated[int, BeforeValidator(size_bytes), Field(json_schema_extra={"type": ["integer", "string"]})]
 MIN_BLOCKS_TO_JUDGE = 5  # blocks: stats.checks.MINIMUM_BLOCKS
-Rule = Literal["fixed", "precision", "verdict", "budget"]
+Rule = Literal["fixed", "open", "precision", "verdict", "budget"]
 RULES: tuple[str, ...] = get_args(Rule)
 Tuning = Literal["default", "pinned", "hugepages", "pinned+hugepages"]
 
@@ -44,14 +44,15 @@ class DesignTable(Table):
 
     stop: Rule = Field(
         "fixed",
-        description="rule that ends the run: after 'blocks'; when every interval is within 'precision'; when every "
+        description="rule that ends the run: after 'blocks'; after 'blocks' and whenever more are added, with "
+        "results that hold at every look ('open'); when every interval is within 'precision'; when every "
         "contrast has its verdict; or when 'budget' is spent",
     )
-    blocks: int = Field(5, ge=1, le=limits.MAX_BLOCKS, description="number of blocks of the rule 'fixed'")
+    blocks: int = Field(5, ge=1, le=limits.MAX_BLOCKS, description="number of blocks of the rules 'fixed' and 'open'")
     sessions: int = Field(
         1, ge=1, le=limits.MAX_SESSIONS,
         description="number of sessions that the blocks are split over, each begun by a person or after a pause, "
-        "such as after a reboot; rules 'fixed' and 'budget'",
+        "such as after a reboot; rules 'fixed', 'open' and 'budget'",
     )  # fmt: skip
     confidence: float = Field(0.95, gt=0.5, le=0.9999, description="of every interval")
     min_blocks: int = Field(5, ge=2, le=limits.MAX_BLOCKS, description="fewest blocks of an adaptive rule")
@@ -87,6 +88,11 @@ class DesignTable(Table):
     )
     margin: float = Field(0.02, gt=0, lt=1, description="ratios within 1 +- margin count as equivalent")
 
+    @property
+    def is_counted(self) -> bool:
+        """Whether the run ends after `blocks`."""
+        return self.stop in ("fixed", "open")
+
     @model_validator(mode="after")
     def _blocks_in_order(self) -> DesignTable:
         if self.max_blocks < self.min_blocks:
@@ -105,11 +111,11 @@ class DesignTable(Table):
     def _sessions_hold_blocks(self) -> DesignTable:
         if self.sessions == 1:
             return self
-        if self.stop == "fixed" and self.sessions > self.blocks:
+        if self.is_counted and self.sessions > self.blocks:
             raise disagreement(f"{self.sessions} sessions are more than {self.blocks} blocks", "sessions")
         if self.stop in ("precision", "verdict"):
             what = "judges the blocks of one session while they are made"
-            raise disagreement(f"'{self.stop}' {what}; several sessions need 'fixed' or 'budget'", "sessions")
+            raise disagreement(f"'{self.stop}' {what}; several sessions need 'fixed', 'open' or 'budget'", "sessions")
         if self.stop == "budget" and self.spend != "evenly":
             raise disagreement("several sessions need the same cells in each: spend = 'evenly'", "sessions")
         if self.order == "sequential":
@@ -315,7 +321,7 @@ class Study(Table):
             what = f"{points} points on {len(self.platforms)} platforms are {cells} cells; at most {limits.MAX_CELLS}"
             raise disagreement(what, "platforms")
         design = self.design
-        blocks = {"fixed": design.blocks, "budget": 1}.get(design.stop, design.max_blocks)
+        blocks = {"budget": 1}.get(design.stop, design.blocks if design.is_counted else design.max_blocks)
         if (trials := cells * blocks * (design.trials + design.warmup)) > limits.MAX_TRIALS:
             raise disagreement(f"the study asks for {trials} trials; at most {limits.MAX_TRIALS}", "design")
         return self

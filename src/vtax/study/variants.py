@@ -218,11 +218,12 @@ def divided(value: Level, divisor: float) -> Level:
 
 def _fewer_blocks(changed: dict[str, Any], blocks: int) -> str:
     design = changed.get("design", {})
-    is_fixed = design.get("stop", "fixed") == "fixed"
+    stop = design.get("stop", "fixed")
+    is_fixed = stop in ("fixed", "open")
     fewest = min(blocks, design.get("blocks", 5)) if is_fixed else blocks
     if is_fixed and fewest == design.get("blocks", 5):
         return ""
-    changed["design"] = {**_kept_design(changed), "stop": "fixed", "blocks": fewest}
+    changed["design"] = {**_kept_design(changed), "stop": stop if is_fixed else "fixed", "blocks": fewest}
     return format_count(fewest, "block")
 
 

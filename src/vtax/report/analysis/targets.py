@@ -67,7 +67,7 @@ def missed_targets(rule: Rule, aims: Sequence[Aim], blocks: int, targets: Target
 
 def _reason(rule: Rule, blocks: int, targets: Targets) -> Inline:
     """Why the target of a rule without targets for single contrasts was missed."""
-    if rule.stop == "fixed":
+    if rule.is_counted:
         made, total = Count(blocks), rule.blocks
         if blocks == 1:
             return plural("{made} of {count} block is made", "{made} of {count} blocks is made", total, made=made)

@@ -206,6 +206,11 @@ def _rule(analysis: Analysis) -> Iterator[Inline]:
     if rule.stop == "fixed":
         yield msg("The number of blocks ({blocks}) was declared before the run.", blocks=Count(rule.blocks))
         yield from _added_sessions(analysis)
+    elif rule.stop == "open":
+        yield msg(
+            "Declared before the run: blocks and sessions may be added whenever wanted; intervals and verdicts hold "
+            "at every look."
+        )
     elif rule.stop == "precision":
         yield msg(
             "Declared before the run: stop when every ratio's interval is within ±{precision}, "
