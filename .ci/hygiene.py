@@ -32,7 +32,8 @@ _SCRATCH = re.compile(r"/tmp/[a-z]/")
 
 ROOT_FILES = frozenset(
     {
-        *(".gitignore", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "Makefile", "README.md", "README.pt-BR.md"),
+        *(".gitignore", "CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "LICENSE", "Makefile"),
+        *("README.md", "README.pt-BR.md"),
         *("pyproject.toml", "quickstart", "requirements.lock", "requirements-dev.lock"),
     }
 )
