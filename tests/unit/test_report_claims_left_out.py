@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from claimed_run import judged
+from claimed_run import judged, measured
+from shown import drawn
+from shown import source_of as source
 
+from vtax.report.analysis.claims import claims
 from vtax.report.renderers.format import english
+from vtax.report.renderers.json import as_json
+from vtax.report.views.base import Options
+from vtax.report.views.claims import VIEW
 
 
 @pytest.mark.parametrize(
@@ -42,3 +49,48 @@ def test_no_claim_rests_on_trials_that_measured_something_else(code: str) -> Non
     elsewhere = {**check, "where": {"size": 256}}
     assert judged(elsewhere, blocks=12, other=code).word == "reproduced"
     assert judged({**elsewhere, "where": {"size": 64}}, blocks=12, other="clock-rate").word == "reproduced"
+
+
+def test_a_claim_of_which_values_are_missing_is_judged_in_part_and_the_part_is_named() -> None:
+    check = {"kind": "ratio", "of": ["near", "far"], "above": 0.2, "benchmark": "small"}
+    found = judged(check, lacks=("far", 64))
+    assert [english(part) for part in found.missing] == ["far has no value of speed at 1 of 3 points"]
+    assert found.missing == found.notes
+    assert judged(check).missing == ()
+
+
+def test_levels_that_the_run_does_not_have_are_named() -> None:
+    check = {"kind": "ratio", "of": "far", "below": 1, "where": {"size": [64, 512]}, "benchmark": "small"}
+    assert [english(part) for part in judged(check).missing] == ["not measured: size 512"]
+
+
+def test_the_word_and_the_reason_say_that_it_is_in_part() -> None:
+    check = {"kind": "ratio", "of": "far", "below": 0.75, "benchmark": "small"}
+    run = measured({"check": [check]}, blocks=12, lacks=("far", 64))
+    shown = " ".join(drawn(VIEW.document(source(run), Options())).split())
+    assert "reproduced in part 2 of 2 intervals inside the range; far has no value of speed at 1 of 3 points" in shown
+    (plain,) = as_json(VIEW.document(source(run), Options()))["claims"]
+    assert plain["judgement"] == "reproduced"
+    assert plain["missing"] == ["far has no value of speed at 1 of 3 points"]
+
+
+@pytest.mark.parametrize(
+    ("boots", "is_tested"),
+    [
+        ([], False),
+        ([["native", "near"], ["far"]], True),
+        ([["native", "far"], ["near"]], False),
+    ],
+)
+def test_native_beside_xen_is_no_bare_linux_without_a_boot_of_its_own(
+    boots: list[list[str]], is_tested: bool
+) -> None:
+    """far is of the driver xen here: without another boot, native is the kernel of its dom0."""
+    check = {"kind": "ratio", "of": "near", "above": 0.5, "benchmark": "small"}
+    run = measured({"check": [check]}, {"id": "two", "check": [{**check, "of": "far", "to": "near", "above": 0.1}]})
+    platforms = [replace(p, identity={"driver": "xen"} if p.name == "far" else {}) for p in run.platforms]
+    declared = {**run.declared, "boot": [{"platforms": each} for each in boots]}
+    of_native, of_others = claims(replace(run, platforms=tuple(platforms), declared=declared)).claims
+    assert (of_native.judgement is not None) == is_tested
+    assert is_tested or "kernel of dom0" in english(of_native.why)
+    assert of_others.judgement is not None

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from vtax.benchmarks.base import is_timed
 from vtax.report.analysis.values import Analysis, Floats, Ints, Row, aligned
 from vtax.stats.checks import Better
-from vtax.study.claims import BENCHMARK, METRIC, CheckTable, Side, canonical
+from vtax.study.claims import BENCHMARK, HOST, METRIC, CheckTable, Side, canonical
 
 Key = tuple[tuple[str, str], ...]
 """(factor, canonical level), sorted by factor."""
@@ -43,8 +43,29 @@ class Group:
     entries: Mapping[Key, Entry]
 
 
+def host_name(number: int) -> str:
+    """`host-1`: a host in a mapping."""
+    return f"{HOST}-{number}"
+
+
+def host_here(number: int, mapped: Mapped) -> int:
+    """The number of the host of the run that stands for one of the publication."""
+    return int(mapped.get(host_name(number), host_name(number)).removeprefix(f"{HOST}-"))
+
+
+def mapped_side(side: Side, mapped: Mapped) -> Side:
+    """A side as a platform and a host of the run."""
+    host = {HOST: str(host_here(side.host, mapped))} if side.host else {}
+    return replace(side, platform=mapped.get(side.platform, side.platform), levels={**side.levels, **host})
+
+
 def entries_of(analysis: Analysis) -> list[Entry]:
     """Every metric of every cell of a run that has values."""
+    return [entry for entry in all_entries(analysis) if entry.row.summary is not None]
+
+
+def all_entries(analysis: Analysis) -> list[Entry]:
+    """Every metric of every cell of a run, those without values too."""
     return [
         Entry(
             {BENCHMARK: section.label.casefold(), METRIC: section.metric.name.casefold(),
@@ -57,7 +78,6 @@ def entries_of(analysis: Analysis) -> list[Entry]:
         for section in analysis.sections
         for point in section.points
         for row in point.rows
-        if row.summary is not None
     ]  # fmt: skip
 
 

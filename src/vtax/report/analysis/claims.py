@@ -10,13 +10,24 @@ from itertools import product
 import numpy as np
 
 from vtax.errors import BadInput
-from vtax.report.analysis.claim_cells import Entry, Group, Mapped, entries_of, mean_logs, selected
-from vtax.report.analysis.claim_contrasts import Divisor, contrast_of, divisor_of, link_rate, samples_of
+from vtax.report.analysis.claim_cells import (
+    Entry,
+    Group,
+    Mapped,
+    all_entries,
+    entries_of,
+    host_name,
+    mapped_side,
+    mean_logs,
+    selected,
+)
+from vtax.report.analysis.claim_contrasts import Divisor, contrast_of, divisor_of, samples_of
+from vtax.report.analysis.claim_parts import missing_parts, why_not
 from vtax.report.analysis.lookup import unknown
 from vtax.report.analysis.result import tried
 from vtax.report.analysis.sessions import of_hosts
 from vtax.report.analysis.values import Analysis
-from vtax.report.document import Count, Inline, msg, plural, stored
+from vtax.report.document import Count, Inline, msg, plural
 from vtax.stats.checks import Better, StatsError
 from vtax.stats.claims import Check, Claimed, Judgement, Tested, judge_claims
 from vtax.stats.contrasts import Contrast
@@ -69,7 +80,8 @@ class Compared:
 class JudgedClaim:
     """A claim with its judgement. judgement: None when it is not tested, why then says the reason.
 
-    notes: what a reader should know beside the word. compared: all comparisons, check by check.
+    notes: what a reader should know beside the word. compared: all comparisons, check by check. missing: those of the
+    notes that name a part of the claim which the run has no values of: it is judged in part.
     """
 
     claim: ClaimTable
@@ -77,6 +89,7 @@ class JudgedClaim:
     why: Inline = ""
     compared: tuple[Compared, ...] = ()
     notes: tuple[Inline, ...] = ()
+    missing: tuple[Inline, ...] = ()
 
     @property
     def word(self) -> str:
@@ -117,14 +130,14 @@ def claims(analysis: Analysis, mapped: Mapped | None = None) -> Claims:
     """
     found, mapping = tables_of(analysis), dict(mapped or {})
     check_mapping(analysis, mapping, *named_in_claims(analysis), "claim")
-    entries = entries_of(analysis)
+    planned, entries = all_entries(analysis), entries_of(analysis)
     prepared: dict[str, list[list[_Prepared]]] = {}
     why: dict[str, Inline] = {}
     notes: dict[str, list[Inline]] = {}
+    parts: dict[str, list[Inline]] = {}
     for claim in found:
-        reason = stored(claim.not_tested) if claim.not_tested else _why_not(analysis, claim, mapping)
         checks: list[list[_Prepared]] = []
-        reason = reason or _why_no_link_rate(analysis, entries, claim, mapping)
+        reason = why_not(analysis, claim, mapping, entries)
         if reason == "":
             checks = [list(_prepared(analysis, entries, check, mapping)) for check in claim.check]
             reason = "" if all(checks) else msg("the run has no values on both sides of a comparison")
@@ -132,7 +145,10 @@ def claims(analysis: Analysis, mapped: Mapped | None = None) -> Claims:
             why[claim.id] = reason
         else:
             prepared[claim.id] = checks
-            notes[claim.id] = list(_notes(analysis, claim, checks))
+            parts[claim.id] = [
+                *missing_parts(planned, claim, analysis.baseline, mapping), *_not_carried(analysis, checks)
+            ]  # fmt: skip
+            notes[claim.id] = [*parts[claim.id], *_left_out_blocks(analysis, checks)]
     judged = judge_claims(
         analysis.rule,
         {
@@ -150,12 +166,8 @@ def claims(analysis: Analysis, mapped: Mapped | None = None) -> Claims:
         judgement = judged[claim.id]
         answers = [a for each in judgement.tested for a in each]
         compared = [p.compared for each in prepared[claim.id] for p in each]
-        result.append(
-            JudgedClaim(
-                claim, judgement, "",
-                tuple(map(_answered, compared, answers)), tuple(notes[claim.id]),
-            )
-        )  # fmt: skip
+        answered = tuple(map(_answered, compared, answers))
+        result.append(JudgedClaim(claim, judgement, "", answered, tuple(notes[claim.id]), tuple(parts[claim.id])))
     alpha = next(iter(judged.values())).alpha if judged else analysis.rule.alpha
     return Claims(tuple(result), mapping, len(judged), alpha)
 
@@ -181,11 +193,11 @@ def check_mapping(
     numbers: of the hosts that are named. kind: of what names them, `claim` or `figure`.
     """
     there = {platform.name: platform for platform in analysis.platforms}
-    hosts = set(map(_host_name, numbers))
+    hosts = set(map(host_name, numbers))
     for name, other in mapped.items():
         where = f"--map {name}={other}"
         if name in hosts:
-            if other not in (known := [_host_name(n + 1) for n in range(len(of_hosts(analysis.sessions)))]):
+            if other not in (known := [host_name(n + 1) for n in range(len(of_hosts(analysis.sessions)))]):
                 raise unknown("host", other, known, where, analysis.name)
             continue
         if name not in named:
@@ -202,73 +214,16 @@ def check_mapping(
             raise BadInput(what, where=where, hint=there[other].hint)
 
 
-def _host_name(number: int) -> str:
-    """`host-1`: a host in a mapping."""
-    return f"{HOST}-{number}"
-
-
-def host_here(number: int, mapped: Mapped) -> int:
-    """The number of the host of the run that stands for one of the publication."""
-    return int(mapped.get(_host_name(number), _host_name(number)).removeprefix(f"{HOST}-"))
-
-
-def _why_not(analysis: Analysis, claim: ClaimTable, mapped: Mapped) -> Inline:
-    """Why a claim cannot be judged by this run; nothing when its platforms and hosts are there."""
-    hosts = {host for check in claim.check for host in check.hosts}
-    needed, count = max((host_here(host, mapped) for host in hosts), default=1), len(of_hosts(analysis.sessions))
-    if needed > count:
-        return plural(
-            "it compares {needed} hosts, and this run is of {count} host; vtax merge combines runs of several",
-            "it compares {needed} hosts, and this run is of {count} hosts; vtax merge combines runs of several",
-            count, needed=Count(needed),
-        )  # fmt: skip
-    if len({host_here(host, mapped) for host in hosts}) < len(hosts):
-        return msg("two hosts are mapped to one")
-    there = {platform.name: platform for platform in analysis.platforms}
-    used: dict[str, str] = {}
-    for name in claim.platforms(analysis.baseline):
-        actual = mapped.get(name, name)
-        if actual not in there:
-            return msg("{platform} is not in this run", platform=name)
-        if not there[actual].available:
-            reason = stored(there[actual].reason)
-            return msg("{platform} was not tested: {reason}", platform=name, reason=reason)
-        if actual in used:
-            return msg(
-                "{first} and {second} are both {platform} here", first=used[actual], second=name, platform=actual
-            )
-        used[actual] = name
-    return ""
-
-
-def _why_no_link_rate(analysis: Analysis, entries: Sequence[Entry], claim: ClaimTable, mapped: Mapped) -> Inline:
-    """Why values cannot be compared with the rates of links; nothing when they can, or no check does."""
-    for check in (check for check in claim.check if check.kind == "link_rate"):
-        for side in check.sides("of"):
-            groups = selected(entries, check, _mapped(side, mapped), side.levels, check.average_over)
-            for entry in (entry for group in groups.values() for entry in group.entries.values()):
-                if entry.unit != "Mbit/s":
-                    return msg("{metric} is no rate of a link", metric=entry.shown[METRIC])
-                if link_rate(analysis.declared, entry) is None:
-                    return msg("the link of this run has no rate limit to compare with")
-    return ""
-
-
-def _notes(analysis: Analysis, claim: ClaimTable, checks: Sequence[Sequence[_Prepared]]) -> Iterator[Inline]:
-    """What of a claim this run did not measure."""
-    for check, each in zip(claim.check, checks, strict=True):
-        sides = {(p.compared.of.platform, tuple(p.compared.of.levels.items())) for p in each}
-        missing = len(check.sides("of")) - len(sides)
-        if missing > 0:
-            yield plural(
-                "{count} side of a comparison has no values", "{count} sides of comparisons have no values", missing
-            )
+def _left_out_blocks(analysis: Analysis, checks: Sequence[Sequence[_Prepared]]) -> Iterator[Inline]:
     if lacking := max((p.compared.left_out for each in checks for p in each), default=0):
         total = Count(sum(len(session.blocks) for session in analysis.sessions))
         yield plural(
             "{count} block of {total} is left out: not every value of a comparison is there",
             "{count} blocks of {total} are left out: not every value of a comparison is there", lacking, total=total,
         )  # fmt: skip
+
+
+def _not_carried(analysis: Analysis, checks: Sequence[Sequence[_Prepared]]) -> Iterator[Inline]:
     untested = {u.platform for u in analysis.untested} & {p.compared.of.platform for each in checks for p in each}
     if untested:
         yield msg("{platforms} could not carry every point", platforms=", ".join(sorted(untested)))
@@ -276,7 +231,7 @@ def _notes(analysis: Analysis, claim: ClaimTable, checks: Sequence[Sequence[_Pre
 
 def _prepared(analysis: Analysis, entries: Sequence[Entry], check: CheckTable, mapped: Mapped) -> Iterator[_Prepared]:
     """Every comparison of a check that has values on all sides."""
-    ofs, tos = ([_mapped(side, mapped) for side in check.sides(name)] for name in ("of", "to"))
+    ofs, tos = ([mapped_side(side, mapped) for side in check.sides(name)] for name in ("of", "to"))
     if check.kind in ("ratio", "equivalence") and not tos:
         tos = [Side(mapped.get(analysis.baseline, analysis.baseline), {})]
     pairs: list[tuple[Side, Side | None]] = [_alike(of, to) for of, to in product(ofs, tos)] or [
@@ -309,11 +264,6 @@ def _alike(of: Side, to: Side) -> tuple[Side, Side]:
 def _anywhere(side: Side) -> Side:
     """A side without its host, which cells do not have."""
     return replace(side, levels={factor: level for factor, level in side.levels.items() if factor != HOST})
-
-
-def _mapped(side: Side, mapped: Mapped) -> Side:
-    host = {HOST: str(host_here(side.host, mapped))} if side.host else {}
-    return replace(side, platform=mapped.get(side.platform, side.platform), levels={**side.levels, **host})
 
 
 def _blocks_of(analysis: Analysis, side: Side | None) -> set[int] | None:

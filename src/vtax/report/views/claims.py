@@ -52,6 +52,10 @@ _WORDS: Mapping[str, Inline] = {
     "inconclusive": styled(msg("inconclusive"), "caution"),
     "not tested": styled(msg("not tested here"), "muted"),
 }
+_IN_PART: Mapping[str, Inline] = {
+    "reproduced": styled(msg("reproduced in part"), "strong"),
+    "contradicted": styled(msg("contradicted in part"), "error"),
+}
 
 
 def document(source: Source, options: Options) -> Document:
@@ -100,10 +104,12 @@ def _overview(found: Claims, analysis: Analysis) -> Table:
         Column("judgement", msg("judgement")),
         Column("why", msg("why, or what decides it"), wraps=True),
     )
-    rows = [
-        TableRow((each.claim.id, _statement(each), _WORDS[each.word], _why(each, analysis))) for each in found.claims
-    ]
+    rows = [TableRow((each.claim.id, _statement(each), _word(each), _why(each, analysis))) for each in found.claims]
     return Table(columns, (Group(tuple(rows)),), key="claims", label=msg("judged claims"), style="list")
+
+
+def _word(each: JudgedClaim) -> Inline:
+    return (_IN_PART if each.missing else _WORDS).get(each.word, _WORDS[each.word])
 
 
 def _statement(each: JudgedClaim) -> Inline:
@@ -123,7 +129,7 @@ def _why(each: JudgedClaim, analysis: Analysis) -> Inline:
         else:
             outside = Count(sum(c.is_outside for c in each.compared))
             rests = msg("{outside} of {total} intervals outside the range", outside=outside, total=total)
-        return joined([rests, *_sentences(found.assumptions)], "; ")
+        return joined([rests, *each.missing, *_sentences(found.assumptions)], "; ")
     needed: list[Inline] = [*_although(each, found, analysis), *_sentences(found.warnings)]
     if found.blocks_low and found.blocks_needed:
         low, high = Count(found.blocks_low), found.blocks_needed
@@ -230,7 +236,7 @@ def _section(each: JudgedClaim, found: Claims, marks: Marks, *, is_full: bool) -
             more = len(ordered) - len(shown)
             parts.append(Paragraph(plural("{count} comparison more", "{count} comparisons more", more), "muted"))
     parts += [Paragraph(note, "caution") for note in each.notes]
-    title = joined([each.claim.id, _WORDS[each.word]], ": ")
+    title = joined([each.claim.id, _word(each)], ": ")
     return Titled(title, tuple(parts), key=f"claim {each.claim.id}")
 
 
@@ -344,6 +350,7 @@ def _plain_claim(each: JudgedClaim, analysis: Analysis) -> dict[str, Any]:
         "note": each.claim.note,
         "platforms": list(each.claim.platforms(analysis.baseline)),
         "judgement": each.word,
+        "missing": list(each.missing),
         "why": _why(each, analysis),
         "p_reproduced": found.p_reproduced if found else None,
         "p_contradicted": found.p_contradicted if found else None,

@@ -1,0 +1,139 @@
+"""What keeps a claim from being judged by a run, or from being judged whole."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+from vtax.report.analysis.claim_cells import Entry, Mapped, host_here, mapped_side, selected
+from vtax.report.analysis.claim_contrasts import link_rate
+from vtax.report.analysis.sessions import of_hosts
+from vtax.report.analysis.values import Analysis
+from vtax.report.document import Count, Inline, msg, plural, stored
+from vtax.study.claims import HOST, METRIC, CheckTable, ClaimTable, Side, canonical
+
+_XEN = ("xen", "xen-dom0")
+_NATIVE = "native"
+
+
+def why_not(analysis: Analysis, claim: ClaimTable, mapped: Mapped, entries: Sequence[Entry]) -> Inline:
+    """Why a claim cannot be judged by this run; nothing when it can."""
+    if claim.not_tested:
+        return stored(claim.not_tested)
+    return (
+        _why_not_there(analysis, claim, mapped)
+        or _why_no_bare_linux(analysis, claim, mapped)
+        or _why_no_link_rate(analysis, entries, claim, mapped)
+    )
+
+
+def missing_parts(
+    entries: Sequence[Entry], claim: ClaimTable, baseline: str, mapped: Mapped
+) -> Iterator[Inline]:  # fmt: skip
+    """A sentence for all that the claim's checks name and the run has no value of. entries: without values too.
+
+    A claim of which a part is missing is judged in part.
+    """
+    found: dict[str, Inline] = {}
+    for check in claim.check:
+        for side in _sides(check, baseline, mapped):
+            of_side = [entry for entry in entries if entry.row.platform.name == side.platform]
+            for factor, levels in _absent_levels(check, side, of_side):
+                found[f"{factor} {levels}"] = msg("not measured: {factor} {levels}", factor=factor, levels=levels)
+            found |= dict(_without_value(check, side, of_side))
+    yield from found.values()
+
+
+def _why_not_there(analysis: Analysis, claim: ClaimTable, mapped: Mapped) -> Inline:
+    """Which platform or host of a claim the run did not measure; nothing when it measured all."""
+    hosts = {host for check in claim.check for host in check.hosts}
+    needed, count = max((host_here(host, mapped) for host in hosts), default=1), len(of_hosts(analysis.sessions))
+    if needed > count:
+        return plural(
+            "it compares {needed} hosts, and this run is of {count} host; vtax merge combines runs of several",
+            "it compares {needed} hosts, and this run is of {count} hosts; vtax merge combines runs of several",
+            count, needed=Count(needed),
+        )  # fmt: skip
+    if len({host_here(host, mapped) for host in hosts}) < len(hosts):
+        return msg("two hosts are mapped to one")
+    there = {platform.name: platform for platform in analysis.platforms}
+    used: dict[str, str] = {}
+    for name in claim.platforms(analysis.baseline):
+        actual = mapped.get(name, name)
+        if actual not in there:
+            return msg("{platform} is not in this run", platform=name)
+        if not there[actual].available:
+            reason = stored(there[actual].reason)
+            return msg("{platform} was not tested: {reason}", platform=name, reason=reason)
+        if actual in used:
+            return msg(
+                "{first} and {second} are both {platform} here", first=used[actual], second=name, platform=actual
+            )
+        used[actual] = name
+    return ""
+
+
+def _why_no_link_rate(analysis: Analysis, entries: Sequence[Entry], claim: ClaimTable, mapped: Mapped) -> Inline:
+    """Why values cannot be compared with the rates of links; nothing when they can, or no check does."""
+    for check in (check for check in claim.check if check.kind == "link_rate"):
+        for side in check.sides("of"):
+            groups = selected(entries, check, mapped_side(side, mapped), side.levels, check.average_over)
+            for entry in (entry for group in groups.values() for entry in group.entries.values()):
+                if entry.unit != "Mbit/s":
+                    return msg("{metric} is no rate of a link", metric=entry.shown[METRIC])
+                if link_rate(analysis.declared, entry) is None:
+                    return msg("the link of this run has no rate limit to compare with")
+    return ""
+
+
+def _why_no_bare_linux(analysis: Analysis, claim: ClaimTable, mapped: Mapped) -> Inline:
+    """Why native is no bare Linux in a run with Xen; nothing where it is, or the claim does not name it."""
+    if mapped.get(_NATIVE, _NATIVE) != _NATIVE or _NATIVE not in claim.platforms(analysis.baseline):
+        return ""
+    xen = {p.name for p in analysis.platforms if p.available and p.identity.get("driver") in _XEN}
+    boots = [set(boot["platforms"]) for boot in analysis.declared.get("boot") or () if _NATIVE in boot["platforms"]]
+    if not xen or (boots and not boots[0] & xen):
+        return ""
+    return msg("native is the kernel of dom0 in this run; bare Linux needs a boot of its own: [[boot]]")
+
+
+def _sides(check: CheckTable, baseline: str, mapped: Mapped) -> Iterator[Side]:
+    """Every side of a check and its reference, as platforms of the run."""
+    ofs, tos = check.sides("of"), check.sides("to")
+    further = [check.reference] if check.reference else []
+    if check.kind in ("ratio", "equivalence") and not tos:
+        further.append(baseline)
+    for side in (*ofs, *tos, *(Side(name, {}) for name in further)):
+        yield Side(mapped.get(side.platform, side.platform), {k: v for k, v in side.levels.items() if k != HOST})
+
+
+def _absent_levels(check: CheckTable, side: Side, entries: Sequence[Entry]) -> Iterator[tuple[str, str]]:
+    """(factor, levels) that are named and in no cell of the platform."""
+    named = {factor: (level,) for factor, level in side.levels.items()}
+    written = {f: given if isinstance(given, list) else [given] for f, given in check.where.items()}
+    for factor, levels in {**written, **named}.items():
+        there = {entry.levels[factor] for entry in entries if factor in entry.levels}
+        lacking = [str(level) for level in levels if canonical(level) not in there]
+        if lacking and there:
+            yield factor, ", ".join(lacking)
+
+
+def _without_value(check: CheckTable, side: Side, entries: Sequence[Entry]) -> Iterator[tuple[str, Inline]]:
+    """A sentence for each metric that has no value at some of the side's points."""
+    chosen = selected(entries, check, side, (), ())
+    points: dict[str, list[bool]] = defaultdict(list)
+    for entry in (entry for group in chosen.values() for entry in group.entries.values()):
+        points[entry.shown[METRIC]].append(entry.row.summary is not None)
+    for metric, has_value in points.items():
+        lacking = has_value.count(False)
+        key = f"{side.platform} {metric}"
+        if lacking == len(has_value):
+            yield key, msg("{platform} has no value of {metric}", platform=side.platform, metric=metric)
+        elif lacking:
+            yield (
+                key,
+                msg(
+                    "{platform} has no value of {metric} at {count} of {total} points",
+                    platform=side.platform, metric=metric, count=Count(lacking), total=Count(len(has_value)),
+                ),
+            )  # fmt: skip
