@@ -230,7 +230,11 @@ def plant(random: Random, rows: list[dict[str, Any]], forms: Iterator[str]) -> I
                     **value,
                     "title": planted(random, value["title"], lambda: next(forms)),
                     "question": next(forms),
-                    "paper": {"citation": next(forms), "platforms": {}, "defaults": [next(forms), next(forms)]},
+                    "paper": {
+                        "citation": next(forms),
+                        "platforms": {},
+                        "differences": [{"what": next(forms), "paper": next(forms), "here": next(forms)}],
+                    },
                 }
             elif column in ("marks", "notes", "tags", "argv"):
                 new[column] = [*value, next(forms)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import runpy
 import tomllib
 from pathlib import Path
 
@@ -64,3 +65,12 @@ def test_every_page_that_a_script_cites_is_there_and_speaks_of_it() -> None:
     for script in ROOT.glob("bench/**/*.py"):
         for page in re.findall(r"docs/[a-z-]+\.md", script.read_text()):
             assert script.name in (ROOT / page).read_text(), f"{script.name} cites {page}"
+
+
+def test_the_differences_of_the_studies_are_those_of_their_files() -> None:
+    """Otherwise: run .ci/differences."""
+    table, marked = (runpy.run_path(str(ROOT / ".ci/differences"))[name] for name in ("table", "MARKED"))
+    found = [(match[2], match[0]) for match in marked.finditer((ROOT / "docs/studies.md").read_text())]
+    assert {name for name, _ in found} == {"urschei2007", "ufla2010", "santos2008", "mauricio2013", "trindade2018"}
+    for name, text in found:
+        assert table(name) in text

@@ -94,3 +94,12 @@ def test_native_beside_xen_is_no_bare_linux_without_a_boot_of_its_own(
     assert (of_native.judgement is not None) == is_tested
     assert is_tested or "kernel of dom0" in english(of_native.why)
     assert of_others.judgement is not None
+
+
+def test_differences_from_the_publication_stand_below_the_claims() -> None:
+    run = measured({"check": [{"kind": "ratio", "of": "far", "below": 1, "benchmark": "small"}]})
+    differences = [{"what": "the wire", "paper": "a line", "here": "a bucket of one frame"}]
+    run = replace(run, declared={**run.declared, "paper": {"citation": "x", "differences": differences}})
+    document = VIEW.document(source(run), Options())
+    assert "the wire a line a bucket of one frame" in " ".join(drawn(document).split())
+    assert as_json(document)["differences"] == differences

@@ -64,23 +64,25 @@ def test_arrays_of_stream_are_four_times_the_cache(
 
 @pytest.mark.parametrize("name", sorted(shipped()))
 def test_dd_measures_the_disk_and_no_cache_but_where_a_paper_did(name: str) -> None:
-    """Warnings of every figure say so there, and the defaults that the study lists."""
+    """Warnings of every figure say so there, and the differences that the study lists."""
     paper = load(name).study.paper
     for point, context in points(name, "dd"):
         size = point.parameters.model_dump()["file_size"]
         said = f"{size} bytes (1 GB, 1 GiB) copied, 0.5 s, 1 GB/s\n"
         result = CommandResult(("dd",), 0, "", said, 1.0, 1.0, user_s=0.1)
         warnings = point.benchmark.parse(point.parameters, context, {"single": result}).warnings
-        declared = paper is not None and any("page cache" in default for default in paper.defaults)
+        declared = paper is not None and any("page cache" in each.here for each in paper.differences)
         assert bool(warnings) == declared
 
 
 @pytest.mark.parametrize("name", ["urschei2007", "folklore"])
-def test_what_is_printed_of_a_study_has_its_claims_defaults_figures_and_what_a_scale_changes(name: str) -> None:
+def test_what_is_printed_of_a_study_has_its_claims_differences_figures_and_what_a_scale_changes(name: str) -> None:
     study = load(name).study
     result = CliRunner().invoke(group, ["studies", name], catch_exceptions=False, env={"COLUMNS": "200"})
     assert study.paper is not None
-    for text in [*study.paper.defaults, *(claim.id for claim in study.claim), *(each.id for each in study.figure)]:
+    differences = [each.what for each in study.paper.differences]
+    ids = [each.id for each in (*study.claim, *study.figure)]
+    for text in [study.paper.citation, *differences, *ids]:
         assert text in result.output
     for scale in study.scale:
         (changed,) = load(name, chosen=Chosen(scale=scale)).study.changed_by

@@ -25,7 +25,7 @@ def command(name: str | None, as_toml: bool, as_json: bool) -> None:
     """List the shipped studies.
 
     With NAME of a study, or a TOML file: print its question, platforms, design and benchmarks, what its scales
-    and protocols change, what its publication leaves open, its claims and its figures.
+    and protocols change, where it differs from its publication, its claims and its figures.
     """
     if as_toml and (not name or as_json):
         raise BadInput(
@@ -81,7 +81,12 @@ def _explain(study: Study, reference: str, *, as_json: bool) -> None:
         ],
     )
     _list("scales and protocols", _variants(study, reference))
-    _list("what the publication leaves open, and what is done here", study.paper.defaults if study.paper else [])
+    if study.paper:
+        click.echo(f"publication: {study.paper.citation}")
+        print_table(
+            ("what differs", "in the publication", "here"),
+            [(each.what, each.paper, each.here) for each in study.paper.differences],
+        )
     if study.claim:
         print_table(
             ("claim", "finding", "source"),

@@ -117,6 +117,14 @@ def _flat(where: object) -> object:
 Where = Annotated[dict[str, Level | list[Level]], BeforeValidator(_flat)]
 
 
+class DifferenceTable(Table):
+    """One of `[paper].differences`: what a study does in another way than the publication, or where that is open."""
+
+    what: str = Field(min_length=1, description="what differs, in a few words")
+    paper: str = Field(min_length=1, description="what the publication did, or that it does not say")
+    here: str = Field(min_length=1, description="what the study does")
+
+
 class PaperTable(Table):
     """`[paper]`: the publication that a study repeats."""
 
@@ -125,8 +133,9 @@ class PaperTable(Table):
         default_factory=dict,
         description="platform -> what it was in the publication; claims may name them, whether they run today or not",
     )
-    defaults: list[str] = Field(
-        default_factory=list, description="what the publication leaves open, and what this study does there"
+    differences: list[DifferenceTable] = Field(
+        default_factory=list,
+        description="where the study differs from the publication, or fills what that leaves open",
     )
 
 

@@ -78,6 +78,7 @@ def document_of(found: Claims, analysis: Analysis, *, is_full: bool) -> Document
         marks = {platform.name: platform.marks for platform in analysis.platforms}
         shown = [each for each in found.claims if is_full or each.judgement is not None]
         parts += [_section(each, found, marks, is_full=is_full) for each in shown]
+        parts += published_numbers.differences(analysis)
     parts += published_numbers.parts_of(numbers, analysis)
     return Document(VIEW.title, tuple(parts), data=_plain(found, numbers, analysis), colours=shared.colours(analysis))
 
@@ -335,6 +336,7 @@ def _plain(found: Claims, numbers: Sequence[Published], analysis: Analysis) -> d
         "family": found.family,
         "changed_by": list(analysis.declared.get("changed_by", ())),
         "map": dict(found.mapped),
+        "differences": list((analysis.declared.get("paper") or {}).get("differences") or ()),
         "claims": [_plain_claim(each, analysis) for each in found.claims],
         "published": [published_numbers.plain_of(each) for each in numbers],
     }  # fmt: skip

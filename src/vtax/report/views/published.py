@@ -1,4 +1,4 @@
-"""Numbers of a publication beside those of a run: a table, and a figure where both have means."""
+"""A publication beside a run: its numbers, with a figure where both have means, and where the study differs."""
 
 from __future__ import annotations
 
@@ -134,3 +134,18 @@ def plain_of(each: Published) -> dict[str, Any]:
         "source": each.table.source,
         "note": each.table.note,
     }
+
+
+def differences(analysis: Analysis) -> Iterator[Part]:
+    """Where the study differs from its publication, in the words of its file."""
+    given = (analysis.declared.get("paper") or {}).get("differences") or ()
+    if given:
+        columns = (
+            Column("what", msg("what differs"), wraps=True),
+            Column("paper", msg("in the publication"), wraps=True),
+            Column("here", msg("here"), wraps=True),
+        )
+        rows = tuple(TableRow((str(each["what"]), str(each["paper"]), str(each["here"]))) for each in given)
+        yield Table(
+            columns, (Group(rows),), key="differences", label=msg("differences from the publication"), style="list"
+        )
