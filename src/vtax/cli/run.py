@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from typing import Any
 
 import click
 
 from vtax import __version__
+from vtax.cli import overrides
 from vtax.cli.completion import platform_names, study_names, tags_of_runs
 from vtax.cli.long_runs import confirm, yes_option
 from vtax.cli.measure import (
@@ -51,9 +51,6 @@ from vtax.study.load import Chosen, LoadedStudy, examine, find, load, refused
 from vtax.study.model import Study
 from vtax.study.units import duration_s, format_duration
 
-GUEST_KEYS = ("vcpus", "memory", "disk")
-"""Keys of [guest] that options replace."""
-
 
 def _tags(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
     """The tags of --tag. Raises BadInput."""
@@ -87,6 +84,13 @@ def _tags(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> tupl
 @click.option("--vcpus", type=click.IntRange(1), help="Give every guest so many virtual CPUs.")
 @click.option("--memory", metavar="SIZE", help="Limit the memory of every guest to this, e.g. 2GiB.")
 @click.option("--disk", metavar="SIZE", help="Give every virtual machine a disk of this size, e.g. 6GiB.")
+@click.option(
+    "--link", multiple=True, metavar="KEY=VALUE", help="Set this of every link, e.g. delay_us=50 (repeatable)."
+)
+@click.option(
+    "--boot", multiple=True, metavar="NAME=ENTRY:P,...",
+    help="Measure platforms P in the boot ENTRY of this host, as a [[boot]] table does (repeatable).",
+)  # fmt: skip
 @click.option("--blocks", type=click.IntRange(1, MAX_BLOCKS), help="Run exactly this many blocks.")
 @click.option(
     "--sessions",
@@ -124,6 +128,8 @@ def command(
     vcpus: int | None,
     memory: str | None,
     disk: str | None,
+    link: tuple[str, ...],
+    boot: tuple[str, ...],
     blocks: int | None,
     sessions: int | None,
     reboot: bool,
@@ -153,16 +159,19 @@ def command(
     varied = _varied(study, Chosen(scale, protocol))
     named_platforms = _named_platforms(platforms, varied)
     sides = two_sides(ab, varied) if ab is not None else None
-    overrides = _overrides(varied, named_platforms, blocks, sessions, budget)
-    if guest := {
-        key: value for key, value in zip(GUEST_KEYS, (vcpus, memory, disk), strict=True) if value is not None
-    }:
-        overrides["guest"] = guest
+    changes = overrides.merged(
+        {"platforms": list(named_platforms)} if named_platforms else {},
+        overrides.of_guest(vcpus, memory, disk),
+        overrides.of_links(varied, link),
+        overrides.of_boots(varied, boot, blocks),
+        overrides.of_design(varied, blocks, sessions, budget),
+        overrides.named(varied, vcpus=vcpus, memory=memory, disk=disk, link=link, boot=boot),
+    )
     if sides is not None:
         if named_platforms:
             raise BadInput("--ab names the platforms", where="--platforms", hint="give one of the two options")
         named_platforms = (sides.old.name, sides.new.name)
-    loaded = load(study, overrides, Chosen(scale, protocol, sides))
+    loaded = load(study, changes, Chosen(scale, protocol, sides))
     pause_s = _pause_s(pause, loaded.study)
     if only_plan:
         here = boots.look(loaded.study, reboot=True) if reboot else None
@@ -265,25 +274,6 @@ def _no_reboot(study: Study) -> str:
     except BadInput as error:
         return with_hint(error.what, error.hint)
     return ""
-
-
-def _overrides(
-    study: Study, platforms: tuple[str, ...], blocks: int | None, sessions: int | None, budget: str | None
-) -> dict[str, Any]:
-    """Values of the study that the options override."""
-    overrides: dict[str, Any] = {}
-    if platforms:
-        overrides["platforms"] = list(platforms)
-    if blocks is not None:
-        overrides["design"] = {"stop": "open" if study.design.stop == "open" else "fixed", "blocks": blocks}
-    if budget is not None:
-        stop = {"stop": "budget"} if study.design.stop == "fixed" and blocks is None else {}
-        overrides["design"] = {**overrides.get("design", {}), **stop, "budget": budget}
-    if sessions is not None:
-        is_budget = overrides.get("design", {}).get("stop", study.design.stop) == "budget"
-        evenly = {"spend": "evenly"} if is_budget and sessions > 1 else {}
-        overrides["design"] = {**overrides.get("design", {}), **evenly, "sessions": sessions}
-    return overrides
 
 
 def _pause_s(pause: str | None, study: Study) -> float | None:

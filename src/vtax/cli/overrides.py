@@ -1,0 +1,116 @@
+"""Options of `vtax run` that change a study, each as values that are put over those of its file."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from vtax.benchmarks.registry import benchmarks
+from vtax.errors import BadInput
+from vtax.study.model import Study
+
+_LINK_FORM = "--link delay_us=50, of vtax topologies NAME"
+_BOOT_FORM = "--boot xen='Xen 4.17':xen-pv,xen-dom0, once for each boot"
+
+
+def of_design(study: Study, blocks: int | None, sessions: int | None, budget: str | None) -> dict[str, Any]:
+    """What --blocks, --sessions and --budget change."""
+    design: dict[str, Any] = {}
+    if blocks is not None:
+        design = {"stop": "open" if study.design.stop == "open" else "fixed", "blocks": blocks}
+    if budget is not None:
+        stop = {"stop": "budget"} if study.design.stop == "fixed" and blocks is None else {}
+        design = {**design, **stop, "budget": budget}
+    if sessions is not None:
+        is_budget = design.get("stop", study.design.stop) == "budget"
+        evenly = {"spend": "evenly"} if is_budget and sessions > 1 else {}
+        design = {**design, **evenly, "sessions": sessions}
+    return {"design": design} if design else {}
+
+
+def of_guest(vcpus: int | None, memory: str | None, disk: str | None) -> dict[str, Any]:
+    """What --vcpus, --memory and --disk change."""
+    given = {"vcpus": vcpus, "memory": memory, "disk": disk}
+    changed = {key: value for key, value in given.items() if value is not None}
+    return {"guest": changed} if changed else {}
+
+
+def of_links(study: Study, given: Sequence[str]) -> dict[str, Any]:
+    """What --link changes: the settings of every link of the study, whose own ones stay beside them.
+
+    Raises BadInput for what is no KEY=VALUE, for a factor, and for a study without network benchmarks.
+    """
+    if not given:
+        return {}
+    settings = dict(_setting(text) for text in given)
+    tables = study.declared()["benchmark"]
+    linked = [table for table in tables if _has_link(table)]
+    if not linked:
+        raise BadInput(
+            f"{study.name} has no network benchmark, so it has no links", where="--link", hint="omit --link"
+        )
+    for table in linked:
+        if both := sorted(settings.keys() & table["link_factors"].keys()):
+            raise BadInput(
+                f"{both[0]} is a factor of {table['label'] or table['name']}, with levels of its own", where="--link",
+                hint=f"change it in a copy: vtax studies {study.name} --toml > mine.toml",
+            )  # fmt: skip
+    changed = [{**table, "link": {**table["link"], **settings}} if _has_link(table) else table for table in tables]
+    return {"benchmark": [{key: value for key, value in table.items() if value is not None} for table in changed]}
+
+
+def of_boots(study: Study, given: Sequence[str], blocks: int | None) -> dict[str, Any]:
+    """What --boot changes: the boots of the host, and, where the study's rule looks at figures, as many blocks as it
+    allows at most. Raises BadInput for what is no NAME=ENTRY:PLATFORM,...
+    """
+    if not given:
+        return {}
+    boots = [_boot(text) for text in given]
+    rule = {} if study.design.stop == "fixed" or blocks is not None else {"blocks": study.design.max_blocks}
+    sessions = blocks or rule.get("blocks") or study.design.blocks
+    return {"boot": boots, "design": {"stop": "fixed", **rule, "sessions": sessions}}
+
+
+def named(study: Study, **given: Any) -> dict[str, Any]:
+    """The study's own list of what options changed, with those that are given: it stands beside every result."""
+    found = []
+    for option, value in given.items():
+        if value not in (None, ()):
+            found.append(f"--{option}: {', '.join(value) if isinstance(value, tuple) else value}")
+    return {"changed_by": [*study.changed_by, *found]} if found else {}
+
+
+def merged(*changes: Mapping[str, Any]) -> dict[str, Any]:
+    """All changes as one: tables key by key, the later ones first."""
+    found: dict[str, Any] = {}
+    for change in changes:
+        for key, value in change.items():
+            found[key] = {**found.get(key, {}), **value} if isinstance(value, Mapping) else value
+    return found
+
+
+def _setting(text: str) -> tuple[str, Any]:
+    """(name, value) of `NAME=VALUE`, the value as TOML has it, else a text."""
+    name, equals, written = (part.strip() for part in text.partition("="))
+    if not (name and equals and written):
+        raise BadInput(f"{text!r} is not of the form KEY=VALUE", where="--link", hint=_LINK_FORM)
+    try:
+        return name, tomllib.loads(f"value = {written}")["value"]
+    except tomllib.TOMLDecodeError:
+        return name, written
+
+
+def _has_link(table: Mapping[str, Any]) -> bool:
+    benchmark = benchmarks().get(table["name"])
+    return bool(table["topology"] or (benchmark and benchmark.needs_network))
+
+
+def _boot(text: str) -> dict[str, Any]:
+    """A table of [[boot]] from `NAME=ENTRY:PLATFORM,...`; an entry may have colons."""
+    name, _, rest = text.partition("=")
+    entry, _, platforms = rest.rpartition(":")
+    listed = [each.strip() for each in platforms.split(",") if each.strip()]
+    if not (name.strip() and entry.strip() and listed):
+        raise BadInput(f"{text!r} is not of the form NAME=ENTRY:PLATFORM,...", where="--boot", hint=_BOOT_FORM)
+    return {"name": name.strip(), "entry": entry.strip(), "platforms": listed}

@@ -1,0 +1,118 @@
+"""Options of `vtax run` that change a study: links, boots, guests; what is refused, and that results say it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from vtax.cli import overrides
+from vtax.cli.main import group
+from vtax.errors import BadInput
+from vtax.study.load import load
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VTAX_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+
+
+def dry_run(*words: str) -> Result:
+    return CliRunner().invoke(group, ["run", *words, "--dry-run"])
+
+
+def planned(*words: str) -> dict[str, Any]:
+    done = dry_run(*words, "--json")
+    assert done.exception is None, done.exception
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def study_of(changes: dict[str, Any], name: str = "urschei2007") -> Any:
+    return load(name, changes).study
+
+
+def test_a_setting_of_links_stands_beside_those_of_the_study_and_only_where_there_are_links() -> None:
+    study = load("mauricio2013").study
+    changed = study_of(overrides.of_links(study, ["congestion=reno", "queues=1"]), "mauricio2013")
+    by_label = {table.label: table.link for table in changed.benchmark}
+    assert by_label["router"]["congestion"] == "reno"
+    assert by_label["router"]["rate_mbit_s"] == 1000
+    assert by_label["CPU"] == {}
+    assert [table.parameters for table in changed.benchmark] == [table.parameters for table in study.benchmark]
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("mtu=500", 500), ("offloads=false", False), ("loss=0.5", 0.5), ("congestion=reno", "reno")]
+)
+def test_values_of_links_are_those_of_toml(text: str, value: object) -> None:
+    changed = study_of(overrides.of_links(load("tour").study, [text]), "tour")
+    (link,) = [table.link for table in changed.benchmark if table.name == "iperf3"]
+    assert list(link.values()) == [value]
+
+
+@pytest.mark.parametrize(
+    ("study", "given", "what"),
+    [
+        ("tour", "mtu", "'mtu' is not of the form KEY=VALUE"),
+        ("tour", "=5", "'=5' is not of the form KEY=VALUE"),
+        ("urschei2007", "mtu=9000", "mtu is a factor of netperf, with levels of its own"),
+    ],
+)
+def test_a_setting_that_no_link_takes_is_refused(study: str, given: str, what: str) -> None:
+    with pytest.raises(BadInput, match=what):
+        overrides.of_links(load(study).study, [given])
+
+
+def test_a_study_without_links_has_none_to_set(tmp_path: Path) -> None:
+    path = tmp_path / "alone.toml"
+    path.write_text('name = "alone"\nplatforms = ["native", "lxc"]\n[[benchmark]]\nname = "sysbench-cpu"\n')
+    error = dry_run(str(path), "--link", "mtu=9000").exception
+    assert isinstance(error, BadInput)
+    assert error.what == "alone has no network benchmark, so it has no links"
+
+
+def test_an_unknown_setting_of_links_is_refused_with_those_that_there_are() -> None:
+    error = dry_run("tour", "--link", "speed=9").exception
+    assert isinstance(error, BadInput)
+    assert "speed" in str(error)
+    assert error.hint
+
+
+def test_boots_make_the_rule_a_number_of_blocks_with_a_session_each() -> None:
+    given = ["bare=Debian: 12:native", "xen=Debian, with Xen:xen-pv, xen-dom0"]
+    changes = overrides.of_boots(load("urschei2007").study, given, None)
+    changed = study_of({"platforms": ["native", "xen-pv", "xen-dom0"], **changes})
+    assert [(boot.name, boot.entry, boot.platforms) for boot in changed.boot] == [
+        ("bare", "Debian: 12", ["native"]),
+        ("xen", "Debian, with Xen", ["xen-pv", "xen-dom0"]),
+    ]
+    assert (changed.design.stop, changed.design.blocks, changed.design.sessions) == ("fixed", 10, 10)
+    study = load("urschei2007").study
+    both = overrides.merged(overrides.of_boots(study, given, 6), overrides.of_design(study, 6, None, None))
+    fewer = study_of({"platforms": ["native", "xen-pv", "xen-dom0"], **both})
+    assert (fewer.design.blocks, fewer.design.sessions) == (6, 6)
+
+
+@pytest.mark.parametrize("text", ["xen", "xen=Debian", "=Debian:native", "xen=:native", "xen=Debian:"])
+def test_a_boot_of_another_form_is_refused(text: str) -> None:
+    with pytest.raises(BadInput, match="is not of the form NAME=ENTRY:PLATFORM"):
+        overrides.of_boots(load("tour").study, [text], None)
+
+
+def test_a_platform_without_a_boot_is_named() -> None:
+    error = dry_run("tour", "-p", "native,lxc", "--boot", "bare=Debian:native").exception
+    assert isinstance(error, BadInput)
+    assert "lxc is in no [[boot]]" in str(error)
+
+
+def test_what_options_change_stands_in_the_plan_and_the_stored_study() -> None:
+    words = ("tour", "-p", "native,lxc", "--vcpus", "2", "--memory", "1GiB", "--link", "mtu=9000")
+    said = [line for line in dry_run(*words).output.splitlines() if line.startswith("changed by")]
+    assert said == ["changed by --vcpus: 2", "changed by --memory: 1GiB", "changed by --link: mtu=9000"]
+    assert planned(*words)["changed_by"] == ["--vcpus: 2", "--memory: 1GiB", "--link: mtu=9000"]
+    assert "changed by" not in dry_run("tour", "-p", "native,lxc").output
