@@ -52,8 +52,8 @@ def test_mauricio_measures_the_four_paths_of_the_paper_15_times():
     ("name", "claims"),
     [
         ("ufla2010", 8),
-        ("santos2008", 14),
-        ("mauricio2013", 17),
+        ("santos2008", 15),
+        ("mauricio2013", 18),
         ("urschei2007", 15),
         ("trindade2018", 19),
         ("folklore", 8),

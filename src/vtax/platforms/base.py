@@ -201,8 +201,10 @@ class Driver(ABC):
     study's `tuning` that its guests follow. reaches_out: whether its probe talks to a machine that a study names,
     which a dry run leaves alone. uses_image: whether its guests are made from the image; machines that are the user's
     have files, CPUs and limits of their own. writes_below_directory: whether what its guests write is in files
-    below GuestSpec.directory, so that a cold trial can drop it from the page cache. A driver whose machines can
-    also be peers is a PeerDriver as well. An option that names what root of this host runs is marked, see RunsAsRoot.
+    below GuestSpec.directory, so that a cold trial can drop it from the page cache. is_below_host: whether its
+    hypervisor runs below the host's own kernel, so that native is no bare Linux beside it. A driver whose machines
+    can also be peers is a PeerDriver as well. An option that names what root of this host runs is marked, see
+    RunsAsRoot.
     """
 
     name: str
@@ -216,6 +218,7 @@ class Driver(ABC):
     reaches_out: bool = False
     uses_image: bool = True
     writes_below_directory: bool = False
+    is_below_host: bool = False
 
     def network_limits(self, options: Any) -> NetworkLimits:
         """What the network interfaces of its guests can do."""

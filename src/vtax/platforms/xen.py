@@ -54,6 +54,7 @@ class Xen(Driver):
     variants: Mapping[str, Mapping[str, Any]] = VARIANTS
     tunings = ("default", "pinned")
     writes_below_directory = True
+    is_below_host = True
 
     def disk(self, options: XenOptions) -> GuestDisk:
         """See Driver.disk. dom0's QEMU serves it from a file (libxl's qdisk, without direct-io-safe)."""

@@ -40,6 +40,7 @@ class XenDom0(Driver):
     Options = Dom0Options
     variants: Mapping[str, Mapping[str, Any]] = {"xen-dom0": {}}
     tunings = ("default", "pinned")
+    is_below_host = True
 
     def probe(self, options: Dom0Options, image: Image | None) -> Probe:
         """Start it once, where this host is dom0."""

@@ -319,6 +319,12 @@ ANALYSIS: Mapping[str, tuple[Field, ...]] = {
         Field("p_difference", "number", "", "Holm-adjusted p-value of a difference"),
         Field("p_equivalence", "number", "", "Holm-adjusted p-value of equivalence"),
         Field("blocks_needed_low", "whole number", "", "further blocks that settle it in one case of five, or null"),
+        Field(
+            "costs_at_most",
+            "number",
+            "fraction",
+            "of an undecided one, a one-sided bound of its overhead; those of a family hold together",
+        ),
         Field("blocks_needed", "whole number", "", "further blocks that settle it in about four of five, or null"),
         _WARNINGS,
         Field("text", "text", "", "the same in words"),

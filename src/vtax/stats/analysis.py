@@ -21,7 +21,7 @@ from vtax.stats.sequential import sequential_verdicts
 from vtax.stats.sessions import ratio_over_sessions
 from vtax.stats.stopping import Rule, interval_confidence, look_level, test_level, tests_of
 from vtax.stats.typical import Typical, found_pauses, typical_ratio
-from vtax.stats.verdict import Kind, Verdict, holm, judge_family, with_outlook
+from vtax.stats.verdict import Kind, Verdict, bounded, holm, judge_family, with_outlook
 from vtax.stats.withholding import for_clock, is_for_good, warranted
 
 
@@ -71,6 +71,10 @@ def analyse(rule: Rule, contrasts: Mapping[str, Contrast]) -> dict[str, Comparis
     )
     verdicts = tuple(
         for_clock(v) if contrasts[name].clock_is_wrong else v for name, v in zip(names, verdicts, strict=True)
+    )
+    verdicts = tuple(
+        bounded(v, ratios[name], contrasts[name].better, _share(rule, v, ratios[name]))
+        for name, v in zip(names, verdicts, strict=True)
     )
     typical = _typical(rule, ratios, contrasts)
     result.update(
@@ -174,6 +178,12 @@ def _kind(word: str, better: Better) -> Kind:
     if word == "undecided":
         return "undecided"
     return "faster" if (word == "above") == (better == "higher") else "slower"
+
+
+def _share(rule: Rule, verdict: Verdict, ratio: Ratio) -> float:
+    """The one-sided level of a single bound, so that those of the whole family hold together."""
+    looks_at = ratio.n_sessions if ratio.n_sessions > 1 else ratio.n_blocks
+    return test_level(rule, verdict.alpha / verdict.family, looks_at)
 
 
 def _with_levels(verdict: Verdict, ratio: Ratio, rule: Rule) -> Verdict:

@@ -19,7 +19,7 @@ import numpy as np
 from vtax.stats.checks import MINIMUM_BLOCKS, Array, Better, StatsError, Values, as_array
 from vtax.stats.notes import Note
 from vtax.stats.outlook import Levels, Outlook, outlook
-from vtax.stats.ratio import Ratio, p_above, p_below
+from vtax.stats.ratio import Ratio, one_sided, p_above, p_below
 
 Kind = Literal["slower", "faster", "equivalent", "undecided"]
 
@@ -28,6 +28,8 @@ Kind = Literal["slower", "faster", "equivalent", "undecided"]
 class Verdict:
     """A word about one ratio. p_difference, p_equivalence: Holm-adjusted over `family` contrasts at level alpha.
 
+    costs_at_most: of an undecided one, the overhead that it has at most; all such bounds of the family hold together
+    at 1 - alpha. None from one block.
     blocks_needed_low, blocks_needed: the range of further blocks after which the verdict falls, see `outlook`: 0 when
     decided, None when the range is too wide to be of use.
     """
@@ -41,6 +43,7 @@ class Verdict:
     blocks_needed: int | None
     warnings: tuple[str, ...]
     blocks_needed_low: int | None = 0
+    costs_at_most: float | None = None
 
     def __str__(self) -> str:
         """`slower`, or `undecided (about 7 to 20 more blocks)`."""
@@ -52,6 +55,15 @@ class Verdict:
         if self.blocks_needed_low in (None, self.blocks_needed):
             return f"undecided (about {more})"
         return f"undecided (about {self.blocks_needed_low} to {more})"
+
+
+def bounded(verdict: Verdict, ratio: Ratio, better: Better, level: float) -> Verdict:
+    """The verdict, an undecided one with its one-sided bound of the overhead at this level of the family's share."""
+    if verdict.kind != "undecided" or ratio.n_blocks < 2:
+        return verdict
+    low, high = one_sided(ratio, level)
+    worst = low if better == "higher" else 1 / high
+    return replace(verdict, costs_at_most=1 - worst)
 
 
 def judge(ratio: Ratio, margin: float, better: Better, alpha: float = 0.05) -> Verdict:

@@ -99,9 +99,9 @@ def _sentence(analysis: Analysis, contrasts: list[_Found]) -> Inline:
     for kind in _KINDS:
         these = [c for c in contrasts if c.row.verdict is not None and c.row.verdict.kind == kind]
         if these and kind == "undecided":
-            is_bounded = all(c.row.ratio is not None and math.isfinite(c.row.ratio.se_log) for c in these)
-            if len(these) == len(contrasts) and is_bounded:
-                parts += [_cost(these, analysis), *_detectable(these)]
+            is_bounded = all(_at_most(c) is not None for c in these)
+            if is_bounded:
+                parts.append(_cost(these, len(contrasts), analysis))
             else:
                 parts.append(_part(kind, these, len(contrasts), analysis))
             parts += [*_certain(these, analysis), *_needed(these, analysis)]
@@ -129,49 +129,37 @@ def _part(kind: Kind, these: list[_Found], total: int, analysis: Analysis) -> In
     )  # fmt: skip
 
 
-def _cost(these: list[_Found], analysis: Analysis) -> Inline:
-    """What is known of a platform whose comparisons are all undecided: overheads as ranges, few ones by name."""
-    bounds = [found.row.ratio.overhead(found.better) for found in these if found.row.ratio is not None]
-    if len(these) <= _MAX_NAMED:
-        named = [
-            msg(
-                "between {low} and {high} on {name}",
-                low=_cost_share(b.low),
-                high=_cost_share(b.high),
-                name=found.name,
-            )
-            for found, b in zip(these, bounds, strict=True)
-        ]
-        return msg("costs {ranges} ({level}), and is undecided", ranges=listed(named), level=analysis.level)
-    order = sorted(range(len(these)), key=lambda n: bounds[n].high - bounds[n].low)
-    narrow, wide = order[0], order[-1]
-    return msg(
-        "costs between {low} and {high} on {name}, the narrowest of {total} intervals, and between {wide_low} and "
-        "{wide_high} on {wide_name}, the widest ({level}); all are undecided",
-        total=Count(len(these)), level=analysis.level,
-        low=_cost_share(bounds[narrow].low), high=_cost_share(bounds[narrow].high), name=these[narrow].name,
-        wide_low=_cost_share(bounds[wide].low), wide_high=_cost_share(bounds[wide].high), wide_name=these[wide].name,
-    )  # fmt: skip
+def _at_most(found: _Found) -> float | None:
+    return found.row.verdict.costs_at_most if found.row.verdict is not None else None
+
+
+def _cost(these: list[_Found], total: int, analysis: Analysis) -> Inline:
+    """What is known where no difference is shown: the most that it costs, of few comparisons by name."""
+    order = sorted(these, key=lambda found: _at_most(found) or 0.0)
+    bounds: Inline
+    if len(these) > _MAX_NAMED:
+        bounds = msg(
+            "{low} on {name} to {high} on {worst}",
+            low=_bound_of(order[0]), name=order[0].name, high=_bound_of(order[-1]), worst=order[-1].name,
+        )  # fmt: skip
+    else:
+        bounds = listed([msg("{low} on {name}", low=_bound_of(each), name=each.name) for each in these])
+    if len(these) < total:
+        return msg(
+            "is undecided in {number} of {total} comparisons, where it costs at most {bounds} ({level})",
+            number=Count(len(these)), total=Count(total), bounds=bounds, level=analysis.level,
+        )  # fmt: skip
+    if any(_bound(each, analysis.rule.margin) for each in these):
+        return msg("is undecided: it costs at most {bounds} ({level})", bounds=bounds, level=analysis.level)
+    return msg("shows no difference: it costs at most {bounds} ({level})", bounds=bounds, level=analysis.level)
+
+
+def _bound_of(found: _Found) -> Inline:
+    return _cost_share(max(_at_most(found) or 0.0, 0.0))
 
 
 def _cost_share(overhead: float) -> Share:
     return Share(overhead, "overhead")
-
-
-def _detectable(these: list[_Found]) -> Iterator[Inline]:
-    """The smallest overhead that comparisons had a power of 0.8 to detect: of one, or the ends of several."""
-    seen = [(smallest_detectable(found.row), found) for found in these]
-    known = sorted([(share, n) for n, (share, _) in enumerate(seen) if share is not None])
-    if not known:
-        return
-    (low, first), (high, last) = known[0], known[-1]
-    if len(known) == 1:
-        yield msg("the smallest detectable overhead is {share}", share=_cost_share(low))
-    else:
-        yield msg(
-            "the smallest detectable overhead is {low} on {low_name} and {high} on {high_name}",
-            low=_cost_share(low), low_name=seen[first][1].name, high=_cost_share(high), high_name=seen[last][1].name,
-        )  # fmt: skip
 
 
 def smallest_detectable(row: Row) -> float | None:

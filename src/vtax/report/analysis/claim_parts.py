@@ -12,9 +12,6 @@ from vtax.report.analysis.values import Analysis
 from vtax.report.document import Count, Inline, msg, plural, stored
 from vtax.study.claims import HOST, METRIC, CheckTable, ClaimTable, Side, canonical
 
-_XEN = ("xen", "xen-dom0")
-_NATIVE = "native"
-
 
 def why_not(analysis: Analysis, claim: ClaimTable, mapped: Mapped, entries: Sequence[Entry]) -> Inline:
     """Why a claim cannot be judged by this run; nothing when it can."""
@@ -87,14 +84,21 @@ def _why_no_link_rate(analysis: Analysis, entries: Sequence[Entry], claim: Claim
 
 
 def _why_no_bare_linux(analysis: Analysis, claim: ClaimTable, mapped: Mapped) -> Inline:
-    """Why native is no bare Linux in a run with Xen; nothing where it is, or the claim does not name it."""
-    if mapped.get(_NATIVE, _NATIVE) != _NATIVE or _NATIVE not in claim.platforms(analysis.baseline):
+    """Why the baseline is no bare Linux beside a hypervisor below the host's kernel; nothing where it is."""
+    from vtax.platforms.registry import drivers
+
+    bare = analysis.baseline
+    below = {name for name, driver in drivers().items() if driver.is_below_host}
+    there = {p.name for p in analysis.platforms if p.available and p.identity.get("driver") in below}
+    if not there or bare in there or mapped.get(bare, bare) != bare or bare not in claim.platforms(bare):
         return ""
-    xen = {p.name for p in analysis.platforms if p.available and p.identity.get("driver") in _XEN}
-    boots = [set(boot["platforms"]) for boot in analysis.declared.get("boot") or () if _NATIVE in boot["platforms"]]
-    if not xen or (boots and not boots[0] & xen):
+    boots = [set(boot["platforms"]) for boot in analysis.declared.get("boot") or () if bare in boot["platforms"]]
+    if boots and not boots[0] & there:
         return ""
-    return msg("native is the kernel of dom0 in this run; bare Linux needs a boot of its own: [[boot]]")
+    return msg(
+        "{baseline} has a hypervisor below it in this run; bare Linux needs a boot of its own: [[boot]]",
+        baseline=bare,
+    )
 
 
 def _sides(check: CheckTable, baseline: str, mapped: Mapped) -> Iterator[Side]:
