@@ -35,9 +35,19 @@ def word(*compared: Claimed, needs: str = "each") -> str:
 def test_p_values_say_what_the_interval_says() -> None:
     for estimate in (0.7, 0.88, 0.9, 0.92, 1.0, 1.08, 1.1, 1.12, 1.5):
         ratio = ratio_of_logs(logs(estimate, noise=0.03))
-        inside, outside = p_values(ratio, claimed(1.0, 0.9, 1.1))
+        inside, outside = p_values(ratio, claimed(1.0, 0.9, 1.1), RULE)
         assert (inside <= 0.05) == (ratio.low >= 0.9 and ratio.high <= 1.1)
         assert (outside <= 0.05) == (ratio.high <= 0.9 or ratio.low >= 1.1)
+
+
+def test_under_the_rule_open_a_word_needs_what_holds_at_every_look() -> None:
+    near = Check((claimed(0.93, noise=0.026, high=0.95),), "each")
+    assert judge_claims(RULE, {"one": [near]})["one"].kind == "reproduced"
+    rule = Rule("open", blocks=10)
+    found = judge_claims(rule, {"one": [near]})["one"]
+    assert (found.kind, found.alpha) == ("inconclusive", rule.alpha)
+    far = Check((claimed(0.8, noise=0.02, high=0.95),), "each")
+    assert judge_claims(rule, {"one": [far]})["one"].kind == "reproduced"
 
 
 @pytest.mark.parametrize(

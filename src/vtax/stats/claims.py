@@ -23,7 +23,7 @@ from vtax.stats.notes import Note
 from vtax.stats.outlook import Outlook, range_outlook
 from vtax.stats.ratio import Ratio, exp, p_above, p_below
 from vtax.stats.sessions import unpaired_over_sessions
-from vtax.stats.stopping import Rule, interval_confidence
+from vtax.stats.stopping import Rule, interval_confidence, tests_of
 from vtax.stats.verdict import Kind, Verdict, holm
 from vtax.stats.withholding import for_clock, for_failures, warranted
 
@@ -130,12 +130,12 @@ def judge_claims(
     }
     answers = analyse(rule, contrasts)
     blocks = max((a.ratio.n_blocks for a in answers.values() if isinstance(a, Comparison)), default=0)
-    alpha = 1 - interval_confidence(rule, blocks)
+    alpha = rule.alpha if rule.stop == "open" else 1 - interval_confidence(rule, blocks)
     family = len(claims)
     tested: dict[str, list[list[Tested | StatsError]]] = {
         name: [
             [
-                _tested(each, answers[f"{name} {c} {n}"]) if each.is_paired else _tested_apart(rule, each)
+                _tested(rule, each, answers[f"{name} {c} {n}"]) if each.is_paired else _tested_apart(rule, each)
                 for n, each in enumerate(check.compared)
             ]
             for c, check in enumerate(checks)
@@ -160,10 +160,10 @@ def _logs(claimed: Claimed) -> tuple[float, float]:
     return (math.log(claimed.low) if claimed.low > 0 else -math.inf), math.log(claimed.high)
 
 
-def _tested(claimed: Claimed, answer: Comparison | StatsError) -> Tested | StatsError:
+def _tested(rule: Rule, claimed: Claimed, answer: Comparison | StatsError) -> Tested | StatsError:
     if isinstance(answer, StatsError):
         return answer
-    return Tested(claimed, answer.ratio, *p_values(answer.ratio, claimed))
+    return Tested(claimed, answer.ratio, *p_values(answer.ratio, claimed, rule))
 
 
 def _tested_apart(rule: Rule, claimed: Claimed) -> Tested | StatsError:
@@ -181,11 +181,11 @@ def _tested_apart(rule: Rule, claimed: Claimed) -> Tested | StatsError:
     note = claimed.contrast.failures
     warnings = (*ratio.warnings, *([note] if note else ()))
     ratio = replace(ratio, confidence=rule.confidence, warnings=warnings)
-    return Tested(claimed, ratio, *(p_values(ratio, claimed) if over_sessions else (1.0, 1.0)))
+    return Tested(claimed, ratio, *(p_values(ratio, claimed, rule) if over_sessions else (1.0, 1.0)))
 
 
-def p_values(ratio: Ratio, claimed: Claimed) -> tuple[float, float]:
-    """(p that the ratio is inside its range, p that it is outside); 1 from a single block.
+def p_values(ratio: Ratio, claimed: Claimed, rule: Rule) -> tuple[float, float]:
+    """(p that the ratio is inside its range, p that it is outside), as they hold under the rule; 1 from a block.
 
     Twice the one-sided p-values, so that each is at most alpha where the two-sided interval lies inside or outside.
     """
@@ -196,7 +196,9 @@ def p_values(ratio: Ratio, claimed: Claimed) -> tuple[float, float]:
     below_high = p_below(ratio, high) if math.isfinite(high) else 0.0
     below_low = p_below(ratio, low) if math.isfinite(low) else 1.0
     above_high = p_above(ratio, high) if math.isfinite(high) else 1.0
-    return min(1.0, 2 * max(above_low, below_high)), min(1.0, 2 * min(below_low, above_high))
+    valid = tests_of(rule)
+    inside, outside = (valid(p, ratio) for p in (max(above_low, below_high), min(below_low, above_high)))
+    return min(1.0, 2 * inside), min(1.0, 2 * outside)
 
 
 def partial_conjunction(p_given: Values, count: int) -> float:
@@ -345,5 +347,5 @@ def _verdict(rule: Rule, tested: Tested, is_inside: bool, alpha: float, family: 
         high=ratio.high * exp(-bound), p_value=p,
     )  # fmt: skip
     at_bound = replace(contrast, logs=contrast.logs - bound)
-    at_margin = replace(rule, stop="fixed", margin=margin)
+    at_margin = replace(rule, stop="open" if rule.stop == "open" else "fixed", margin=margin)
     return warranted(verdict, moved, at_bound, at_margin, is_absence=is_inside and low < 0 < high)
