@@ -23,9 +23,10 @@ from vtax.report.analysis.answers import answers, smallest_detectable
 from vtax.report.analysis.next_step import can_be_extended, next_step_of
 from vtax.report.analysis.resources import costs_of
 from vtax.report.document import Bullets, Paragraph
-from vtax.report.views.first_screen import first_lines
+from vtax.report.views.first_screen import first_lines, plain
 from vtax.report.views.result_notes import notes_under
 from vtax.runner.host_sessions import check_more
+from vtax.stats.analysis import decided_after
 from vtax.stats.notes import Note
 from vtax.store.records import CellRecord, PlatformRecord
 from vtax.store.store import Store
@@ -188,6 +189,26 @@ def test_the_smallest_overhead_that_could_be_seen_settles_in_four_of_five_runs(s
     assert 0.74 < float((t < -critical).mean()) < 0.88  # the normal approximation to the power, of six blocks
 
 
+def test_what_ten_minutes_more_would_decide_is_the_sum_of_the_chances(store: Store) -> None:
+    near, noisy = [0.98, 1.03, 0.99, 1.02, 0.97, 1.0], [0.5, 3.0, 1.0, 2.0, 0.4, 1.0]
+    found = replace(analysed(store, {"1": near, "2": noisy}), duration_s=60.0)
+    step = next_step_of(found)
+    assert step is not None
+    assert step.soon is not None
+    assert (step.soon.blocks, step.soon.undecided) == (60, 2)
+    chances = [
+        decided_after(found.rule, row.verdict, row.ratio, 60)
+        for point in found.primary[0].points for row in point.rows[1:] if row.verdict and row.ratio
+    ]  # fmt: skip
+    assert step.soon.decides == sum(chances)
+    assert 1 > chances[0] > 0.8 > chances[1] > 0
+    assert "10 minutes more (60 blocks) would decide about 1 of 2 undecided comparisons." in lines(found)
+    assert plain(found)["next_step"]["soon_blocks"] == 60
+    slow = next_step_of(replace(found, duration_s=6000.0))
+    assert slow is not None
+    assert slow.soon is None
+
+
 def test_a_range_of_blocks_becomes_a_command_with_the_time_that_they_last(store: Store) -> None:
     known, noisy = [0.70, 0.97, 0.74, 1.02, 0.90], [0.5, 3.0, 1.0, 2.0, 0.4]
     found = analysed(store, {"1": known, "2": noisy, "3": noisy[::-1]})
@@ -202,7 +223,7 @@ def test_a_range_of_blocks_becomes_a_command_with_the_time_that_they_last(store:
     text = lines(found)
     assert f"Next: {step.command} ({step.blocks_low} to {step.blocks} more blocks, about " in text
     assert "would probably decide other on iperf3." in text
-    assert text.endswith("Many more blocks or a quieter host would decide other (2×) on iperf3.")
+    assert "Many more blocks or a quieter host would decide other (2×) on iperf3. 10 minutes more (10 blocks)" in text
 
 
 def test_without_a_range_nobody_says_how_many_blocks(store: Store) -> None:

@@ -192,6 +192,8 @@ ANALYSIS: Mapping[str, tuple[Field, ...]] = {
         Field("blocks", "whole number", "", "largest number of them"),
         Field("decides", "list", "", "comparisons that these blocks would probably decide"),
         Field("left", "list", "", "the other comparisons that are undecided"),
+        Field("soon_blocks", "whole number", "", "further blocks in 10 minutes at the run's pace, or null"),
+        Field("soon_decides", "number", "", "comparisons that these would decide, a sum of chances, or null"),
     ),
     "next_step.decides[], next_step.left[]": (
         Field("platform", "text", "", "platform"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -13,15 +14,16 @@ from vtax.stats.assumptions import (
     effective_blocks,
     skewness_of,
 )
-from vtax.stats.checks import Better, StatsError
+from vtax.stats.checks import MINIMUM_BLOCKS, Better, StatsError
 from vtax.stats.contrasts import Contrast as Contrast
 from vtax.stats.notes import Note
+from vtax.stats.outlook import Levels, settled
 from vtax.stats.ratio import Ratio, ratio_of_logs, widened
 from vtax.stats.sequential import sequential_verdicts
 from vtax.stats.sessions import ratio_over_sessions
-from vtax.stats.stopping import Rule, interval_confidence, look_level, test_level, tests_of
+from vtax.stats.stopping import LOOKS_AGAIN, Rule, interval_confidence, look_level, test_level, tests_of
 from vtax.stats.typical import Typical, found_pauses, typical_ratio
-from vtax.stats.verdict import Kind, Verdict, bounded, holm, judge_family, with_outlook
+from vtax.stats.verdict import Kind, Verdict, bounded, holm, judge_family, single_look, with_outlook
 from vtax.stats.withholding import for_clock, is_for_good, warranted
 
 
@@ -186,8 +188,24 @@ def _share(rule: Rule, verdict: Verdict, ratio: Ratio) -> float:
     return test_level(rule, verdict.alpha / verdict.family, looks_at)
 
 
+def decided_after(rule: Rule, verdict: Verdict, ratio: Ratio, more: int) -> float:
+    """The share of plausible futures in which so many further blocks decide a comparison, of one session alone."""
+    if ratio.n_blocks < 2 or ratio.se_log == 0 or ratio.n_sessions > 1:
+        return 0.0
+    levels = single_look(verdict.alpha, verdict.family) if rule.stop not in LOOKS_AGAIN else _levels(verdict, rule)
+    blocks, sd = ratio.n_blocks + more, ratio.se_log * math.sqrt(ratio.n_blocks)
+    at = np.array([levels(blocks) if blocks >= MINIMUM_BLOCKS else (0.0, 0.0)])
+    ns = np.array([blocks])
+    return float(settled(ratio.mean_log, sd, ratio.n_blocks, ratio.df, verdict.margin, ns, at)[0])
+
+
 def _with_levels(verdict: Verdict, ratio: Ratio, rule: Rule) -> Verdict:
     """The verdict with the blocks it still needs at the levels of a rule that looks again and again."""
+    return with_outlook(verdict, ratio, _levels(verdict, rule))
+
+
+def _levels(verdict: Verdict, rule: Rule) -> Levels:
+    """The levels of a rule that looks again and again, after every number of blocks."""
 
     def levels(blocks: int) -> tuple[float, float]:
         if rule.stop == "verdict" and not rule.looks[0] <= blocks <= rule.looks[1]:
@@ -195,4 +213,4 @@ def _with_levels(verdict: Verdict, ratio: Ratio, rule: Rule) -> Verdict:
         error = rule.alpha / verdict.family
         return test_level(rule, error / 2, blocks), test_level(rule, error, blocks)
 
-    return with_outlook(verdict, ratio, levels)
+    return levels

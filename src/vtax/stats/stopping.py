@@ -21,6 +21,7 @@ from vtax.stats.sequential import sequential_verdicts, t_levels
 from vtax.stats.verdict import check_margin
 
 MAX_LOST = 3  # blocks without a value, one after another, after which a contrast keeps no run going
+LOOKS_AGAIN = ("open", "verdict")  # rules whose levels hold over all their looks
 Stop = Literal["fixed", "open", "precision", "verdict", "budget"]
 Spend = Literal["widest", "evenly"]
 Missed = Callable[[Mapping[str, Array]], Mapping[str, bool]]
@@ -235,7 +236,7 @@ def interval_confidence(rule: Rule, blocks: int) -> float:
 
 def look_level(rule: Rule, blocks: int) -> float:
     """The error rate of verdicts after `blocks` blocks; alpha where boundaries or p-values allow for all looks."""
-    return rule.alpha if rule.stop in ("open", "verdict") else 1 - interval_confidence(rule, blocks)
+    return rule.alpha if rule.stop in LOOKS_AGAIN else 1 - interval_confidence(rule, blocks)
 
 
 def test_level(rule: Rule, alpha: float, blocks: int) -> float:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from vtax.report.analysis.values import Analysis, ResultPoint, Row, Section
+from vtax.stats.analysis import decided_after
 from vtax.stats.checks import MINIMUM_BLOCKS
 from vtax.stats.notes import Note
 from vtax.stats.stopping import takes_more_blocks
 
 _SPARE = 1.1  # of the time that blocks lasted so far, which is what a budget must hold
 _MINUTE_S = 60
+SOON_S = 600.0
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,7 @@ class NextStep:
     range of further blocks, and of all blocks where is_new_run; 0 where it is not about blocks. is_new_session: it
     makes another session. decides: comparisons that these would probably (in more than four of five futures)
     decide; those with too few blocks for any verdict get one first. left: the others that are undecided, whose noise
-    leaves open how many blocks would decide.
+    leaves open how many blocks would decide. soon: what ten more minutes would bring.
     """
 
     command: str
@@ -45,6 +47,16 @@ class NextStep:
     is_first_verdict: bool = False
     is_new_run: bool = False
     is_new_session: bool = False
+    soon: Soon | None = None
+
+
+@dataclass(frozen=True)
+class Soon:
+    """What SOON_S more would bring: further blocks, and how many of the undecided comparisons they would decide."""
+
+    blocks: int
+    decides: float
+    undecided: int
 
 
 def next_step_of(analysis: Analysis) -> NextStep | None:
@@ -71,8 +83,23 @@ def next_step_of(analysis: Analysis) -> NextStep | None:
         return _of_blocks(analysis, resume, each_s, (missing, missing), few, undecided, is_first_verdict=True)
     best = _most_per_block(analysis.blocks, undecided)
     if best is None:
-        return _without_range(analysis, resume, each_s, undecided)
-    return _of_blocks(analysis, resume, each_s, best, _decided_by(best[1], undecided), undecided)
+        step = _without_range(analysis, resume, each_s, undecided)
+    else:
+        step = _of_blocks(analysis, resume, each_s, best, _decided_by(best[1], undecided), undecided)
+    return None if step is None else replace(step, soon=_soon(analysis, each_s, undecided))
+
+
+def _soon(analysis: Analysis, each_s: float | None, undecided: Sequence[Comparison]) -> Soon | None:
+    """What SOON_S more would decide at this run's pace; None where that is no block. Not what is withheld."""
+    blocks = int(SOON_S / each_s) if each_s else 0
+    if not blocks:
+        return None
+    shares = [
+        decided_after(analysis.rule, c.row.verdict, c.row.ratio, blocks)
+        for c in undecided
+        if c.row.ratio is not None and c.row.verdict is not None and not withheld(c.row)
+    ]
+    return Soon(blocks, sum(shares), len(undecided))
 
 
 def _without_range(

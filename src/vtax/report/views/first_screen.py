@@ -43,7 +43,7 @@ def first_lines(analysis: Analysis) -> Iterator[Part]:
     """The answer per resource, what to distrust, and what to do about what is undecided."""
     yield from answer_lines(analysis)
     if step := next_step_of(analysis):
-        yield Paragraph(_next_step(step))
+        yield Paragraph(joined([_next_step(step), *_soon(step)], " "))
 
 
 def answer_lines(analysis: Analysis, chapter: str = "") -> Iterator[Part]:
@@ -138,6 +138,18 @@ def _next_step(step: NextStep) -> Inline:
         "Next: {command} (about {duration}) makes another session, beyond which intervals hold; undecided so far: "
         "{comparisons}.",
         command=command, duration=Duration(step.duration_s), comparisons=undecided,
+    )  # fmt: skip
+
+
+def _soon(step: NextStep) -> Iterator[Inline]:
+    """`10 minutes more (18 blocks) would decide about 3 of 20 undecided comparisons.`"""
+    if step.soon is None:
+        return
+    blocks = plural("{count} block", "{count} blocks", step.soon.blocks)
+    yield msg(
+        "10 minutes more ({blocks}) would decide about {decides} of {undecided} undecided comparisons.",
+        blocks=blocks, decides=Count(round(step.soon.decides)),
+        undecided=Count(step.soon.undecided),
     )  # fmt: skip
 
 
@@ -249,6 +261,8 @@ def _plain_step(step: NextStep | None) -> dict[str, Any] | None:
         "blocks_low": step.blocks_low, "blocks": step.blocks,
         "decides": [_plain_comparison(each) for each in step.decides],
         "left": [_plain_comparison(each) for each in step.left],
+        "soon_blocks": step.soon.blocks if step.soon else None,
+        "soon_decides": step.soon.decides if step.soon else None,
     }  # fmt: skip
 
 
