@@ -67,10 +67,10 @@ def test_every_page_that_a_script_cites_is_there_and_speaks_of_it() -> None:
             assert script.name in (ROOT / page).read_text(), f"{script.name} cites {page}"
 
 
-def test_the_differences_of_the_studies_are_those_of_their_files() -> None:
+def test_the_tables_of_the_studies_are_those_of_their_files() -> None:
     """Otherwise: run .ci/differences."""
-    table, marked = (runpy.run_path(str(ROOT / ".ci/differences"))[name] for name in ("table", "MARKED"))
-    found = [(match[2], match[0]) for match in marked.finditer((ROOT / "docs/studies.md").read_text())]
-    assert {name for name, _ in found} == {"urschei2007", "ufla2010", "santos2008", "mauricio2013", "trindade2018"}
-    for name, text in found:
-        assert table(name) in text
+    script, page = runpy.run_path(str(ROOT / ".ci/differences")), (ROOT / "docs/studies.md").read_text()
+    found = {match[2]: match[0] for match in script["MARKED"].finditer(page)}
+    assert tuple(found) == script["PAPERS"]
+    assert all(script["table"](name) in text for name, text in found.items())
+    assert script["tested"]() in page
