@@ -200,8 +200,20 @@ def in_tree(plan: Plan) -> list[str]:
 
 
 def typed(namespace: str, cpus: tuple[int, ...]) -> list[str]:
-    """The words before a command that put it in a namespace and on its CPUs."""
-    return ["nsenter", f"--net=/run/netns/{namespace}", "taskset", "-c", ",".join(map(str, cpus))]
+    """The words before a command that put it in a namespace and on its CPUs, and end it with this program.
+
+    A signal between the start of a server and the line that would end it loses the server otherwise.
+    """
+    return [
+        "setpriv",
+        "--pdeathsig",
+        "KILL",
+        "nsenter",
+        f"--net=/run/netns/{namespace}",
+        "taskset",
+        "-c",
+        ",".join(map(str, cpus)),
+    ]
 
 
 def whole(way: Measure) -> Values:

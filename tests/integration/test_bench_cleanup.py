@@ -80,7 +80,7 @@ def test_a_program_that_is_requested_to_stop_leaves_nothing(number, image, priva
     by_hand = ByHand(private_home)
     namespaces = by_hand.namespaces()
     assert by_hand.end(number) == 128 + number
-    assert left(private_home, namespaces) == []
+    assert what_stays(lambda: left(private_home, namespaces)) == []
 
 
 def test_what_a_killed_program_left_is_removed_by_clean(image, private_home):
@@ -103,4 +103,4 @@ def test_a_killed_program_starts_again_and_removes_what_it_left(image, private_h
     assert [name for name in namespaces if Path("/run/netns", name).exists()] == []
     namespaces += again.namespaces()
     assert again.end(signal.SIGTERM) == 128 + signal.SIGTERM
-    assert left(private_home, namespaces) == []
+    assert what_stays(lambda: left(private_home, namespaces)) == []
