@@ -6,6 +6,7 @@ traceback.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from signal import SIGINT
@@ -18,7 +19,7 @@ class VtaxError(Exception):
     """An error that a user can act on.
 
     what: what failed, one sentence. where: file, table and key, platform or trial (may be empty).
-    hint: how to fix it (may be empty). exit_status: 2 for bad input, 1 for a failure.
+    hint: how to fix it (may be empty). exit_status: 2 for bad input, 75 for a busy host, 1 for a failure.
     """
 
     exit_status = 1
@@ -43,6 +44,12 @@ class BadInput(VtaxError):
     """The request is invalid or cannot be served: exit status 2."""
 
     exit_status = 2
+
+
+class Busy(BadInput):
+    """Another command uses the host, so that the same request may be served later: exit status 75, EX_TEMPFAIL."""
+
+    exit_status = os.EX_TEMPFAIL
 
 
 class NotFound(BadInput):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -41,7 +42,7 @@ def vtax(*arguments):
     while True:
         argv = [sys.executable, "-m", "vtax", *map(str, arguments)]
         done = subprocess.run(argv, capture_output=True, text=True, timeout=300, check=False)
-        if "is measuring on this host" not in done.stderr or time.monotonic() > deadline:
+        if done.returncode != os.EX_TEMPFAIL or time.monotonic() > deadline:
             assert done.returncode == 0, done.stderr
             return done.stdout
         time.sleep(1)

@@ -8,6 +8,7 @@ is all the host it has.
 from __future__ import annotations
 
 import json
+import os
 import secrets
 import signal
 import subprocess
@@ -159,7 +160,7 @@ def vtax(machines, *arguments):
     while True:
         argv = command(machines, *arguments)
         done = subprocess.run(argv, capture_output=True, text=True, timeout=300, check=False)
-        if "is measuring on this host" not in done.stderr or time.monotonic() > deadline:
+        if done.returncode != os.EX_TEMPFAIL or time.monotonic() > deadline:
             return done
         time.sleep(1)
 

@@ -60,7 +60,7 @@ def vtax(*arguments: str, packages: Path | None = None) -> subprocess.CompletedP
     command = [sys.executable, "-m", "vtax", *arguments]
     for _ in range(120):
         done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, env=environment)
-        if "is measuring on this host" not in done.stderr:
+        if done.returncode != os.EX_TEMPFAIL:
             break
         time.sleep(5)
     return done

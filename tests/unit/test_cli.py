@@ -25,7 +25,7 @@ from vtax.cli.commands import COMMANDS
 from vtax.cli.main import group, main
 from vtax.cli.measure import _tuned_host, measure
 from vtax.cli.output import with_program_path
-from vtax.errors import BadInput, PlatformError, RunInterrupted, StoreError, VtaxError
+from vtax.errors import BadInput, Busy, PlatformError, RunInterrupted, StoreError, VtaxError
 from vtax.host.home import Home
 from vtax.host.journal import Journal
 from vtax.host.lock import measuring_lock, measuring_process
@@ -256,9 +256,10 @@ def test_help_tells_the_exit_statuses() -> None:
 
 def test_a_second_measuring_run_is_refused_with_the_first_ones_name(tmp_path: Path) -> None:
     lock = tmp_path / "run.lock"
-    refused = pytest.raises(BadInput, match=r"tour-1 \(process \d+\) is measuring")
-    with measuring_lock("tour-1", lock), refused, measuring_lock("b", lock):
+    refused = pytest.raises(Busy, match=r"tour-1 \(process \d+\) has this host to itself")
+    with measuring_lock("tour-1", lock), refused as found, measuring_lock("b", lock):
         pass
+    assert found.value.exit_status == os.EX_TEMPFAIL
     with measuring_lock("c", lock):
         pass
 

@@ -157,7 +157,7 @@ def test_a_paused_run_is_offered_its_next_session_and_nothing_else(
     assert output_of("list").endswith(f"session 1 of 2 is complete: 1 of 1 blocks is made; {hint}")
     assert output_of("show").endswith(hint)
     monkeypatch.setattr("vtax.cli.resume.need_root", lambda what: None)
-    monkeypatch.setattr("vtax.cli.resume.measuring_lock", lambda name: nullcontext())
+    monkeypatch.setattr("vtax.cli.resume.measuring_lock", lambda name, **_: nullcontext())
     with pytest.raises(BadInput, match="tour-1 is paused between sessions"):
         output_of("resume")
     run.finish("interrupted", "killed", 1_700_000_300.0)

@@ -127,7 +127,8 @@ def test_a_killed_run_is_interrupted_to_whoever_looks_before_anybody_cleans(
 def test_a_run_of_another_machine_is_not_resumed_here(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("vtax.cli.resume.measuring_lock", lambda name: measuring_lock(name, tmp_path / "host.lock"))
+    lock = tmp_path / "host.lock"
+    monkeypatch.setattr("vtax.cli.resume.measuring_lock", lambda name, **_: measuring_lock(name, lock))
     monkeypatch.setattr("os.geteuid", lambda: 0)
     with Store.open(Home.from_environment().ensure().store_url) as store:
         begin(store, "tour-1", host={"machine_id": "elsewhere"})

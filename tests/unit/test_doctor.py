@@ -327,3 +327,15 @@ def test_cures_are_printed_whole_and_what_the_host_does_not_show_is_named(tmp_pa
     assert lines[at + 1] == "    echo never > /sys/kernel/mm/transparent_hugepage/enabled"
     assert "not observable on this host: battery" in lines
     assert examination.as_json()["not_observed"] == ["battery"]
+
+
+def test_every_platform_has_its_word_and_a_missing_probe_is_no_refusal(monkeypatch):
+    late = Probe(False, "its probe exceeded the time limit of the examination", is_made=False)
+    probes = {"one": late, "two": late, "three": Probe(True)}
+    monkeypatch.setattr("vtax.cli.doctor.examine", lambda image, not_probed: Examination(probes, (), 1.0))
+    monkeypatch.setattr("vtax.cli.probing.measuring_lock", lambda name: nullcontext())
+    lines = CliRunner().invoke(group, ["doctor"]).stdout.splitlines()
+    words = {line.split()[0]: line.split()[1:] for line in lines if line.startswith(("one", "two", "three"))}
+    assert words["one"][0] == words["two"][0] == "unknown"
+    assert words["two"][1:] == ["as", "one"]
+    assert words["three"] == ["yes"]

@@ -32,6 +32,7 @@ from vtax.study.units import about_size
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _EXCERPT = 300
 _LONGEST_VERSION = 80
+_DIGITS = 12  # of a SHA-256 in a version
 _LONGEST_MATCH = 100
 
 
@@ -78,15 +79,16 @@ class Program:
         return "; ".join([*commands, *(f"{what}: {', '.join(names)}" for what, names in lists.items() if names)])
 
     @property
-    def host_files(self) -> list[Path]:
-        """The files of this host that guests get: absolute paths without symbolic links and `..`."""
-        return [path.resolve() for path, _ in self._files()]
+    def host_files(self) -> dict[Path, str]:
+        """The files of this host that guests get: absolute path without symbolic links and `..` -> its SHA-256."""
+        return {path.resolve(): hashlib.sha256(data).hexdigest() for path, data in self._files()}
 
     def version_of(self, output: str) -> str:
-        """The first line that the version command prints; without one the SHA-256 of the files."""
+        """The first line that the version command prints; without one the SHA-256 of every file, as sha256sum has
+        it."""
         if self._table.version is None:
-            joined = b"".join(hashlib.sha256(data).digest() for data in self._contents)
-            return f"sha256:{hashlib.sha256(joined).hexdigest()[:12]}"
+            digests = [hashlib.sha256(data).hexdigest()[:_DIGITS] for data in self._contents]
+            return f"sha256:{'+'.join(digests)}"
         if not (lines := output.strip().splitlines()):
             raise BenchmarkError(f"{shlex.join(self.version_argv)} printed no version")
         return one_line(lines[0], _LONGEST_VERSION)

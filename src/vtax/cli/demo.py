@@ -9,7 +9,7 @@ from vtax.cli.needed_image import provide, recipe_for
 from vtax.cli.output import confirmed, json_option, need_root, notify
 from vtax.counters.host import machine_id
 from vtax.demo.demo import DEMOS, check_host, measured
-from vtax.errors import BadInput, VtaxError
+from vtax.errors import BadInput, Busy, VtaxError
 from vtax.host.home import Home
 from vtax.host.lock import measuring_lock, measuring_process
 from vtax.image.build import find
@@ -38,7 +38,7 @@ def command(hypervisor: str, yes: bool, as_json: bool) -> None:
     expected = demo.expected(home, has_image=find(home, recipe) is not None)
     notify(f"{NOTICE}\n{demo.needs(home)}\nestimated time, longer on a busy host: {expected}")
     if running := measuring_process()[0]:
-        raise VtaxError(f"{running} is measuring on this host", hint="start the demonstration after its end")
+        raise Busy(f"{running} is measuring on this host", hint="start the demonstration after its end")
     unanswered = BadInput("no answer whether to start it", hint="vtax demo --yes skips the confirmation")
     if not yes and not confirmed("start it", unanswered):
         raise VtaxError("nothing was started")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import click
 
@@ -45,7 +45,7 @@ def command(calibrate_for: str | None, as_json: bool) -> None:
 
 
 def _print_platforms(examination: Examination) -> None:
-    """Print the platforms; platforms with equal results share a row."""
+    """Print the platforms; those with equal results stand together."""
     if examination.not_probed:
         click.echo(f"platforms were not probed: {examination.not_probed}\n")
         return
@@ -55,15 +55,21 @@ def _print_platforms(examination: Examination) -> None:
         if probe is None:
             continue
         notes = [*probe.marks, probe.reason] if probe.available else [probe.reason]
-        row = ("yes" if probe.available else "no", "; ".join(filter(None, notes)), probe.version)
-        rows.setdefault(row, []).append(name)
+        word = "yes" if probe.available else "no" if probe.is_made else "unknown"
+        rows.setdefault((word, "; ".join(filter(None, notes)), probe.version), []).append(name)
         if not probe.available:
             hints.setdefault(probe.hint, []).append(name)
     print_table(
         ("platform", "available", "note", "version"),
-        [("\n".join(names), *row) for row, names in rows.items()],
+        [each for row, names in rows.items() for each in _rows_alike(names, *row)],
     )
     _print_hints({", ".join(names): hint for hint, names in hints.items()})
+
+
+def _rows_alike(names: Sequence[str], word: str, note: str, version: str) -> list[tuple[str, str, str, str]]:
+    """A row a platform, with its own word; what is long stands with the first."""
+    first, *others = names
+    return [(first, word, note, version), *((name, word, f"as {first}" if note else "", version) for name in others)]
 
 
 def _print_findings(examination: Examination) -> None:

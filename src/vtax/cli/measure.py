@@ -19,6 +19,7 @@ from vtax.counters.host import host_facts
 from vtax.errors import BadInput, RunInterrupted, VtaxError
 from vtax.host.home import Home
 from vtax.host.journal import Journal, clean
+from vtax.host.lock import is_measuring, measuring_process
 from vtax.report.analysis.source import source_of
 from vtax.report.renderers.format import english
 from vtax.runner.execute import execute
@@ -27,7 +28,7 @@ from vtax.runner.interrupt import stop_requests
 from vtax.runner.plan import Plan
 from vtax.runner.resume import check_host
 from vtax.store.store import RunHandle, Store
-from vtax.study.units import duration_s
+from vtax.study.units import duration_s, format_duration
 
 DURATION_HINT = "write a duration such as 90s, 45min or 2h"
 
@@ -36,6 +37,23 @@ def tune_host_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add --tune-host (parameter `tune_host`)."""
     text = "Set the host's tunables during the run (see vtax doctor) and restore them afterwards."
     return click.option("--tune-host", is_flag=True, help=text)(command)
+
+
+def wait_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add --wait (parameter `wait`)."""
+    text = "Wait for a busy host up to this time, e.g. 1h; default: refuse with exit status 75."
+    return click.option("--wait", metavar="TIME", help=text)(command)
+
+
+def wait_s(text: str | None) -> float:
+    """Seconds of --wait; 0 without it. Says for whom. Raises BadInput for what is no duration."""
+    try:
+        found = 0.0 if text is None else duration_s(text)
+    except ValueError as error:
+        raise BadInput(str(error), where="--wait", hint=DURATION_HINT) from error
+    if found > 0 and is_measuring():
+        notify(f"waiting up to {format_duration(found)} for {measuring_process()[0] or 'another command'}")
+    return found
 
 
 def budget_s(text: str | None) -> float | None:

@@ -8,7 +8,7 @@ from contextlib import nullcontext
 import click
 
 from vtax.cli.completion import unfinished_runs
-from vtax.cli.measure import budget_s, conclude, measure, prepare_host, tune_host_option
+from vtax.cli.measure import budget_s, conclude, measure, prepare_host, tune_host_option, wait_option, wait_s
 from vtax.cli.output import need_root, notify
 from vtax.cli.plan import announce
 from vtax.cli.rebooting import (
@@ -49,6 +49,7 @@ _LOCK_S = 3600.0  # after a reboot: another command of vtax may have been quicke
 @click.option("--budget", metavar="TIME", help="Add as many blocks to a finished RUN as fit into this time.")
 @trust_option
 @tune_host_option
+@wait_option
 @click.option("--strict", is_flag=True, help="Exit with 1 when a target was missed or a trial failed.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def command(
@@ -59,6 +60,7 @@ def command(
     budget: str | None,
     trust: bool,
     tune_host: bool,
+    wait: str | None,
     strict: bool,
     as_json: bool,
 ) -> None:
@@ -93,20 +95,22 @@ def command(
             rebooting = _in_next_boot(run, home, reboot=reboot, awaited=awaited, trust=trust, options=options)
         else:
             boots.look(study, reboot=reboot)
-            _go_on(run, home, session=session, more_s=more_s, trust=trust, tune_host=tune_host)
+            _go_on(run, home, session=session, more_s=more_s, trust=trust, tune_host=tune_host, wait=wait)
     if rebooting is not None:
         conclude_part(run, rebooting, as_json=as_json, strict=strict)
     else:
         conclude(run.name, store, as_json=as_json, strict=strict)
 
 
-def _go_on(run: RunHandle, home: Home, *, session: bool, more_s: float | None, trust: bool, tune_host: bool) -> None:
+def _go_on(
+    run: RunHandle, home: Home, *, session: bool, more_s: float | None, trust: bool, tune_host: bool, wait: str | None
+) -> None:
     """Measure what is left of a run in one boot, its next session, or for more_s seconds more."""
     programs: Sequence[HostProgram] = ()
     if run.status != "finished" or session or more_s is not None:
         loaded = stored_study(run)
         programs = consented(home, host_programs(loaded), loaded.source, trust=trust)
-    with measuring_lock(run.name):
+    with measuring_lock(run.name, wait_s=wait_s(wait)):
         refuse_pending(home, run.name)
         added = _check_status(run, session=session, more_s=more_s)
         facts = host_facts()

@@ -19,8 +19,10 @@ from vtax.cli.measure import (
     next_session,
     prepare_host,
     tune_host_option,
-    wait,
+    wait_option,
+    wait_s,
 )
+from vtax.cli.measure import wait as wait_between
 from vtax.cli.needed_image import examine as examine_image
 from vtax.cli.needed_image import provide, recipe_for
 from vtax.cli.output import built_image, need_root, print_json
@@ -117,6 +119,7 @@ def _tags(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> tupl
 @click.option("--dry-run", "--plan", "only_plan", is_flag=True, help="Print the plan and exit; needs no root.")
 @trust_option
 @tune_host_option
+@wait_option
 @click.option("--strict", is_flag=True, help="Exit with 1 when a target was missed or a trial failed.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result, or the plan, as JSON.")
 def command(
@@ -141,6 +144,7 @@ def command(
     only_plan: bool,
     trust: bool,
     tune_host: bool,
+    wait: str | None,
     strict: bool,
     as_json: bool,
 ) -> None:
@@ -181,7 +185,7 @@ def command(
     home = Home.from_environment().ensure()
     programs = consented(home, host_programs(loaded), loaded.source, digest=loaded.digest, trust=trust)
     rebooting = None
-    with measuring_lock(f"vtax run {loaded.study.name}") as rename:
+    with measuring_lock(f"vtax run {loaded.study.name}", wait_s=wait_s(wait)) as rename:
         refuse_pending(home)
         if here is not None and reboot:
             reboots.cancel(home)
@@ -206,7 +210,7 @@ def command(
     if rebooting is not None:
         return conclude_part(run, rebooting, as_json=as_json, strict=strict)
     while pause_s is not None and run.status == "paused":
-        wait(run, pause_s)
+        wait_between(run, pause_s)
         with measuring_lock(run.name):
             next_session(plan, run, home, tune_host=tune_host)
     conclude(run.name, store, as_json=as_json, strict=strict)

@@ -136,12 +136,13 @@ def _missing_probe(late: bool, left: Sequence[str]) -> Probe:
     """The probe of a platform without a result. left: resources that its probe leaked."""
     if left:
         reason = f"its probe exceeded the time limit of the examination; leaked resources: {'; '.join(left)}"
-        return Probe(False, reason, "sudo vtax clean")
+        return Probe(False, reason, "sudo vtax clean", is_made=False)
     if late:
         return Probe(
-            False, "its probe exceeded the time limit of the examination", "vtax platforms has no time limit"
-        )
-    return Probe(False, "its probe ended without a result")
+            False, "its probe exceeded the time limit of the examination", "vtax platforms has no time limit",
+            is_made=False,
+        )  # fmt: skip
+    return Probe(False, "its probe ended without a result", is_made=False)
 
 
 def _start_probes(platforms: Sequence[Platform], image: Image | None) -> tuple[Connection, ForkProcess]:

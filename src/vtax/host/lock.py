@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
-from vtax.errors import BadInput, VtaxError
+from vtax.errors import BadInput, Busy, VtaxError
 from vtax.host.home import Home
 from vtax.host.trust import is_this_users
 from vtax.host.waiting import wait_until
@@ -33,16 +33,16 @@ def measuring_lock(name: str, path: Path = HOST_LOCK, *, wait_s: float = 0.0) ->
     """Hold the host's measuring lock while the block runs. The kernel drops it when the process dies.
 
     name: of the run, shown to a refused one; the block gets a function that changes it once the run has a name.
-    wait_s: how long to wait for its holder. Raises BadInput with the holder's name when it is taken, or when the file
-    cannot be opened.
+    wait_s: how long to wait for its holder. Raises Busy with the holder's name when it is taken, BadInput when the
+    file cannot be opened.
     """
     descriptor = open_lock(path)
     try:
         if not wait_until(partial(_take, descriptor), wait_s, _MEASURING_POLL_S):
             holder = os.pread(descriptor, 200, 0).decode(errors="replace").partition("\n")[0] or holder_of(descriptor)
-            raise BadInput(
-                f"{holder} is measuring on this host; two runs at once would disturb each other",
-                hint="wait for it to end, or stop it with Ctrl-C",
+            raise Busy(
+                f"{holder} has this host to itself; a second command would disturb its figures",
+                hint="wait for its end, as vtax run --wait 1h does; this exit status means: try again later",
             )
 
         with suppress(OSError):  # a file system without locks

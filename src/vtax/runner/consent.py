@@ -18,6 +18,7 @@ from vtax.platforms.base import HostProgram, Platform
 from vtax.study.model import Study
 
 _LONGEST_COMMANDS = 400
+_DIGITS = 16  # of the identity of all that decides what runs
 HINT = "inspect them, then run once with --trust"
 
 
@@ -36,8 +37,9 @@ def of_programs(study: Study, programs: Mapping[str, Program]) -> tuple[HostProg
         values = [[table.parameters, table.factors] for table in study.benchmark if table.name == name]
         defining = json.dumps([program.definition, values], sort_keys=True)
         digest = hashlib.sha256(defining.encode()).hexdigest()
-        files = f"files: {shlex.join(map(str, program.host_files))}; " if program.host_files else ""
-        value = f"{files}{one_line(program.command_line, _LONGEST_COMMANDS)} (SHA-256 {digest})"
+        named = [f"{shlex.quote(str(path))} (sha256 {of_file})" for path, of_file in program.host_files.items()]
+        files = f"files: {', '.join(named)}; " if named else ""
+        value = f"{files}{one_line(program.command_line, _LONGEST_COMMANDS)} (consent id {digest[:_DIGITS]})"
         found.append(HostProgram("", "program", name, value, "a program of the study, in its guests"))
     return tuple(found)
 

@@ -80,7 +80,10 @@ def document_of(found: Claims, analysis: Analysis, *, is_full: bool) -> Document
         parts += [_section(each, found, marks, is_full=is_full) for each in shown]
         parts += published_numbers.differences(analysis)
     parts += published_numbers.parts_of(numbers, analysis)
-    return Document(VIEW.title, tuple(parts), data=_plain(found, numbers, analysis), colours=shared.colours(analysis))
+    words, data = [each.word for each in found.claims], _plain(found, numbers, analysis)
+    counts = [joined([Count(words.count(word)), label], " ") for word, label in _WORDS.items()]
+    lead = (joined([analysis.name, joined(counts)], ": "),) if words else ()
+    return Document(VIEW.title, tuple(parts), lead, data=data, colours=shared.colours(analysis))
 
 
 def _changed(analysis: Analysis) -> Iterator[Part]:

@@ -95,26 +95,7 @@ def _summary(found: Recommendation) -> Iterator[Inline]:
     yield from _unmeasured(found)
     if found.full:
         first = found.full[0]
-        score = Share(first.score.estimate, "efficiency")
-        if first.probabilities is None:
-            yield msg(
-                "{platform} has the best score, {score} of {baseline}; how sure that is cannot be said",
-                platform=shared.platform_of(first.platform), score=score, baseline=found.baseline,
-            )  # fmt: skip
-        else:
-            yield msg(
-                "{platform} is the best with a probability of {chance}; its score is {score} of {baseline}",
-                platform=shared.platform_of(first.platform), chance=Probability(first.probabilities[0]), score=score,
-                baseline=found.baseline,
-            )  # fmt: skip
-            if first.probabilities[0] < _SURE:
-                close = [
-                    shared.platform_of(each.platform) for each in found.full if (each.near_best or 0) > 1 - _SURE
-                ]
-                yield msg(
-                    "not certain: {platforms} may be the best, or within {margin} of the best",
-                    platforms=listed(close), margin=Share(found.margin, "declared"),
-                )  # fmt: skip
+        yield _choice(found)
         if "emulated" in first.platform.marks:
             yield styled(
                 msg("{platform} is emulated: its score says how fast emulation is here, not how fast it is with "
@@ -133,6 +114,34 @@ def _summary(found: Recommendation) -> Iterator[Inline]:
             yield _could_be_first(each, found)
     for platform, reason in found.unranked:
         yield msg("{platform} is not ranked: {reason}", platform=platform.name, reason=reason)
+
+
+def _choice(found: Recommendation) -> Inline:
+    """The platform to choose, or that none can be chosen, with the most probable one."""
+    first = found.full[0]
+    if first.probabilities is None:
+        return msg(
+            "{platform} has the best score, {score} of {baseline}; how sure that is cannot be said",
+            platform=shared.platform_of(first.platform), score=Share(first.score.estimate, "efficiency"),
+            baseline=found.baseline,
+        )  # fmt: skip
+    best = max(found.full, key=lambda each: (each.probabilities or [0.0])[0])
+    chance = (best.probabilities or [0.0])[0]
+    data: dict[str, Inline] = {
+        "platform": shared.platform_of(best.platform), "chance": Probability(chance),
+        "score": Share(best.score.estimate, "efficiency"), "baseline": found.baseline,
+    }  # fmt: skip
+    if chance >= _SURE:
+        return msg(
+            "{platform} is the best with a probability of {chance}; its score is {score} of {baseline}", **data
+        )
+    close = [shared.platform_of(each.platform) for each in found.full if (each.near_best or 0) > 1 - _SURE]
+    if len(close) < 2:
+        return msg("{platform} is the most probable best ({chance}), not for sure", **data)
+    return msg(
+        "No choice can be made among {platforms}; {platform} is the most probable best ({chance})",
+        platforms=listed(close), **data,
+    )  # fmt: skip
 
 
 def _decides(found: Recommendation) -> Inline:

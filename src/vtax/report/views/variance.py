@@ -83,7 +83,7 @@ def _is_known(cell: CellVariance) -> bool:
 def _section(table: VarianceTable, analysis: Analysis) -> Titled:
     cells = [cell for _, found in table.points for cell in found]
     parts: list[Part] = [_shares_table(table)]
-    if any(_has_drift(cell) for cell in cells):
+    if any(_has_drift(cell) and cell.drift_p <= analysis.rule.alpha for cell in cells):
         parts.append(_drift_table(table, analysis))
     if any(cell.half_width is not None for cell in cells):
         parts.append(_plan_table(table, analysis))
@@ -97,22 +97,27 @@ def _section(table: VarianceTable, analysis: Analysis) -> Titled:
 
 
 def _shares_table(table: VarianceTable) -> Table:
+    """The noise of every cell; without the parts that no cell of the table has."""
     columns = (
-        shared.PLATFORM, Column("cv", msg("CV"), is_number=True), Column("n", msg("n"), is_number=True),
+        Column("cv", msg("CV"), is_number=True), Column("n", msg("n"), is_number=True),
         Column("effective_n", msg("effective\nn"), is_number=True),
         Column("blocks", msg("between\nblocks"), is_number=True),
         Column("trials", msg("between\ntrials"), is_number=True),
         Column("within", msg("within\ntrials"), is_number=True),
     )  # fmt: skip
-    return Table(
-        columns, _groups(table, _shares), key=f"{table.section.name} shares", label=msg("shares of the variance")
-    )
+    found = [_shares(cell) for _, cells in table.points for cell in cells if cell.row.summary]
+    kept = [n for n in range(len(columns)) if any(not isinstance(shown[n], Nothing) for shown in found)]
+
+    def row(cell: CellVariance) -> list[Inline]:
+        return [_shares(cell)[n] for n in kept] if cell.row.summary else [muted(Nothing())]
+
+    shown = (shared.PLATFORM, *(columns[n] for n in kept))
+    return Table(shown, _groups(table, row), key=f"{table.section.name} shares", label=msg("shares of the variance"))
 
 
 def _shares(cell: CellVariance) -> list[Inline]:
     summary = cell.row.summary
-    if summary is None:
-        return [muted(Nothing())]
+    assert summary is not None
     effective: Inline = Nothing() if summary.effective_n is None else Number(summary.effective_n, 3)
     shares = (cell.between_blocks, cell.between_trials, cell.within_trial)
     return [Share(summary.cv), Count(summary.n), effective, *map(_share, shares)]
@@ -125,7 +130,8 @@ def _share(value: float | None) -> Inline:
 def _drift_table(table: VarianceTable, analysis: Analysis) -> Table:
     columns = (
         shared.PLATFORM, Column("drift", msg("drift over\nthe run"), is_number=True),
-        Column("interval", msg("{level} interval", level=analysis.level)), Column("p", msg("p"), is_number=True),
+        Column("interval", msg("{level} interval", level=analysis.level)),
+        Column("p", msg("p,\nadjusted"), is_number=True),
     )  # fmt: skip
     return Table(columns, _groups(table, _drift), key=f"{table.section.name} drift", label=msg("drift"))
 
@@ -197,7 +203,15 @@ def _groups(table: VarianceTable, cells_of: Callable[[CellVariance], Sequence[In
 def _summary(tables: tuple[VarianceTable, ...], analysis: Analysis) -> Iterator[Inline]:
     if top := hardest(tables):
         yield headline(top, analysis.rule.precision)
-    for place, cell in drifting(tables, analysis.rule.alpha):
+    found = drifting(tables, analysis.rule.alpha)
+    tested = [cell.drift_p for _, cell in places(tables) if cell.drift]
+    if tested and not found:
+        yield plural(
+            "No drift over the run is shown in {count} cell (smallest p, adjusted: {p}).",
+            "No drift over the run is shown in {count} cells (smallest p, adjusted: {p}).",
+            len(tested), p=PValue(min(tested)),
+        )  # fmt: skip
+    for place, cell in found:
         if cell.drift:
             yield msg(
                 "{place}: drifts over the run by {change} ({p})",
