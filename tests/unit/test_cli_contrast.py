@@ -16,12 +16,12 @@ from synthetic_run import DECLARED, PLATFORMS, begin, cells, fill, trial
 
 from vtax.cli.main import group, main
 from vtax.errors import BadInput
+from vtax.messages import Note
 from vtax.report.analysis.check import check
 from vtax.report.analysis.contrast import Contrasts, contrast, side_of
 from vtax.report.analysis.result import analyse
 from vtax.report.renderers import numbers
 from vtax.report.views.contrast import document_of
-from vtax.stats.notes import Note
 from vtax.store.records import CellRecord, PlatformRecord
 from vtax.store.run import RunHandle
 from vtax.store.store import Store

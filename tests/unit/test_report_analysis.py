@@ -14,11 +14,11 @@ import synthetic_run
 from shown import english, sentence, values
 from synthetic_run import begin, cells, fill, trial
 
+from vtax.messages import Note
 from vtax.report.analysis import Analysis, Row, analyse
 from vtax.report.analysis.answers import Answer
 from vtax.report.analysis.answers import answers as answers_of
 from vtax.report.analysis.variance import variance
-from vtax.stats.notes import Note
 from vtax.store.query import load
 from vtax.store.records import CellRecord, MetricRecord, PlatformRecord
 from vtax.store.store import Store

@@ -18,6 +18,7 @@ from shown import english
 from synthetic_run import begin, trial
 
 from vtax.errors import BadInput
+from vtax.messages import Note
 from vtax.report.analysis import Analysis, analyse
 from vtax.report.analysis.answers import answers, smallest_detectable
 from vtax.report.analysis.next_step import can_be_extended, next_step_of
@@ -27,7 +28,6 @@ from vtax.report.views.first_screen import first_lines, plain
 from vtax.report.views.result_notes import notes_under
 from vtax.runner.host_sessions import check_more
 from vtax.stats.analysis import decided_after
-from vtax.stats.notes import Note
 from vtax.store.records import CellRecord, PlatformRecord
 from vtax.store.store import Store
 from vtax.study.model import DesignTable

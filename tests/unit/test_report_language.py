@@ -22,6 +22,7 @@ from synthetic_run import begin, fill
 from vtax.cli.main import group
 from vtax.counters.host import host_facts
 from vtax.errors import BadInput
+from vtax.messages import SENTENCES
 from vtax.report.analysis import Analysis
 from vtax.report.analysis.contrast import contrast
 from vtax.report.analysis.counters import Counted, HopTraffic
@@ -40,7 +41,6 @@ from vtax.report.views import pivot as pivot_view
 from vtax.report.views.base import Options
 from vtax.report.views.registry import views
 from vtax.report.views.report import report
-from vtax.stats.notes import SENTENCES
 from vtax.stats.stopping import Rule, decide, within_budget
 from vtax.store.store import Store
 

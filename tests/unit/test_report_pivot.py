@@ -21,7 +21,7 @@ from vtax.host.home import Home
 from vtax.report.analysis.pivot import Axes
 from vtax.report.analysis.pivot import pivot as analysis_pivot
 from vtax.report.analysis.source import source_of
-from vtax.report.document.sentences import sentence
+from vtax.report.document.notes import sentence
 from vtax.report.renderers.charts import chart_spec
 from vtax.report.renderers.format import Formatter
 from vtax.report.renderers.language import ENGLISH

@@ -206,8 +206,8 @@ def test_a_warning_in_json_has_code_data_and_text(document: Document) -> None:
 
 
 def test_warnings_of_one_code_are_merged_by_their_numbers_whatever_their_words_are() -> None:
+    from vtax.messages import Note
     from vtax.report.analysis.warnings import merged, noted
-    from vtax.stats.notes import Note
 
     given = [
         noted(Note("outliers", outliers=n, total=12, what="values", limit="3.5"), Place(f"p{n}")) for n in (2, 1)

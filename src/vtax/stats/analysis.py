@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from vtax.messages import Note
 from vtax.stats.assumptions import (
     allow_for_dependence,
     dependence,
@@ -16,7 +17,6 @@ from vtax.stats.assumptions import (
 )
 from vtax.stats.checks import MINIMUM_BLOCKS, Better, StatsError
 from vtax.stats.contrasts import Contrast as Contrast
-from vtax.stats.notes import Note
 from vtax.stats.outlook import Levels, settled
 from vtax.stats.ratio import Ratio, ratio_of_logs, widened
 from vtax.stats.sequential import sequential_verdicts

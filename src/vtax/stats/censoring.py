@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from vtax.messages import Note
 from vtax.stats.checks import MINIMUM_BLOCKS, StatsError
 from vtax.stats.intervals import t_quantile
-from vtax.stats.notes import Note
 from vtax.stats.ratio import BlockMeans, block_contrast, ratio_of_logs
 
 

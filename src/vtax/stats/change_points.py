@@ -18,8 +18,8 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
+from vtax.messages import Note
 from vtax.stats.checks import Array, StatsError, Values, as_array
-from vtax.stats.notes import Note
 from vtax.stats.verdict import holm
 
 FEWEST = 8

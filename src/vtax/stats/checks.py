@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from vtax.stats.notes import Note
+from vtax.messages import Note
 
 Better = Literal["higher", "lower"]  # which way a metric is better
 Array = npt.NDArray[np.float64]

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from vtax.messages import Note
 from vtax.stats.checks import Array, Better, Values, as_array, check_confidence, check_positive, without_missing
 from vtax.stats.intervals import t_quantile
-from vtax.stats.notes import Note
 from vtax.stats.ratio import (
     BlockMeans,
     Ratio,

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from vtax.messages import Note
 from vtax.stats.checks import Array, StatsError, Values, as_array, without_missing
 from vtax.stats.intervals import mean_interval, median_interval
 from vtax.stats.means import Average, block_means, block_medians
-from vtax.stats.notes import Note
 
 OUTLIER_Z = 3.5  # Iglewicz & Hoaglin 1993, p. 12
 MIN_FOR_OUTLIERS = 10  # simulated, normal noise alone has an outlier in 20 % of fives, in 13 % of tens

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from vtax.messages import Note
 from vtax.stats.checks import StatsError, Values, as_array, check_positive
-from vtax.stats.notes import Note
 from vtax.stats.ratio import ratio_of_logs
 
 Labels = Sequence[Hashable] | npt.NDArray[Any]

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
+from vtax.messages import Note
 from vtax.stats.checks import Values, as_array, check_confidence, without_missing
-from vtax.stats.notes import Note
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from vtax.messages import Note
 from vtax.stats.assumptions import unequal_noise
 from vtax.stats.checks import (
     Array,
@@ -29,7 +30,6 @@ from vtax.stats.checks import (
 )
 from vtax.stats.describe import OUTLIER_Z, modified_z, outlier_warnings
 from vtax.stats.intervals import Interval, t_quantile, t_tail
-from vtax.stats.notes import Note
 
 Indices = npt.NDArray[np.int64]
 

@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from vtax.messages import Note
 from vtax.stats.checks import Array, Values, as_array, check_confidence
 from vtax.stats.intervals import t_quantile
-from vtax.stats.notes import Note
 from vtax.stats.ratio import Ratio, exp, p_above, p_below, ratio_of_logs
 
 Labels = npt.NDArray[np.int64]

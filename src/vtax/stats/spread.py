@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from vtax.messages import Note
 from vtax.stats.checks import Array, StatsError
-from vtax.stats.notes import Note
 
 FEWEST = 3  # points
 BLOCKS_OF_A_SPREAD = 2

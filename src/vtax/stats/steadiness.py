@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
+from vtax.messages import Note
 from vtax.stats.checks import Array, StatsError, Values, as_array, check_confidence, without_missing
-from vtax.stats.notes import Note
 from vtax.stats.ratio import LARGEST_LOG
 from vtax.stats.trend import kendall_p, theil_sen
 from vtax.stats.verdict import p_text

@@ -14,10 +14,10 @@ from typing import Literal
 
 import numpy as np
 
+from vtax.messages import Note
 from vtax.stats.assumptions import allow_for_dependence
 from vtax.stats.checks import Array, Better
 from vtax.stats.intervals import Interval, t_quantile, t_tail
-from vtax.stats.notes import Note
 from vtax.stats.ratio import Ratio, exp
 
 FEWEST_BLOCKS = 10  # with five, trimming leaves three

@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
+from vtax.messages import Note
 from vtax.stats.checks import Array, StatsError, Values, as_array, without_missing
 from vtax.stats.intervals import t_quantile
-from vtax.stats.notes import Note
 
 Labels = Sequence[Hashable] | npt.NDArray[Any]
 

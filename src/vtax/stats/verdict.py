@@ -16,8 +16,8 @@ from typing import Literal
 
 import numpy as np
 
+from vtax.messages import Note
 from vtax.stats.checks import MINIMUM_BLOCKS, Array, Better, StatsError, Values, as_array
-from vtax.stats.notes import Note
 from vtax.stats.outlook import Levels, Outlook, outlook
 from vtax.stats.ratio import Ratio, one_sided, p_above, p_below
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
+from vtax.messages import Note
 from vtax.stats.assumptions import allow_for_dependence, plausible_correlation
 from vtax.stats.contrasts import Contrast
-from vtax.stats.notes import Note
 from vtax.stats.ratio import Ratio, exp, widened
 from vtax.stats.stopping import Rule, test_level
 from vtax.stats.verdict import Verdict, p_equivalence

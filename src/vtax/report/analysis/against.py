@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from vtax.errors import BadInput
+from vtax.messages import Note
 from vtax.report.analysis.check import Against, Checks, NotTested, finding, judged, require_block, untested
 from vtax.report.analysis.compared import Side
 from vtax.report.analysis.contrast import check_names, differences_of, of_all_runs, pairs_of, unmatched_cells
@@ -20,7 +21,6 @@ from vtax.report.analysis.values import Analysis
 from vtax.report.document import Factor, Inline, joined, levels_of, msg
 from vtax.stats.checks import StatsError
 from vtax.stats.claims import Check, Sample
-from vtax.stats.notes import Note
 from vtax.stats.stopping import Rule, interval_confidence
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from vtax.messages import Note
 from vtax.report.analysis.next_step import withheld
 from vtax.report.analysis.values import Analysis, Row
 from vtax.report.document import (
@@ -27,7 +28,6 @@ from vtax.report.document import (
 )
 from vtax.stats.censoring import floored
 from vtax.stats.checks import MINIMUM_BLOCKS, Better
-from vtax.stats.notes import Note
 from vtax.stats.planning import detectable_overhead
 from vtax.stats.verdict import Kind
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from vtax.errors import BadInput
+from vtax.messages import Note
 from vtax.report.analysis.compared import Compared, Side
 from vtax.report.analysis.contrast import check_names, paired, pairs_of, side_of
 from vtax.report.analysis.values import Analysis
@@ -20,7 +21,6 @@ from vtax.report.document import Inline
 from vtax.stats.checks import MINIMUM_BLOCKS, Better, StatsError
 from vtax.stats.claims import Check, Claimed, Judgement, Sample, Tested, judge_claims
 from vtax.stats.contrasts import Contrast
-from vtax.stats.notes import Note
 from vtax.stats.planning import detectable_log
 from vtax.stats.ratio import Ratio, exp
 from vtax.stats.stopping import Rule

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from vtax.messages import Note
 from vtax.report.analysis.claim_cells import Entry, Mapped, logs_of, mean_logs, trial_logs
 from vtax.report.analysis.unpaired import labels
 from vtax.report.analysis.values import Analysis, Floats
 from vtax.stats.checks import StatsError
 from vtax.stats.claims import Sample
 from vtax.stats.contrasts import Contrast, paired_contrast
-from vtax.stats.notes import Note
 from vtax.stats.ratio import BlockMeans
 from vtax.stats.spread import (
     BLOCKS_OF_A_SPREAD,

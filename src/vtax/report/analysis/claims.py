@@ -10,6 +10,7 @@ from itertools import product
 import numpy as np
 
 from vtax.errors import BadInput
+from vtax.messages import Note
 from vtax.report.analysis.claim_cells import (
     Entry,
     Group,
@@ -31,7 +32,6 @@ from vtax.report.document import Count, Inline, msg, plural
 from vtax.stats.checks import Better, StatsError
 from vtax.stats.claims import Check, Claimed, Judgement, Tested, judge_claims
 from vtax.stats.contrasts import Contrast
-from vtax.stats.notes import Note
 from vtax.stats.ratio import Ratio
 from vtax.stats.spread import BLOCKS_OF_A_SPREAD
 from vtax.study.claims import BENCHMARK, HOST, METRIC, OVER_BLOCKS, CheckTable, ClaimTable, PublishedTable, Side

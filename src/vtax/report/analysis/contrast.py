@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from vtax.errors import BadInput
+from vtax.messages import Note
 from vtax.report.analysis.compared import Compared, Contrasts, Mismatch, Side
 from vtax.report.analysis.lookup import Levels, neither, unknown
 from vtax.report.analysis.result import analyse, row_contrast
@@ -24,7 +25,6 @@ from vtax.report.document import Inline
 from vtax.stats.analysis import Comparison, Contrast
 from vtax.stats.analysis import analyse as judge
 from vtax.stats.checks import StatsError
-from vtax.stats.notes import Note
 from vtax.store.records import CellRecord
 from vtax.store.store import LAST, Store
 

@@ -12,13 +12,13 @@ import numpy as np
 from vtax.errors import BadInput, NotFound
 from vtax.guest.audit import differences as guest_differences
 from vtax.guest.audit import started_alike
+from vtax.messages import Note
 from vtax.report.analysis.lookup import unknown
 from vtax.report.analysis.result import analyse
 from vtax.report.analysis.run_differences import design_differences, differences
 from vtax.report.analysis.values import Analysis, Floats, ResultPoint, Row, Section
 from vtax.report.document import Inline, msg
 from vtax.stats.change_points import FEWEST, change_points_of
-from vtax.stats.notes import Note
 from vtax.store.provenance import merged_runs
 from vtax.store.records import CellRecord, PlatformRecord
 from vtax.store.store import Store

@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from vtax.messages import Note
 from vtax.report.analysis.filters import Filter
 from vtax.report.analysis.values import Analysis, ResultPoint, Row, Section, aligned
 from vtax.report.document import Inline, Number, Ratio, Share, joined, msg
 from vtax.stats.checks import Array, StatsError, check_positive
 from vtax.stats.interaction import Interaction, Term, interaction
-from vtax.stats.notes import Note
 from vtax.stats.verdict import holm, outside
 
 

@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from vtax.messages import Note
 from vtax.report.analysis.values import Analysis, ResultPoint, Row, Section
 from vtax.stats.analysis import decided_after
 from vtax.stats.checks import MINIMUM_BLOCKS
-from vtax.stats.notes import Note
 from vtax.stats.stopping import takes_more_blocks
 
 _SPARE = 1.1  # of the time that blocks lasted so far, which is what a budget must hold

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from vtax.errors import BadInput
+from vtax.messages import Note
 from vtax.report.analysis.result import tried
 from vtax.report.analysis.values import Analysis, ResultPoint, Section
 from vtax.report.analysis.warnings import merged, noted
@@ -27,7 +28,6 @@ from vtax.report.analysis.workload import (
 from vtax.report.document import Inline, Place, Warning, levels_of, msg, stored
 from vtax.stats import scores
 from vtax.stats.intervals import Interval
-from vtax.stats.notes import Note
 from vtax.stats.withholding import MOST_LOST
 from vtax.store.records import PlatformRecord
 

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vtax.benchmarks.base import is_timed
+from vtax.messages import Note
 from vtax.report.analysis.clock import cells_with_wrong_rate
 from vtax.report.analysis.drift import Series, drift_warnings
 from vtax.report.analysis.filters import EVERYTHING, Filter, narrowed
@@ -29,7 +30,6 @@ from vtax.stats.checks import StatsError
 from vtax.stats.contrasts import paired_contrast
 from vtax.stats.describe import describe_blocks
 from vtax.stats.means import Average, average_with
-from vtax.stats.notes import Note
 from vtax.stats.ratio import block_contrast
 from vtax.stats.sessions import half_width_over_sessions
 from vtax.stats.stopping import Rule, rule_of

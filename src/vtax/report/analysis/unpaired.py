@@ -13,13 +13,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from vtax.messages import Note
 from vtax.report.analysis.compared import Compared, Side
 from vtax.report.analysis.result import tried
 from vtax.report.analysis.values import Analysis, Floats, Ints, Row, Section
 from vtax.stats.checks import StatsError, check_positive
 from vtax.stats.contrasts import Contrast, unpaired_ratio_of_logs
 from vtax.stats.describe import describe_blocks
-from vtax.stats.notes import Note
 from vtax.stats.ratio import Ratio, block_contrast
 from vtax.stats.sessions import unpaired_over_sessions
 from vtax.stats.stopping import interval_confidence

@@ -13,11 +13,11 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from vtax.messages import Note
 from vtax.report.analysis.filters import Filter
 from vtax.report.analysis.values import Analysis, ResultPoint, Row, Section, place_of
 from vtax.report.document import Place
 from vtax.stats.checks import MINIMUM_BLOCKS, StatsError
-from vtax.stats.notes import Note
 from vtax.stats.planning import of_ratio
 from vtax.stats.steadiness import Drift, find_drift
 from vtax.stats.stopping import interval_confidence

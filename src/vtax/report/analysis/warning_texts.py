@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 
 from vtax.report.document import Count, Inline, Number, Share
-from vtax.report.document.sentences import TEXT
+from vtax.report.document.notes import TEXT
 
 _NUMBER = re.compile(r"\d+(\.\d+)?")
 _WHOLE_NUMBER = re.compile(r"((?:(?<![\w.])[-+])?(?<![\w.])\d+(?:\.\d+)?(?:e[-+]?\d+)?(?!\w|\.\d))")  # of no name

@@ -6,12 +6,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from vtax.messages import Note, severity_of
 from vtax.report.analysis import warning_texts
 from vtax.report.document import Count, Inline, Number, Offset, PValue, Range, Share
-from vtax.report.document.notes import data_of
-from vtax.report.document.sentences import TEXT, severity_of
+from vtax.report.document.notes import TEXT, data_of
 from vtax.report.document.warnings import Place, Warning, levels_of
-from vtax.stats.notes import Note
 from vtax.store.query import RunData
 from vtax.store.records import CellRecord, PlatformRecord
 

@@ -1,18 +1,46 @@
-"""Notes of the statistics as texts of a document: their numbers as counts, their words as words of the catalogue."""
+"""Notes and warnings as texts of a document: their numbers as typed values, their words as words of the catalogue."""
 
 from __future__ import annotations
 
-from vtax.report.document.cells import Count, Number
-from vtax.report.document.text import Inline, Message
-from vtax.stats.notes import TERMS, Note
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from vtax.messages import SENTENCES, Note, forms_of
+from vtax.messages.statistics import TERMS
+from vtax.report.document.cells import Count, Number, Share
+from vtax.report.document.text import Inline, Message, stored
+from vtax.report.document.warnings import Warning
+
+TEXT = "text"
+_TYPED: Mapping[str, Callable[[Any], Inline]] = {
+    "share": lambda value: Share(value, "whole"),
+    "change": lambda value: Share(value, "change"),
+}
 
 
 def data_of(note: Note) -> dict[str, Inline]:
     """What the template of a note holds."""
-    found: dict[str, Inline] = {}
-    for name, value in note.data.items():
-        if isinstance(value, str):
-            found[name] = Message(value) if value in TERMS else value
-        else:
-            found[name] = Number(value, 2) if isinstance(value, float) else Count(int(value))
-    return found
+    return {name: _typed(name, value) for name, value in note.data.items()}
+
+
+def _typed(name: str, value: Any) -> Inline:
+    if isinstance(value, str):
+        return Message(value) if value in TERMS else value
+    if typed := _TYPED.get(name):
+        return typed(value)
+    return Number(value, 2) if isinstance(value, float) else Count(int(value))
+
+
+def sentence(warning: Warning) -> Message:
+    """The sentence of a warning as a message of the catalogue."""
+    return sentence_of(warning.code, warning.data)
+
+
+def sentence_of(code: str, data: Mapping[str, Inline]) -> Message:
+    """The sentence of a code with the data it holds; the text alone of a code without a sentence."""
+    if isinstance(text := data.get(TEXT), str):
+        data = {**data, TEXT: stored(text)}
+    one, many = forms_of(code) if code in SENTENCES and TEXT not in data else ("{text}", "")
+    count = data.get("count")
+    is_one = isinstance(count, Count) and count.value == 1
+    return Message(one, data, many, 1 if is_one or count is None else 2)

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
+from vtax.messages import Severity
 from vtax.report.document.cells import Count, Factor
 from vtax.report.document.text import Inline, joined, msg
-
-Severity = Literal["note", "warning", "error"]
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from vtax.messages import Note, forms_of
 from vtax.report.document import cells
 from vtax.report.document.cells import Nothing
-from vtax.report.document.notes import data_of
-from vtax.report.document.sentences import sentence, sentence_of
+from vtax.report.document.notes import data_of, sentence, sentence_of
 from vtax.report.document.stored_texts import unit_of
 from vtax.report.document.text import (
     Inline,
@@ -29,7 +29,6 @@ from vtax.report.document.text import (
 from vtax.report.document.warnings import Warning
 from vtax.report.renderers import numbers
 from vtax.report.renderers.language import ENGLISH, Language
-from vtax.stats.notes import SENTENCES, Note
 from vtax.stats.verdict import p_text
 from vtax.study.units import about_size, format_duration, format_percent
 
@@ -66,7 +65,7 @@ class Formatter:
     def runs(self, inline: Inline, role: Role = "") -> Iterator[Run]:
         """The stretches of a text, in order."""
         if isinstance(inline, Note):
-            one, many = SENTENCES[inline.code]
+            one, many = forms_of(inline.code)
             yield from self._message(Message(one, data_of(inline), many, inline.data.get("count", 1)), role)
         elif isinstance(inline, str):
             yield Run(inline, role)

@@ -11,6 +11,7 @@ from itertools import pairwise
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.text import Text
 
+from vtax.messages import Severity
 from vtax.report.document import (
     Bar,
     Bullets,
@@ -31,7 +32,6 @@ from vtax.report.document import (
     Warnings,
 )
 from vtax.report.document.text import Role
-from vtax.report.document.warnings import Severity
 from vtax.report.renderers.format import Formatter, Run
 from vtax.report.renderers.grid import Grid
 from vtax.report.renderers.language import ENGLISH, Language

@@ -40,7 +40,6 @@ from vtax.report.document import (
 )
 from vtax.report.document import Row as TableRow
 from vtax.report.document import Section as Titled
-from vtax.report.document.sentences import SESSION_EFFECTS
 from vtax.report.views import shared
 from vtax.report.views.base import Options, View
 
@@ -276,7 +275,7 @@ def _warnings(found: Checks) -> tuple[Warning, ...]:
         about_run += [each for n, each in enumerate(further) if each not in (*about_run, *further[:n])]
         about_run += [Warning("runs-differ", "warning", {"text": t}, kind="check") for t in found.against.differences]
         if found.against.is_of_one_session:
-            about_run.insert(0, Warning(SESSION_EFFECTS, "warning", {}, kind="check"))
+            about_run.insert(0, Warning("session-effects", "warning", {}, kind="check"))
     given = [
         noted(text, _place(each))
         for each in found.compared

@@ -37,7 +37,7 @@ from vtax.report.document import (
 )
 from vtax.report.document import Row as TableRow
 from vtax.report.document import Section as Titled
-from vtax.report.document.sentences import sentence
+from vtax.report.document.notes import sentence
 from vtax.report.views import published as published_numbers
 from vtax.report.views import shared
 from vtax.report.views.base import Options, View

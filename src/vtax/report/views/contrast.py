@@ -30,7 +30,6 @@ from vtax.report.document import (
     plural,
 )
 from vtax.report.document import Section as Titled
-from vtax.report.document.sentences import SESSION_EFFECTS
 from vtax.report.views import across_runs, run_contrast, shared
 from vtax.report.views.base import Options, View
 from vtax.report.views.result import result_table
@@ -75,7 +74,7 @@ def _warnings(found: Contrasts, compared: Sequence[Compared]) -> tuple[Warning, 
     if alone := [each for each in compared if found.is_of_one_session(each.ratio)]:
         is_all = len(alone) == sum(each.ratio is not None for each in compared)
         places = () if is_all else tuple(_place(each, found) for each in alone)
-        about_runs.insert(0, Warning(SESSION_EFFECTS, "warning", {}, places=places, kind="contrast"))
+        about_runs.insert(0, Warning("session-effects", "warning", {}, places=places, kind="contrast"))
     return (*about_runs, *merged(given))
 
 

@@ -29,7 +29,7 @@ from vtax.report.document import (
     plural,
     styled,
 )
-from vtax.report.document.sentences import sentence
+from vtax.report.document.notes import sentence
 from vtax.report.document.warnings import Warning
 from vtax.report.views import shared
 

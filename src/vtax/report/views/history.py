@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from vtax.messages import Note
 from vtax.report.analysis.history import LEVEL, Change, History, Measured, MeasuredRun, Plot, Series
 from vtax.report.analysis.warnings import merged, noted
 from vtax.report.document import (
@@ -45,7 +46,6 @@ from vtax.report.document import Section as Titled
 from vtax.report.views import shared
 from vtax.report.views.plain import moment
 from vtax.stats.change_points import FEWEST
-from vtax.stats.notes import Note
 
 _MAX_NAMED = 8  # differences beside a change point
 

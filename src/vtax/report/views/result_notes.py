@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from vtax.messages import Note
 from vtax.report.analysis import Analysis, Row, Section
 from vtax.report.analysis.next_step import withheld
 from vtax.report.analysis.sessions import scope
 from vtax.report.document import Count, Inline, Platform, Range, Share, listed, msg
 from vtax.report.views import shared
-from vtax.stats.notes import Note
 from vtax.stats.stopping import interval_confidence
 
 

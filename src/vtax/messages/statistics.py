@@ -1,0 +1,122 @@
+"""What the statistics warn of and refuse: code -> sentence, or (sentence, sentence for other counts than one)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+SENTENCES: Mapping[str, str | tuple[str, str]] = {
+    "no-answer": "{text}",
+    "not-numbers": "{what} are not numbers",
+    "infinite": "{what} hold an infinite number",
+    "too-large": "{what} hold a number beyond {largest}, too large to compute with",
+    "nothing": "there are no {what}",
+    "missing": "{missing} of {total} {what} are missing and were left out",
+    "not-positive": "{what} hold zero or a negative number, so a ratio is not defined",
+    "one-block": "one block has no interval",
+    "one-value": "one value has no interval",
+    "all-equal": "all values are equal",
+    "equal-blocks": "all blocks are equal: noise is below the tool's resolution",
+    "equal-values": "all values are equal: noise is below the tool's resolution, the interval has no width",
+    "equal-ratios": "all blocks give the same ratio: noise is below the tool's resolution",
+    "zero-mean-no-cv": "the mean is zero, so there is no coefficient of variation",
+    "dependent-values": "values depend on one another: {values} are worth about {effective}",
+    "outliers": "{outliers} of {total} {what} are outliers (modified z above {limit}), flagged and kept",
+    "sessions-alike": "all sessions give the same ratio: noise is below the tool's resolution",
+    "few-blocks-for-places":
+        "{blocks} blocks are few: places stay uncertain, and their probabilities take the noise as normal",
+    "better-than-baseline":
+        "better than {baseline} beyond noise: where that is the bare host, find the reason, such as a cache below "
+        "the guest, before it decides",
+    "dependent-places":
+        "neighbouring blocks correlate by {correlation}, so intervals are widened and probabilities less sure",
+    "zero-mean-no-noise": "the mean is zero, so relative noise is not defined",
+    "tiny-mean-no-noise": "the mean is next to zero, so relative noise is not defined",
+    "one-block-no-noise": "one block: noise between blocks cannot be estimated",
+    "one-sample": "one sample per trial: noise within a trial counts as noise between trials",
+    "one-trial": "one trial per block: noise between trials counts as noise between blocks",
+    "negative-variance": "a variance was estimated below zero and is shown as zero: that level adds no visible noise",
+    "too-many-blocks": "more than a million blocks are needed",
+    "plan-needs-blocks": "a plan needs noise between blocks, so at least two blocks",
+    "few-values-for-trend": "{values} values are too few to see a trend",
+    "zero-median-no-drift": "the median is zero, so relative drift is not defined",
+    "interaction-needs-two": "an interaction needs at least two platforms, two levels and two blocks",
+    "missing-level": "a platform lacks a level of the factor, so their interaction is not defined",
+    "incomplete-design": "{there} of {total} platform, level and block combinations are there",
+    "few-shared-blocks": "fewer than two blocks hold all cells of a term",
+    "no-noise": "there is no noise: every block gives the same values",
+    "not-measured-yet": "not measured yet",
+    "no-trial-went-well": "no trial succeeded",
+    "no-baseline-here": "the baseline has no values here",
+    "no-baseline-levels": "the baseline lacks values at some level, so there is no overhead to compare",
+    "unknown-duration": "how long trials take is not known, so there is no plan",
+    "one-block-no-plan": "one block: there is no plan without noise between blocks",
+    "absent-levels": "without values at some level, so left out: {platforms}",
+    "different-units": "the two runs have different units",
+    "treatment-without-values": "the treatment has no values",
+    "baseline-without-values": "the baseline has no values",
+    "no-shared-block": "no block holds both sides",
+    "dependent-blocks": "blocks are autocorrelated: {blocks} are worth about {effective}, so the interval is widened",
+    "unequal-noise": "one side's noise is {times} times the other's, so the interval is widened for skewness",
+    "withheld-noisier":
+        "the verdict is withheld: it favours the side whose noise is {times} times the other's, and these blocks "
+        "cannot exclude rare slow ones",
+    "withheld-likely-dependent":
+        "the verdict is withheld: neighbouring blocks may correlate by {correlation}, and then it would not stand",
+    "assumes-independent-runs":
+        "the change point takes runs as independent: where neighbouring ones are alike, as on a host that wanders "
+        "slowly, one may be found though nothing changed",
+    "assumes-independence":
+        "the verdict needs independent blocks: if neighbouring ones correlated by {correlation}, it would be "
+        "undecided",
+    "failures-differ":
+        "{failed} of {tried} trials failed, of the baseline {others} of {total}: where slow trials fail, the ratio "
+        "flatters the side that failed more",
+    "withheld-failures":
+        "the verdict is withheld: it favours the side that more trials failed on, which may be its slow ones",
+    "ratio-of-ratios":
+        "a side has one session only: what a session does to one platform alone is in the ratio of ratios and in no "
+        "interval",
+    "one-session": "no verdict: a side has one session only",
+    "timed-out":
+        "{failed} of {tried} trials timed out after {timeout} s: where their work is fixed, they are slower than the "
+        "ratio says",
+    "timed-out-at-least":
+        "{failed} of {tried} trials timed out after {timeout} s: of the same work, trials are at least {times} times "
+        "slower than on the baseline",
+    "pauses":
+        "the platform may pause: its ratio of averages lies {percent}\N{NO-BREAK SPACE}% from its typical ratio (p "
+        "\N{LESS-THAN OR EQUAL TO} {p}), as few slow trials or blocks make it",
+    "pauses-of-baseline":
+        "the baseline may pause: the ratio of averages lies {percent}\N{NO-BREAK SPACE}% from the typical ratio (p "
+        "\N{LESS-THAN OR EQUAL TO} {p}), as few slow trials or blocks of the baseline make it",
+    "withheld-dependent":
+        "the verdict is withheld: blocks are autocorrelated, and the widened interval does not support it",
+    "other-quantity":
+        "left out, since trials measured something else than the study asks for: see the warnings of the run",
+    "withheld-clock":
+        "the verdict `equivalent` is withheld: a guest's clock ran off by more than the margin, and the figure is of "
+        "that clock",
+    "withheld-clock-check":
+        "not passed: a guest's clock ran off by more than the margin of the run, and the figure is of that clock",
+    "few-for-spread": (
+        "one value is too few for a spread; at least {minimum} are needed",
+        "{count} values are too few for a spread; at least {minimum} are needed",
+    ),
+    "no-spread": "values do not differ, so there is no spread to compare",
+    "one-level": "values at one level alone: nothing rises or falls",
+    "few-blocks-for-claim": (
+        "one block is too few to judge a finding; at least {minimum} are needed",
+        "{count} blocks are too few to judge a finding; at least {minimum} are needed",
+    ),
+    "few-blocks": (
+        "one block is too few for a verdict; at least {minimum} are needed",
+        "{count} blocks are too few for a verdict; at least {minimum} are needed",
+    ),
+}  # fmt: skip
+
+TERMS = (
+    "values", "blocks", "log-ratios", "values of the platform", "values of the baseline", "values of the treatment",
+    "blocks of the treatment", "blocks of the baseline", "logarithms", "p-values",
+    "positions", "values of a harmonic mean", "values of a geometric mean",
+)  # fmt: skip
+"""What data of a note may name as `what`."""
