@@ -33,7 +33,7 @@ CALLS = (
     lambda guest: guest.put("/x", b"y"),
     lambda guest: guest.get("/x", limit=100),
     lambda guest: guest.read_files(["/a", "/b"], limit=10),
-    lambda guest: guest.counters(),
+    lambda guest: guest.counted(guest.sample()),
     lambda guest: guest.clock(1),
     lambda guest: guest.facts(),
     lambda guest: guest.talk(b"x", wait_s=0.01),
@@ -41,7 +41,8 @@ CALLS = (
 TRUTH = {
     "id": "1", "ok": "true", "running": "false", "truncated": "false", "timed_out": "false", "stdout_size": "0",
     "status": "0", "inside_s": "0.1", "usage": "[" + ",".join(["0.0"] * 16) + "]", "handle": "1", "sizes": "[0,null]",
-    "listening": "true", "facts": '{"kernel":"6.1"}', "wall_s": "1e9", "monotonic_s": "5.0", "version": "1",
+    "listening": "true", "facts": '{"kernel":"6.1"}', "wall_s": "1e9", "monotonic_s": "5.0", "began_s": "4.9",
+    "version": "1",
     "uname": '["a","b","c","d","e"]', "pid": "1", "python": '"3.11"', "boot_id": '"x"', "error": '"none"',
 }  # fmt: skip
 FIELDS = tuple(TRUTH)

@@ -19,6 +19,10 @@ def zone(root, number, name, uj, largest=262143328850):
     (directory / "max_energy_range_uj").write_text(f"{largest}\n")
 
 
+def joules(energy):
+    return energy.counted({path: path.read_bytes() for path in energy.paths})
+
+
 def test_energy_is_added_over_sockets_and_goes_on_over_the_end_of_its_range(tmp_path):
     zone(tmp_path, "intel-rapl:0", "package-0", 262143000000)
     zone(tmp_path, "intel-rapl:1", "package-1", 5000000)
@@ -26,10 +30,10 @@ def test_energy_is_added_over_sockets_and_goes_on_over_the_end_of_its_range(tmp_
     zone(tmp_path, "intel-rapl:0:1", "dram", 2000000)
     zone(tmp_path, "intel-rapl:0:2", "psys", 9)
     energy = Energy(tmp_path)
-    first = energy.read()
+    first = joules(energy)
     assert first == {"energy_package_j": 262148.0, "energy_core_j": 1.0, "energy_dram_j": 2.0}
     zone(tmp_path, "intel-rapl:0", "package-0", 671150)
-    second = energy.read()
+    second = joules(energy)
     assert second["energy_package_j"] - first["energy_package_j"] == pytest.approx(1.0)
     assert why_none(tmp_path) == ""
 
@@ -38,7 +42,7 @@ def test_a_host_without_rapl_says_why(tmp_path):
     assert "no powercap" in why_none(tmp_path)
     (tmp_path / "sys/class/powercap").mkdir(parents=True)
     assert "no zone" in why_none(tmp_path)
-    assert Energy(tmp_path).read() == {}
+    assert joules(Energy(tmp_path)) == {}
 
 
 def test_exits_of_kvm_are_read_by_reason(tmp_path):
@@ -46,7 +50,8 @@ def test_exits_of_kvm_are_read_by_reason(tmp_path):
     directory.mkdir(parents=True)
     for name, value in (("exits", "1200\n"), ("halt_exits", "300\n"), ("io_exits", "-1\n"), ("other", "7\n")):
         (directory / name).write_text(value)
-    found = HostCounters(tmp_path).read()
+    counters = HostCounters(tmp_path)
+    found = counters.counted(counters.read())
     assert {name: value for name, value in found.items() if name.startswith("vm_")} == {
         "vm_exits": 1200.0, "vm_exits_halt": 300.0,
     }  # fmt: skip
@@ -63,7 +68,7 @@ def test_what_a_host_does_not_count_has_a_reason(tmp_path):
 
 def test_this_host_counts_only_what_the_table_lists():
     counters = HostCounters()
-    first, second = counters.read(), counters.read()
+    first, second = (counters.counted(reading) for reading in [counters.read(), counters.read()])
     assert second["context_switches"] >= first["context_switches"] > 0
     assert second["timer_interrupts"] >= first["timer_interrupts"] > 0
     assert all(table.find(name) is not None for name in second)
@@ -74,7 +79,7 @@ def test_a_software_event_counts_and_an_impossible_one_says_why():
     found = hardware.events()
     if "cpu-migrations" in found.unavailable:
         pytest.skip(found.unavailable["cpu-migrations"])
-    before = found.read()["cpu_migrations"]
+    before = found.counted(found.read())["cpu_migrations"]
     home = os.sched_getaffinity(0)
     if len(home) < 2:
         pytest.skip("one CPU: nothing migrates")
@@ -83,7 +88,7 @@ def test_a_software_event_counts_and_an_impossible_one_says_why():
             os.sched_setaffinity(0, {cpu})
     finally:
         os.sched_setaffinity(0, home)
-    assert found.read()["cpu_migrations"] >= before + 10
+    assert found.counted(found.read())["cpu_migrations"] >= before + 10
     assert set(found.unavailable) | {"cpu-migrations"} <= set(table.HARDWARE)
     assert all(found.unavailable.values())
 

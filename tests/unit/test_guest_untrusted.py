@@ -92,12 +92,14 @@ calls = st.sampled_from(
         lambda guest: guest.put("/x", b""),
         lambda guest: guest.get("/x", limit=10),
         lambda guest: guest.read_files(["/a", "/b"], limit=10),
-        lambda guest: guest.counters(),
+        lambda guest: guest.counted(guest.sample()),
         lambda guest: guest.clock(),
         lambda guest: guest.facts(),
     ]
 )
-fields = st.sampled_from([*RUN, "handle", "sizes", "listening", "facts", "wall_s", "monotonic_s", "uname", "version"])
+fields = st.sampled_from(
+    [*RUN, "handle", "sizes", "listening", "facts", "wall_s", "monotonic_s", "began_s", "uname", "version"]
+)
 
 
 @settings(max_examples=100)

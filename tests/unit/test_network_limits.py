@@ -6,7 +6,7 @@ import pytest
 
 from vtax.benchmarks import iperf3
 from vtax.errors import BadInput
-from vtax.guest.results import ClockReading
+from vtax.guest.results import ClockReading, GuestSample
 from vtax.platforms import registry
 from vtax.runner.networks import why_not
 from vtax.runner.points import Point
@@ -112,8 +112,8 @@ def test_the_cpu_of_every_guest_under_test_is_counted():
     from vtax.runner import counting, trial
 
     times = {"guest": [1.0, 2.0], "peer": [10.0, 14.0], "other": [100.0, 200.0]}
-    reading = ClockReading(0.0, 0.0, 0.0, 0.0)
-    silent = SimpleNamespace(counters=lambda _: {}, clock=lambda _: reading)
+    sample = GuestSample(ClockReading(0.0, 0.0, 0.0, 0.0), {})
+    silent = SimpleNamespace(sample=lambda _: sample, counted=lambda _: {})
     ends = {
         role: counting.Endpoint(SimpleNamespace(host_cpu_s=iter(values).__next__, is_remote=False, parts=()), silent)
         for role, values in times.items()
@@ -132,8 +132,8 @@ def test_the_cpu_of_every_guest_under_test_is_counted():
 def test_a_guest_whose_cpu_is_unknown_leaves_the_sum_unknown():
     from vtax.runner import counting
 
-    reading = ClockReading(0.0, 0.0, 0.0, 0.0)
-    silent = SimpleNamespace(counters=lambda _: {}, clock=lambda _: reading)
+    sample = GuestSample(ClockReading(0.0, 0.0, 0.0, 0.0), {})
+    silent = SimpleNamespace(sample=lambda _: sample, counted=lambda _: {})
     ends = {
         "guest": counting.Endpoint(SimpleNamespace(host_cpu_s=lambda: 1.0, parts=()), silent),
         "peer": counting.Endpoint(SimpleNamespace(host_cpu_s=lambda: None, parts=()), silent),

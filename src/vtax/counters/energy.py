@@ -5,6 +5,7 @@ A zone counts microjoules up to a range, then from zero again, after some minute
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from vtax.counters import table
@@ -17,17 +18,23 @@ class Energy:
     """The zones of this host, whose counts only grow from one reading to the next."""
 
     def __init__(self, root: Path = Path("/")) -> None:
+        """paths: of the files to read."""
         self._zones = _zones(root)
+        self.paths = tuple(self._zones)
         self._last: dict[Path, int] = {}
         self._wrapped: dict[Path, int] = {}
 
-    def read(self) -> dict[str, float]:
-        """Joules by the names of counters.table, zones of one kind together; nothing where no zone can be read."""
+    def counted(self, files: Mapping[Path, bytes | None]) -> dict[str, float]:
+        """Joules by the names of counters.table, zones of one kind together; nothing where no zone can be read.
+
+        files: the content of `paths`; of several readings in the order they were made.
+        """
         found: dict[str, float] = {}
         for zone, (counter, largest) in self._zones.items():
-            value = _number(zone / "energy_uj")
-            if value is None:
+            text = (files.get(zone) or b"").strip()
+            if not text.isdigit():
                 continue
+            value = int(text)
             if value < self._last.get(zone, 0):
                 self._wrapped[zone] = self._wrapped.get(zone, 0) + largest
             self._last[zone] = value
@@ -40,7 +47,7 @@ def why_none(root: Path = Path("/")) -> str:
     """Why this host's energy is not counted; empty when it is."""
     if not (root / ZONES).is_dir():
         return "the kernel has no powercap (module intel_rapl_common), or hides RAPL from a virtual machine"
-    if not Energy(root).read():
+    if not any(_number(path) is not None for path in Energy(root).paths):
         return "no zone of RAPL can be read: the processor has none, or only root may read it"
     return ""
 
@@ -51,7 +58,7 @@ def _zones(root: Path) -> dict[Path, tuple[table.Counter, int]]:
         name, largest = _text(zone / "name"), _number(zone / "max_energy_range_uj")
         counter = table.ENERGY.get(name.partition("-")[0])
         if counter is not None:
-            found[zone] = (counter, largest or 0)
+            found[zone / "energy_uj"] = (counter, largest or 0)
     return found
 
 

@@ -12,6 +12,7 @@ import os
 import platform
 import resource
 import struct
+from collections.abc import Mapping, Sequence
 from functools import cache
 
 from vtax.counters import table
@@ -20,6 +21,7 @@ _SYSCALL = {"x86_64": 298, "aarch64": 241}
 _CLOSE_ON_EXEC = 8  # PERF_FLAG_FD_CLOEXEC
 _TIMES = 1 | 2  # PERF_FORMAT_TOTAL_TIME_ENABLED, PERF_FORMAT_TOTAL_TIME_RUNNING
 _ATTRIBUTES = struct.Struct("=IIQQQQQ")  # struct perf_event_attr up to its flags
+_COUNT = struct.Struct("=QQQ")  # of a file: value, time enabled, time running
 _SIZE = 112  # PERF_ATTR_SIZE_VER5; what follows is zero
 _HARDWARE, _SOFTWARE, _CACHE = 0, 1, 3  # PERF_TYPE_*
 _READ_MISS = 1 << 16  # PERF_COUNT_HW_CACHE_RESULT_MISS, of reads
@@ -54,13 +56,16 @@ class Events:
             except OSError as error:
                 self.unavailable[name] = _WORDS.get(error.errno or 0, error.strerror or str(error))
 
-    def read(self) -> dict[str, float]:
-        """Counts since the events were opened, all CPUs, by the names of counters.table."""
+    def read(self) -> dict[str, list[bytes]]:
+        """What the kernel has counted since the events were opened, event -> for each CPU: see `counted`."""
+        return {name: [os.read(fd, _COUNT.size) for fd in files] for name, files in self._files.items()}
+
+    def counted(self, read: Mapping[str, Sequence[bytes]]) -> dict[str, float]:
+        """Counts of a reading, all CPUs, by the names of counters.table."""
         found = {}
-        for name, files in self._files.items():
+        for name, of_cpus in read.items():
             total = 0.0
-            for fd in files:
-                value, enabled, running = struct.unpack("=QQQ", os.read(fd, 24))
+            for value, enabled, running in map(_COUNT.unpack, of_cpus):
                 total += value * (enabled / running) if running else 0.0
             found[table.HARDWARE[name].name] = total
         return found

@@ -14,13 +14,11 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any, Self
 
 from vtax.counters import table
-from vtax.counters.guest import parse
-from vtax.counters.whole_host import not_counted
+from vtax.counters.whole_host import FREQUENCY, THROTTLED, HostReading, host_counters, not_counted
 from vtax.errors import CommandFailed
 from vtax.host.emulated_cpu import is_emulated
 from vtax.host.process import find_program, run
@@ -66,18 +64,22 @@ class HostSample:
     domains_cpu_s: float = 0.0
 
     @classmethod
-    def take(cls, counted: Mapping[str, float] | None = None) -> Self:
-        """Read this host now. counted: its counters, where they were read already."""
-        paths = ("/proc/stat", "/proc/vmstat", "/proc/pressure/memory")
-        counters = parse({path: _bytes(path) for path in paths}) if counted is None else counted
+    def take(cls) -> Self:
+        """Read this host now."""
+        reading = host_counters().read()
+        return cls.of(reading, host_counters().counted(reading))
+
+    @classmethod
+    def of(cls, reading: HostReading, counters: Mapping[str, float]) -> Self:
+        """A host as it was read. counters: of the reading."""
         return cls(
-            monotonic_s=time.monotonic(),
+            monotonic_s=reading.monotonic_s,
             cpu_s={c.name[4:-2]: counters[c.name] for c in table.CPU_TIMES if c.name in counters},
-            controller_cpu_s=time.process_time(),
+            controller_cpu_s=reading.controller_cpu_s,
             swapped_pages=sum(counters.get(c.name, 0.0) for c in table.SWAP),
             memory_stall_s=counters.get(table.PRESSURE["memory", "some"].name),
-            frequency_hz=_mean([f * 1000 for f in _numbers("cpu[0-9]*/cpufreq/scaling_cur_freq")]),
-            throttled=_sum(_numbers("cpu[0-9]*/thermal_throttle/core_throttle_count")),
+            frequency_hz=_mean([f * 1000 for f in reading.numbers(f"*/{FREQUENCY}")]),
+            throttled=_sum(reading.numbers(f"*/{THROTTLED}")),
             domains_cpu_s=counters.get(table.DOMAINS_CPU.name, 0.0),
         )
 
@@ -212,27 +214,6 @@ def cgroup_version(mountinfo: str) -> str:
     kinds = {line.partition(" - ")[2].split(" ")[0] for line in mountinfo.splitlines() if " - " in line}
     names = {frozenset({"cgroup"}): "v1", frozenset({"cgroup2"}): "v2", frozenset({"cgroup", "cgroup2"}): "hybrid"}
     return names.get(frozenset(kinds & {"cgroup", "cgroup2"}), "")
-
-
-def _bytes(path: str) -> bytes | None:
-    try:
-        return Path(path).read_bytes()
-    except OSError:
-        return None
-
-
-def _numbers(pattern: str) -> list[float]:
-    found = []
-    for path in _cpu_files(pattern):
-        text = _bytes(path) or b""
-        if text.strip().isdigit():
-            found.append(float(text))
-    return found
-
-
-@cache
-def _cpu_files(pattern: str) -> list[str]:
-    return [str(path) for path in Path("/sys/devices/system/cpu").glob(pattern)]
 
 
 def _mean(values: list[float]) -> float | None:

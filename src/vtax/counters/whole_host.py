@@ -2,28 +2,80 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from vtax.counters import domains, energy, hardware, table
 from vtax.counters.guest import HOST_PATHS, network_totals, parse
+from vtax.counters.open_files import OpenFiles
 
 KVM = "sys/kernel/debug/kvm"
+FREQUENCY, THROTTLED = "cpufreq/scaling_cur_freq", "thermal_throttle/core_throttle_count"
+CPU_FILES = (f"cpu[0-9]*/{FREQUENCY}", f"cpu[0-9]*/{THROTTLED}")
+_CPUS = "sys/devices/system/cpu"
 _NETWORK = "/proc/net/dev"
 
 
+@dataclass(frozen=True)
+class HostReading:
+    """A host at one moment, as it was read: `HostCounters.counted` finds the counters in it.
+
+    monotonic_s: when. controller_cpu_s: of this process. files: path -> bytes, None for one that cannot be read.
+    events: see hardware.Events. domains: see domains.read.
+    """
+
+    monotonic_s: float
+    controller_cpu_s: float
+    files: Mapping[Path, bytes | None]
+    events: Mapping[str, Sequence[bytes]]
+    domains: Mapping[str, float]
+
+    def numbers(self, pattern: str) -> list[float]:
+        """Of the files of CPUs that a pattern of CPU_FILES matches, where each is a number."""
+        texts = [text.strip() for path, text in self.files.items() if text and path.match(pattern)]
+        return [float(text) for text in texts if text.isdigit()]
+
+
 class HostCounters:
-    """Readings of one trial; counts only grow from one to the next."""
+    """Readings of a host; counts only grow from one to the next. Its files stay open."""
 
     def __init__(self, root: Path = Path("/")) -> None:
-        self._root = root
         self._energy = energy.Energy(root)
+        self._files = OpenFiles()
+        self._of_kernel = {path: root / path.lstrip("/") for path in (*HOST_PATHS, _NETWORK)}
+        self._of_kvm = {counter.name: root / KVM / name for name, counter in table.VM_EXITS.items()}
+        self._has_kvm = (root / KVM).is_dir()
+        of_cpus = [path for pattern in CPU_FILES for path in sorted((root / _CPUS).glob(pattern))]
+        exits = self._of_kvm.values() if self._has_kvm else ()
+        self._paths = (*self._of_kernel.values(), *exits, *self._energy.paths, *of_cpus)
 
-    def read(self) -> dict[str, float]:
-        """Counters by the names of counters.table; what this host does not count is not among them."""
-        files = {path: file_bytes(self._root / path.lstrip("/")) for path in (*HOST_PATHS, _NETWORK)}
+    def read(self) -> HostReading:
+        """Read everything and parse nothing."""
+        of_domains = domains.read()
+        files = {path: self._files.read(path) for path in self._paths}
+        events = hardware.events().read()
+        return HostReading(time.monotonic(), time.process_time(), files, events, of_domains)
+
+    def counted(self, reading: HostReading) -> dict[str, float]:
+        """Counters by the names of counters.table; what this host does not count is not among them.
+
+        Readings are to be given in the order they were made.
+        """
+        files = {name: reading.files[path] for name, path in self._of_kernel.items()}
         totals = network_totals(files.pop(_NETWORK))
-        of_guests = {**_vm_exits(self._root), **domains.read()}
-        return {**parse(files), **totals, **of_guests, **self._energy.read(), **hardware.events().read()}
+        texts = {name: (reading.files.get(path) or b"").strip() for name, path in self._of_kvm.items()}
+        exits = {name: float(text) for name, text in texts.items() if text.isdigit()}
+        events = hardware.events().counted(reading.events)
+        return {**parse(files), **totals, **exits, **reading.domains, **self._energy.counted(reading.files), **events}
+
+
+@cache
+def host_counters() -> HostCounters:
+    """Those of this host, whose files this process keeps open from the first call on."""
+    return HostCounters()
 
 
 def not_counted(root: Path = Path("/")) -> dict[str, str]:
@@ -39,28 +91,8 @@ def not_counted(root: Path = Path("/")) -> dict[str, str]:
     return {what: why for what, why in found.items() if why}
 
 
-def file_bytes(path: Path) -> bytes | None:
-    """The content of a file, None when it cannot be read."""
-    try:
-        return path.read_bytes()
-    except OSError:
-        return None
-
-
-def _vm_exits(root: Path) -> dict[str, float]:
-    """Exits of all KVM guests since the module was loaded (debugfs)."""
-    found: dict[str, float] = {}
-    if not (root / KVM).is_dir():
-        return found
-    for name, counter in table.VM_EXITS.items():
-        text = (file_bytes(root / KVM / name) or b"").decode(errors="replace").strip()
-        if text.isascii() and text.isdigit():
-            found[counter.name] = float(text)
-    return found
-
-
 def _why_no_vm_exits(root: Path) -> str:
-    if _vm_exits(root):
+    if (root / KVM / "exits").is_file():
         return ""
     if not (root / "sys/module/kvm").is_dir():
         return "KVM is not in use on this host"

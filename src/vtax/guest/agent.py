@@ -222,6 +222,7 @@ class Job:
 
 
 JOBS: dict[int, Job] = {}  # number -> Job
+FILES: dict[str, int] = {}  # path -> descriptor, of what is read around every trial
 
 
 def find_program(name: str, path: str) -> str:
@@ -343,35 +344,43 @@ def stop(requested: dict[str, Any], payload: bytes) -> tuple[dict[str, Any], byt
     return collect(requested["handle"])
 
 
-def read_files(requested: dict[str, Any], payload: bytes) -> tuple[dict[str, Any], bytes]:
-    """Read several files, each up to `limit` bytes; sizes in order, null for one that cannot be read."""
+def sample(requested: dict[str, Any], payload: bytes) -> tuple[dict[str, Any], bytes]:
+    """Both clocks, and up to `limit` bytes of several files of /proc, read by descriptors that stay open.
+
+    Sizes in order, null for a file that cannot be read; began_s: the monotonic clock before the first.
+    """
+    began_s = time.monotonic()
     texts: list[bytes | None] = []
     for path in requested["paths"]:
         try:
-            texts.append(read_file(path, requested["limit"]))
+            if path not in FILES:
+                FILES[path] = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+            texts.append(read_from(FILES[path], requested["limit"]))
         except OSError:
             texts.append(None)
-    return {"sizes": [None if t is None else len(t) for t in texts]}, b"".join(t for t in texts if t)
+    sizes = [None if t is None else len(t) for t in texts]
+    data = b"".join(t for t in texts if t)
+    wall_s = time.time()
+    return {"sizes": sizes, "began_s": began_s, "monotonic_s": time.monotonic(), "wall_s": wall_s}, data
 
 
 def read_file(path: str, limit: int, offset: int = 0) -> bytes:
     """Up to limit bytes of a file."""
     fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     try:
-        if offset:
-            os.lseek(fd, offset, os.SEEK_SET)
-        parts = []
-        while limit > 0 and (part := os.read(fd, min(limit, CHUNK))):
-            parts.append(part)
-            limit -= len(part)
-        return b"".join(parts)
+        return read_from(fd, limit, offset)
     finally:
         os.close(fd)
 
 
-def clock(requested: dict[str, Any], payload: bytes) -> dict[str, Any]:
-    """Both clocks, in seconds."""
-    return {"wall_s": time.time(), "monotonic_s": time.monotonic()}
+def read_from(fd: int, limit: int, offset: int = 0) -> bytes:
+    """Up to limit bytes of an open file."""
+    parts = []
+    while limit > 0 and (part := os.pread(fd, min(limit, CHUNK), offset)):
+        parts.append(part)
+        offset += len(part)
+        limit -= len(part)
+    return b"".join(parts)
 
 
 def extend(requested: dict[str, Any], payload: bytes) -> dict[str, Any]:
@@ -389,7 +398,7 @@ def shutdown(requested: dict[str, Any], payload: bytes) -> dict[str, Any]:
 
 
 REQUESTS: dict[str, Callable[..., Any]] = {
-    f.__name__: f for f in (hello, run, start, poll_job, stop, read_files, clock, extend, shutdown)
+    f.__name__: f for f in (hello, run, start, poll_job, stop, sample, extend, shutdown)
 }
 
 

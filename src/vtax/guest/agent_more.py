@@ -47,6 +47,17 @@ def listening(port: int) -> bool:
     return False
 
 
+def read_files(requested: dict[str, Any], payload: bytes) -> tuple[dict[str, Any], bytes]:
+    """Read several files, each up to `limit` bytes; sizes in order, null for one that cannot be read."""
+    texts: list[bytes | None] = []
+    for path in requested["paths"]:
+        try:
+            texts.append(read_file(path, requested["limit"]))
+        except OSError:
+            texts.append(None)
+    return {"sizes": [None if t is None else len(t) for t in texts]}, b"".join(t for t in texts if t)
+
+
 def put(requested: dict[str, Any], payload: bytes) -> dict[str, Any]:
     """Write a piece of a file at `offset`; the first piece makes it anew, its directories included."""
     first = requested["offset"] == 0
@@ -312,4 +323,4 @@ def limits() -> dict[str, Any]:
     return found
 
 
-REQUESTS.update({f.__name__: f for f in (finish, wait_port, put, get, facts)})
+REQUESTS.update({f.__name__: f for f in (finish, wait_port, read_files, put, get, facts)})

@@ -24,8 +24,16 @@ from vtax.foreign_text import one_line
 from vtax.guest import bootstrap
 from vtax.guest.audit import Fact, checked
 from vtax.guest.channel import Channel
-from vtax.guest.protocol import Reply, checked_number, encode, receive
-from vtax.guest.results import Begun, ClockReading, CommandResult, Hello, command_result
+from vtax.guest.protocol import Reply, encode, receive
+from vtax.guest.results import (
+    Begun,
+    ClockReading,
+    CommandResult,
+    GuestSample,
+    Hello,
+    command_result,
+    files_in,
+)
 from vtax.host.emulated_cpu import timeout_factor
 
 # The same on every platform, so that no runtime's own environment reaches a tool.
@@ -42,6 +50,7 @@ _PIECE = 1 << 16
 _SAME_BOOT_S = 2.0  # the kernel computes its boot's wall time anew at every reading
 _KILL_S = 5.0  # agent.KILL_GRACE_S
 _CONSOLE_LIMIT = 4 << 20
+_SAMPLE_LIMIT = 1 << 18
 _MAX_COUNTERS = 1000  # each is a row of every trial; a guest with 100 interfaces has 700
 
 
@@ -210,31 +219,33 @@ class Guest:
 
     def read_files(self, paths: Sequence[str], *, limit: int = 1 << 18) -> dict[str, bytes | None]:
         """The first `limit` bytes of several files in one exchange; None for one that cannot be read."""
-        answer = self._ask({"op": "read_files", "paths": list(paths), "limit": limit})
-        sizes = answer.items("sizes", len(paths))
-        found: dict[str, bytes | None] = {}
-        at = 0
-        for path, size in zip(paths, sizes, strict=False):
-            if size is None:
-                found[path] = None
-            else:
-                length = int(checked_number(size, "sizes", 0, limit))
-                found[path] = answer.payload[at : at + length]
-                at += length
-        if len(found) != len(set(paths)) or at != len(answer.payload):
-            raise GuestError("the guest answered with other files than requested")
-        return found
+        return files_in(self._ask_more({"op": "read_files", "paths": list(paths), "limit": limit}), paths, limit)
 
-    def counters(self, paths: Sequence[str] = counters.PATHS) -> dict[str, float]:
-        """What the guest's kernel counts now (names: counters.table); a trial's share is the difference of two.
+    def sample(self, paths: Sequence[str] = counters.PATHS) -> GuestSample:
+        """Both clocks and files of /proc in one exchange, as they are: `counted` reads what is in them."""
+        wall_start, started_at = time.time(), time.monotonic()
+        answer = self._ask({"op": "sample", "paths": list(paths), "limit": _SAMPLE_LIMIT})
+        wall_ended, ended = time.time(), time.monotonic()
+        inside_s, began_s = answer.number("monotonic_s"), answer.number("began_s")
+        busy_s = min(max(inside_s - began_s, 0.0), ended - started_at)
+        wall_s = answer.number("wall_s", -1e12, 1e12) - busy_s / 2
+        clock = ClockReading(
+            offset_s=wall_s - (wall_start + wall_ended) / 2,
+            round_trip_s=ended - started_at - busy_s,
+            inside_s=inside_s - busy_s / 2,
+            outside_s=(started_at + ended) / 2,
+        )
+        return GuestSample(clock, files_in(answer, paths, _SAMPLE_LIMIT))
+
+    def counted(self, sample: GuestSample) -> dict[str, float]:
+        """What the guest's kernel had counted (names: counters.table); a trial's share is the difference of two.
 
         A guest with a kernel of its own also has `kernel_cpu_s`: what that kernel says it was busy. In any other, CPU
         seconds are those of the whole host.
         """
-        files = self.read_files(paths)
-        found = dict(islice(counters.parse(files).items(), _MAX_COUNTERS))
+        found = dict(islice(counters.parse(sample.files).items(), _MAX_COUNTERS))
         if self._has_own_kernel is None:
-            guest_boot_s = counters.boot_time_s(files.get("/proc/stat"))
+            guest_boot_s = counters.boot_time_s(sample.files.get("/proc/stat"))
             host_boot_s = counters.boot_time_s(Path("/proc/stat").read_bytes())
             self._has_own_kernel = (
                 None not in (guest_boot_s, host_boot_s)
@@ -245,7 +256,7 @@ class Guest:
 
     def clock(self, samples: int = 5) -> ClockReading:
         """Compare clocks: the best of several exchanges."""
-        readings = [self._clock_once() for _ in range(samples)]
+        readings = [self.sample(()).clock for _ in range(samples)]
         return min(readings, key=lambda reading: reading.round_trip_s)
 
     def facts(self, programs: Iterable[str] = ()) -> dict[str, Fact]:
@@ -288,13 +299,6 @@ class Guest:
         """Close the channel: the agent kills what it started and ends. May be called twice."""
         self._broken = self._broken or "it was closed"
         self._channel.close()
-
-    def _clock_once(self) -> ClockReading:
-        wall_start, started_at = time.time(), time.monotonic()
-        answer = self._ask({"op": "clock"})
-        wall_ended, ended = time.time(), time.monotonic()
-        offset_s = answer.number("wall_s", -1e12, 1e12) - (wall_start + wall_ended) / 2
-        return ClockReading(offset_s, ended - started_at, answer.number("monotonic_s"), (started_at + ended) / 2)
 
     def _ask_more(self, request: dict[str, Any], payload: bytes = b"", extra_s: float = 0.0) -> Reply:
         self._extend("agent_more")

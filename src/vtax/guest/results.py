@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -65,16 +65,24 @@ class Hello:
 
 @dataclass(frozen=True)
 class ClockReading:
-    """A guest's clocks against the controller's, from the exchange with the shortest round trip (as NTP does).
+    """A guest's clocks against the controller's, from one exchange, as NTP compares clocks (RFC 5905, section 8).
 
-    offset_s: the guest's wall clock minus the controller's; the error is at most half of round_trip_s.
-    inside_s, outside_s: both monotonic clocks at that moment (the outside one at the middle of the exchange).
+    offset_s: the guest's wall clock minus the controller's; the error is at most half of round_trip_s, which is the
+    exchange without what the guest spent on the answer. inside_s, outside_s: both monotonic clocks in the middle.
     """
 
     offset_s: float
     round_trip_s: float
     inside_s: float
     outside_s: float
+
+
+@dataclass(frozen=True)
+class GuestSample:
+    """Clocks of a guest, and files of it as they were read: path -> bytes, None for one that could not be read."""
+
+    clock: ClockReading
+    files: Mapping[str, bytes | None]
 
 
 @dataclass(frozen=True)
@@ -95,6 +103,23 @@ def skew_warning(result: CommandResult) -> str | None:
         f"the guest's clock measured {result.inside_s:.3f} s, the host's {result.outside_s:.3f} s; "
         "times measured by the tool have this error"
     )
+
+
+def files_in(answer: Reply, paths: Sequence[str], limit: int) -> dict[str, bytes | None]:
+    """The files of an answer, by path. limit: max bytes of each. Raises GuestError for other files than those."""
+    sizes = answer.items("sizes", len(paths))
+    found: dict[str, bytes | None] = {}
+    at = 0
+    for path, size in zip(paths, sizes, strict=False):
+        if size is None:
+            found[path] = None
+        else:
+            length = int(checked_number(size, "sizes", 0, limit))
+            found[path] = answer.payload[at : at + length]
+            at += length
+    if len(found) != len(set(paths)) or at != len(answer.payload):
+        raise GuestError("the guest answered with other files than requested")
+    return found
 
 
 def command_result(argv: Sequence[str], answer: Reply, outside_s: float, limit: int) -> CommandResult:

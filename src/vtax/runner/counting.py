@@ -15,14 +15,13 @@ from vtax.counters.guest import PATHS, PEER_PATHS
 from vtax.counters.host import HostSample, host_warnings
 from vtax.counters.layer import Parts
 from vtax.counters.table import GUEST, HOST, HOST_CPU, LAYER, LINK, PROGRAM, SWITCH_CPU, UNDER_TEST_CPU
-from vtax.counters.whole_host import HostCounters
+from vtax.counters.whole_host import HostReading, host_counters
 from vtax.guest.guest import Guest
-from vtax.guest.results import ClockReading, CommandResult
+from vtax.guest.results import ClockReading, CommandResult, GuestSample
 from vtax.network.links import Links
 from vtax.platforms.base import RunningGuest
 from vtax.store.records import CLOCK_RATE as CLOCK_RATE_CODE
 
-_CLOCK_SAMPLES = 3
 _MIN_CLOCK_S = 0.05  # shorter, a rate says more about round trips than about the clock
 
 Counted = Mapping[tuple[str, str], float]
@@ -42,6 +41,20 @@ class Endpoint:
     directory: Path | None = None
 
 
+@dataclass(frozen=True)
+class _Reading:
+    """What was read at one end of a trial. guests: by place. layers: what the host counts of links and layers."""
+
+    guests: Mapping[str, GuestSample]
+    layers: Counted
+    host: HostReading
+
+    @property
+    def clock(self) -> ClockReading | None:
+        """Of the guest that is measured."""
+        return self.guests[GUEST].clock if GUEST in self.guests else None
+
+
 class Counting:
     """Reads counters of every end, of the layer, of the links and of the host around the foreground commands."""
 
@@ -50,51 +63,68 @@ class Counting:
         self._margin = margin
         self._endpoints = endpoints
         self._links = links
-        self._host = HostCounters()
+        self._host = host_counters()
         self._parts = Parts(endpoints[GUEST].running.parts) if GUEST in endpoints else Parts(())
         self.differences: dict[tuple[str, str], float] = {}
         self.warnings: tuple[tuple[str, str], ...] = ()
 
     @contextmanager
     def around(self) -> Iterator[None]:
-        """Count what happens inside, up to where it fails, if it does; its error goes before one of the counting."""
-        first, clock = self._read(), self._clock()
-        on_host = self._host.read()
-        host = HostSample.take(on_host)
+        """Count what happens inside, up to where it fails, if it does; its error goes before one of the counting.
+
+        Guests are asked first and last, so that the answers are in no account of the host. What was read is parsed
+        when the second reading is over.
+        """
+        guests = self._ask()
+        layers = self._read()
+        host = self._host.read()
         try:
             yield
         except Exception:
             with suppress(Exception):
-                self._compare({**first, **_at(HOST, on_host)}, host, clock)
+                self._compare(_Reading(guests, layers, host), self._read_again())
             raise
-        self._compare({**first, **_at(HOST, on_host)}, host, clock)
+        self._compare(_Reading(guests, layers, host), self._read_again())
 
-    def _compare(self, first: Counted, host: HostSample, clock: ClockReading | None) -> None:
-        on_host = self._host.read()
-        sample = HostSample.take(on_host)
-        clocks = clock_counters(clock, self._clock())
-        last = {**self._read(), **_at(HOST, on_host)}
-        self.differences = {**differences(first, last), **_at(GUEST, clocks)}
+    def _read_again(self) -> _Reading:
+        host = self._host.read()
+        layers = self._read()
+        return _Reading(self._ask(), layers, host)
+
+    def _compare(self, first: _Reading, last: _Reading) -> None:
+        before, after = self._counted(first), self._counted(last)
+        clocks = clock_counters(first.clock, last.clock)
+        self.differences = {**differences(before, after), **_at(GUEST, clocks)}
+        hosts = HostSample.of(first.host, _of_host(before)), HostSample.of(last.host, _of_host(after))
         here = sum(not end.running.is_remote for end in self._endpoints.values())
-        of_host = host_warnings(host, sample, own_cpu_s(self.differences, here))
+        of_host = host_warnings(*hosts, own_cpu_s(self.differences, here))
         self.warnings = (*of_host, *clock_warnings(self.differences, self._margin))
 
-    def _clock(self) -> ClockReading | None:
-        end = self._endpoints.get(GUEST)
-        return end.guest.clock(_CLOCK_SAMPLES) if end else None
+    def _ask(self) -> dict[str, GuestSample]:
+        return {
+            place: end.guest.sample(PATHS if place == GUEST else PEER_PATHS) for place, end in self._endpoints.items()
+        }
+
+    def _counted(self, reading: _Reading) -> dict[tuple[str, str], float]:
+        found = dict(reading.layers)
+        for place, sample in reading.guests.items():
+            found.update(_at(place, self._endpoints[place].guest.counted(sample)))
+        found.update(_at(HOST, self._host.counted(reading.host)))
+        return found
 
     def _read(self) -> dict[tuple[str, str], float]:
+        """What the host counts of links, layers and guests, the CPU time of guests last."""
         read: dict[tuple[str, str], float] = {}
+        if self._links is not None:
+            read.update(_at(LINK, self._links.counters()))
         layers: dict[str, float | None] = {}
         for place, end in self._endpoints.items():
-            read.update(_at(place, end.guest.counters(PATHS if place == GUEST else PEER_PATHS)))
+            if place == GUEST and end.running.parts:
+                read.update(_at(LAYER, self._parts.read(end.running.layer_pids())))
             cpu_s = layers[place] = end.running.host_cpu_s()
             if cpu_s is not None:
                 read[LAYER if place == GUEST else place, HOST_CPU.name] = cpu_s
-            if place == GUEST and end.running.parts:
-                read.update(_at(LAYER, self._parts.read(end.running.layer_pids())))
         if self._links is not None:
-            read.update(_at(LINK, self._links.counters()))
             under_test = [layers.get(end.role) for end in self._links.guests]
             known = [cpu_s for cpu_s in under_test if cpu_s is not None]
             if len(known) == len(under_test):
@@ -160,6 +190,10 @@ def clock_warnings(counted: Counted, margin: float) -> tuple[tuple[str, str], ..
         f"of {margin:g}: times and rates that the tool took from it are wrong by as much"
     )
     return ((CLOCK_RATE_CODE, text),)
+
+
+def _of_host(counted: Counted) -> dict[str, float]:
+    return {name: value for (place, name), value in counted.items() if place == HOST}
 
 
 def _at(place: str, counted: Mapping[str, float]) -> dict[tuple[str, str], float]:

@@ -1,0 +1,52 @@
+"""Files of /proc and /sys that are read around every trial, by descriptors that stay open.
+
+Such a file is made anew at every pread(2) from its beginning. Opening one costs more than reading most of them.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+_CHUNK = 1 << 16
+_MOST = 128  # of the 1024 that a process may have as a rule; what is beyond is opened for every reading
+
+
+class OpenFiles:
+    """Descriptors by path. One that could not be opened is tried again at the next reading."""
+
+    def __init__(self) -> None:
+        self._open: dict[Path, int] = {}
+
+    def read(self, path: Path) -> bytes | None:
+        """The content of a file now, None when it cannot be read."""
+        descriptor = self._open.get(path)
+        try:
+            if descriptor is not None:
+                return _content(descriptor)
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        except OSError:
+            return None
+        is_kept = len(self._open) < _MOST
+        try:
+            if is_kept:
+                self._open[path] = descriptor
+            return _content(descriptor)
+        except OSError:
+            return None
+        finally:
+            if not is_kept:
+                os.close(descriptor)
+
+    def close(self) -> None:
+        """Close all of them. May be called twice."""
+        while self._open:
+            os.close(self._open.popitem()[1])
+
+
+def _content(descriptor: int) -> bytes:
+    parts, at = [], 0
+    while part := os.pread(descriptor, _CHUNK, at):
+        parts.append(part)
+        at += len(part)
+    return b"".join(parts)

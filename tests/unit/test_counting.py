@@ -1,0 +1,78 @@
+"""Readings around a trial: in which order, and that nothing is parsed before the program starts."""
+
+import pytest
+
+from vtax.counters import guest as of_kernel
+from vtax.counters import whole_host
+from vtax.guest.results import ClockReading, GuestSample
+from vtax.runner import counting
+
+TEXT = {"/proc/stat": b"ctxt 5\nbtime 1\n"}
+
+
+class Recorded:
+    """A guest and its platform that note what is asked of them."""
+
+    parts = ()
+    is_remote = False
+
+    def __init__(self, steps):
+        self.steps = steps
+
+    def sample(self, paths):
+        self.steps.append("guest")
+        return GuestSample(ClockReading(0.0, 0.0, 0.0, 0.0), TEXT)
+
+    def counted(self, sample):
+        self.steps.append("parse")
+        return of_kernel.parse(sample.files)
+
+    def host_cpu_s(self):
+        self.steps.append("layer")
+        return 1.0
+
+
+@pytest.fixture
+def steps(monkeypatch):
+    done = []
+    read, parse = whole_host.HostCounters.read, whole_host.parse
+    monkeypatch.setattr(whole_host.HostCounters, "read", lambda self: (done.append("host"), read(self))[1])
+    monkeypatch.setattr(whole_host, "parse", lambda files: (done.append("parse"), parse(files))[1])
+    return done
+
+
+def counted(steps):
+    end = Recorded(steps)
+    return counting.Counting({"guest": counting.Endpoint(end, end)}, None)
+
+
+def test_one_exchange_with_a_guest_at_each_end_and_parsing_after_both(steps):
+    with counted(steps).around():
+        steps.append("program")
+    assert steps[:7] == ["guest", "layer", "host", "program", "host", "layer", "guest"]
+    assert set(steps[7:]) == {"parse"}
+
+
+def test_a_program_that_fails_is_counted_too(steps):
+    trial = counted(steps)
+    with pytest.raises(ZeroDivisionError), trial.around():
+        raise ZeroDivisionError
+    assert trial.differences["guest", "context_switches"] == 0.0
+
+
+def test_files_stay_open_and_are_read_anew(tmp_path, monkeypatch):
+    from vtax.counters import open_files
+
+    kept, beyond, missing = (tmp_path / name for name in ("kept", "beyond", "missing"))
+    monkeypatch.setattr(open_files, "_MOST", 1)
+    files = open_files.OpenFiles()
+    for text in (b"one", b"three"):
+        kept.write_bytes(text)
+        beyond.write_bytes(text)
+        assert [files.read(path) for path in (kept, beyond, missing)] == [text, text, None]
+    kept.rename(tmp_path / "moved")
+    assert files.read(kept) == b"three"
+    missing.write_bytes(b"now")
+    assert files.read(missing) == b"now"
+    files.close()
+    assert files.read(kept) is None
