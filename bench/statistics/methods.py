@@ -85,27 +85,6 @@ def precision(
     return np.abs(mean) <= half, verdicts(mean, se, n[at], margin, alpha), n[at]
 
 
-def budget(
-    logs: Array, margin: float, min_blocks: int, blocks: int, share: float | None = None
-) -> tuple[npt.NDArray[np.bool_], Codes, Array]:
-    """The same under the rule `budget`: the time of `blocks` whole blocks, spent by width after min_blocks.
-
-    A further block holds half of the contrasts and their baseline, each cell taking as long as any other.
-    """
-    alpha = 0.05 * (width_share(min_blocks) if share is None else share)
-    studies, contrasts, last = logs.shape
-    n, mean, se = running(logs)
-    half = special.stdtrit(np.maximum(n - 1, 1), 1 - alpha / 2) * se
-    registered = (contrasts + 1) // 2
-    at = np.full((studies, contrasts), min_blocks - 1)
-    rows = np.arange(studies)[:, None]
-    for _ in range((blocks - min_blocks) * (contrasts + 1) // (registered + 1)):
-        widest = np.argsort(-after(half, at), axis=1)[:, :registered]
-        at[rows, widest] = np.minimum(at[rows, widest] + 1, last - 1)
-    mean, se, half = (after(each, at) for each in (mean, se, half))
-    return np.abs(mean) <= half, verdicts(mean, se, n[at], margin, alpha), n[at]
-
-
 def sequential(logs: Array, margin: float, min_blocks: int) -> tuple[Codes, Array]:
     """(codes, blocks at which the study stopped) under the rule `verdict`."""
     last = logs.shape[-1]

@@ -24,7 +24,6 @@ from methods import (
     ABOVE,
     BELOW,
     EQUIVALENT,
-    budget,
     fixed,
     log_ratios,
     netperf_counts,
@@ -51,8 +50,8 @@ ONE_SIDED = (
     "one boot in ten 18 % slower, on one platform only",
     "both: one boot in twenty 63 % slower",
 )
-MARGIN_RULES = ("fixed 10, one", "fixed 10, six", "precision, six", "budget, six", "verdict, one", "verdict, six")
-OVERSTATED_RULES = ("fixed 10", "precision", "budget", "verdict")
+MARGIN_RULES = ("fixed 10, one", "fixed 10, six", "precision, six", "verdict, one", "verdict, six")
+OVERSTATED_RULES = ("fixed 10", "precision", "verdict")
 MOST_FIXED = 160  # blocks tried to match the power of the rule verdict; more count as 161
 
 
@@ -95,23 +94,6 @@ def precision_coverage(noise: Noise, studies: int) -> list[str]:
     return row
 
 
-def budget_coverage(noise: Noise, studies: int) -> list[str]:
-    """Rule budget: coverage over six contrasts and families with any false alarm, noise alike or up to fourfold."""
-    row = [noise.name]
-    for spread in (1.0, 4.0):
-        ours, naive, alarms = [], [], []
-        for blocks in (7, 10, 20):
-            rng = generator("budget", noise.name, spread, blocks)
-            logs = log_ratios(randomized(noise, 0.02, np.ones(FAMILY + 1), studies, 3 * blocks, TRIALS, rng))
-            logs *= np.geomspace(1, spread, FAMILY)[:, None]
-            covers, codes, _ = budget(logs, MARGIN, 5, blocks)
-            ours.append(float(covers.mean()))
-            naive.append(float(budget(logs, MARGIN, 5, blocks, share=1.0)[0].mean()))
-            alarms.append(float(((codes == ABOVE) | (codes == BELOW)).any(axis=1).mean()))
-        row += [span(ours), span(naive), percent(max(alarms))]
-    return row
-
-
 def false_alarms(noise: Noise, studies: int) -> list[str]:
     """Share of families of six equal platforms with any `slower` or `faster`; worst over CVs."""
     rates: dict[str, list[float]] = {"fixed": [], "precision": [], "verdict": [], "verdict1": []}
@@ -146,7 +128,6 @@ def false_equivalence(noise: Noise, studies: int) -> list[str]:
                 ),
                 "fixed 10, six": fixed(logs[..., :10], MARGIN),
                 "precision, six": precision(logs, 0.015, MARGIN, 5)[1],
-                "budget, six": budget(logs, MARGIN, 5, 10)[1],
                 "verdict, one": sequential(logs[:, :1], MARGIN, 5)[0],
                 "verdict, six": sequential(logs, MARGIN, 5)[0],
             }
@@ -186,16 +167,12 @@ def economy(point: tuple[Noise, float, float], studies: int) -> tuple[str, float
 
 
 def overstated(noise: Noise, studies: int) -> list[str]:
-    """Share of `slower` at a true ratio of 0.99, inside the margin: alone; under `budget` each of six in a family."""
+    """Share of `slower` at a true ratio of 0.99, inside the margin."""
     row = [noise.name]
     for cv in (0.01, 0.02, 0.05):
         rng = generator("overstated", noise.name, cv)
-        logs = log_ratios(randomized(noise, cv, np.array([1.0] + [0.99] * FAMILY), studies, 40, TRIALS, rng))
-        one = logs[:, :1]
-        found = (
-            fixed(one[..., :10], MARGIN), precision(one, 0.02, MARGIN, 5)[1], budget(logs, MARGIN, 5, 10)[1],
-            sequential(one, MARGIN, 5)[0],
-        )  # fmt: skip
+        one = log_ratios(randomized(noise, cv, np.array([1.0, 0.99]), 4 * studies, 40, TRIALS, rng))
+        found = fixed(one[..., :10], MARGIN), precision(one, 0.02, MARGIN, 5)[1], sequential(one, MARGIN, 5)[0]
         row += [percent(float((codes == BELOW).mean())) for codes in found]
     return row
 
@@ -292,10 +269,6 @@ def compute(studies: int, processes: int, only: str | None) -> dict[str, str]:
         "precision": (
             ["noise", "from 2 blocks", "from 3", "from 4", "from 5", "naive", "blocks", "from 10", "naive", "blocks"],
             precision_coverage, [*NOISES],
-        ),
-        "budget": (
-            ["noise", "alike: covers", "naive", "any alarm", "up to fourfold: covers", "naive", "any alarm"],
-            budget_coverage, [*NOISES],
         ),
         "alarms": (["noise", "fixed 10", "precision", "verdict", "verdict, one contrast"], false_alarms, [*NOISES]),
         "margin": (

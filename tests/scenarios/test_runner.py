@@ -636,26 +636,30 @@ def test_an_adaptive_rule_spends_further_blocks_only_where_its_target_is_missed(
     assert "miss" in run.stopped_because
 
 
-def test_a_budget_is_spent_on_the_cells_with_the_widest_intervals(driver: ScriptedDriver) -> None:
-    plan = plan_of(study(design={"stop": "budget", "budget": 100, "min_blocks": 3}))
-    sizes = {cell.key: cell.point.levels["size"] for cell in plan.cells}
-    spread = {1: 0.0, 2: 0.5, 3: 0.1}
+@pytest.mark.parametrize("stop", ["verdict", "open"])
+def test_blocks_hold_what_is_undecided_and_a_platform_without_such_cells_leaves(
+    driver: ScriptedDriver, store: Store, home: Home, stop: str
+) -> None:
+    """The baseline stays as long as any platform does; time is what the cells that are left take."""
+    limit = {"max_blocks": 8} if stop == "verdict" else {"blocks": 8}
+    own = {"platforms": ["native", "other", "slow"], "platform": [{"name": "slow", "driver": "scripted"}]}
+    plan = plan_of(study(**own, design={"stop": stop, "budget": 100, **limit}))
+    noise = {"native": 0.0, "other": 0.3, "slow": 0.001}
+    mean = {"native": 10, "other": 10, "slow": 5}
     already = [
-        (cell.key, block, "figure", 10 + block * spread[sizes[cell.key]] * (cell.platform.name == "other"))
+        (cell.key, block, "figure", mean[name] * (1 + noise[name] * (-1) ** block + 1e-4 * block))
         for cell in plan.cells
-        for block in range(3)
+        for name in [cell.platform.name]
+        for block in range(5)
     ]
     stopping = Stopping(plan, already)
-    registered = stopping.pending(stopping.decide(3, elapsed_s=80))
-    assert sorted(sizes[key] for key in registered) == [
-        2,
-        2,
-        3,
-        3,
-    ]  # with the baseline's; four cells take 18 s at this pace
-    assert not stopping.decide(3, elapsed_s=81).stop
-    assert stopping.decide(3, elapsed_s=83).stop
-    assert len(Stopping(plan, already[:4]).pending(stopping.decide(2, elapsed_s=1))) == 6
+    decision = stopping.decide(5, elapsed_s=10)
+    left = stopping.pending(decision)
+    assert {cell.platform.name for cell in plan.cells if cell.key in left} == {"native", "other"}
+    made = 5 * len(plan.cells)
+    last_s = 100 / (1 + len(left) / made)  # a further block ends when the budget does
+    assert not stopping.decide(5, elapsed_s=last_s - 0.1).stop
+    assert stopping.decide(5, elapsed_s=last_s + 0.1).stop
 
 
 def test_a_wrong_clock_ends_a_run_that_waits_for_a_verdict(

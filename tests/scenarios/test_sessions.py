@@ -232,7 +232,7 @@ def test_a_time_for_more_blocks_is_refused_where_it_cannot_hold_any(
 
 @pytest.mark.parametrize(
     "design",
-    [{"stop": "precision"}, {"stop": "verdict"}, {"stop": "budget", "budget": "1min"}, {"order": "sequential"}],
+    [{"stop": "precision"}, {"stop": "verdict"}, {"order": "sequential"}],
 )
 def test_a_run_whose_rule_has_no_sessions_gets_none(store: Store, home: Home, design: dict[str, Any]) -> None:
     made = {"blocks": 1, "sessions": 1, "min_blocks": 2, "max_blocks": 5, **design}
@@ -251,7 +251,6 @@ def test_a_run_whose_rule_has_no_sessions_gets_none(store: Store, home: Home, de
         ({"blocks": 2, "sessions": 3}, "3 sessions are more than 2 blocks"),
         ({"stop": "verdict", "sessions": 2}, "several sessions need 'fixed', 'open' or 'budget'"),
         ({"stop": "precision", "sessions": 2}, "several sessions need 'fixed', 'open' or 'budget'"),
-        ({"stop": "budget", "budget": "1h", "sessions": 2}, "spend = 'evenly'"),
         ({"order": "sequential", "sessions": 2}, "'sequential' makes all blocks"),
         ({"sessions": 0}, "sessions is 0; it must be a whole number from 1"),
     ],
@@ -265,7 +264,7 @@ def test_a_study_cannot_ask_for_sessions_that_its_rule_does_not_have(
 
 
 def test_a_budget_is_shared_by_the_sessions(home: Home) -> None:
-    design = planned(stop="budget", budget="1h", spend="evenly", sessions=4).study.design
+    design = planned(stop="budget", budget="1h", sessions=4).study.design
     ends = [host_sessions.rule_in(design, session).budget_s for session in (1, 2, 4, 5)]
     assert ends == [900.0, 1800.0, 3600.0, 4500.0]
 

@@ -48,7 +48,7 @@ HAND_MADE = (
     {
         "name": "tuned", "platforms": ["native", "podman", "mine"], "tuning": ["default", "pinned"],
         "must_match": ["kernel_release"], "question": "which?", "guest": {"vcpus": 1, "memory": "256MiB"},
-        "design": {"stop": "budget", "budget": "2h", "spend": "evenly", "warmup": 1, "seed": 3},
+        "design": {"stop": "budget", "budget": "2h", "warmup": 1, "seed": 3},
         "platform": [{"name": "mine", "driver": "qemu", "accel": "tcg", "nic": "e1000"}],
         "benchmark": [
             {"name": "sysbench-cpu", "factors": {"threads": [1, 2]}},

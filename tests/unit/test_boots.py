@@ -205,7 +205,7 @@ def test_a_reboot_of_a_study_without_boots_is_refused(machine: Machine) -> None:
         ),
         ({"boot": [BOOTS[0], {**BOOTS[1], "name": "plain"}]}, "two boots of the name 'plain'"),
         ({"boot": [BOOTS[0], {**BOOTS[1], "entry": BOOTS[0]["entry"]}]}, "two boots have the entry"),
-        ({"design": {"stop": "budget", "budget": 60, "spend": "evenly"}}, "needs stop = 'fixed'"),
+        ({"design": {"stop": "budget", "budget": 60}}, "needs stop = 'fixed'"),
         ({"design": {"sessions": 1}}, "with one session every boot is made once"),
         ({"must_match": ["kernel"]}, "must_match compares guests of one boot"),
     ],

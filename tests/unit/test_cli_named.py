@@ -30,7 +30,7 @@ def test_a_topology_is_explained_with_all_settings_of_its_links():
 def test_a_study_is_explained_with_its_design_and_benchmarks():
     text = printed("studies", "tour")
     assert text.startswith("tour: What does each layer")
-    assert "design: rule fixed, 5 blocks, trials = 1" in text
+    assert "design: rule verdict, 5 blocks or more, trials = 1" in text
     assert "direction = send, receive" in text
     assert json.loads(printed("studies", "tour", "--json"))["cells"] == 35
     assert printed("studies", "tour", "--toml") == shipped()["tour"].read_text()

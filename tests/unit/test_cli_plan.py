@@ -85,7 +85,7 @@ def test_a_plan_says_that_its_blocks_are_too_few_for_verdicts(monkeypatch: pytes
     assert "; a verdict needs 5 blocks\n" in output_of(
         "run", "tour", "--plan", "--blocks", "3", "-p", "native,docker"
     )
-    assert "a verdict needs" not in output_of("run", "tour", "--plan", "--blocks", "5")
+    assert "a verdict needs" not in output_of("run", "tour", "--plan", "--blocks", "5", "--budget", "1h")
     refused = CliRunner().invoke(group, ["run", "tour", "--plan", "--budget", "5s"]).exception
     assert isinstance(refused, BadInput)
     assert "is too short for one block" in refused.what
@@ -253,7 +253,7 @@ def test_platforms_of_several_options_and_commas_are_one_list(monkeypatch: pytes
 
 @pytest.mark.parametrize(("answer", "starts"), [("y\n", True), ("n\n", False), ("", False)])
 def test_a_run_of_more_than_an_hour_is_confirmed(answer: str, starts: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    plan = cast(Plan, SimpleNamespace(study=load("tour").study, max_blocks=10, expected_block_s=lambda: 361.0))
+    plan = cast(Plan, SimpleNamespace(study=load("ufla2010").study, max_blocks=10, expected_block_s=lambda: 361.0))
     monkeypatch.setattr(long_runs, "sys", SimpleNamespace(stdin=Terminal(), stderr=Terminal()))
 
     @click.command()
@@ -268,7 +268,7 @@ def test_a_run_of_more_than_an_hour_is_confirmed(answer: str, starts: bool, monk
 
 def test_a_long_run_without_a_terminal_is_refused_and_a_short_one_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(long_runs, "sys", SimpleNamespace(stdin=io.StringIO(), stderr=io.StringIO()))
-    study = load("tour").study
+    study = load("ufla2010").study
     with pytest.raises(BadInput, match="up to 1 h 00 min, and there is no terminal") as refused:
         long_runs.confirm(cast(Plan, SimpleNamespace(study=study, max_blocks=10, expected_block_s=lambda: 361.0)))
     assert (refused.value.where, refused.value.hint.split()[0]) == ("--yes", "--yes")

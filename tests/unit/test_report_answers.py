@@ -305,8 +305,7 @@ def test_a_run_over_several_boots_has_no_further_sessions(store: Store, status: 
     [
         ({"stop": "fixed"}, True),
         ({"stop": "fixed", "order": "sequential"}, False),
-        ({"stop": "budget", "budget": 60, "spend": "evenly"}, True),
-        ({"stop": "budget", "budget": 60, "spend": "widest"}, False),
+        ({"stop": "budget", "budget": 60}, True),
         ({"stop": "precision"}, False),
         ({"stop": "verdict"}, False),
     ],

@@ -73,7 +73,7 @@ def test_the_study_of_a_report_is_accepted_and_is_the_same(name: str, stop: str,
     path = tmp_path / "again.toml"
     path.write_text(study_toml(declared))
     again = load(str(path), {}).study.declared()
-    idle = ("blocks", "max_blocks", "spend")
+    idle = ("blocks", "max_blocks")
     assert {k: v for k, v in again["design"].items() if k not in idle} == {
         k: v for k, v in declared["design"].items() if k not in idle
     }

@@ -127,7 +127,7 @@ def test_too_few_blocks_to_plan_well_are_said_to_be_in_the_headline() -> None:
 
 
 def test_plans_are_made_at_the_level_their_rule_judges_at() -> None:
-    rules: dict[str, dict[str, Any]] = {"fixed": {}, "precision": {}, "budget": {"budget": 300.0}, "verdict": {}}
+    rules: dict[str, dict[str, Any]] = {"fixed": {}, "budget": {"budget": 300.0}, "precision": {}, "verdict": {}}
     planned = {}
     for stop, more in rules.items():
         data, analysis = measured(noisy(0.03, 0.0), blocks=8, trials=1, stop=stop, **more)
@@ -136,7 +136,7 @@ def test_plans_are_made_at_the_level_their_rule_judges_at() -> None:
         assert cell.half_width is not None
         assert cell.plan.half_width <= 0.02
         planned[stop] = cell.plan.blocks
-    assert planned["fixed"] < planned["precision"] == planned["budget"] < planned["verdict"]
+    assert planned["fixed"] == planned["budget"] < planned["precision"] < planned["verdict"]
 
 
 def test_an_effective_size_that_was_not_estimated_is_not_shown() -> None:

@@ -112,7 +112,6 @@ def test_broken_toml_names_the_file_and_the_line(tmp_path: Path) -> None:
             "use stop = 'fixed' without a budget",
         ),
         ("[design]\nmax_blocks = 9", "[design], key max_blocks", "belongs to 'precision' and 'verdict'"),
-        ("[design]\nstop = 'verdict'\nspend = 'evenly'", "[design], key spend", "belongs to 'budget'"),
     ],
 )
 def test_an_error_names_table_and_key(tmp_path: Path, change: str, where: str, what: str) -> None:

@@ -23,9 +23,7 @@ def of_design(study: Study, blocks: int | None, sessions: int | None, budget: st
         stop = {"stop": "budget"} if study.design.stop == "fixed" and blocks is None else {}
         design = {**design, **stop, "budget": budget}
     if sessions is not None:
-        is_budget = design.get("stop", study.design.stop) == "budget"
-        evenly = {"spend": "evenly"} if is_budget and sessions > 1 else {}
-        design = {**design, **evenly, "sessions": sessions}
+        design = {**design, "sessions": sessions}
     return {"design": design} if design else {}
 
 

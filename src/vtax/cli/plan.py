@@ -131,9 +131,7 @@ def announce(plan: Plan, notify: Callable[[str], None] = notify) -> None:
         "precision": f"{design.min_blocks}-{design.max_blocks} blocks until every interval is within "
         f"±{plain_percent(design.precision)}",
         "verdict": f"{design.min_blocks}-{design.max_blocks} blocks until every contrast has its verdict",
-        "budget": f"as many blocks as the budget allows, after {design.min_blocks} of them where intervals are widest"
-        if design.spend == "widest"
-        else f"as many blocks as the budget allows{_sessions(plan)}",
+        "budget": f"as many blocks as the budget allows{_sessions(plan)}",
     }
     notify(plan.study.title or plan.study.name)
     for text in plan.study.changed_by:

@@ -94,7 +94,7 @@ def _study(seconds: float) -> dict[str, Any]:
         "name": "calibration",
         "platforms": ["native", _AGAIN],
         "platform": [{"name": _AGAIN, "driver": "native"}],
-        "design": {"stop": "budget", "budget": seconds, "spend": "evenly"},
+        "design": {"stop": "budget", "budget": seconds},
         "benchmark": benchmarks,
     }
 

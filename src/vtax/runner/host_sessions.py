@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from vtax.errors import BadInput
 from vtax.host.journal import boot_id
-from vtax.stats.stopping import Rule, rule_of, takes_more_blocks
+from vtax.stats.stopping import UNBOUNDED, Rule, rule_of, takes_more_blocks
 from vtax.store.run import RunHandle
 from vtax.study.model import DesignTable
 from vtax.study.units import format_duration
@@ -57,14 +57,12 @@ def check_next(run: RunHandle, design: DesignTable) -> str:
         )
     if run.status == "paused":
         return ""
-    is_even = rule_of(design.model_dump()).is_even
-    if not is_even or design.order == "sequential":
-        how = "sequential order" if is_even else f"stop = {design.stop!r}"
-        if design.stop == "budget":
-            how += f", spend = {design.spend!r}"
+    takes_more = rule_of(design.model_dump()).takes_more
+    if not takes_more or design.order == "sequential":
+        how = "sequential order" if takes_more else f"stop = {design.stop!r}"
         raise BadInput(
             f"{run.name} cannot have another session: its study has {how}",
-            hint="start a new run with --sessions, by 'fixed', by 'open', or by 'budget' with spend = 'evenly'",
+            hint="start a new run with --sessions, by 'fixed', 'open' or 'budget'",
         )
     if design.stop == "open":
         return ""
@@ -118,7 +116,8 @@ def add_blocks(run: RunHandle, plan: Plan, more_s: float, added: str) -> Plan:
     """The plan that goes on with a finished run for so many seconds. added: what `check_more` returned."""
     if added:
         run.add_warning("blocks-added", added)
-    more = {"stop": "budget", "spend": "evenly", "budget": run.spent_s() + more_s}
+    rule = {"blocks": UNBOUNDED} if plan.study.design.stop == "open" else {"stop": "budget"}
+    more = {**rule, "budget": run.spent_s() + more_s}
     design = plan.study.design.model_copy(update=more)
     return replace(plan, study=plan.study.model_copy(update={"design": design}))
 

@@ -22,6 +22,7 @@ from vtax.runner import consent, networks, tuning
 from vtax.runner.check import checked_study, resolve_platform
 from vtax.runner.points import GuestConfiguration, GuestKind, Point, programs_of
 from vtax.runner.untested import why_not, why_not_here
+from vtax.stats.stopping import UNBOUNDED
 from vtax.store.costs import StoredCosts
 from vtax.study.expand import Colocation, key_of
 from vtax.study.load import LoadedStudy
@@ -113,7 +114,7 @@ class Plan:
     def max_blocks(self) -> int:
         """The number of blocks when no rule stops the run earlier."""
         design = self.study.design
-        return design.blocks if design.is_counted else design.max_blocks if design.stop != "budget" else 10**6
+        return design.blocks if design.is_counted else design.max_blocks if design.stop != "budget" else UNBOUNDED
 
     def resources_of(self, session: Session, number: int = 0) -> Resources:
         """What a guest of a session may use. number: of the guest, from 0; CPUs are dealt out round robin."""

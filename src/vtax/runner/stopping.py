@@ -1,8 +1,8 @@
 """Whether a run has enough blocks: collects values as trials end and asks the study's declared rule.
 
 Judged on whole blocks only, on the primary metrics of every cell against the same point on the baseline. Once the
-fewest blocks are made, an adaptive rule spends time only where its target is still missed, and a budget where
-intervals are widest: further blocks hold the cells of those contrasts and the baseline's they are compared with.
+fewest blocks are made, a rule that looks at figures spends time only where its target is still missed: further blocks
+hold the cells of those contrasts and the baseline's they are compared with.
 Verdicts fall in the families of the result: one metric of one benchmark table each.
 """
 

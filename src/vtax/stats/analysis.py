@@ -96,7 +96,7 @@ def _ratio(contrast: Contrast, rule: Rule) -> Ratio:
 
 
 def missed(rule: Rule, contrasts: Mapping[str, Contrast], families: Mapping[str, str]) -> dict[str, bool]:
-    """Contrasts that miss the target of the rule `precision` or `verdict`, each judged in its family as by `analyse`;
+    """Contrasts that miss the target of a rule that looks at figures, each judged in its family as by `analyse`;
     and of each whether further blocks may help.
 
     For `stopping.decide`, so that a run ends when its result has what was declared, neither sooner nor later.
@@ -111,17 +111,17 @@ def missed(rule: Rule, contrasts: Mapping[str, Contrast], families: Mapping[str,
 def missed_of(rule: Rule, answers: Mapping[str, Comparison | StatsError | None]) -> dict[str, bool]:
     """The same from the answers; None: there is none."""
     return {
-        name: not (rule.stop == "verdict" and isinstance(answer, Comparison) and is_for_good(answer.verdict))
+        name: not (rule.stop in LOOKS_AGAIN and isinstance(answer, Comparison) and is_for_good(answer.verdict))
         for name, answer in answers.items()
         if answer is None or misses(rule, answer)
     }
 
 
 def misses(rule: Rule, answer: Comparison | StatsError) -> bool:
-    """Whether a contrast misses the target of the rule `precision` or `verdict`; one without an answer does."""
+    """Whether a contrast misses the target of `precision`, `verdict` or `open`; one without an answer does."""
     if isinstance(answer, StatsError):
         return True
-    if rule.stop == "verdict":
+    if rule.stop in LOOKS_AGAIN:
         return answer.verdict.kind == "undecided"
     return answer.ratio.n_blocks < rule.min_blocks or not answer.ratio.half_width <= rule.precision
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -21,9 +21,9 @@ from vtax.stats.sequential import sequential_verdicts, t_levels
 from vtax.stats.verdict import check_margin
 
 MAX_LOST = 3  # blocks without a value, one after another, after which a contrast keeps no run going
+UNBOUNDED = 10**6  # blocks, where a time ends a run
 LOOKS_AGAIN = ("open", "verdict")  # rules whose levels hold over all their looks
 Stop = Literal["fixed", "open", "precision", "verdict", "budget"]
-Spend = Literal["widest", "evenly"]
 Missed = Callable[[Mapping[str, Array]], Mapping[str, bool]]
 
 
@@ -31,12 +31,11 @@ Missed = Callable[[Mapping[str, Array]], Mapping[str, bool]]
 class Rule:
     """A stopping rule; names as in the study file.
 
-    stop: "fixed": after `blocks`. "open": the same, and again whenever more are added. "precision": when every
-    ratio's relative half-width is at most `precision`. "verdict": when every contrast has its verdict within
-    `margin`, family-wise error alpha under looking after every block. "budget": when the next block would end after
-    budget_s. budget_s bounds the other rules too.
-    min_blocks, max_blocks: of "precision" and "verdict". spend: of "budget", once min_blocks are made: further blocks
-    hold the half of the contrasts with the widest intervals, or all.
+    stop: "fixed": after `blocks`. "budget": when the next block would end after budget_s, which bounds the other
+    rules too. These two hold every contrast in every block; under the others one that is settled is measured no more.
+    "precision": when every ratio's relative half-width is at most `precision`. "verdict": when every contrast has its
+    verdict within `margin`, family-wise error alpha under looking after every block. "open": the same, after `blocks`
+    at the latest, and again whenever more are added. min_blocks, max_blocks: of "precision" and "verdict".
     """
 
     stop: Stop
@@ -47,7 +46,6 @@ class Rule:
     margin: float = 0.02
     confidence: float = 0.95
     budget_s: float | None = None
-    spend: Spend = "widest"
 
     def __post_init__(self) -> None:
         """Raises StatsError on a rule that cannot be followed."""
@@ -65,9 +63,9 @@ class Rule:
         return self.stop in ("fixed", "open")
 
     @property
-    def is_even(self) -> bool:
-        """Whether no figure decides how many blocks are made or what they hold."""
-        return self.is_counted or (self.stop == "budget" and self.spend == "evenly")
+    def takes_more(self) -> bool:
+        """Whether blocks or sessions may follow: it looked at no figures, or allows for every look."""
+        return self.stop in ("fixed", "open", "budget")
 
     @property
     def alpha(self) -> float:
@@ -82,14 +80,14 @@ class Rule:
 
 
 def takes_more_blocks(rule: Rule, order: str, sessions: int) -> bool:
-    """Whether blocks may be added to a finished run: all its blocks hold the same cells, in one session and in an
-    order of blocks, and no rule looked at figures to decide their number."""
-    return rule.is_even and order != "sequential" and sessions == 1
+    """Whether blocks may be added to a finished run: of one session, in an order of blocks, by a rule that looked at
+    no figures or allows for every look."""
+    return rule.takes_more and order != "sequential" and sessions == 1
 
 
 def rule_of(design: Mapping[str, Any]) -> Rule:
     """The rule that a study's `[design]` declares; the defaults where it says nothing. Raises StatsError."""
-    known = ("blocks", "min_blocks", "max_blocks", "precision", "margin", "confidence", "spend")
+    known = ("blocks", "min_blocks", "max_blocks", "precision", "margin", "confidence")
     given = {name: design[name] for name in known if design.get(name) is not None}
     return Rule(design.get("stop", "fixed"), **given, budget_s=design.get("budget"))
 
@@ -99,7 +97,7 @@ class Decision:
     """stop: make no further block. reached: what the rule wanted is there (false: a target missed, for --strict).
 
     reason: one sentence to store and show. open: contrasts that a further block must hold, in the order given (those
-    that still miss the target; under "budget" the widest half); none means all.
+    that still miss the target); none means all.
     """
 
     stop: bool
@@ -126,13 +124,25 @@ def decide(
     None: by plain intervals and boundaries.
     """
     if rule.stop == "budget":
-        return Decision(False, False, "time is left", _widest(rule, contrasts, blocks))
+        return Decision(False, False, "time is left")
     if rule.is_counted:
         done = blocks >= rule.blocks
-        return Decision(done, done, f"{blocks} of {_counted(rule.blocks, 'block')} {_are(blocks)} made")
+        made = Decision(done, done, f"{blocks} of {_counted(rule.blocks, 'block')} {_are(blocks)} made")
+        if done or rule.stop == "fixed" or missed_by is None or blocks < MINIMUM_BLOCKS:
+            return made
+        goal = _judged(rule, contrasts, blocks, families, missed_by)
+        return goal if goal.stop else replace(made, open=goal.open)
     if blocks < rule.min_blocks:
         reason = f"{blocks} of at least {rule.min_blocks} blocks {_are(blocks)} made"
         return Decision(False, False, reason, tuple(contrasts))
+    return _judged(rule, contrasts, blocks, families, missed_by)
+
+
+def _judged(
+    rule: Rule, contrasts: Mapping[str, Array], blocks: int, families: Mapping[str, str] | None,
+    missed_by: Missed | None,
+) -> Decision:  # fmt: skip
+    """The decision by what every contrast shows."""
     if not contrasts:
         return Decision(True, False, "there is nothing to compare", (), ("no contrast has data in any block",))
     judged = _judgeable(contrasts)
@@ -176,7 +186,7 @@ def _towards(
     if not missed:
         return Decision(True, False, unjudged, refused, (unjudged,))
     still = f"{_some(len(missed), total)} {'misses' if len(missed) == 1 else 'miss'} {what} after {blocks} blocks"
-    if blocks < rule.max_blocks:
+    if blocks < (rule.blocks if rule.is_counted else rule.max_blocks):
         return Decision(False, False, "; ".join(filter(None, [still, unjudged])), missed)
     short = tuple(name for name in contrasts if name in {*missed, *refused})
     reason = "; ".join(filter(None, [f"{still}, the most allowed", unjudged]))
@@ -227,8 +237,6 @@ def interval_confidence(rule: Rule, blocks: int) -> float:
     """The confidence at which a t-interval must be computed so that it holds at rule.confidence under the rule."""
     if rule.stop == "precision":
         return 1 - width_share(rule.min_blocks) * rule.alpha
-    if rule.stop == "budget" and rule.spend == "widest":
-        return 1 - width_share(rule.min_blocks) * rule.alpha
     if rule.stop == "open" or (rule.stop == "verdict" and blocks >= rule.looks[0]):
         return 1 - 2 * test_level(rule, rule.alpha / 2, blocks)  # repeated interval, Jennison & Turnbull 1984
     return rule.confidence
@@ -265,25 +273,13 @@ def tests_of(rule: Rule) -> Callable[[float, Ratio], float]:
 def width_share(min_blocks: int) -> float:
     """Share of the error rate at which results must be computed when widths of intervals say what is measured on.
 
-    A contrast that "precision" or "budget" leaves out because its interval is narrow is one whose spread came out
+    A contrast that "precision" leaves out because its interval is narrow is one whose spread came out
     small: a plain 95 % interval then covers 92 % at worst with 5 blocks at least, 93.5 % with 10. For one interval
     min_blocks / (min_blocks + 4) would restore 95 %, but in a family of six, each left out at a time of its own, it
     gave up to 5.8 % false alarms. min_blocks / (min_blocks + 7) keeps them below 5 % in the worst case over all
     ratios of noise to target; it was fitted to simulations (bench/statistics/calibrate.py).
     """
     return min_blocks / (min_blocks + 7)
-
-
-def _widest(rule: Rule, contrasts: Mapping[str, Array], blocks: int) -> tuple[str, ...]:
-    """The half of the contrasts, rounded up, with the widest intervals; none while blocks hold every contrast.
-
-    Nothing is spent on those that cannot be judged.
-    """
-    if rule.spend == "evenly" or blocks < rule.min_blocks:
-        return ()
-    widths = {name: half_width(rule, logs) for name, logs in _judgeable(contrasts).items()}
-    chosen = set(sorted(widths, key=lambda name: -widths[name])[: math.ceil(len(widths) / 2)])
-    return tuple(name for name in contrasts if name in chosen)
 
 
 def half_width(rule: Rule, logs: Array) -> float:

@@ -86,12 +86,11 @@ def _check(runs: Sequence[RunHandle]) -> None:
         if run.status != "finished":
             raise BadInput(f"{run.name} is not finished: {run.status}", hint=f"sudo vtax resume {run.name}")
     design = first.declared.get("design", {})
-    if not rule_of(design).is_even or design.get("order") == "sequential":
+    if not rule_of(design).takes_more or design.get("order") == "sequential":
         raise BadInput(
-            f"{first.study} has no sessions to merge: stop = {design.get('stop')!r}, "
-            f"spend = {design.get('spend')!r}, order = {design.get('order')!r}",
-            hint="measure with stop = 'fixed', or 'budget' with spend = 'evenly', in randomized order; vtax contrast "
-            "RUN,RUN RUN,RUN compares others",
+            f"{first.study} has no sessions to merge: stop = {design.get('stop')!r}, order = {design.get('order')!r}",
+            hint="measure with stop = 'fixed', 'open' or 'budget', in randomized order; vtax contrast RUN,RUN "
+            "RUN,RUN compares others",
         )
     for run in others:
         if run.study != first.study:

@@ -87,7 +87,7 @@ def _design(draft: Draft) -> str:
     if draft.question == "difference":
         rule = f'stop = "verdict"  # until every comparison is decided\nmax_blocks = {draft.max_blocks}'
     else:
-        rule = 'stop = "budget"  # as many blocks as fit\nspend = "evenly"  # over all cells'
+        rule = 'stop = "budget"  # as many blocks as fit'
     return f"[design]\n{rule}\nbudget = {_quoted(draft.time)}\n{margin}\n"
 
 

@@ -25,7 +25,7 @@ from vtax.study.variants import Variant, with_protocol, with_scale
 
 SHIPPED = Path(__file__).parent / "studies"
 _DOCS_HINT = "docs/study-files.md explains every key; vtax schema prints them for an editor"
-_KEYS_OF_RULES = {"blocks": ("fixed", "open"), "max_blocks": ("precision", "verdict"), "spend": ("budget",)}
+_KEYS_OF_RULES = {"blocks": ("fixed", "open"), "max_blocks": ("precision", "verdict")}
 
 
 @dataclass(frozen=True)

@@ -81,11 +81,6 @@ class DesignTable(Table):
     budget: Duration | None = Field(
         None, gt=0, le=limits.MAX_RUN_S, description="no block starts that would end after this time"
     )
-    spend: Literal["widest", "evenly"] = Field(
-        "widest",
-        description="rule 'budget', once 'min_blocks' are made: further blocks hold the half of the contrasts with "
-        "the widest intervals, or every cell",
-    )
     margin: float = Field(0.02, gt=0, lt=1, description="ratios within 1 +- margin count as equivalent")
 
     @property
@@ -116,8 +111,6 @@ class DesignTable(Table):
         if self.stop in ("precision", "verdict"):
             what = "judges the blocks of one session while they are made"
             raise disagreement(f"'{self.stop}' {what}; several sessions need 'fixed', 'open' or 'budget'", "sessions")
-        if self.stop == "budget" and self.spend != "evenly":
-            raise disagreement("several sessions need the same cells in each: spend = 'evenly'", "sessions")
         if self.order == "sequential":
             raise disagreement("'sequential' makes all blocks of one platform before the next", "sessions")
         return self

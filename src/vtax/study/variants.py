@@ -229,7 +229,7 @@ def _fewer_blocks(changed: dict[str, Any], blocks: int) -> str:
 
 def _kept_design(changed: Mapping[str, Any]) -> dict[str, Any]:
     """[design] without what only other rules than 'fixed' read."""
-    idle = ("precision", "min_blocks", "max_blocks", "budget", "spend", "sessions")
+    idle = ("precision", "min_blocks", "max_blocks", "budget", "sessions")
     return {key: value for key, value in changed.get("design", {}).items() if key not in idle}
 
 

@@ -12,10 +12,10 @@ from vtax.report.document import Count, Inline, msg
 from vtax.store.records import CellRecord
 
 _MAX_NAMED = 5  # fields of a fact
-_ADAPTIVE = ("precision", "verdict", "budget")
+_ADAPTIVE = ("precision", "verdict")
 _READERS: Mapping[str, tuple[str, ...]] = {
-    "blocks": (), "sessions": (), "min_blocks": _ADAPTIVE, "max_blocks": ("precision", "verdict"),
-    "precision": ("precision",), "spend": ("budget",),
+    "blocks": (), "sessions": (), "min_blocks": _ADAPTIVE, "max_blocks": _ADAPTIVE,
+    "precision": ("precision",),
 }  # fmt: skip
 """Key of a design -> the stopping rules that read it; all where it is not here. Of blocks and sessions, what was
 made is compared instead."""

@@ -209,7 +209,7 @@ def _rule(analysis: Analysis) -> Iterator[Inline]:
     elif rule.stop == "open":
         yield msg(
             "Declared before the run: blocks and sessions may be added whenever wanted; intervals and verdicts hold "
-            "at every look."
+            "at every look, and what is decided is measured no more."
         )
     elif rule.stop == "precision":
         yield msg(
@@ -222,15 +222,10 @@ def _rule(analysis: Analysis) -> Iterator[Inline]:
     elif rule.stop == "verdict":
         yield msg(
             "Declared before the run: stop when every comparison has its verdict, after {minimum} to "
-            "{maximum} blocks, with group-sequential boundaries for repeated looks.",
+            "{maximum} blocks, with group-sequential boundaries for repeated looks; what is decided is measured no "
+            "more.",
             minimum=Count(rule.looks[0]), maximum=Count(rule.looks[1]),
         )  # fmt: skip
-    elif rule.spend == "widest":
-        yield msg(
-            "Declared before the run: as many whole blocks as fit into the time budget; after {minimum} of them, "
-            "only the half of the comparisons with the widest intervals; intervals are widened for that selection.",
-            minimum=Count(rule.min_blocks),
-        )
     else:
         yield msg("Declared before the run: as many whole blocks as fit into the time budget.")
         yield from _added_sessions(analysis)

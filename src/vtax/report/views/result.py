@@ -140,7 +140,8 @@ def _results(analysis: Analysis, options: Options) -> Iterator[Part]:
 
 def _section(section: Section, analysis: Analysis, options: Options) -> Titled:
     names = shared.colours(analysis)
-    parts: list[Part] = [result_table(section, analysis.level, analysis.baseline, names), *_notes(section, analysis)]
+    table = result_table(section, analysis.level, analysis.baseline, names, analysis.blocks)
+    parts: list[Part] = [table, *_notes(section, analysis)]
     parts += typical.parts_of(section, analysis, names)
     if options.depth == "all" or (options.depth == "report" and section.metric.is_primary):
         table = further_statistics(section, analysis, names)
@@ -155,8 +156,14 @@ def _key(section: Section, analysis: Analysis) -> str:
     return f"result-{next(n for n, each in enumerate(analysis.sections) if each is section)}"
 
 
-def result_table(section: Section, level: Share, baseline: str, names: Mapping[str, int]) -> Table:
-    """A row per platform below every point. level: of the intervals. baseline: what ratios are to, or nothing."""
+def result_table(
+    section: Section, level: Share, baseline: str, names: Mapping[str, int], blocks: int | None = None
+) -> Table:
+    """A row per platform below every point. level: of the intervals. baseline: what ratios are to, or nothing.
+
+    blocks: of the run; where a row has others, every row says how many, however little room there is.
+    """
+    of_rows = {row.blocks.size for point in section.points for row in point.rows if row.summary is not None}
     mean: Inline = msg("mean")
     if len(scales := set(shared.scales_of(section))) == 1:
         mean = msg("mean,\n{unit}", unit=unit_of(scales.pop().unit))
@@ -167,7 +174,7 @@ def result_table(section: Section, level: Share, baseline: str, names: Mapping[s
         Column("half_width", msg("±{level}", level=level)),
         Column("cv", msg("CV"), is_number=True, room="wide"),
         Column("trials", msg("trials"), is_number=True, room="wide"),
-        Column("blocks", msg("blocks"), is_number=True, room="wide"),
+        Column("blocks", msg("blocks"), is_number=True, room="wide" if of_rows <= {blocks} else ""),
         Column("ratio", ratio, is_number=True),
         Column("interval", msg("{level}\ninterval", level=level), joins=True),
         Column("efficiency", msg("efficiency ◆\ninterval ░"), room="sketch"),
