@@ -34,13 +34,14 @@ def rate(platform: str, benchmark: str, size: int) -> float:
 def measured(
     *tables: dict[str, Any], published: tuple[dict[str, Any], ...] = (), blocks: int = 10, noise: float = 0.01,
     lacks: tuple[Any, ...] | None = None, hosts: str = "a", far_on: dict[str, float] | None = None,
-    unit: str = "1/s", link: dict[str, float] | None = None, other: str = "", **design: Any,
+    unit: str = "1/s", link: dict[str, float] | None = None, other: str = "", far_absent_on: str = "",
+    **design: Any,
 ) -> Analysis:  # fmt: skip
     """A run of two benchmarks at three sizes on three platforms. lacks: platform and size without any value, or
     with a block in which alone it has none. hosts: a
     letter for the host of each session, which have as many blocks each. far_on: host -> factor of far on it. unit: of
     the metric. link: settings of both benchmarks' links. other: code of a warning
-    of one cell, far's small ones of 64. This is long because it makes a whole run."""
+    of one cell, far's small ones of 64. far_absent_on: a host without far. This is long because it makes a whole run."""
     random = np.random.default_rng(5)
     cells = [
         CellRecord(f"{p.name}-{b}-{s}", f"{b}{s}", p.name, "tool", b, levels={"size": s})
@@ -76,6 +77,10 @@ def measured(
         (far_on or {}).get(hosts[s], 1.0) if cells[c].platform == "far" else 1.0
         for s, (_, c) in zip(session.tolist(), order, strict=True)
     ]
+    absent = [
+        hosts[s] == far_absent_on and cells[c].platform == "far" for s, (_, c) in zip(session, order, strict=True)
+    ]
+    values[np.array(absent)] = np.nan
     if lacks is not None:
         gone = [(cells[c].platform, cells[c].levels["size"], b)[: len(lacks)] == lacks for b, c in order]
         values[np.array(gone)] = np.nan

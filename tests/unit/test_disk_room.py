@@ -84,6 +84,20 @@ def test_a_file_that_fits_a_cache_on_one_side_alone_is_named(monkeypatch: pytest
     assert [notes("512MiB", MACHINE), notes("9GiB", MACHINE), notes("2GiB", "podman")] == [[], [], []]
 
 
+def test_a_trial_says_that_only_the_cache_below_its_disk_holds_its_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "host_memory", lambda: 8 * GIB)
+
+    def said(file_size: str) -> dict[str, str]:
+        plan = planned(file_size, MACHINE, "podman", disk="20GiB", memory="1GiB")
+        (point,) = plan.points
+        return {p.platform.name: disk_room.held_below(point, plan.context(), p.platform) for p in plan.platforms}
+
+    of = said("2GiB")
+    assert [of["native"], of["podman"]] == ["", ""]
+    assert of[MACHINE].startswith("files of 2 GiB do not fit the memory of the guest (1 GiB), and below its disk")
+    assert not any([*said("512MiB").values(), *said("9GiB").values()])
+
+
 def test_the_shipped_studies_set_the_disk_that_their_files_need() -> None:
     for name in ("santos2008", "trindade2018"):
         loaded = load(name)

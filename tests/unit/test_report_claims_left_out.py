@@ -10,7 +10,7 @@ from claimed_run import judged, measured
 from shown import drawn
 from shown import source_of as source
 
-from vtax.report.analysis.claims import claims
+from vtax.report.analysis.claims import claims, name_of
 from vtax.report.renderers.format import english
 from vtax.report.renderers.json import as_json
 from vtax.report.views.base import Options
@@ -57,6 +57,48 @@ def test_a_claim_of_which_values_are_missing_is_judged_in_part_and_the_part_is_n
     assert [english(part) for part in found.missing] == ["far has no value of speed at 1 of 3 points"]
     assert found.missing == found.notes
     assert judged(check).missing == ()
+
+
+def test_in_each_environment_is_judged_on_each_host_by_itself() -> None:
+    """The mean of two hosts is inside the range, and one of them is not."""
+    check = {"kind": "ratio", "of": "far", "where": {"size": 64}, "benchmark": "small", "below": 0.5}
+    two: dict[str, Any] = {"hosts": "ababab", "blocks": 30, "far_on": {"b": 2.5}}
+    assert [name_of(each.of) for each in judged(check, **two).compared] == ["far"]
+    found = judged({**check, "each_host": True}, **two)
+    assert [name_of(each.of) for each in found.compared] == ["far@host=1", "far@host=2"]
+    assert [each.is_inside for each in found.compared] == [True, False]
+    assert found.compared[1].is_outside
+    assert found.word == "contradicted"
+    assert [name_of(each.of) for each in judged({**check, "each_host": True}).compared] == ["far"]
+
+
+def test_a_host_without_a_platform_is_a_part_that_is_missing() -> None:
+    check = {"kind": "ratio", "of": "far", "benchmark": "small", "below": 0.9, "each_host": True}
+    found = judged(check, hosts="ababab", blocks=30, far_absent_on="b")
+    assert [english(part) for part in found.missing] == ["far has no value on host 2"]
+    assert {name_of(each.of) for each in found.compared} == {"far@host=1"}
+
+
+@pytest.mark.parametrize(
+    ("rate", "unit", "count"), [(850, "Mbit/s", 1), (10_000, "Mbit/s", 0), (850, "1/s", 0), (None, "Mbit/s", 0)]
+)
+def test_equality_of_sides_that_both_fill_their_link_may_be_the_links(
+    rate: float | None, unit: str, count: int
+) -> None:
+    """Native and near send 800 Mbit/s of small messages of 64."""
+    link = {"rate_mbit_s": rate} if rate else None
+    check = {"kind": "equivalence", "of": "near", "within": 0.1, "benchmark": "small", "where": {"size": 64}}
+    found = judged(check, unit=unit, link=link)
+    said = ["both sides of 1 comparison fill their link: equality may be the link's"]
+    assert [english(note) for note in found.notes] == said * count
+    assert judged({**check, "of": "far"}, unit="Mbit/s", link=link).notes == ()
+
+
+def test_files_that_a_cache_held_on_one_side_alone_are_said_beside_the_claim() -> None:
+    check = {"kind": "ratio", "of": "far", "benchmark": "small", "below": 0.9, "where": {"size": 64}}
+    (note,) = judged(check, other="host-cache").notes
+    assert english(note).startswith("on one side the page cache of the host, below the disk of the guest")
+    assert judged({**check, "where": {"size": 256}}, other="host-cache").notes == ()
 
 
 def test_levels_that_the_run_does_not_have_are_named() -> None:

@@ -63,8 +63,7 @@ def cache_lines(study_points: Sequence[Point], context: Context, available: Sequ
     host_bytes = memory.host_memory()
     sizes: dict[str, set[int]] = {}
     for point in study_points:
-        needed = _files_bytes(point, context)
-        if context.memory_bytes < needed <= host_bytes:
+        if needed := _held_below(point, context):
             sizes.setdefault(point.label, set()).add(needed)
     if not (below and others):
         return []
@@ -74,6 +73,22 @@ def cache_lines(study_points: Sequence[Point], context: Context, available: Sequ
         f"({about_size(host_bytes)}) holds them, and no cache does on {', '.join(others)}"
         for label, found in sizes.items()
     ]
+
+
+def held_below(point: Point, context: Context, platform: Platform) -> str:
+    """What a trial says whose files only the page cache below the guest's disk holds; empty for another."""
+    if platform.disk is None or not platform.disk.cached or not (needed := _held_below(point, context)):
+        return ""
+    return (
+        f"files of {about_size(needed)} do not fit the memory of the guest ({about_size(context.memory_bytes)}), and "
+        f"below its disk the page cache of this host ({about_size(memory.host_memory())}) holds them"
+    )
+
+
+def _held_below(point: Point, context: Context) -> int:
+    """Bytes of the files of a trial that do not fit a guest's memory and fit this host's; 0 for others."""
+    needed = _files_bytes(point, context)
+    return needed if context.memory_bytes < needed <= memory.host_memory() else 0
 
 
 def _files_bytes(point: Point, context: Context) -> int:

@@ -28,7 +28,7 @@ from vtax.host.guest_memory import merged_bytes
 from vtax.network import wire
 from vtax.network.links import Links
 from vtax.network.settings import LinkSettings
-from vtax.runner import density
+from vtax.runner import density, disk_room
 from vtax.runner.cold_cache import with_cold_cache
 from vtax.runner.containment import Failure, contained, named_packages
 from vtax.runner.counting import Counting, Endpoint, of_programs
@@ -37,7 +37,7 @@ from vtax.runner.lanes import Lane, LaneRun, of_guest, run_lanes
 from vtax.runner.parsers import TIMEOUT_S, Parsers
 from vtax.runner.plan import Cell
 from vtax.runner.points import Point
-from vtax.store.records import OTHER_QUANTITY
+from vtax.store.records import HOST_CACHE, OTHER_QUANTITY
 
 TRIAL_OUTPUT_LIMIT = 32 << 20  # characters kept of all outputs of one trial
 _MAX_WARNINGS = 50  # of one trial
@@ -103,6 +103,7 @@ def run_trial(
         *(("tool", clean(text)) for text in outcome.warnings),
         *(("link", text) for text in (links.warnings if links else ())),
         *on_links.warnings,
+        *((HOST_CACHE, text) for text in filter(None, [_held_below(cell, lanes)])),
         *counted.warnings,
         *_skew(foreground),
         *cut,
@@ -223,6 +224,10 @@ def _outcome(parsers: Parsers, cell: Cell, lanes: Sequence[LaneRun]) -> Outcome:
     found = density.over_guests(outcomes, metrics)
     merged = {"ksm_merged_bytes": saved} if (saved := merged_bytes()) else {}
     return replace(found, values={**found.values, **lanes[0].memory}, effective={**found.effective, **merged})
+
+
+def _held_below(cell: Cell, lanes: Sequence[Lane]) -> str:
+    return disk_room.held_below(cell.point, lanes[0].context, cell.platform)
 
 
 def _skew(foreground: CommandResult | None) -> tuple[tuple[str, str], ...]:

@@ -13,6 +13,8 @@ REFUSED = "refused"  # the code of the warning that a run ended because of what 
 SAMPLES = "samples"  # the key of TrialRecord.used that holds metric name -> values within the trial
 CLOCK_RATE = "clock-rate"
 """Code of the warning that a guest's clock ran at a wrong rate during a trial."""
+HOST_CACHE = "host-cache"
+"""Code of the warning of a trial whose files only the page cache below its guest's disk holds."""
 OTHER_QUANTITY = ("packet-size", "not-a-wire")
 """Codes of the warnings that a trial measured something else than its study asks for: packets of another size, more
 transactions than a wire of the link's rate carries. No claim rests on such a trial."""

@@ -170,6 +170,9 @@ class CheckTable(Table):
         description="what the values of a spread are of; trials: of is compared with itself, trials of different "
         "guests with trials of one; pairing: of / to in the same block is compared with of / to across blocks",
     )
+    each_host: bool = Field(
+        False, description="of a run of several hosts: judged on each of them by itself, and not of all together"
+    )
     needs: Literal["each", "most"] = Field("each", description="how many of the comparisons must be inside")
 
     @model_validator(mode="after")
@@ -192,6 +195,10 @@ class CheckTable(Table):
             raise disagreement(f"reference has no effect in a spread over {self.over}", "reference")
         if self.hosts and self.kind not in ("ratio", "equivalence", "interaction"):
             raise disagreement(f"a check of kind {self.kind!r} cannot name hosts", "of")
+        if self.each_host and (self.hosts or self.kind not in ("ratio", "equivalence", "interaction", "rank")):
+            raise disagreement(
+                "each_host is for a ratio, equivalence, interaction or rank that names no host", "each_host"
+            )
         if self.reference is not None and "@" in self.reference:
             raise disagreement("reference is a platform alone: it has the levels of each side", "reference")
         return self

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from vtax.benchmarks.base import is_timed
+from vtax.report.analysis.sessions import of_hosts
 from vtax.report.analysis.values import Analysis, Floats, Ints, Row, aligned
 from vtax.stats.checks import Better
 from vtax.study.claims import BENCHMARK, HOST, METRIC, CheckTable, Side, canonical
@@ -51,6 +52,18 @@ def host_name(number: int) -> str:
 def host_here(number: int, mapped: Mapped) -> int:
     """The number of the host of the run that stands for one of the publication."""
     return int(mapped.get(host_name(number), host_name(number)).removeprefix(f"{HOST}-"))
+
+
+def blocks_of_host(analysis: Analysis, number: int) -> set[int]:
+    """The blocks of a host of the run, by its number."""
+    sessions = [*of_hosts(analysis.sessions).values()][number - 1]
+    return {block for session in sessions for block in session.blocks}
+
+
+def has_values_on(analysis: Analysis, entries: Iterable[Entry], platform: str, host: int) -> bool:
+    """Whether any of the entries is of a platform, with a value on a host."""
+    blocks = blocks_of_host(analysis, host)
+    return any(e.row.platform.name == platform and blocks & set(e.row.blocks.tolist()) for e in entries)
 
 
 def mapped_side(side: Side, mapped: Mapped) -> Side:

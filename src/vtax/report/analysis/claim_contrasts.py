@@ -28,6 +28,8 @@ from vtax.study.claims import BENCHMARK, CheckTable, number_of
 
 Logs = dict[int, float]
 """Block -> a logarithm."""
+FULL = 0.9
+"""Of a link's rate: what a TCP stream carries in packets of 1500 bytes is 0.95 of it, and 0.9 is full."""
 Divisor = Callable[[Entry], Entry]
 
 
@@ -53,6 +55,13 @@ def link_rate(declared: Mapping[str, Any], entry: Entry) -> float | None:
     labels = {str(table.get("label") or table["name"]).casefold(): table for table in tables}
     link = labels.get(entry.levels[BENCHMARK], {}).get("link", {})
     return number_of(entry.levels.get("link.rate_mbit_s", link.get("rate_mbit_s", 0))) or None
+
+
+def fills_link(analysis: Analysis, entry: Entry) -> bool:
+    """Whether a cell sends about as much as its link carries."""
+    if entry.unit != "Mbit/s" or entry.row.summary is None or not (rate := link_rate(analysis.declared, entry)):
+        return False
+    return entry.row.summary.mean >= FULL * rate
 
 
 def samples_of(

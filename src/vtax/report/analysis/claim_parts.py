@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from vtax.report.analysis.claim_cells import Entry, Mapped, host_here, mapped_side, selected
+from vtax.report.analysis.claim_cells import Entry, Mapped, has_values_on, host_here, mapped_side, selected
 from vtax.report.analysis.claim_contrasts import link_rate
 from vtax.report.analysis.sessions import of_hosts
 from vtax.report.analysis.values import Analysis
@@ -25,7 +25,7 @@ def why_not(analysis: Analysis, claim: ClaimTable, mapped: Mapped, entries: Sequ
 
 
 def missing_parts(
-    entries: Sequence[Entry], claim: ClaimTable, baseline: str, mapped: Mapped
+    analysis: Analysis, entries: Sequence[Entry], claim: ClaimTable, mapped: Mapped
 ) -> Iterator[Inline]:  # fmt: skip
     """A sentence for all that the claim's checks name and the run has no value of. entries: without values too.
 
@@ -33,11 +33,12 @@ def missing_parts(
     """
     found: dict[str, Inline] = {}
     for check in claim.check:
-        for side in _sides(check, baseline, mapped):
+        for side in _sides(check, analysis.baseline, mapped):
             of_side = [entry for entry in entries if entry.row.platform.name == side.platform]
             for factor, levels in _absent_levels(check, side, of_side):
                 found[f"{factor} {levels}"] = msg("not measured: {factor} {levels}", factor=factor, levels=levels)
             found |= dict(_without_value(check, side, of_side))
+            found |= dict(_without_host(analysis, check, side, of_side))
     yield from found.values()
 
 
@@ -120,6 +121,19 @@ def _absent_levels(check: CheckTable, side: Side, entries: Sequence[Entry]) -> I
         lacking = [str(level) for level in levels if canonical(level) not in there]
         if lacking and there:
             yield factor, ", ".join(lacking)
+
+
+def _without_host(
+    analysis: Analysis, check: CheckTable, side: Side, entries: Sequence[Entry]
+) -> Iterator[tuple[str, Inline]]:  # fmt: skip
+    """A sentence for each host on which a platform was not measured, of checks that are judged on each."""
+    for host in range(1, 1 + (len(of_hosts(analysis.sessions)) if check.each_host else 0)):
+        if not has_values_on(analysis, entries, side.platform, host):
+            name = str(host)
+            yield (
+                f"{side.platform} {name}",
+                msg("{platform} has no value on host {number}", platform=side.platform, number=name),
+            )
 
 
 def _without_value(check: CheckTable, side: Side, entries: Sequence[Entry]) -> Iterator[tuple[str, Inline]]:

@@ -16,19 +16,22 @@ from vtax.report.analysis.claim_cells import (
     Group,
     Mapped,
     all_entries,
+    blocks_of_host,
     entries_of,
+    has_values_on,
     host_name,
     mapped_side,
     mean_logs,
     selected,
 )
-from vtax.report.analysis.claim_contrasts import Divisor, contrast_of, divisor_of, samples_of
+from vtax.report.analysis.claim_contrasts import Divisor, contrast_of, divisor_of, fills_link, samples_of
+from vtax.report.analysis.claim_notes import not_carried, notes_of
 from vtax.report.analysis.claim_parts import missing_parts, why_not
 from vtax.report.analysis.lookup import unknown
 from vtax.report.analysis.result import tried
 from vtax.report.analysis.sessions import of_hosts
 from vtax.report.analysis.values import Analysis
-from vtax.report.document import Count, Inline, msg, plural
+from vtax.report.document import Inline, msg
 from vtax.stats.checks import Better, StatsError
 from vtax.stats.claims import Check, Claimed, Judgement, Tested, judge_claims
 from vtax.stats.contrasts import Contrast
@@ -44,6 +47,8 @@ class Compared:
 
     point: what both have in common, as it is written. tested: None where the statistics have no answer, which reason
     then has. left_out: blocks of the run in which a cell of it has no value that a logarithm can be taken of.
+    fills_link: an equivalence of sides that both send as fast as their link. is_held_below: the cache below a disk
+    held the files of one side alone.
     """
 
     check: CheckTable
@@ -55,6 +60,8 @@ class Compared:
     tested: Tested | None = None
     reason: str = ""
     left_out: int = 0
+    fills_link: bool = False
+    is_held_below: bool = False
 
     @property
     def is_inside(self) -> bool:
@@ -145,10 +152,9 @@ def claims(analysis: Analysis, mapped: Mapped | None = None) -> Claims:
             why[claim.id] = reason
         else:
             prepared[claim.id] = checks
-            parts[claim.id] = [
-                *missing_parts(planned, claim, analysis.baseline, mapping), *_not_carried(analysis, checks)
-            ]  # fmt: skip
-            notes[claim.id] = [*parts[claim.id], *_left_out_blocks(analysis, checks)]
+            made = [p.compared for each in checks for p in each]
+            parts[claim.id] = [*missing_parts(analysis, planned, claim, mapping), *not_carried(analysis, made)]
+            notes[claim.id] = [*parts[claim.id], *notes_of(analysis, made)]
     judged = judge_claims(
         analysis.rule,
         {
@@ -214,21 +220,6 @@ def check_mapping(
             raise BadInput(what, where=where, hint=there[other].hint)
 
 
-def _left_out_blocks(analysis: Analysis, checks: Sequence[Sequence[_Prepared]]) -> Iterator[Inline]:
-    if lacking := max((p.compared.left_out for each in checks for p in each), default=0):
-        total = Count(sum(len(session.blocks) for session in analysis.sessions))
-        yield plural(
-            "{count} block of {total} is left out: not every value of a comparison is there",
-            "{count} blocks of {total} are left out: not every value of a comparison is there", lacking, total=total,
-        )  # fmt: skip
-
-
-def _not_carried(analysis: Analysis, checks: Sequence[Sequence[_Prepared]]) -> Iterator[Inline]:
-    untested = {u.platform for u in analysis.untested} & {p.compared.of.platform for each in checks for p in each}
-    if untested:
-        yield msg("{platforms} could not carry every point", platforms=", ".join(sorted(untested)))
-
-
 def _prepared(analysis: Analysis, entries: Sequence[Entry], check: CheckTable, mapped: Mapped) -> Iterator[_Prepared]:
     """Every comparison of a check that has values on all sides."""
     ofs, tos = ([mapped_side(side, mapped) for side in check.sides(name)] for name in ("of", "to"))
@@ -237,9 +228,11 @@ def _prepared(analysis: Analysis, entries: Sequence[Entry], check: CheckTable, m
     pairs: list[tuple[Side, Side | None]] = [_alike(of, to) for of, to in product(ofs, tos)] or [
         (of, None) for of in ofs
     ]
+    if check.each_host and (count := len(of_hosts(analysis.sessions))) > 1:
+        pairs = [(_on(of, host), to and _on(to, host)) for of, to in pairs for host in range(1, count + 1)]
     count = 0
     for of, to in pairs:
-        if of == to:
+        if of == to or not _is_on_its_host(analysis, entries, of, to):
             continue
         fixed = {*of.levels, *(to.levels if to else ())}
         inner = {*check.average_over, *([check.along] if check.along else [])}
@@ -266,12 +259,24 @@ def _anywhere(side: Side) -> Side:
     return replace(side, levels={factor: level for factor, level in side.levels.items() if factor != HOST})
 
 
+def _on(side: Side, host: int) -> Side:
+    """A side on one host."""
+    return replace(side, levels={**side.levels, HOST: str(host)})
+
+
+def _is_on_its_host(analysis: Analysis, entries: Sequence[Entry], *sides: Side | None) -> bool:
+    """Whether every side has values on the host that it names, where it names one."""
+    return all(
+        side is None or side.host is None or has_values_on(analysis, entries, side.platform, side.host)
+        for side in sides
+    )
+
+
 def _blocks_of(analysis: Analysis, side: Side | None) -> set[int] | None:
     """The blocks of a side's host; None without one."""
     if side is None or side.host is None:
         return None
-    sessions = [*of_hosts(analysis.sessions).values()][side.host - 1]
-    return {block for session in sessions for block in session.blocks}
+    return blocks_of_host(analysis, side.host)
 
 
 def _left_out(
@@ -296,7 +301,11 @@ def _comparison(
     to = [right.entries[key] for key in common] if right else []
     better = of[0].better if of else "higher"
     low, high = _bounds(check, better)
-    compared = Compared(check, sides[0], sides[1], left.name, low, high)
+    compared = Compared(
+        check, sides[0], sides[1], left.name, low, high,
+        fills_link=check.kind == "equivalence" and bool(of) and all(fills_link(analysis, e) for e in (*of, *to)),
+        is_held_below=bool(to) and any(e.row.is_held_below for e in of) != any(e.row.is_held_below for e in to),
+    )  # fmt: skip
     withheld = any(entry.is_timed and entry.row.clock_is_wrong for entry in (*of, *to))
     empty = Contrast(np.full(1, np.nan), better)
     try:

@@ -34,7 +34,7 @@ from vtax.stats.ratio import block_contrast
 from vtax.stats.sessions import half_width_over_sessions
 from vtax.stats.stopping import Rule, rule_of
 from vtax.store.query import RunData, load
-from vtax.store.records import OTHER_QUANTITY, CellRecord, MetricRecord
+from vtax.store.records import HOST_CACHE, OTHER_QUANTITY, CellRecord, MetricRecord
 from vtax.store.store import LAST, Store
 
 _NONE: NDArray[Any] = np.zeros(0)
@@ -164,6 +164,7 @@ def _rows(data: RunData, rule: Rule) -> dict[tuple[int, int], Row]:
     for index, record in enumerate(run.metrics):
         metrics_of.setdefault(record.benchmark, []).append(index)
     wrong, other = cells_with_wrong_rate(data), {w.cell for w in data.warnings if w.code in OTHER_QUANTITY}
+    held = {w.cell for w in data.warnings if w.code == HOST_CACHE}
     rows = {}
     for cell_index, cell in enumerate(run.cells):
         for metric_index in metrics_of.get(cell.benchmark, []):
@@ -176,6 +177,7 @@ def _rows(data: RunData, rule: Rule) -> dict[tuple[int, int], Row]:
                     reason="" if cell_index in attempted else _NOT_YET,
                     clock_is_wrong=cell_index in wrong and is_timed(judged.name, judged.unit),
                     is_other_quantity=cell_index in other,
+                    is_held_below=cell_index in held,
                     timeouts=ended.get(cell_index) if is_fixed_work else None),
                 trials.block[trial[span]], value[span], run.metrics[metric_index], rule.confidence,
                 trials.position[trial[span]],
