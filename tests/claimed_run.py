@@ -41,7 +41,8 @@ def measured(
     with a block in which alone it has none. hosts: a
     letter for the host of each session, which have as many blocks each. far_on: host -> factor of far on it. unit: of
     the metric. link: settings of both benchmarks' links. other: code of a warning
-    of one cell, far's small ones of 64. far_absent_on: a host without far. This is long because it makes a whole run."""
+    of one cell, far's small ones of 64. far_absent_on: a host without far.
+    This is long because it makes a whole run."""
     random = np.random.default_rng(5)
     cells = [
         CellRecord(f"{p.name}-{b}-{s}", f"{b}{s}", p.name, "tool", b, levels={"size": s})

@@ -20,6 +20,7 @@ from vtax.cli.main import group
 from vtax.report.analysis.drawings import drawings
 from vtax.report.analysis.source import Source
 from vtax.report.document import Chart, ChartPanel, ChartSeries, ChartValue, Scale
+from vtax.report.renderers.chart_cells import cells as drawn_cells
 from vtax.report.renderers.charts import chart_spec, file_of
 from vtax.report.renderers.format import Formatter
 from vtax.report.renderers.html import html
@@ -229,6 +230,37 @@ def test_efficiencies_are_white_at_the_baseline() -> None:
     side = chart_spec(replace(heatmap(), panels=(panel,), values=values), Formatter())["vconcat"][0]["hconcat"][0]
     assert side["layer"][0]["encoding"]["fill"]["scale"]["domain"][1] == 1.0
     assert [value["dark"] for value in side["data"]["values"]] == [True, False]
+
+
+def texts_of_table(study: str, figure: str) -> tuple[list[str], list[str], list[str]]:
+    """(columns, rows, what the cells of the left side hold) of a table of the publication."""
+    formatter = Formatter(language("en"))
+    found = chart(study, figure)
+    left, _ = drawn_cells(found, formatter, 0)
+    records = left["data"]["values"]
+    columns, rows = (
+        [formatter.text(label) for _, label in found.x_labels],
+        list(map(formatter.text, found.y_labels)),
+    )
+    return columns, rows, [each["text"] for each in records]
+
+
+def test_table_2_of_trindade2018_has_rates_and_deviations_of_each_platform_in_a_row() -> None:
+    columns, rows, cells = texts_of_table("trindade2018", "table-2")
+    assert rows == ["native", "docker", "lxc", "virtualbox (nested)", "kvm-virtio"]
+    assert len(columns) == 1
+    assert all(re.fullmatch(r"[\d.,]+\n± [\d.,]+\n◇ [\d.,]+ ± [\d.,]+", cell) for cell in cells), cells
+    assert cells[3].endswith("◇ 511 ± 31.6")
+
+
+def test_table_1_of_santos2008_has_the_rows_and_columns_that_are_printed() -> None:
+    columns, rows, cells = texts_of_table("santos2008", "table-1")
+    assert columns == ["xen-pv", "xen-hvm", "native", "kvm-virtio"]
+    assert rows == [
+        "TCP small", "TCP medium", "TCP large", "UDP small", "UDP medium", "disk", "memory copy", "memory scale",
+        "memory add", "memory triad", "CPU",
+    ]  # fmt: skip
+    assert sum("◇" in cell for cell in cells) == 33
 
 
 def test_bars_of_one_host_have_no_letters() -> None:

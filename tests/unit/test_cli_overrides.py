@@ -116,3 +116,41 @@ def test_what_options_change_stands_in_the_plan_and_the_stored_study() -> None:
     assert said == ["changed by --vcpus: 2", "changed by --memory: 1GiB", "changed by --link: mtu=9000"]
     assert planned(*words)["changed_by"] == ["--vcpus: 2", "--memory: 1GiB", "--link: mtu=9000"]
     assert "changed by" not in dry_run("tour", "-p", "native,lxc").output
+
+
+@pytest.mark.parametrize("name", ["urschei2007", "ufla2010", "santos2008", "mauricio2013"])
+def test_a_study_of_several_boots_knows_their_platforms(name: str) -> None:
+    """With the precision rule too; every platform is in one boot, and native in that without Xen."""
+    study = load(name).study
+    assert study.paper is not None
+    assert sorted(name for platforms in study.paper.boots.values() for name in platforms) == sorted(study.platforms)
+    given = ["bare=Debian: 12", "xen=Debian, with Xen"]
+    changed = study_of(overrides.of_boots(study, given, None), name)
+    assert [boot.entry for boot in changed.boot] == ["Debian: 12", "Debian, with Xen"]
+    assert {boot.name: boot.platforms for boot in changed.boot} == study.paper.boots
+    assert "native" in changed.boot[0].platforms
+    assert changed.design.stop == "fixed"
+
+
+def test_boots_of_a_study_hold_the_platforms_that_are_named() -> None:
+    study = load("mauricio2013").study
+    changes = overrides.of_boots(study, ["bare=Debian", "xen=Xen"], None, ["native", "xen-pv"])
+    assert [boot["platforms"] for boot in changes["boot"]] == [["native"], ["xen-pv"]]
+    own = overrides.of_boots(study, ["bare=Debian:native,kvm-virtio"], None)
+    assert own["boot"][0]["platforms"] == ["native", "kvm-virtio"]
+
+
+def test_a_boot_that_neither_the_study_nor_the_option_knows_is_refused_with_those_of_the_study() -> None:
+    with pytest.raises(BadInput, match="is not of the form NAME=ENTRY:PLATFORM") as caught:
+        overrides.of_boots(load("mauricio2013").study, ["zen=Debian"], None)
+    assert "--boot bare=ENTRY --boot xen=ENTRY" in caught.value.hint
+
+
+def test_a_study_is_run_as_its_paper_did_by_options_alone() -> None:
+    """Every option at once: more changes than a study file would ever have."""
+    plan = planned(
+        "mauricio2013", "--scale", "quick", "--vcpus", "1", "--memory", "2GiB", "--disk", "6GiB",
+        "--link", "congestion=reno", "--boot", "bare=Debian", "--boot", "xen=Debian, with Xen",
+    )  # fmt: skip
+    said = [text.partition(":")[0] for text in plan["changed_by"]]
+    assert said == ["--scale quick", "--vcpus", "--memory", "--disk", "--link", "--boot"]

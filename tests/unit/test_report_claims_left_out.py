@@ -145,3 +145,5 @@ def test_differences_from_the_publication_stand_below_the_claims() -> None:
     document = VIEW.document(source(run), Options())
     assert "the wire a line a bucket of one frame" in " ".join(drawn(document).split())
     assert as_json(document)["differences"] == differences
+    assert "Publication: x" in drawn(document)
+    assert as_json(document)["publication"] == "x"

@@ -163,6 +163,16 @@ def test_a_chart_names_what_stands_for_the_publications_platforms() -> None:
     }
 
 
+def test_a_chart_names_its_publication_and_what_is_not_of_it() -> None:
+    source = run("mauricio2013")
+    said = notes(figures(source)["figure-5"], source)
+    assert "Not in the publication: kvm-virtio-user." in said
+    assert any(text.startswith("Publication: Mauricio and Rubinstein") for text in said)
+    assert not any(
+        text.startswith("Not in") for text in notes(figures(run("ufla2010"))["figure-5.5"], run("ufla2010"))
+    )
+
+
 def test_a_chart_says_what_the_scale_changed_and_left_out(tmp_path: Path) -> None:
     source = run("urschei2007")
     fewer = tmp_path / "fewer.toml"

@@ -8,10 +8,12 @@ from typing import Any
 
 from vtax.benchmarks.registry import benchmarks
 from vtax.errors import BadInput
+from vtax.platforms.registry import names as driver_names
 from vtax.study.model import Study
 
 _LINK_FORM = "--link delay_us=50, of vtax topologies NAME"
 _BOOT_FORM = "--boot xen='Xen 4.17':xen-pv,xen-dom0, once for each boot"
+_OWN_BOOTS = "; the boots of {study} know their platforms: --boot {names}"
 
 
 def of_design(study: Study, blocks: int | None, sessions: int | None, budget: str | None) -> dict[str, Any]:
@@ -58,13 +60,19 @@ def of_links(study: Study, given: Sequence[str]) -> dict[str, Any]:
     return {"benchmark": [{key: value for key, value in table.items() if value is not None} for table in changed]}
 
 
-def of_boots(study: Study, given: Sequence[str], blocks: int | None) -> dict[str, Any]:
+def of_boots(
+    study: Study, given: Sequence[str], blocks: int | None, platforms: Sequence[str] = ()
+) -> dict[str, Any]:  # fmt: skip
     """What --boot changes: the boots of the host, and, where the study's rule looks at figures, as many blocks as it
-    allows at most. Raises BadInput for what is no NAME=ENTRY:PLATFORM,...
+    allows at most. platforms: those of --platforms.
+
+    Raises BadInput for what is no NAME=ENTRY:PLATFORM,..., nor NAME=ENTRY with a name among the study's own boots.
     """
     if not given:
         return {}
-    boots = [_boot(text) for text in given]
+    own = study.paper.boots if study.paper else {}
+    of_study = {name: [p for p in listed if not platforms or p in platforms] for name, listed in own.items()}
+    boots = [_boot(text, of_study, study) for text in given]
     rule = {} if study.design.stop == "fixed" or blocks is not None else {"blocks": study.design.max_blocks}
     sessions = blocks or rule.get("blocks") or study.design.blocks
     return {"boot": boots, "design": {"stop": "fixed", **rule, "sessions": sessions}}
@@ -104,11 +112,20 @@ def _has_link(table: Mapping[str, Any]) -> bool:
     return bool(table["topology"] or (benchmark and benchmark.needs_network))
 
 
-def _boot(text: str) -> dict[str, Any]:
-    """A table of [[boot]] from `NAME=ENTRY:PLATFORM,...`; an entry may have colons."""
-    name, _, rest = text.partition("=")
+def _boot(text: str, own: Mapping[str, Sequence[str]], study: Study) -> dict[str, Any]:
+    """A table of [[boot]] from `NAME=ENTRY:PLATFORM,...`, or of a boot that the study has from `NAME=ENTRY`.
+
+    own: platforms of the study's boots. An entry may have colons.
+    """
+    name, _, rest = (part.strip() for part in text.partition("="))
     entry, _, platforms = rest.rpartition(":")
     listed = [each.strip() for each in platforms.split(",") if each.strip()]
-    if not (name.strip() and entry.strip() and listed):
-        raise BadInput(f"{text!r} is not of the form NAME=ENTRY:PLATFORM,...", where="--boot", hint=_BOOT_FORM)
-    return {"name": name.strip(), "entry": entry.strip(), "platforms": listed}
+    if name in own and rest and not (entry and listed and set(listed) <= {*study.platforms, *driver_names()}):
+        entry, listed = rest, list(own[name])
+    if not (name and entry.strip() and listed):
+        hint = _BOOT_FORM
+        if own:
+            names = " --boot ".join(f"{each}=ENTRY" for each in own)
+            hint += _OWN_BOOTS.format(study=study.name, names=names)
+        raise BadInput(f"{text!r} is not of the form NAME=ENTRY:PLATFORM,...", where="--boot", hint=hint)
+    return {"name": name, "entry": entry.strip(), "platforms": listed}

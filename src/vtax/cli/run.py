@@ -90,8 +90,9 @@ def _tags(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> tupl
     "--link", multiple=True, metavar="KEY=VALUE", help="Set this of every link, e.g. delay_us=50 (repeatable)."
 )
 @click.option(
-    "--boot", multiple=True, metavar="NAME=ENTRY:P,...",
-    help="Measure platforms P in the boot ENTRY of this host, as a [[boot]] table does (repeatable).",
+    "--boot", multiple=True, metavar="NAME=ENTRY[:P,...]",
+    help="Measure platforms P, or those that the study names for this boot, in the boot ENTRY of this host, as a "
+    "[[boot]] table does (repeatable).",
 )  # fmt: skip
 @click.option("--blocks", type=click.IntRange(1, MAX_BLOCKS), help="Run exactly this many blocks.")
 @click.option(
@@ -167,7 +168,7 @@ def command(
         {"platforms": list(named_platforms)} if named_platforms else {},
         overrides.of_guest(vcpus, memory, disk),
         overrides.of_links(varied, link),
-        overrides.of_boots(varied, boot, blocks),
+        overrides.of_boots(varied, boot, blocks, named_platforms),
         overrides.of_design(varied, blocks, sessions, budget),
         overrides.named(varied, vcpus=vcpus, memory=memory, disk=disk, link=link, boot=boot),
     )

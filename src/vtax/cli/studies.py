@@ -83,6 +83,8 @@ def _explain(study: Study, reference: str, *, as_json: bool) -> None:
     _list("scales and protocols", _variants(study, reference))
     if study.paper:
         click.echo(f"publication: {study.paper.citation}")
+        for boot, platforms in study.paper.boots.items():
+            click.echo(f"boot of the host for {', '.join(platforms)}: --boot {boot}=ENTRY")
         print_table(
             ("what differs", "in the publication", "here"),
             [(each.what, each.paper, each.here) for each in study.paper.differences],

@@ -1,7 +1,7 @@
 """dom0 of Xen as a platform: the image's files on the kernel of the host's own domain, with all that dom0 has.
 
-It is native without limits, in dom0: what a study compares its domains to when it measures the host's own domain
-(mauricio2013 calls it Dom0). dom0's virtual CPUs and memory are those that Xen was booted with; they are read, and
+It is native without limits, in dom0: what a study compares its domains to when it measures the host's own domain,
+as urschei2007 does. dom0's virtual CPUs and memory are those that Xen was booted with; they are read, and
 noted, since they differ from the limits that every other guest of the study has.
 """
 

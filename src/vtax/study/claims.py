@@ -133,6 +133,11 @@ class PaperTable(Table):
         default_factory=dict,
         description="platform -> what it was in the publication; claims may name them, whether they run today or not",
     )
+    boots: dict[Name, Annotated[list[str], Field(min_length=1)]] = Field(
+        default_factory=dict,
+        description="name of a boot -> the platforms that need it, where one boot of a host cannot run all; "
+        "--boot NAME=ENTRY takes them",
+    )
     differences: list[DifferenceTable] = Field(
         default_factory=list,
         description="where the study differs from the publication, or fills what that leaves open",

@@ -27,8 +27,8 @@ class FigureTable(Table):
     title: str = Field(min_length=1, description="what it shows, in English")
     title_pt: str = Field(min_length=1, description="the same in Portuguese")
     kind: Literal["bars", "lines", "heatmap", "table"] = Field(
-        description="bars: grouped by series; lines: over numbers; heatmap: x by y; table: the largest coefficient "
-        "of variation of each row on each platform"
+        description="bars: grouped by series; lines: over numbers; heatmap: x by y; table: benchmarks with their "
+        "metrics by platforms (x = 'platform'), or platforms by metrics (x = 'metric')"
     )
     benchmark: str | Names = Field(description="label of the benchmark, or several")
     metric: str | Names = Field(description="metric, or several")
@@ -67,8 +67,10 @@ class FigureTable(Table):
     def _axes_agree(self) -> FigureTable:
         if (self.y is not None) != (self.kind == "heatmap"):
             raise disagreement("a heatmap needs y, and no other kind has it", "y")
-        if (self.kind == "table") != (self.quantities == ("largest_cv",)):
-            raise disagreement("a table is of quantity = 'largest_cv', and no other kind is", "quantity")
+        if "largest_cv" in self.quantities and not self.is_of_largest_cv:
+            raise disagreement("quantity = 'largest_cv' is of a table, and alone", "quantity")
+        if self.kind == "table" and (self.x not in (PLATFORM, METRIC) or self.panel or len(self.quantities) > 1):
+            raise disagreement("a table is of one quantity, with x = 'platform' or 'metric' and no panel", "kind")
         if self.log and self.kind != "lines":
             raise disagreement("only lines have logarithmic axes", "log")
         if len(self.quantities) > 1 and self.panel != QUANTITY:
@@ -96,6 +98,11 @@ class FigureTable(Table):
     def quantities(self) -> tuple[Quantity, ...]:
         """The quantities, in order."""
         return as_tuple(self.quantity)
+
+    @property
+    def is_of_largest_cv(self) -> bool:
+        """Whether it is a table of the largest coefficients of variation, one of all points of a benchmark."""
+        return self.kind == "table" and self.quantities == ("largest_cv",)
 
     @property
     def axes(self) -> tuple[str, ...]:

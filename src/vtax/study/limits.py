@@ -22,6 +22,7 @@ INTEGERS = range(-(2**63), 2**63)
 """TOML 1.0, "Integer": 64 bits are to be handled without loss. The store keeps no longer ones."""
 MAX_PLATFORMS = 64
 MAX_BENCHMARKS = 256
+MAX_CHANGES = 12  # of changed_by: options of vtax run, --scale, --protocol and --ab
 MAX_BOOTS = 8
 """Of the host, in one study."""
 MAX_PROGRAMS = 64

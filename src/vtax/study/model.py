@@ -244,8 +244,8 @@ class Study(Table):
     )
     changed_by: list[str] = Field(
         default_factory=list,
-        description="what --scale, --protocol and --ab changed, one line each; written by vtax run",
-        max_length=3,
+        description="what options of vtax run changed, one line each; written by vtax run",
+        max_length=limits.MAX_CHANGES,
     )
     figure: list[FigureTable] = Field(default_factory=list, max_length=limits.MAX_FIGURES)
 

@@ -167,7 +167,7 @@ class _Selection:
 
     def drawing(self) -> Drawing:
         """The figure with all of its places."""
-        places = list(self._largest_cvs() if self.figure.kind == "table" else self._measured())
+        places = list(self._largest_cvs() if self.figure.is_of_largest_cv else self._measured())
         places += self._printed_only(places)
         single = [test for place in places for test in self._single(place)] if self.figure.x == "test" else []
         drawn = {place.platform for place in places if place.here or place.tests}
@@ -307,7 +307,7 @@ class _Selection:
 
     def _printed_only(self, places: Sequence[Place]) -> Iterator[Place]:
         """Printed numbers of platforms that the run has no value of."""
-        if self.figure.kind == "table" or self.figure.quantities != ("value",):
+        if self.figure.quantities != ("value",):
             return
         drawn = {place.there for place in places}
         for table in self.published:

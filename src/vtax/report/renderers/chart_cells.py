@@ -38,7 +38,7 @@ class _Cells(Drawn):
             for value in self.values:
                 bounded = value.right if is_right else value.left
                 printed = None if is_right else value.printed
-                text = self._cell(bounded, printed)
+                text = self._cell(bounded, printed, is_spread=is_table and not is_right)
                 share = self._darkness(bounded[0], low, high) if bounded is not None else 0.0
                 records.append({
                     "x": columns[places.index(value.x)], "y": rows[value.y], "text": text,
@@ -89,7 +89,8 @@ class _Cells(Drawn):
         """The largest distance from the middle, for which colours are darkest."""
         return max(high - middle, middle - low) or 1.0
 
-    def _cell(self, bounded: Bounded | None, printed: Bounded | None) -> str:
+    def _cell(self, bounded: Bounded | None, printed: Bounded | None, *, is_spread: bool) -> str:
+        """is_spread: bounds are a deviation on either side of the value, as a publication prints it."""
         lines = []
         if bounded is not None:
             value, low, high = bounded
@@ -97,7 +98,9 @@ class _Cells(Drawn):
             digits = 4 if is_narrow else 3  # 99.9 and 100.1 must not both be 100
             text = Share(value) if self.chart.is_share else Number(value / self.panel.scale.divisor, digits)
             lines.append(self.text(text))
-            if low is not None and high is not None and value:
+            if is_spread and high is not None:
+                lines.append(self.text(joined(["±", Number((high - value) / self.panel.scale.divisor, 3)], " ")))
+            elif low is not None and high is not None and value:
                 bounds = [Number(bound / self.panel.scale.divisor, digits) for bound in (low, high)]
                 lines.append(self.text(joined(["[", joined(bounds, self.separator), "]"], "")))
         if printed is not None:
@@ -106,5 +109,8 @@ class _Cells(Drawn):
                 if self.chart.is_share
                 else Number(printed[0] / self.panel.scale.divisor, 3)
             )
-            lines.append(self.text(joined(["◇", text], " ")))
+            spread = (
+                () if printed[2] is None else ("±", Number((printed[2] - printed[0]) / self.panel.scale.divisor, 3))
+            )
+            lines.append(self.text(joined(["◇", text, *spread], " ")))
         return "\n".join(lines) or "–"

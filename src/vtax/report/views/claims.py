@@ -74,6 +74,8 @@ def document_of(found: Claims, analysis: Analysis, *, is_full: bool) -> Document
         return Document(VIEW.title, (Paragraph(text),), data=_plain(found, numbers, analysis), nothing=text)
     parts: list[Part] = []
     if found.claims:
+        if cited := published_numbers.citation(analysis):
+            parts.append(Paragraph(cited, "muted"))
         parts += [*_changed(analysis), *_mapping(found), _overview(found, analysis), *_method(found, analysis)]
         marks = {platform.name: platform.marks for platform in analysis.platforms}
         shown = [each for each in found.claims if is_full or each.judgement is not None]
@@ -339,6 +341,7 @@ def _plain(found: Claims, numbers: Sequence[Published], analysis: Analysis) -> d
         "family": found.family,
         "changed_by": list(analysis.declared.get("changed_by", ())),
         "map": dict(found.mapped),
+        "publication": (analysis.declared.get("paper") or {}).get("citation", ""),
         "differences": list((analysis.declared.get("paper") or {}).get("differences") or ()),
         "claims": [_plain_claim(each, analysis) for each in found.claims],
         "published": [published_numbers.plain_of(each) for each in numbers],

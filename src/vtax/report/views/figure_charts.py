@@ -29,6 +29,7 @@ from vtax.report.document import (
 )
 from vtax.report.document.stored_texts import unit_of
 from vtax.report.views import shared
+from vtax.report.views.published import citation
 from vtax.study.claims import BENCHMARK, HOST, METRIC, number_of
 from vtax.study.figures import NAMED_AXES, PLATFORM, QUANTITY, TEST, Quantity
 
@@ -55,7 +56,7 @@ def left_of(drawing: Drawing, analysis: Analysis, quantity: Quantity) -> Inline:
     """What the left side shows: the statistic of the publication."""
     if quantity == "efficiency":
         return msg("ratio of the means of all tests, as the publication computes it")
-    if drawing.figure.kind == "table":
+    if drawing.figure.is_of_largest_cv:
         return msg("largest coefficient of variation of all tests, as the publication computes it")
     if drawing.figure.x == TEST:
         return msg("every test, as the publication draws it")
@@ -70,7 +71,7 @@ def right_of(drawing: Drawing, analysis: Analysis, quantity: Quantity) -> Inline
     """What the right side shows: the statistic of this run."""
     is_over_sessions = len(analysis.sessions) > 1 and not any(place.host for place in drawing.places)
     level = analysis.level
-    if drawing.figure.kind == "table":
+    if drawing.figure.is_of_largest_cv:
         if is_over_sessions:
             return msg("largest half-width of a mean's {level} interval from sessions", level=level)
         return msg("largest half-width of a mean's {level} interval from blocks", level=level)
@@ -109,6 +110,9 @@ class _Builder:
     def __init__(self, drawing: Drawing, analysis: Analysis) -> None:
         self.drawing, self.analysis, self.figure = drawing, analysis, drawing.figure
         self.order = [platform.name for platform in analysis.platforms]
+        if drawing.figure.kind == "table":  # as it is printed
+            here = [next((p.platform for p in drawing.places if p.there == name), name) for name in self._of_paper()]
+            self.order = [*here, *(name for name in self.order if name not in here)]
         self.colours = shared.colours(analysis)
         self.marks = {platform.name: platform.marks for platform in analysis.platforms}
         self.titles = {
@@ -116,9 +120,11 @@ class _Builder:
         }
 
     def chart(self) -> Chart:
-        """The chart; of a table its rows are benchmarks with their metrics."""
+        """The chart; of a table its rows are benchmarks with their metrics, or platforms."""
         figure, places = self.figure, self.drawing.single or self.drawing.places
-        row_axis = _ROW if figure.kind == "table" else figure.y
+        row_axis = figure.y
+        if figure.kind == "table":
+            row_axis = _ROW if figure.x == PLATFORM else PLATFORM
         panels, xs, ys, series = (
             self._keys(places, axis) for axis in (figure.panel, figure.x, row_axis, figure.series)
         )
@@ -158,7 +164,7 @@ class _Builder:
             printed=msg("◇ printed by the publication") if any(value.printed for value in values) else "",
             bands=tuple(self._bands(panels, series)),
             log=tuple(figure.log),
-            is_share=figure.kind == "table",
+            is_share=figure.is_of_largest_cv,
         )
 
     def _bands(self, panels: Sequence[str], series: Sequence[str]) -> list[ChartValue]:
@@ -188,6 +194,9 @@ class _Builder:
         found = list(dict.fromkeys(self._key(place, axis) for place in places))
         if axis == PLATFORM:
             return sorted(found, key=lambda name: self.order.index(name) if name in self.order else len(self.order))
+        if axis == _ROW:
+            rows = [f"{label}\n{metric}" for label in self.figure.benchmarks for metric in self.figure.metrics]
+            return [row for row in rows if row in found]
         if axis in (METRIC, BENCHMARK, QUANTITY):
             own: Sequence[str] = {
                 METRIC: self.figure.metrics, BENCHMARK: self.figure.benchmarks, QUANTITY: self.figure.quantities,
@@ -264,6 +273,10 @@ class _Builder:
         """Of platforms as in all of the report; of other series by their order."""
         return self.colours.get(key, 0) if self.figure.series == PLATFORM else number + 1
 
+    def _of_paper(self) -> list[str]:
+        """The platforms of the publication."""
+        return list((self.analysis.declared.get("paper") or {}).get("platforms") or ())
+
     def _is_same_on_both_sides(self) -> bool:
         """Whether there is one test in a block, so that the mean of all tests is that of the blocks."""
         pairs = [(p.tests, p.here, p.blocks) for p in self.drawing.places if p.quantity == "value" and p.tests]
@@ -303,6 +316,11 @@ class _Builder:
             found.append(
                 msg("An environment of the publication is a host of the run, which has {hosts}.", hosts=hosts)
             )
+        others = sorted(drawn - {self.drawing.mapped.get(name, name) for name in self._of_paper()})
+        if others and self._of_paper():
+            found.append(msg("Not in the publication: {platforms}.", platforms=", ".join(others)))
+        if cited := citation(analysis):
+            found.append(cited)
         if figure.note:
             found.append(stored(figure.note))
         return found

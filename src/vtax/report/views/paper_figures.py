@@ -106,7 +106,7 @@ def _section(each: Drawing, analysis: Analysis) -> Section:
 
 def _values(each: Drawing, analysis: Analysis) -> Table:
     """Every value of a figure: as the publication computes it, from blocks, and as printed."""
-    is_table, statistic = each.figure.kind == "table", each.figure.statistic
+    is_table, statistic = each.figure.is_of_largest_cv, each.figure.statistic
     columns = [
         shared.PLATFORM,
         Column("tests", msg("tests"), is_number=True),
@@ -145,7 +145,7 @@ def _group_of(each: Drawing, place: Place) -> tuple[tuple[str, str], ...]:
     found = [(name, level) for name, level in place.levels.items() if name not in (BENCHMARK, METRIC)]
     found = [(name, level) for name, level in found if len({p.levels.get(name) for p in each.places}) > 1]
     for name in (BENCHMARK, METRIC):
-        if each.figure.kind == "table" or len({p.levels[name] for p in each.places}) > 1:
+        if each.figure.is_of_largest_cv or len({p.levels[name] for p in each.places}) > 1:
             found.append((name, place.levels[name]))
     if len({p.host for p in each.places}) > 1:
         found.append(("host", str(place.host)))
@@ -205,6 +205,7 @@ def _plain(found: Sequence[Drawing], analysis: Analysis) -> dict[str, Any]:
     changed_by = list(analysis.declared.get("changed_by", ()))
     return {
         "confidence": analysis.rule.confidence,
+        "publication": (analysis.declared.get("paper") or {}).get("citation", ""),
         "changed_by": changed_by,
         "figures": [plain_of(each, analysis) for each in found],
     }

@@ -136,6 +136,12 @@ def plain_of(each: Published) -> dict[str, Any]:
     }
 
 
+def citation(analysis: Analysis) -> Inline:
+    """`Publication: ...` of a study that repeats one; empty for another."""
+    cited = (analysis.declared.get("paper") or {}).get("citation")
+    return msg("Publication: {citation}", citation=stored(cited)) if cited else ""
+
+
 def differences(analysis: Analysis) -> Iterator[Part]:
     """Where the study differs from its publication, in the words of its file."""
     given = (analysis.declared.get("paper") or {}).get("differences") or ()
