@@ -22,12 +22,12 @@ def _cache_of_8_mib(monkeypatch):
     monkeypatch.setattr(stream, "last_level_cache_bytes", lambda: 8 * MIB)
 
 
-def parse(fixture, *, status=0, change=("", ""), user_s=0.1, context=CONTEXT):
+def parse(fixture, *, status=0, change=("", ""), user_s=0.1, context=CONTEXT, inside_s=2.0, **parameters):
     output = (FIXTURES / f"{fixture}.txt").read_text().replace(*change)
     error = FIXTURES / f"{fixture}.err"
     printed = error.read_text() if error.exists() else ""
-    result = CommandResult(("vtax-stream",), status, output, printed, 2.0, 2.0, user_s=user_s)
-    return BENCHMARK.parse(StreamParameters(), context, {"single": result})
+    result = CommandResult(("vtax-stream",), status, output, printed, 2.0, inside_s, user_s=user_s)
+    return BENCHMARK.parse(StreamParameters(**parameters), context, {"single": result})
 
 
 def command(context=CONTEXT, **parameters):
@@ -47,6 +47,15 @@ def test_all_four_kernels_are_read(fixture, rates):
     values = parse(fixture).values
     assert set(values) == {"copy", "scale", "add", "triad"}
     assert rates is None or tuple(values.values()) == rates
+
+
+def test_rates_by_the_outside_clock_are_in_its_seconds():
+    """A guest whose clock runs at half the rate says twice what it moves."""
+    own = parse("1.0-1-thread", inside_s=1.0)
+    outside = parse("1.0-1-thread", inside_s=1.0, clock="outside")
+    assert own.values["triad"] == 6640.0
+    assert outside.values == {name: rate / 2 for name, rate in own.values.items()}
+    assert (own.effective.get("clock"), outside.effective["clock"]) == (None, "outside")
 
 
 def test_settings_really_used_are_recorded():

@@ -135,11 +135,13 @@ def test_a_ping_pong_that_is_faster_than_a_wire_refuses_netem_and_names_a_bucket
     end = SimpleNamespace(request=lambda settings: None, segments=(), under_test=False)
     links = Links(None, LinkSettings(rate_mbit_s=100), [end], [Flow("a", "b", "198.18.0.2", "198.18.0.1")])  # type: ignore[arg-type, list-item]
     monkeypatch.setattr(Links, "_ping_pong_s", lambda self, flow, at_least: seconds)
+    assert links.wire_share is None
     if netem and not is_wire:
         with pytest.raises(NetworkError, match=r"no wire: 8192 bytes there and back took 690 us"):
             links._as_wires()
         return
     texts = links._as_wires()
+    assert links.wire_share == pytest.approx(0.001348 / seconds, rel=0.01)
     assert bool(texts) is not netem
     assert all(("took 690 us over it, and a wire needs 1348 us" in text) is not is_wire for text in texts)
 

@@ -109,6 +109,14 @@ PACKET_BYTES = Metric(
 )
 """What crossed the links. Every network benchmark has it: the runner counts it at every hop outside of guests."""
 
+WIRE_SHARE = Metric(
+    "wire_share",
+    "%",
+    "lower",
+    "8 KiB there and back over the link, of what a wire of its rate and delay carries",
+)
+"""What a link with a rate or delay is: a wire up to 100 %, above it something faster. Measured when it is made."""
+
 _TIME = frozenset({"s", "ms", "µs", "us", "ns", "ps", "min", "h", "IOPS"})  # IOPS: I/O operations per second
 
 
@@ -243,7 +251,7 @@ def metrics_of(benchmark: Benchmark, parameters: Any) -> tuple[Metric, ...]:
 
 def counted_metrics(benchmark: Benchmark) -> tuple[Metric, ...]:
     """Metrics that the runner gives its trials, besides those of its parser."""
-    return (PACKET_BYTES,) if benchmark.needs_network else ()
+    return (PACKET_BYTES, WIRE_SHARE) if benchmark.needs_network else ()
 
 
 @runtime_checkable

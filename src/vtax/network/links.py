@@ -43,7 +43,8 @@ class Links:
     ends: every guest to start, each a Plugboard. flows: what runs at once in one trial; the first is the one a
     single client and server use. more_hops: interfaces of the lab that belong to no segment (a trunk). notes: what
     must be shown wherever figures over these links appear. forced: settings these links cannot do without, whatever
-    is requested. more_counters: what a switch of the lab counts.
+    is requested. more_counters: what a switch of the lab counts. wire_share: of the ping-pongs that a wire of the
+    links' rate and delay carries, how many they do; None where none was sent.
     """
 
     def __init__(
@@ -64,6 +65,7 @@ class Links:
         self.notes = tuple(notes)
         self.effective: dict[str, Any] = {}
         self.warnings: tuple[str, ...] = ()
+        self.wire_share: float | None = None
         self._forced = dict(forced or {})
         self._more_counters = more_counters
         self._more_hops = tuple(more_hops)
@@ -202,7 +204,7 @@ class Links:
 
         Raises NetworkError for settings that are not in force, and for one of netem that is faster than a wire.
         """
-        settings = self.settings
+        settings, self.wire_share = self.settings, None
         if not wire.is_shaped(settings):
             return []
         for hop in self.hops:
@@ -210,6 +212,8 @@ class Links:
                 raise NetworkError(f"{hop.name}: {wrong}")
         at_least = wire.echo_s(settings, _PING_PONG_BYTES)
         measured = [seconds for flow in self.flows if (seconds := self._ping_pong_s(flow, at_least)) is not None]
+        if measured and at_least:
+            self.wire_share = at_least / min(measured)
         if not measured or min(measured) >= at_least * (1 - wire.TOLERANCE):
             return [text] if (text := wire.description(settings)) else []
         found = (

@@ -15,6 +15,7 @@ from typing import Any
 from vtax.benchmarks.base import (
     CPU_PER_GIGABYTE,
     PACKET_BYTES,
+    WIRE_SHARE,
     Metric,
     OneAtATime,
     Outcome,
@@ -140,6 +141,8 @@ def of_links(links: Links, counted: Mapping[tuple[str, str], float], outcome: Ou
     means = packets.mean_packet_bytes(counted)
     if means and PACKET_BYTES in metrics:
         values[PACKET_BYTES.name] = max(means.values())
+    if links.wire_share is not None and WIRE_SHARE in metrics:
+        values[WIRE_SHARE.name] = 100 * links.wire_share
     sized = packets.size_warning(means, links.settings.packet_bytes)
     faster = faster_than_a_wire(links.settings, outcome, point.parameters) if len(links.flows) == 1 else ""
     codes = zip(OTHER_QUANTITY, (sized, faster), strict=True)
