@@ -7,7 +7,7 @@ as a failed trial with its reason and whatever raw output there is; it never end
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -104,9 +104,8 @@ def run_trial(
         *(("tool", clean(text)) for text in outcome.warnings),
         *(("link", text) for text in (links.warnings if links else ())),
         *on_links.warnings,
-        *((HOST_CACHE, text) for text in filter(None, [_held_below(cell, lanes)])),
         *counted.warnings,
-        *_skew(foreground),
+        *_of_guest_itself(cell, lanes[0], foreground),
         *cut,
     )
     return TrialResult(
@@ -229,11 +228,9 @@ def _outcome(parsers: Parsers, cell: Cell, lanes: Sequence[LaneRun]) -> Outcome:
     return replace(found, values={**found.values, **lanes[0].memory}, effective={**found.effective, **merged})
 
 
-def _held_below(cell: Cell, lanes: Sequence[Lane]) -> str:
-    return disk_room.held_below(cell.point, lanes[0].context, cell.platform)
-
-
-def _skew(foreground: CommandResult | None) -> tuple[tuple[str, str], ...]:
-    """The guest's clock against the outside one over the foreground command."""
-    text = skew_warning(foreground) if foreground else None
-    return (("clock-skew", text),) if text else ()
+def _of_guest_itself(cell: Cell, lane: Lane, foreground: CommandResult | None) -> Iterator[tuple[str, str]]:
+    """A cache below the guest's disk that held its files, and its clock against the outside one."""
+    if text := disk_room.held_below(cell.point, lane.context, cell.platform):
+        yield HOST_CACHE, text
+    if foreground and (text := skew_warning(foreground) or ""):
+        yield "clock-skew", text

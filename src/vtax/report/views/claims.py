@@ -74,8 +74,6 @@ def document_of(found: Claims, analysis: Analysis, *, is_full: bool) -> Document
         return Document(VIEW.title, (Paragraph(text),), data=_plain(found, numbers, analysis), nothing=text)
     parts: list[Part] = []
     if found.claims:
-        if cited := published_numbers.citation(analysis):
-            parts.append(Paragraph(cited, "muted"))
         parts += [*_changed(analysis), *_mapping(found), _overview(found, analysis), *_method(found, analysis)]
         marks = {platform.name: platform.marks for platform in analysis.platforms}
         shown = [each for each in found.claims if is_full or each.judgement is not None]
@@ -89,7 +87,8 @@ def document_of(found: Claims, analysis: Analysis, *, is_full: bool) -> Document
 
 
 def _changed(analysis: Analysis) -> Iterator[Part]:
-    """What --scale and --protocol changed of the study, as the run's warnings say it."""
+    """The publication, and what --scale and --protocol changed of the study, as the run's warnings say it."""
+    yield from published_numbers.cited(analysis)
     for option, _, changes in (text.partition(": ") for text in analysis.declared.get("changed_by", ())):
         yield Paragraph(stored(f"the study was changed by {option}: {changes}"), "caution")
 
@@ -341,7 +340,7 @@ def _plain(found: Claims, numbers: Sequence[Published], analysis: Analysis) -> d
         "family": found.family,
         "changed_by": list(analysis.declared.get("changed_by", ())),
         "map": dict(found.mapped),
-        "publication": (analysis.declared.get("paper") or {}).get("citation", ""),
+        "publication": published_numbers.citation(analysis),
         "differences": list((analysis.declared.get("paper") or {}).get("differences") or ()),
         "claims": [_plain_claim(each, analysis) for each in found.claims],
         "published": [published_numbers.plain_of(each) for each in numbers],

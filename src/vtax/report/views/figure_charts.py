@@ -29,7 +29,7 @@ from vtax.report.document import (
 )
 from vtax.report.document.stored_texts import unit_of
 from vtax.report.views import shared
-from vtax.report.views.published import citation
+from vtax.report.views.published import cited
 from vtax.study.claims import BENCHMARK, HOST, METRIC, number_of
 from vtax.study.figures import NAMED_AXES, PLATFORM, QUANTITY, TEST, Quantity
 
@@ -319,8 +319,7 @@ class _Builder:
         others = sorted(drawn - {self.drawing.mapped.get(name, name) for name in self._of_paper()})
         if others and self._of_paper():
             found.append(msg("Not in the publication: {platforms}.", platforms=", ".join(others)))
-        if cited := citation(analysis):
-            found.append(cited)
+        found += [each.text for each in cited(analysis)]
         if figure.note:
             found.append(stored(figure.note))
         return found

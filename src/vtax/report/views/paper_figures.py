@@ -39,6 +39,7 @@ from vtax.report.document import (
 from vtax.report.views import shared
 from vtax.report.views.base import Options, View
 from vtax.report.views.figure_charts import changes_of, chart_of, left_of, mapping_of, right_of, title_of
+from vtax.report.views.published import citation
 from vtax.study.claims import BENCHMARK, METRIC
 
 
@@ -205,7 +206,7 @@ def _plain(found: Sequence[Drawing], analysis: Analysis) -> dict[str, Any]:
     changed_by = list(analysis.declared.get("changed_by", ()))
     return {
         "confidence": analysis.rule.confidence,
-        "publication": (analysis.declared.get("paper") or {}).get("citation", ""),
+        "publication": citation(analysis),
         "changed_by": changed_by,
         "figures": [plain_of(each, analysis) for each in found],
     }

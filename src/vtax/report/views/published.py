@@ -136,10 +136,15 @@ def plain_of(each: Published) -> dict[str, Any]:
     }
 
 
-def citation(analysis: Analysis) -> Inline:
-    """`Publication: ...` of a study that repeats one; empty for another."""
-    cited = (analysis.declared.get("paper") or {}).get("citation")
-    return msg("Publication: {citation}", citation=stored(cited)) if cited else ""
+def citation(analysis: Analysis) -> str:
+    """What a study repeats; empty for one that repeats nothing."""
+    return str((analysis.declared.get("paper") or {}).get("citation", ""))
+
+
+def cited(analysis: Analysis) -> Iterator[Paragraph]:
+    """`Publication: ...` of a study that repeats one."""
+    if text := citation(analysis):
+        yield Paragraph(msg("Publication: {citation}", citation=text), "muted")
 
 
 def differences(analysis: Analysis) -> Iterator[Part]:
