@@ -76,7 +76,7 @@ def document_of(found: Claims, analysis: Analysis, *, is_full: bool) -> Document
     if found.claims:
         parts += [*_changed(analysis), *_mapping(found), _overview(found, analysis), *_method(found, analysis)]
         marks = {platform.name: platform.marks for platform in analysis.platforms}
-        shown = [each for each in found.claims if is_full or each.judgement is not None]
+        shown = (each for each in found.claims if is_full or each.judgement is not None)
         parts += [_section(each, found, marks, is_full=is_full) for each in shown]
         parts += published_numbers.differences(analysis)
     parts += published_numbers.parts_of(numbers, analysis)
@@ -227,8 +227,8 @@ def _method(found: Claims, analysis: Analysis) -> Iterator[Part]:
 
 def _section(each: JudgedClaim, found: Claims, marks: Marks, *, is_full: bool) -> Titled:
     """One claim: where it stands, how it was judged, and its comparisons."""
-    parts: list[Part] = [Paragraph(_statement(each))]
-    parts.append(Paragraph(msg("Source: {source}", source=stored(each.claim.source)), "muted"))
+    source = Paragraph(msg("Source: {source}", source=stored(each.claim.source)), "muted")
+    parts: list[Part] = [Paragraph(_statement(each)), source]
     if each.claim.note:
         parts.append(Paragraph(msg("Note: {note}", note=stored(each.claim.note)), "muted"))
     if each.judgement is None:
@@ -340,8 +340,7 @@ def _plain(found: Claims, numbers: Sequence[Published], analysis: Analysis) -> d
         "family": found.family,
         "changed_by": list(analysis.declared.get("changed_by", ())),
         "map": dict(found.mapped),
-        "publication": published_numbers.citation(analysis),
-        "differences": list((analysis.declared.get("paper") or {}).get("differences") or ()),
+        **published_numbers.plain_paper(analysis),
         "claims": [_plain_claim(each, analysis) for each in found.claims],
         "published": [published_numbers.plain_of(each) for each in numbers],
     }  # fmt: skip

@@ -141,6 +141,14 @@ def citation(analysis: Analysis) -> str:
     return str((analysis.declared.get("paper") or {}).get("citation", ""))
 
 
+def plain_paper(analysis: Analysis) -> dict[str, Any]:
+    """The publication for programs, and where the study differs from it."""
+    return {
+        "publication": citation(analysis),
+        "differences": list((analysis.declared.get("paper") or {}).get("differences") or ()),
+    }
+
+
 def cited(analysis: Analysis) -> Iterator[Paragraph]:
     """`Publication: ...` of a study that repeats one."""
     if text := citation(analysis):
