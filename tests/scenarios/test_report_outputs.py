@@ -370,7 +370,7 @@ def test_a_file_is_replaced_whole_or_not_at_all(
         new.write_text("half")
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("vtax.report.files._write_csv", full)
+    monkeypatch.setattr("vtax.report.measurements._write_csv", full)
     with pytest.raises(StoreError, match="No space left on device"):
         write(store, "tour-1", "csv", path)
     assert path.read_text() == "yesterday"

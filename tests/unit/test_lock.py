@@ -12,7 +12,12 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())
 RUN = [
     *PROJECT["project"]["dependencies"],
-    *PROJECT["project"]["optional-dependencies"]["postgresql"],
+    *(
+        text
+        for extra in ("report", "page", "postgresql")
+        for text in PROJECT["project"]["optional-dependencies"][extra]
+        if not text.startswith("vtax[")
+    ),
     *PROJECT["dependency-groups"]["build"],
     *PROJECT["build-system"]["requires"],
 ]

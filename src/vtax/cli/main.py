@@ -149,6 +149,11 @@ def _status(arguments: list[str] | None) -> Any:
             VtaxError(os.strerror(error.errno), where=str(error.filename or ""), hint=_HOST_ERRORS[error.errno]), 1
         )
     except BaseException as error:  # an extension's panic is no Exception
+        if isinstance(error, ModuleNotFoundError):
+            from vtax.extras import missing_extra
+
+            if missing := missing_extra(error):
+                return _print_error(missing, missing.exit_status)
         return _report_bug(error)
 
 

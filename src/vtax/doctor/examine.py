@@ -21,6 +21,7 @@ from typing import Any
 from vtax.doctor.checks import CHECKS, findings, judge_load
 from vtax.doctor.finding import Finding
 from vtax.doctor.load import sample_load
+from vtax.doctor.packages import judge_packages
 from vtax.errors import RunInterrupted
 from vtax.host.deferred_interrupts import deferred_interrupts
 from vtax.host.emulated_cpu import timeout_factor
@@ -87,7 +88,7 @@ def examine(
     """
     started_at = time.monotonic()
     progress("checking the host")
-    found = (*judge_load(sample_load()), *findings())
+    found = (*judge_load(sample_load()), judge_packages(), *findings())
     if not_probed:
         return Examination(dict.fromkeys(registry.names()), found, time.monotonic() - started_at, not_probed)
     platforms = [registry.get(name) for name in registry.names()]

@@ -71,6 +71,12 @@ def column(name: str) -> Field:
     return replace(known["factor_NAME"], name=name) if name.startswith("factor_") else known[name]
 
 
+def meaning(name: str) -> dict[str, str]:
+    """Return kind, unit and meaning of a column of CSV and Parquet. Raises KeyError."""
+    known = column(name)
+    return {"kind": known.kind, "unit": known.unit, "meaning": known.meaning}
+
+
 _INTERVAL = (
     Field("estimate", "number", "", "estimate"),
     Field("low", "number", "", "lower bound of its interval"),

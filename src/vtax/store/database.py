@@ -25,6 +25,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import StaticPool
 
 from vtax.errors import StoreBusy, StoreError
+from vtax.extras import install_hint
 from vtax.host.lock import locker_of
 from vtax.store.snapshot import Snapshot, close_index, index_of, log_of
 
@@ -78,7 +79,7 @@ def make_engine(place: str | Path) -> Engine:
         raise StoreError("the store cannot be used", where=shown(url), hint=_URLS) from error
     except ImportError as error:
         raise StoreError(
-            "a PostgreSQL store needs the Python package psycopg", hint="pip install 'vtax[postgresql]'"
+            "a PostgreSQL store needs the Python package psycopg", hint=install_hint("psycopg")
         ) from error
     if engine.url.get_backend_name() == "sqlite":
         event.listen(engine, "do_connect", _open_read_only)

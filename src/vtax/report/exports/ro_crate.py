@@ -19,9 +19,9 @@ from urllib.parse import quote
 from vtax.report.analysis import Analysis
 from vtax.report.analysis.reproduce import study_toml
 from vtax.report.analysis.source import source_of
-from vtax.report.columns import column
+from vtax.report.columns import column, meaning
 from vtax.report.exports import check_is_measured
-from vtax.report.files import write_dictionary, write_whole
+from vtax.report.files import write_whole
 from vtax.report.renderers.language import ENGLISH, Language
 from vtax.report.views.plain import moment
 from vtax.store.exporting import export_run
@@ -72,7 +72,7 @@ def write(
             write_whole(source, file_format, place / file, language)
         with (place / "measurements.csv").open(encoding="utf-8", newline="") as table:
             columns = next(csv.reader(table))
-        write_dictionary(columns, place / "columns.csv")
+        _write_dictionary(columns, place / "columns.csv")
         sizes = {file: (place / file).stat().st_size for file in _FILES}
         _write_json(place / METADATA, metadata(analysis, columns, sizes, license_url))
         with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -190,3 +190,11 @@ def _ref(name: str) -> dict[str, str]:
 
 def _write_json(path: Path, value: Any) -> None:
     path.write_text(json.dumps(value, indent=1, default=str) + "\n", encoding="utf-8")
+
+
+def _write_dictionary(names: Sequence[str], path: Path) -> None:
+    """Write what columns of CSV are as a CSV file of their names, kinds, units and meanings."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        rows = csv.writer(file, lineterminator="\n")
+        rows.writerow(("column", "kind", "unit", "meaning"))
+        rows.writerows((name, *meaning(name).values()) for name in names)

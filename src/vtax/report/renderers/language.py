@@ -16,6 +16,7 @@ from io import BytesIO
 from pathlib import Path
 
 from vtax.errors import BadInput
+from vtax.extras import install_hint, is_installed
 from vtax.report.document.stored_texts import STORED
 
 LANGUAGES = Path(__file__).parent.parent / "languages"
@@ -92,8 +93,8 @@ ENGLISH = Language()
 
 
 def codes() -> list[str]:
-    """The languages there are, English first."""
-    return ["en", *sorted(each.stem for each in LANGUAGES.glob("*.po"))]
+    """The languages there are, English first; the others need babel."""
+    return ["en", *(sorted(each.stem for each in LANGUAGES.glob("*.po")) if is_installed("babel") else ())]
 
 
 def of_locale(environment: Mapping[str, str]) -> str:
@@ -117,6 +118,10 @@ def language(code: str) -> Language:
     """The language of a code such as `pt-BR`. Raises BadInput when there is no file for it."""
     if code == "en":
         return ENGLISH
+    if not is_installed("babel") and (LANGUAGES / f"{code}.po").exists():
+        raise BadInput(
+            f"texts in {code} need the Python package babel", where="--language", hint=install_hint("babel")
+        )
     if code not in (there := codes()):
         near = [each for each in there if _main(each) == _main(code)]
         hint = f"did you mean {', '.join(near)}?" if near else f"languages: {', '.join(there)}"

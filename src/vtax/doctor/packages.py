@@ -1,0 +1,51 @@
+"""Debian packages that a measuring host needs, beside Python: what quickstart installs, for those who use a wheel."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from vtax.doctor.finding import Finding
+from vtax.host.process import find_program
+
+
+@dataclass(frozen=True)
+class Need:
+    """Packages of apt that bring programs, or files (absolute patterns), for a purpose."""
+
+    purpose: str
+    signs: tuple[str, ...]
+    packages: tuple[str, ...]
+
+
+NEEDS = (
+    Need("to build the guest image", ("mmdebstrap",), ("mmdebstrap",)),
+    Need(
+        "to build the guest image", ("/usr/share/keyrings/debian-archive-keyring.*",), ("debian-archive-keyring",)
+    ),
+    Need("to build the guest image", ("mke2fs",), ("e2fsprogs",)),
+    Need("for the lab network", ("ip",), ("iproute2",)),
+    Need("for the lab network", ("iptables",), ("iptables",)),
+    Need("for the lab network", ("ethtool",), ("ethtool",)),
+    Need("for the topologies with a switch", ("ovs-vswitchd",), ("openvswitch-switch",)),
+)  # fmt: skip
+"""As in quickstart. What a platform needs is the hint of its probe."""
+
+
+def judge_packages() -> Finding:
+    """Return the finding about the programs and files of NEEDS on this host."""
+    why = "without them no image is built and no lab network is made"
+    missing = [need for need in NEEDS if not all(map(is_present, need.signs))]
+    if not missing:
+        return Finding("packages", "ok", "all that every run needs of apt is there", why, "", False)
+    texts = dict.fromkeys(f"{sign} {need.purpose}" for need in missing for sign in need.signs)
+    names = " ".join(dict.fromkeys(name for need in missing for name in need.packages))
+    hint = f"apt install --no-install-recommends {names}"
+    return Finding("packages", "bad", f"missing: {'; '.join(texts)}", why, hint, False)
+
+
+def is_present(sign: str) -> bool:
+    """Whether a program, or a file that an absolute pattern matches, is there."""
+    if sign.startswith("/"):
+        return any(Path("/").glob(sign[1:]))
+    return find_program(sign) is not None
