@@ -24,7 +24,7 @@ from typing import Any
 import cleanup
 
 from vtax.benchmarks import registry
-from vtax.benchmarks.base import Command, Context, Metric, Outcome, Parameters, Role
+from vtax.benchmarks.base import Benchmark, Command, Context, Metric, Outcome, Parameters, Role
 from vtax.errors import BadInput
 from vtax.guest.results import CommandResult
 from vtax.host.home import Home
@@ -47,13 +47,12 @@ class Sample:
     inside_s: float
 
 
-class TrueBenchmark:
+class TrueBenchmark(Benchmark):
     """`true`, which does nothing: all the time around it is vtax's."""
 
     name = "true"
     title = "a program that does nothing"
     tool = "true"
-    needs_network = False
     Parameters = Parameters
     metrics = (Metric("seconds", "s", "lower", primary=True),)
     version_argv = ("true", "--version")

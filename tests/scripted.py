@@ -16,7 +16,7 @@ import pytest
 from pydantic import BaseModel
 
 from vtax.benchmarks import registry as benchmark_registry
-from vtax.benchmarks.base import Command, Context, Metric, Outcome, Parameters
+from vtax.benchmarks.base import Benchmark, Command, Context, Metric, Outcome, Parameters
 from vtax.benchmarks.start import Start
 from vtax.errors import BadInput, BenchmarkError, PlatformError
 from vtax.guest import bootstrap
@@ -93,13 +93,12 @@ class ScriptParameters(Parameters):
     duration_s: float = 0.0
 
 
-class ScriptBenchmark:
+class ScriptBenchmark(Benchmark):
     """Runs a line of shell that prints its figure."""
 
     name = "script"
     title = "a line of shell"
     tool = "python3"
-    needs_network = False
     Parameters = ScriptParameters
     metrics: Sequence[Metric] = (Metric("figure", "x/s", "higher", primary=True),)
     version_argv = (sys.executable, "--version")

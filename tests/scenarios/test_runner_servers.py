@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 from local_agent import LocalAgent
 
-from vtax.benchmarks.base import Command, Context, Metric, Outcome, Parameters
+from vtax.benchmarks.base import Benchmark, Command, Context, Metric, Outcome, Parameters
 from vtax.guest.guest import Guest
 from vtax.platforms import registry
 from vtax.runner.parsers import Parsers
@@ -17,7 +17,7 @@ from vtax.runner.trial import Endpoint, Lane, run_trial
 LISTEN = "import socket, sys, time; s = socket.create_server(('127.0.0.1', {port})); print('up', flush=True); {then}"
 
 
-class Served:
+class Served(Benchmark):
     """A server and a client that are lines of Python and of shell."""
 
     name = title = tool = "served"

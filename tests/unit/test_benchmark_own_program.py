@@ -2,7 +2,8 @@
 
 import pytest
 
-from vtax.benchmarks.own_program import Report, loops_outside_s, short_warnings, version_in
+from vtax.benchmarks.linpack import BENCHMARK as LINPACK
+from vtax.benchmarks.own_program import Report, loops_outside_s, short_warnings
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
 
@@ -84,6 +85,6 @@ def test_short_loops_are_a_warning_with_what_to_raise():
 
 
 def test_the_version_holds_compiler_and_flags():
-    assert version_in("vtax-x", "vtax-x 1.0 (gcc 14.2.0; -O2)\n") == "1.0 (gcc 14.2.0; -O2)"
+    assert LINPACK.version_of("vtax-linpack 1.0 (gcc 14.2.0; -O2)\n") == "1.0 (gcc 14.2.0; -O2)"
     with pytest.raises(BenchmarkError):
-        version_in("vtax-x", "sh: not found")
+        LINPACK.version_of("sh: not found")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from vtax.benchmarks.base import Context, NeedsPackages, Role
+from vtax.benchmarks.base import Context, Role
 from vtax.benchmarks.program import Program
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
@@ -159,7 +159,6 @@ def test_variables_are_filled_like_arguments_and_decide_what_runs() -> None:
 def test_packages_are_the_images_and_decide_what_runs() -> None:
     own = program(packages=["stress-ng", "libc6-dev"])
     assert own.packages == ("stress-ng", "libc6-dev")
-    assert isinstance(own, NeedsPackages)
     assert own.definition != program().definition
     assert "packages: stress-ng, libc6-dev" in own.command_line
 

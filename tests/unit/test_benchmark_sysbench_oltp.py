@@ -6,7 +6,6 @@ import pytest
 from pydantic import ValidationError
 from service_reports import CONTEXT, client, commands, read, version_output
 
-from vtax.benchmarks.base import NeedsData
 from vtax.benchmarks.sysbench_oltp import BENCHMARK, SysbenchOltpParameters
 from vtax.errors import BadInput, BenchmarkError
 
@@ -100,7 +99,7 @@ def test_the_client_at_the_peer_takes_the_network():
 
 
 def test_loading_starts_from_a_server_without_a_table():
-    assert isinstance(BENCHMARK, NeedsData)
+    assert BENCHMARK.makes_data
     empty, full = (BENCHMARK.data(SysbenchOltpParameters(test=test)) for test in ("load", "oltp_read_only"))
     assert (empty.name, full.name) == ("mariadb-0", "mariadb-1000000")
     assert "--table-size=1000000 prepare" in full.script

@@ -6,12 +6,16 @@ A benchmark is one module in this package (or an entry point of the group `vtax.
 
 from __future__ import annotations
 
+import re
+import shlex
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict
 
+from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
 from vtax.image.recipe import DataSet
 from vtax.stats.checks import Better
@@ -234,127 +238,113 @@ class Outcome:
     disk: DiskWork | None = None
 
 
-@runtime_checkable
-class MetricsOfParameters(Protocol):
-    """A benchmark with further metrics that its parameters decide, such as those of each job of a job file."""
+class Benchmark(ABC):
+    """A real tool. A benchmark derives from this class, or from `NetworkPair`, `Service` or `OwnProgram`; what it
+    leaves out has these defaults.
 
-    def further_metrics(self, parameters: Any) -> Sequence[Metric]:
-        """Those besides `metrics`."""
-        ...
-
-
-def metrics_of(benchmark: Benchmark, parameters: Any) -> tuple[Metric, ...]:
-    """All metrics that trials with these parameters may have."""
-    further = benchmark.further_metrics(parameters) if isinstance(benchmark, MetricsOfParameters) else ()
-    return (*benchmark.metrics, *further, *counted_metrics(benchmark))
-
-
-def counted_metrics(benchmark: Benchmark) -> tuple[Metric, ...]:
-    """Metrics that the runner gives its trials, besides those of its parser."""
-    return (PACKET_BYTES, WIRE_SHARE) if benchmark.needs_network else ()
-
-
-@runtime_checkable
-class NeedsPackages(Protocol):
-    """A benchmark whose tool is in Debian packages; one without this attribute needs none.
-
-    packages: their names. Those that the base image lacks are a layer over it in the image of every study that has
-    the benchmark.
-    """
-
-    packages: tuple[str, ...]
-
-
-@runtime_checkable
-class WritesFiles(Protocol):
-    """A benchmark whose trials write files that a guest's disk must hold."""
-
-    def files_bytes(self, parameters: Any, context: Context) -> int:
-        """Bytes of all files of a trial together."""
-        ...
-
-
-@runtime_checkable
-class StartsGuests(Protocol):
-    """A benchmark of starting guests: the runner times their stages and runs the benchmark's command in each of them.
-
-    stages: names of the stages in their order, each with its metric. Its `parse` reads what the runner writes as the
-    output of role `single`: a JSON object a line and start, stage -> seconds since the request.
-    """
-
-    stages: tuple[str, ...]
-
-    def is_cold(self, parameters: Any) -> bool:
-        """Whether the files of the image are to be outside the host's page cache before every start."""
-        ...
-
-    def repetitions(self, parameters: Any) -> int:
-        """Number of guests of a trial, one after the other."""
-        ...
-
-
-@runtime_checkable
-class LoadsResource(Protocol):
-    """A benchmark of one resource of a guest, by which recommendations weigh it.
-
-    resource: `kernel` is system calls and processes, `start` the start of guests. One without this attribute is an
-    `application`, which uses several.
-    """
-
-    resource: Resource
-
-
-@runtime_checkable
-class SameEverywhere(Protocol):
-    """A benchmark with effective settings that every platform should have alike, such as the code path that its tool
-    chose by the CPU it saw. Platforms that differ in one are a warning of the run.
-
-    same_everywhere: names in Outcome.effective.
-    """
-
-    same_everywhere: tuple[str, ...]
-
-
-@runtime_checkable
-class NeedsData(Protocol):
-    """A benchmark whose trials start from data that take long to make, such as the tables of a database.
-
-    They are made once, when the image of a study is built, with the benchmark's packages.
-    """
-
-    def data(self, parameters: Any) -> DataSet:
-        """The data that trials with these parameters find in `DataSet.directory` of the guest."""
-        ...
-
-
-class Benchmark(Protocol):
-    """A real tool. `needs_network`: a peer and a topology are required. It may be a
-    `NeedsPackages`, a `SameEverywhere` and a `NeedsData` as well.
-
-    version_argv: prints the tool's version in the guest; version_of parses it out of that output.
+    name: of the benchmark. title: one line. tool: the program. Parameters: a model of what a study may fix or vary.
+    metrics: what it measures, at least one of them primary. version_argv: prints the tool's version in the guest;
+    version_pattern: finds it there, as its group, `^` and `$` at every line. needs_network: whether it needs a peer
+    and a topology. resource: of the guest that it loads, by which recommendations weigh it; `kernel` is system calls
+    and processes, `start` the start of guests, `application` several. packages: Debian packages of its tool; those
+    that the base image lacks are a layer over it in the image of every study that has the benchmark.
+    same_everywhere: effective settings that every platform should have alike, such as the code path that its tool
+    chose by the CPU it saw; platforms that differ in one are a warning of the run. stages: of a benchmark of starting
+    guests, whose stages the runner times, in their order, each with its metric; the runner runs its command in each
+    guest, and its `parse` reads what the runner writes as the output of role `single`: a JSON object a line and
+    start, stage -> seconds since the request.
     """
 
     name: str
     title: str
     tool: str
-    needs_network: bool
     Parameters: type[Parameters]
     metrics: Sequence[Metric]
     version_argv: tuple[str, ...]
+    version_pattern: str = r"(?!)"
+    needs_network: bool = False
+    resource: Resource = "application"
+    packages: tuple[str, ...] = ()
+    same_everywhere: tuple[str, ...] = ()
+    stages: tuple[str, ...] = ()
 
     def version_of(self, output: str) -> str:
-        """The version in what version_argv printed. Raises BenchmarkError."""
-        ...
+        """Return the version in what version_argv printed. Raises BenchmarkError."""
+        match = re.search(self.version_pattern, output, re.MULTILINE)
+        if not match:
+            raise BenchmarkError(f"{shlex.join(self.version_argv)} printed no version", where=output[:200])
+        return match[1]
 
+    def further_metrics(self, parameters: Any) -> Sequence[Metric]:
+        """Return metrics besides `metrics` that the parameters decide, such as those of each job of a job file."""
+        return ()
+
+    def files_bytes(self, parameters: Any, context: Context) -> int:
+        """Return the bytes of all files that a trial writes to the disk of its guest, together."""
+        return 0
+
+    def data(self, parameters: Any) -> DataSet:
+        """Return the data that trials find in `DataSet.directory` of the guest, of a benchmark whose data take long
+        to make, such as the tables of a database. They are made once, when the image of a study is built."""
+        raise NotImplementedError(f"{self.name} starts from no data")
+
+    @property
+    def makes_data(self) -> bool:
+        """Whether its trials start from `data`."""
+        return type(self).data is not Benchmark.data
+
+    def is_cold(self, parameters: Any) -> bool:
+        """Tell, of a benchmark with stages, whether the image's files are to be outside the host's page cache."""
+        return False
+
+    def repetitions(self, parameters: Any) -> int:
+        """Return, of a benchmark with stages, the number of guests of a trial, one after the other."""
+        return 1
+
+    @abstractmethod
     def commands(self, parameters: Any, context: Context) -> Sequence[Command]:
-        """The programs of one trial. Raises BadInput when the parameters cannot work in this context."""
-        ...
+        """Return the programs of one trial. Raises BadInput when the parameters cannot work in this context."""
 
+    @abstractmethod
     def expected_s(self, parameters: Any, context: Context) -> float:
-        """About how long one trial takes, for the plan and the first estimate of time left."""
-        ...
+        """Return about how long one trial takes, for the plan and the first estimate of time left."""
 
+    @abstractmethod
     def parse(self, parameters: Any, context: Context, results: Mapping[Role, CommandResult]) -> Outcome:
-        """Metrics from the outputs. Raises BenchmarkError when the tool failed, its output is not understood, or a
-        value is impossible."""
-        ...
+        """Return metrics from the outputs. Raises BenchmarkError when the tool failed, its output is not understood,
+        or a value is impossible."""
+
+
+class NetworkPair(Benchmark):
+    """A tool that moves data between the guest and its peer, and measures the network alone."""
+
+    needs_network = True
+    resource = "network"
+
+
+class Service(Benchmark):
+    """A server in the guest that a client on the peer loads."""
+
+    needs_network = True
+
+
+class OwnProgram(Benchmark):
+    """A program of vtax, which the image holds, or which a library is loaded into. `tool` is its name.
+
+    Its first line is name and version, with compiler and flags.
+    """
+
+    def __init_subclass__(cls) -> None:
+        """Set how its version is read."""
+        cls.version_argv = (cls.tool, "--version")
+        cls.version_pattern = rf"\A{re.escape(cls.tool)} (\S.*?)\s*$"
+
+
+def metrics_of(benchmark: Benchmark, parameters: Any) -> tuple[Metric, ...]:
+    """All metrics that trials with these parameters may have."""
+    return (*benchmark.metrics, *benchmark.further_metrics(parameters), *counted_metrics(benchmark))
+
+
+def counted_metrics(benchmark: Benchmark) -> tuple[Metric, ...]:
+    """Metrics that the runner gives its trials, besides those of its parser."""
+    return (PACKET_BYTES, WIRE_SHARE) if benchmark.needs_network else ()

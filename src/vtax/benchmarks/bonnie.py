@@ -19,7 +19,7 @@ from pathlib import Path
 
 from pydantic import Field
 
-from vtax.benchmarks.base import Command, Context, Metric, Outcome, Parameters, Resource, Role
+from vtax.benchmarks.base import Benchmark, Command, Context, Metric, Outcome, Parameters, Role
 from vtax.benchmarks.local import check_cpu, check_files, check_room, succeeded
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
@@ -68,14 +68,13 @@ def host_memory_bytes(meminfo: Path = Path("/proc/meminfo")) -> int:
     return int(match[1]) * 1024 if match else 0
 
 
-class Bonnie:
+class Bonnie(Benchmark):
     """See the module."""
 
     name = "bonnie"
     title = "file system by a large file and many small ones (Bonnie++)"
     tool = "bonnie++"
-    needs_network = False
-    resource: Resource = "disk"
+    resource = "disk"
     packages = ("bonnie++",)
     Parameters = BonnieParameters
     metrics: Sequence[Metric] = (
@@ -93,13 +92,7 @@ class Bonnie:
         ),
     )  # fmt: skip
     version_argv = ("bonnie++",)
-
-    def version_of(self, output: str) -> str:
-        """See Benchmark.version_of. It stands under the usage that bonnie++ prints without arguments."""
-        match = re.search(r"^Version: (\S+)$", output, re.MULTILINE)
-        if not match:
-            raise BenchmarkError("bonnie++ printed no version", where=output[:200])
-        return match[1]
+    version_pattern = r"^Version: (\S+)$"
 
     def commands(self, parameters: BonnieParameters, context: Context) -> Sequence[Command]:
         """See Benchmark.commands. The files are in a directory of their own, which is gone after the trial."""
@@ -116,7 +109,7 @@ class Bonnie:
         return (Command("single", argv, before=(remove, ("mkdir", directory)), after=(remove,)),)
 
     def files_bytes(self, parameters: BonnieParameters, context: Context) -> int:
-        """See WritesFiles. The many files are empty."""
+        """See Benchmark. The many files are empty."""
         return _size_bytes(parameters, context)
 
     def expected_s(self, parameters: BonnieParameters, context: Context) -> float:

@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import Field
 
-from vtax.benchmarks.base import Command, Context, GuestFile, Metric, Outcome, Parameters, Role
+from vtax.benchmarks.base import Benchmark, Command, Context, GuestFile, Metric, Outcome, Parameters, Role
 from vtax.benchmarks.local import check_cpu, check_memory, succeeded
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
@@ -74,13 +74,12 @@ class CompileParameters(Parameters):
     )
 
 
-class Compile:
+class Compile(Benchmark):
     """See the module."""
 
     name = "compile"
     title = "building a C library (gcc, make)"
     tool = _COMPILER
-    needs_network = False
     packages = (_COMPILER, "make", _SOURCE, "xz-utils")
     same_everywhere = ("built_sha256",)
     Parameters = CompileParameters

@@ -22,7 +22,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from vtax.benchmarks.base import Command, Context, DiskWork, Metric, Outcome, Parameters, Resource, Role
+from vtax.benchmarks.base import Benchmark, Command, Context, DiskWork, Metric, Outcome, Parameters, Role
 from vtax.benchmarks.local import check_cpu, check_room, succeeded
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
@@ -60,27 +60,20 @@ class DdParameters(Parameters):
         return self
 
 
-class Dd:
+class Dd(Benchmark):
     """See the module."""
 
     name = "dd"
     title = "sequential file throughput (dd)"
     tool = "dd"
-    needs_network = False
-    resource: Resource = "disk"
+    resource = "disk"
     Parameters = DdParameters
     metrics: Sequence[Metric] = (
         Metric("rate", "MB/s", "higher", "bytes of the file over the time", primary=True, average="harmonic"),
         Metric("time", "s", "lower", "time for the whole file"),
     )
     version_argv = ("dd", "--version")
-
-    def version_of(self, output: str) -> str:
-        """See Benchmark.version_of."""
-        match = re.match(r"dd \(coreutils\) (\S+)", output)
-        if not match:
-            raise BenchmarkError("dd --version printed no version of coreutils", where=output[:200])
-        return match[1]
+    version_pattern = r"\Add \(coreutils\) (\S+)"
 
     def commands(self, parameters: DdParameters, context: Context) -> Sequence[Command]:
         """See Benchmark.commands. The file is new in every trial, and gone after it."""
@@ -110,7 +103,7 @@ class Dd:
         return (Command("single", argv, before=prepare, after=(remove,), is_cold=p.cache == "cold"),)
 
     def files_bytes(self, parameters: DdParameters, context: Context) -> int:
-        """See WritesFiles."""
+        """See Benchmark."""
         return parameters.file_size
 
     def expected_s(self, parameters: DdParameters, context: Context) -> float:

@@ -19,7 +19,6 @@ Another: the system call filters of containers may refuse `libaio` or `io_uring`
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, Self
@@ -27,7 +26,7 @@ from typing import Any, Literal, Self
 from pydantic import Field, model_validator
 
 from vtax.benchmarks import fio_jobs
-from vtax.benchmarks.base import Command, Context, DiskWork, GuestFile, Metric, Outcome, Parameters, Resource, Role
+from vtax.benchmarks.base import Benchmark, Command, Context, DiskWork, GuestFile, Metric, Outcome, Parameters, Role
 from vtax.benchmarks.local import check_cpu, check_room
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
@@ -104,14 +103,13 @@ class FioParameters(Parameters):
         return self
 
 
-class Fio:
+class Fio(Benchmark):
     """See the module."""
 
     name = "fio"
     title = "file reads and writes (fio)"
     tool = "fio"
-    needs_network = False
-    resource: Resource = "disk"
+    resource = "disk"
     packages = ("fio",)
     Parameters = FioParameters
     metrics: Sequence[Metric] = (
@@ -132,13 +130,7 @@ class Fio:
         ),
     )  # fmt: skip
     version_argv = ("fio", "--version")
-
-    def version_of(self, output: str) -> str:
-        """See Benchmark.version_of."""
-        match = re.match(r"fio-(\S+)", output)
-        if not match:
-            raise BenchmarkError("fio --version printed no version", where=output[:200])
-        return match[1]
+    version_pattern = r"\Afio-(\S+)"
 
     def commands(self, parameters: FioParameters, context: Context) -> Sequence[Command]:
         """See Benchmark.commands. The files are in a directory of their own, which is gone after the trial."""
@@ -159,7 +151,7 @@ class Fio:
         return (Command("single", job, before=before, after=(remove,), is_cold=p.cold),)
 
     def further_metrics(self, parameters: FioParameters) -> tuple[Metric, ...]:
-        """See MetricsOfParameters: those of each job of a job file."""
+        """See Benchmark: those of each job of a job file."""
         return tuple(
             replace(metric, name=f"{metric.name}.{job.name}", title=f"{metric.title}, job {job.name}")
             for job in parameters.file_jobs
@@ -169,7 +161,7 @@ class Fio:
         )
 
     def files_bytes(self, parameters: FioParameters, context: Context) -> int:
-        """See WritesFiles."""
+        """See Benchmark."""
         return sum(job.bytes for job in parameters.file_jobs) or parameters.jobs * parameters.size
 
     def expected_s(self, parameters: FioParameters, context: Context) -> float:

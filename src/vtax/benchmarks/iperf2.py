@@ -11,14 +11,13 @@ the rate that is asked for (`rate`), not the layer, may be the limit.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from vtax.benchmarks.base import CPU_PER_GIGABYTE, Command, Context, Metric, Outcome, Parameters, Resource, Role
+from vtax.benchmarks.base import CPU_PER_GIGABYTE, Command, Context, Metric, NetworkPair, Outcome, Parameters, Role
 from vtax.benchmarks.network import (
     FASTEST_MBIT_S,
     NOT_REPORTED,
@@ -76,14 +75,12 @@ class Line:
     loss_percent: float | None = None
 
 
-class Iperf2:
+class Iperf2(NetworkPair):
     """See the module."""
 
     name = "iperf2"
     title = "network throughput (iperf 2)"
     tool = "iperf"
-    needs_network = True
-    resource: Resource = "network"
     Parameters = Iperf2Parameters
     metrics: Sequence[Metric] = (
         Metric("throughput", "Mbit/s", "higher", "throughput at the receiver", primary=True, over_flows="sum"),
@@ -95,13 +92,7 @@ class Iperf2:
         CPU_PER_GIGABYTE,
     )
     version_argv = ("iperf", "-v")
-
-    def version_of(self, output: str) -> str:
-        """See Benchmark.version_of."""
-        match = re.search(r"iperf version (\S+)", output)
-        if not match:
-            raise BenchmarkError("iperf -v printed no version", where=output[:200])
-        return match[1]
+    version_pattern = r"iperf version (\S+)"
 
     def commands(self, parameters: Iperf2Parameters, context: Context) -> Sequence[Command]:
         """See Benchmark.commands."""

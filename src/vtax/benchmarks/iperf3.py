@@ -10,7 +10,6 @@ offloads are on: the figure then shows little of what a packet costs, and an MTU
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Self
 
@@ -22,9 +21,9 @@ from vtax.benchmarks.base import (
     Command,
     Context,
     Metric,
+    NetworkPair,
     Outcome,
     Parameters,
-    Resource,
     Role,
 )
 from vtax.benchmarks.network import (
@@ -77,14 +76,12 @@ class Iperf3Parameters(Parameters):
         return self
 
 
-class Iperf3:
+class Iperf3(NetworkPair):
     """See the module."""
 
     name = "iperf3"
     title = "network throughput (iperf3)"
     tool = "iperf3"
-    needs_network = True
-    resource: Resource = "network"
     Parameters = Iperf3Parameters
     metrics: Sequence[Metric] = (
         Metric("throughput", "Mbit/s", "higher", "throughput at the receiver", primary=True, over_flows="sum"),
@@ -99,13 +96,7 @@ class Iperf3:
         CPU_PER_GIGABYTE,
     )
     version_argv = ("iperf3", "--version")
-
-    def version_of(self, output: str) -> str:
-        """See Benchmark.version_of."""
-        match = re.search(r"^iperf (\S+)", output, re.MULTILINE)
-        if not match:
-            raise BenchmarkError("iperf3 --version printed no version", where=output[:200])
-        return match[1]
+    version_pattern = r"^iperf (\S+)"
 
     def commands(self, parameters: Iperf3Parameters, context: Context) -> Sequence[Command]:
         """See Benchmark.commands."""

@@ -17,9 +17,9 @@ from typing import Literal, get_args
 
 from pydantic import Field
 
-from vtax.benchmarks.base import Command, Context, Metric, Operations, Outcome, Parameters, Resource, Role
+from vtax.benchmarks.base import Command, Context, Metric, Operations, Outcome, OwnProgram, Parameters, Role
 from vtax.benchmarks.local import check_cpu
-from vtax.benchmarks.own_program import Report, loops_outside_s, short_warnings, version_in
+from vtax.benchmarks.own_program import Report, loops_outside_s, short_warnings
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
 
@@ -61,14 +61,13 @@ class KernelPathsParameters(Parameters):
     )
 
 
-class KernelPaths:
+class KernelPaths(OwnProgram):
     """See the module."""
 
     name = "kernel-paths"
     title = "one operation of the kernel (system call, switch, fault, ...)"
     tool = _TOOL
-    needs_network = False
-    resource: Resource = "kernel"
+    resource = "kernel"
     Parameters = KernelPathsParameters
     metrics: Sequence[Metric] = (
         Metric("time", "ns", "lower", "time of one operation, mean, on the controller's clock", primary=True,
@@ -80,11 +79,6 @@ class KernelPaths:
         Metric("p99", "ns", "lower", "99th percentile of batches, by the guest's clock"),
         Metric("max", "ns", "lower", "slowest batch, by the guest's clock"),
     )  # fmt: skip
-    version_argv = (_TOOL, "--version")
-
-    def version_of(self, output: str) -> str:
-        """See Benchmark.version_of. Compiler and flags belong to it."""
-        return version_in(_TOOL, output)
 
     def commands(self, parameters: KernelPathsParameters, context: Context) -> Sequence[Command]:
         """See Benchmark.commands."""

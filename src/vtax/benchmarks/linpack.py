@@ -16,9 +16,9 @@ from typing import Literal
 
 from pydantic import Field
 
-from vtax.benchmarks.base import Command, Context, Metric, Outcome, Parameters, Resource, Role
+from vtax.benchmarks.base import Command, Context, Metric, Outcome, OwnProgram, Parameters, Role
 from vtax.benchmarks.local import check_cpu
-from vtax.benchmarks.own_program import Report, version_in
+from vtax.benchmarks.own_program import Report
 from vtax.errors import BadInput, BenchmarkError
 from vtax.guest.results import CommandResult
 from vtax.study.units import about_size
@@ -115,21 +115,15 @@ def _tail(result: CommandResult) -> str:
     return "; ".join(result.stdout.splitlines()[-6:])
 
 
-class Linpack:
+class Linpack(OwnProgram):
     """See the module."""
 
     name = "linpack"
     title = "linear equations, one thread (LINPACK rules)"
     tool = TOOL
-    needs_network = False
-    resource: Resource = "cpu"
+    resource = "cpu"
     Parameters = LinpackParameters
     metrics = METRICS
-    version_argv = (TOOL, "--version")
-
-    def version_of(self, output: str) -> str:
-        """See Benchmark.version_of. Compiler and flags belong to it."""
-        return version_in(TOOL, output)
 
     def commands(self, parameters: LinpackParameters, context: Context) -> Sequence[Command]:
         """See Benchmark.commands."""

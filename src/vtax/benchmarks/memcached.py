@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import Field
 
-from vtax.benchmarks.base import Command, Context, Metric, Outcome, Parameters, Role
+from vtax.benchmarks.base import Command, Context, Metric, Outcome, Parameters, Role, Service
 from vtax.benchmarks.service import Client, check_cache, client_result, cpus_of, saturation_warnings
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
@@ -40,13 +40,12 @@ class MemcachedParameters(Parameters):
     cache: Size = Field(64 * _MEBIBYTE, ge=8 * _MEBIBYTE, description="bytes of the cache")
 
 
-class Memcached:
+class Memcached(Service):
     """See the module."""
 
     name = "memcached"
     title = "cache server (memcached, memcaslap)"
     tool = "memcached"
-    needs_network = True
     packages = ("memcached", "libmemcached-tools")
     Parameters = MemcachedParameters
     metrics: Sequence[Metric] = (
@@ -55,13 +54,7 @@ class Memcached:
         Metric("latency_max", "ms", "lower", "time of one request, max"),
     )
     version_argv = ("memcached", "--version")
-
-    def version_of(self, output: str) -> str:
-        """See Benchmark.version_of. memcaslap prints 1.0 in each of the suites that vtax knows."""
-        match = re.match(r"memcached (\S+)", output)
-        if not match:
-            raise BenchmarkError("memcached --version printed no version", where=output[:200])
-        return match[1]
+    version_pattern = r"\Amemcached (\S+)"
 
     def commands(self, parameters: MemcachedParameters, context: Context) -> Sequence[Command]:
         """See Benchmark.commands."""

@@ -17,9 +17,9 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from vtax.benchmarks.base import Command, Context, Metric, Operations, Outcome, Parameters, Resource, Role
+from vtax.benchmarks.base import Command, Context, Metric, Operations, Outcome, OwnProgram, Parameters, Role
 from vtax.benchmarks.local import check_cpu, check_memory
-from vtax.benchmarks.own_program import Report, loops_outside_s, short_warnings, version_in
+from vtax.benchmarks.own_program import Report, loops_outside_s, short_warnings
 from vtax.guest.results import CommandResult
 from vtax.study.model import Size
 from vtax.study.units import about_size
@@ -49,14 +49,13 @@ class MemoryLatencyParameters(Parameters):
     )
 
 
-class MemoryLatency:
+class MemoryLatency(OwnProgram):
     """See the module."""
 
     name = "memory-latency"
     title = "time of a dependent load (pointer chase)"
     tool = _TOOL
-    needs_network = False
-    resource: Resource = "memory"
+    resource = "memory"
     Parameters = MemoryLatencyParameters
     metrics: Sequence[Metric] = (
         Metric("latency", "ns", "lower", "time of one load, mean, on the controller's clock", primary=True,
@@ -66,11 +65,6 @@ class MemoryLatency:
         Metric("p50", "ns", "lower", "median of thousandths, by the guest's clock"),
         Metric("p99", "ns", "lower", "99th percentile of thousandths, by the guest's clock"),
     )  # fmt: skip
-    version_argv = (_TOOL, "--version")
-
-    def version_of(self, output: str) -> str:
-        """See Benchmark.version_of. Compiler and flags belong to it."""
-        return version_in(_TOOL, output)
 
     def commands(self, parameters: MemoryLatencyParameters, context: Context) -> Sequence[Command]:
         """See Benchmark.commands."""

@@ -23,7 +23,7 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from vtax.benchmarks.base import CPU_PER_GIGABYTE, Command, Context, Metric, Outcome, Parameters, Resource, Role
+from vtax.benchmarks.base import CPU_PER_GIGABYTE, Command, Context, Metric, NetworkPair, Outcome, Parameters, Role
 from vtax.benchmarks.network import (
     check_datagram,
     check_link,
@@ -128,14 +128,12 @@ class NetperfParameters(Parameters):
             raise ValueError("count takes the place of duration_s and confidence_percent: give one of them")
 
 
-class Netperf:
+class Netperf(NetworkPair):
     """See the module."""
 
     name = "netperf"
     title = "network streams and transactions (netperf)"
     tool = "netperf"
-    needs_network = True
-    resource: Resource = "network"
     Parameters = NetperfParameters
     metrics: Sequence[Metric] = (
         Metric("throughput", "Mbit/s", "higher", "throughput at the receiver", primary=True, over_flows="sum"),
@@ -154,13 +152,7 @@ class Netperf:
         CPU_PER_GIGABYTE,
     )
     version_argv = ("netperf", "-V")
-
-    def version_of(self, output: str) -> str:
-        """See Benchmark.version_of."""
-        match = re.search(r"Netperf version (\S+)", output)
-        if not match:
-            raise BenchmarkError("netperf -V printed no version", where=output[:200])
-        return match[1]
+    version_pattern = r"Netperf version (\S+)"
 
     def commands(self, parameters: NetperfParameters, context: Context) -> Sequence[Command]:
         """See Benchmark.commands."""

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import Field
 
-from vtax.benchmarks.base import Command, Context, GuestFile, Metric, Outcome, Parameters, Role
+from vtax.benchmarks.base import Command, Context, GuestFile, Metric, Outcome, Parameters, Role, Service
 from vtax.benchmarks.service import (
     Client,
     client_result,
@@ -74,13 +74,12 @@ class NginxParameters(Parameters):
     rate: float = Field(0, ge=0, le=1e7, description="requests per second; 0 is as fast as it goes")
 
 
-class Nginx:
+class Nginx(Service):
     """See the module."""
 
     name = "nginx"
     title = "web server (nginx, h2load)"
     tool = "nginx"
-    needs_network = True
     packages = ("nginx-light", "nghttp2-client")
     Parameters = NginxParameters
     metrics: Sequence[Metric] = (

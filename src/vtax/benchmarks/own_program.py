@@ -20,14 +20,6 @@ _SHORT_S = 0.1
 _MAX_CHARACTERS = 1 << 16  # of a report
 
 
-def version_in(program: str, output: str) -> str:
-    """The version in what `PROGRAM --version` printed, with compiler and flags. Raises BenchmarkError."""
-    match = re.match(rf"{re.escape(program)} (\S.*)", output)
-    if not match:
-        raise BenchmarkError(f"{program} --version printed no version", where=output[:200])
-    return match[1].strip()
-
-
 class Report:
     """The report of a program. Raises BenchmarkError for a failed program, and for what is missing."""
 

@@ -12,13 +12,12 @@ the latency counts from when a transaction was due, so a server that stalls is s
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from vtax.benchmarks.base import Command, Context, Metric, Outcome, Parameters, Role
+from vtax.benchmarks.base import Command, Context, Metric, Outcome, Parameters, Role, Service
 from vtax.benchmarks.report_lines import number_in
 from vtax.benchmarks.service import (
     Client,
@@ -92,13 +91,12 @@ class PgbenchParameters(Parameters):
         return self
 
 
-class Pgbench:
+class Pgbench(Service):
     """See the module."""
 
     name = "pgbench"
     title = "database transactions (PostgreSQL, pgbench)"
     tool = "pgbench"
-    needs_network = True
     packages = ("postgresql", "postgresql-contrib")
     Parameters = PgbenchParameters
     metrics: Sequence[Metric] = (
@@ -106,16 +104,10 @@ class Pgbench:
         *latencies("transaction"),
     )
     version_argv = ("pgbench", "--version")
-
-    def version_of(self, output: str) -> str:
-        """See Benchmark.version_of. The server's package has the same version."""
-        match = re.search(r"^pgbench \(PostgreSQL\) (\S+)", output, re.MULTILINE)
-        if not match:
-            raise BenchmarkError("pgbench --version printed no version", where=output[:200])
-        return match[1]
+    version_pattern = r"^pgbench \(PostgreSQL\) (\S+)"
 
     def data(self, parameters: PgbenchParameters) -> DataSet:
-        """See NeedsData."""
+        """See Benchmark."""
         scale = parameters.scale
         script = _SCRIPT.replace("@SCALE@", str(scale))
         return DataSet(f"postgresql-{scale}", script, _EMPTY_BYTES + scale * _SCALE_BYTES)

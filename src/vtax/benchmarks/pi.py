@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from pydantic import Field
 
 from vtax.benchmarks import pi_digits
-from vtax.benchmarks.base import Command, Context, Metric, Outcome, Parameters, Resource, Role
+from vtax.benchmarks.base import Benchmark, Command, Context, Metric, Outcome, Parameters, Role
 from vtax.benchmarks.local import check_cpu, check_memory, succeeded
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
@@ -38,14 +38,13 @@ class PiParameters(Parameters):
     )
 
 
-class Pi:
+class Pi(Benchmark):
     """See the module."""
 
     name = "pi"
     title = "π in one thread (CLN, as Super Pi)"
     tool = "pi"
-    needs_network = False
-    resource: Resource = "cpu"
+    resource = "cpu"
     packages = ("pi",)
     Parameters = PiParameters
     metrics: Sequence[Metric] = (
@@ -53,13 +52,7 @@ class Pi:
         Metric("cpu_time", "s", "lower", "CPU time of the program, as the guest's kernel accounts it"),
     )
     version_argv = ("pi", "--version")
-
-    def version_of(self, output: str) -> str:
-        """See Benchmark.version_of."""
-        match = re.match(r"pi \((CLN \S+)\)", output)
-        if not match:
-            raise BenchmarkError("pi --version printed no version", where=output[:200])
-        return match[1]
+    version_pattern = r"\Api \((CLN \S+)\)"
 
     def commands(self, parameters: PiParameters, context: Context) -> Sequence[Command]:
         """See Benchmark.commands. The program counts the 3 as a digit."""

@@ -17,9 +17,9 @@ from collections.abc import Mapping, Sequence
 from pydantic import Field
 
 from vtax.benchmarks import pi_digits
-from vtax.benchmarks.base import Command, Context, Metric, Outcome, Parameters, Resource, Role
+from vtax.benchmarks.base import Command, Context, Metric, Outcome, OwnProgram, Parameters, Role
 from vtax.benchmarks.local import check_cpu, check_memory, check_threads, thread_warnings
-from vtax.benchmarks.own_program import Report, version_in
+from vtax.benchmarks.own_program import Report
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
 
@@ -39,14 +39,13 @@ class PiFlintParameters(Parameters):
     threads: int | None = Field(None, ge=1, le=4096, description="threads; default the guest's virtual CPUs")
 
 
-class PiFlint:
+class PiFlint(OwnProgram):
     """See the module."""
 
     name = "pi-flint"
     title = "π in all threads (FLINT, as y-cruncher)"
     tool = _TOOL
-    needs_network = False
-    resource: Resource = "cpu"
+    resource = "cpu"
     packages = ("libflint19",)
     Parameters = PiFlintParameters
     metrics: Sequence[Metric] = (
@@ -55,11 +54,6 @@ class PiFlint:
                "guest's clock"),
         Metric("cpu_time", "s", "lower", "CPU time of all threads, as the guest's kernel accounts it"),
     )  # fmt: skip
-    version_argv = (_TOOL, "--version")
-
-    def version_of(self, output: str) -> str:
-        """See Benchmark.version_of. FLINT, compiler and flags belong to it."""
-        return version_in(_TOOL, output)
 
     def commands(self, parameters: PiFlintParameters, context: Context) -> Sequence[Command]:
         """See Benchmark.commands."""

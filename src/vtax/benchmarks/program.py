@@ -20,7 +20,7 @@ from typing import Any
 
 from pydantic import create_model
 
-from vtax.benchmarks.base import Command, Context, GuestFile, Metric, Outcome, Parameters, Role
+from vtax.benchmarks.base import Benchmark, Command, Context, GuestFile, Metric, Outcome, Parameters, Role
 from vtax.errors import BadInput, BenchmarkError
 from vtax.foreign_text import one_line
 from vtax.guest.results import CommandResult
@@ -36,7 +36,7 @@ _DIGITS = 12  # of a SHA-256 in a version
 _LONGEST_MATCH = 100
 
 
-class Program:
+class Program(Benchmark):
     """See the module. contents: of the files, in their order; none where it is only to read outputs."""
 
     def __init__(self, table: ProgramTable, contents: Sequence[bytes] = ()) -> None:

@@ -13,13 +13,12 @@ from __future__ import annotations
 
 import csv
 import math
-import re
 from collections.abc import Mapping, Sequence
 from typing import Self
 
 from pydantic import Field, model_validator
 
-from vtax.benchmarks.base import Command, Context, Metric, Outcome, Parameters, Role
+from vtax.benchmarks.base import Command, Context, Metric, Outcome, Parameters, Role, Service
 from vtax.benchmarks.local import check_memory
 from vtax.benchmarks.service import Client, client_result, cpus_of, saturation_warnings
 from vtax.errors import BenchmarkError
@@ -57,13 +56,12 @@ class RedisParameters(Parameters):
         return self
 
 
-class Redis:
+class Redis(Service):
     """See the module."""
 
     name = "redis"
     title = "key-value server (Redis, redis-benchmark)"
     tool = "redis-server"
-    needs_network = True
     packages = ("redis-server", "redis-tools")
     Parameters = RedisParameters
     metrics: Sequence[Metric] = (
@@ -79,13 +77,7 @@ class Redis:
         ),
     )  # fmt: skip
     version_argv = ("redis-server", "--version")
-
-    def version_of(self, output: str) -> str:
-        """See Benchmark.version_of. redis-benchmark is of the same source package."""
-        match = re.match(r"Redis server v=(\S+)", output)
-        if not match:
-            raise BenchmarkError("redis-server --version printed no version", where=output[:200])
-        return match[1]
+    version_pattern = r"\ARedis server v=(\S+)"
 
     def commands(self, parameters: RedisParameters, context: Context) -> Sequence[Command]:
         """See Benchmark.commands."""

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from functools import cache
 
 import vtax.benchmarks
-from vtax.benchmarks.base import Benchmark, LoadsResource, NeedsPackages, Resource
+from vtax.benchmarks.base import Benchmark, Resource
 from vtax.errors import BadInput
 from vtax.host.plugins import Origin, discover, origins
 
@@ -28,14 +28,13 @@ def foreign() -> Mapping[str, Origin]:
 def packages_of(names: Iterable[str]) -> tuple[str, ...]:
     """The Debian packages of the tools of these benchmarks; unknown ones are left out."""
     found = [benchmarks()[name] for name in dict.fromkeys(names) if name in benchmarks()]
-    needing = [benchmark for benchmark in found if isinstance(benchmark, NeedsPackages)]
-    return tuple(package for benchmark in needing for package in benchmark.packages)
+    return tuple(package for benchmark in found for package in benchmark.packages)
 
 
 def resource_of(name: str) -> Resource:
-    """The resource that a benchmark loads; `application` for one that names none, or that is not installed here."""
+    """The resource that a benchmark loads; `application` for one that is not installed here."""
     benchmark = benchmarks().get(name)
-    return benchmark.resource if isinstance(benchmark, LoadsResource) else "application"
+    return benchmark.resource if benchmark else "application"
 
 
 def about(benchmark: Benchmark) -> str:

@@ -15,7 +15,7 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from vtax.benchmarks.base import Command, Context, Metric, Outcome, Parameters, Resource, Role
+from vtax.benchmarks.base import Command, Context, Metric, NetworkPair, Outcome, Parameters, Role
 from vtax.benchmarks.network import NOT_REPORTED, check_datagram, check_link, check_socket_buffer, window_warnings
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
@@ -48,14 +48,12 @@ class SockperfParameters(Parameters):
         return self
 
 
-class Sockperf:
+class Sockperf(NetworkPair):
     """See the module."""
 
     name = "sockperf"
     title = "message latency (sockperf)"
     tool = "sockperf"
-    needs_network = True
-    resource: Resource = "network"
     Parameters = SockperfParameters
     metrics: Sequence[Metric] = (
         Metric("latency_p50", "us", "lower", "median round trip", primary=True),
@@ -68,13 +66,7 @@ class Sockperf:
         Metric("dropped", "%", "lower", "messages without an answer that should have one"),
     )
     version_argv = ("sockperf", "--version")
-
-    def version_of(self, output: str) -> str:
-        """See Benchmark.version_of."""
-        match = re.search(r"sockperf, version (\S+)", output)
-        if not match:
-            raise BenchmarkError("sockperf --version printed no version", where=output[:200])
-        return match[1]
+    version_pattern = r"sockperf, version (\S+)"
 
     def commands(self, parameters: SockperfParameters, context: Context) -> Sequence[Command]:
         """See Benchmark.commands."""

@@ -27,7 +27,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from vtax.benchmarks.base import MAX_SAMPLES, Command, Context, Metric, Outcome, Parameters, Resource, Role
+from vtax.benchmarks.base import MAX_SAMPLES, Benchmark, Command, Context, Metric, Outcome, Parameters, Role
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
 
@@ -70,14 +70,13 @@ class StartParameters(Parameters):
     repetitions: int = Field(10, ge=2, le=MAX_SAMPLES, description="guests started in a trial, one after the other")
 
 
-class Start:
+class Start(Benchmark):
     """See the module."""
 
     name = "start"
     title = "start of a guest, by stages"
     tool = "python3"
-    needs_network = False
-    resource: Resource = "start"
+    resource = "start"
     stages = ("executing", "agent_ready", "server_answer")
     Parameters = StartParameters
     metrics: Sequence[Metric] = (
@@ -86,20 +85,14 @@ class Start:
         Metric("executing", "s", "lower", "request to first process or instruction"),
     )
     version_argv = ("python3", "--version")
-
-    def version_of(self, output: str) -> str:
-        """See Benchmark.version_of."""
-        name, _, version = output.strip().partition(" ")
-        if name != "Python" or not version:
-            raise BenchmarkError("python3 --version printed no version", where=output[:200])
-        return version
+    version_pattern = r"\A\s*Python (\S.*?)\s*\Z"
 
     def is_cold(self, parameters: StartParameters) -> bool:
-        """See StartsGuests."""
+        """See Benchmark."""
         return parameters.image == "cold"
 
     def repetitions(self, parameters: StartParameters) -> int:
-        """See StartsGuests."""
+        """See Benchmark."""
         return parameters.repetitions
 
     def commands(self, parameters: StartParameters, context: Context) -> Sequence[Command]:

@@ -20,7 +20,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from vtax.benchmarks.base import Command, Context, Metric, Outcome, Parameters, Resource, Role
+from vtax.benchmarks.base import Command, Context, Metric, Outcome, OwnProgram, Parameters, Role
 from vtax.benchmarks.local import check_cpu, check_threads, succeeded
 from vtax.errors import BadInput, BenchmarkError, Problems, all_of
 from vtax.guest.results import CommandResult
@@ -77,14 +77,13 @@ def default_array_bytes(memory_bytes: int, cache_bytes: int | None) -> int:
     return max(min(wanted, fits) // _MEBIBYTE, 1) * _MEBIBYTE
 
 
-class Stream:
+class Stream(OwnProgram):
     """See the module."""
 
     name = "stream"
     title = "memory bandwidth (STREAM rules)"
     tool = "vtax-stream"
-    needs_network = False
-    resource: Resource = "memory"
+    resource = "memory"
     Parameters = StreamParameters
     metrics: Sequence[Metric] = tuple(
         Metric(kernel, "MB/s", "higher", title, primary=kernel == "triad", average="harmonic")
@@ -92,14 +91,6 @@ class Stream:
             KERNELS, ("copy: c = a", "scale: b = s c", "add: c = a + b", "triad: a = b + s c"), strict=True
         )
     )
-    version_argv = ("vtax-stream", "--version")
-
-    def version_of(self, output: str) -> str:
-        """See Benchmark.version_of. Compiler and flags belong to it."""
-        match = re.match(r"vtax-stream (\S.*)", output)
-        if not match:
-            raise BenchmarkError("vtax-stream --version printed no version", where=output[:200])
-        return match[1].strip()
 
     def commands(self, parameters: StreamParameters, context: Context) -> Sequence[Command]:
         """See Benchmark.commands."""

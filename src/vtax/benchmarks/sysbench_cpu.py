@@ -17,7 +17,7 @@ from typing import Any
 
 from pydantic import Field
 
-from vtax.benchmarks.base import Command, Context, Metric, Outcome, Parameters, Resource, Role
+from vtax.benchmarks.base import Benchmark, Command, Context, Metric, Outcome, Parameters, Role
 from vtax.benchmarks.local import check_cpu, check_threads, succeeded, thread_warnings
 from vtax.benchmarks.report_lines import number_in
 from vtax.errors import BenchmarkError
@@ -49,14 +49,13 @@ class SysbenchCpuParameters(Parameters):
     events: int | None = Field(None, ge=1, description="number of events to do, however long they take")
 
 
-class SysbenchCpu:
+class SysbenchCpu(Benchmark):
     """See the module."""
 
     name = "sysbench-cpu"
     title = "integer computation (sysbench cpu)"
     tool = "sysbench"
-    needs_network = False
-    resource: Resource = "cpu"
+    resource = "cpu"
     Parameters = SysbenchCpuParameters
     metrics: Sequence[Metric] = (
         Metric("events_per_s", "events/s", "higher", "events per second", primary=True, fixed_work="events"),
@@ -68,14 +67,13 @@ class SysbenchCpu:
         Metric("cpu_per_1000_events", "s", "lower", "CPU time of 1000 events, as the guest's kernel accounts it"),
     )
     version_argv = ("sysbench", "--version")
+    version_pattern = r"\Asysbench (\S+)"
 
     def version_of(self, output: str) -> str:
         """See Benchmark.version_of."""
-        match = re.match(r"sysbench (\S+)", output)
-        if not match:
-            raise BenchmarkError("sysbench --version printed no version", where=output[:200])
+        version = super().version_of(output)
         _refuse_old(output)
-        return match[1]
+        return version
 
     def commands(self, parameters: SysbenchCpuParameters, context: Context) -> Sequence[Command]:
         """See Benchmark.commands."""

@@ -19,7 +19,7 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from vtax.benchmarks.base import Command, Context, Metric, Outcome, Parameters, Role
+from vtax.benchmarks.base import Command, Context, Metric, Outcome, Parameters, Role, Service
 from vtax.benchmarks.report_lines import number_in
 from vtax.benchmarks.service import Client, check_cache, client_result, cpus_of, saturation_warnings
 from vtax.errors import BenchmarkError
@@ -90,13 +90,12 @@ class SysbenchOltpParameters(Parameters):
         return self
 
 
-class SysbenchOltp:
+class SysbenchOltp(Service):
     """See the module."""
 
     name = "sysbench-oltp"
     title = "database transactions (MariaDB, sysbench OLTP)"
     tool = "mariadbd"
-    needs_network = True
     packages = ("mariadb-server", "mariadb-client", "sysbench")
     Parameters = SysbenchOltpParameters
     metrics: Sequence[Metric] = (
@@ -123,7 +122,7 @@ class SysbenchOltp:
         return f"{server[1]} with sysbench {client[1]}"
 
     def data(self, parameters: SysbenchOltpParameters) -> DataSet:
-        """See NeedsData. `load` starts from a server without a table."""
+        """See Benchmark. `load` starts from a server without a table."""
         rows = 0 if parameters.test == "load" else parameters.rows
         return DataSet(f"mariadb-{rows}", _SCRIPT.replace("@ROWS@", str(rows)), _EMPTY_BYTES + rows * _ROW_BYTES)
 

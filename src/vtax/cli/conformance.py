@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from vtax.benchmarks.base import NeedsData, NeedsPackages
+from vtax.benchmarks.base import Benchmark
 from vtax.cli.output import json_option, notify, print_json, print_table
 from vtax.conformance.check import Result, results
 from vtax.conformance.stage import CheckEnvironment
@@ -76,13 +76,12 @@ def command(
 def _recipe(targets: Sequence[Target], parameters: Mapping[str, Any]) -> Recipe:
     """The image of guests that check plug-ins; nothing of a declaration of another type, which is a check's."""
     plugins = [target.plugin for target in targets]
-    named = [plugin.packages for plugin in plugins if isinstance(plugin, NeedsPackages)]
+    named = [getattr(plugin, "packages", ()) for plugin in plugins]
     recipe = DEFAULT.with_packages(package for found in named if isinstance(found, tuple) for package in found)
     for plugin in plugins:
-        if isinstance(plugin, NeedsData):
+        if isinstance(plugin, Benchmark) and plugin.makes_data:
             with suppress(Exception):
-                made: Any = plugin
-                recipe = recipe.with_data([made.data(made.Parameters(**parameters))])
+                recipe = recipe.with_data([plugin.data(plugin.Parameters(**parameters))])
     return recipe
 
 

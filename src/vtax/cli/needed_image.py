@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from vtax.benchmarks import registry as tools
-from vtax.benchmarks.base import Benchmark, NeedsData
+from vtax.benchmarks.base import Benchmark
 from vtax.cli.output import hides_images, notify
 from vtax.errors import BadInput
 from vtax.host.home import Home
@@ -37,18 +37,16 @@ def recipe_for(loaded: LoadedStudy) -> Recipe:
     what data the image has."""
     recipe = DEFAULT.with_packages(packages_for(loaded.study)).with_disk(loaded.study.guest.disk or 0)
     named = (tools.benchmarks().get(table.name) for table in loaded.study.benchmark)
-    if not any(isinstance(benchmark, NeedsData) for benchmark in named):
+    if not any(benchmark and benchmark.makes_data for benchmark in named):
         return recipe
     points = checked_points(loaded, Image("none", Path()))
-    return recipe.with_data(
-        each.benchmark.data(each.parameters) for each in points if isinstance(each.benchmark, NeedsData)
-    )
+    return recipe.with_data(each.benchmark.data(each.parameters) for each in points if each.benchmark.makes_data)
 
 
 def recipe_of(benchmark: Benchmark) -> Recipe:
     """The image of a benchmark by itself, with the data of its default parameters."""
     recipe = DEFAULT.with_packages(tools.packages_of([benchmark.name]))
-    return recipe.with_data([benchmark.data(benchmark.Parameters())] if isinstance(benchmark, NeedsData) else [])
+    return recipe.with_data([benchmark.data(benchmark.Parameters())] if benchmark.makes_data else [])
 
 
 def all_recipes() -> list[Recipe]:

@@ -16,7 +16,6 @@ from vtax.benchmarks.base import (
     Command,
     Context,
     Metric,
-    NeedsPackages,
     Outcome,
     Parameters,
     Place,
@@ -209,11 +208,8 @@ def _check_raises(what: str, call: Any) -> None:
 
 
 def _packages(subject: BenchmarkSubject) -> None:
-    if isinstance(subject.benchmark, NeedsPackages):
-        packages = subject.benchmark.packages
-        require(isinstance(packages, tuple), f"packages is {packages!r}, which is no tuple")
-        for name in packages:
-            require(isinstance(name, str) and is_package_name(name), f"packages has {name!r}, which names no package")
+    for name in subject.benchmark.packages:
+        require(is_package_name(name), f"packages has {name!r}, which names no package")
 
 
 def _runs(subject: BenchmarkSubject) -> None:
@@ -254,7 +250,7 @@ def _is_value(value: Any) -> bool:
 _S = BenchmarkSubject
 CHECKS: tuple[Check[BenchmarkSubject], ...] = (
     Check[_S](
-        "type", lambda s: declared.check_type(s.benchmark, Benchmark), "define the attributes of benchmarks/base.py"
+        "type", lambda s: declared.check_type(s.benchmark, Benchmark), "derive from vtax.benchmarks.base.Benchmark"
     ),
     Check[_S](
         "name",

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from vtax.benchmarks.base import Benchmark, NeedsPackages
+from vtax.benchmarks.base import Benchmark
 from vtax.errors import BenchmarkError, GuestError, StoreError, VtaxError
 from vtax.foreign_text import clean
 
@@ -78,7 +78,7 @@ def named_packages(benchmark: Benchmark) -> Iterator[None]:
     try:
         yield
     except GuestError as error:
-        if _MISSING not in error.what or not isinstance(benchmark, NeedsPackages):
+        if _MISSING not in error.what or not benchmark.packages:
             raise
         hint = f"on a machine of your own, install the tool: apt-get install {' '.join(benchmark.packages)}"
         raise BenchmarkError(error.what, hint=hint) from error

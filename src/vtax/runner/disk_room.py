@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
-from vtax.benchmarks.base import Context, WritesFiles
+from vtax.benchmarks.base import Context
 from vtax.errors import BadInput
 from vtax.host.home import Home
 from vtax.image.export import DISK_BYTES, check_host_has, free_bytes
@@ -94,7 +94,7 @@ def _held_below(point: Point, context: Context) -> int:
 def _files_bytes(point: Point, context: Context) -> int:
     """Bytes of the files of a trial; 0 for a benchmark that writes none."""
     benchmark = point.benchmark
-    return benchmark.files_bytes(point.parameters, context) if isinstance(benchmark, WritesFiles) else 0
+    return benchmark.files_bytes(point.parameters, context)
 
 
 def _context(loaded: LoadedStudy) -> Context:

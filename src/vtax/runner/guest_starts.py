@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from vtax.benchmarks.base import Benchmark, Context, Outcome, StartsGuests
+from vtax.benchmarks.base import Benchmark, Context, Outcome
 from vtax.counters.host import HostSample, host_warnings
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
@@ -40,7 +40,6 @@ def run_starts(
     start: starts a guest until its agent is ready. stop: ends it.
     image: directory of the files that a cold start finds outside the page cache. timeout_s: of the whole trial.
     """
-    assert isinstance(benchmark, StartsGuests)
     started_at, began = time.time(), time.monotonic()
     cold = image if benchmark.is_cold(parameters) else None
     lines: list[dict[str, float]] = []

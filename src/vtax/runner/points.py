@@ -8,7 +8,7 @@ from functools import cached_property, partial
 from typing import Any
 
 from vtax.benchmarks import registry as benchmark_registry
-from vtax.benchmarks.base import Benchmark, Context, Metric, Parameters, StartsGuests, metrics_of
+from vtax.benchmarks.base import Benchmark, Context, Metric, Parameters, metrics_of
 from vtax.benchmarks.program import Program
 from vtax.benchmarks.program import loaded as program_of
 from vtax.errors import BadInput, BadInputs, Problems, placed
@@ -72,7 +72,7 @@ class Point:
     @property
     def kind(self) -> GuestKind:
         """What a guest must have been started with to run this point, its network left out."""
-        return (self.tuning, isinstance(self.benchmark, StartsGuests), self.colocation.kind)
+        return (self.tuning, bool(self.benchmark.stages), self.colocation.kind)
 
     @property
     def configuration(self) -> GuestConfiguration:
@@ -192,7 +192,7 @@ def _place_parameter(error: BadInput, benchmark: str, raw: RawPoint, where: str)
 
 def _refuse_colocation(benchmark: Benchmark, raw: RawPoint, where: str) -> None:
     """Raise BadInput for a benchmark that cannot run beside further guests as the study asks."""
-    if isinstance(benchmark, StartsGuests) and raw.colocation.total > 1:
+    if benchmark.stages and raw.colocation.total > 1:
         key = "guests" if raw.colocation.guests > 1 else "neighbour"
         what = f"{benchmark.name} starts guests one after the other, so {key} has no place"
         raise BadInput(what, where=f"{where}, key {key}", hint="take that key out")

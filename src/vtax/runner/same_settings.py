@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from vtax.benchmarks.base import Outcome, SameEverywhere
+from vtax.benchmarks.base import Outcome
 from vtax.runner.plan import Cell
 
 CODE = "different-settings"
@@ -24,8 +24,6 @@ class SameSettings:
     def differences(self, cell: Cell, outcome: Outcome) -> Iterator[str]:
         """A text for each setting that differs from that of the first platform with the same point."""
         benchmark = cell.point.benchmark
-        if not isinstance(benchmark, SameEverywhere):
-            return
         for name in benchmark.same_everywhere:
             value, platform = outcome.effective.get(name), cell.platform.name
             other, known = self._first.setdefault((cell.point.key, name), (platform, value))

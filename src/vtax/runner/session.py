@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from vtax.benchmarks.base import Benchmark, Context, StartsGuests
+from vtax.benchmarks.base import Benchmark, Context
 from vtax.errors import GuestError, PlatformError, VtaxError
 from vtax.guest.audit import Fact
 from vtax.guest.guest import Guest
@@ -145,7 +145,7 @@ class OpenSession:
         self.trials += 1
         if self._start_failure:
             return failed(self._start_failure)
-        if isinstance(cell.point.benchmark, StartsGuests):
+        if cell.point.benchmark.stages:
             return self._starts(cell)
         failure = Failure()
         with contained(failure):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from vtax.benchmarks.base import StartsGuests
 from vtax.errors import BadInput
 from vtax.image.image import Image
 from vtax.platforms.base import Platform
@@ -72,7 +71,7 @@ def _why_not_cold(platform: Platform, point: Point, source: str) -> BadInput | N
 def _why_not_started(platform: Platform, point: Point, image: Image, source: str) -> BadInput | None:
     """Why a platform's starts cannot be timed, or not cold; None when they can."""
     benchmark, driver = point.benchmark, platform.driver
-    if not isinstance(benchmark, StartsGuests):
+    if not benchmark.stages:
         return None
     where = f"{source}: key platforms, and [[benchmark]] {point.label}"
     if not driver.uses_image:

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from vtax.benchmarks.base import StartsGuests
 from vtax.benchmarks.registry import benchmarks
 from vtax.stats.intervals import Interval
 from vtax.stats.quantiles import fewest_values, quantile_interval
@@ -50,7 +49,7 @@ def stage_times(
     for index in order:
         cell = data.run.cells[index]
         benchmark = benchmarks().get(cell.benchmark)
-        if not isinstance(benchmark, StartsGuests):
+        if benchmark is None:
             continue
         chosen = np.flatnonzero(counted & (trials.cell == index))
         for stage in benchmark.stages:
