@@ -167,10 +167,26 @@ def check(
         written = ", ".join(side.text for side in sides) or "no other platform"
         what = f"{written} and {to.text} have nothing in common that was measured in {name}"
         raise BadInput(what, hint=f"vtax show {name} prints what was measured")
-    found, family, alpha = judged(analysis.rule, pairs, margin, lambda pair: finding(paired(pair, analysis), margin))
+    every = _family(analysis, to, pairs)
+    found, family, alpha = judged(analysis.rule, every, margin, lambda pair: finding(paired(pair, analysis), margin))
+    chosen = {_cells(pair) for pair in pairs}
+    found = [each for each in found if _cells(each.pair) in chosen]
     return Checks(
         analysis, tuple(side.text for side in sides), to.text, margin, tuple(found), tuple(not_tested), family, alpha
     )
+
+
+def _family(analysis: Analysis, to: Side, chosen: Sequence[Compared]) -> Sequence[Compared]:
+    """What is judged together: every platform in every primary metric, however few of these are asked for, so that no
+    word depends on what is named beside it. What is not among these is a family of its own.
+    """
+    sides = (Side(p.name, analysis, p.name, {}) for p in analysis.platforms if p.available)
+    every = [p for side in sides for p in pairs_of(side, to, "", "") if p.treatment is not p.baseline]
+    return every if {_cells(pair) for pair in chosen} <= {_cells(pair) for pair in every} else chosen
+
+
+def _cells(pair: Compared) -> tuple[int, int]:
+    return id(pair.treatment), id(pair.baseline)
 
 
 def require_block(analysis: Analysis) -> None:

@@ -255,7 +255,10 @@ def _below(found: Checks) -> Iterator[Part]:
 def _differences_from_show(found: Checks) -> Iterator[Part]:
     """Why words and numbers of the same comparisons are others in `vtax show`."""
     yield Paragraph(
-        msg("one family: all comparisons of this check; verdicts of vtax show are of other families, one a metric"),
+        msg(
+            "one family: all comparisons of the run, whichever are shown; verdicts of vtax show are of other "
+            "families, one a metric"
+        ),
         "muted",
     )
     if any(each.pair.section.better == "lower" for each in found.compared):
