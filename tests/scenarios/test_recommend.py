@@ -101,3 +101,14 @@ def test_the_keys_of_json_are_documented() -> None:
     section = page[page.index("### Of `vtax recommend`") : page.index("### Of `vtax check`")]
     keys = {*found, *found["standings"][0], *found["contributions"][0], "weight", "above", *found["unranked"][0]}
     assert {key for key in keys - {"schema", "run", "study"} if not re.search(rf"\b{key}`", section)} == set()
+
+
+@pytest.mark.usefixtures("tour")
+def test_the_start_of_a_guest_is_weighed_where_it_is_named() -> None:
+    found = values("--weights", "cpu=1,guest-start=1")
+    assert found["shares"] == {"cpu": 0.5, "network": 0.0, "guest-start": 0.5}
+    assert "guest-start" not in values()["shares"]
+    alone = values("--weights", "guest-start=1")
+    assert {each["platform"] for each in alone["standings"]} >= {"docker", "qemu-tcg"}
+    text = invoked("tour-1", "--weights", "guest-start=1").output.replace("\xa0", " ")
+    assert "weights: start of a guest 100 % (guests)" in text

@@ -29,14 +29,15 @@ WEIGHTS_FORM = "for example --weights cpu=1,network=3,disk=1"
 def command(run_name: str, weights: str | None, platforms: tuple[str, ...], language: str, as_json: bool) -> None:
     """Rank the platforms of RUN (default: the last run) for a workload.
 
-    The score of a platform is the weighted geometric mean of its efficiencies: of cpu, memory, disk, network, kernel
-    (system calls), start (of guests) and application, as far as the run measured them. Printed are the probability of
-    every place, the resource that decides, and the weights at which another platform would be the first. A resource
-    that was not tested on a platform makes its place a range, with the reason; one that the run does not measure is
-    left out, and named first.
+    The score of a platform is the weighted geometric mean of its efficiencies: of cpu, memory, disk, network,
+    kernel (system calls), start (of guests) and application, as far as the run measured them. What a guest costs
+    counts where it is named: guest-memory, of runs with several guests at once, and guest-start. Printed are the
+    probability of every place, the resource that decides, and the weights at which another platform would be the
+    first. A resource that was not tested on a platform makes its place a range, with the reason; one that the run
+    does not measure is left out, and named first.
 
     \b
-      vtax recommend tour-1 --weights cpu=1,network=3,disk=1
+      vtax recommend tour-1 --weights cpu=1,network=3,disk=1,guest-start=1
     """
     from vtax.cli.show import console
     from vtax.report.analysis.filters import Wanted

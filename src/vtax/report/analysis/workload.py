@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from vtax.benchmarks.base import Resource
-from vtax.benchmarks.registry import resource_of
 from vtax.errors import BadInput
+from vtax.report.analysis.guest_costs import COSTS, costs, weighs
 from vtax.report.analysis.values import Analysis, Floats, ResultPoint, Row, Section, aligned
 from vtax.report.document import Inline, msg, stored
 from vtax.store.records import PlatformRecord
 from vtax.study.claims import number_of
 
 RESOURCES: tuple[Resource, ...] = ("cpu", "memory", "disk", "network", "kernel", "start", "application")
+WEIGHABLE = (*RESOURCES, *COSTS)
 
 
 @dataclass(frozen=True)
@@ -64,27 +65,35 @@ class Figure:
     share: float
 
     @property
-    def resource(self) -> Resource:
-        """That its benchmark loads."""
-        return resource_of(self.section.benchmark)
+    def resource(self) -> str:
+        """That its benchmark loads, or the cost of a guest that it is."""
+        return weighs(self.section)
 
     def mean(self, platform: str) -> float:
         """Log efficiency of a platform over its units."""
         return float(np.nanmean(self.values[platform]))
 
 
+def _weighable(analysis: Analysis, named: Collection[str]) -> Iterator[Section]:
+    """The sections of primary metrics, and those of costs that are named."""
+    yield from (section for section in analysis.primary if weighs(section) not in COSTS)
+    if set(COSTS) & set(named):
+        yield from (section for section in costs(analysis) if weighs(section) in named)
+
+
 def weighted_of(analysis: Analysis, weights: Mapping[str, float] | None) -> tuple[Weighted, ...]:
-    """The resources of a run with their weights, alike where None; without those that it does not measure.
+    """The resources of a run with their weights, alike where None; without those that it does not measure. What a
+    guest costs has a weight only where it is named.
 
     Raises BadInput for a resource that does not exist, for weights that are no weights, and without a weight of a
     measured resource.
     """
     labels: dict[str, list[str]] = {}
-    for section in analysis.primary:
-        labels.setdefault(resource_of(section.benchmark), []).append(section.label)
-    there = [name for name in RESOURCES if name in labels]
+    for section in _weighable(analysis, weights or ()):
+        labels.setdefault(weighs(section), []).append(section.label)
+    there = [name for name in WEIGHABLE if name in labels]
     for name in weights or ():
-        if name not in RESOURCES:
+        if name not in WEIGHABLE:
             hint = f"{analysis.name} measures {', '.join(there)}"
             raise BadInput(f"there is no resource {name!r}", where=f"--weights {name}=...", hint=hint)
     if weights and sum(weights.values()) > 0 and not any(weights.get(name) for name in there):
@@ -144,8 +153,8 @@ def figures_of(
     units = 1 + max(unit_of.values(), default=-1)
     found: list[tuple[Section, ResultPoint, dict[str, Floats]]] = []
     left_out = []
-    for section in analysis.primary:
-        if not shares[resource_of(section.benchmark)]:
+    for section in _weighable(analysis, shares):
+        if not shares[weighs(section)]:
             continue
         for point in section.points:
             values = _by_unit(section, point, unit_of, units)
@@ -158,7 +167,7 @@ def figures_of(
 
 def _share(section: Section, figures: Sequence[Section]) -> float:
     """Share of one figure of a section in its resource. figures: the section of every figure."""
-    mine = [s for s in figures if resource_of(s.benchmark) == resource_of(section.benchmark)]
+    mine = [s for s in figures if weighs(s) == weighs(section)]
     metrics = {s.metric.name for s in mine if s.label == section.label}
     points = sum(s is section for s in mine)
     return 1 / (len({s.label for s in mine}) * len(metrics) * points)

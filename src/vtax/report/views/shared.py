@@ -52,6 +52,7 @@ def resource(name: str) -> Inline:
     return {
         "cpu": msg("cpu"), "memory": msg("memory"), "disk": msg("disk"), "network": msg("network"),
         "kernel": msg("kernel"), "start": msg("start"), "application": msg("application"),
+        "guest-memory": msg("memory of a guest"), "guest-start": msg("start of a guest"),
     }[name]  # fmt: skip
 
 
