@@ -65,11 +65,24 @@ class OneAtATime(Protocol):
 
 @dataclass(frozen=True)
 class Operations:
-    """What a trial does many times. unit: one of them, such as `operation`. setting: the effective setting that has
-    their number in a trial."""
+    """What a trial does many times.
+
+    unit: one of them, such as `operation`. setting: the effective setting, or the metric, that has their number in a
+    trial; without one the whole trial is one. each: how much of that number is one, such as 10^9 bytes of a gigabyte.
+    time: the unit of CPU time that suits one of them.
+    """
 
     unit: str
-    setting: str
+    setting: str = ""
+    each: float = 1.0
+    time: Literal["s", "µs", "ns"] = "s"
+
+    def number(self, outcome: Outcome) -> float | None:
+        """How many of them a trial did; None when its outcome does not say."""
+        if not self.setting:
+            return 1.0
+        found = outcome.effective.get(self.setting, outcome.values.get(self.setting))
+        return found / self.each if isinstance(found, int | float) and found > 0 else None
 
 
 @dataclass(frozen=True)
@@ -121,13 +134,37 @@ WIRE_SHARE = Metric(
 )
 """What a link with a rate or delay is: a wire up to 100 %, above it something faster. Measured when it is made."""
 
+HOST_CPU_PER, ENERGY_PER = "host_cpu_per_", "energy_per_"
+"""How the metrics of what the host spends on a unit of work begin."""
+_ENERGY = {"s": "J", "µs": "mJ", "ns": "µJ"}
+"""The unit of energy that suits work whose CPU time is in a unit."""
+
+
+def cost_metrics(work: Operations) -> tuple[Metric, Metric]:
+    """What the host spends on one of them: CPU time of the guests under test with their layers, and energy of all
+    its processors. The runner gives them."""
+    name = re.sub("[^a-z0-9]+", "_", work.unit.lower()).strip("_")
+    return (
+        Metric(
+            f"{HOST_CPU_PER}{name}", f"{work.time}/{work.unit}", "lower", "CPU time of the host for a unit of work"
+        ),
+        Metric(
+            f"{ENERGY_PER}{name}",
+            f"{_ENERGY[work.time]}/{work.unit}",
+            "lower",
+            "energy of the processors for a unit of work",
+        ),
+    )
+
+
 _TIME = frozenset({"s", "ms", "µs", "us", "ns", "ps", "min", "h", "IOPS"})  # IOPS: I/O operations per second
 
 
 def is_timed(metric: str, unit: str) -> bool:
-    """Whether a metric is a time or a rate, by its unit. CPU time per gigabyte is counted and timed by the host."""
+    """Whether a metric is a time or a rate, by its unit. What the host spends is counted and timed by the host."""
     words = unit.replace("/", " ").replace("per", " ").split()
-    return metric != CPU_PER_GIGABYTE.name and any(word in _TIME for word in words)
+    is_of_host = metric == CPU_PER_GIGABYTE.name or metric.startswith(HOST_CPU_PER)
+    return not is_of_host and any(word in _TIME for word in words)
 
 
 @dataclass(frozen=True)
@@ -252,7 +289,8 @@ class Benchmark(ABC):
     chose by the CPU it saw; platforms that differ in one are a warning of the run. stages: of a benchmark of starting
     guests, whose stages the runner times, in their order, each with its metric; the runner runs its command in each
     guest, and its `parse` reads what the runner writes as the output of role `single`: a JSON object a line and
-    start, stage -> seconds since the request.
+    start, stage -> seconds since the request. work: the unit of what a trial does, of which the runner measures what
+    one costs the host.
     """
 
     name: str
@@ -267,6 +305,7 @@ class Benchmark(ABC):
     packages: tuple[str, ...] = ()
     same_everywhere: tuple[str, ...] = ()
     stages: tuple[str, ...] = ()
+    work: Operations | None = None
 
     def version_of(self, output: str) -> str:
         """Return the version in what version_argv printed. Raises BenchmarkError."""
@@ -347,4 +386,5 @@ def metrics_of(benchmark: Benchmark, parameters: Any) -> tuple[Metric, ...]:
 
 def counted_metrics(benchmark: Benchmark) -> tuple[Metric, ...]:
     """Metrics that the runner gives its trials, besides those of its parser."""
-    return (PACKET_BYTES, WIRE_SHARE) if benchmark.needs_network else ()
+    of_links = (PACKET_BYTES, WIRE_SHARE) if benchmark.needs_network else ()
+    return (*of_links, *(cost_metrics(benchmark.work) if benchmark.work else ()))

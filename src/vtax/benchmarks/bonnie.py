@@ -19,7 +19,7 @@ from pathlib import Path
 
 from pydantic import Field
 
-from vtax.benchmarks.base import Benchmark, Command, Context, Metric, Outcome, Parameters, Role
+from vtax.benchmarks.base import Benchmark, Command, Context, Metric, Operations, Outcome, Parameters, Role
 from vtax.benchmarks.local import check_cpu, check_files, check_room, succeeded
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
@@ -77,6 +77,7 @@ class Bonnie(Benchmark):
     resource = "disk"
     packages = ("bonnie++",)
     Parameters = BonnieParameters
+    work = Operations("run")
     metrics: Sequence[Metric] = (
         Metric("write", "MB/s", "higher", "sequential output by blocks", primary=True, average="harmonic"),
         Metric("rewrite", "MB/s", "higher", "blocks read, changed and written again", average="harmonic"),

@@ -21,7 +21,17 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import Field
 
-from vtax.benchmarks.base import Benchmark, Command, Context, GuestFile, Metric, Outcome, Parameters, Role
+from vtax.benchmarks.base import (
+    Benchmark,
+    Command,
+    Context,
+    GuestFile,
+    Metric,
+    Operations,
+    Outcome,
+    Parameters,
+    Role,
+)
 from vtax.benchmarks.local import check_cpu, check_memory, succeeded
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
@@ -83,6 +93,7 @@ class Compile(Benchmark):
     packages = (_COMPILER, "make", _SOURCE, "xz-utils")
     same_everywhere = ("built_sha256",)
     Parameters = CompileParameters
+    work = Operations("build")
     metrics: Sequence[Metric] = (
         Metric("time", "s", "lower", "time of the whole build, on the controller's clock", primary=True),
         Metric("cpu_time", "s", "lower", "CPU time of all its processes, as the guest's kernel accounts it"),

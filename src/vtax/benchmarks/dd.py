@@ -22,7 +22,17 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from vtax.benchmarks.base import Benchmark, Command, Context, DiskWork, Metric, Outcome, Parameters, Role
+from vtax.benchmarks.base import (
+    Benchmark,
+    Command,
+    Context,
+    DiskWork,
+    Metric,
+    Operations,
+    Outcome,
+    Parameters,
+    Role,
+)
 from vtax.benchmarks.local import check_cpu, check_room, succeeded
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
@@ -68,6 +78,7 @@ class Dd(Benchmark):
     tool = "dd"
     resource = "disk"
     Parameters = DdParameters
+    work = Operations("GB", "file_size", 1e9)
     metrics: Sequence[Metric] = (
         Metric("rate", "MB/s", "higher", "bytes of the file over the time", primary=True, average="harmonic"),
         Metric("time", "s", "lower", "time for the whole file"),

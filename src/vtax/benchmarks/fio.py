@@ -26,7 +26,18 @@ from typing import Any, Literal, Self
 from pydantic import Field, model_validator
 
 from vtax.benchmarks import fio_jobs
-from vtax.benchmarks.base import Benchmark, Command, Context, DiskWork, GuestFile, Metric, Outcome, Parameters, Role
+from vtax.benchmarks.base import (
+    Benchmark,
+    Command,
+    Context,
+    DiskWork,
+    GuestFile,
+    Metric,
+    Operations,
+    Outcome,
+    Parameters,
+    Role,
+)
 from vtax.benchmarks.local import check_cpu, check_room
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
@@ -112,6 +123,7 @@ class Fio(Benchmark):
     resource = "disk"
     packages = ("fio",)
     Parameters = FioParameters
+    work = Operations("I/O", "operations", time="µs")
     metrics: Sequence[Metric] = (
         *(
             Metric(f"{direction}_iops", "IOPS", "higher", f"{direction}s per second", primary=True,
@@ -203,6 +215,7 @@ class Fio(Benchmark):
         effective = {
             "rw": p.rw, "block_size": p.block_size, "size": p.size, "engine": p.engine, "iodepth": p.iodepth,
             "jobs": p.jobs, "direct": p.direct, "io_bytes": io_bytes, "fsyncs": flushes,
+            "operations": sum(found["total_ios"] for found in moved.values()),
         }  # fmt: skip
         disk = DiskWork(io_bytes, flushes, p.direct, _if_not_counted(p))
         return Outcome(values, effective, tuple(_warnings(p)), disk=disk)
@@ -251,7 +264,10 @@ def _of_file(p: FioParameters, context: Context, result: CommandResult) -> Outco
         raise BenchmarkError(f"fio's report lacks {error}; its format is not known to vtax") from error
     check_cpu("fio", result, context)
     is_direct = all(job.options.get("direct") == "1" for job in jobs)
-    effective = {"jobs": [job.name for job in jobs], "io_bytes": moved, "fsyncs": flushes, "direct": is_direct}
+    effective = {
+        "jobs": [job.name for job in jobs], "io_bytes": moved, "fsyncs": flushes, "direct": is_direct,
+        "operations": sum(each[direction]["total_ios"] for each in found for direction in _DIRECTIONS),
+    }  # fmt: skip
     disk = DiskWork(moved, flushes, is_direct, _if_not_counted(p))
     return Outcome(values, effective, tuple(_file_warnings(p)), disk=disk)
 

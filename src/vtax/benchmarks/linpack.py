@@ -16,7 +16,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from vtax.benchmarks.base import Command, Context, Metric, Outcome, OwnProgram, Parameters, Role
+from vtax.benchmarks.base import Command, Context, Metric, Operations, Outcome, OwnProgram, Parameters, Role
 from vtax.benchmarks.local import check_cpu
 from vtax.benchmarks.own_program import Report
 from vtax.errors import BadInput, BenchmarkError
@@ -123,6 +123,7 @@ class Linpack(OwnProgram):
     tool = TOOL
     resource = "cpu"
     Parameters = LinpackParameters
+    work = Operations("solution", "repetitions")
     metrics = METRICS
 
     def commands(self, parameters: LinpackParameters, context: Context) -> Sequence[Command]:

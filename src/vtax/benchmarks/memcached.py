@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import Field
 
-from vtax.benchmarks.base import Command, Context, Metric, Outcome, Parameters, Role, Service
+from vtax.benchmarks.base import Command, Context, Metric, Operations, Outcome, Parameters, Role, Service
 from vtax.benchmarks.service import Client, check_cache, client_result, cpus_of, saturation_warnings
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
@@ -48,6 +48,7 @@ class Memcached(Service):
     tool = "memcached"
     packages = ("memcached", "libmemcached-tools")
     Parameters = MemcachedParameters
+    work = Operations("request", "requests", time="µs")
     metrics: Sequence[Metric] = (
         Metric("requests", "requests/s", "higher", "SET and GET requests per second", primary=True, over_flows="sum"),
         Metric("latency_avg", "ms", "lower", "time of one request, average"),

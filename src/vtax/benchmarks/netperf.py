@@ -23,7 +23,17 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from vtax.benchmarks.base import CPU_PER_GIGABYTE, Command, Context, Metric, NetworkPair, Outcome, Parameters, Role
+from vtax.benchmarks.base import (
+    CPU_PER_GIGABYTE,
+    Command,
+    Context,
+    Metric,
+    NetworkPair,
+    Operations,
+    Outcome,
+    Parameters,
+    Role,
+)
 from vtax.benchmarks.network import (
     check_datagram,
     check_link,
@@ -135,6 +145,7 @@ class Netperf(NetworkPair):
     title = "network streams and transactions (netperf)"
     tool = "netperf"
     Parameters = NetperfParameters
+    work = Operations("transaction", "completed", time="µs")
     metrics: Sequence[Metric] = (
         Metric("throughput", "Mbit/s", "higher", "throughput at the receiver", primary=True, over_flows="sum"),
         Metric("transactions", "1/s", "higher", "transactions, one at a time", primary=True, over_flows="sum"),

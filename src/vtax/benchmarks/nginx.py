@@ -16,7 +16,17 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import Field
 
-from vtax.benchmarks.base import Command, Context, GuestFile, Metric, Outcome, Parameters, Role, Service
+from vtax.benchmarks.base import (
+    Command,
+    Context,
+    GuestFile,
+    Metric,
+    Operations,
+    Outcome,
+    Parameters,
+    Role,
+    Service,
+)
 from vtax.benchmarks.service import (
     Client,
     client_result,
@@ -82,6 +92,7 @@ class Nginx(Service):
     tool = "nginx"
     packages = ("nginx-light", "nghttp2-client")
     Parameters = NginxParameters
+    work = Operations("request", "all_requests", time="µs")  # warm-up at the same rate
     metrics: Sequence[Metric] = (
         Metric("requests", "requests/s", "higher", "requests answered per second", primary=True, over_flows="sum"),
         *latencies("request"),
@@ -150,7 +161,7 @@ class Nginx(Service):
             warnings.append(f"rate: requested {p.rate:g} requests/s, effective {rate:.4g}")
         effective = {
             "file_size": p.file_size, "client": p.client, "connections": p.connections, "threads": threads,
-            "requests": total,
+            "requests": total, "all_requests": round(total * (1 + p.warm_up_s / p.duration_s)),
         }  # fmt: skip
         return Outcome({"requests": rate, **found["ms"]}, effective, tuple(warnings))
 

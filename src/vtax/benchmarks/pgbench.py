@@ -17,7 +17,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from vtax.benchmarks.base import Command, Context, Metric, Outcome, Parameters, Role, Service
+from vtax.benchmarks.base import Command, Context, Metric, Operations, Outcome, Parameters, Role, Service
 from vtax.benchmarks.report_lines import number_in
 from vtax.benchmarks.service import (
     Client,
@@ -99,6 +99,7 @@ class Pgbench(Service):
     tool = "pgbench"
     packages = ("postgresql", "postgresql-contrib")
     Parameters = PgbenchParameters
+    work = Operations("transaction", "transactions", time="µs")
     metrics: Sequence[Metric] = (
         Metric("transactions", "transactions/s", "higher", "transactions per second", primary=True, over_flows="sum"),
         *latencies("transaction"),

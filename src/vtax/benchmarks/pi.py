@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from pydantic import Field
 
 from vtax.benchmarks import pi_digits
-from vtax.benchmarks.base import Benchmark, Command, Context, Metric, Outcome, Parameters, Role
+from vtax.benchmarks.base import Benchmark, Command, Context, Metric, Operations, Outcome, Parameters, Role
 from vtax.benchmarks.local import check_cpu, check_memory, succeeded
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
@@ -47,6 +47,7 @@ class Pi(Benchmark):
     resource = "cpu"
     packages = ("pi",)
     Parameters = PiParameters
+    work = Operations("run")
     metrics: Sequence[Metric] = (
         Metric("time", "s", "lower", "time of the whole program, on the controller's clock", primary=True),
         Metric("cpu_time", "s", "lower", "CPU time of the program, as the guest's kernel accounts it"),

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from pydantic import Field
 
 from vtax.benchmarks import pi_digits
-from vtax.benchmarks.base import Command, Context, Metric, Outcome, OwnProgram, Parameters, Role
+from vtax.benchmarks.base import Command, Context, Metric, Operations, Outcome, OwnProgram, Parameters, Role
 from vtax.benchmarks.local import check_cpu, check_memory, check_threads, thread_warnings
 from vtax.benchmarks.own_program import Report
 from vtax.errors import BenchmarkError
@@ -48,6 +48,7 @@ class PiFlint(OwnProgram):
     resource = "cpu"
     packages = ("libflint19",)
     Parameters = PiFlintParameters
+    work = Operations("run")
     metrics: Sequence[Metric] = (
         Metric("time", "s", "lower", "time of the whole program, on the controller's clock", primary=True),
         Metric("computing_time", "s", "lower", "time of the computation without that of decimal digits, by the "

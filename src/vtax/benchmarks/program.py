@@ -20,7 +20,7 @@ from typing import Any
 
 from pydantic import create_model
 
-from vtax.benchmarks.base import Benchmark, Command, Context, GuestFile, Metric, Outcome, Parameters, Role
+from vtax.benchmarks.base import Benchmark, Command, Context, GuestFile, Metric, Operations, Outcome, Parameters, Role
 from vtax.errors import BadInput, BenchmarkError
 from vtax.foreign_text import one_line
 from vtax.guest.results import CommandResult
@@ -53,6 +53,7 @@ class Program(Benchmark):
             Metric(m.name, m.unit, m.better, m.title, number == 0, average=m.average, over_flows=m.over_flows)
             for number, m in enumerate(table.metric)
         )
+        self.work = Operations("run") if table.metric[0].elapsed else None
         self.version_argv = tuple(table.version or ("true",))
         self.packages = tuple(table.packages)
 

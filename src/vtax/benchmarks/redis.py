@@ -18,7 +18,7 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
-from vtax.benchmarks.base import Command, Context, Metric, Outcome, Parameters, Role, Service
+from vtax.benchmarks.base import Command, Context, Metric, Operations, Outcome, Parameters, Role, Service
 from vtax.benchmarks.local import check_memory
 from vtax.benchmarks.service import Client, client_result, cpus_of, saturation_warnings
 from vtax.errors import BenchmarkError
@@ -64,6 +64,7 @@ class Redis(Service):
     tool = "redis-server"
     packages = ("redis-server", "redis-tools")
     Parameters = RedisParameters
+    work = Operations("request", "all_requests", time="µs")
     metrics: Sequence[Metric] = (
         *(
             Metric(name, "requests/s", "higher", f"{name.upper()} requests per second", primary=True,
@@ -134,7 +135,13 @@ class Redis(Service):
         cpu_s = result.user_s + result.system_s
         cpus = cpus_of(p.client, context)
         warnings = saturation_warnings("redis-benchmark", cpu_s, at_least_s, p.threads, cpus)
-        effective = {"requests": p.requests, "client": p.client, "clients": p.clients, "pipeline": p.pipeline}
+        effective = {
+            "requests": p.requests,
+            "all_requests": len(_TESTS) * p.requests,
+            "client": p.client,
+            "clients": p.clients,
+            "pipeline": p.pipeline,
+        }
         return Outcome(values, effective, tuple(warnings))
 
 

@@ -15,7 +15,7 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from vtax.benchmarks.base import Command, Context, Metric, NetworkPair, Outcome, Parameters, Role
+from vtax.benchmarks.base import Command, Context, Metric, NetworkPair, Operations, Outcome, Parameters, Role
 from vtax.benchmarks.network import NOT_REPORTED, check_datagram, check_link, check_socket_buffer, window_warnings
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
@@ -55,6 +55,7 @@ class Sockperf(NetworkPair):
     title = "message latency (sockperf)"
     tool = "sockperf"
     Parameters = SockperfParameters
+    work = Operations("message", "sent_messages", time="µs")
     metrics: Sequence[Metric] = (
         Metric("latency_p50", "us", "lower", "median round trip", primary=True),
         Metric("latency_mean", "us", "lower", "mean round trip"),
@@ -107,7 +108,7 @@ class Sockperf(NetworkPair):
         answered, counted = _found(r"Total ([0-9]+) observations", text), _found(r"dropped messages = ([0-9]+)", text)
         values["dropped"] = 100 * counted / max(answered + counted, 1)
         _check_link(total, run_s, p, context)
-        effective: dict[str, Any] = {"observations": int(answered)}
+        effective: dict[str, Any] = {"observations": int(answered), "sent_messages": int(sent)}
         warnings = []
         for end, result in (("", client), ("peer_", results.get("server"))):
             receive, send = _buffers(result)

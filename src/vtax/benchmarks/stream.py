@@ -20,7 +20,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from vtax.benchmarks.base import Command, Context, Metric, Outcome, OwnProgram, Parameters, Role
+from vtax.benchmarks.base import Command, Context, Metric, Operations, Outcome, OwnProgram, Parameters, Role
 from vtax.benchmarks.local import check_cpu, check_threads, succeeded
 from vtax.errors import BadInput, BenchmarkError, Problems, all_of
 from vtax.guest.results import CommandResult
@@ -85,6 +85,7 @@ class Stream(OwnProgram):
     tool = "vtax-stream"
     resource = "memory"
     Parameters = StreamParameters
+    work = Operations("GB", "moved_bytes", 1e9)
     metrics: Sequence[Metric] = tuple(
         Metric(kernel, "MB/s", "higher", title, primary=kernel == "triad", average="harmonic")
         for kernel, title in zip(
@@ -139,6 +140,7 @@ class Stream(OwnProgram):
         if parameters.clock == "outside":
             effective["clock"] = "outside"
             values = {kernel: rate * result.inside_s / result.outside_s for kernel, rate in values.items()}
+        effective["moved_bytes"] = effective["array_bytes"] * _WORDS_MOVED * effective["repetitions"]
         effective["last_level_cache_bytes"] = last_level_cache_bytes()
         return Outcome(values, effective, tuple(_warnings(effective, shortest_s)))
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from pydantic import Field
 
-from vtax.benchmarks.base import Benchmark, Command, Context, Metric, Outcome, Parameters, Role
+from vtax.benchmarks.base import Benchmark, Command, Context, Metric, Operations, Outcome, Parameters, Role
 from vtax.benchmarks.local import check_cpu, check_threads, succeeded, thread_warnings
 from vtax.benchmarks.report_lines import number_in
 from vtax.errors import BenchmarkError
@@ -57,6 +57,7 @@ class SysbenchCpu(Benchmark):
     tool = "sysbench"
     resource = "cpu"
     Parameters = SysbenchCpuParameters
+    work = Operations("event", "events", time="µs")
     metrics: Sequence[Metric] = (
         Metric("events_per_s", "events/s", "higher", "events per second", primary=True, fixed_work="events"),
         Metric("time", "s", "lower", "time for the fixed number of events"),

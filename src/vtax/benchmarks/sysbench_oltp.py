@@ -19,7 +19,7 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from vtax.benchmarks.base import Command, Context, Metric, Outcome, Parameters, Role, Service
+from vtax.benchmarks.base import Command, Context, Metric, Operations, Outcome, Parameters, Role, Service
 from vtax.benchmarks.report_lines import number_in
 from vtax.benchmarks.service import Client, check_cache, client_result, cpus_of, saturation_warnings
 from vtax.errors import BenchmarkError
@@ -98,6 +98,7 @@ class SysbenchOltp(Service):
     tool = "mariadbd"
     packages = ("mariadb-server", "mariadb-client", "sysbench")
     Parameters = SysbenchOltpParameters
+    work = Operations("transaction", "events", time="µs")
     metrics: Sequence[Metric] = (
         Metric("transactions", "transactions/s", "higher", "transactions per second", primary=True,
                fixed_work="events", over_flows="sum"),

@@ -1,14 +1,28 @@
-"""What the bytes of a network trial cost in CPU: one formula for a trial's metric and the view of its counters."""
+"""What a trial costs the host: CPU time, energy, and CPU time of its bytes, for metrics and the view of counters."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from vtax.counters.table import LAYER, LINK, SWITCH_CPU, SWITCHED_BYTES, UNDER_TEST_BYTES, UNDER_TEST_CPU
+from vtax.counters.table import (
+    ENERGY,
+    GUEST,
+    HOST,
+    HOST_CPU,
+    LAYER,
+    LINK,
+    PART_CPU,
+    SWITCH_CPU,
+    SWITCHED_BYTES,
+    UNDER_TEST_BYTES,
+    UNDER_TEST_CPU,
+)
 
 Counted = Mapping[tuple[str, str], float]
 """(place, name) -> value."""
 
+DAEMON = "daemon"
+"""The part of a layer that serves guests from outside of their cgroups (see counters.layer)."""
 MIN_BYTES = 1e6  # below, a quotient is of a tool's control connection alone
 
 
@@ -33,3 +47,27 @@ def under_test_cpu_s(counted: Counted) -> float | None:
 def per_gigabyte(cpu_s: float | None, moved: float) -> float | None:
     """CPU seconds for 10^9 bytes; None when either is not known well enough."""
     return None if cpu_s is None or moved < MIN_BYTES else cpu_s / (moved / 1e9)
+
+
+def host_cpu_s(counted: Counted) -> float | None:
+    """CPU seconds of all guests under test and their layers, a daemon that serves them included.
+
+    None when the host could not count one of them. Neighbours, peers and the lab are left out.
+    """
+    cpu_s = under_test_cpu_s(counted)
+    if cpu_s is None:
+        cpu_s = counted.get((LAYER, HOST_CPU.name))
+    if cpu_s is None:
+        return None
+    beside = [value for (place, name), value in counted.items() if name == HOST_CPU.name and _is_guest(place)]
+    return cpu_s + sum(beside) + counted.get((LAYER, PART_CPU.of(DAEMON)), 0.0)
+
+
+def energy_j(counted: Counted) -> float | None:
+    """Joules of the host's processors, all that ran on them; None where they are not counted."""
+    return counted.get((HOST, ENERGY["package"].name))
+
+
+def _is_guest(place: str) -> bool:
+    """Whether it is the role of a further guest that runs the benchmark: `guest2`."""
+    return place.startswith(GUEST) and place[len(GUEST) :].isdigit()

@@ -32,6 +32,7 @@ from vtax.network.settings import LinkSettings
 from vtax.runner import density, disk_room
 from vtax.runner.cold_cache import with_cold_cache
 from vtax.runner.containment import Failure, contained, named_packages
+from vtax.runner.costs import costs_of
 from vtax.runner.counting import Counting, Endpoint, of_programs
 from vtax.runner.disks import on_host
 from vtax.runner.lanes import Lane, LaneRun, of_guest, run_lanes
@@ -92,8 +93,7 @@ def run_trial(
     with contained(failure), named_packages(cell.point.benchmark):
         started += (LaneRun(lane, cell.point) for lane in lanes)
         extra = run_lanes(started, timeout_s, counted.around(), beside or nullcontext({}))
-        parsed = with_cold_cache(_outcome(parsers, cell, started), started[0].cache_left_bytes)
-        outcome = on_host(parsed, counted.differences)
+        outcome = _outcome(parsers, cell, started, counted.differences)
         outcome = replace(outcome, effective={**outcome.effective, **extra})
         if links is not None:
             on_links = of_links(links, counted.differences, outcome, cell.point)
@@ -213,13 +213,27 @@ def cpu_per_gigabyte(counted: Mapping[tuple[str, str], float], metrics: Sequence
     return {} if found is None or CPU_PER_GIGABYTE not in metrics else {CPU_PER_GIGABYTE.name: found}
 
 
-def _outcome(parsers: Parsers, cell: Cell, lanes: Sequence[LaneRun]) -> Outcome:
-    """The outcome of a trial: of flows that ran at once, or of guests that did."""
+def _outcome(
+    parsers: Parsers, cell: Cell, lanes: Sequence[LaneRun], counted: Mapping[tuple[str, str], float]
+) -> Outcome:
+    """The outcome of a trial beside what was counted of the host's disks, with what its work cost the host."""
+    outcomes = _outcomes(parsers, cell, lanes)
+    outcome = on_host(with_cold_cache(_together(cell.point, outcomes, lanes), lanes[0].cache_left_bytes), counted)
+    return replace(outcome, values={**outcome.values, **costs_of(cell.point.benchmark.work, outcomes, counted)})
+
+
+def _outcomes(parsers: Parsers, cell: Cell, lanes: Sequence[LaneRun]) -> list[Outcome]:
+    """The outcomes of all lanes of a trial: of flows that ran at once, or of guests that did."""
     point, outcomes, deadline = cell.point, [], time.monotonic() + TIMEOUT_S
     for number, lane in enumerate(lanes):
         with of_guest(number, point.colocation.guests):
             left_s = max(deadline - time.monotonic(), 0.1)
             outcomes.append(parsers.outcome(point.benchmark, point.parameters, lane.context, lane.results, left_s))
+    return outcomes
+
+
+def _together(point: Point, outcomes: Sequence[Outcome], lanes: Sequence[LaneRun]) -> Outcome:
+    """One outcome of a trial."""
     metrics = point.own_metrics
     if not point.colocation.is_counted:
         return combined(outcomes, metrics)

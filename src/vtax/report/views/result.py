@@ -40,7 +40,7 @@ from vtax.report.document import (
 from vtax.report.document import Row as TableRow
 from vtax.report.document import Section as Titled
 from vtax.report.document.stored_texts import unit_of
-from vtax.report.views import shared, typical
+from vtax.report.views import result_costs, shared, typical
 from vtax.report.views.base import Options, View
 from vtax.report.views.figures import figures_of
 from vtax.report.views.first_screen import first_lines
@@ -140,7 +140,8 @@ def _results(analysis: Analysis, options: Options) -> Iterator[Part]:
 
 def _section(section: Section, analysis: Analysis, options: Options) -> Titled:
     names = shared.colours(analysis)
-    table = result_table(section, analysis.level, analysis.baseline, names, analysis.blocks)
+    cost = result_costs.cost_section(section, analysis)
+    table = result_table(section, analysis.level, analysis.baseline, names, analysis.blocks, cost)
     parts: list[Part] = [table, *_notes(section, analysis)]
     parts += typical.parts_of(section, analysis, names)
     if options.depth == "all" or (options.depth == "report" and section.metric.is_primary):
@@ -157,11 +158,17 @@ def _key(section: Section, analysis: Analysis) -> str:
 
 
 def result_table(
-    section: Section, level: Share, baseline: str, names: Mapping[str, int], blocks: int | None = None
+    section: Section,
+    level: Share,
+    baseline: str,
+    names: Mapping[str, int],
+    blocks: int | None = None,
+    cost: Section | None = None,
 ) -> Table:
     """A row per platform below every point. level: of the intervals. baseline: what ratios are to, or nothing.
 
-    blocks: of the run; where a row has others, every row says how many, however little room there is.
+    blocks: of the run; where a row has others, every row says how many, however little room there is. cost: the CPU
+    time that the host spends on a unit of the same work.
     """
     of_rows = {row.blocks.size for point in section.points for row in point.rows if row.summary is not None}
     mean: Inline = msg("mean")
@@ -179,8 +186,15 @@ def result_table(
         Column("interval", msg("{level}\ninterval", level=level), joins=True),
         Column("efficiency", msg("efficiency ◆\ninterval ░"), room="sketch"),
         Column("verdict", msg("verdict")),
+        *(result_costs.columns(cost) if cost else ()),
     )
-    rows = shared.scaled_groups(section, lambda row, scale: _cells(row, section, scale), names)
+    costs = result_costs.costs_of(cost) if cost else None
+
+    def cells(row: Row, scale: Scale) -> Sequence[Inline]:
+        found = _cells(row, section, scale)
+        return found if costs is None else [*found, *result_costs.cells(costs, row)]
+
+    rows = shared.scaled_groups(section, cells, names)
     return Table(columns, rows, key=section.name, label=shared.title_of(section), style="result")
 
 

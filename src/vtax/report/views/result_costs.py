@@ -1,0 +1,59 @@
+"""Columns beside a rate or a time: CPU time of the host for a unit of the same work, whatever the limit is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from vtax.benchmarks.base import CPU_PER_GIGABYTE, HOST_CPU_PER
+from vtax.report.analysis import Analysis, Row, Section
+from vtax.report.document import Column, Count, Inline, Interval, Mean, Ratio, Scale, msg, muted
+from vtax.report.document.stored_texts import unit_of
+from vtax.report.views import shared
+
+Costs = Mapping[tuple[str, str], tuple[Row, Scale]]
+"""(platform, key of the point) -> its CPU time of the host for a unit of work, and the scale of that."""
+
+
+def cost_section(section: Section, analysis: Analysis) -> Section | None:
+    """The metric of the host's CPU time that belongs to a primary one; None without one."""
+    if not section.metric.is_primary:
+        return None
+    beside = [
+        each for each in analysis.sections if (each.label, each.benchmark) == (section.label, section.benchmark)
+    ]
+    found = [each for each in beside if each.metric.name == CPU_PER_GIGABYTE.name] + [
+        each for each in beside if each.metric.name.startswith(HOST_CPU_PER)
+    ]
+    return found[0] if found else None
+
+
+def costs_of(section: Section) -> Costs:
+    """The rows of a metric of costs, by what tables find them with."""
+    return {
+        (row.platform.name, point.key): (row, scale)
+        for point, scale in zip(section.points, shared.scales_of(section), strict=True)
+        for row in point.rows
+    }
+
+
+def columns(section: Section) -> tuple[Column, ...]:
+    """The mean where there is room for it, and the ratio to the baseline."""
+    unit = unit_of(shared.scale_of(section).unit)
+    return (
+        Column("host_cpu", msg("host CPU,\n{unit}", unit=unit), is_number=True, room="wide"),
+        Column("host_cpu_ratio", msg("host CPU,\nratio"), is_number=True),
+        Column("host_cpu_interval", msg("interval"), room="wide"),
+    )
+
+
+def cells(costs: Costs, row: Row) -> Sequence[Inline]:
+    """What the columns show of a row."""
+    found, scale = costs.get((row.platform.name, row.cell.point), (None, Scale("")))
+    if found is None or found.summary is None:
+        return "", "", ""
+    mean = Mean(found.summary.mean, (found.summary.high - found.summary.low) / 2, scale)
+    if found.platform.is_baseline:
+        return mean, Count(1), ""
+    if found.ratio is None:
+        return mean, "", ""
+    return mean, Ratio(found.ratio.estimate), muted(Interval(found.ratio.low, found.ratio.high, "ratio"))

@@ -1,0 +1,89 @@
+"""What the host spends on a unit of a benchmark's work, and where it is shown. Figures are invented."""
+
+from pathlib import Path
+
+import pytest
+from command_line import output_of
+from synthetic_run import DECLARED, PLATFORMS, begin, trial
+
+from vtax.benchmarks.base import Operations, Outcome, cost_metrics, is_timed, metrics_of
+from vtax.benchmarks.registry import benchmarks
+from vtax.counters import cost
+from vtax.runner.costs import costs_of
+from vtax.store.records import CellRecord, MetricRecord
+from vtax.store.store import Store
+
+WITHOUT = {"iperf2", "iperf3", "start"}  # bytes of the link are their work; starts are no guests that are counted
+REQUEST = Operations("request", "requests", time="µs")
+COUNTED = {("layer", "host_cpu_s"): 1.0, ("host", "energy_package_j"): 30.0}
+
+
+def test_every_benchmark_has_a_unit_of_work_and_metrics_of_its_cost():
+    without = {name for name, benchmark in benchmarks().items() if benchmark.work is None}
+    assert without == WITHOUT
+    for benchmark in benchmarks().values():
+        names = [metric.name for metric in metrics_of(benchmark, benchmark.Parameters())]
+        assert len(set(names)) == len(names)
+        if work := benchmark.work:
+            assert {metric.name for metric in cost_metrics(work)} < set(names)
+            assert not any(is_timed(metric.name, metric.unit) for metric in cost_metrics(work))
+
+
+def test_costs_are_those_of_all_work_that_ran_at_once():
+    outcomes = [Outcome({}, {"requests": number}) for number in (4000, 6000)]
+    found = costs_of(REQUEST, outcomes, COUNTED)
+    assert found == {"host_cpu_per_request": 100.0, "energy_per_request": 3.0}
+    assert costs_of(REQUEST, outcomes, {}) == {}
+    assert costs_of(REQUEST, [*outcomes, Outcome({})], COUNTED) == {}
+    assert costs_of(None, outcomes, COUNTED) == {}
+
+
+@pytest.mark.parametrize(
+    ("work", "outcome", "number"),
+    [
+        (Operations("run"), Outcome({}), 1.0),
+        (Operations("GB", "bytes", 1e9), Outcome({}, {"bytes": 5e8}), 0.5),
+        (Operations("transaction", "completed"), Outcome({"completed": 7.0}), 7.0),
+        (Operations("transaction", "completed"), Outcome({"throughput": 7.0}), None),
+    ],
+)
+def test_work_is_in_the_settings_or_the_metrics_of_a_trial(work, outcome, number):
+    assert work.number(outcome) == number
+
+
+def test_the_host_pays_for_all_guests_under_test_and_the_daemon_but_not_for_others():
+    others = {("peer", "host_cpu_s"): 64.0, ("neighbour", "host_cpu_s"): 32.0}
+    assert cost.host_cpu_s({**COUNTED, **others}) == 1.0
+    layer = {
+        ("guest2", "host_cpu_s"): 2.0,
+        ("layer", "daemon.thread_cpu_s"): 4.0,
+        ("layer", "vcpu.thread_cpu_s"): 0.5,
+    }
+    assert cost.host_cpu_s({**COUNTED, **others, **layer}) == 7.0
+    assert cost.host_cpu_s({**COUNTED, **layer, ("layer", "under_test_cpu_s"): 8.0}) == 14.0
+    assert cost.host_cpu_s(others) is None
+
+
+def test_the_cost_of_a_platform_stands_beside_its_rate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    url = f"sqlite:///{tmp_path / 'store.sqlite'}"
+    monkeypatch.setenv("VTAX_STORE", url)
+    metrics = (
+        MetricRecord("nginx", "requests", "requests", "requests/s", "higher", True),
+        MetricRecord(
+            "nginx", "host_cpu_per_request", "CPU time of the host for a unit of work", "µs/request", "lower", False
+        ),
+    )
+    cells = [CellRecord(f"c-{p.name}", "c", p.name, "nginx", "nginx", "1.26") for p in PLATFORMS[:2]]
+    with Store.open(url) as store:
+        run = begin(store, "cost-1", platforms=PLATFORMS[:2], cells=cells, metrics=metrics, declared=DECLARED)
+        for block in range(6):
+            for number, cell in enumerate(run.cells):
+                cpu_us = (20.0, 30.0)[number] * (1 + block / 1000)
+                values = {"requests": 1000.0 + block, "host_cpu_per_request": cpu_us}
+                run.add_trial(trial(cell, block=block, position=2 * block + number, values=values))
+        run.finish("finished", "", 2.0)
+    monkeypatch.setenv("COLUMNS", "160")
+    shown = output_of("show", "cost-1").splitlines()
+    native, docker = (next(line.split() for line in shown if line.startswith(name)) for name in ("native", "docker"))
+    assert native[-1] == "1"
+    assert docker[-3:] == ["1.500", "[1.500,", "1.500]"]
