@@ -334,6 +334,7 @@ ANALYSIS: Mapping[str, tuple[Field, ...]] = {
             "of an undecided one, a one-sided bound of its overhead; those of a family hold together",
         ),
         Field("blocks_needed", "whole number", "", "further blocks that settle it in about four of five, or null"),
+        Field("needed", "object", "", "of an undecided one, blocks in all at its noise; see statistics.md, or null"),
         _WARNINGS,
         Field("text", "text", "", "the same in words"),
     ),

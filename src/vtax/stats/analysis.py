@@ -17,6 +17,7 @@ from vtax.stats.assumptions import (
 )
 from vtax.stats.checks import MINIMUM_BLOCKS, Better, StatsError
 from vtax.stats.contrasts import Contrast as Contrast
+from vtax.stats.needed import needed
 from vtax.stats.outlook import Levels, settled
 from vtax.stats.ratio import Ratio, ratio_of_logs, widened
 from vtax.stats.sequential import sequential_verdicts
@@ -75,8 +76,7 @@ def analyse(rule: Rule, contrasts: Mapping[str, Contrast]) -> dict[str, Comparis
         for_clock(v) if contrasts[name].clock_is_wrong else v for name, v in zip(names, verdicts, strict=True)
     )
     verdicts = tuple(
-        bounded(v, ratios[name], contrasts[name].better, _share(rule, v, ratios[name]))
-        for name, v in zip(names, verdicts, strict=True)
+        _bounded(v, ratios[name], contrasts[name].better, rule) for name, v in zip(names, verdicts, strict=True)
     )
     typical = _typical(rule, ratios, contrasts)
     result.update(
@@ -182,10 +182,13 @@ def _kind(word: str, better: Better) -> Kind:
     return "faster" if (word == "above") == (better == "higher") else "slower"
 
 
-def _share(rule: Rule, verdict: Verdict, ratio: Ratio) -> float:
-    """The one-sided level of a single bound, so that those of the whole family hold together."""
+def _bounded(verdict: Verdict, ratio: Ratio, better: Better, rule: Rule) -> Verdict:
+    """An undecided verdict with its bound, so that those of the whole family hold together, and what would decide."""
+    if verdict.kind != "undecided":
+        return verdict
     looks_at = ratio.n_sessions if ratio.n_sessions > 1 else ratio.n_blocks
-    return test_level(rule, verdict.alpha / verdict.family, looks_at)
+    found = bounded(verdict, ratio, better, test_level(rule, verdict.alpha / verdict.family, looks_at))
+    return replace(found, needed=needed(rule, ratio, verdict.margin, verdict.family))
 
 
 def decided_after(rule: Rule, verdict: Verdict, ratio: Ratio, more: int) -> float:

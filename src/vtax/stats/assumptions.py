@@ -57,9 +57,18 @@ def plausible_correlation(logs: Array, errors: float) -> float:
     if n < 4 or float(np.ptp(logs)) <= 1e-13:
         return errors * PRIOR_SD if n < 4 else 0.0
     seen = (n * _lag(logs) + 1) / (n - 3)  # without its bias: Kendall 1954
-    se = (n - 2) / ((n - 3) * math.sqrt(n - 1))
-    known = 1 / (1 / PRIOR_SD**2 + 1 / se**2)
+    se = _lag_error(n)
+    known = unseen_correlation(n) ** 2
     return float(min(max(known * seen / se**2 + errors * math.sqrt(known), 0.0), MOST_CORRELATED))
+
+
+def unseen_correlation(blocks: int) -> float:
+    """Standard error of the correlation after so many blocks, 4 at least: what independent ones leave plausible."""
+    return 1 / math.sqrt(1 / PRIOR_SD**2 + 1 / _lag_error(blocks) ** 2)
+
+
+def _lag_error(blocks: int) -> float:
+    return (blocks - 2) / ((blocks - 3) * math.sqrt(blocks - 1))
 
 
 def effective_blocks(blocks: int, correlation: float) -> float:

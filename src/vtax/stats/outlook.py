@@ -34,6 +34,19 @@ class Outlook:
     high: int | None
 
 
+@dataclass(frozen=True)
+class Needed:
+    """Blocks in all that a comparison takes at its present noise, from the low to the high limit of that.
+
+    A high one of None is too many to count.
+    equal: until it is `equivalent`, if both sides are equal. different: until a difference of `size` is shown.
+    """
+
+    equal: tuple[int, int | None]
+    size: float
+    different: tuple[int, int | None]
+
+
 @lru_cache(maxsize=64)
 def _draws(df: float) -> tuple[Array, Array, Array, Array]:
     """(noise over the estimate, and standard normal draws of the ratio, of the future's mean and of its spread)."""

@@ -18,7 +18,7 @@ import numpy as np
 
 from vtax.messages import Note
 from vtax.stats.checks import MINIMUM_BLOCKS, Array, Better, StatsError, Values, as_array
-from vtax.stats.outlook import Levels, Outlook, outlook
+from vtax.stats.outlook import Levels, Needed, Outlook, outlook
 from vtax.stats.ratio import Ratio, one_sided, p_above, p_below
 
 Kind = Literal["slower", "faster", "equivalent", "undecided"]
@@ -32,6 +32,7 @@ class Verdict:
     at 1 - alpha. None from one block.
     blocks_needed_low, blocks_needed: the range of further blocks after which the verdict falls, see `outlook`: 0 when
     decided, None when the range is too wide to be of use.
+    needed: of an undecided one, blocks in all by its noise alone, see `stats.needed`.
     """
 
     kind: Kind
@@ -44,6 +45,7 @@ class Verdict:
     warnings: tuple[str, ...]
     blocks_needed_low: int | None = 0
     costs_at_most: float | None = None
+    needed: Needed | None = None
 
     def __str__(self) -> str:
         """`slower`, or `undecided (about 7 to 20 more blocks)`."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from vtax.messages import Note
+from vtax.report.analysis.blocks_in_all import blocks_in_all
 from vtax.report.analysis.next_step import withheld
 from vtax.report.analysis.values import Analysis, Row
 from vtax.report.document import (
@@ -32,6 +33,7 @@ from vtax.stats.planning import detectable_overhead
 from vtax.stats.verdict import Kind
 
 _MAX_NAMED = 4
+_DEPENDENT = "withheld-likely-dependent"  # more blocks leave less of it plausible
 _FAR = 2.0  # times, from which a difference is printed as a multiple
 _KINDS: tuple[Kind, ...] = ("slower", "faster", "equivalent", "undecided")
 
@@ -290,7 +292,8 @@ def _needed(these: list[_Found], analysis: Analysis) -> Iterator[Inline]:
         else:
             yield msg("a verdict needs {count} blocks on {names}", count=minimum, names=_names(few))
     yield from _withheld(kept_back, analysis, is_all=len(kept_back) == len(these) == 1)
-    yield from _limit(still_open, is_all=len(still_open) == len(these))
+    unsure = [c for c in kept_back if any(note.code == _DEPENDENT for note in withheld(c.row))]
+    yield from _limit([*still_open, *unsure], analysis)
 
 
 def _withheld(these: list[_Found], analysis: Analysis, *, is_all: bool) -> Iterator[Inline]:
@@ -335,35 +338,14 @@ def _further(known: list[_Found], *, is_all: bool) -> Inline:
     return msg("{blocks} would decide all", blocks=blocks)
 
 
-def _limit(these: list[_Found], *, is_all: bool) -> Iterator[Inline]:
-    """Which noise leaves open how many more blocks would decide: of the noisiest contrast, and of its two sides.
-
-    is_all: no other contrast is undecided.
-    """
-    limiting = [c for c in these if c.noise > 0]
-    if not limiting:
-        return
-    worst = max(limiting, key=lambda c: c.noise)
-    sides = [row for row in (worst.base, worst.row) if row is not None]
-    noises = joined([joined([row.platform.name, Share(_block_noise(row))], " ") for row in sides], ", ")
-    shown = {"name": worst.name, "noises": noises, "noise": Share(worst.noise)}
-    if is_all:
-        yield msg(
-            "noise of {name} from block to block ({noises}; of the ratio {noise}) leaves open how many more blocks "
-            "would decide",
-            **shown,
-        )
-    else:
-        yield msg(
-            "noise of {name} from block to block ({noises}; of the ratio {noise}) leaves open how many more blocks "
-            "would decide the others",
-            **shown,
-        )
-
-
-def _block_noise(row: Row) -> float:
-    """Coefficient of variation of the block means."""
-    return float(row.block_means.std(ddof=1) / abs(row.block_means.mean()))
+def _limit(these: list[_Found], analysis: Analysis) -> Iterator[Inline]:
+    """How many blocks the noisiest contrast takes."""
+    limiting = [(c, c.row.verdict.needed) for c in these if c.noise > 0 and c.row.verdict is not None]
+    known = [(c, found) for c, found in limiting if found is not None]
+    if known:
+        worst, found = max(known, key=lambda each: each[0].noise)
+        sides = tuple(row for row in (worst.base, worst.row) if row is not None)
+        yield blocks_in_all(worst.name, sides, worst.noise, found, analysis)
 
 
 def _names(these: list[_Found]) -> Inline:

@@ -125,8 +125,8 @@ def _next_step(step: NextStep) -> Inline:
         return _new_session(step)
     if not step.command:
         return msg(
-            "Next: a quieter host; noise from block to block leaves open how many more blocks would decide "
-            "{comparisons}.",
+            "Next: longer trials or a quieter host; noise from block to block leaves open how many more blocks would "
+            "decide {comparisons}.",
             comparisons=undecided,
         )
     if step.duration_s is None:
@@ -174,7 +174,9 @@ def _further_blocks(step: NextStep) -> Inline:
     text = msg("Next: {step} would probably decide {comparisons}.", step=do, comparisons=decides)
     if not step.left:
         return text
-    rest = msg("Many more blocks or a quieter host would decide {comparisons}.", comparisons=_named(step.left))
+    rest = msg(
+        "Many more blocks, longer trials or a quieter host would decide {comparisons}.", comparisons=_named(step.left)
+    )
     return joined([text, rest], " ")
 
 

@@ -1,0 +1,66 @@
+"""How many blocks a comparison takes at its present noise: if its sides are equal, and to show a difference.
+
+The sample size of a t-test of power 0.8, for the two ends of an 80 % interval of the noise: that is what a few blocks
+leave open. Levels are the rule's, in the family; the guard of `equivalent` is in the number of equal sides, at the
+correlation that independent blocks leave plausible.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+from scipy import special
+
+from vtax.stats.assumptions import allow_for_dependence, unseen_correlation
+from vtax.stats.checks import MINIMUM_BLOCKS, Array
+from vtax.stats.outlook import Needed
+from vtax.stats.ratio import Ratio
+from vtax.stats.stopping import Rule, look_level, test_level
+
+POWER = 0.8
+SIZE = 0.05  # the difference, or 2.5 times the margin where that is larger
+NOISE_LIMITS = 0.1, 0.9  # of the noise, in probability
+FARTHEST = 1_000_000
+
+
+def needed(rule: Rule, ratio: Ratio, margin: float, family: int) -> Needed | None:
+    """Of a ratio of one session with two blocks at least and noise; else None, and where it is beyond FARTHEST."""
+    if ratio.n_blocks < 2 or ratio.n_sessions > 1 or not ratio.se_log > 0:
+        return None
+    size = max(SIZE, 2.5 * margin)
+    ns, at_equal, at_different = _reach(rule, family)
+    sd, df = ratio.se_log * math.sqrt(ratio.n_blocks), ratio.n_blocks - 1.0
+    limits = [sd * math.sqrt(df / float(special.chdtri(df, 1 - p))) for p in reversed(NOISE_LIMITS)]
+    equal = [_first(ns, at_equal, math.log1p(margin) / each) for each in limits]
+    different = [_first(ns, at_different, math.log1p(size) / each) for each in limits]
+    if equal[0] is None or different[0] is None:
+        return None
+    return Needed((equal[0], equal[1]), size, (different[0], different[1]))
+
+
+def _first(ns: npt.NDArray[np.int64], reach: Array, wanted: float) -> int | None:
+    """The first number of blocks with that reach."""
+    found = np.flatnonzero(reach <= wanted)
+    return int(ns[found[0]]) if found.size else None
+
+
+@lru_cache(maxsize=256)
+def _reach(rule: Rule, family: int) -> tuple[npt.NDArray[np.int64], Array, Array]:
+    """(numbers of blocks, the margin and the difference that each decides with POWER, in SDs of a block)."""
+    exact = np.arange(MINIMUM_BLOCKS, 200)
+    ns = np.unique(np.concatenate([exact, np.geomspace(200, FARTHEST, 400)]).astype(np.int64))
+    both, one = special.ndtri((1 + POWER) / 2), special.ndtri(POWER)
+    error = look_level(rule, MINIMUM_BLOCKS) / family
+    equal, different = np.full((2, ns.size), np.inf)
+    for k, n in enumerate(ns.tolist()):
+        level, half = test_level(rule, error, n), test_level(rule, error / 2, n)
+        root = math.sqrt(n)
+        if level > 0:
+            se, df = allow_for_dependence(1.0, n - 1.0, n, unseen_correlation(n))
+            equal[k] = (-special.stdtrit(df, level) * se + both) / root
+        if half > 0:
+            different[k] = (-special.stdtrit(n - 1.0, half) + one) / root
+    return ns, equal, different
