@@ -11,6 +11,7 @@ from rich.console import Console
 
 from vtax.report.analysis import Analysis
 from vtax.report.analysis.source import Source
+from vtax.report.chapters import report
 from vtax.report.document import Document, Warning
 from vtax.report.renderers.format import Formatter, english
 from vtax.report.renderers.html import html
@@ -19,7 +20,6 @@ from vtax.report.renderers.language import ENGLISH, Language
 from vtax.report.renderers.terminal import render
 from vtax.report.views.base import Options
 from vtax.report.views.registry import views
-from vtax.report.views.report import report
 from vtax.store.query import Measurements, RunData, Trials
 from vtax.store.records import MetricRecord
 

@@ -16,7 +16,7 @@ from synthetic_run import DECLARED, begin, fill
 
 from vtax.report.columns import ANALYSIS, MEASUREMENTS
 from vtax.report.files import write
-from vtax.report.views.plain import moment
+from vtax.report.parts.plain import moment
 from vtax.store.store import Store
 
 ROOT = Path(__file__).resolve().parents[2]

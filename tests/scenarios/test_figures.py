@@ -20,6 +20,7 @@ from vtax.cli.main import group
 from vtax.report.analysis.drawings import drawings
 from vtax.report.analysis.source import Source
 from vtax.report.document import Chart, ChartPanel, ChartSeries, ChartValue, Scale
+from vtax.report.parts.figure_charts import chart_of
 from vtax.report.renderers.chart_cells import cells as drawn_cells
 from vtax.report.renderers.charts import chart_spec, file_of
 from vtax.report.renderers.format import Formatter
@@ -28,7 +29,6 @@ from vtax.report.renderers.language import language
 from vtax.report.renderers.latex import latex
 from vtax.report.renderers.markdown import markdown
 from vtax.report.views.base import Options
-from vtax.report.views.figure_charts import chart_of
 from vtax.report.views.registry import views
 from vtax.store.store import Store
 

@@ -14,10 +14,10 @@ from synthetic_run import DECLARED, begin, cells, fill, trial
 from vtax.cli.main import group
 from vtax.errors import BadInput
 from vtax.report.analysis.source import Source, source_of
+from vtax.report.chapters import report
 from vtax.report.document import Section
 from vtax.report.renderers.markdown import markdown
 from vtax.report.views.registry import views
-from vtax.report.views.report import report
 from vtax.store.store import Store
 
 LINK = {

@@ -13,10 +13,10 @@ from synthetic_run import begin, fill
 
 from vtax.report.analysis import Analysis, Row, analyse
 from vtax.report.document import Scale
+from vtax.report.parts import figures, shared
 from vtax.report.renderers import numbers
 from vtax.report.renderers.figures import spec_of
 from vtax.report.renderers.format import Formatter
-from vtax.report.views import figures, shared
 from vtax.stats.ratio import ratio_of_logs
 from vtax.store.store import Store
 

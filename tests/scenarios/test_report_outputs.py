@@ -20,10 +20,10 @@ from vtax.report.analysis import Analysis, analyse
 from vtax.report.analysis.reproduce import commands, study_toml
 from vtax.report.document import Figure
 from vtax.report.files import write
+from vtax.report.parts import figures, shared
 from vtax.report.renderers import vega
 from vtax.report.renderers.figures import spec_of
 from vtax.report.renderers.format import Formatter, efficiency_bar
-from vtax.report.views import figures, shared
 from vtax.store.store import Store
 from vtax.study.load import validate
 

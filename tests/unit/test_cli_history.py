@@ -18,12 +18,12 @@ from synthetic_run import DECLARED, PLATFORMS, begin, cells, trial
 from vtax.errors import BadInput
 from vtax.report.analysis.history import FEWEST, History, history
 from vtax.report.document import Chart
+from vtax.report.parts.history import document_of
 from vtax.report.renderers.charts import chart_spec, file_of
 from vtax.report.renderers.format import Formatter
 from vtax.report.renderers.html import html
 from vtax.report.renderers.language import ENGLISH, language
 from vtax.report.renderers.vega import static_svg
-from vtax.report.views.history import document_of
 from vtax.store.store import Store
 
 DAY = 86_400.0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 import sys
 from contextlib import nullcontext
 from pathlib import Path
@@ -134,3 +136,12 @@ def test_a_request_to_stop_is_heard_in_a_probe(install):
     assert isinstance(platform, Platform)
     with pytest.raises(RunInterrupted):
         platform.probe(None)
+
+
+def test_every_module_among_the_views_is_a_view():
+    import vtax.report.views
+
+    names = {module.name for module in pkgutil.iter_modules(vtax.report.views.__path__)} - {"base", "registry"}
+    modules = [importlib.import_module(f"vtax.report.views.{name}") for name in names]
+    assert names
+    assert [module.__name__ for module in modules if not hasattr(module, "VIEW")] == []

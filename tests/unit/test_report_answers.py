@@ -25,8 +25,8 @@ from vtax.report.analysis.answers import answers, smallest_detectable
 from vtax.report.analysis.next_step import can_be_extended, next_step_of
 from vtax.report.analysis.resources import costs_of
 from vtax.report.document import Bullets, Paragraph
-from vtax.report.views.first_screen import first_lines, plain
-from vtax.report.views.result_notes import notes_under
+from vtax.report.parts.first_screen import first_lines, plain
+from vtax.report.parts.result_notes import notes_under
 from vtax.runner.host_sessions import check_more
 from vtax.stats.analysis import decided_after
 from vtax.store.records import CellRecord, PlatformRecord

@@ -16,12 +16,12 @@ from vtax.errors import BadInput
 from vtax.report.analysis import analyse_data
 from vtax.report.analysis.claims import Claims, claims
 from vtax.report.analysis.published import published
+from vtax.report.chapters import report
 from vtax.report.renderers.format import Formatter, english
 from vtax.report.renderers.json import as_json
 from vtax.report.renderers.language import Language
 from vtax.report.views.base import Options
 from vtax.report.views.claims import VIEW, document_of
-from vtax.report.views.report import report
 
 
 def word(**check: Any) -> str:

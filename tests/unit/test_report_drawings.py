@@ -14,9 +14,9 @@ from drawn_run import run_of
 from vtax.errors import BadInput
 from vtax.report.analysis.drawings import Drawing, Place, cell_tests, drawings, finished_blocks
 from vtax.report.analysis.source import Source
+from vtax.report.parts.figure_charts import chart_of
 from vtax.report.renderers.format import english
 from vtax.report.renderers.html import html
-from vtax.report.views.figure_charts import chart_of
 from vtax.report.views.paper_figures import document_of
 from vtax.study.claims import METRIC
 from vtax.study.load import Chosen, load, shipped

@@ -28,7 +28,9 @@ from vtax.report.analysis.contrast import contrast
 from vtax.report.analysis.counters import Counted, HopTraffic
 from vtax.report.analysis.pivot import Axes, Quantity, pivot
 from vtax.report.analysis.source import Source
+from vtax.report.chapters import report
 from vtax.report.document import Document, Interval
+from vtax.report.parts import pivot as pivot_view
 from vtax.report.renderers.format import Formatter
 from vtax.report.renderers.html import html
 from vtax.report.renderers.language import Language, language, read
@@ -37,10 +39,8 @@ from vtax.report.renderers.markdown import markdown
 from vtax.report.renderers.terminal import render
 from vtax.report.views import contrast as contrast_view
 from vtax.report.views import counters
-from vtax.report.views import pivot as pivot_view
 from vtax.report.views.base import Options
 from vtax.report.views.registry import views
-from vtax.report.views.report import report
 from vtax.stats.stopping import Rule, decide, within_budget
 from vtax.store.store import Store
 

@@ -10,11 +10,11 @@ import pytest
 from drawn_run import run_of
 
 from vtax.report.analysis.source import Source
+from vtax.report.chapters import report
 from vtax.report.renderers.language import Language, language
 from vtax.report.renderers.markdown import markdown
 from vtax.report.views.base import Options
 from vtax.report.views.registry import views
-from vtax.report.views.report import report
 from vtax.study.load import Chosen, load, shipped
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -22,10 +22,10 @@ from vtax.report.analysis.pivot import Axes
 from vtax.report.analysis.pivot import pivot as analysis_pivot
 from vtax.report.analysis.source import source_of
 from vtax.report.document.notes import sentence
+from vtax.report.parts.pivot_chart import chart_of
 from vtax.report.renderers.charts import chart_spec
 from vtax.report.renderers.format import Formatter
 from vtax.report.renderers.language import ENGLISH
-from vtax.report.views.pivot_chart import chart_of
 from vtax.stats.intervals import mean_interval
 from vtax.store.records import CellRecord, UntestedRecord
 from vtax.store.store import Store

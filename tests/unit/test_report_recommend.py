@@ -19,12 +19,12 @@ from shown import source_of as source
 from vtax.errors import BadInput
 from vtax.report.analysis import Analysis
 from vtax.report.analysis.recommendation import Recommendation, Standing, recommend
+from vtax.report.chapters import report
 from vtax.report.renderers.json import as_json
 from vtax.report.renderers.language import language
 from vtax.report.renderers.markdown import markdown
 from vtax.report.views.base import Options
 from vtax.report.views.recommend import VIEW, document_of
-from vtax.report.views.report import report
 from vtax.store.annotations import Annotations
 from vtax.store.query import GuestRow, Measurements, RunData, Trials
 from vtax.store.records import CellRecord, MetricRecord, PlatformRecord, SessionRecord, UntestedRecord

@@ -13,12 +13,12 @@ from drawn_run import run_of
 from vtax.report.analysis import Analysis
 from vtax.report.analysis.source import Source
 from vtax.report.analysis.sweeps import Sweep, is_logarithmic, sweeps
+from vtax.report.chapters import report
 from vtax.report.document import Chart, Paragraph, Platform, Section
+from vtax.report.parts.sweeps import Sweeps
 from vtax.report.renderers.charts import chart_spec
 from vtax.report.renderers.format import Formatter, english
 from vtax.report.renderers.language import language
-from vtax.report.views.report import report
-from vtax.report.views.sweeps import Sweeps
 
 
 @cache

@@ -15,11 +15,11 @@ from synthetic_run import begin, fill
 
 from vtax.report.analysis.source import Source, source_of
 from vtax.report.document import Figure, FigureGroup, FigureRow
+from vtax.report.parts import forest, shared, trial_figures, variance_figure
 from vtax.report.renderers import vega, vega_trials
 from vtax.report.renderers.figures import caption_of, spec_of
 from vtax.report.renderers.format import Formatter
 from vtax.report.renderers.language import language
-from vtax.report.views import forest, shared, trial_figures, variance_figure
 from vtax.report.views.base import Options
 from vtax.report.views.registry import views
 from vtax.store.store import Store

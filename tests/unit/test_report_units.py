@@ -10,7 +10,7 @@ from command_line import output_of
 from synthetic_run import DECLARED, PLATFORMS, begin, trial
 
 from vtax.report.analysis import analyse
-from vtax.report.views.shared import tool_of
+from vtax.report.parts.shared import tool_of
 from vtax.store.records import CellRecord, MetricRecord
 from vtax.store.store import Store
 

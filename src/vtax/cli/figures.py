@@ -108,9 +108,9 @@ def _write_report(
     source: Source, only: Sequence[str], formatter: Formatter, file_format: str, output: Path
 ) -> list[dict[str, str]]:
     """(id, title and path of each figure of the report). Raises BadInput for one that it does not have."""
+    from vtax.report.chapters import report
     from vtax.report.renderers.figures import file_of, id_of
     from vtax.report.replacing import replacing
-    from vtax.report.views.report import report
 
     name = source.analysis.name
     found = {id_of(each): each for each in report(source).figures() if each.key}
@@ -152,10 +152,10 @@ def _write(
     chosen: Sequence[Drawing], analysis: Analysis, formatter: Formatter, file_format: str, output: Path
 ) -> tuple[list[dict[str, str]], list[dict[str, str]]]:
     """(id, title and path of each figure that was written, id and reason of each that was not)."""
+    from vtax.report.parts.figure_charts import chart_of, title_of
     from vtax.report.renderers.charts import file_of
     from vtax.report.renderers.format import english
     from vtax.report.replacing import replacing
-    from vtax.report.views.figure_charts import chart_of, title_of
     from vtax.report.views.paper_figures import why_not
 
     written: list[dict[str, str]] = []

@@ -51,12 +51,12 @@ def command(
     """
     from vtax.cli.show import console
     from vtax.report.analysis.history import history
+    from vtax.report.parts.history import document_of
     from vtax.report.renderers.format import english
     from vtax.report.renderers.json import as_json as values_of
     from vtax.report.renderers.language import language as chosen_language
     from vtax.report.renderers.terminal import render
     from vtax.report.replacing import replacing
-    from vtax.report.views.history import document_of
     from vtax.store.store import Store
 
     if output and as_json:

@@ -143,7 +143,7 @@ def _has(run: RunSummary, key: str, wanted: Sequence[str]) -> bool:
 
 def _plain(run: RunSummary, how: str) -> dict[str, Any]:
     """A run for programs: its times as ISO 8601."""
-    from vtax.report.views.plain import moment
+    from vtax.report.parts.plain import moment
 
     times = {"started": moment(run.started_at), "ended": moment(run.ended_at)}
     kept = {name: value for name, value in asdict(run).items() if name not in ("started_at", "ended_at")}

@@ -85,10 +85,10 @@ def print_pivot(
 
     from vtax.report.analysis.pivot import pivot
     from vtax.report.analysis.source import source_of
+    from vtax.report.parts.pivot import document_of
     from vtax.report.renderers.json import as_json as values_of
     from vtax.report.renderers.language import language as chosen_language
     from vtax.report.renderers.terminal import render
-    from vtax.report.views.pivot import document_of
 
     file, chosen = options["figure"], chosen_language(language)
     if file is not None and file.suffix[1:] not in _FORMATS:
@@ -119,10 +119,10 @@ def print_pivot(
 
 def _draw(pivot: Pivot, analysis: Analysis, file: Path, language: Language) -> None:
     """Write the figure of a table. Raises BadInput where figures of one panel have several units."""
+    from vtax.report.parts.pivot_chart import chart_of
     from vtax.report.renderers.charts import file_of
     from vtax.report.renderers.format import Formatter
     from vtax.report.replacing import replacing
-    from vtax.report.views.pivot_chart import chart_of
 
     chart = chart_of(pivot, analysis)
     if chart is None:

@@ -20,10 +20,10 @@ from vtax.host.home import Home
 from vtax.report.analysis import Analysis
 from vtax.report.analysis.source import Source, source_of
 from vtax.report.document import Document
+from vtax.report.parts.header import filter_line
 from vtax.report.renderers.format import english
 from vtax.report.views import result
 from vtax.report.views.base import Options, View
-from vtax.report.views.header import filter_line
 from vtax.report.views.registry import DEFAULT, views
 from vtax.store.store import Store
 
@@ -112,7 +112,7 @@ def print_result(source: Source, *, as_json: bool, every_metric: bool = False, l
     from vtax.report.renderers.json import plain
     from vtax.report.renderers.language import language as chosen_language
     from vtax.report.renderers.terminal import render
-    from vtax.report.views.result_values import values_of
+    from vtax.report.views.result import values_of
 
     options = Options("all" if every_metric else "brief")
     if as_json:

@@ -35,9 +35,9 @@ from vtax.report.document import (
 )
 from vtax.report.document import Row as TableRow
 from vtax.report.document import Section as Titled
-from vtax.report.views import shared
-from vtax.report.views.header import status_word
-from vtax.report.views.plain import moment
+from vtax.report.parts import shared
+from vtax.report.parts.header import status_word
+from vtax.report.parts.plain import moment
 
 Widths = Mapping[tuple[str, str, str], float]
 """(section, point, platform) -> relative half-width of the interval of its ratio."""

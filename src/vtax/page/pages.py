@@ -32,9 +32,9 @@ from vtax.page.report import with_way_back
 from vtax.page.result_cache import ResultCache
 from vtax.page.worker import DOWNLOADS, Task
 from vtax.report.document import Count, Document, Duration, Inline, Moment, joined, msg, plural, stored
+from vtax.report.parts.header import STATUSES, status_word
 from vtax.report.renderers.html import Fragments
 from vtax.report.renderers.language import codes
-from vtax.report.views.header import STATUSES, status_word
 from vtax.store.database import make_engine, sqlite_file
 from vtax.store.listing import Listing, Page, RunFilter, names_of_study, state_of, state_of_study, studies
 from vtax.store.store import Store

@@ -78,11 +78,11 @@ def start_worker(is_idle: bool) -> None:
 
 def import_renderers() -> None:
     """Load what every product needs."""
+    from vtax.report import chapters
     from vtax.report.analysis import source
     from vtax.report.renderers import html
-    from vtax.report.views import report
 
-    assert all((source, html, report))
+    assert all((source, html, chapters))
 
 
 @dataclass(frozen=True)
@@ -166,8 +166,8 @@ def _contrast(store: Store, task: Task) -> str:
 def _history(store: Store, task: Task) -> str:
     """A study over its runs, as `vtax history` shows it."""
     from vtax.report.analysis.history import history
+    from vtax.report.parts.history import document_of
     from vtax.report.renderers.format import english
-    from vtax.report.views.history import document_of
 
     document = document_of(history(store, task.names[0]))
     if document.nothing != "":
@@ -178,9 +178,9 @@ def _history(store: Store, task: Task) -> str:
 def _report(store: Store, task: Task) -> str:
     """The report of a run, as `vtax report` writes it."""
     from vtax.report.analysis.source import source_of
+    from vtax.report.chapters import report
     from vtax.report.renderers.html import html
     from vtax.report.renderers.language import language
-    from vtax.report.views.report import report
 
     return html(report(source_of(store, task.names[0])), language(task.language))
 

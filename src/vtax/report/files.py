@@ -9,13 +9,13 @@ from pathlib import Path
 from vtax.errors import BadInput
 from vtax.report.analysis.filters import EVERYTHING, Wanted, filter_of, narrowed
 from vtax.report.analysis.source import Source, source_of
+from vtax.report.chapters import report
 from vtax.report.document import Document
 from vtax.report.renderers.json import plain
 from vtax.report.renderers.language import ENGLISH, Language
 from vtax.report.replacing import replacing
 from vtax.report.views.base import Options
-from vtax.report.views.report import report
-from vtax.report.views.result_values import values_of
+from vtax.report.views.result import values_of
 from vtax.store.query import effective, load
 from vtax.store.store import Store
 
@@ -58,8 +58,8 @@ def write_several(
 
     The rest as in `write`. Raises BadInput for a format that has no chapters too.
     """
+    from vtax.report.chapters import several
     from vtax.report.renderers.html import chapter_key
-    from vtax.report.views.several import several
 
     if file_format not in DOCUMENTS:
         what = f"{file_format} holds one run"

@@ -22,8 +22,8 @@ from vtax.report.analysis.source import source_of
 from vtax.report.columns import column, meaning
 from vtax.report.exports import check_is_measured
 from vtax.report.files import write_whole
+from vtax.report.parts.plain import moment
 from vtax.report.renderers.language import ENGLISH, Language
-from vtax.report.views.plain import moment
 from vtax.store.exporting import export_run
 from vtax.store.store import Store
 from vtax.store.transfer import Watch, unwatched

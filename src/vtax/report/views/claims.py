@@ -38,8 +38,8 @@ from vtax.report.document import (
 from vtax.report.document import Row as TableRow
 from vtax.report.document import Section as Titled
 from vtax.report.document.notes import sentence
-from vtax.report.views import published as published_numbers
-from vtax.report.views import shared
+from vtax.report.parts import published as published_numbers
+from vtax.report.parts import shared
 from vtax.report.views.base import Options, View
 from vtax.stats.claims import Judgement
 from vtax.study.claims import BENCHMARK, METRIC, CheckTable

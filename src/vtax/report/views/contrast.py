@@ -30,7 +30,7 @@ from vtax.report.document import (
     plural,
 )
 from vtax.report.document import Section as Titled
-from vtax.report.views import across_runs, run_contrast, shared
+from vtax.report.parts import across_runs, run_contrast, shared
 from vtax.report.views.base import Options, View
 from vtax.report.views.result import result_table
 

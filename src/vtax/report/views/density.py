@@ -30,7 +30,7 @@ from vtax.report.document import (
 from vtax.report.document import Row as TableRow
 from vtax.report.document import Section as Titled
 from vtax.report.document.stored_texts import unit_of
-from vtax.report.views import shared
+from vtax.report.parts import shared
 from vtax.report.views.base import Options, View
 from vtax.report.views.neighbour import as_json
 

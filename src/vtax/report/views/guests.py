@@ -25,7 +25,7 @@ from vtax.report.document import (
     stored,
     styled,
 )
-from vtax.report.views import shared
+from vtax.report.parts import shared
 from vtax.report.views.base import Options, View
 from vtax.report.views.host import fact
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict
-from itertools import groupby
 
 from vtax.report.analysis import Analysis
 from vtax.report.analysis.reproduce import drivers_of
@@ -21,7 +20,8 @@ from vtax.report.document import (
     plural,
     stored,
 )
-from vtax.report.views import typical
+from vtax.report.parts import typical
+from vtax.report.parts.plain import order_of
 from vtax.report.views.base import Options, View
 from vtax.report.views.host import package_of
 from vtax.stats.assumptions import FEWEST_TO_TEST
@@ -164,12 +164,6 @@ def _analysis(analysis: Analysis) -> Inline:
         "a stronger one would undo names it."
     )
     return joined([tested, guarded, noisier], " ")
-
-
-def order_of(analysis: Analysis) -> list[tuple[int, tuple[str, ...]]]:
-    """Blocks (from 0) in the order they ran, each with its platforms in the order of their guests."""
-    blocks = groupby((guest for guest in analysis.guests if guest.block >= 0), key=lambda guest: guest.block)
-    return [(block, tuple(dict.fromkeys(guest.platform for guest in guests))) for block, guests in blocks]
 
 
 def _plain_order(analysis: Analysis) -> list[dict[str, object]]:

@@ -36,10 +36,10 @@ from vtax.report.document import (
     plural,
     scale_for,
 )
-from vtax.report.views import shared
+from vtax.report.parts import shared
+from vtax.report.parts.figure_charts import changes_of, chart_of, left_of, mapping_of, right_of, title_of
+from vtax.report.parts.published import citation
 from vtax.report.views.base import Options, View
-from vtax.report.views.figure_charts import changes_of, chart_of, left_of, mapping_of, right_of, title_of
-from vtax.report.views.published import citation
 from vtax.study.claims import BENCHMARK, METRIC
 
 

@@ -34,10 +34,10 @@ from vtax.report.document import (
 )
 from vtax.report.document import Row as TableRow
 from vtax.report.document import Section as Titled
-from vtax.report.views import shared
+from vtax.report.parts import shared
+from vtax.report.parts.header import run_line
+from vtax.report.parts.recommend_values import plain
 from vtax.report.views.base import Options, View
-from vtax.report.views.header import run_line
-from vtax.report.views.recommend_values import plain
 
 _SURE = 0.95
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from vtax.report.analysis import Analysis, ResultPoint, Row, Section
 from vtax.report.analysis.answers import answers, is_measured
+from vtax.report.analysis.counters import effective_of_cells
 from vtax.report.analysis.source import Source
 from vtax.report.analysis.warnings import STATISTICS
 from vtax.report.document import (
@@ -40,16 +42,15 @@ from vtax.report.document import (
 from vtax.report.document import Row as TableRow
 from vtax.report.document import Section as Titled
 from vtax.report.document.stored_texts import unit_of
-from vtax.report.views import result_costs, shared, typical
+from vtax.report.parts import result_costs, shared, typical
+from vtax.report.parts.figures import figures_of
+from vtax.report.parts.first_screen import first_lines
+from vtax.report.parts.forest import forest
+from vtax.report.parts.header import header_of
+from vtax.report.parts.plain import plain
+from vtax.report.parts.result_notes import further_statistics, notes_under
+from vtax.report.parts.sweeps import Sweeps
 from vtax.report.views.base import Options, View
-from vtax.report.views.figures import figures_of
-from vtax.report.views.first_screen import first_lines
-from vtax.report.views.forest import forest
-from vtax.report.views.further_statistics import further_statistics
-from vtax.report.views.header import header_of
-from vtax.report.views.plain import plain
-from vtax.report.views.result_notes import notes_under
-from vtax.report.views.sweeps import Sweeps
 from vtax.store.records import UntestedRecord
 
 _MOST_NAMED = 4
@@ -321,6 +322,23 @@ def _rest(analysis: Analysis, options: Options) -> Iterator[Part]:
         if left := len(analysis.warnings) - len(shown):
             more = joined([more, plural("with {count} more warning", "with {count} more warnings", left)])
         yield Paragraph(joined([more, f"vtax show {analysis.name} --all"], ": "), "muted")
+
+
+def values_of(source: Source, options: Options) -> dict[str, Any]:
+    """The result for programs, with the settings that were really in force in every cell. Raises StoreError."""
+    in_force = effective_of_cells(source.data, source.effective)
+    found = [
+        {
+            "cell": cell.key,
+            "platform": cell.platform,
+            "label": cell.label,
+            "levels": dict(cell.levels),
+            "settings": in_force[number],
+        }
+        for number, cell in enumerate(source.data.run.cells)
+        if number in in_force
+    ]
+    return {**document(source, options).data, "effective": found}
 
 
 VIEW = View(

@@ -27,10 +27,10 @@ from vtax.report.document import (
 )
 from vtax.report.document import Row as TableRow
 from vtax.report.document import Section as Titled
-from vtax.report.views import shared
+from vtax.report.parts import shared
+from vtax.report.parts.plain import plain_sessions
 from vtax.report.views.base import Options, View
 from vtax.report.views.host import fact
-from vtax.report.views.plain import plain_sessions
 from vtax.stats.ratio import Ratio as RatioOfBlocks
 
 _BOOT_SHOWN = 8  # digits

@@ -42,9 +42,9 @@ from vtax.report.document import (
 )
 from vtax.report.document import Row as TableRow
 from vtax.report.document import Section as Titled
-from vtax.report.views import shared
+from vtax.report.parts import shared
+from vtax.report.parts.variance_figure import shares_figure
 from vtax.report.views.base import Options, View
-from vtax.report.views.variance_figure import shares_figure
 from vtax.stats.variance import Replication
 
 

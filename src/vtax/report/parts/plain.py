@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from itertools import groupby
 from typing import Any
 
 from vtax.report.analysis import Analysis, ResultPoint, Row, Section
 from vtax.report.analysis.answers import answers, smallest_detectable
 from vtax.report.analysis.sessions import MeasuredSession
-from vtax.report.views import first_screen
-from vtax.report.views.method import order_of
+from vtax.report.parts import first_screen
 from vtax.stats.checks import Better
 
 SCHEMA = "vtax.analysis/1"
@@ -128,3 +128,9 @@ def _row(row: Row, better: Better) -> dict[str, Any]:
         found["detectable_overhead"] = smallest_detectable(row)
         found["verdict"] = {**vars(row.verdict), "text": str(row.verdict)}
     return found
+
+
+def order_of(analysis: Analysis) -> list[tuple[int, tuple[str, ...]]]:
+    """Blocks (from 0) in the order they ran, each with its platforms in the order of their guests."""
+    blocks = groupby((guest for guest in analysis.guests if guest.block >= 0), key=lambda guest: guest.block)
+    return [(block, tuple(dict.fromkeys(guest.platform for guest in guests))) for block, guests in blocks]

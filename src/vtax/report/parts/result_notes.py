@@ -1,15 +1,31 @@
-"""What stands below the table of a metric: how to read its ratios, and why a verdict differs from its interval."""
+"""Notes and further statistics below the table of a result."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 
 from vtax.messages import Note
 from vtax.report.analysis import Analysis, Row, Section
 from vtax.report.analysis.next_step import withheld
 from vtax.report.analysis.sessions import scope
-from vtax.report.document import Count, Inline, Platform, Range, Share, listed, msg
-from vtax.report.views import shared
+from vtax.report.document import (
+    Column,
+    Count,
+    Inline,
+    Interval,
+    Platform,
+    Quantity,
+    Range,
+    Scale,
+    Share,
+    Table,
+    joined,
+    listed,
+    msg,
+)
+from vtax.report.document.stored_texts import unit_of
+from vtax.report.parts import shared
 from vtax.stats.stopping import interval_confidence
 
 
@@ -67,3 +83,35 @@ def _is_undecided_by_correction(row: Row) -> bool:
         return False
     has_no_one = row.ratio.low > 1 or row.ratio.high < 1
     return has_no_one and row.verdict.family > 1 and row.verdict.p_difference > row.verdict.alpha
+
+
+def further_statistics(section: Section, analysis: Analysis, names: Mapping[str, int]) -> Table:
+    """What the table of the result leaves out of its cells; all in the mean's unit."""
+    scales = set(shared.scales_of(section))
+    unit = unit_of(scales.pop().unit) if len(scales) == 1 else ""
+    named = {"SD": "sd", "min": "min", "median": "median", "max": "max"}
+    titles = {"SD": msg("SD"), "min": msg("min"), "median": msg("median"), "max": msg("max")}
+    columns = [
+        shared.PLATFORM,
+        *(Column(key, joined([titles[title], unit], ",\n"), is_number=True) for title, key in named.items()),
+        Column("median_interval", msg("median interval,\nconfidence level")),
+    ]
+
+    def cells(row: Row, scale: Scale) -> Sequence[Inline] | None:
+        if row.summary is None:
+            return None
+        s = row.summary
+        shown = [Quantity(each, scale) for each in (s.sd, s.minimum, s.median, s.maximum)]
+        return [*shown, _median_interval(row, scale)]
+
+    label = msg("further statistics of {name}", name=section.name)
+    return Table(
+        tuple(columns), shared.scaled_groups(section, cells, names), key=f"{section.name} figures", label=label
+    )
+
+
+def _median_interval(row: Row, scale: Scale) -> Inline:
+    s = row.summary
+    if s is None or s.blocks < 2 or not (math.isfinite(s.median_low) and math.isfinite(s.median_high)):
+        return ""
+    return joined([Interval(s.median_low, s.median_high, "quantity", scale), Share(s.median_confidence)], " ")

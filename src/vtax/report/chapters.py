@@ -1,13 +1,14 @@
-"""The first page of a report of several runs: the answer of each, what each is, and how many verdicts it has."""
+"""Reports: the views of a run as chapters of one document, and the first page of several runs."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import get_args
 
-from vtax.report.analysis import Analysis
+from vtax.report.analysis import Analysis, mapping
 from vtax.report.analysis.answers import is_measured
+from vtax.report.analysis.source import Source
 from vtax.report.document import (
     Column,
     Count,
@@ -25,12 +26,44 @@ from vtax.report.document import (
     joined,
     msg,
     plural,
+    stored,
 )
-from vtax.report.views import shared
-from vtax.report.views.first_screen import answer_lines
-from vtax.report.views.header import header_of, host_line, status_word
+from vtax.report.parts import shared
+from vtax.report.parts.first_screen import answer_lines
+from vtax.report.parts.header import header_of, host_line, status_word
+from vtax.report.views import recommend
+from vtax.report.views.base import Options, View
+from vtax.report.views.registry import in_reports
 from vtax.stats.verdict import Kind
 from vtax.store.records import PlatformRecord
+
+
+def report(
+    source: Source, weights: Mapping[str, float] | None = None, mapped: Mapping[str, str] | None = None
+) -> Document:
+    """The whole report of a run. weights: of resources, for a chapter with a recommendation; none without them.
+
+    mapped: platform of the publication -> platform of the run, in the chapters of claims and of figures. Raises
+    BadInput for a mapping that neither knows, or to a platform that was not measured.
+    """
+    analysis = source.analysis
+    mapping.check(analysis, mapped or {})
+    title, lead = header_of(analysis)
+    question = stored(str(analysis.declared.get("question") or ""))
+    parts: list[Part] = []
+    for view in (*in_reports(), *((recommend.VIEW,) if weights is not None else ())):
+        document = view.document(source, Options("report", weights=weights, mapped=mapped or {}))
+        if document.nothing == "":
+            parts += _chapters(view, document)
+    lead = (question, *lead) if question else lead
+    return Document(title, tuple(parts), lead, colours=shared.colours(analysis))
+
+
+def _chapters(view: View, document: Document) -> list[Part]:
+    """The sections of a view as chapters of their own, where it asks for that; else one chapter with its title."""
+    if view.has_chapters:
+        return list(document.parts)
+    return [Section(view.title, document.parts, key=view.name)]
 
 
 def several(analyses: Sequence[Analysis], keys: Sequence[str]) -> Document:

@@ -43,8 +43,8 @@ from vtax.report.document import (
     scale_for,
 )
 from vtax.report.document import Section as Titled
-from vtax.report.views import shared
-from vtax.report.views.plain import moment
+from vtax.report.parts import shared
+from vtax.report.parts.plain import moment
 from vtax.stats.change_points import FEWEST
 
 _MAX_NAMED = 8  # differences beside a change point

@@ -28,8 +28,8 @@ from vtax.report.document import (
     stored,
 )
 from vtax.report.document.stored_texts import unit_of
-from vtax.report.views import shared
-from vtax.report.views.published import cited
+from vtax.report.parts import shared
+from vtax.report.parts.published import cited
 from vtax.study.claims import BENCHMARK, HOST, METRIC, number_of
 from vtax.study.figures import NAMED_AXES, PLATFORM, QUANTITY, TEST, Quantity
 

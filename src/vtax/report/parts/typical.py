@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from vtax.report.analysis import Analysis, Row, Section
 from vtax.report.document import Column, Inline, Interval, Paragraph, Part, Ratio, Table, msg, muted, styled
-from vtax.report.views import shared
+from vtax.report.parts import shared
 
 
 def parts_of(section: Section, analysis: Analysis, names: Mapping[str, int]) -> Iterator[Part]:

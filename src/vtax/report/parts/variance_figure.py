@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from vtax.report.analysis import Analysis
 from vtax.report.analysis.variance import CellVariance, VarianceTable
 from vtax.report.document import Figure, FigureGroup, FigureRow, Inline, Section, Share, msg
-from vtax.report.views import figures, shared
+from vtax.report.parts import figures, shared
 
 _MOST_ROWS = 160
 

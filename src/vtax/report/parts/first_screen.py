@@ -31,7 +31,7 @@ from vtax.report.document import (
 )
 from vtax.report.document.notes import sentence
 from vtax.report.document.warnings import Warning
-from vtax.report.views import shared
+from vtax.report.parts import shared
 
 _MOST_PLATFORMS = 8
 _MOST_NAMED = 4

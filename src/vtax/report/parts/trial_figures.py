@@ -8,7 +8,7 @@ import numpy as np
 
 from vtax.report.analysis import Analysis, Row, Section
 from vtax.report.document import Figure, FigureGroup, FigureRow, Inline, msg
-from vtax.report.views import shared
+from vtax.report.parts import shared
 
 _FEWEST = 3  # trials of a cell that have an order and a distribution
 

@@ -8,7 +8,7 @@ from vtax.benchmarks.base import CPU_PER_GIGABYTE, HOST_CPU_PER
 from vtax.report.analysis import Analysis, Row, Section
 from vtax.report.document import Column, Count, Inline, Interval, Mean, Ratio, Scale, msg, muted
 from vtax.report.document.stored_texts import unit_of
-from vtax.report.views import shared
+from vtax.report.parts import shared
 
 Costs = Mapping[tuple[str, str], tuple[Row, Scale]]
 """(platform, key of the point) -> its CPU time of the host for a unit of work, and the scale of that."""

@@ -36,8 +36,8 @@ from vtax.report.document import (
 from vtax.report.document import Row as TableRow
 from vtax.report.document import Section as Titled
 from vtax.report.document.stored_texts import unit_of
-from vtax.report.views import shared
-from vtax.report.views.header import header_of
+from vtax.report.parts import shared
+from vtax.report.parts.header import header_of
 
 _MOST_NAMED = 6
 

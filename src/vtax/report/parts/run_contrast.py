@@ -33,7 +33,7 @@ from vtax.report.document import (
 from vtax.report.document import Row as TableRow
 from vtax.report.document import Section as Titled
 from vtax.report.document.stored_texts import unit_of
-from vtax.report.views import across_runs, shared
+from vtax.report.parts import across_runs, shared
 from vtax.stats.verdict import Kind
 from vtax.store.records import CellRecord
 

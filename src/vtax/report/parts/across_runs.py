@@ -23,7 +23,7 @@ from vtax.report.document import (
 )
 from vtax.report.document import Row as TableRow
 from vtax.report.document import Section as Titled
-from vtax.report.views import shared
+from vtax.report.parts import shared
 from vtax.stats.ratio import Ratio as Estimate
 
 

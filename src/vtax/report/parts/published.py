@@ -30,7 +30,7 @@ from vtax.report.document import (
 from vtax.report.document import Row as TableRow
 from vtax.report.document import Section as Titled
 from vtax.report.document.stored_texts import unit_of
-from vtax.report.views import shared
+from vtax.report.parts import shared
 
 
 def parts_of(numbers: Sequence[Published], analysis: Analysis) -> Iterator[Part]:

@@ -9,7 +9,7 @@ from vtax.report.analysis import Analysis, Section
 from vtax.report.analysis.sweeps import Sweep, sweeps
 from vtax.report.document import Factor, Inline, Paragraph, Part, joined, levels_of, msg, plural
 from vtax.report.document import Section as Titled
-from vtax.report.views import figure_charts, shared
+from vtax.report.parts import figure_charts, shared
 
 
 class Sweeps:

@@ -22,9 +22,9 @@ from vtax.report.document import (
     plural,
 )
 from vtax.report.document.stored_texts import unit_of
-from vtax.report.views import shared
-from vtax.report.views.figure_charts import level_of, words_of
-from vtax.report.views.pivot import about, quantity_of, scale_of, title_of
+from vtax.report.parts import shared
+from vtax.report.parts.figure_charts import level_of, words_of
+from vtax.report.parts.pivot import about, quantity_of, scale_of, title_of
 from vtax.study.claims import number_of
 
 _PERCENT, _PLAIN = Scale("%", 0.01), Scale("")

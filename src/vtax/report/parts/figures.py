@@ -22,8 +22,8 @@ from vtax.report.document import (
     msg,
 )
 from vtax.report.document.stored_texts import unit_of
-from vtax.report.views import shared
-from vtax.report.views import trial_figures as trials
+from vtax.report.parts import shared
+from vtax.report.parts import trial_figures as trials
 from vtax.stats.ratio import log_ratios
 
 _LARGEST_LOG = 690.0  # of a ratio that is drawn: those beyond it are no numbers in JSON

@@ -22,7 +22,7 @@ from vtax.report.document import (
     plural,
 )
 from vtax.report.document import Section as Titled
-from vtax.report.views import figures, shared
+from vtax.report.parts import figures, shared
 
 _MOST_ROWS = 160  # of the figure; the table of efficiencies is shorter than more
 

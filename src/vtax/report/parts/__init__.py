@@ -1,0 +1,1 @@
+"""Parts of documents that several views, or commands without a view, show."""
