@@ -62,6 +62,8 @@ def test_the_true_answer_passes():
         {"inside_s": "0"},
         {"inside_s": True},
         {"usage": [0.0] * 15},
+        {"run_delay_s": "1"},
+        {"run_delay_s": -1.0},
         {"usage": [0.0] * 15 + ["x"]},
         {"usage": {}},
         {"timed_out": "no"},

@@ -174,6 +174,11 @@ RUSAGE = {
 }  # fmt: skip
 """By the position in struct rusage."""
 
+RUN_DELAY = Counter(
+    "run_delay_s", "s", "/proc/PID/schedstat", "time in which the program's main thread waited for a CPU",
+    step=_NANOSECOND_S,
+)  # fmt: skip
+
 PART_CPU = Counter(
     "thread_cpu_s", "s", "/proc/PID/task/TID/schedstat", "CPU time of a part of the virtualization layer",
     per_part=True, step=_NANOSECOND_S,
@@ -311,7 +316,8 @@ COUNTERS = (
     CONTROLLER_PACKETS, OPENFLOW_FLOWS, SWITCHED_PACKETS, SWITCHED_BYTES,
     *CPU_TIMES, *STAT.values(), *VMSTAT.values(), RUN_QUEUE_WAIT, *PRESSURE.values(), DEVICE_INTERRUPTS,
     *INTERRUPTS.values(), *SOFTIRQS.values(), *DISK_COLUMNS.values(), *NETWORK_TOTALS.values(), *RUSAGE.values(),
-    PART_CPU, PART_WAIT, PART_SLICES, PART_MEMORY, *ENERGY.values(), *HARDWARE.values(), *VM_EXITS.values(),
+    RUN_DELAY, PART_CPU, PART_WAIT, PART_SLICES, PART_MEMORY, *ENERGY.values(),
+    *HARDWARE.values(), *VM_EXITS.values(),
     DOM0_CPU, DOMAINS_CPU, *CLOCK,
     *SNMP.values(), *HOP, *OWN_INTERFACE_COLUMNS.values(),
 )  # fmt: skip

@@ -126,6 +126,7 @@ class Job:
         self.truncated = False
         self.status: int | None = None
         self.usage: list[float] = []
+        self.run_delay_s: float | None = None
         self.seconds = 0.0
         self.stdin = memoryview(stdin)
         self.stdin_fd: int | None = None
@@ -218,6 +219,7 @@ class Job:
             found["status"] = os.waitstatus_to_exitcode(self.status)
             found["inside_s"] = self.seconds
             found["usage"] = self.usage
+            found["run_delay_s"] = self.run_delay_s
         return found
 
 
@@ -240,16 +242,28 @@ def reap() -> None:
     """Collect every child that ended: our own, and as PID 1 everyone's orphans."""
     while True:
         try:
-            pid, status, usage = os.wait4(-1, os.WNOHANG)
+            ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         except ChildProcessError:
             return
-        if not pid:
+        if ended is None:
             return
-        for job in JOBS.values():
-            if job.pid == pid and job.status is None:
-                job.seconds = time.monotonic() - job.started_at
-                job.status = status
-                job.usage = list(usage)
+        ended_at = time.monotonic()
+        job = next((job for job in JOBS.values() if job.pid == ended.si_pid and job.status is None), None)
+        run_delay_s = None if job is None else run_delay(ended.si_pid)
+        _, status, usage = os.wait4(ended.si_pid, 0)
+        if job is not None:
+            job.seconds = ended_at - job.started_at
+            job.run_delay_s = run_delay_s
+            job.status = status
+            job.usage = list(usage)
+
+
+def run_delay(pid: int) -> float | None:
+    """Seconds in which the main thread of a process that ended, and was not waited for, had waited for a CPU."""
+    try:
+        return int(read_file(f"/proc/{pid}/schedstat", 80).split()[1]) / 1e9
+    except (OSError, ValueError, IndexError):
+        return None
 
 
 def pump(timeout_s: float | None, request: bool = False) -> bool:

@@ -24,7 +24,8 @@ class CommandResult:
     outside_s: wall time by the controller's monotonic clock, the one that is judged. inside_s: by the guest's.
     user_s, system_s, max_rss_bytes, page_faults, context_switches: from the kernel's rusage of the program; the
     kernel counts the agent's own memory (about 11 MB) as the minimum of max_rss_bytes.
-    timed_out: it was killed at its timeout. usage: of its rusage, what counters.table lists, by name.
+    timed_out: it was killed at its timeout. usage: of its rusage, what counters.table lists, by name, and
+    the run delay of its main thread where its kernel shows it.
     """
 
     argv: tuple[str, ...]
@@ -136,6 +137,8 @@ def command_result(argv: Sequence[str], answer: Reply, outside_s: float, limit: 
     numbers = [checked_number(n, "usage", 0, 1e15) for n in answer.items("usage", 16)]
     if len(numbers) != 16:
         raise GuestError("the guest's account of a program's resources is incomplete")
+    delay = answer.header.get("run_delay_s")
+    delays = {} if delay is None else {table.RUN_DELAY.name: checked_number(delay, "run_delay_s", 0, 1e15)}
     return CommandResult(
         argv=tuple(argv),
         status=answer.integer("status", -255, 255),
@@ -153,5 +156,6 @@ def command_result(argv: Sequence[str], answer: Reply, outside_s: float, limit: 
         usage={
             counter.name: numbers[position] * _RUSAGE_UNITS.get(position, 1.0)
             for position, counter in table.RUSAGE.items()
-        },
+        }
+        | delays,
     )
