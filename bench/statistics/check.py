@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How often `vtax check` fails, passes and misses wrongly, in simulated runs.
+"""How often the gate of `vtax compare` fails, passes and misses wrongly, in simulated runs.
 
     python bench/statistics/check.py [--studies 2000] [--seed 1] [--against]
 

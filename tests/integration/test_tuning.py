@@ -173,7 +173,7 @@ def test_a_run_measures_every_platform_at_every_level_and_contrasts_levels(
         assert facts[name, "pinned+hugepages"]["transparent_huge_pages"] == "always"
     assert not [note for guest in data.guests for note in guest.notes if "CPU time" in note or "instead" in note]
     contrast = CliRunner().invoke(
-        group, ["contrast", "native@tuning=pinned+hugepages", "native@tuning=default", "--json"]
+        group, ["compare", "native@tuning=pinned+hugepages", "native@tuning=default", "--json"]
     )
     assert contrast.exit_code == 0, contrast.output
     assert json.loads(contrast.stdout)

@@ -1,4 +1,4 @@
-"""`vtax run --ab` in real containers, and `vtax check` of that run: two platforms of one driver in shared blocks."""
+"""`vtax run --ab` in real containers, and the gate over that run: two platforms of one driver in shared blocks."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_two_podmans_run_in_the_same_blocks_and_are_checked(tmp_path: Path, imag
     assert (result["blocks"], result["trials"], result["failed"]) == (BLOCKS, 2 * BLOCKS, 0)
     (changed,) = [each["text"] for each in result["warnings"] if each["code"] == "study-changed"]
     assert "no_new_privileges = true; compared with podman; left out, about other platforms: 1 claim" in changed
-    checked = vtax("check", "--margin", "60%", "--strict", "--json")
+    checked = vtax("compare", "--fail-if", "slower-by", "60%", "--strict", "--json")
     assert checked.returncode == 0, checked.stdout + checked.stderr
     found = json.loads(checked.stdout)
     assert (found["baseline"], found["treatments"], found["status"]) == ("podman", [new], "passed")

@@ -1,4 +1,4 @@
-"""`vtax check RUN --against RUN|BUNDLE`: what sessions decide, what one leaves open, what is refused."""
+"""The gate of `vtax compare` over runs and bundles: what sessions decide, what one leaves open, what is refused."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ OF_SESSION = {"old-1": 0.00, "old-2": 0.20, "old-3": -0.10, "new-1": 0.30, "new-
 """Of the host: all platforms alike."""
 NAMES = ("native", "docker", "lxc")
 NEW_DOCKER = -0.12  # as a logarithm: 11 % slower
-invoked, values = partial(command_line.invoked, "check"), partial(command_line.values_of, "check")
+invoked, values = partial(command_line.invoked, "compare"), partial(command_line.values_of, "compare")
 OLD, NEW = "old-1,old-2,old-3", "new-1,new-2,new-3"
 
 
@@ -71,9 +71,9 @@ def refused(*arguments: str) -> BadInput:
 
 @pytest.mark.usefixtures("six")
 def test_over_sessions_a_slower_platform_fails_and_an_equal_one_passes() -> None:
-    result = invoked(NEW, "--against", OLD, "--margin", "5%")
+    result = invoked(NEW, OLD, "--fail-if", "slower-by", "5%")
     assert result.exit_code == 1
-    found = values(NEW, "--against", OLD, "--margin", "5%")
+    found = values(NEW, OLD, "--fail-if", "slower-by", "5%")
     assert {each["platform"]: each["outcome"] for each in found["comparisons"]} == {
         "docker": "slower",
         "lxc": "passed",
@@ -99,7 +99,7 @@ def test_the_ratio_is_that_of_both_ratios_to_the_baseline(six: Store) -> None:
         sides.append((logs, sessions))
     expected = unpaired_over_sessions(*sides)
     assert expected is not None
-    (found,) = values(NEW, "--against", OLD, "--treatment", "docker")["comparisons"]
+    (found,) = values(f"{NEW}:docker", OLD, "--strict")["comparisons"]
     assert found["ratio"] == pytest.approx(
         {"estimate": expected.estimate, "low": expected.low, "high": expected.high}
     )
@@ -107,15 +107,15 @@ def test_the_ratio_is_that_of_both_ratios_to_the_baseline(six: Store) -> None:
 
 @pytest.mark.usefixtures("two")
 def test_one_session_a_side_decides_nothing_and_says_what_it_leaves_out() -> None:
-    result = invoked("new-1", "--against", "old-1", "--margin", "5%")
+    result = invoked("new-1", "old-1", "--fail-if", "slower-by", "5%")
     text = " ".join(result.output.replace("\xa0", " ").split())
     assert result.exit_code == 0
-    assert invoked("new-1", "--against", "old-1", "--strict").exit_code == 3
-    assert "Nothing failed, and not everything passed." in text
+    assert invoked("new-1", "old-1", "--strict").exit_code == 3
+    assert "No failure, and not everything passed." in text
     assert "of these sessions" in text
     assert "differences between sessions of the host (reboots, updates, temperature, other tenants)" in text
     assert "two sessions a side or more would decide" in text
-    found = values("new-1", "--against", "old-1", "--margin", "5%")
+    found = values("new-1", "old-1", "--fail-if", "slower-by", "5%")
     assert {each["outcome"] for each in found["comparisons"]} == {"undecided"}
     assert {each["detectable_slowdown"] for each in found["comparisons"]} == {None}
     assert found["comparisons"][0]["slowdown"]["low"] > 0.05, "slower beyond doubt, were sessions alike"
@@ -125,21 +125,21 @@ def test_one_session_a_side_decides_nothing_and_says_what_it_leaves_out() -> Non
 def test_a_bundle_is_read_without_being_imported(tmp_path: Path) -> None:
     path = tmp_path / "old.vtax.gz"
     assert command_line.invoked("export", "old-1", "-o", str(path)).exit_code == 0
-    expected = values("new-1", "--against", "old-1")
+    expected = values("new-1", "old-1", "--strict")
     assert command_line.invoked("remove", "old-1", "--yes").exit_code == 0
-    assert values("new-1", "--against", str(path))["comparisons"] == expected["comparisons"]
-    assert "there is no run 'old-1'" in str(refused("new-1", "--against", "old-1"))
+    assert values("new-1", str(path), "--strict")["comparisons"] == expected["comparisons"]
+    assert "there is no run or platform 'old-1'" in str(refused("new-1", "old-1", "--strict"))
     path.write_bytes(path.read_bytes()[:-9])
-    assert str(path) in refused("new-1", "--against", str(path)).where
+    assert str(path) in refused("new-1", str(path), "--strict").where
 
 
 @pytest.mark.usefixtures("two")
 def test_test_reports_name_both_runs(tmp_path: Path) -> None:
     junit, markdown = tmp_path / "check.xml", tmp_path / "check.md"
-    invoked("new-1", "--against", "old-1", "--junit", str(junit), "--markdown", str(markdown), "--language", "pt-BR")
+    invoked("new-1", "old-1", "--junit", str(junit), "--markdown", str(markdown), "--language", "pt-BR", "--strict")
     suite = ElementTree.parse(junit).getroot().find("testsuite")
     assert suite is not None
-    assert suite.get("name") == "vtax check new-1 --against old-1"
+    assert suite.get("name") == "vtax compare new-1 old-1"
     assert [suite.get(name) for name in ("tests", "failures", "errors", "skipped")] == ["2", "0", "0", "2"]
     assert "new-1 em relação a old-1: docker, lxc, pelas razões com native" in markdown.read_text(encoding="utf-8")
 
@@ -147,10 +147,10 @@ def test_test_reports_name_both_runs(tmp_path: Path) -> None:
 def test_differences_of_the_setting_are_listed(home_store: Store) -> None:
     made(home_store, "old-1", host={"kernel": "6.1"}, image_key="1111", vtax_version="0.1.0")
     made(home_store, "new-1", host={"kernel": "6.12"}, image_key="2222", vtax_version="0.2.0")
-    found = "\n".join(map(str, values("new-1", "--against", "old-1")["against"]["differences"]))
+    found = "\n".join(map(str, values("new-1", "old-1", "--strict")["against"]["differences"]))
     for each in ("kernel: 6.12 and 6.1", "images differ: 2222 and 1111", "versions of vtax differ: 0.2.0 and 0.1.0"):
         assert each in found
-    text = " ".join(invoked("new-1", "--against", "old-1").output.split())
+    text = " ".join(invoked("new-1", "old-1", "--strict").output.split())
     assert "images differ: 2222 and 1111" in text
 
 
@@ -159,10 +159,10 @@ def test_points_and_platforms_of_one_run_alone_are_not_tested(home_store: Store)
     fewer = [each for each in both if each.benchmark == "sysbench-cpu" and each.platform != "lxc"]
     made(home_store, "old-1", cells=fewer)
     made(home_store, "new-1", cells=[each for each in both if each.benchmark == "sysbench-cpu"])
-    found = values("new-1", "--against", "old-1")
+    found = values("new-1", "old-1", "--strict")
     assert [each["platform"] for each in found["comparisons"]] == ["docker"]
     assert [(each["platform"], each["reason"]) for each in found["not_tested"]] == [("lxc", "only in new-1")]
-    assert values("new-1", "--against", "old-1", "--treatment", "docker")["not_tested"] == []
+    assert values("new-1:docker", "old-1", "--strict")["not_tested"] == []
 
 
 def test_runs_that_do_not_measure_the_same_are_refused(home_store: Store) -> None:
@@ -180,10 +180,10 @@ def test_runs_that_do_not_measure_the_same_are_refused(home_store: Store) -> Non
         ("larger-1", "the same: sysbench-cpu: guest differs in vcpus: 1 and 2"),
         ("of-lxc-1", "the runs have no baseline in common: native in new-1, lxc in of-lxc-1"),
         ("empty-1", "empty-1 has no finished block"),
-        ("new-1", "--against names new-1 itself"),
-        ("nothing-1", "there is no run 'nothing-1'"),
+        ("new-1", "new-1 is the run itself"),
+        ("nothing-1", "has no platform 'nothing-1'"),
     ):
-        assert error in str(refused("new-1", "--against", name))
+        assert error in str(refused("new-1", name, "--strict"))
 
 
 @pytest.mark.usefixtures("two")
@@ -194,18 +194,16 @@ def test_a_report_of_one_run_twice_is_refused() -> None:
 
 @pytest.mark.usefixtures("two")
 def test_names_that_do_not_exist_are_refused() -> None:
-    assert "there is no platform 'dokcer'" in str(
-        refused("new-1", "--against", "old-1", "--treatment", "dokcer")
-    ) or ("dokcer" in str(refused("new-1", "--against", "old-1", "--treatment", "dokcer")))
-    assert "native is the baseline" in str(refused("new-1", "--against", "old-1", "--treatment", "native"))
-    assert "there is no file /nowhere/old" in str(refused("new-1", "--against", "/nowhere/old"))
-    assert "evnts" in str(refused("new-1", "--against", "old-1", "--metric", "evnts"))
-    assert refused("new-1", "--against", "old-1", "--baseline", "lxc").where == "--baseline"
+    assert "dokcer" in str(refused("new-1:dokcer", "old-1:dokcer", "--strict"))
+    assert "native is the baseline" in str(refused("new-1:native", "old-1:native", "--strict"))
+    assert "there is no file /nowhere/old" in str(refused("new-1", "/nowhere/old", "--strict"))
+    assert "evnts" in str(refused("new-1", "old-1", "--metric", "evnts", "--strict"))
+    assert "a platform with itself" in str(refused("new-1:docker", "old-1:lxc", "--strict"))
 
 
 @pytest.mark.usefixtures("two")
 def test_the_keys_of_json_are_documented() -> None:
-    found = values("new-1", "--against", "old-1")["against"]
+    found = values("new-1", "old-1", "--strict")["against"]
     page = (Path(__file__).resolve().parents[2] / "docs/data.md").read_text()
-    section = page[page.index("### Of `vtax check`") : page.index("## Counters")]
+    section = page[page.index("### Of the gate") : page.index("## Counters")]
     assert {key for key in found if not re.search(rf"\b{key}`", section)} == set()

@@ -122,7 +122,7 @@ def test_a_run_without_claims_says_so(store: Store) -> None:
     synthetic_run.fill(synthetic_run.begin(store))
     result = invoked()
     assert "the study of this run has no claims" in str(result.exception)
-    shown = json.loads(CliRunner().invoke(group, ["show", "--claims", "--json"]).output)
+    shown = json.loads(CliRunner().invoke(group, ["claims", "--json"]).output)
     assert shown["claims"]["claims"] == []
 
 

@@ -108,6 +108,6 @@ def test_a_command_of_the_documentation_does_what_an_ordinary_user_may_have(
         assert isinstance(done.exception, BadInput), done.output
         assert "needs root" in done.exception.what
     else:
-        finds_slower = words[0] == "check" and done.exit_code == 1  # as it is in the invented run
+        finds_slower = words[0] == "compare" and done.exit_code == 1  # as it is in the invented run
         assert done.exception is None or finds_slower, done.output
         assert done.output.strip()

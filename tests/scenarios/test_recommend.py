@@ -98,7 +98,7 @@ def test_a_report_has_a_chapter_when_weights_are_given(tmp_path: Path) -> None:
 def test_the_keys_of_json_are_documented() -> None:
     found = values()
     page = (Path(__file__).resolve().parents[2] / "docs/data.md").read_text()
-    section = page[page.index("### Of `vtax recommend`") : page.index("### Of `vtax check`")]
+    section = page[page.index("### Of `vtax recommend`") : page.index("### Of the gate")]
     keys = {*found, *found["standings"][0], *found["contributions"][0], "weight", "above", *found["unranked"][0]}
     assert {key for key in keys - {"schema", "run", "study"} if not re.search(rf"\b{key}`", section)} == set()
 

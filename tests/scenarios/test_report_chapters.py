@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from synthetic_run import DECLARED, begin, cells, fill, trial
+from synthetic_run import begin, cells, fill, trial
 
 from vtax.cli.main import group
 from vtax.errors import BadInput
@@ -17,7 +17,6 @@ from vtax.report.analysis.source import Source, source_of
 from vtax.report.chapters import report
 from vtax.report.document import Section
 from vtax.report.renderers.markdown import markdown
-from vtax.report.views.registry import views
 from vtax.store.store import Store
 
 LINK = {
@@ -55,7 +54,7 @@ def test_a_run_with_blocks_a_factor_and_a_network_has_them_all(store: Store) -> 
     for shown in (
         "throughput by direction",
         "| guest.eth0 |",
-        "| CV | n | effective n |",
+        "| CV | n | between blocks |",
     ):
         assert shown in text
 
@@ -64,30 +63,13 @@ def test_one_block_without_factors_and_network_leaves_those_chapters_out(store: 
     run = begin(store, cells=[cell for cell in cells() if cell.benchmark == "sysbench-cpu"])
     for position, cell in enumerate(run.cells):
         run.add_trial(trial(cell, position=position))
-    assert set(chapters(source_of(store))).isdisjoint({"interaction", "variance", "counters", "contrast"})
+    assert set(chapters(source_of(store))).isdisjoint({"interaction", "variance", "counters"})
 
 
 def invoke(arguments: Sequence[str]) -> str:
     found = CliRunner().invoke(group, list(arguments))
     assert found.exit_code == 0, found.output
     return found.output
-
-
-def test_a_contrast_is_a_view_of_a_run_and_the_command_shows_the_same(store: Store) -> None:
-    assert views()["contrast"].arguments == ("TREATMENT", "BASELINE")
-    fill(begin(store, started_at=1.0))
-    fill(begin(store, "tour-2", started_at=2.0, declared={**DECLARED, "question": "?"}, image_key="other"), seed=2)
-    both = json.loads(invoke(["show", "tour-1", "--contrast", "docker", "lxc", "--variance", "--json"]))
-    assert {"contrast", "variance"} <= set(both)
-    assert both["contrast"] == json.loads(invoke(["contrast", "tour-1:docker", "tour-1:lxc", "--json"])) | {
-        side: {**both["contrast"][side], "text": name}
-        for side, name in (("treatment", "docker"), ("baseline", "lxc"))
-    }
-    assert both["contrast"]["treatment"]["run"] == "tour-1"
-    assert json.loads(invoke(["contrast", "docker", "tour-1:docker", "--json"]))["treatment"]["run"] == "tour-2"
-    assert re.search(
-        r"docker / tour-2:docker, two samples", invoke(["show", "tour-1", "--contrast", "docker", "tour-2:docker"])
-    )
 
 
 def test_several_runs_are_chapters_of_one_file(store: Store, tmp_path: Path) -> None:

@@ -92,7 +92,7 @@ def test_an_unknown_run_is_bad_input(capsys: pytest.CaptureFixture[str]) -> None
     assert "run" in printed
 
 
-@pytest.mark.parametrize("command", [["show"], ["report"], ["contrast", "a", "b"]])
+@pytest.mark.parametrize("command", [["show"], ["report"], ["compare", "a", "b"]])
 def test_looking_where_nothing_ever_ran_makes_nothing(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     status, printed = failure_of(command, capsys)
     assert status == 2
@@ -248,6 +248,25 @@ def test_the_error_of_a_prompt_without_an_answer_begins_on_a_line_of_its_own(
 
     monkeypatch.setattr(group, "main", ended)
     assert failure_of(["new"], capsys) == (1, "\nvtax: stdin ended before the prompt was answered\n")
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("ls", "list"),
+        ("rm", "remove"),
+        ("diff", "compare"),
+        ("contrast", "compare"),
+        ("shwo", "show"),
+        ("Run", "run"),
+    ],
+)
+def test_a_command_that_does_not_exist_names_the_one_that_is_meant(
+    typed: str, meant: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, text = failure_of([typed], capsys)
+    assert status == 2
+    assert f"did you mean vtax {meant}?" in text
 
 
 def test_help_tells_the_exit_statuses() -> None:

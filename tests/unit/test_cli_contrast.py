@@ -1,4 +1,4 @@
-"""`vtax contrast`: any cells against any, paired within a run, as samples across runs. Figures here are invented."""
+"""`vtax compare`: any cells against any, paired within a run, as samples across runs. Figures here are invented."""
 
 from __future__ import annotations
 
@@ -296,7 +296,7 @@ def test_the_command_prints_a_table_or_json(store: Store, monkeypatch: pytest.Mo
     monkeypatch.setenv("VTAX_STORE", str(store.engine.url))
 
     def output(*arguments: str) -> str:
-        result = CliRunner().invoke(group, ["contrast", *arguments], catch_exceptions=False)
+        result = CliRunner().invoke(group, ["compare", *arguments], catch_exceptions=False)
         assert result.exit_code == 0
         return result.output
 
@@ -304,7 +304,7 @@ def test_the_command_prints_a_table_or_json(store: Store, monkeypatch: pytest.Mo
     for expected in ("direction=send", "two samples of blocks", "one session only", "images differ"):
         assert expected in text
     plain = json.loads(output("tour-1:qemu-tcg", "tour-2:docker", "--json"))
-    assert plain["schema"] == "vtax.contrast/2"
+    assert plain["schema"] == "vtax.compare/1"
     assert plain["treatment"] == {
             "text": "tour-1:qemu-tcg", "run": "tour-1", "runs": ["tour-1"], "platform": "qemu-tcg", "levels": {},
         }  # fmt: skip
@@ -334,7 +334,7 @@ def test_sides_without_figures_are_a_failure_that_says_why(
     monkeypatch.setenv("VTAX_STORE", str(store.engine.url))
     begin(store, "empty-1", started_at=0.5)
     with pytest.raises(SystemExit) as caught:
-        main(["contrast", "empty-1:lxc", "tour-1:docker", *form])
+        main(["compare", "empty-1:lxc", "tour-1:docker", *form])
     printed = capsys.readouterr()
     assert caught.value.code == 1
     assert "there is nothing to compare\n  where: empty-1:lxc: not measured yet\n" in printed.err

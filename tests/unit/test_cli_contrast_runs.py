@@ -1,4 +1,4 @@
-"""`vtax contrast RUN1 RUN2`: whole runs against each other. Figures here are invented."""
+"""`vtax compare RUN1 RUN2`: whole runs against each other. Figures here are invented."""
 
 from __future__ import annotations
 
@@ -88,10 +88,10 @@ def test_cells_that_one_run_alone_has_are_named(store: Store) -> None:
     treatment, baseline = contrast(store, "tour-2", "tour-1").unmatched
     assert treatment == ()
     assert {cell.key for cell in baseline} == {"c-lxc", "s-lxc", "r-lxc", "r-native", "r-docker", "r-qemu-tcg"}
-    plain = json.loads(output_of("contrast", "tour-1", "tour-2", "--json"))
+    plain = json.loads(output_of("compare", "tour-1", "tour-2", "--json"))
     assert {cell["cell"] for cell in plain["unmatched"]["treatment"]} == {cell.key for cell in baseline}
     assert plain["unmatched"]["baseline"] == []
-    text = output_of("contrast", "tour-1", "tour-2")
+    text = output_of("compare", "tour-1", "tour-2")
     assert "Only in tour-1, not compared" in text
     assert "lxc, sysbench-cpu\n" in text
     assert "Only in tour-2" not in text
@@ -100,18 +100,18 @@ def test_cells_that_one_run_alone_has_are_named(store: Store) -> None:
 @pytest.mark.parametrize("sides", [("tour-1", "tour-2"), ("tour-1:docker", "tour-2:docker")])
 def test_one_run_a_side_is_warned_of_with_a_code(sides: tuple[str, str]) -> None:
     assert "a side has one session only: differences between sessions of the host" in " ".join(
-        output_of("contrast", *sides).split()
+        output_of("compare", *sides).split()
     )
-    warnings = json.loads(output_of("contrast", *sides, "--json"))["coded_warnings"]
+    warnings = json.loads(output_of("compare", *sides, "--json"))["coded_warnings"]
     assert warnings[0]["code"] == "session-effects"
     assert warnings[0]["severity"] == "warning"
-    within = json.loads(output_of("contrast", "tour-1:docker", "tour-1:native", "--json"))
+    within = json.loads(output_of("compare", "tour-1:docker", "tour-1:native", "--json"))
     assert "session-effects" not in [each["code"] for each in within["coded_warnings"]]
 
 
 def test_the_json_has_an_entry_per_platform_metric_and_point() -> None:
-    plain = json.loads(output_of("contrast", "tour-2", "tour-1", "--json", "--benchmark", "sysbench-cpu"))
-    assert plain["schema"] == "vtax.contrast/2"
+    plain = json.loads(output_of("compare", "tour-2", "tour-1", "--json", "--benchmark", "sysbench-cpu"))
+    assert plain["schema"] == "vtax.compare/1"
     assert plain["treatment"] == {
         "text": "tour-2", "run": "tour-2", "runs": ["tour-2"], "platform": "", "levels": {},
     }  # fmt: skip
@@ -188,7 +188,7 @@ def own_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_points_with_other_settings_are_not_compared(changes: dict[str, Any], reason: str) -> None:
     one_cell("old-1")
     one_cell("new-1", **changes)
-    plain = json.loads(output_of("contrast", "old-1", "new-1", "--json"))
+    plain = json.loads(output_of("compare", "old-1", "new-1", "--json"))
     assert [each["label"] for each in plain["contrasts"]] == ["sysbench-cpu"]
     assert plain["family"] == 0
     (mismatch,) = plain["mismatched"]
@@ -196,11 +196,11 @@ def test_points_with_other_settings_are_not_compared(changes: dict[str, Any], re
     assert mismatch["reasons"] == [reason]
     assert plain["unmatched"] == {"treatment": [], "baseline": []}
     assert "runs-differ" not in [each["code"] for each in plain["coded_warnings"]]
-    text = " ".join(output_of("contrast", "old-1", "new-1").split())
+    text = " ".join(output_of("compare", "old-1", "new-1").split())
     assert "Settings differ, not compared" in text
     assert f"native, iperf3, direction=send: {reason}" in text
     with pytest.raises(VtaxError, match="there is nothing to compare") as caught:
-        CliRunner().invoke(group, ["contrast", "old-1", "new-1", "--benchmark", "iperf3"], catch_exceptions=False)
+        CliRunner().invoke(group, ["compare", "old-1", "new-1", "--benchmark", "iperf3"], catch_exceptions=False)
     assert caught.value.where == reason
 
 
@@ -208,11 +208,11 @@ def test_points_with_other_settings_are_not_compared(changes: dict[str, Any], re
 def test_facts_with_fields_differ_in_the_names_of_fields() -> None:
     one_cell("old-1", mitigations={"meltdown": "PTI", "spectre_v2": "IBRS", "mds": "clear"})
     one_cell("new-1", mitigations={"meltdown": "PTI", "spectre_v2": "off", "l1tf": "PTE"})
-    text = " ".join(output_of("contrast", "old-1", "new-1").split())
+    text = " ".join(output_of("compare", "old-1", "new-1").split())
     assert "hosts differ in mitigations: l1tf, mds, spectre_v2" in text
     assert "PTI" not in text
     one_cell("none-1", mitigations=None)
-    text = " ".join(output_of("contrast", "none-1", "new-1").split())
+    text = " ".join(output_of("compare", "none-1", "new-1").split())
     assert "hosts may differ in mitigations: one of the runs did not record them" in text
 
 

@@ -1,4 +1,4 @@
-"""`vtax contrast RUN,RUN RUN,RUN`: several runs a side, and ratios of ratios. Figures here are invented."""
+"""`vtax compare RUN,RUN RUN,RUN`: several runs a side, and ratios of ratios. Figures here are invented."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_the_run_is_the_unit_of_several_runs_a_side(store: Store) -> None:
     (emulated,) = (each for each in found.compared if each.treatment.platform.name == "qemu-tcg")
     assert emulated.verdict is not None
     assert {native.verdict.kind, emulated.verdict.kind} == {"faster"}
-    words = " ".join(output_of("contrast", "b-1,b-2,b-3", "a-1,a-2,a-3").split())
+    words = " ".join(output_of("compare", "b-1,b-2,b-3", "a-1,a-2,a-3").split())
     assert "two samples of sessions" in words
     assert "one session only" not in words
     assert "of these sessions" not in words
@@ -121,7 +121,7 @@ def test_the_next_sessions_stand_beside_the_ratio_that_they_are_of(store: Store)
 def test_of_one_session_a_side_there_is_no_verdict_and_the_table_says_so(
     sides: tuple[str, str], several: str
 ) -> None:
-    words = " ".join(output_of("contrast", *sides).split())
+    words = " ".join(output_of("compare", *sides).split())
     assert "no verdict: a side has one session only" in words
     assert "of these sessions" in words
     for wrong in ("undecided", "Holm", "within ±", "one run", "two sessions"):
@@ -129,7 +129,7 @@ def test_of_one_session_a_side_there_is_no_verdict_and_the_table_says_so(
     assert words.count("differences between sessions of the host") == 1
     note = f"± of {several} is over sessions, the interval of the ratio over blocks"
     assert (note in words) == bool(several)
-    plain = json.loads(output_of("contrast", *sides, "--json"))
+    plain = json.loads(output_of("compare", *sides, "--json"))
     assert plain["family"] == 0
     for each in plain["contrasts"]:
         assert each["verdict"] is None
@@ -183,14 +183,14 @@ def test_one_run_a_side_has_no_verdict_but_a_ratio_of_ratios(store: Store) -> No
     assert docker.relative.low < np.exp(-0.04) < docker.relative.high
     assert docker.ratio is not None
     assert docker.ratio.high - docker.ratio.low > 2 * (docker.relative.high - docker.relative.low)
-    text = " ".join(output_of("contrast", "b-1:docker", "a-1:docker").split())
+    text = " ".join(output_of("compare", "b-1:docker", "a-1:docker").split())
     assert "Ratio of ratios" in text
     assert "what a session does to a platform and to native alike cancels in the ratio of ratios" in text
     assert "what a session does to one platform alone is in the ratio of ratios and in no interval" in text
 
 
 def test_the_ratio_of_ratios_of_several_runs_is_over_runs(store: Store) -> None:
-    plain = json.loads(output_of("contrast", "b-1,b-2:docker", "a-1,a-2:docker", "--json"))
+    plain = json.loads(output_of("compare", "b-1,b-2:docker", "a-1,a-2:docker", "--json"))
     assert (plain["treatment"]["runs"], plain["baseline"]["runs"]) == (["b-1", "b-2"], ["a-1", "a-2"])
     (entry,) = plain["contrasts"]
     labels = np.repeat([1, 2], BLOCKS)

@@ -58,8 +58,8 @@ def test_the_language_is_that_of_the_messages_of_the_locale(environment: dict[st
 
 
 COMMANDS = (
-    ["show"], ["show", "--variance"], ["explain"], ["contrast", "docker", "lxc"], ["recommend"], ["check"],
-    ["history", "tour"], ["list"], ["note", "tour-1"],
+    ["show"], ["show", "--variance"], ["explain"], ["compare", "docker", "lxc"], ["recommend"],
+    ["compare", "--detect", "99%"], ["history", "tour"], ["list"], ["note", "tour-1"],
 )  # fmt: skip
 
 

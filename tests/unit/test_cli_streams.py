@@ -91,7 +91,7 @@ VIEWS = (
     ["show", "--variance"],
     ["show", "--counters"],
     ["list"],
-    ["contrast", "native", "docker"],
+    ["compare", "native", "docker"],
     ["show", EVIL],
     [EVIL],
     ["run", EVIL],

@@ -11,16 +11,15 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from measured_run import measured
-from shown import drawn, source_of, view
+from shown import drawn
 
 from vtax.report.analysis import Analysis
 from vtax.report.analysis.check import Checks, check, slowdown_of
 from vtax.report.document import Case, Document, Suite, msg
+from vtax.report.parts.check import document_of
 from vtax.report.renderers.json import as_json
 from vtax.report.renderers.junit import junit
 from vtax.report.renderers.language import language
-from vtax.report.views.base import Options
-from vtax.report.views.check import VIEW, document_of
 
 Speed = Callable[[str], float]
 
@@ -165,14 +164,6 @@ def test_a_time_is_slower_above_one() -> None:
     assert slowdown is not None
     assert slowdown.estimate == pytest.approx(0.2, abs=0.02)
     assert slowdown.low < slowdown.estimate < slowdown.high
-
-
-def test_the_view_uses_the_margin_of_the_run() -> None:
-    shown = view("check", run_of(0.9))
-    assert shown.data["margin"] == 0.02
-    empty = replace(run_of(), blocks=0)
-    assert view("check", empty).nothing == msg("There is nothing to check.")
-    assert VIEW.document(source_of(run_of()), Options()).data["status"] == "passed"
 
 
 def test_junit_holds_what_xml_can() -> None:

@@ -161,10 +161,7 @@ def test_no_text_of_a_view_escapes_the_catalogue(source: Source, wide: Language,
     for made in (source, source_of(measured(noisy(0.3, 0.1), blocks=3)[1])):
         if name in ("variance", "counters") and made is not source:
             continue  # these ask the store
-        if name == "contrast" and made is not source:
-            continue
-        arguments = ("docker", "qemu-tcg")[: len(views()[name].arguments)]
-        text = terminal(views()[name].document(made, Options(depth, arguments)), wide)
+        text = terminal(views()[name].document(made, Options(depth)), wide)
         assert english_words(text, made.analysis) == set(), text
         assert re.search("[ａ-ｚ]", text)
 
@@ -200,7 +197,7 @@ def test_every_text_of_a_page_is_a_translation(source: Source, bracketed: Langua
         page_text(re.sub(typed, " ", html(document, bracketed), flags=re.DOTALL)),
         re.sub(r"```.*?```|`[^`]*`", "", markdown(document, bracketed), flags=re.DOTALL),
         *(re.sub(r"vtax show \S+ --all", "", terminal(views()[name].document(source, Options("all")), bracketed))
-          for name in views() if name not in ("reproduce", "contrast")),
+          for name in views() if name != "reproduce"),
     ):  # fmt: skip
         outside = text
         while (shorter := re.sub(r"⟦[^⟦⟧]*⟧", " ", outside)) != outside:
@@ -338,7 +335,7 @@ def test_reports_and_views_are_shown_in_portuguese(
     assert "razão em relação" in shown
     assert re.search(r"0,\d+ +\[0,\d+; 0,\d+\]", shown)
     assert "3 vezes" in printed("show", "--warnings", "--language", "pt-BR")
-    assert "dentro de ±2" in printed("contrast", "docker", "lxc", "--language", "pt-BR")
+    assert "dentro de ±2" in printed("compare", "docker", "lxc", "--language", "pt-BR")
     assert printed("show", "--json", "--language", "pt-BR") == printed("show", "--json")
     printed("report", "--format", "markdown", "--output", str(tmp_path / "r.md"), "--language", "pt-BR")
     assert "## Método" in (tmp_path / "r.md").read_text(encoding="utf-8")

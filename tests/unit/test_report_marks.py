@@ -64,7 +64,7 @@ def shown_in(document: Document) -> Iterator[Any]:
             yield part
 
 
-@pytest.mark.parametrize("name", sorted(set(views()) - {"contrast", "reproduce"}))
+@pytest.mark.parametrize("name", sorted(set(views()) - {"reproduce"}))
 def test_every_table_and_figure_marks_an_emulated_platform(source: Source, name: str) -> None:
     found = list(names_in(list(shown_in(views()[name].document(source, Options("report"))))))
     assert [each for each in found if not (isinstance(each, Platform) and each.marks == ("emulated",))] == []

@@ -21,8 +21,7 @@ SUBJECTS = {
         "remove": "Delete runs from the store.",
     },
     "Comparison": {
-        "contrast": "Compare any platform, level or run with any other.",
-        "check": "Check that nothing is slower by more than a margin, for CI.",
+        "compare": "Compare platforms, levels or runs; fail where one is slower, for CI.",
         "history": "Show a study over its runs, with what changed between them.",
         "recommend": "Rank the platforms of a run for a workload.",
     },

@@ -31,4 +31,4 @@ def command(run_name: str, every_counter: bool, language: str, as_json: bool, **
 
     store = Store.existing(Home.from_environment().store_url)
     source = source_of(store, run_name, wanted=wanted(options))
-    print_views({"explain": True}, source, as_json=as_json, every_metric=every_counter, language=language)
+    print_views(["explain"], source, as_json=as_json, every_metric=every_counter, language=language)

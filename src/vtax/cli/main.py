@@ -67,8 +67,8 @@ class LazyGroup(click.Group):
 EXIT_STATUSES = (
     "Exit status: 0 success; 1 failure; 2 the request is refused (bad input, no root, no such run); 75 another "
     "command uses the host, so try again later; 70 a bug in vtax; 130 stopped by Ctrl-C, 143 by SIGTERM, 129 by "
-    "SIGHUP. vtax shell returns the status of its shell; vtax check has 1 where something is slower, and with "
-    "--strict 3 where something is undecided."
+    "SIGHUP. vtax shell returns the status of its shell; vtax compare --fail-if has 1 where something is slower, "
+    "and with --strict 3 where something is undecided."
 )
 BUG = os.EX_SOFTWARE
 _STOPPED = [128 + number for number in (SIGHUP, SIGINT, SIGTERM)]

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import sys
 from contextlib import suppress
+from pathlib import Path
 
 import click
 
 from vtax import __version__
 from vtax.cli import overrides
 from vtax.cli.completion import platform_names, study_names, tags_of_runs
+from vtax.cli.gate import Limits, detect_option, judge, junit_option, limits_of
 from vtax.cli.long_runs import confirm, yes_option
 from vtax.cli.measure import (
     DURATION_HINT,
@@ -74,7 +77,7 @@ def _tags(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> tupl
 @click.option(
     "--ab",
     metavar="P:OPTION=OLD,P:OPTION=NEW",
-    help="Compare two platforms of one driver, old and new, in place of those of STUDY; for vtax check.",
+    help="Compare two platforms of one driver, old and new, in place of those of STUDY; with --check a gate.",
 )
 @click.option("--scale", metavar="NAME", default="", help="Run a smaller form that STUDY declares, such as quick.")
 @click.option(
@@ -122,6 +125,12 @@ def _tags(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> tupl
 @tune_host_option
 @wait_option
 @click.option("--strict", is_flag=True, help="Exit with 1 when a target was missed or a trial failed.")
+@click.option(
+    "--check", metavar="SHARE",
+    help="Judge this run: exit with 1 where a platform is slower than the baseline by more, such as 5%.",
+)  # fmt: skip
+@detect_option
+@junit_option
 @click.option("--json", "as_json", is_flag=True, help="Print the result, or the plan, as JSON.")
 def command(
     study: str,
@@ -147,6 +156,9 @@ def command(
     tune_host: bool,
     wait: str | None,
     strict: bool,
+    check: str | None,
+    detect: str | None,
+    junit: Path | None,
     as_json: bool,
 ) -> None:
     """Run STUDY: the name of a shipped study (see vtax studies) or a TOML file.
@@ -156,11 +168,12 @@ def command(
 
     \b
       vtax run tour --budget 20min
-      vtax run tour --ab podman:runtime=runc,podman:runtime=crun
+      vtax run tour --ab podman:runtime=runc,podman:runtime=crun --check 5%
     \f
     Long because every option is a parameter.
     """
     budget_s(budget)
+    limits = _limits(check, detect, junit)
     varied = _varied(study, Chosen(scale, protocol))
     named_platforms = _named_platforms(platforms, varied)
     sides = two_sides(ab, varied) if ab is not None else None
@@ -178,6 +191,8 @@ def command(
         named_platforms = (sides.old.name, sides.new.name)
     loaded = load(study, changes, Chosen(scale, protocol, sides))
     pause_s = _pause_s(pause, loaded.study)
+    if limits:
+        _require_one_part(loaded.study, pause_s)
     if only_plan:
         here = boots.look(loaded.study, reboot=True) if reboot else None
         return _print_plan(loaded, named_platforms, seed, here, as_json=as_json)
@@ -215,6 +230,27 @@ def command(
         with measuring_lock(run.name):
             next_session(plan, run, home, tune_host=tune_host)
     conclude(run.name, store, as_json=as_json, strict=strict)
+    if limits:
+        sys.exit(judge(store, run.name, limits, junit, quiet=as_json))
+
+
+def _limits(check: str | None, detect: str | None, junit: Path | None) -> Limits | None:
+    """Of the gate; None without one. Raises BadInput for what is no share, and for a file without a gate."""
+    if check is None and (detect or junit):
+        what = "--detect and --junit are of a gate, and there is none"
+        raise BadInput(what, where="vtax run", hint="add --check 5%")
+    return None if check is None else limits_of(check, detect, "--check")
+
+
+def _require_one_part(study: Study, pause_s: float | None) -> None:
+    """Raise BadInput for a run that does not end in this command, which no gate can judge."""
+    if study.boot or (study.design.sessions > 1 and pause_s is None):
+        what = (
+            "--check judges the run at its end, and this command ends before: the study has several sessions or boots"
+        )
+        raise BadInput(
+            what, where="--check", hint="add --pause, or judge it later: vtax compare RUN --fail-if slower-by 5%"
+        )
 
 
 def _announced(plan: Plan, store: Store) -> Plan:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -72,14 +72,14 @@ def command(run_name: str, every_metric: bool, raw: str | None, language: str, a
         )  # fmt: skip
         return
     only = wanted(options)
-    chosen = {name: given for name in _offered(options) if (given := options[_parameter(name)])}
+    chosen = [name for name in _offered(options) if options[_parameter(name)]]
     if raw is not None:
         if chosen:
-            raise BadInput(f"--raw and --{next(iter(chosen))} exclude each other", hint="use one of them")
+            raise BadInput(f"--raw and --{chosen[0]} exclude each other", hint="use one of them")
         print_raw(store, run_name, raw, only, as_json=as_json)
         return
     source = source_of(store, run_name, wanted=only)
-    if chosen and list(chosen) != [DEFAULT]:
+    if chosen and chosen != [DEFAULT]:
         print_views(chosen, source, as_json=as_json, every_metric=every_metric, language=language)
     else:
         print_result(source, as_json=as_json, every_metric=every_metric, language=language)
@@ -91,20 +91,20 @@ def _parameter(name: str) -> str:
 
 def _offered(options: Mapping[str, Any]) -> list[str]:
     """The views that the command line could name: none of them without any option."""
-    return list(views()) if _parameter(DEFAULT) in options else []
+    return [view.name for view in _shown_here()] if _parameter(DEFAULT) in options else []
 
 
 @cache
 def _add_views() -> None:
     """Add an option for every registered view before the shared options."""
-    for number, view in enumerate(views().values(), start=1):
-        names, text = [f"--{view.name}", _parameter(view.name)], english(view.help)
-        if view.arguments:
-            metavar = " ".join(view.arguments)
-            option = click.Option(names, nargs=len(view.arguments), type=str, metavar=metavar, help=text)
-        else:
-            option = click.Option(names, is_flag=True, help=text)
-        command.params.insert(number, option)
+    for number, view in enumerate(_shown_here(), start=1):
+        names = [f"--{view.name}", _parameter(view.name)]
+        command.params.insert(number, click.Option(names, is_flag=True, help=english(view.help)))
+
+
+def _shown_here() -> list[View]:
+    """The views without a command of their own."""
+    return [view for view in views().values() if not view.command]
 
 
 def print_result(source: Source, *, as_json: bool, every_metric: bool = False, language: str = "en") -> None:
@@ -137,18 +137,16 @@ def console() -> Console:
 
 
 def print_views(
-    chosen: Mapping[str, Any], source: Source, *, as_json: bool, every_metric: bool, language: str = "en"
+    chosen: Collection[str], source: Source, *, as_json: bool, every_metric: bool, language: str = "en"
 ) -> None:
-    """Print views. chosen: name -> arguments of the view, if it has any."""
+    """Print the views of these names."""
     from vtax.report.renderers.json import as_json as values_of
     from vtax.report.renderers.language import language as chosen_language
     from vtax.report.renderers.terminal import render
 
     analysis, options = source.analysis, Options("all" if every_metric else "brief")
     documents = {
-        name: _with_filter(
-            view.document(source, replace(options, arguments=_arguments(view, chosen[name]))), analysis
-        )
+        name: _with_filter(view.document(source, options), analysis)
         for name, view in views().items()
         if name in chosen
     }
@@ -162,10 +160,6 @@ def print_views(
         return
     for document in documents.values():
         render(document, console(), chosen_language(language))
-
-
-def _arguments(view: View, given: Any) -> tuple[str, ...]:
-    return tuple(given) if view.arguments else ()
 
 
 def _with_filter(document: Document, analysis: Analysis) -> Document:

@@ -2,9 +2,32 @@
 
 from __future__ import annotations
 
+import re
+from difflib import get_close_matches
+
 import click
 
+from vtax.cli.commands import COMMANDS
 from vtax.errors import BadInput
+
+_SYNONYMS = {
+    "list": "ls ps runs",
+    "remove": "rm delete",
+    "compare": "diff cmp contrast check gate",
+    "show": "result view",
+    "run": "start exec",
+    "abort": "stop kill",
+    "note": "rename tag",
+    "export": "save",
+    "import": "load",
+    "serve": "web",
+    "new": "init",
+    "benchmarks": "bench",
+    "history": "trend",
+    "recommend": "rank",
+    "image": "build",
+}
+"""Command -> what people type for it."""
 
 
 def usage_error(error: click.ClickException) -> BadInput:
@@ -13,6 +36,8 @@ def usage_error(error: click.ClickException) -> BadInput:
     context = getattr(error, "ctx", None)
     command = context.command_path if context else "vtax"
     hint = f"{command} --help lists what it takes"
+    if isinstance(error, click.UsageError) and (near := _near(what)):
+        hint = f"did you mean {near}?"
     kind = error.param.type if isinstance(error, click.BadParameter) and error.param else None
     if isinstance(kind, click.IntRange):
         what = what.replace("is not a valid integer range", "is not a whole number")
@@ -31,3 +56,14 @@ def _usage(context: click.Context | None) -> str:
     if context is None:
         return ""
     return " ".join([context.command_path, *context.command.collect_usage_pieces(context)])
+
+
+def _near(what: str) -> str:
+    """`vtax compare` for an unknown command of that kind; empty where none is near."""
+    found = re.fullmatch(r"No such command '(.*)'", what)
+    if found is None:
+        return ""
+    typed = found[1].lower()
+    synonyms = (name for name, words in _SYNONYMS.items() if typed in words.split())
+    meant = next(synonyms, "") or next(iter(get_close_matches(typed, COMMANDS, 1)), "")
+    return meant and f"vtax {meant}"

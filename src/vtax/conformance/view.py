@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from rich.console import Console
 
 from vtax.conformance import declared, sample
-from vtax.conformance.check import Check, Skipped, require
+from vtax.conformance.check import Check, require
 from vtax.conformance.target import Target
 from vtax.report.analysis.source import Source, source_of
 from vtax.report.document import Document
@@ -36,8 +36,6 @@ class ViewSubject:
     @contextmanager
     def documents(self) -> Iterator[list[Document]]:
         """Documents of a run without trials and of a run with trials, one of them failed, at every depth."""
-        if self.view.arguments:
-            raise Skipped("its option needs arguments")
         with sample.runs() as stores:
             yield [self._document(source_of(store)) for store in stores]
 

@@ -186,7 +186,7 @@ def loader() -> Loader:
             return Grub(ROOT / directory, editor)
     raise BadInput(
         "this host's boot loader is unknown: there is neither systemd-boot nor a grub.cfg",
-        hint="boot by GRUB or systemd-boot; or make a study of each boot, without [[boot]], and use vtax contrast",
+        hint="boot by GRUB or systemd-boot; or make a study of each boot, without [[boot]], and use vtax compare",
     )
 
 

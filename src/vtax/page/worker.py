@@ -152,7 +152,7 @@ def _estimates(store: Store, task: Task) -> str:
 
 
 def _contrast(store: Store, task: Task) -> str:
-    """Two sides, as `vtax contrast` compares them."""
+    """Two sides, as `vtax compare` compares them."""
     from vtax.report.analysis.contrast import contrast
     from vtax.report.renderers.format import english
     from vtax.report.views.contrast import document_of

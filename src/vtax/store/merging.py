@@ -89,13 +89,13 @@ def _check(runs: Sequence[RunHandle]) -> None:
     if not rule_of(design).takes_more or design.get("order") == "sequential":
         raise BadInput(
             f"{first.study} has no sessions to merge: stop = {design.get('stop')!r}, order = {design.get('order')!r}",
-            hint="measure with stop = 'fixed', 'open' or 'budget', in randomized order; vtax contrast RUN,RUN "
+            hint="measure with stop = 'fixed', 'open' or 'budget', in randomized order; vtax compare RUN,RUN "
             "RUN,RUN compares others",
         )
     for run in others:
         if run.study != first.study:
             what = f"{first.name} is of the study {first.study}, and {run.name} of {run.study}"
-            raise BadInput(what, hint="merge runs of one study; vtax contrast compares runs of two")
+            raise BadInput(what, hint="merge runs of one study; vtax compare compares runs of two")
         if found := list(_differences(first, run)):
             raise BadInput(
                 f"{first.name} and {run.name} cannot be merged: {_some(found)}",

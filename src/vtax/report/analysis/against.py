@@ -26,28 +26,30 @@ from vtax.stats.stopping import Rule, interval_confidence
 
 def check_against(
     runs: Sequence[Analysis], others: Sequence[Analysis], margin: float | None = None, platform: str = "",
-    metric: str = "",
+    metric: str = "", *, label: str = "", detect: float | None = None,
 ) -> Checks:  # fmt: skip
     """Every platform of some runs against itself in others, at every point that both have.
 
     margin: 0 to 1; by default the smallest of all runs. platform: the only one. metric: by default the primary ones.
+    label: of the one benchmark. detect: see Checks.
+
     Nothing is compared where the runs do not measure the same; `not_tested` says why. Raises BadInput for runs
     without a block or a baseline in common, and for names that do not exist.
     """
     baseline = _common_baseline(runs, others)
     sides = _side(runs), _side(others)
     lead = runs[0]
-    check_names(sides, metric, "")
+    check_names(sides, metric, label)
     treatments = [p.name for p in lead.platforms if p.name != baseline]
     if platform == baseline:
         what = f"{platform} is the baseline that ratios are to"
-        raise BadInput(what, where="--treatment", hint=f"name one of {', '.join(treatments)}")
+        raise BadInput(what, hint=f"name one of {', '.join(treatments)}")
     if platform and platform not in treatments:
-        raise unknown("platform", platform, treatments, "--treatment", lead.name)
+        raise unknown("platform", platform, treatments, platform, lead.name)
     treatments = [name for name in treatments if platform in ("", name)]
     pairs = [
-        of_all_runs(pair, sides, metric, "")
-        for pair in pairs_of(*sides, metric, "") if pair.treatment.platform.name in treatments
+        of_all_runs(pair, sides, metric, label)
+        for pair in pairs_of(*sides, metric, label) if pair.treatment.platform.name in treatments
     ]  # fmt: skip
     alike, unlike = _split(pairs)
     rule = _rule([*runs, *others], alike, margin)
@@ -56,19 +58,20 @@ def check_against(
         rule, [pair.compared for pair in alike], rule.margin, lambda pair: _finding(of[id(pair)], rule.margin)
     )
     not_tested = (*untested(lead, {platform} if platform else None, baseline), *unlike,
-                  *_only_in_one(sides, pairs, metric, [platform] if platform else None))  # fmt: skip
+                  *_only_in_one(sides, pairs, (metric, label), [platform] if platform else None))  # fmt: skip
     against = Against(tuple(runs), tuple(others), tuple(differences_of(sides, [pair.compared for pair in alike])))
     shown = tuple(dict.fromkeys(each.pair.treatment.platform.name for each in compared))
-    return Checks(lead, shown, baseline, rule.margin, tuple(compared), not_tested, family, alpha, against)
+    return Checks(lead, shown, baseline, rule.margin, tuple(compared), not_tested, family, alpha, against, detect)
 
 
 def _only_in_one(
-    sides: tuple[Side, Side], pairs: Sequence[Pair], metric: str, platforms: Sequence[str] | None
+    sides: tuple[Side, Side], pairs: Sequence[Pair], named: tuple[str, str], platforms: Sequence[str] | None
 ) -> Iterator[NotTested]:
-    """Points that the runs of one side alone have. platforms: the only ones; None: all."""
+    """Points that the runs of one side alone have. named: metric and label, or nothing. platforms: the only
+    ones; None: all."""
     cells = [each for pair in pairs for each in (pair.compared.treatment.cell, pair.compared.baseline.cell)]
     for side in sides:
-        for cell in unmatched_cells(side, cells, metric, ""):
+        for cell in unmatched_cells(side, cells, *named):
             if cell.platform != side.analysis.baseline and (platforms is None or cell.platform in platforms):
                 reason = _at(cell.levels, msg("only in {run}", run=side.name))
                 yield NotTested(cell.platform, reason, label=cell.label)
@@ -88,15 +91,15 @@ def _common_baseline(runs: Sequence[Analysis], others: Sequence[Analysis]) -> st
         require_block(run)
         if (key := run.identity or run.name) in seen:
             if key in own and run in others:
-                what = f"--against names {run.name} itself: a run, or a bundle of it, is not compared with itself"
-                raise BadInput(what, where="--against", hint="name another run or bundle")
-            raise BadInput(f"{run.name} is named twice", where="--against", hint="a run belongs to one side, once")
+                what = f"{run.name} is on both sides: a run, or a bundle of it, is not compared with itself"
+                raise BadInput(what, hint="name another run or bundle")
+            raise BadInput(f"{run.name} is named twice", hint="a run belongs to one side, once")
         seen.add(key)
     baselines = {run.baseline: run.name for run in (*runs, *others)}
     if len(baselines) > 1:
         listed = ", ".join(f"{baseline} in {run}" for baseline, run in baselines.items())
         raise BadInput(
-            f"the runs have no baseline in common: {listed}", where="--against",
+            f"the runs have no baseline in common: {listed}",
             hint="measure both with the same baseline, or both platforms in one run: vtax run STUDY --ab OLD,NEW",
         )  # fmt: skip
     return next(iter(baselines))

@@ -118,6 +118,7 @@ class Checks:
     """All comparisons of a check. treatments, baseline: as they were written. family: how many were judged.
 
     against: set where the ratio of a comparison is that of two ratios to the baseline, of runs that share no block.
+    detect: a slowdown, 0 to 1, that every comparison has to be able to find; None for none.
     """
 
     analysis: Analysis
@@ -129,6 +130,15 @@ class Checks:
     family: int
     alpha: float
     against: Against | None = None
+    detect: float | None = None
+
+    @property
+    def blind(self) -> tuple[Checked, ...]:
+        """The undecided comparisons in which a slowdown of size `detect` could not have been seen."""
+        if self.detect is None:
+            return ()
+        undecided = (each for each in self.compared if each.outcome == "undecided")
+        return tuple(each for each in undecided if each.detectable is None or each.detectable > self.detect)
 
     @property
     def status(self) -> Status:
@@ -141,28 +151,29 @@ class Checks:
 
 def check(
     store: Store | None, analysis: Analysis, margin: float | None = None, treatment: str = "", baseline: str = "",
-    metric: str = "",
+    metric: str = "", *, label: str = "", detect: float | None = None,
 ) -> Checks:  # fmt: skip
     """Every primary metric, or the one named, at every point of a run: treatments against a baseline.
 
     margin: 0 to 1; the run's own by default. treatment: `PLATFORM[@factor=level,...]`; every other platform by
-    default. baseline: likewise; the run's by default. store: needed where either is named. Raises BadInput for names
-    that do not exist, a run without a finished block, and where nothing can be compared.
+    default. baseline: likewise; the run's by default. store: needed where either is named. label: of the one
+    benchmark. detect: see Checks. Raises BadInput for names that do not exist, a run without a finished
+    block, and where nothing can be compared.
     """
     name, margin = analysis.name, analysis.rule.margin if margin is None else margin
     require_block(analysis)
     if len(analysis.platforms) < 2 and not (treatment and baseline):
         hint = "vtax run STUDY --ab PLATFORM:OPTION=OLD,PLATFORM:OPTION=NEW runs two that differ in an option"
         raise BadInput(f"{name} has one platform, so there is nothing to compare", hint=hint)
-    to = _side(store, analysis, baseline, "--baseline") if baseline else Side(
+    to = _side(store, analysis, baseline) if baseline else Side(
         analysis.baseline, analysis, analysis.baseline, {}
     )  # fmt: skip
-    check_names((to, to), metric, "")
-    sides = [_side(store, analysis, treatment, "--treatment")] if treatment else [
+    check_names((to, to), metric, label)
+    sides = [_side(store, analysis, treatment)] if treatment else [
         Side(p.name, analysis, p.name, {}) for p in analysis.platforms if p.name != to.platform and p.available
     ]  # fmt: skip
     not_tested = untested(analysis, {side.platform for side in sides} if treatment else None, to.platform)
-    pairs = [p for side in sides for p in pairs_of(side, to, metric, "") if p.treatment is not p.baseline]
+    pairs = [p for side in sides for p in pairs_of(side, to, metric, label) if p.treatment is not p.baseline]
     if not pairs:
         written = ", ".join(side.text for side in sides) or "no other platform"
         what = f"{written} and {to.text} have nothing in common that was measured in {name}"
@@ -172,8 +183,9 @@ def check(
     chosen = {_cells(pair) for pair in pairs}
     found = [each for each in found if _cells(each.pair) in chosen]
     return Checks(
-        analysis, tuple(side.text for side in sides), to.text, margin, tuple(found), tuple(not_tested), family, alpha
-    )
+        analysis, tuple(side.text for side in sides), to.text, margin, tuple(found), tuple(not_tested), family, alpha,
+        detect=detect,
+    )  # fmt: skip
 
 
 def _family(analysis: Analysis, to: Side, chosen: Sequence[Compared]) -> Sequence[Compared]:
@@ -208,14 +220,14 @@ def untested(analysis: Analysis, platforms: set[str] | None, baseline: str) -> l
     return absent + points
 
 
-def _side(store: Store | None, analysis: Analysis, text: str, option: str) -> Side:
+def _side(store: Store | None, analysis: Analysis, text: str) -> Side:
     """A side of the run itself. Raises BadInput for one of another run, and for a whole run."""
     if store is None:
         raise BadInput("a run without a store cannot be asked for a side by name")
     side = side_of(store, text, {analysis.name: analysis}, analysis.name)
     if side.analysis.name != analysis.name or side.is_run:
         hint = f"name one of {', '.join(p.name for p in analysis.platforms)}"
-        raise BadInput(f"{option} {text} is not a platform of {analysis.name}", hint=hint)
+        raise BadInput(f"{text} is not a platform of {analysis.name}", hint=hint)
     return side
 
 

@@ -96,6 +96,14 @@ def sides_of(store: Store, text: str, runs: dict[str, Analysis], run_name: str) 
     return replace(first, text=text, further=tuple(others))
 
 
+def home_run(store: Store, texts: Sequence[str], run_name: str = LAST) -> str:
+    """The run of sides that name none: the one that another of them names, as in `tour-1:docker podman`."""
+    if run_name != LAST:
+        return run_name
+    names = store.run_names()
+    return next((head for head, colon, _ in (t.partition(":") for t in texts) if colon and head in names), LAST)
+
+
 def run_of(store: Store, text: str, run_name: str = LAST) -> tuple[str, str]:
     """(name of the run, what follows it) of a side's text. run_name: where it names no run.
 

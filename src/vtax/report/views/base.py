@@ -14,16 +14,12 @@ from vtax.report.document import Document, Message
 class Options:
     """What of a run is wanted.
 
-    depth: what a terminal shows at once, everything, or all that belongs into a report. arguments: those that the
-    view takes. metric, label: the one metric and the one benchmark that are wanted; all where empty. weights:
+    depth: what a terminal shows at once, everything, or all that belongs into a report. weights:
     resource -> weight, of a recommendation; all alike where None. mapped: platform of a publication -> platform of
     the run that stands for it, in claims and figures.
     """
 
     depth: Literal["brief", "all", "report"] = "brief"
-    arguments: tuple[str, ...] = ()
-    metric: str = ""
-    label: str = ""
     weights: Mapping[str, float] | None = None
     mapped: Mapping[str, str] = field(default_factory=dict)
 
@@ -39,8 +35,8 @@ class View:
 
     name: of the option of `vtax show` and of the key in its JSON. title: the heading in reports. help: what the
     option shows. document: makes it. place: in reports, in ascending order; 0 for none. has_chapters: whether its
-    sections are chapters of a report, rather than parts of one. arguments: what its option takes, as help names it;
-    such a view has no place, since a report has none to give.
+    sections are chapters of a report, rather than parts of one. command: the one of vtax that shows it, so that
+    `vtax show` has no option for it.
     """
 
     name: str
@@ -49,4 +45,4 @@ class View:
     document: Callable[[Source, Options], Document]
     place: int = 0
     has_chapters: bool = False
-    arguments: tuple[str, ...] = ()
+    command: str = ""

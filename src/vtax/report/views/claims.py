@@ -392,9 +392,6 @@ def _plain_comparison(compared: Compared) -> dict[str, Any]:
 
 
 VIEW = View(
-    "claims",
-    msg("Published findings"),
-    msg("What this run says of the published findings of its study."),
-    document,
-    place=15,
-)
+    "claims", msg("Published findings"), msg("What this run says of the published findings of its study."), document,
+    place=15, command="claims",
+)  # fmt: skip

@@ -6,12 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from vtax.errors import BadInput
 from vtax.report.analysis import ResultPoint
 from vtax.report.analysis.compared import Compared, Contrasts
-from vtax.report.analysis.contrast import contrast
 from vtax.report.analysis.filters import EVERYTHING, Filter
-from vtax.report.analysis.source import Source
 from vtax.report.analysis.warnings import merged, noted
 from vtax.report.document import (
     Count,
@@ -31,18 +28,7 @@ from vtax.report.document import (
 )
 from vtax.report.document import Section as Titled
 from vtax.report.parts import across_runs, run_contrast, shared
-from vtax.report.views.base import Options, View
 from vtax.report.views.result import result_table
-
-
-def document(source: Source, options: Options) -> Document:
-    """Two sides, which the arguments name; one that names no run is of this one. Raises BadInput."""
-    if source.store is None:
-        raise BadInput("a run without a store has nothing to be compared with")
-    treatment, baseline = options.arguments
-    run = source.whole.analysis
-    found = contrast(source.store, treatment, baseline, metric=options.metric, label=options.label, run=run)
-    return document_of(found, source.analysis.filter)
 
 
 def document_of(found: Contrasts, only: Filter = EVERYTHING) -> Document:
@@ -64,7 +50,7 @@ def document_of(found: Contrasts, only: Filter = EVERYTHING) -> Document:
     warnings = _warnings(found, compared)
     parts += shared.warnings_part(warnings)
     nothing = "" if any(each.ratio for each in found.compared) else found.why_nothing()
-    return Document(VIEW.title, tuple(parts), data=_plain(found, compared, warnings), nothing=nothing)
+    return Document(msg("Comparison"), tuple(parts), data=_plain(found, compared, warnings), nothing=nothing)
 
 
 def _warnings(found: Contrasts, compared: Sequence[Compared]) -> tuple[Warning, ...]:
@@ -166,15 +152,7 @@ def _plain(found: Contrasts, compared: Sequence[Compared], warnings: Sequence[Wa
         for each in compared
     ]
     return {
-        "schema": "vtax.contrast/2", **sides, "paired": found.is_paired, "margin": found.margin,
+        "schema": "vtax.compare/1", **sides, "paired": found.is_paired, "margin": found.margin,
         "confidence": found.confidence, "family": found.family, "contrasts": entries, "warnings": found.warnings,
         "coded_warnings": tuple(warnings), **(run_contrast.plain(found) if found.treatment.is_run else {}),
     }  # fmt: skip
-
-
-VIEW = View(
-    "contrast", msg("Contrast"),
-    msg("TREATMENT against BASELINE, each [RUN:]PLATFORM[@factor=level,...], without RUN of this run; or two runs."),
-    document,
-    arguments=("TREATMENT", "BASELINE"),
-)  # fmt: skip

@@ -368,4 +368,5 @@ VIEW = View(
     msg("Which counters moved together with a difference."),
     document,
     place=27,
+    command="explain",
 )

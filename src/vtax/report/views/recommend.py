@@ -365,4 +365,5 @@ VIEW = View(
     msg("Recommendation"),
     msg("The platforms ranked over all resources alike; vtax recommend takes weights."),
     document,
+    command="recommend",
 )

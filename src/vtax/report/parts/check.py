@@ -6,9 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from vtax.errors import BadInput
-from vtax.report.analysis.check import Against, Checked, Checks, NotTested, check
-from vtax.report.analysis.source import Source
+from vtax.report.analysis.check import Against, Checked, Checks, NotTested
 from vtax.report.analysis.values import place_of
 from vtax.report.analysis.warnings import merged, noted
 from vtax.report.document import (
@@ -41,7 +39,6 @@ from vtax.report.document import (
 from vtax.report.document import Row as TableRow
 from vtax.report.document import Section as Titled
 from vtax.report.parts import shared
-from vtax.report.views.base import Options, View
 
 _MAX_NAMED = 8
 _WIDE = 0.005  # an interval beside which a second decimal of its estimate is noise
@@ -55,15 +52,6 @@ _CASES: Mapping[str, Any] = {
 }  # fmt: skip
 
 
-def document(source: Source, _: Options) -> Document:
-    """Every platform against the baseline of the run, with the run's margin."""
-    try:
-        return document_of(check(source.store, source.whole.analysis))
-    except BadInput:
-        nothing = msg("There is nothing to check.")
-        return Document(VIEW.title, (Paragraph(nothing),), nothing=nothing)
-
-
 def document_of(found: Checks, seconds: Mapping[str, float] | None = None) -> Document:
     """The summary, the table and the warnings. seconds: key of a cell -> duration of its trials, for test reports."""
     parts: list[Part] = [
@@ -72,11 +60,11 @@ def document_of(found: Checks, seconds: Mapping[str, float] | None = None) -> Do
     ]
     warnings = _warnings(found)
     parts += shared.warnings_part(warnings)
-    name = f"vtax check {found.analysis.name}"
-    if found.against:
-        name = "vtax check {} --against {}".format(*found.against.names)
+    name = (
+        "vtax compare {} {}".format(*found.against.names) if found.against else f"vtax compare {found.analysis.name}"
+    )
     suite = Suite(name, found.analysis.started_at, tuple(_cases(found, seconds or {})), _properties(found))
-    return Document(VIEW.title, tuple(parts), (_lead(found),), data=_plain(found, warnings), suite=suite)
+    return Document(msg("Check"), tuple(parts), (_lead(found),), data=_plain(found, warnings), suite=suite)
 
 
 def _lead(found: Checks) -> Inline:
@@ -101,8 +89,8 @@ def _lead(found: Checks) -> Inline:
 def _summary(found: Checks) -> Iterator[Inline]:
     yield {
         "failed": styled(msg("The check failed."), "error"), "passed": msg("The check passed."),
-        "undecided": styled(msg("Nothing failed, and not everything passed."), "caution"),
-    }[found.status]  # fmt: skip
+        "undecided": styled(msg("No failure, and not everything passed."), "caution"),
+    }["failed" if found.blind else found.status]  # fmt: skip
     margin = Share(found.margin, "declared")
     for outcome in ("slower", "no-result", "undecided", "passed"):
         these = [each for each in found.compared if each.outcome == outcome]
@@ -110,6 +98,15 @@ def _summary(found: Checks) -> Iterator[Inline]:
             text = _counted(outcome, len(these), margin)
             names = () if outcome == "passed" else _named([_name(each) for each in these])
             yield joined([text, joined(tuple(names), "; ")], ": ")
+    if found.blind and found.detect is not None:
+        text = plural(
+            "{count} comparison could not have shown a slowdown of {size}",
+            "{count} comparisons could not have shown a slowdown of {size}",
+            len(found.blind), size=Share(found.detect, "declared"),
+        )  # fmt: skip
+        yield styled(
+            joined([text, joined(tuple(_named([_name(each) for each in found.blind])), "; ")], ": "), "error"
+        )
     if found.not_tested:
         names = _named([joined([each.platform, each.label]) for each in found.not_tested])
         text = plural("{count} was not tested", "{count} were not tested", len(found.not_tested))
@@ -330,6 +327,8 @@ def _plain(found: Checks, warnings: Sequence[Warning]) -> dict[str, Any]:
         "baseline": found.baseline,
         "treatments": list(found.treatments),
         "margin": found.margin,
+        "detect": found.detect,
+        "blind": len(found.blind),
         "confidence": found.analysis.rule.confidence,
         "alpha": found.alpha,
         "against": _plain_against(found.against) if found.against else None,
@@ -374,11 +373,3 @@ def _plain_of(each: Checked) -> dict[str, Any]:
         "reasons": list(each.reasons),
         "assumptions": list(each.assumptions),
     }
-
-
-VIEW = View(
-    "check",
-    msg("Check"),
-    msg("Whether a platform is slower than the baseline by more than the margin; vtax check has an exit status."),
-    document,
-)

@@ -1,0 +1,133 @@
+"""`vtax compare`: compares platforms, levels and runs, and fails where something is slower, for CI."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from vtax.cli.completion import run_names, sides
+from vtax.cli.gate import detect_option, junit_option, limits_of, status_of, written
+from vtax.cli.output import json_option, language_option, print_json
+from vtax.errors import BadInput, VtaxError
+from vtax.host.home import Home
+
+if TYPE_CHECKING:
+    from vtax.report.analysis.compared import Contrasts
+    from vtax.store.store import Store
+
+_SLOWER = "slower-by"
+
+
+@click.command("compare")
+@click.argument("treatment", metavar="[A]", default="", shell_complete=sides)
+@click.argument("baseline", metavar="[B]", default="", shell_complete=sides)
+@click.option(
+    "--run", "run_name", default="last", show_default=True, metavar="RUN", shell_complete=run_names,
+    help="The run of a side that names none.",
+)  # fmt: skip
+@click.option(
+    "--fail-if", "fail_if", nargs=2, type=(click.Choice((_SLOWER,)), str), metavar="slower-by SHARE",
+    help="Exit with 1 where A is slower than B by more than this, such as slower-by 5%.",
+)  # fmt: skip
+@detect_option
+@click.option("--strict", is_flag=True, help="Exit with 3 where a comparison is undecided or not tested.")
+@click.option("--metric", default="", help="Compare this metric; default: every primary one.")
+@click.option("--benchmark", "label", default="", help="Compare this benchmark (by its label); default: all.")
+@junit_option
+@click.option("--markdown", type=click.Path(path_type=Path), metavar="FILE", help="Write a summary in Markdown.")
+@language_option
+@json_option
+def command(
+    treatment: str, baseline: str, run_name: str, fail_if: tuple[str, str] | None, detect: str | None, strict: bool,
+    metric: str, label: str, junit: Path | None, markdown: Path | None, language: str, as_json: bool,
+) -> None:  # fmt: skip
+    """Compare A with B: ratios A / B with intervals and verdicts, or a gate for CI.
+
+    A side is [RUN:]PLATFORM[@factor=level,...], a run, or several runs, RUN,RUN,...; without B it is the baseline of
+    the run. Within a run, values are paired by block. Two runs are compared at all platforms and points of both.
+
+    \b
+      vtax compare podman docker
+      vtax compare lxc@direction=send lxc@direction=receive
+      vtax compare tour-1:podman tour-2:podman
+      vtax compare tour-1,tour-2,tour-3 tour-4,tour-5,tour-6
+
+    With --fail-if, --detect or --strict it is a gate. A comparison fails when its interval, corrected for all
+    comparisons, lies beyond the margin. It passes when the interval lies on the other side, and is undecided where
+    noise allows neither. A gate takes one run, whose platforms are compared with its baseline, and bundles:
+
+    \b
+      vtax compare tour-1 --fail-if slower-by 5% --detect 10% --junit check.xml
+      vtax compare tour-4,tour-5 tour-1,tour-2 --fail-if slower-by 5%
+      vtax compare tour-1 main.vtax.gz --fail-if slower-by 5%
+
+    Runs that share no block are judged by their ratios to the baseline of both, which decides nothing where a side
+    has one session. vtax run STUDY --check 5% judges the run that it made.
+    """
+    from vtax.report.renderers.language import language as chosen_language
+    from vtax.store.store import Store
+
+    store = Store.existing(Home.from_environment().store_url)
+    limits = limits_of(fail_if[1] if fail_if else None, detect, "--fail-if slower-by")
+    if not (fail_if or detect or strict or junit or markdown):
+        _show(store, (treatment, baseline), run_name, metric, label, language, as_json=as_json)
+        return
+    document, found = written(
+        store, (treatment, baseline), run_name, limits, (metric, label), (junit, markdown), chosen_language(language)
+    )
+    if as_json:
+        from vtax.report.renderers.json import as_json as values_of
+
+        analysis = found.analysis
+        print_json({"schema": "vtax.gate/1", "run": analysis.name, "study": analysis.study, **values_of(document)})
+    else:
+        from vtax.cli.show import console
+        from vtax.report.renderers.terminal import render
+
+        render(document, console(), chosen_language(language))
+    sys.exit(status_of(found, strict=strict))
+
+
+def _show(
+    store: Store, written_sides: tuple[str, str], run_name: str, metric: str, label: str, language: str, *,
+    as_json: bool,
+) -> None:  # fmt: skip
+    """Print the comparison of two sides. Raises VtaxError where they have nothing in common."""
+    from vtax.cli.show import console
+    from vtax.report.renderers.format import english
+    from vtax.report.renderers.json import as_json as values_of
+    from vtax.report.renderers.language import language as chosen_language
+    from vtax.report.renderers.terminal import render
+    from vtax.report.views.contrast import document_of
+
+    found = _compared(store, written_sides, run_name, metric, label)
+    document = document_of(found)
+    if as_json:
+        print_json(values_of(document))
+    elif document.nothing == "":
+        render(document, console(), chosen_language(language))
+    if document.nothing != "":
+        runs = dict.fromkeys(run.analysis.name for side in (found.treatment, found.baseline) for run in side.runs)
+        hint = f"see what was measured: {', '.join(f'vtax show {run}' for run in runs)}"
+        raise VtaxError("there is nothing to compare", where=english(document.nothing), hint=hint)
+
+
+def _compared(store: Store, written_sides: tuple[str, str], run_name: str, metric: str, label: str) -> Contrasts:
+    """Both sides; a missing one is the baseline of the run. Raises BadInput for names that do not exist."""
+    from vtax.report.analysis.contrast import contrast, home_run, run_of
+    from vtax.report.analysis.result import analyse
+
+    treatment, baseline = written_sides
+    if not treatment:
+        hint = "vtax compare podman docker, or vtax compare RUN --fail-if slower-by 5% for all of a run"
+        raise BadInput("vtax compare needs two sides", hint=hint)
+    run = analyse(store, home_run(store, written_sides, run_name))
+    if not baseline:
+        if not run_of(store, treatment, run.name)[1]:
+            hint = f"vtax show {treatment} prints its result; vtax compare {treatment} RUN2 compares two runs"
+            raise BadInput(f"{treatment} is a whole run, and there is no other side", hint=hint)
+        baseline = run.baseline
+    return contrast(store, treatment, baseline, metric=metric, label=label, run=run)

@@ -1,0 +1,215 @@
+"""The gate of `vtax compare --fail-if` and `vtax run --check`: whether anything became slower."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from vtax.cli.arguments import share_of
+from vtax.errors import BadInput
+
+if TYPE_CHECKING:
+    from vtax.report.analysis.check import Checks
+    from vtax.report.analysis.source import Source
+    from vtax.report.analysis.values import Analysis
+    from vtax.report.document import Document
+    from vtax.report.renderers.language import Language
+    from vtax.store.store import Store
+
+FAILED, UNDECIDED = 1, 3
+_MOST_NAMED = 4  # differences of runs in an error
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Shares from 0 to 1. margin: largest slowdown that passes; None for the study's. detect: a slowdown that every
+    comparison has to be able to find; None for none."""
+
+    margin: float | None = None
+    detect: float | None = None
+
+
+def detect_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add --detect (parameter `detect`)."""
+    text = "Exit with 1 where a slowdown of this size could not have been seen, such as 10%."
+    return click.option("--detect", metavar="SHARE", help=text)(command)
+
+
+def junit_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add --junit (parameter `junit`)."""
+    text = "Write what the gate found as a JUnit file."
+    return click.option("--junit", type=click.Path(path_type=Path), metavar="FILE", help=text)(command)
+
+
+def limits_of(margin: str | None, detect: str | None, option: str) -> Limits:
+    """The limits as they were written. option: that has the margin. Raises BadInput for what is no share."""
+    return Limits(
+        None if margin is None else share_of(margin, option), None if detect is None else share_of(detect, "--detect")
+    )
+
+
+def status_of(found: Checks, *, strict: bool) -> int:
+    """The exit status of a gate."""
+    if found.status == "failed" or found.blind:
+        return FAILED
+    return UNDECIDED if strict and found.status == "undecided" else 0
+
+
+def written(
+    store: Store, sides: tuple[str, str], run_name: str, limits: Limits, named: tuple[str, str],
+    files: tuple[Path | None, Path | None], language: Language,
+) -> tuple[Document, Checks]:  # fmt: skip
+    """The gate's document, after its files are written. named: metric, label, or nothing. files: JUnit, Markdown."""
+    from vtax.report.parts.check import document_of
+    from vtax.report.renderers.junit import junit as as_junit
+    from vtax.report.renderers.markdown import markdown as as_markdown
+    from vtax.report.replacing import replacing
+
+    found, source = judged(store, sides, run_name, limits, *named)
+    document = document_of(found, _seconds(source))
+    for path, text_of, option in zip(files, (as_junit, as_markdown), ("--junit", "--markdown"), strict=True):
+        if path is not None:
+            with replacing(path, option) as new:
+                new.write_text(text_of(document, language), encoding="utf-8")
+    return document, found
+
+
+def judge(store: Store, run_name: str, limits: Limits, junit: Path | None, *, quiet: bool) -> int:
+    """The exit status of the gate over a run that was just made, after printing what it found, unless quiet."""
+    from vtax.cli.output import own_language
+    from vtax.cli.show import console
+    from vtax.report.renderers.language import language
+    from vtax.report.renderers.terminal import render
+
+    chosen = language(own_language())
+    document, found = written(store, (run_name, ""), run_name, limits, ("", ""), (junit, None), chosen)
+    if not quiet:
+        render(document, console(), chosen)
+    return status_of(found, strict=False)
+
+
+def judged(
+    store: Store, sides: tuple[str, str], run_name: str, limits: Limits, metric: str = "", label: str = ""
+) -> tuple[Checks, Source]:
+    """All comparisons of two sides, and the first run. An empty side: every platform; the baseline of the run.
+
+    Raises BadInput for names that do not exist, and for sides that no gate can judge.
+    """
+    from vtax.report.analysis.check import check
+    from vtax.report.analysis.contrast import home_run, run_of
+    from vtax.report.analysis.source import source_of
+
+    treatment, baseline = sides
+    if _is_file(store, treatment):
+        raise BadInput(
+            f"{treatment} is a bundle, and the run to judge is one of the store", hint="vtax import adds it"
+        )
+    home = home_run(store, sides, run_name)
+    if baseline and (_is_file(store, baseline) or _runs(store, baseline, home) != _runs(store, treatment, home)):
+        return _against(store, treatment or home, baseline, home, limits, metric, label)
+    name, platform = run_of(store, treatment, home) if treatment else (store.open_run(home).name, "")
+    base = run_of(store, baseline, name)[1] if baseline else ""
+    if baseline and not base:
+        raise BadInput(f"{baseline} is the run itself", hint="name another run, or a platform of it")
+    source = source_of(store, name)
+    return check(
+        store, source.analysis, limits.margin, platform, base, metric, label=label, detect=limits.detect
+    ), source  # fmt: skip
+
+
+def _runs(store: Store, side: str, home: str) -> list[str]:
+    """The runs that a side names, or its home."""
+    from vtax.report.analysis.contrast import run_of, texts_of
+
+    return [run_of(store, each, home)[0] for each in texts_of(store, side)] if side else [store.open_run(home).name]
+
+
+def _is_file(store: Store, side: str) -> bool:
+    """Whether a side is one or several bundles rather than runs."""
+    first = side.split(",")[0].strip()
+    is_path = "/" in first or first.endswith(".gz") or Path(first).is_file()
+    return bool(first) and first not in store.run_names() and is_path
+
+
+def _against(
+    store: Store, treatment: str, baseline: str, home: str, limits: Limits, metric: str, label: str
+) -> tuple[Checks, Source]:
+    """Runs against others. Raises BadInput where they do not measure the same."""
+    from vtax.report.analysis.against import check_against
+    from vtax.report.analysis.contrast import run_of, texts_of
+    from vtax.report.analysis.source import source_of
+
+    runs = [run_of(store, each, home) for each in texts_of(store, treatment)]
+    others = [
+        (name.strip(), "") if _is_file(store, name.strip()) else run_of(store, each, home)
+        for name in (baseline.split(",") if _is_file(store, baseline) else [baseline])
+        for each in ([name] if _is_file(store, name.strip()) else texts_of(store, name))
+    ]
+    platforms = {platform for _, platform in (*runs, *others) if platform}
+    if len(platforms) > 1:
+        what = f"across runs a gate compares a platform with itself, and not {treatment} with {baseline}"
+        raise BadInput(what, hint="vtax run STUDY --ab OLD,NEW --check 5% measures both in one run")
+    first, *rest = (source_of(store, name) for name, _ in runs)
+    found = check_against(
+        [first.analysis, *(source.analysis for source in rest)], [_analysis_of(store, name) for name, _ in others],
+        limits.margin, next(iter(platforms), ""), metric, label=label, detect=limits.detect,
+    )  # fmt: skip
+    if not found.compared:
+        raise BadInput(
+            f"{treatment} and {baseline} do not measure the same: {_difference(found)}",
+            hint="compare runs of the same study with the same settings",
+        )
+    return found, first
+
+
+def _difference(found: Checks) -> str:
+    """Why runs have no comparison in common: other benchmarks, or what differs at the points that they share."""
+    from vtax.report.renderers.format import english
+
+    assert found.against is not None
+    sides = [
+        (runs, list(dict.fromkeys(cell.label for run in runs for cell in run.cells)))
+        for runs in (found.against.runs, found.against.others)
+    ]
+    (_, treated), (_, untreated) = sides
+    if not set(treated) & set(untreated):
+        return "; ".join(f"{runs[0].name} (study {runs[0].study}) has {', '.join(labels)}" for runs, labels in sides)
+    reasons = {
+        f"{each.label}: {english(each.reason)}": None
+        for each in found.not_tested if each.label in treated and each.label in untreated
+    }  # fmt: skip
+    only = [
+        f"{', '.join(label for label in labels if label not in others)} only in {runs[0].name}"
+        for (runs, labels), others in zip(sides, (untreated, treated), strict=True) if set(labels) - set(others)
+    ]  # fmt: skip
+    return "; ".join([*list(reasons)[:_MOST_NAMED], *only]) or "nothing in common"
+
+
+def _analysis_of(store: Store, name: str) -> Analysis:
+    """A run of the store, or of a bundle. Raises BadInput for neither."""
+    from vtax.cli.row_progress import row_progress
+    from vtax.report.analysis.result import analyse, analyse_data
+    from vtax.store.importing import opened_bundle
+    from vtax.store.query import load
+
+    path = Path(name)
+    if name in store.run_names() or not _is_file(store, name):
+        return analyse(store, name)
+    if not path.is_file():
+        raise BadInput(f"there is no file {name}", hint="vtax export RUN writes one")
+    with opened_bundle(path, row_progress(f"reading {path.name}")) as run:
+        return analyse_data(load(run.engine, run))
+
+
+def _seconds(source: Source) -> Mapping[str, float]:
+    """Key of a cell -> duration of its trials."""
+    found: dict[str, float] = defaultdict(float)
+    trials, cells = source.data.trials, source.data.run.cells
+    for cell, seconds in zip(trials.cell.tolist(), trials.outside_s.tolist(), strict=True):
+        found[cells[cell].key] += seconds if seconds == seconds else 0.0
+    return found
