@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 from lab_guests import LabGuests
 from support import needs_program, needs_root
@@ -59,6 +61,8 @@ def test_a_bucket_of_one_frame_is_near_a_wire_for_messages_of_several_frames_and
     with lab(**link) as at:
         at.apply(link)
         assert any("token bucket of one frame and no wire" in text for text in at.links.warnings)
+        trial = at.trial("netperf", test="tcp_rr", duration_s=1)
+        assert 50 < trial.outcome.values["wire_share"] < 105  # per cent: near a wire for 8 KiB
         found = rates(at, 8192, 65536)
         assert all(0.6 < found[size][0] < 1.05 and "not-a-wire" not in found[size][1] for size in (8192, 65536)), (
             found
@@ -76,10 +80,23 @@ def test_a_link_with_netem_is_a_wire_in_both_directions(attachment, lab):
     with lab(**link) as at:
         at.apply(link)
         assert at.links.warnings == ()
+        assert at.links.wire_share is not None
+        assert at.links.wire_share < 1.05
         found = rates(at, 512, 1024, 8192, 65536)
         assert all(share < 1.05 and "not-a-wire" not in codes for share, codes in found.values()), found
         shares = [share for share, _ in found.values()]
         assert shares[-1] > shares[0]  # the wire's rate is approached with the size
+
+
+def test_a_peer_that_disappears_in_a_trial_fails_it_and_gives_no_figure(lab):
+    with lab() as at:
+        at.apply({})
+        ending = threading.Timer(1.0, at.endpoints["peer"].running.process.kill)
+        ending.start()
+        trial = at.trial("netperf", test="tcp_rr", duration_s=3)
+        ending.join()
+        assert trial.outcome.values == {}
+        assert trial.error.startswith("the peer of the trial disappeared: the guest closed its channel")
 
 
 @netem

@@ -44,6 +44,17 @@ def of_guest(number: int, guests: int) -> Iterator[None]:
         raise
 
 
+@contextmanager
+def naming_lost(ends: Mapping[str, Endpoint]) -> Iterator[None]:
+    """Errors of the block name the end that is lost, by its role, where it is not the guest under test."""
+    try:
+        yield
+    except GuestError as error:
+        if lost := [role for role, end in ends.items() if end.guest.lost and role != "guest"]:
+            error.what = f"the {' and the '.join(lost)} of the trial disappeared: {error.what}"
+        raise
+
+
 def run_lanes(
     lanes: Sequence[LaneRun],
     timeout_s: float,

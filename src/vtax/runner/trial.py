@@ -35,7 +35,7 @@ from vtax.runner.containment import Failure, contained, named_packages
 from vtax.runner.costs import costs_of
 from vtax.runner.counting import Counting, Endpoint, of_programs
 from vtax.runner.disks import on_host
-from vtax.runner.lanes import Lane, LaneRun, of_guest, run_lanes
+from vtax.runner.lanes import Lane, LaneRun, naming_lost, of_guest, run_lanes
 from vtax.runner.parsers import TIMEOUT_S, Parsers
 from vtax.runner.plan import Cell
 from vtax.runner.points import Point
@@ -90,7 +90,7 @@ def run_trial(
     counted = Counting(ends, links, margin)
     started: list[LaneRun] = []
     failure, outcome, on_links = Failure(), Outcome({}), OnLinks()
-    with contained(failure), named_packages(cell.point.benchmark):
+    with contained(failure), named_packages(cell.point.benchmark), naming_lost(ends):
         started += (LaneRun(lane, cell.point) for lane in lanes)
         extra = run_lanes(started, timeout_s, counted.around(), beside or nullcontext({}))
         outcome = _outcome(parsers, cell, started, counted.differences)
