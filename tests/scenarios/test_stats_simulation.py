@@ -12,6 +12,9 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "bench" / "statistics"))
 import methods
 from noise import NOISES, randomized
 
+from vtax.stats.analysis import Contrast, analyse
+from vtax.stats.assumptions import unequal_noise
+from vtax.stats.outlook import Outlook
 from vtax.stats.ratio import ratio_of_logs
 from vtax.stats.sequential import DIRECTIONS, sequential_verdicts
 from vtax.stats.stopping import Rule, decide, interval_confidence, look_level
@@ -119,3 +122,22 @@ def test_the_simulated_verdicts_are_the_ones_that_run():
         assert (~np.isnan(as_run(rule, logs[k, :1]))).sum() == at[k]
         left = [row[~np.isnan(row)] for row in seen]
         assert sequential_verdicts(left, 0.02, 0.05, 5, 30) == tuple(DIRECTIONS[c] for c in codes[k])
+
+
+@pytest.mark.parametrize("noise", [0.005, 0.01])
+def test_more_blocks_never_give_fewer_verdicts(monkeypatch, noise):
+    """From 5 to 30 blocks of equal platforms, judged with everything that withholds a verdict."""
+    monkeypatch.setattr("vtax.stats.verdict.outlook", lambda *_: Outlook(None, None))  # it takes most of the time
+    rng, most = np.random.default_rng([27, int(noise * 1e4)]), 0
+    sides = noise * rng.standard_normal((400, 2, 30)) / math.sqrt(2)
+    for blocks in (5, 6, 7, 8, 10, 15, 30):
+        decided = 0
+        for baseline, treatment in sides[..., :blocks]:
+            contrast = Contrast(treatment - baseline, "higher", unequal_noise(treatment, baseline))
+            (answer,) = analyse(Rule("fixed", blocks=blocks), {"a": contrast}).values()
+            decided += answer.verdict.kind != "undecided"
+        assert (
+            decided >= most - 16
+        )  # three standard errors of a difference; a guard that came in at eight blocks lost 100
+        most = max(most, decided)
+    assert most >= 398
