@@ -36,6 +36,9 @@ class Served(Benchmark):
         argv = self.client if isinstance(self.client, tuple) else ("sh", "-c", self.client)
         return (server, Command("client", argv, place="peer"))
 
+    def expected_s(self, parameters, context):
+        return 1.0
+
     def parse(self, parameters, context, results):
         assert results["client"].status == 0
         return Outcome({"figure": float(results["client"].stdout)})
