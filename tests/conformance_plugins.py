@@ -71,7 +71,7 @@ BAD_TOPOLOGY = {
     "sizes": ("wire, ChainSettings", "wire, ChainSettings, guests=lambda settings: 0"),
     "check-host": ("wire, ChainSettings", "wire, ChainSettings, check_host=lambda: 1 / 0"),
     "build": ("    network = segment", "    return None\n    network = segment"),
-    "ends": ("wire, ChainSettings", "wire, ChainSettings, native_platforms=2"),
+    "ends": ("wire, ChainSettings", "wire, ChainSettings, natives=('peer', 'other')"),
     "flows": ("guest.address(), peer.address()", 'guest.address(), "192.0.2.1"'),
     "host-untouched": ("    network = segment", "    leak()\n    network = segment"),
     "close": ("    network = segment", "    lab.close = lambda: None\n    network = segment"),

@@ -1,8 +1,8 @@
-"""The peer on a second machine: here one of namespaces, with an sshd of its own and two veth pairs to this host.
+"""Ends of topologies on other machines: here network namespaces, each with an sshd of its own and uplinks to us.
 
-`host` and `other` are network namespaces that stand for the two machines. One veth pair is for ssh; the other joins
-`lab0` of the host to `lab1` of the other, and is what a study names. vtax runs in `host`, so that what it finds there
-is all the host it has.
+`host`, `other` and `third` are network namespaces that stand for machines. One veth pair of each is for ssh; uplinks
+join `lab0` and `lan0` of the host to `lab1` and `lan1` of the other, `far0` to `far1` of the third. vtax runs in
+`host`, so that what it finds there is all the host it has.
 """
 
 from __future__ import annotations
@@ -10,16 +10,21 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from types import SimpleNamespace
 
 import pytest
 from ssh_server import serve
 from support import needs_program, needs_root
 
+from vtax.image import build as images
+from vtax.image.recipe import DEFAULT
+from vtax.network import registry as topologies
 from vtax.platforms import registry
 
 pytestmark = [
@@ -40,6 +45,12 @@ Host other plain bare
   User root
   IdentitiesOnly yes
   UserKnownHostsFile {directory}/known_hosts
+Host third
+  IdentityFile {directory}/third/key
+  HostName 198.19.255.6
+  User root
+  IdentitiesOnly yes
+  UserKnownHostsFile {directory}/third/known_hosts
 Host unreachable
   HostName 198.19.255.3
   UserKnownHostsFile /dev/null
@@ -50,11 +61,13 @@ FORCED = {
     "plain": 'command="exec setpriv --reuid=65534 --clear-groups sh -c \\"$SSH_ORIGINAL_COMMAND\\"" ',
     "bare": 'command="PATH=/nowhere exec /bin/sh -c \\"$SSH_ORIGINAL_COMMAND\\"" ',
 }
+UPLINKS = (("lab0", "other", "lab1"), ("lan0", "other", "lan1"), ("far0", "third", "far1"))
 PEER = """
 [[platform]]
-name = "other"
+name = "{name}"
 driver = "ssh"
 host = "{host}"
+uplinks = "{uplinks}"
 config = "{config}"
 local_user = "root"
 scratch = "{scratch}"
@@ -67,7 +80,7 @@ blocks = 1
 [[benchmark]]
 name = "{tool}"
 parameters = {{ duration_s = {duration_s} }}
-link = {{ peer = "{peer}", nic = "{nic}", peer_nic = "{peer_nic}" }}
+{further}
 """
 VIEWS = (("link",), ("address",), ("route", "show", "table", "all"), ("-6", "route", "show", "table", "all"))
 
@@ -77,12 +90,12 @@ def ip(namespace, *words):
     return done.stdout
 
 
-def network(namespace):
+def network(namespace, *interfaces):
     """Links with their details, addresses, routes and offloads of a machine's network."""
     parts = [ip(namespace, *(["-d"] if view == ("link",) else []), *view) for view in VIEWS]
-    interface = "lab0" if namespace.endswith("host") else "lab1"
-    argv = ["nsenter", f"--net=/run/netns/{namespace}", "ethtool", "-k", interface]
-    parts.append(subprocess.run(argv, check=True, capture_output=True, text=True).stdout)
+    for interface in interfaces:
+        argv = ["nsenter", f"--net=/run/netns/{namespace}", "ethtool", "-k", interface]
+        parts.append(subprocess.run(argv, check=True, capture_output=True, text=True).stdout)
     return [line.strip() for part in parts for line in part.splitlines()]
 
 
@@ -109,44 +122,59 @@ def assert_as_before(machines, before, timeout_s=15):
 
 @pytest.fixture
 def machines(tmp_path):
-    """Two machines: names of their namespaces, the directory of the other one, and ssh's configuration."""
+    """Three machines: names of their namespaces, a directory of the others, and ssh's configuration."""
     token = secrets.token_hex(2)
-    host, other = f"vtax-{token}-host", f"vtax-{token}-other"
-    for name in (host, other):
+    host, other, third = names = [f"vtax-{token}-{each}" for each in ("host", "other", "third")]
+    for name in names:
         subprocess.run(["ip", "netns", "add", name], check=True)
-    server = None
+    servers = []
     try:
-        for here, there, number in (("lab0", "lab1", 0), ("ssh0", "ssh1", 1)):
-            ip(host, "link", "add", here, "type", "veth", "peer", there, "netns", other)
-            for name, interface, last in ((host, here, 1), (other, there, 2)):
-                if number:
-                    ip(name, "address", "add", f"198.19.255.{last}/30", "dev", interface)
-                    ip(name, "link", "set", interface, "up")
-        ip(other, "link", "set", "lab1", "up")
-        ip(host, "link", "set", "lab0", "up")
+        for number, far in enumerate((other, third)):
+            ip(host, "link", "add", f"ssh{number}", "type", "veth", "peer", "ssh9", "netns", far)
+            for name, interface, last in ((host, f"ssh{number}", 1), (far, "ssh9", 2)):
+                ip(name, "address", "add", f"198.19.255.{4 * number + last}/30", "dev", interface)
+                ip(name, "link", "set", interface, "up")
+        for here, far, there in UPLINKS:
+            ip(host, "link", "add", here, "type", "veth", "peer", there, "netns", f"vtax-{token}-{far}")
+            ip(f"vtax-{token}-{far}", "link", "set", there, "up")
+            ip(host, "link", "set", here, "up")
         ip(host, "link", "set", "lab0", "down")  # one interface is down before, but has been up, which it shows
-        for name in (host, other):
+        for name in names:
             ip(name, "link", "set", "lo", "up")
-        eventually(lambda: "tentative" not in ip(host, "address") + ip(other, "address"))
+        eventually(lambda: not any("tentative" in ip(name, "address") for name in names))
         (tmp_path / "client").write_text(CLIENT.format(directory=tmp_path))
-        server = serve(tmp_path, "198.19.255.2", 22, FORCED, inside=["nsenter", f"--net=/run/netns/{other}"])
+        (tmp_path / "third").mkdir()
+        inside = ["nsenter", f"--net=/run/netns/{other}"]
+        servers.append(serve(tmp_path, "198.19.255.2", 22, FORCED, inside=inside))
+        inside = ["nsenter", f"--net=/run/netns/{third}"]
+        servers.append(serve(tmp_path / "third", "198.19.255.6", 22, {"key": ""}, inside=inside))
         there = tmp_path / "there"
         there.mkdir()
-        yield SimpleNamespace(host=host, other=other, there=there, config=str(tmp_path / "client"))
+        config = str(tmp_path / "client")
+        yield SimpleNamespace(host=host, other=other, third=third, there=there, config=config, servers=servers)
     finally:
-        if server is not None:
+        for server in servers:
             server.terminate()
             server.wait(10)
-        for name in (host, other):
+        for name in names:
             subprocess.run(["ip", "netns", "delete", name], check=True)
 
 
-def study(machines, tmp_path, *, host="other", platforms='"native"', tool="iperf3", duration_s=1, **changed):
-    names = {"peer": "other", "nic": "lab0", "peer_nic": "lab1", **changed}
-    peer = PEER.format(host=host, config=machines.config, scratch=machines.there) if names["peer"] == "other" else ""
+def study(
+    machines, tmp_path, *, host="other", platforms='"native"', tool="iperf3", duration_s=1, further="", **changed
+):
+    """A study whose platforms `other` and `third` are the machines; the peer is the other, unless `further` says."""
+    peer = changed.pop("peer", "other")
+    uplinks = changed.pop("uplinks", "lab0:lab1/lan0:lan1")
+    places = {"config": machines.config, "scratch": machines.there}
+    further = further or f'link = {{ peer = "{peer}" }}'
+    tables = ""
+    for name, there, joined in (("other", host, uplinks), ("third", "third", "far0:far1")):
+        if f'"{name}"' in platforms + further:
+            tables += PEER.format(name=name, host=there, uplinks=joined, **places)
     path = tmp_path / "study.toml"
-    text = STUDY.format(platforms=platforms, tool=tool, duration_s=duration_s, **names)
-    path.write_text(text.replace("[[benchmark]]", peer + "[[benchmark]]"))
+    text = STUDY.format(platforms=platforms, tool=tool, duration_s=duration_s, further=further)
+    path.write_text(text.replace("[[benchmark]]", tables + "[[benchmark]]"))
     return path
 
 
@@ -166,7 +194,10 @@ def vtax(machines, *arguments):
 
 
 def state(machines):
-    return network(machines.host), network(machines.other), list(machines.there.iterdir())
+    return (
+        network(machines.host, "lab0", "lan0", "far0"), network(machines.other, "lab1", "lan1"),
+        network(machines.third, "far1"), list(machines.there.iterdir()),
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("platform", ["native", "docker", "lxc", "qemu-tcg", "gvisor-systrap"])
@@ -196,7 +227,7 @@ def test_every_byte_crosses_the_named_interfaces_and_both_machines_are_left_as_t
     ):
         assert carried(namespace, interface) - was > 0.95 * moved
     for trial in printed:
-        uplink = trial["nic.lab0.rx_bytes"] + trial["nic.lab0.tx_bytes"]
+        uplink = through(trial, "nic.lab0")
         assert uplink > 0.95 * trial["under_test.bytes"] > 1e5
     assert_as_before(machines, before)
 
@@ -214,6 +245,92 @@ def trials(machines):
     for trial, name, value in rows:
         found.setdefault(trial, {})[name] = value
     return list(found.values())
+
+
+def through(trial, hop):
+    return trial[f"{hop}.rx_bytes"] + trial[f"{hop}.tx_bytes"]
+
+
+@pytest.mark.parametrize(
+    ("further", "crossed"),
+    [
+        ('topology = "multi-nic"\nlink = { peer = "other", interfaces = 2 }', ["lab0", "lan0"]),
+        ('topology = "router"\nlink = { generator = "other", receiver = "third" }', ["lab0", "far0"]),
+        ('topology = "router"\nlink = { receiver = "third", offloads = false }', ["far0"]),
+        ('topology = "router-openflow"\nlink = { generator = "third", receiver = "other" }', ["far0", "lab0"]),
+        ('link = { peer = "third", attachment = "nat" }', ["far0"]),
+    ],
+)
+def test_native_ends_of_every_topology_stand_on_other_machines(
+    further, crossed, machines, image, shared_home, private_home, tmp_path
+):
+    needed = ["ovs-vswitchd"] * ("openflow" in further) + ["ping"] * (len(crossed) > 1)
+    if missing := [name for name in needed if shutil.which(name) is None]:
+        pytest.skip(f"needs {', '.join(missing)}")
+    if "openflow" in further:
+        images.ensure(shared_home, DEFAULT.with_packages(topologies.get("router-openflow").packages))
+    before = state(machines)
+    done = vtax(machines, "run", study(machines, tmp_path, further=further), "--trust", "--strict", "--json")
+    assert done.returncode == 0, done.stderr
+    (trial,) = trials(machines)
+    carried_s = [through(trial, f"nic.{name}") for name in crossed]
+    assert min(carried_s) > 1e6
+    if "multi-nic" in further:
+        assert sum(carried_s) > 0.95 * trial["under_test.bytes"]
+    else:
+        assert max(carried_s) < 1.2 * min(carried_s)
+    assert_as_before(machines, before)
+
+
+@pytest.mark.parametrize(
+    "further",
+    [
+        "",
+        'topology = "guest-to-host"',
+        'topology = "multi-nic"',
+        'topology = "router"',
+    ],
+)
+def test_machines_are_under_test_behind_their_uplinks(further, machines, image, private_home, tmp_path):
+    before = state(machines)
+    platforms = '"other", "third"]\nbaseline = "other"\n#'
+    path = study(machines, tmp_path, platforms=platforms, further=further or "link = { mtu = 1400 }")
+    done = vtax(machines, "run", path, "--trust", "--strict", "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert "the guest is other: lab0 of this host leads to its lab1" in done.stdout
+    if 'topology = "router"' in further:  # which the third has no second interface for
+        assert "third has at most 1" in done.stdout
+        return
+    assert {row["platform"] for each in found["results"] for row in each["rows"]} == {"other", "third"}
+    used = [name for trial in trials(machines) for name in ("lab0", "far0") if f"nic.{name}.rx_bytes" in trial]
+    assert sorted(used) == ["far0", "lab0"]
+    for trial, name in zip(trials(machines), used, strict=True):
+        assert through(trial, f"nic.{name}") > (1e3 if "openflow" in further else 1e6)
+    assert_as_before(machines, before)
+
+
+def test_a_peer_that_disappears_fails_its_trial_and_the_run_ends_with_both_machines_clean(
+    machines, image, private_home, tmp_path
+):
+    before = state(machines)
+    path = study(machines, tmp_path, duration_s=30)
+    argv = command(machines, "run", path, "--trust")
+    with (tmp_path / "printed").open("w") as printed:
+        running = subprocess.Popen(argv, stdout=printed, stderr=printed)
+    eventually(lambda: carried(machines.other, "lab1") > 10_000_000, 60)
+    ended_at = time.monotonic()
+    there = subprocess.run(["ip", "netns", "pids", machines.other], capture_output=True, text=True, check=True)
+    for pid in {int(pid) for pid in there.stdout.split()} - {machines.servers[0].pid}:  # as if it lost its power
+        with suppress(OSError):
+            os.kill(pid, signal.SIGKILL)
+    status = running.wait(60)
+    assert time.monotonic() - ended_at < 60
+    text = (tmp_path / "printed").read_text()
+    assert status != 0, text
+    assert "other" in text
+    vtax(machines, "clean")
+    assert_as_before(machines, before)
 
 
 def test_a_killed_run_leaves_what_clean_removes_on_both_machines(machines, image, private_home, tmp_path):
@@ -236,15 +353,16 @@ def test_a_killed_run_leaves_what_clean_removes_on_both_machines(machines, image
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"host": "unreachable"}, "the peer unreachable cannot be reached"),
-        ({"host": "plain"}, "on the peer plain one is user 65534, and only root may make a network namespace"),
-        ({"host": "bare"}, "the peer bare lacks iperf3"),
-        ({"peer": "native"}, "native is a platform of driver native, and a peer is another machine"),
-        ({"nic": "lab9"}, "this host has no network interface lab9"),
-        ({"peer_nic": "lab9"}, "the peer other has no network interface lab9"),
-        ({"nic": "ssh0"}, "ssh0 of this host has the address 198.19.255.1, so it is in use"),
-        ({"peer_nic": "ssh1"}, "ssh1 of the peer other has the address 198.19.255.2, so it is in use"),
-        ({"nic": "lo"}, "lo of this host is no Ethernet interface"),
+        ({"host": "unreachable"}, "the machine unreachable cannot be reached"),
+        ({"host": "plain"}, "on the machine plain one is user 65534, and only root makes network namespaces"),
+        ({"host": "bare"}, "the machine bare lacks iperf3"),
+        ({"peer": "native"}, "native is a platform of driver native, and no other machine"),
+        ({"uplinks": ""}, "nothing says which network interfaces join other to this host"),
+        ({"uplinks": "lab9:lab1"}, "this host has no network interface lab9"),
+        ({"uplinks": "lab0:lab9"}, "the machine other has no network interface lab9"),
+        ({"uplinks": "ssh0:lab1"}, "ssh0 of this host has the address 198.19.255.1, so it is in use"),
+        ({"uplinks": "lab0:ssh9"}, "ssh9 of the machine other has the address 198.19.255.2, so it is in use"),
+        ({"uplinks": "lo:lab1"}, "lo of this host is no Ethernet interface"),
     ],
 )
 def test_what_a_peer_lacks_is_said_before_the_run(changed, message, machines, image, private_home, tmp_path):

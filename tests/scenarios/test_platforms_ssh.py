@@ -12,6 +12,7 @@ import pytest
 
 from vtax.errors import BadInput, VtaxError
 from vtax.host.resources import Remote
+from vtax.network.plugboard import Uplink
 from vtax.platforms import registry, ssh
 
 SHELLS = [shell for shell in ("sh", "bash", "dash", "zsh", "csh", "fish", "busybox") if shutil.which(shell)]
@@ -21,8 +22,14 @@ def test_a_name_with_a_colon_gives_the_host() -> None:
     platform = registry.get("ssh:root@web1")
     assert platform.name == "ssh:root@web1"
     assert platform.identity()["options"]["host"] == "root@web1"
-    assert not platform.driver.joins_topologies
-    assert registry.get("native").driver.joins_topologies
+    assert platform.network_limits.interfaces == 0
+
+
+def test_a_name_may_say_what_joins_the_machine_to_this_host() -> None:
+    platform = registry.get("ssh:root@web1/eth1:enp3s0/eth2:enp4s0")
+    assert platform.identity()["options"]["host"] == "root@web1"
+    assert ssh.DRIVER.uplinks(platform.options) == (Uplink("eth1", "enp3s0"), Uplink("eth2", "enp4s0"))
+    assert platform.network_limits.interfaces == 2
 
 
 @pytest.mark.parametrize("name", ["ssh:", "ssh", "native:x", "shh:web1", ":web1"])
@@ -52,7 +59,7 @@ def test_any_login_shell_passes_the_program_on_and_it_tidies_up(shell: str, tmp_
     script = "import os,sys; print(os.environ['VTAX_MARK'], sys.argv[1], sep='|')"
     argv = [sys.executable, "-c", script, awkward]
     work = str(tmp_path / "work")
-    line = ssh.remote_line(sys.executable, "keep", directory=work, tag="mark-1", argv=argv, interface=None)
+    line = ssh.remote_line(sys.executable, "keep", directory=work, tag="mark-1", argv=argv, interfaces=[])
     command = ["busybox", "sh", "-c", line] if shell == "busybox" else [shell, "-c", line]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout == f"mark-1|{awkward}\n"

@@ -27,7 +27,6 @@ from vtax.errors import BadInput, VtaxError
 from vtax.foreign_text import escaped
 from vtax.network.registry import topologies
 from vtax.network.settings import LinkSettings
-from vtax.network.topologies import point_to_point
 from vtax.platforms.registry import drivers, names
 from vtax.platforms.ssh import Ssh
 from vtax.study.keys import Key, keys
@@ -58,9 +57,10 @@ HAND_MADE = (
     },
     {
         "name": "peers", "platforms": ["native", "gvisor-ptrace"], "design": {"order": "sequential", "timeout": 60},
-        "platform": [{"name": "far", "driver": "ssh", "host": "far", "config": "/nowhere", "local_user": "nobody"}],
+        "platform": [{"name": "far", "driver": "ssh", "host": "far", "config": "/nowhere", "local_user": "nobody",
+                      "uplinks": "eth7:eth7"}],
         "benchmark": [
-            {"name": "netperf", "link": {"peer": "far", "nic": "eth7", "peer_nic": "eth7"}},
+            {"name": "netperf", "link": {"peer": "far"}},
             {"name": "sockperf", "topology": "vlan-pairs", "link": {"pairs": 2}},
         ],
     },
@@ -285,8 +285,7 @@ def helps(error: VtaxError) -> bool:
 @pytest.fixture
 def nothing_starts(unmade_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 65534)
-    monkeypatch.setattr(Ssh, "check_peer", lambda *_: None)
-    monkeypatch.setattr(point_to_point, "check_nic", lambda *_: None)
+    monkeypatch.setattr(Ssh, "check_machine", lambda *_: None)
 
 
 @pytest.mark.usefixtures("nothing_starts")

@@ -92,9 +92,7 @@ def test_a_topology_with_more_interfaces_than_a_platform(
         native.Native, "network_limits", lambda self, options: NetworkLimits(interfaces=1), raising=False
     )
     error = refused({"name": "iperf3", "topology": topology, "link": link})
-    assert (
-        f"{topology} needs guests with {needed} network interfaces, and those of native have at most 1" in error.what
-    )
+    assert f"{topology} needs {needed} network interfaces at an end, and native has at most 1" in error.what
     assert "topology of iperf3" in error.where
 
 
@@ -130,22 +128,35 @@ def test_no_open_vswitch(topology: str, monkeypatch: pytest.MonkeyPatch) -> None
     [
         ("router", {"attachment": "macvtap"}, "router cannot be built with macvtap"),
         ("router", {"interfaces": 3}, "link setting interfaces: router has no such setting"),
-        ("router", {"peer": "ssh:x", "nic": "a", "peer_nic": "b"}, "link setting peer: router has no such setting"),
-        ("point-to-point", {"peer": "ssh:x"}, "both nic and peer_nic name the network interfaces"),
-        ("point-to-point", {"nic": "eth1"}, "nic and peer_nic belong to peer, which is not set"),
-        (
-            "point-to-point",
-            {"peer": "ssh:x", "nic": "a", "peer_nic": "b", "attachment": "nat"},
-            "nat does not lead to another machine",
-        ),
-        ("point-to-point", {"peer": "ssh:x", "nic": "nosuch0", "peer_nic": "b"}, "no network interface nosuch0"),
-        ("point-to-point", {"peer": "ssh:x", "nic": "much-too-long-for-a-nic", "peer_nic": "b"}, "nic"),
+        ("router", {"peer": "ssh:x/a:b"}, "link setting peer: router has no such setting"),
+        ("guest-to-host", {"peer": "ssh:x/a:b"}, "link setting peer: guest-to-host has no such setting"),
     ],
 )
 def test_links_that_a_topology_cannot_have(topology: str, link: dict[str, Any], message: str) -> None:
     error = refused({"name": "iperf3", "topology": topology, "link": link})
     assert message in error.what
     assert "[[benchmark]] number 1 (iperf3)" in error.where
+
+
+@pytest.mark.parametrize(
+    ("topology", "link", "message"),
+    [
+        ("point-to-point", {"peer": "native"}, "native is a platform of driver native, and no other machine"),
+        ("point-to-point", {"peer": "ssh:x"}, "nothing says which network interfaces join ssh:x to this host"),
+        ("point-to-point", {"peer": "ssh:x/a:b", "attachment": "veth"}, "ssh:x/a:b cannot be joined by veth"),
+        ("point-to-point", {"peer": "ssh:x/nosuch0:b"}, "no network interface nosuch0"),
+        ("point-to-point", {"peer": "ssh:x/much-too-long-for-a-nic:b"}, "it must be text of the form"),
+        ("point-to-point", {"peer": "ssh:x/a:b/a:c"}, "name an interface twice"),
+        ("multi-nic", {"peer": "ssh:x/a:b", "interfaces": 2}, "ssh:x/a:b has at most 1"),
+        ("router", {"generator": "ssh:x/a:b", "receiver": "ssh:x/a:b"}, "ssh:x/a:b is at two ends of router"),
+        ("router", {"generator": "ssh:x/nosuch0:b"}, "no network interface nosuch0"),
+    ],
+)
+def test_ends_that_cannot_be_on_another_machine(topology: str, link: dict[str, Any], message: str) -> None:
+    error = refused({"name": "iperf3", "topology": topology, "link": link})
+    assert message in error.what
+    assert "study.toml: " in error.where
+    assert error.hint
 
 
 def test_a_congestion_control_that_the_kernel_lacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,4 +173,4 @@ def test_a_congestion_control_that_the_kernel_lacks(tmp_path: Path, monkeypatch:
 def test_a_link_without_a_peer_is_defined_as_it_always_was() -> None:
     (point,) = planned({"name": "iperf3"}).points
     assert point.link is not None
-    assert not {"peer", "nic", "peer_nic"} & set(point.link.model_dump())
+    assert not {"peer", "generator"} & set(point.link.model_dump())

@@ -55,7 +55,7 @@ def test_more_interfaces_than_a_platform_has_are_refused(monkeypatch):
     monkeypatch.setattr(
         native.Native, "network_limits", lambda self, options: NetworkLimits(interfaces=1), raising=False
     )
-    with pytest.raises(BadInput, match="router needs guests with 2 network interfaces"):
+    with pytest.raises(BadInput, match="router needs 2 network interfaces at an end"):
         refuse_beyond_platforms([registry.get("native")], [point("router")], "study.toml")
 
 

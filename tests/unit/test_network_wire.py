@@ -12,9 +12,10 @@ from vtax.network.end import End
 from vtax.network.hop import Hop
 from vtax.network.lab import make_interface
 from vtax.network.links import Flow, Links
-from vtax.network.plugboard import Machine
+from vtax.network.namespace import HOST
+from vtax.network.plugboard import Uplink
 from vtax.network.topologies.point_to_point import PointToPointSettings
-from vtax.network.uplink import HOST, nic_rate_mbit_s
+from vtax.network.uplink import nic_rate_mbit_s
 
 
 @pytest.mark.parametrize(
@@ -43,10 +44,9 @@ def test_a_virtual_interface_has_no_speed() -> None:
 def test_the_slowest_of_both_interfaces_and_the_limit_is_the_rate(
     here: str, there: str, limit: float | None, rate: float | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings = PointToPointSettings(peer="ssh:x", nic="eth1", peer_nic="eth2", rate_mbit_s=limit)
-    peer = End(
-        "peer", [(make_interface(0, 0, 1, settings), None)], under_test=False, machine=Machine("ssh:x", "eth2")
-    )
+    settings = PointToPointSettings(peer="ssh:x/eth1:eth2", rate_mbit_s=limit)
+    peer = End("peer", [(make_interface(0, 0, 1, settings), None)], under_test=False)
+    peer.uplinks = (Uplink("eth1", "eth2"),)
     monkeypatch.setattr(End, "segments", ())
     monkeypatch.setattr(links.Links, "_as_wires", lambda self: ())
     monkeypatch.setattr(End, "states", lambda self: {})

@@ -12,7 +12,7 @@ import vtax.platforms
 from vtax.host.plugins import problem_of
 from vtax.image.image import Image
 from vtax.platforms import registry
-from vtax.platforms.base import Driver, NetworkLimits, PeerDriver, Probe
+from vtax.platforms.base import Driver, MachineDriver, NetworkLimits, Probe
 from vtax.runner.plan import make_plan
 from vtax.study.load import LoadedStudy, validate
 
@@ -67,7 +67,7 @@ def test_its_capability_counts_and_all_others_have_defaults(tmp_path: Path) -> N
     assert platform.driver.links_change
     assert platform.driver.joins_topologies
     assert not platform.driver.argument
-    assert not isinstance(platform.driver, PeerDriver)
+    assert not isinstance(platform.driver, MachineDriver)
     study = {"name": "x", "platforms": ["native", "narrow"], "benchmark": [{"name": "iperf3", "link": {"mtu": 1401}}]}
     loaded = LoadedStudy(validate(study, "x.toml"), "x.toml")
     probes = {name: Probe(True) for name in ("native", "narrow")}
@@ -80,4 +80,4 @@ def test_every_shipped_driver_is_what_a_driver_of_a_package_must_be() -> None:
     assert registry.drivers()
     for driver in registry.drivers().values():
         assert problem_of(driver, Driver) == ""
-    assert [name for name, driver in registry.drivers().items() if isinstance(driver, PeerDriver)] == ["ssh"]
+    assert [name for name, driver in registry.drivers().items() if isinstance(driver, MachineDriver)] == ["ssh"]

@@ -22,15 +22,14 @@ from vtax.errors import BadInput
 from vtax.host.consents import Consent, has_consent, record_consent
 from vtax.host.home import Home
 from vtax.image.image import Image
-from vtax.network.topology import Topology
-from vtax.platforms import registry
+from vtax.platforms import registry, ssh
 from vtax.platforms.base import Driver, HostProgram, Platform, Probe, RunsAsRoot
 from vtax.runner.plan import host_programs, make_plan
 from vtax.study.keys import marked
 from vtax.study.load import LoadedStudy, load, shipped, validate
 
 INERT = {
-    ("ssh", "host"), ("ssh", "python"), ("ssh", "scratch"), ("qemu", "cpu"),
+    ("ssh", "host"), ("ssh", "python"), ("ssh", "scratch"), ("ssh", "uplinks"), ("qemu", "cpu"),
     ("libvirt", "domain"), ("libvirt", "channel"), ("libvirt", "scratch"), ("xen", "cpupool"),
 }  # fmt: skip
 """Options of free text that no program of this host is started by: each was looked at."""
@@ -123,8 +122,8 @@ def test_a_table_that_names_a_program_or_a_configuration_is_found(
 
 
 def test_a_peer_that_names_a_configuration_is_found() -> None:
-    table = {"name": "other", "driver": "ssh", "host": "a", "config": "/tmp/c"}
-    found = programs([table], {"peer": "other", "nic": "eth0", "peer_nic": "eth0"})
+    table = {"name": "other", "driver": "ssh", "host": "a", "config": "/tmp/c", "uplinks": "eth0:eth0"}
+    found = programs([table], {"peer": "other"})
     assert found == [("ssh", "config", "/tmp/c")]
 
 
@@ -224,17 +223,17 @@ def test_a_dry_run_connects_to_no_machine_that_a_study_names(tmp_path: Path, mon
 def test_a_dry_run_reaches_no_peer_by_a_configuration_that_a_study_names(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Topology, "check", lambda self, link: None)
+    monkeypatch.setattr(ssh, "check_nic", lambda name, mtu: None)
     monkeypatch.delenv("SUDO_USER", raising=False)
     trace = tmp_path / "trace"
     config = tmp_path / "config"
     config.write_text(f"Host *\n ProxyCommand touch {trace}\n")
-    table = {"name": "other", "driver": "ssh", "host": "a", "config": str(config)}
-    loaded = declared([table], {"peer": "other", "nic": "eth0", "peer_nic": "eth0"})
+    table = {"name": "other", "driver": "ssh", "host": "a", "config": str(config), "uplinks": "eth0:eth0"}
+    loaded = declared([table], {"peer": "other"})
     native = {"native": Probe(True)}
     plan = make_plan(loaded, image=NOWHERE, seed=1, probes=native, dry=True)
     assert not trace.exists()
-    with pytest.raises(BadInput, match="the peer a cannot be reached"):
+    with pytest.raises(BadInput, match="the machine a cannot be reached"):
         make_plan(loaded, image=NOWHERE, seed=1, probes=native, consented=plan.programs)
     assert trace.exists()
 

@@ -69,6 +69,6 @@ def _describe(topology: Topology[LinkSettings]) -> dict[str, Any]:
         "summary": topology.summary,
         "attachments": topology.attachments,
         "packages": topology.packages,
-        "native_ends": topology.native_platforms,
+        "native_ends": topology.natives,
         "link": [key.as_json() for key in _own_settings(topology)],
     }

@@ -77,10 +77,8 @@ def _sizes(subject: TopologySubject) -> None:
         ("max_mtu", topology.max_mtu),
     ):
         require(isinstance(size, int) and size > 0, f"{what} is {size!r}")
-    require(
-        isinstance(topology.native_platforms, int) and topology.native_platforms >= 0,
-        f"native_platforms is {topology.native_platforms!r}",
-    )
+    natives = topology.natives
+    require(isinstance(natives, tuple) and len(set(natives)) == len(natives), f"natives is {natives!r}")
 
 
 def _host(subject: TopologySubject) -> None:
@@ -106,11 +104,11 @@ def _ends(subject: TopologySubject) -> None:
         roles = [end.role for end in links.ends]
         require(len(set(roles)) == len(roles), f"two ends have the same role: {', '.join(roles)}")
         require("guest" in [end.role for end in under_test], "no end under test has the role `guest`")
-        guests, native_platforms = len(under_test), len(links.ends) - len(under_test)
+        guests, natives = len(under_test), [end.role for end in links.ends if not end.under_test]
         require(guests == topology.guests(settings), f"{guests} ends are under test, not {topology.guests(settings)}")
         require(
-            native_platforms == topology.native_platforms,
-            f"{native_platforms} ends are native, not {topology.native_platforms}",
+            sorted(natives) == sorted(topology.natives),
+            f"the native ends are {', '.join(natives) or 'none'}, not {', '.join(topology.natives) or 'none'}",
         )
         for end in under_test:
             expected = topology.interfaces(settings)
@@ -214,7 +212,7 @@ CHECKS: tuple[Check[TopologySubject], ...] = (
     Check[_S]("sizes", _sizes, "return numbers from 1 on", ("settings-model", "attachments")),
     Check[_S]("check-host", _host, "raise BadInput where it cannot be built", ("sizes",)),
     Check[_S]("build", _build, "return Links from wire(lab, settings)", ("check-host",)),
-    Check[_S]("ends", _ends, "make the ends that guests, interfaces and native_platforms name", ("build",)),
+    Check[_S]("ends", _ends, "make the ends that guests, interfaces and natives name", ("build",)),
     Check[_S]("flows", _flows, "name ends by their roles, with addresses of network.lab.address", ("build",)),
     Check[_S](
         "host-untouched", _host_untouched, "create interfaces in namespaces of the lab, none on the host", ("build",)

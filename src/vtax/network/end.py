@@ -7,11 +7,13 @@ from ipaddress import ip_interface
 from pathlib import Path
 
 from vtax.errors import NetworkError
+from vtax.network.lab import Lab
 from vtax.network.namespace import Namespace
-from vtax.network.plugboard import Interface, Machine
+from vtax.network.plugboard import Interface, Uplink
 from vtax.network.readback import InterfaceState, features, from_outside
-from vtax.network.segment import Segment
+from vtax.network.segment import Segment, port_name
 from vtax.network.settings import LinkSettings
+from vtax.network.uplink import attach_uplink
 
 Execute = Callable[[Sequence[str]], str]
 """Runs a command inside a guest and returns what it printed; raises a VtaxError when it fails."""
@@ -56,7 +58,8 @@ class End:
 
     role: what it is called (`guest`, `peer`, `receiver`, ...). under_test: whether the guest is of the platform under
     test or native. forwards: whether it must route between its interfaces. prepare: what else must happen in the
-    started guest before the first trial. machine: the one its guest is on, when that is not this host.
+    started guest before the first trial. Its driver decides where the guest is: in a namespace, behind taps, or on
+    another machine behind uplinks.
     """
 
     def __init__(
@@ -67,19 +70,19 @@ class End:
         under_test: bool,
         forwards: bool = False,
         prepare: Callable[[Execute], None] | None = None,
-        machine: Machine | None = None,
     ) -> None:
         self.role = role
         self.under_test = under_test
         self.forwards = forwards
         self._placed = tuple(interfaces)
         self._prepare = prepare
-        self._machine = machine
+        self.uplinks: tuple[Uplink, ...] = ()
         self._tapped = False
         self._own_stack = False
         self.namespace: Namespace | None = None
         self.execute: Execute | None = None
         self._settings: LinkSettings | None = None
+        self._lab: Lab | None = None
 
     @property
     def interfaces(self) -> Sequence[Interface]:
@@ -92,14 +95,9 @@ class End:
         return self._placed[0][1].namespace.name
 
     @property
-    def machine(self) -> Machine | None:
-        """See Plugboard.machine."""
-        return self._machine
-
-    @property
     def has_taps(self) -> bool:
         """Whether the guest's interfaces are taps, or on another machine: they are configured from inside."""
-        return self._tapped or self._machine is not None
+        return self._tapped or bool(self.uplinks)
 
     @property
     def stack(self) -> Namespace | None:
@@ -111,9 +109,9 @@ class End:
         """The networks its interfaces stand in, each once."""
         return list(dict.fromkeys(segment for _, segment in self._placed))
 
-    def request(self, settings: LinkSettings) -> None:
-        """Set what its links shall be like when they are plugged."""
-        self._settings = settings
+    def request(self, settings: LinkSettings, lab: Lab | None) -> None:
+        """Set what its links shall be like when they are plugged, and the lab that owns what is made for them."""
+        self._settings, self._lab = settings, lab
 
     def plug_namespace(self, netns: Path, *, own_stack: bool = False) -> None:
         """See Plugboard.plug_namespace. Raises NetworkError."""
@@ -148,6 +146,16 @@ class End:
         self._tapped = True
         self._fit()
         return names
+
+    def plug_uplinks(self, uplinks: Sequence[Uplink]) -> None:
+        """See Plugboard.plug_uplinks. Raises BadInput, NetworkError or CommandFailed."""
+        assert self._lab is not None
+        for uplink, (interface, segment) in zip(uplinks, self._placed, strict=True):
+            port = port_name(self.role, interface)
+            attach_uplink(self._lab, segment.namespace, uplink.here, port, interface.mtu)
+            segment.plug_uplink(port, uplink.here)
+        self.uplinks = tuple(uplinks)
+        self._fit()
 
     def configure_commands(self) -> Sequence[Sequence[str]]:
         """See Plugboard.configure_commands. Nothing when the interfaces are in a namespace: they are ready."""
@@ -186,7 +194,7 @@ class End:
         )
         batch += self._changed_addresses(settings, before)
         if settings.mtu != before.mtu:
-            commands += self._on_machine("ip", "link", "set", "mtu", str(settings.mtu), "dev")
+            commands += self._on_uplinks("ip", "link", "set", "mtu", str(settings.mtu), "dev")
         if batch:
             commands.append(["sh", "-c", 'printf "%s\\n" "$1" | ip -batch -', "vtax", "\n".join(batch)])
         commands += _flush_routes(settings, before)
@@ -235,9 +243,7 @@ class End:
         whole machine.
         """
         found = {"ipv4/ip_forward": "1", "ipv6/conf/all/forwarding": "1"} if self.forwards else {}
-        own = (
-            _BUFFER_SETTINGS if self._machine is None else tuple(k for k in _BUFFER_SETTINGS if k.startswith("ipv4/"))
-        )
+        own = tuple(k for k in _BUFFER_SETTINGS if k.startswith("ipv4/")) if self.uplinks else _BUFFER_SETTINGS
         for key in () if shared else own:
             path = Path("/proc/sys/net", key)
             if path.exists():
@@ -258,17 +264,17 @@ class End:
         pairs = [word for feature in ("tx", "tso", "gso", "gro") for word in (feature, "on" if on else "off")]
         interfaces = [interface.name for interface in self.interfaces]
         return [
-            *self._on_machine("sh", "-c", f'ethtool -K "$1" {" ".join(pairs)} || [ $? = 1 ]', "vtax"),
+            *self._on_uplinks("sh", "-c", f'ethtool -K "$1" {" ".join(pairs)} || [ $? = 1 ]', "vtax"),
             ["sh", "-c", f"S='{' '.join(pairs)}'; {_OFFLOADS}", "vtax", *interfaces],
         ]
 
     def run_on_machine(self, argv: Sequence[str]) -> str:
-        """Output of a command in the namespace of the machine's own interface; empty before the guest is up."""
+        """Output of a command in the namespace of its machine's own interfaces; empty before the guest is up."""
         return "" if self.execute is None else self.execute(["sh", "-c", _ON_MACHINE, "vtax", *argv])
 
-    def _on_machine(self, *argv: str) -> list[Sequence[str]]:
-        """A command on the machine's own interface, its name appended; none when the guest is on this host."""
-        return [] if self._machine is None else [["sh", "-c", _ON_MACHINE, "vtax", *argv, self._machine.nic]]
+    def _on_uplinks(self, *argv: str) -> list[Sequence[str]]:
+        """A command on each of its machine's own interfaces, the name appended; none for a guest on this host."""
+        return [["sh", "-c", _ON_MACHINE, "vtax", *argv, uplink.there] for uplink in self.uplinks]
 
 
 def _flush_routes(settings: LinkSettings, before: LinkSettings) -> list[Sequence[str]]:

@@ -72,7 +72,7 @@ class Links:
         self._verified = False
         self._nic_rates_mbit_s: list[float | None] = []
         for end in self.ends:
-            end.request(settings)
+            end.request(settings, lab)
 
     @property
     def guests(self) -> tuple[End, ...]:
@@ -189,8 +189,7 @@ class Links:
                 raise NetworkError(f"{hop.name} has an MTU of {mtu}, not {self.settings.mtu}")
         self._nic_rates_mbit_s = [nic_rate_mbit_s(_here, hop.interface) for hop in self.hops if hop.kind == "nic"]
         for end in self.ends:
-            if end.machine is not None:
-                self._nic_rates_mbit_s.append(nic_rate_mbit_s(end.run_on_machine, end.machine.nic))
+            self._nic_rates_mbit_s += (nic_rate_mbit_s(end.run_on_machine, uplink.there) for uplink in end.uplinks)
         states = {name: state for end in self.ends for name, state in end.states().items()}
         self.effective = {
             "link": self.settings.model_dump(mode="json", exclude_none=True),

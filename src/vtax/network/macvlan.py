@@ -10,7 +10,7 @@ from vtax.errors import NetworkError
 from vtax.network.hop import Hop
 from vtax.network.namespace import Namespace
 from vtax.network.plugboard import Interface
-from vtax.network.segment import port_name, queued, veth
+from vtax.network.segment import no_uplink, port_name, queued, veth
 
 
 class MacvlanSegment:
@@ -38,6 +38,10 @@ class MacvlanSegment:
             f"{queued(interface.queues)} netns {guest.path} type macvlan mode bridge"
         )
         self.hops.append(Hop(f"{role}.{interface.name}", guest, interface.name, "macvlan", role=role))
+
+    def plug_uplink(self, port: str, nic: str) -> None:
+        """Refused, see no_uplink."""
+        raise no_uplink(nic)
 
     def plug_tap(self, role: str, interface: Interface, queues: int, device: str = "") -> str:
         """A macvtap; what opens it uses /dev/tapINDEX, not /dev/net/tun."""

@@ -128,6 +128,10 @@ class Namespace:
         return parse_traffic(text)
 
 
+HOST = Namespace(Path("/proc/self/ns/net"))
+"""The namespace that vtax itself is in."""
+
+
 def parse_traffic(text: str) -> dict[str, dict[str, int]]:
     """The text of /proc/net/dev, by interface and by the names of counters.table.HOP."""
     found = {}

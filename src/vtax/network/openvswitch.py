@@ -23,7 +23,7 @@ from vtax.network.hop import Hop
 from vtax.network.lab import Lab
 from vtax.network.namespace import Namespace
 from vtax.network.plugboard import Interface
-from vtax.network.segment import port_name, tap, veth
+from vtax.network.segment import port_name, tap, uplink_hops, veth
 
 _START_TIMEOUT_S = 15.0
 _SCHEMA = Path("/usr/share/openvswitch/vswitch.ovsschema")
@@ -180,3 +180,8 @@ class SwitchSegment:
         self._switch.add_port(self._bridge, port, number=self._number, tag=self._tag)
         self.hops.append(Hop(f"lab.{port}", self.namespace, port, "tap", limits=True))
         return port
+
+    def plug_uplink(self, port: str, nic: str) -> None:
+        """A port of the bridge."""
+        self._switch.add_port(self._bridge, port, number=self._number, tag=self._tag)
+        self.hops += uplink_hops(self.namespace, port, nic)

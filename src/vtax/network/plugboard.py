@@ -3,8 +3,9 @@
 The topology hands each guest a plugboard with the network interfaces it must have. A driver whose guest lives in a
 network namespace calls `plug_namespace` once that namespace exists; one whose guest has emulated or paravirtual
 interfaces calls `taps` before it starts and runs its process inside `lab_namespace`; one whose hypervisor makes the
-host's side of the interfaces by itself moves that there (`plug_devices`). Then the runner configures the addresses
-from inside the guest (`configure_commands`).
+host's side of the interfaces by itself moves that there (`plug_devices`); one whose guest stands on another machine
+names the uplinks that lead to it (`plug_uplinks`). Then the runner configures the addresses from inside the guest
+(`configure_commands`).
 """
 
 from __future__ import annotations
@@ -34,20 +35,15 @@ class Interface:
 
 
 @dataclass(frozen=True)
-class Machine:
-    """Another machine that an end stands on. platform: how it is reached (`ssh:HOST`). nic: its interface."""
+class Uplink:
+    """What joins this host to another machine, directly or by a switch: the names of an interface of either."""
 
-    platform: str
-    nic: str
+    here: str
+    there: str
 
 
 class Plugboard(Protocol):
     """The side of a topology that one guest's driver sees."""
-
-    @property
-    def machine(self) -> Machine | None:
-        """The machine the guest stands on when it is not this one: its interface is then made there."""
-        ...
 
     @property
     def interfaces(self) -> Sequence[Interface]:
@@ -77,6 +73,13 @@ class Plugboard(Protocol):
         """Move interfaces of this host, one each in order, to where taps would be; returns their names there.
 
         For a hypervisor that makes the host's side of a guest's interfaces by itself.
+        """
+        ...
+
+    def plug_uplinks(self, uplinks: Sequence[Uplink]) -> None:
+        """Join what the uplinks carry, one for each interface in order, to the topology.
+
+        For a guest on another machine, which has its interfaces there, each on the far end of its uplink.
         """
         ...
 

@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol
 
+from vtax.errors import NetworkError
 from vtax.host.process import run
 from vtax.network.hop import Hop
-from vtax.network.namespace import Namespace
+from vtax.network.namespace import HOST, Namespace
 from vtax.network.plugboard import Interface
 
 
@@ -39,6 +40,10 @@ class Segment(Protocol):
 
         device: an interface of the host to move there in place of a tap.
         """
+        ...
+
+    def plug_uplink(self, port: str, nic: str) -> None:
+        """Make a macvlan that stands in its namespace, on an interface of this host, a port of the network."""
         ...
 
 
@@ -93,6 +98,11 @@ class BridgeSegment:
         )
         return port
 
+    def plug_uplink(self, port: str, nic: str) -> None:
+        """A port of the bridge."""
+        self.namespace.ip(f"link set dev {port} master {self.bridge}")
+        self.hops += uplink_hops(self.namespace, port, nic, self._limits_entry)
+
 
 class VethSegment:
     """Two ends and nothing between them: one veth pair, or a tap whose packets are redirected to the other end.
@@ -134,6 +144,10 @@ class VethSegment:
         self._redirect(port)
         return port
 
+    def plug_uplink(self, port: str, nic: str) -> None:
+        """Refused: only a bridge or a switch has a port for another machine."""
+        raise no_uplink(nic)
+
     def _redirect(self, port: str) -> None:
         if self._waiting is None:
             self._waiting = port
@@ -147,6 +161,19 @@ class VethSegment:
 def port_name(role: str, interface: Interface) -> str:
     """The lab's side of an interface; Linux allows 15 characters."""
     return f"{role[:10]}-{interface.name}"
+
+
+def uplink_hops(namespace: Namespace, port: str, nic: str, limits_entry: str = "") -> list[Hop]:
+    """An interface of this host that leads to another machine, and the macvlan on it that is a port of the lab."""
+    return [
+        Hop(f"nic.{nic}", HOST, nic, "nic"),
+        Hop(f"lab.{port}", namespace, port, "macvlan", limits=True, limits_entry=limits_entry),
+    ]
+
+
+def no_uplink(nic: str) -> NetworkError:
+    """The error of a network that cannot have a port for another machine."""
+    return NetworkError(f"this attachment leads to no machine behind {nic}", hint="use the attachment bridge")
 
 
 def veth(port: str, interface: Interface, guest: Namespace) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
     BaseModel,
@@ -32,6 +32,13 @@ MAX_MBIT_S = 400_000.0
 CHANGE_LIVE = ("mtu", "offloads", "rate_mbit_s", "delay_us", "jitter_us", "loss", "congestion", "packet_bytes")
 """Settings that change while guests live. Every other one, a topology's own too, needs a fresh guest."""
 Attachment = Literal["bridge", "veth", "macvtap", "nat"]
+
+
+Elsewhere = Annotated[
+    str,
+    Field(description="another machine for this end: ssh:HOST/NIC:NIC_THERE, or a [[platform]] with uplinks"),
+]
+"""The setting of a topology that is named after a native end; empty for this host."""
 
 
 class LinkSettings(BaseModel):

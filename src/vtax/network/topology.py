@@ -14,7 +14,6 @@ from vtax.errors import BadInput
 from vtax.host.journal import Journal
 from vtax.network.lab import Lab
 from vtax.network.links import Links
-from vtax.network.plugboard import Machine
 from vtax.network.settings import Attachment, LinkSettings, check_congestion
 from vtax.network.wire import check_wire
 
@@ -28,11 +27,10 @@ class Topology(Generic[S]):
 
     wire: makes the ends and flows in a lab; the lab is removed when it raises. Settings: its link settings, a class
     derived from LinkSettings when it has some of its own. guests: of the platform under test, by settings.
-    interfaces: of each of them, by settings. machine: another machine that its native end stands on, by settings.
-    natives: how many native ends it has. forwards: whether guests must route between their interfaces. attachments:
-    the ones it can be built with. max_mtu: the largest that what it is built with carries. packages: what the image
-    must hold beyond the usual. check_host: raises BadInput when the host lacks what it is built with. check_settings:
-    raises BadInput for settings of its own that cannot be had here.
+    interfaces: of each of them, by settings. natives: roles of its native ends; one of them stands on another machine
+    when a setting of its name says so (`Elsewhere`). forwards: whether guests must route between their interfaces.
+    attachments: the ones it can be built with. max_mtu: the largest that what it is built with carries. packages:
+    what the image must hold beyond the usual. check_host: raises BadInput when the host lacks what it is built with.
     """
 
     name: str
@@ -41,14 +39,12 @@ class Topology(Generic[S]):
     Settings: type[S] = LinkSettings  # type: ignore[assignment]  # a default of S, which Python 3.11 cannot declare
     guests: Callable[[S], int] = lambda settings: 1
     interfaces: Callable[[S], int] = lambda settings: 1
-    machine: Callable[[S], Machine | None] = lambda settings: None
-    native_platforms: int = 1
+    natives: tuple[str, ...] = ("peer",)
     forwards: bool = False
     attachments: tuple[Attachment, ...] = ("bridge",)
     max_mtu: int = 65535
     packages: tuple[str, ...] = ()
     check_host: Callable[[], None] = lambda: None
-    check_settings: Callable[[S], None] = lambda settings: None
 
     def own(self, settings: LinkSettings) -> S:
         """Settings as an instance of this topology's class. Raises TypeError for those of another one."""
@@ -56,9 +52,13 @@ class Topology(Generic[S]):
             raise TypeError(f"{self.name} needs {self.Settings.__name__}, not {type(settings).__name__}")
         return settings
 
+    def machines(self, settings: LinkSettings) -> dict[str, str]:
+        """The platforms that reach the machines of those native ends that are not on this host, by role."""
+        return {role: name for role in self.natives if (name := getattr(settings, role, ""))}
+
     def check(self, settings: LinkSettings) -> None:
         """Raise BadInput, naming what is wrong, unless this topology can be built here with these settings."""
-        own = self.own(settings)
+        self.own(settings)
         self.check_host()
         check_congestion(settings)
         check_wire(settings)
@@ -72,7 +72,6 @@ class Topology(Generic[S]):
                 f"link setting mtu: {self.name} carries an MTU of at most {self.max_mtu}, not {settings.mtu}",
                 hint=f"choose at most {self.max_mtu}",
             )
-        self.check_settings(own)
 
     def build(self, journal: Journal, settings: LinkSettings) -> Links:
         """Make the lab and its links. Raises BadInput, NetworkError or CommandFailed and removes the lab then."""

@@ -8,45 +8,41 @@ they were is in the journal before, and is restored after. An interface with add
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from vtax.errors import BadInput
 from vtax.host.process import find_program, run
 from vtax.host.resources import RestoreCommand
-from vtax.network.end import Execute
-from vtax.network.hop import Hop
 from vtax.network.lab import Lab
 from vtax.network.namespace import Namespace
 from vtax.network.readback import features
-from vtax.network.segment import BridgeSegment
 
-HOST = Namespace(Path("/proc/self/ns/net"))
-_UPLINK = "uplink"
 _SPEED = """! grep -q "^flags.* hypervisor" /proc/cpuinfo && ethtool -i "$1" 2>/dev/null | grep -q "^bus-info: ." &&
 ethtool "$1" 2>/dev/null | sed -n "s/^[[:space:]]*Speed: \\([0-9]*\\)Mb.*/\\1/p"
 exit 0"""
 _SCOPES_OF_NOBODY = ("link", "host")
 
 
-def check_nic(name: str, mtu: int) -> None:
-    """Raise BadInput unless this host has an interface of this name that a lab can use with this MTU."""
+def check_nic(name: str, mtu: int | None) -> None:
+    """Raise BadInput unless this host has an interface of this name that a lab can use, with this MTU if any."""
     for program, package in (("ip", "iproute2"), ("ethtool", "ethtool")):
         if find_program(program) is None:
             raise BadInput(f"{program} is not installed", hint=f"apt-get install --no-install-recommends {package}")
     links = json.loads(run(["ip", "-j", "-d", "address"]).stdout)
-    link = next((link for link in links if link["ifname"] == name), None)
-    check_usable(link, name, [link["ifname"] for link in links], mtu, "this host")
+    check_usable(links, name, mtu, "this host")
 
 
-def check_usable(link: Mapping[str, Any] | None, name: str, others: Sequence[str], mtu: int, owner: str) -> None:
-    """Raise BadInput unless a lab can use an interface, as `ip -j -d address` describes it.
+def check_usable(links: Sequence[Mapping[str, Any]], name: str, mtu: int | None, owner: str) -> None:
+    """Raise BadInput unless a lab can use an interface, with an MTU if one is given.
 
-    name: of the interface. others: names of all there are. owner: the machine, for the message.
+    links: all there are, as `ip -j -d address` describes them. name: of the interface. owner: the machine, for the
+    message.
     """
+    link = next((link for link in links if link["ifname"] == name), None)
     if link is None:
-        raise BadInput(f"{owner} has no network interface {name}", hint=f"it has: {', '.join(others)}")
+        others = ", ".join(str(each["ifname"]) for each in links)
+        raise BadInput(f"{owner} has no network interface {name}", hint=f"it has: {others}")
     if link.get("link_type") != "ether":
         raise BadInput(f"{name} of {owner} is no Ethernet interface", hint="choose an Ethernet interface")
     found = [a["local"] for a in link.get("addr_info", ()) if a.get("scope") not in _SCOPES_OF_NOBODY]
@@ -57,15 +53,18 @@ def check_usable(link: Mapping[str, Any] | None, name: str, others: Sequence[str
             hint="choose an interface that nothing else uses",
         )
     smallest, largest = link.get("min_mtu", 0), link.get("max_mtu", 0)
-    if mtu < smallest or (largest and mtu > largest):
+    if mtu is not None and (mtu < smallest or (largest and mtu > largest)):
         raise BadInput(
             f"{name} of {owner} carries an MTU of {smallest} to {largest}, not {mtu}",
             hint="choose an MTU that it carries",
         )
 
 
-def attach_uplink(lab: Lab, network: BridgeSegment, nic: str, mtu: int) -> None:
-    """Make an interface of this host a port of a network of the lab. Raises BadInput or CommandFailed."""
+def attach_uplink(lab: Lab, inside: Namespace, nic: str, port: str, mtu: int) -> None:
+    """Make what an interface of this host carries appear as `port`, up, in a namespace of the lab.
+
+    Raises BadInput or CommandFailed.
+    """
     check_nic(nic, mtu)
     link = json.loads(run(["ip", "-j", "link", "show", "dev", nic]).stdout)[0]
     up = "up" if "UP" in link["flags"] else "down"
@@ -80,18 +79,13 @@ def attach_uplink(lab: Lab, network: BridgeSegment, nic: str, mtu: int) -> None:
     for undo in restore:
         lab.register(undo)
     run(["ip", "link", "set", "dev", nic, "mtu", str(mtu), "up"])
-    inside = network.namespace
-    run(["ip", "link", "add", "link", nic, "name", _UPLINK, "mtu", str(mtu), "netns", inside.name,
+    run(["ip", "link", "add", "link", nic, "name", port, "mtu", str(mtu), "netns", str(inside.path),
          "type", "macvlan", "mode", "passthru"])  # fmt: skip
-    lab.before_close(lambda: _take_out(inside))
-    inside.ip(f"link set dev {_UPLINK} up", f"link set dev {_UPLINK} master {network.bridge}")
-    network.hops += [
-        Hop(f"nic.{nic}", HOST, nic, "nic"),
-        Hop(f"lab.{_UPLINK}", inside, _UPLINK, "macvlan", limits=True),
-    ]
+    lab.before_close(lambda: _take_out(inside, port))
+    inside.ip(f"link set dev {port} up")
 
 
-def nic_rate_mbit_s(execute: Execute, name: str) -> float | None:
+def nic_rate_mbit_s(execute: Callable[[Sequence[str]], str], name: str) -> float | None:
     """The rate of the wire at an interface; None when its machine does not know it, or the interface is virtual.
 
     execute: runs a command in its network namespace. What a virtual interface, or any interface of a virtual machine,
@@ -101,7 +95,7 @@ def nic_rate_mbit_s(execute: Execute, name: str) -> float | None:
     return float(reported) if reported.isdigit() and int(reported) > 0 else None
 
 
-def _take_out(inside: Namespace) -> None:
+def _take_out(inside: Namespace, port: str) -> None:
     """Out of the bridge first, while it is up: only then does the kernel reset `allmulti` of the interface."""
-    for words in (("set", "dev", _UPLINK, "nomaster"), ("delete", "dev", _UPLINK)):
+    for words in (("set", "dev", port, "nomaster"), ("delete", "dev", port)):
         inside.run(["ip", "link", *words], check=False)

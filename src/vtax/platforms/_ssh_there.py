@@ -24,7 +24,7 @@ from typing import Any
 
 _IGNORED = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGPIPE)
 _NEWNS, _NEWNET, _REC, _SLAVE = 0x00020000, 0x40000000, 0x4000, 0x80000  # linux/sched.h, sys/mount.h
-_STATE = "interface.json"
+_STATE = "interfaces.json"
 _FEATURES = {
     "tx-checksumming": "tx",
     "tcp-segmentation-offload": "tso",
@@ -33,23 +33,23 @@ _FEATURES = {
 }
 
 
-def keep(directory: str, tag: str, argv: list[str], interface: dict[str, Any] | None) -> int:
+def keep(directory: str, tag: str, argv: list[str], interfaces: list[dict[str, Any]]) -> int:
     """Run argv, tagged, until it ends; returns its exit status once nothing of it is left.
 
-    interface: `nic` (of the machine), `name`, `mac`, `mtu` of the one the guest is to have, `quiet` (settings of its
-    namespace); None for the machine's own network.
+    interfaces: `nic` (of the machine), `name`, `mac`, `mtu` of each that the guest is to have, `quiet` (settings of
+    its namespace); none for the machine's own network.
     """
     os.environ["PATH"] = os.environ.get("PATH", os.defpath) + ":/usr/sbin:/sbin"
     Path(directory).mkdir(0o700)
     status = 1
     try:
-        if interface is not None:
-            Path(directory, _STATE).write_text(json.dumps(_state(interface["nic"])))
-        child, ready, go = _fork(tag, argv, interface)
+        if interfaces:
+            Path(directory, _STATE).write_text(json.dumps([_state(interface["nic"]) for interface in interfaces]))
+        child, ready, go = _fork(tag, argv, interfaces)
         for number in _IGNORED:
             signal.signal(number, signal.SIG_IGN)
         if os.read(ready, 1):
-            if interface is not None:
+            for interface in interfaces:
                 _add_interface(interface, child)
             os.write(go, b"+")
         status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
@@ -74,8 +74,8 @@ def clear(directory: str, tag: str) -> int:
     return 0
 
 
-def examine(nic: str, programs: list[str]) -> int:
-    """Print what this machine is as a peer: one line of JSON behind `vtax machine `."""
+def examine(programs: list[str]) -> int:
+    """Print what this machine is as an end of a topology: one line of JSON behind `vtax machine `."""
     os.environ["PATH"] = os.environ.get("PATH", os.defpath) + ":/usr/sbin:/sbin"
     interfaces: list[Any] = []
     if shutil.which("ip"):
@@ -83,14 +83,13 @@ def examine(nic: str, programs: list[str]) -> int:
     found = {
         "uid": os.geteuid(),
         "missing": [name for name in programs if shutil.which(name) is None],
-        "interfaces": [interface["ifname"] for interface in interfaces],
-        "interface": next((interface for interface in interfaces if interface["ifname"] == nic), None),
+        "interfaces": interfaces,
     }
     print("\nvtax machine " + json.dumps(found), flush=True)
     return 0
 
 
-def _fork(tag: str, argv: list[str], interface: dict[str, Any] | None) -> tuple[int, int, int]:
+def _fork(tag: str, argv: list[str], interfaces: list[dict[str, Any]]) -> tuple[int, int, int]:
     """The guest's first process: its PID, where it says that its namespace is there, where it waits for leave."""
     ready, start = os.pipe()
     wait, go = os.pipe()
@@ -102,8 +101,8 @@ def _fork(tag: str, argv: list[str], interface: dict[str, Any] | None) -> tuple[
     try:
         os.close(ready)
         os.close(go)
-        if interface is not None:
-            _enter_network(interface["quiet"])
+        if interfaces:
+            _enter_network(interfaces[0]["quiet"])
         os.write(start, b"+")
         if os.read(wait, 1):
             os.close(start)
@@ -156,7 +155,8 @@ def _restore(state: dict[str, Any]) -> None:
 
 def _remove(directory: str) -> None:
     with suppress(OSError, ValueError, subprocess.SubprocessError):  # nothing was made, or the NIC itself is gone
-        _restore(json.loads(Path(directory, _STATE).read_text()))
+        for state in json.loads(Path(directory, _STATE).read_text()):
+            _restore(state)
     shutil.rmtree(directory, ignore_errors=True)
 
 

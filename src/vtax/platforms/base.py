@@ -24,7 +24,7 @@ from vtax.guest.channel import Channel
 from vtax.host.guest_memory import GuestMemory
 from vtax.host.journal import Journal
 from vtax.image.image import Image
-from vtax.network.plugboard import Plugboard
+from vtax.network.plugboard import Plugboard, Uplink
 from vtax.study.keys import marked
 
 
@@ -202,8 +202,8 @@ class Driver(ABC):
     which a dry run leaves alone. uses_image: whether its guests are made from the image; machines that are the user's
     have files, CPUs and limits of their own. writes_below_directory: whether what its guests write is in files
     below GuestSpec.directory, so that a cold trial can drop it from the page cache. is_below_host: whether its
-    hypervisor runs below the host's own kernel, so that native is no bare Linux beside it. A driver whose machines
-    can also be peers is a PeerDriver as well. An option that names what root of this host runs is marked, see
+    hypervisor runs below the host's own kernel, so that native is no bare Linux beside it. A driver of
+    machines elsewhere is a MachineDriver as well. An option that names what root of this host runs is marked, see
     RunsAsRoot.
     """
 
@@ -249,12 +249,16 @@ class Driver(ABC):
 
 
 @runtime_checkable
-class PeerDriver(Protocol):
-    """A driver whose machines can be the peer of another platform's guest, with an interface made there (see
-    Plugboard.machine)."""
+class MachineDriver(Protocol):
+    """A driver of other machines, which stand at ends of topologies by uplinks (see Plugboard.plug_uplinks)."""
 
-    def check_peer(self, options: Any, nic: str, mtu: int, programs: Sequence[str]) -> None:
-        """Raise BadInput when the machine cannot be reached, or lacks this interface or one of these programs."""
+    def uplinks(self, options: Any) -> Sequence[Uplink]:
+        """What joins the machine to this host."""
+        ...
+
+    def check_machine(self, options: Any, mtu: int | None, programs: Sequence[str]) -> None:
+        """Raise BadInput when the machine cannot be reached, lacks one of these programs, or an interface at either
+        end of its uplinks cannot be used, or not with this MTU."""
         ...
 
 

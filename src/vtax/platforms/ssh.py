@@ -7,8 +7,8 @@ That program waits there, and removes the directory and whatever a benchmark lef
 the agent does by itself when the connection is gone: so the machine is left clean even when this host dies. What is
 there is in the journal too, so that `vtax clean` sees to it from a connection of its own.
 
-Such a machine can also be the peer of another platform's guest: then the agent gets a network namespace with one
-interface, which is made on the interface of the machine that the study names.
+With uplinks, such a machine is at an end of a topology, under test or as the native end of another platform's guest:
+then the agent gets a network namespace of its own, with an interface on each interface there that an uplink leads to.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from vtax.errors import BadInput, PlatformError
+from vtax.errors import BadInput
 from vtax.guest import bootstrap
 from vtax.guest.channel import Channel
 from vtax.host.journal import Registration
@@ -36,10 +36,10 @@ from vtax.host.process import run
 from vtax.host.resources import Remote
 from vtax.image.image import Image
 from vtax.network.namespace import NO_BACKGROUND_TRAFFIC
-from vtax.network.plugboard import Plugboard
-from vtax.network.uplink import check_usable
+from vtax.network.plugboard import Plugboard, Uplink
+from vtax.network.uplink import check_nic, check_usable
 from vtax.platforms import probing, stdio
-from vtax.platforms.base import Driver, GuestSpec, Probe, RunningGuest, RunsAsRoot
+from vtax.platforms.base import Driver, GuestSpec, NetworkLimits, Probe, RunningGuest, RunsAsRoot
 from vtax.platforms.stdio import Program, StdioGuest
 
 NOTES = (
@@ -60,6 +60,7 @@ _OPTIONS = (
     "RemoteCommand=none",
     "LogLevel=ERROR",
 )
+_UPLINK = r"[^\s/:]{1,15}:[^\s/:]{1,15}"  # two names that Linux allows
 _REPLY_PREFIX = "vtax machine "
 _CREDENTIALS = ("SSH_AUTH_SOCK", "KRB5CCNAME")  # where ssh finds keys and tickets that are not files
 
@@ -89,6 +90,33 @@ class SshOptions(BaseModel):
         description="where a private directory is made there; a disk, not tmpfs",
         pattern=r"^/[A-Za-z0-9_./+-]*$",
     )
+    uplinks: str = Field(
+        "",
+        description="unused interfaces that join it to this host: NIC:NIC_THERE, several with a slash between",
+        pattern=rf"^({_UPLINK}(/{_UPLINK})*)?$",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _uplinks_of_a_name(cls, values: Any) -> Any:
+        """`HOST/NIC:NIC_THERE`, as in the name of a platform, has uplinks in it."""
+        host = values.get("host") if isinstance(values, dict) else None
+        if not isinstance(host, str) or "/" not in host or "uplinks" in values:
+            return values
+        name, _, uplinks = host.partition("/")
+        return {**values, "host": name, "uplinks": uplinks}
+
+    @model_validator(mode="after")
+    def _each_interface_once(self) -> Self:
+        for names in zip(*((uplink.here, uplink.there) for uplink in self.joined), strict=True):
+            if len(set(names)) < len(names):
+                raise ValueError(f"uplinks {self.uplinks} name an interface twice")
+        return self
+
+    @property
+    def joined(self) -> tuple[Uplink, ...]:
+        """The uplinks, one by one."""
+        return tuple(Uplink(*uplink.split(":")) for uplink in self.uplinks.split("/") if uplink)
 
 
 @dataclass
@@ -130,7 +158,6 @@ class Ssh(Driver):
     Options = SshOptions
     variants: Mapping[str, Mapping[str, Any]] = {}
     argument = "host"
-    joins_topologies = False
     tunings = ()  # nothing about them is ours to tune
     reaches_out = True
     uses_image = False
@@ -143,7 +170,18 @@ class Ssh(Driver):
         hint = (
             probe.hint or f"as {who}, make this work: ssh {config}-o BatchMode=yes {options.host} {options.python} -V"
         )
-        return replace(probe, marks=("remote",), hint="" if probe.available else hint)
+        probe = replace(probe, marks=("remote",), hint="" if probe.available else hint)
+        if not probe.available or not options.uplinks:
+            return probe
+        try:
+            self.check_machine(options, None, ())
+        except BadInput as error:
+            return replace(probe, available=False, reason=error.what, hint=error.hint)
+        return probe
+
+    def network_limits(self, options: SshOptions) -> NetworkLimits:
+        """An uplink carries one interface to a bridge or switch of the lab."""
+        return NetworkLimits(interfaces=len(options.joined), queues=1, not_attached=("veth", "macvtap"))
 
     def start(self, options: SshOptions, spec: GuestSpec) -> SshGuest:
         """See platforms.base.Driver."""
@@ -151,16 +189,11 @@ class Ssh(Driver):
 
     def launch(self, options: SshOptions, spec: GuestSpec, argv: Sequence[str]) -> SshGuest:
         """Connect and run argv there, its standard streams the channel. Whether that worked, the channel shows."""
-        if spec.plugboard is not None and spec.plugboard.machine is None:
-            raise PlatformError(
-                f"the network interfaces of {options.host} cannot be joined to a topology",
-                hint="take network benchmarks out of studies with this platform",
-            )
         tag = f"{spec.name}-{secrets.token_hex(4)}"
         scratch = f"{options.scratch.rstrip('/')}/{tag}"
         there = [options.python, *argv[1:]] if argv[0] == bootstrap.PYTHON else list(argv)
-        interface = _interface(spec.plugboard) if spec.plugboard is not None else None
-        keep = remote_line(options.python, "keep", directory=scratch, tag=tag, argv=there, interface=interface)
+        interfaces = _plugged(spec.plugboard, self.uplinks(options)) if spec.plugboard is not None else []
+        keep = remote_line(options.python, "keep", directory=scratch, tag=tag, argv=there, interfaces=interfaces)
         clear = remote_line(options.python, "clear", directory=scratch, tag=tag)
         remote = Remote(options.host, scratch, (*client(options), clear))
         registered: list[Registration] = []
@@ -174,40 +207,50 @@ class Ssh(Driver):
         client_program = stdio.start(spec, lambda group: program, register)
         return SshGuest(client_program, client_program.channel, registered[0], scratch)
 
-    def check_peer(self, options: SshOptions, nic: str, mtu: int, programs: Sequence[str]) -> None:
-        """See platforms.base.PeerDriver."""
+    def uplinks(self, options: SshOptions) -> tuple[Uplink, ...]:
+        """See platforms.base.MachineDriver."""
+        return options.joined
+
+    def check_machine(self, options: SshOptions, mtu: int | None, programs: Sequence[str]) -> None:
+        """See platforms.base.MachineDriver."""
+        for uplink in self.uplinks(options):
+            check_nic(uplink.here, mtu)
         needed = [*programs, "ip", "ethtool", "nsenter"]
-        argv = [*client(options), remote_line(options.python, "examine", nic=nic, programs=needed)]
+        argv = [*client(options), remote_line(options.python, "examine", programs=needed)]
         done = run(argv, check=False, timeout_s=_EXAMINE_TIMEOUT_S)
         reply = next((line for line in done.stdout.splitlines() if line.startswith(_REPLY_PREFIX)), None)
         if reply is None:
             message = (done.stderr.strip() or f"status {done.status}")[-300:]
             raise BadInput(
-                f"the peer {options.host} cannot be reached: {message}",
+                f"the machine {options.host} cannot be reached: {message}",
                 hint=f"make this work: ssh -o BatchMode=yes {options.host} {options.python} -V",
             )
         found = json.loads(reply.removeprefix(_REPLY_PREFIX))
         if found["missing"]:
-            raise BadInput(f"the peer {options.host} lacks {', '.join(found['missing'])}", hint="install it there")
+            raise BadInput(f"the machine {options.host} lacks {', '.join(found['missing'])}", hint="install it there")
         if found["uid"] != 0:
             raise BadInput(
-                f"on the peer {options.host} one is user {found['uid']}, and only root may make a network namespace",
+                f"on the machine {options.host} one is user {found['uid']}, and only root makes network namespaces",
                 hint=f"let ssh log in as root there: ssh:root@..., or User root for {options.host} in ssh_config",
             )
-        check_usable(found["interface"], nic, found["interfaces"], mtu, f"the peer {options.host}")
+        for uplink in self.uplinks(options):
+            check_usable(found["interfaces"], uplink.there, mtu, f"the machine {options.host}")
 
 
-def _interface(plugboard: Plugboard) -> dict[str, Any]:
-    """What the machine must know of the interface its guest is to have."""
-    interface = plugboard.interfaces[0]
-    nic = plugboard.machine.nic if plugboard.machine else ""
-    return {
-        "nic": nic,
-        "name": interface.name,
-        "mac": interface.mac,
-        "mtu": interface.mtu,
-        "quiet": dict(NO_BACKGROUND_TRAFFIC),
-    }
+def _plugged(plugboard: Plugboard, uplinks: Sequence[Uplink]) -> list[dict[str, Any]]:
+    """Plug this host's side of the uplinks; what the machine must know of the interfaces its guest is to have."""
+    used = uplinks[: len(plugboard.interfaces)]
+    plugboard.plug_uplinks(used)
+    return [
+        {
+            "nic": uplink.there,
+            "name": interface.name,
+            "mac": interface.mac,
+            "mtu": interface.mtu,
+            "quiet": dict(NO_BACKGROUND_TRAFFIC),
+        }
+        for uplink, interface in zip(used, plugboard.interfaces, strict=True)
+    ]
 
 
 def client(options: SshOptions) -> list[str]:

@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 from vtax.benchmarks.base import Context
 from vtax.errors import BadInput, placed
 from vtax.network import registry as topology_registry
-from vtax.network.plugboard import Machine
-from vtax.platforms.base import PeerDriver, Platform
+from vtax.platforms.base import MachineDriver, Platform
 from vtax.runner.points import Point
 
 
@@ -16,58 +15,109 @@ def why_not(platform: Platform, point: Point, source: str) -> BadInput | None:
     """Why a platform's interfaces cannot do what a point's links request; None when they can."""
     if point.link is None:
         return None
-    if not platform.driver.joins_topologies:
+    uplinks = isinstance(platform.driver, MachineDriver) and not platform.driver.uplinks(platform.options)
+    if uplinks or not platform.driver.joins_topologies:
+        hint = f"take network benchmarks out of studies with {platform.name}"
         return BadInput(
             f"{point.label} needs a network, and interfaces of {platform.name} cannot be joined to a topology",
             where=f"{source}: key platforms",
-            hint=f"take network benchmarks out of studies with {platform.name}",
+            hint=f"name what joins it to this host: {platform.name}/NIC:NIC_THERE, or its uplinks"
+            if uplinks
+            else hint,
         )
+    topology = topology_registry.get(point.topology)
     try:
-        _refuse_beyond(platform, point, source)
+        _refuse_beyond(platform, point, topology.interfaces(point.link), source, forwards=topology.forwards)
     except BadInput as error:
         return error
     return None
 
 
-def check_peers(
+def check_machines(
     points: Sequence[Point], resolve: Callable[[str, str], Platform], source: str, *, starting: bool = True
 ) -> None:
-    """Raise BadInput when a machine that a study names as peer cannot be reached, or lacks what its points need.
+    """Raise BadInput when a machine that a study names for a native end cannot be reached, or lacks what its points
+    need.
 
     resolve: from a platform's name and where it is asked for to the platform. starting: whether programs that the
     study names may be started to find out.
     """
-    wanted: dict[Machine, list[Point]] = {}
+    wanted: dict[str, list[tuple[str, Point]]] = {}
     for point in points:
-        if point.link and (machine := topology_registry.get(point.topology).machine(point.link)):
-            wanted.setdefault(machine, []).append(point)
-    for machine, asking in wanted.items():
-        peer, where = machine.platform, f"{source}: link setting peer of {asking[0].label}"
-        platform = resolve(peer, where)
+        if point.link:
+            for role, name in topology_registry.get(point.topology).machines(point.link).items():
+                asking = wanted.setdefault(name, [])
+                if any(other is point for _, other in asking):
+                    raise BadInput(
+                        f"{name} is at two ends of {point.topology}",
+                        where=f"{source}: link setting {role} of {point.label}",
+                        hint="name a machine of its own for each end, or leave one on this host",
+                    )
+                asking.append((role, point))
+    for name, asking in wanted.items():
+        role, first = asking[0]
+        where = f"{source}: link setting {role} of {first.label}"
+        platform = resolve(name, where)
         driver = platform.driver
-        if not isinstance(driver, PeerDriver):
+        if not isinstance(driver, MachineDriver):
             raise BadInput(
-                f"{peer} is a platform of driver {driver.name}, and a peer is another machine",
+                f"{name} is a platform of driver {driver.name}, and no other machine",
                 where=where,
-                hint="peer = 'ssh:HOST', or the name of a [[platform]] of driver ssh",
+                hint=f"{role} = 'ssh:HOST/NIC:NIC_THERE', or the name of a [[platform]] of driver ssh with uplinks",
             )
+        if not driver.uplinks(platform.options):
+            raise BadInput(
+                f"nothing says which network interfaces join {name} to this host",
+                where=where,
+                hint=f"{role} = 'ssh:HOST/NIC:NIC_THERE', or uplinks = 'NIC:NIC_THERE' in its [[platform]]",
+            )
+        for _, point in asking:
+            _refuse_beyond(platform, point, _native_interfaces(point), source)
         if platform.host_programs and not starting:
             continue
-        programs = list(dict.fromkeys(program for point in asking for program in _programs(point)))
+        programs = list(dict.fromkeys(program for _, point in asking for program in _programs(point)))
         with placed(where):
-            for mtu in sorted({point.link.mtu for point in asking if point.link}):
-                driver.check_peer(platform.options, machine.nic, mtu, programs)
+            for mtu in sorted({point.link.mtu for _, point in asking if point.link}):
+                driver.check_machine(platform.options, mtu, programs)
+    _refuse_shared([resolve(name, source) for name in wanted], source)
+
+
+def _native_interfaces(point: Point) -> int:
+    """How many interfaces each native end has: as many as the guest where it is the only one."""
+    topology = topology_registry.get(point.topology)
+    return topology.interfaces(point.link) if len(topology.natives) == 1 and point.link else 1
+
+
+def _refuse_shared(machines: Sequence[Platform], source: str) -> None:
+    """Raise BadInput for two machines behind one interface of this host."""
+    behind: dict[str, str] = {}
+    for machine in machines:
+        assert isinstance(machine.driver, MachineDriver)
+        for uplink in machine.driver.uplinks(machine.options):
+            if behind.setdefault(uplink.here, machine.name) != machine.name:
+                raise BadInput(
+                    f"{uplink.here} of this host leads to {behind[uplink.here]} and to {machine.name}",
+                    where=source,
+                    hint="use an interface of its own for every machine",
+                )
 
 
 def _programs(point: Point) -> list[str]:
-    """What a benchmark runs on its peer."""
+    """What a benchmark runs at native ends: its server, and its client too where both ends are native."""
     context = Context(1, 1, guest_address="198.18.0.1", peer_address="198.18.0.2")
-    commands = [c for c in point.benchmark.commands(point.parameters, context) if c.place == "peer"]
-    return [c.argv[0] for c in commands if c.argv[0] not in [file.path for file in c.files]]
+    topology = topology_registry.get(point.topology)
+    both = len(topology.natives) > 1
+    commands = [c for c in point.benchmark.commands(point.parameters, context) if both or c.place == "peer"]
+    own = [c.argv[0] for c in commands if c.argv[0] not in [file.path for file in c.files]]
+    nobody_here = point.link is not None and len(topology.machines(point.link)) > 1
+    return [*own, "ping"] if nobody_here else own  # which sends the packet that proves a link, see Links.verify
 
 
-def _refuse_beyond(platform: Platform, point: Point, source: str) -> None:
-    """Raise BadInput when a point's links are beyond the limits of a platform's interfaces."""
+def _refuse_beyond(platform: Platform, point: Point, interfaces: int, source: str, *, forwards: bool = False) -> None:
+    """Raise BadInput when a point's links are beyond the limits of a platform's interfaces.
+
+    interfaces: how many an end needs. forwards: whether it must route between them.
+    """
     assert point.link is not None
     limits, topology = platform.network_limits, topology_registry.get(point.topology)
     name, label, link = platform.name, point.label, point.link
@@ -89,18 +139,17 @@ def _refuse_beyond(platform: Platform, point: Point, source: str) -> None:
         if most == 1:
             what = f"the network interfaces of {name} have at most 1 queue, and {label} requests {wanted}"
         raise refuse(what, f"take {name} out, or request at most {most}", where="link setting queues")
-    if topology.forwards and not limits.forwards:
+    if forwards and not limits.forwards:
         raise refuse(
             f"{point.topology} needs guests that route between their interfaces, and the network stack of "
             f"{name} drops large packets that a router receives",
             f"take {name} out",
             where="topology",
         )
-    if (needed := topology.interfaces(link)) > limits.interfaces:
+    if interfaces > limits.interfaces:
         most = limits.interfaces
         raise refuse(
-            f"{point.topology} needs guests with {needed} network interfaces, and those of {name} have "
-            f"at most {most}",
+            f"{point.topology} needs {interfaces} network interfaces at an end, and {name} has at most {most}",
             f"take {name} out",
             where="topology",
         )

@@ -16,6 +16,7 @@ from vtax.benchmarks.base import Context
 from vtax.benchmarks.program import Program
 from vtax.errors import BadInput
 from vtax.image.image import Image
+from vtax.network import registry as topology_registry
 from vtax.network.settings import LinkSettings
 from vtax.platforms.base import HostProgram, Platform, Probe, Resources
 from vtax.runner import consent, networks, tuning
@@ -234,7 +235,7 @@ def make_plan(
     programs = (*platform_programs(study, loaded.source), *consent.of_programs(study, own))
     if not dry:
         consent.require_consent(programs, consented, loaded.source)
-    networks.check_peers(
+    networks.check_machines(
         checked, lambda name, where: resolve_platform(study, name, where), loaded.source, starting=not dry
     )
     known = {**(probes or {}), **_carrying_nothing(named, checked, untested)}
@@ -322,9 +323,10 @@ def platform_programs(study: Study, source: str) -> tuple[HostProgram, ...]:
 
     Raises BadInput for a platform that there is not.
     """
-    links = [(table.link.get("peer"), *table.link_factors.get("peer", ())) for table in study.benchmark]
-    peers = [peer for named in links for peer in named if isinstance(peer, str) and peer]
-    return consent.programs_of(resolve_platform(study, name, source) for name in (*study.platforms, *peers))
+    roles = dict.fromkeys(role for topology in topology_registry.topologies().values() for role in topology.natives)
+    links = [(t.link.get(role), *t.link_factors.get(role, ())) for t in study.benchmark for role in roles]
+    elsewhere = [name for named in links for name in named if isinstance(name, str) and name]
+    return consent.programs_of(resolve_platform(study, name, source) for name in (*study.platforms, *elsewhere))
 
 
 def _probe(platform: Platform, image: Image, probes: Mapping[str, Probe], *, dry: bool) -> Probe:

@@ -17,10 +17,10 @@ from vtax.store.records import PluginRecord
 def plugins_of(plan: Plan, views: Mapping[str, Origin]) -> tuple[PluginRecord, ...]:
     """A record of every one: platforms first, then benchmarks, topologies and views. views: those that are used."""
     tested = [entry.platform.driver.name for entry in plan.platforms]
-    machines = [m for p in plan.points if p.link and (m := topologies.get(p.topology).machine(p.link))]
-    peers = [resolve_platform(plan.study, machine.platform, plan.source).driver.name for machine in machines]
+    named = [name for p in plan.points if p.link for name in topologies.get(p.topology).machines(p.link).values()]
+    elsewhere = [resolve_platform(plan.study, name, plan.source).driver.name for name in named]
     return (
-        *_records("platform", [*tested, *peers], platforms.foreign()),
+        *_records("platform", [*tested, *elsewhere], platforms.foreign()),
         *_records("benchmark", [point.benchmark.name for point in plan.points], benchmarks.foreign()),
         *_records("topology", [point.topology for point in plan.points if point.link], topologies.foreign()),
         *_records("view", views, views),

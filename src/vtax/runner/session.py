@@ -133,12 +133,17 @@ class OpenSession:
 
     def _compare_machines(self, benchmark: Benchmark, version: str) -> None:
         """Warn when another machine that serves has another version of the tool than the image."""
-        for end in self._links.ends if self._links else ():
-            if end.machine is not None:
-                there = self._version(benchmark, self._endpoints[end.role].guest)
-                if there != version:
-                    text = f"{benchmark.tool} is {there} on {end.machine.platform}, and {version} in the guests"
-                    self._run.add_warning("link", text)
+        for role, name in self._elsewhere.items():
+            there = self._version(benchmark, self._endpoints[role].guest)
+            if there != version:
+                text = f"{benchmark.tool} is {there} on {name}, and {version} in the guests"
+                self._run.add_warning("link", text)
+
+    @property
+    def _elsewhere(self) -> Mapping[str, str]:
+        """Roles of native ends on other machines, and the platforms that reach these."""
+        point = self._session.networked
+        return topology_registry.get(point.topology).machines(point.link) if point and point.link else {}
 
     def trial(self, cell: Cell) -> TrialResult:
         """Run one trial of a cell in this guest. Any failure is the error of the result."""
@@ -254,10 +259,15 @@ class OpenSession:
         if end.under_test:
             endpoint = self._start_guest(self._session.platform, end, self._resources, end.role == "guest")
         else:
-            name = end.machine.platform if end.machine else "native"
+            name = self._elsewhere.get(end.role, "native")
             server = resolve_platform(self._plan.study, name, self._plan.source)
             endpoint = self._start_guest(server, end, self._plan.peer_resources, False)
         end.connected(lambda argv: _must(endpoint.guest, argv))
+        for uplink in end.uplinks:
+            platform = self._session.platform.name if end.under_test else name
+            self._run.add_warning(
+                "link", f"the {end.role} is {platform}: {uplink.here} of this host leads to its {uplink.there}"
+            )
         return endpoint
 
     def _start_guest(

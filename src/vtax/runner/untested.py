@@ -40,12 +40,12 @@ def why_not_here(platform: Platform, point: Point, memory_bytes: int, source: st
 
 
 def _why_not_several(platform: Platform, point: Point, source: str) -> BadInput | None:
-    if point.colocation.total == 1 or platform.driver.uses_image:
+    if point.guests == 1 or platform.driver.uses_image:
         return None
     return BadInput(
         f"{platform.name} is one machine of yours: vtax starts no second one",
         where=f"{source}: key platforms, and [[benchmark]] {point.label}",
-        hint=f"take {platform.name} out of studies with guests and neighbour",
+        hint=f"take {platform.name} out of studies with several guests",
     )
 
 

@@ -16,6 +16,7 @@ from vtax.study import limits, text
 from vtax.study.check import UNKNOWN_BENCHMARK, checked
 from vtax.study.claim_names import known_platforms, unknown_names
 from vtax.study.declared import cut
+from vtax.study.fields import Level
 from vtax.study.figure_names import unknown_names_of_figures
 from vtax.study.job_files import with_job_files
 from vtax.study.model import RULES, Study
@@ -174,14 +175,15 @@ def _idle_keys(design: Any, source: str) -> Iterator[BadInput]:
 
 
 def _idle_tables(platforms: Iterable[str], study: Study, source: str) -> Iterator[BadInput]:
-    """A problem for each [[platform]] that is neither among the platforms nor the peer of a link.
+    """A problem for each [[platform]] that is neither among the platforms nor named by a setting of a link.
 
     platforms: those of the file and those of the command line.
     """
-    links = [(table.link, table.link_factors) for table in study.benchmark]
-    peers = [peer for link, factors in links for peer in (link.get("peer"), *factors.get("peer", ()))]
+    named: set[Level] = set()
+    for benchmark in study.benchmark:
+        named.update(benchmark.link.values(), *benchmark.link_factors.values())
     for number, table in enumerate(study.platform, 1):
-        if table.name not in (*platforms, *peers):
+        if table.name not in (*platforms, *named):
             yield BadInput(
                 f"the platform {table.name} is made and not used",
                 where=f"{source}: [[platform]] number {number} ({table.name})",

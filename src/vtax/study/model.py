@@ -141,7 +141,7 @@ class BenchmarkTable(Table):
     factors: dict[str, list[Level]] = Field(default_factory=dict, description="parameter -> its levels")
     link: dict[str, Level] = Field(
         default_factory=dict,
-        description="fixed link settings, e.g. mtu; peer = 'ssh:HOST' with nic and peer_nic puts the other end on a "
+        description="fixed link settings, e.g. mtu; peer = 'ssh:HOST/NIC:NIC_THERE' puts the other end on a "
         "second machine; see vtax topologies",
     )
     link_factors: dict[str, list[Level]] = Field(default_factory=dict, description="link setting -> its levels")

@@ -23,6 +23,6 @@ TOPOLOGY = Topology(
     "two guests of the platform on one network",
     wire,
     guests=lambda settings: 2,
-    native_platforms=0,
+    natives=(),
     attachments=("bridge", "veth"),
 )

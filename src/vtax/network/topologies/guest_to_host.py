@@ -59,6 +59,10 @@ class HostSegment:
         """A tap that is a port of the host's bridge."""
         return self._bridge.plug_tap(role, interface, queues, device)
 
+    def plug_uplink(self, port: str, nic: str) -> None:
+        """See Segment.plug_uplink: a port of the host's bridge."""
+        self._bridge.plug_uplink(port, nic)
+
 
 def wire(lab: Lab, settings: LinkSettings) -> Links:
     """The peer plays the host; the guest hangs on it."""

@@ -11,7 +11,7 @@ from vtax.network.attach import segment
 from vtax.network.end import End
 from vtax.network.lab import Lab, make_interface
 from vtax.network.links import Flow, Links
-from vtax.network.settings import LinkSettings
+from vtax.network.settings import Elsewhere, LinkSettings
 from vtax.network.topology import Topology
 
 _PEER, _GUEST = 1, 2
@@ -20,6 +20,9 @@ _PEER, _GUEST = 1, 2
 class MultiNicSettings(LinkSettings):
     """Link settings of `multi-nic`."""
 
+    ABSENT = (*LinkSettings.ABSENT, "peer")
+
+    peer: Elsewhere = ""
     interfaces: int = Field(1, ge=1, le=8, description="interfaces of each guest, a network and a flow for each")
 
 

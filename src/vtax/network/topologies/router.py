@@ -9,10 +9,19 @@ from vtax.network.attach import segment
 from vtax.network.end import End
 from vtax.network.lab import Lab, address, address6, make_interface
 from vtax.network.links import Flow, Links
-from vtax.network.settings import LinkSettings
+from vtax.network.settings import Elsewhere, LinkSettings
 from vtax.network.topology import Topology
 
 _END, _ROUTER = 1, 2
+
+
+class RouterSettings(LinkSettings):
+    """Link settings of topologies with a generator and a receiver."""
+
+    ABSENT = (*LinkSettings.ABSENT, "generator", "receiver")
+
+    generator: Elsewhere = ""
+    receiver: Elsewhere = ""
 
 
 def through(network: int) -> tuple[tuple[str, str], tuple[str, str]]:
@@ -40,8 +49,9 @@ TOPOLOGY = Topology(
     "router",
     "native generator, guest with two interfaces routing, native receiver",
     wire,
+    RouterSettings,
     interfaces=lambda settings: 2,
-    native_platforms=2,
+    natives=("generator", "receiver"),
     forwards=True,
     attachments=("bridge", "veth"),
 )

@@ -20,6 +20,7 @@ from vtax.network.openvswitch import MAX_MTU, USERSPACE_NOTE, Switch, SwitchSegm
 from vtax.network.plugboard import Interface
 from vtax.network.segment import BridgeSegment
 from vtax.network.settings import LinkSettings
+from vtax.network.topologies.router import RouterSettings
 from vtax.network.topology import Topology
 
 _END, _GUEST, _GATEWAY = 1, 2, 254
@@ -102,7 +103,8 @@ TOPOLOGY = Topology(
     "router-openflow",
     "a switch in the host routes between native generator and receiver, its OpenFlow controller is the guest",
     wire,
-    native_platforms=2,
+    RouterSettings,
+    natives=("generator", "receiver"),
     packages=("python3-os-ken",),
     max_mtu=MAX_MTU,
     check_host=check_installed,

@@ -77,7 +77,7 @@ TOPOLOGY = Topology(
     wire,
     VlanPairsSettings,
     guests=lambda settings: 2 * settings.pairs,
-    native_platforms=0,
+    natives=(),
     max_mtu=MAX_MTU,
     check_host=check_installed,
 )
