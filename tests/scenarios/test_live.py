@@ -212,7 +212,7 @@ def test_the_store_is_read_seldom_and_trials_are_counted_where_there_are_new_one
     fill(begin_synthetic(store), finishes=False)
     live = LiveRun(place(home), home)
     with monkeypatch.context() as patched:
-        patched.setattr(Store, "looked_at", lambda *_: pytest.fail("the store was read"))
+        patched.setattr(Store, "open_read_only", lambda *_: pytest.fail("the store was read"))
         assert len({live.state().change for _ in range(20)}) == 1
     monkeypatch.setattr(live_state, "STORE_PAUSE_S", 0.0)
     monkeypatch.setattr(live_state, "counts_of", lambda *_: pytest.fail("the trials were counted"))

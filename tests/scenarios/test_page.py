@@ -291,7 +291,7 @@ def test_trials_are_counted_ahead_of_the_first_page(filled: Home, monkeypatch: p
 
 def test_the_store_is_only_read(filled: Home) -> None:
     with (
-        Store.looked_at(filled.root / "store.sqlite") as store,
+        Store.open_read_only(filled.root / "store.sqlite") as store,
         store.engine.connect() as connection,
         pytest.raises(OperationalError, match="readonly"),
     ):

@@ -28,7 +28,7 @@ from vtax.cli.streams import StandardError, StandardOutput, standard_streams
 from vtax.errors import VtaxError
 from vtax.foreign_text import MAX_TEXT_CHARS
 from vtax.host.home import Home
-from vtax.report.renderers.whole import kept
+from vtax.report.renderers.unbroken import prepared
 from vtax.runner.events import Progress
 from vtax.store.store import Store
 
@@ -204,7 +204,7 @@ def test_a_text_that_fills_screens_is_cut_and_the_rest_counted(capsys: pytest.Ca
         assert len(printed) < 60_000
     assert status_of("show") == 0
     assert re.search(r"… \(\d+ characters more", " ".join(capsys.readouterr().out.split()))
-    assert kept("y" * (MAX_TEXT_CHARS + 5)).endswith("y… (5 characters more: --json has them)")
+    assert prepared("y" * (MAX_TEXT_CHARS + 5)).endswith("y… (5 characters more: --json has them)")
 
 
 def test_what_lays_text_out_keeps_its_colours_and_nothing_else(capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from vtax.counters import hardware, table
-from vtax.counters.energy import Energy, why_none
+from vtax.counters.energy import Energy, reason_unavailable
 from vtax.counters.layer import Part, Parts
 from vtax.counters.whole_host import HostCounters, not_counted
 
@@ -35,13 +35,13 @@ def test_energy_is_added_over_sockets_and_goes_on_over_the_end_of_its_range(tmp_
     zone(tmp_path, "intel-rapl:0", "package-0", 671150)
     second = joules(energy)
     assert second["energy_package_j"] - first["energy_package_j"] == pytest.approx(1.0)
-    assert why_none(tmp_path) == ""
+    assert reason_unavailable(tmp_path) == ""
 
 
 def test_a_host_without_rapl_says_why(tmp_path):
-    assert "no powercap" in why_none(tmp_path)
+    assert "no powercap" in reason_unavailable(tmp_path)
     (tmp_path / "sys/class/powercap").mkdir(parents=True)
-    assert "no zone" in why_none(tmp_path)
+    assert "no zone" in reason_unavailable(tmp_path)
     assert joules(Energy(tmp_path)) == {}
 
 

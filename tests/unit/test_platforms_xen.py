@@ -244,7 +244,7 @@ def test_a_cpu_pool_without_cpus_or_an_unknown_one_is_refused(
 
 
 def test_a_dom0_without_the_library_that_counts_its_domains_says_which(tmp_path: Path) -> None:
-    assert domains.why_none(tmp_path) == ""
+    assert domains.reason_unavailable(tmp_path) == ""
     for place, text in (
         (domains.CAPABILITIES, "control_d"),
         ("sys/hypervisor/version/major", "9"),
@@ -253,7 +253,7 @@ def test_a_dom0_without_the_library_that_counts_its_domains_says_which(tmp_path:
         (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / place).write_text(f"{text}\n")
     domains._open.cache_clear()
-    assert "libxenstat of Xen 9.99 is missing" in domains.why_none(tmp_path)
+    assert "libxenstat of Xen 9.99 is missing" in domains.reason_unavailable(tmp_path)
 
 
 def test_without_that_library_a_domains_cpu_time_is_the_one_that_xl_prints(

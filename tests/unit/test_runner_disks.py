@@ -2,7 +2,7 @@
 
 import pytest
 
-from vtax.benchmarks.base import DiskWork, Outcome, all_disk_work
+from vtax.benchmarks.base import DiskWork, Outcome, sum_disk_work
 from vtax.counters.table import HOST, HOST_DISK_RATIO
 from vtax.runner.density import over_guests
 from vtax.runner.disks import on_host
@@ -75,9 +75,9 @@ def test_direct_is_a_warning_once():
 
 def test_the_work_of_several_guests_is_that_of_all():
     """What the host's disks moved in a trial is of all its guests."""
-    both = all_disk_work([DiskWork(100, 2, True), DiskWork(300, 3, False, "suspected")])
+    both = sum_disk_work([DiskWork(100, 2, True), DiskWork(300, 3, False, "suspected")])
     assert both == DiskWork(400, 5, False, "suspected")
-    assert all_disk_work([DiskWork(100), None]) is None
+    assert sum_disk_work([DiskWork(100), None]) is None
     merged = over_guests([outcome(), outcome()], [])
     assert on_host(merged, counted(read=1000.0)).effective[HOST_DISK_RATIO] == 0.5
     assert on_host(combined([outcome(), outcome()], []), counted(read=1000.0)).effective[HOST_DISK_RATIO] == 0.5

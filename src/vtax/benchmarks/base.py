@@ -38,7 +38,7 @@ class Timed(Protocol):
 
     @property
     def duration_s(self) -> float:
-        """That time, seconds."""
+        """Seconds measured."""
         ...
 
 
@@ -246,8 +246,8 @@ class DiskWork:
     if_not_counted: str = ""
 
 
-def all_disk_work(each: Sequence[DiskWork | None]) -> DiskWork | None:
-    """That of several outcomes of one trial together; None unless all have some."""
+def sum_disk_work(each: Sequence[DiskWork | None]) -> DiskWork | None:
+    """Return the sum over the outcomes of one trial; None unless all have disk work."""
     found = [work for work in each if work is not None]
     if not found or len(found) < len(each):
         return None

@@ -13,7 +13,7 @@ from vtax.report.renderers.numbers import plain_percent
 from vtax.runner import boots
 from vtax.runner.disk_room import cache_lines
 from vtax.runner.host_sessions import blocks_of_sessions
-from vtax.runner.plan import Plan, PlannedPlatform, Session
+from vtax.runner.plan import GuestLife, Plan, PlannedPlatform
 from vtax.runner.points import Point
 from vtax.stats.checks import MINIMUM_BLOCKS
 from vtax.study.units import about_size, format_count, format_duration
@@ -223,7 +223,7 @@ def _not_tested(plan: Plan) -> list[str]:
     return lines
 
 
-def _certain_sessions(plan: Plan) -> Iterator[Session]:
+def _certain_sessions(plan: Plan) -> Iterator[GuestLife]:
     """The guests of the blocks that any outcome needs, in their order."""
     if plan.study.design.order == "sequential":
         return plan.sequential_sessions()
@@ -232,7 +232,7 @@ def _certain_sessions(plan: Plan) -> Iterator[Session]:
     return (session for block in range(plan.min_blocks) for session in plan.sessions(block))
 
 
-def _limited(sessions: Iterator[Session]) -> Iterator[Session]:
+def _limited(sessions: Iterator[GuestLife]) -> Iterator[GuestLife]:
     """Sessions until they hold _CELLS_LISTED."""
     listed = 0
     for session in sessions:

@@ -240,7 +240,7 @@ def _check_outcome(benchmark: Benchmark, outcome: Outcome) -> None:
     try:
         json.dumps({**outcome.effective, **outcome.samples}, allow_nan=False)
     except (TypeError, ValueError) as error:
-        raise Failed(f"`used` or `samples` as JSON: {error}") from error
+        raise Failed(f"`effective` or `samples` as JSON: {error}") from error
 
 
 def _is_value(value: Any) -> bool:

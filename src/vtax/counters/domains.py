@@ -46,7 +46,7 @@ def read() -> dict[str, float]:
     return {table.DOM0_CPU.name: of_dom0, table.DOMAINS_CPU.name: sum(spent.values()) - of_dom0}
 
 
-def why_none(root: Path) -> str:
+def reason_unavailable(root: Path) -> str:
     """Why this dom0 does not count its domains; empty where it does, and on hosts that are no dom0."""
     opened = _open(root)
     return opened if isinstance(opened, str) else ""

@@ -43,7 +43,7 @@ class Energy:
         return found
 
 
-def why_none(root: Path = Path("/")) -> str:
+def reason_unavailable(root: Path = Path("/")) -> str:
     """Why this host's energy is not counted; empty when it is."""
     if not (root / ZONES).is_dir():
         return "the kernel has no powercap (module intel_rapl_common), or hides RAPL from a virtual machine"

@@ -80,8 +80,8 @@ def host_counters() -> HostCounters:
 
 def not_counted(root: Path = Path("/")) -> dict[str, str]:
     """What this host cannot count: what it is -> why."""
-    found = {"energy": energy.why_none(root), "VM exits": _why_no_vm_exits(root)}
-    found["CPU time of Xen's domains"] = domains.why_none(root)
+    found = {"energy": energy.reason_unavailable(root), "VM exits": _why_no_vm_exits(root)}
+    found["CPU time of Xen's domains"] = domains.reason_unavailable(root)
     for event, reason in hardware.events().unavailable.items():
         found[event] = reason
     if not (root / "proc/schedstat").is_file():

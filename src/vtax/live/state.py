@@ -58,7 +58,7 @@ class LiveRun:
         """place: of the store. Raises BadInput for an unknown run or no store, StoreError."""
         self._place = place
         self._reader = EventReader(home.events)
-        with Store.looked_at(place) as store:
+        with Store.open_read_only(place) as store:
             run = store.open_run(name)
             self.name, self.study, self.identity = run.name, run.study, run.identity
             self._stored = _stored(store, run)
@@ -76,7 +76,7 @@ class LiveRun:
             return LiveState(self.name, self.study, RUNNING, "", found.progress, events, change)
         is_due = self._stored.is_running and time.monotonic() - self._looked_at >= STORE_PAUSE_S
         if is_due or ended != self._seen_end:
-            with Store.looked_at(self._place) as store:
+            with Store.open_read_only(self._place) as store:
                 self._stored = _stored(store, store.open_run(self.name), self._stored)
             self._looked_at, self._seen_end = time.monotonic(), ended
         return replace(self._stored, events=events)

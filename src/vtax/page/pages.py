@@ -28,7 +28,7 @@ from vtax.live.view import log, now, progress
 from vtax.page.access import own_path
 from vtax.page.contrast import Offer, offer, side_of, state_of_sides
 from vtax.page.languages import COOKIE, PARAMETER, chosen
-from vtax.page.report import with_way_back
+from vtax.page.report import with_back_link
 from vtax.page.result_cache import ResultCache
 from vtax.page.worker import DOWNLOADS, Task
 from vtax.report.document import Count, Document, Duration, Inline, Moment, joined, msg, plural, stored
@@ -109,7 +109,7 @@ class Pages:
         path = await self.cache.get(Task("report", self.place, (name,), code), state)
         if path is None:
             return self.page(request, "preparing", status=202, name=name, is_download=False)
-        text, policy = await run_in_threadpool(with_way_back, path, path_of("runs", name), name)
+        text, policy = await run_in_threadpool(with_back_link, path, path_of("runs", name), name)
         return HTMLResponse(text, headers={"Content-Security-Policy": policy})
 
     async def download(self, request: Request) -> Response:
@@ -167,7 +167,7 @@ class Pages:
         """What a function reads from the store. Raises BadInput where there is none yet, StoreError."""
 
         def work() -> T:
-            with Store.looked_at(self.place) as store:
+            with Store.open_read_only(self.place) as store:
                 return function(store)
 
         return await run_in_threadpool(work)
@@ -175,7 +175,7 @@ class Pages:
     def warm_up(self) -> None:
         """Read the store once, and start the worker. Raises StoreError for a store that cannot be read."""
         if self.has_store():
-            with Store.looked_at(self.place) as store:
+            with Store.open_read_only(self.place) as store:
                 store.run_names()
         self.cache.warm_up()
 
@@ -183,7 +183,7 @@ class Pages:
         """Count what the runs add up to ahead of the first pages; not while a run measures here."""
         with suppress(VtaxError):  # the pages say what is wrong with the store
             if self.has_store():
-                with Store.looked_at(self.place) as store:
+                with Store.open_read_only(self.place) as store:
                     self._listing.count_ahead(store, lambda: is_wanted() and not is_measuring())
 
     def has_store(self) -> bool:

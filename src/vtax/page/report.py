@@ -13,7 +13,7 @@ _EYEBROW = '<p class="eyebrow">vtax</p>'
 _SCRIPT = re.compile(r"<script(?P<attributes>[^>]*)>(?P<text>.*?)</script>", re.DOTALL)
 
 
-def with_way_back(path: Path, address: str, name: str) -> tuple[str, str]:
+def with_back_link(path: Path, address: str, name: str) -> tuple[str, str]:
     """(a report whose first line leads to the page of its run, its content security policy).
 
     path: of the report as `vtax report` writes it.

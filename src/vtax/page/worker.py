@@ -108,7 +108,7 @@ def make(task: Task, path: Path, is_idle: bool) -> WorkerError | None:
     """
     set_idle(is_idle)
     try:
-        with Store.looked_at(task.place) as store:
+        with Store.open_read_only(task.place) as store:
             if task.kind in KINDS:
                 path.write_text(KINDS[task.kind](store, task), encoding="utf-8")
             else:

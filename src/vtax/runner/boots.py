@@ -18,7 +18,7 @@ from vtax.host import boot_loaders, reboots
 from vtax.host.boot_loaders import Entry, Loader
 from vtax.platforms.base import Probe
 from vtax.runner.host_sessions import blocks_of_sessions
-from vtax.runner.plan import Plan, Session
+from vtax.runner.plan import GuestLife, Plan
 from vtax.runner.records import platform_record
 from vtax.store.run import RunHandle
 from vtax.study.model import Study
@@ -129,7 +129,7 @@ def visits(study: Study, seed: int) -> list[Visit]:
     return [Visit(session, boot) for session in sessions for boot in order(study, seed, session)]
 
 
-def guests(plan: Plan) -> Iterator[tuple[Visit, Session]]:
+def guests(plan: Plan) -> Iterator[tuple[Visit, GuestLife]]:
     """The guests of a plan with the visit that each is in, in the order they are started."""
     sizes = blocks_of_sessions(plan.study.design)
     for visit in visits(plan.study, plan.seed):

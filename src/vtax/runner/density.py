@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from vtax.benchmarks.base import Metric, Outcome, all_disk_work
+from vtax.benchmarks.base import Metric, Outcome, sum_disk_work
 from vtax.platforms.base import RunningGuest
 from vtax.stats.checks import StatsError
 from vtax.stats.fairness import jain, lowest_share
@@ -50,7 +50,7 @@ def over_guests(outcomes: Sequence[Outcome], own: Sequence[Metric]) -> Outcome:
             values |= _together(metric, found)
     warnings = dict.fromkeys(text for outcome in outcomes for text in outcome.warnings)
     each = [dict(outcome.values) for outcome in outcomes]
-    disk = all_disk_work([outcome.disk for outcome in outcomes])
+    disk = sum_disk_work([outcome.disk for outcome in outcomes])
     merged = Outcome(values, {**outcomes[0].effective, "guests": each}, tuple(warnings), disk=disk)
     return replace(merged, samples=outcomes[0].samples) if len(outcomes) == 1 else merged
 

@@ -25,7 +25,7 @@ from vtax.runner.events import Figure, Observer, Progress, SafeObserver
 from vtax.runner.host_sessions import paused_because
 from vtax.runner.interrupt import stop_requests
 from vtax.runner.parsers import Parsers
-from vtax.runner.plan import Cell, Plan, Session
+from vtax.runner.plan import Cell, GuestLife, Plan
 from vtax.runner.plugins import plugins_of
 from vtax.runner.records import cell_record, platform_record, trial_record, untested_record
 from vtax.runner.session import OpenSession
@@ -240,10 +240,10 @@ class _Execution:
                 hint="take the field out of must_match, or leave the platform out",
             )
 
-    def _open(self, session: Session) -> OpenSession:
+    def _open(self, session: GuestLife) -> OpenSession:
         return OpenSession(session, self._plan, self._run, self._home, self._journal, self._observer, self._parsers)
 
-    def _session(self, session: Session, wanted: frozenset[str]) -> None:
+    def _session(self, session: GuestLife, wanted: frozenset[str]) -> None:
         """Run the pending cells of a session in a fresh guest; a lost guest is replaced for the remaining cells."""
         remaining = [cell for cell in session.cells if cell.key in wanted and self._pending(cell, session.block)]
         while remaining:
@@ -255,7 +255,7 @@ class _Execution:
                     else:
                         remaining.pop(0)
 
-    def _note_start(self, opened: OpenSession, session: Session) -> None:
+    def _note_start(self, opened: OpenSession, session: GuestLife) -> None:
         """Store trials of guests that did not start once another guest has started: until then, the host may be the
         cause, and they stay pending when the run ends."""
         if opened.has_started:

@@ -57,7 +57,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Session:
+class GuestLife:
     """The life of one fresh guest: a platform and its cells in the order they run."""
 
     block: int
@@ -117,7 +117,7 @@ class Plan:
         design = self.study.design
         return design.blocks if design.is_counted else design.max_blocks if design.stop != "budget" else UNBOUNDED
 
-    def resources_of(self, session: Session, number: int = 0) -> Resources:
+    def resources_of(self, session: GuestLife, number: int = 0) -> Resources:
         """What a guest of a session may use. number: of the guest, from 0; CPUs are dealt out round robin."""
         cpus = cpus_of(number, self.resources.vcpus) if number else self.resources.cpus
         return tuning.resources_at(session.tuning, replace(self.resources, cpus=cpus))
@@ -138,13 +138,13 @@ class Plan:
         design = self.study.design
         return design.blocks if design.is_counted else design.min_blocks
 
-    def sequential_sessions(self) -> Iterator[Session]:
+    def sequential_sessions(self) -> Iterator[GuestLife]:
         """All fresh guests of a run in sequential order: every block of one platform, then of the next."""
         for name in self.platform_names:
             for block in range(self.max_blocks):
                 yield from (session for session in self.sessions(block) if session.platform.name == name)
 
-    def sessions(self, block: int) -> list[Session]:
+    def sessions(self, block: int) -> list[GuestLife]:
         """The fresh guests of one block and their cells, in the order they run.
 
         Randomized: platforms in random order, cells in random order within a guest; the generator is seeded with
@@ -159,7 +159,7 @@ class Plan:
                 generator.shuffle(cells)
             platform = cells[0].platform
             groups = [cells] if platform.driver.links_change else _by_link(cells)
-            sessions += [Session(block, platform, tuple(group)) for group in groups]
+            sessions += [GuestLife(block, platform, tuple(group)) for group in groups]
         if not sequential:
             generator.shuffle(sessions)
         return sessions

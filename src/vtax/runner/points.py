@@ -55,13 +55,13 @@ class Point:
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
-        """Of the benchmark, and of several guests that run it at once where their number is a factor."""
+        """Metrics of the benchmark, and of several guests that run it at once where their number is a factor."""
         own = self.own_metrics
         return (*own, *density.metrics(own)) if self.colocation.is_counted else own
 
     @cached_property
     def own_metrics(self) -> tuple[Metric, ...]:
-        """Of the benchmark alone."""
+        """Metrics of the benchmark alone."""
         return metrics_of(self.benchmark, self.parameters)
 
     def expected_s(self, context: Context) -> float:
@@ -262,7 +262,7 @@ def _link_key(raw: RawPoint, setting: str) -> str:
 
 
 def _checked_parameters(benchmark: Benchmark, raw: RawPoint, where: str) -> Parameters:
-    explained = f"vtax benchmarks {_explaining(benchmark, where)} explains every parameter"
+    explained = f"vtax benchmarks {_help_name(benchmark, where)} explains every parameter"
     try:
         return validated(benchmark.Parameters, raw.parameters, "parameter", explained)
     except Refused as error:
@@ -283,7 +283,7 @@ def _checked_parameters(benchmark: Benchmark, raw: RawPoint, where: str) -> Para
         raise refused(problems, where) from error
 
 
-def _explaining(benchmark: Benchmark, where: str) -> str:
+def _help_name(benchmark: Benchmark, where: str) -> str:
     """What `vtax benchmarks` explains a benchmark under: its name, or the study that declares the program."""
     return where.partition(": [[")[0] if isinstance(benchmark, Program) else benchmark.name
 

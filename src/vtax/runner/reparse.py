@@ -198,7 +198,7 @@ def _effective(trial: StoredTrial, outcome: Outcome, known: Collection[str]) -> 
 def _differences(
     trial: StoredTrial, cell: CellRecord, outcome: Outcome, known: Collection[str]
 ) -> Iterator[Difference]:
-    """What else is another now than stored. A trial that failed had no samples."""
+    """Yield what differs from what is stored, besides figures. A trial that failed had no samples."""
     new = _effective(trial, outcome, known)
     for what, before, now in (
         ("effective", _without_samples(trial.effective), _without_samples(new)),

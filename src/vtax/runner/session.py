@@ -34,7 +34,7 @@ from vtax.runner.guest_starts import run_starts
 from vtax.runner.lanes import Lane
 from vtax.runner.neighbour import Neighbour
 from vtax.runner.parsers import Parsers
-from vtax.runner.plan import Cell, Plan, Session
+from vtax.runner.plan import Cell, GuestLife, Plan
 from vtax.runner.trial import TrialResult, failed, run_trial
 from vtax.store.store import RunHandle
 from vtax.study.units import format_levels
@@ -46,7 +46,7 @@ class OpenSession:
     """A session while it is open."""
 
     def __init__(
-        self, session: Session, plan: Plan, run: RunHandle, home: Home, journal: Journal, observer: Observer,
+        self, session: GuestLife, plan: Plan, run: RunHandle, home: Home, journal: Journal, observer: Observer,
         parsers: Parsers,
     ) -> None:  # fmt: skip
         self._session = session

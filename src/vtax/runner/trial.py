@@ -20,7 +20,7 @@ from vtax.benchmarks.base import (
     OneAtATime,
     Outcome,
     Parameters,
-    all_disk_work,
+    sum_disk_work,
 )
 from vtax.counters import cost, packets
 from vtax.foreign_text import clean
@@ -203,7 +203,7 @@ def combined(outcomes: Sequence[Outcome], metrics: Sequence[Metric]) -> Outcome:
         if len(found) == len(outcomes):
             values[metric.name] = sum(found) / (len(found) if metric.over_flows == "mean" else 1)
     warnings = dict.fromkeys(text for outcome in outcomes for text in outcome.warnings)
-    disk = all_disk_work([outcome.disk for outcome in outcomes])
+    disk = sum_disk_work([outcome.disk for outcome in outcomes])
     return Outcome(values, {**outcomes[0].effective, "flows": len(outcomes)}, tuple(warnings), disk=disk)
 
 

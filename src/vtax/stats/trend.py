@@ -69,7 +69,7 @@ def kendall_p(x: Array, y: Array) -> float:
 
 
 def _ties(*samples: Array) -> list[Array]:
-    """Of each sample, how often every number stands there that stands there more than once."""
+    """Count the tied values of each sample."""
     counts = (np.unique(sample, return_counts=True)[1].astype(np.float64) for sample in samples)
     return [each[each > 1] for each in counts]
 

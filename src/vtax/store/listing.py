@@ -127,7 +127,7 @@ class Listing:
                 **vars(Annotations.read(row.tags, row.notes)),
             )
             for row in rows
-            for status, because in [store.seen(row.status, row.stopped_because)]
+            for status, because in [store.status_for_reader(row.status, row.stopped_because)]
         )  # fmt: skip
 
     def _counted(self, connection: Connection, run: Any) -> Counts:
@@ -167,7 +167,7 @@ def state_of(store: Store, name: str) -> str:
         warned = connection.execute(
             select(func.count(), func.max(warning.c.id)).where(warning.c.run_id == row.id)
         ).one()
-    status, _ = store.seen(row.status, "")
+    status, _ = store.status_for_reader(row.status, "")
     return f"{status} {hashlib.sha256(repr((tuple(row), last, tuple(warned))).encode()).hexdigest()}"
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 REFUSED = "refused"  # the code of the warning that a run ended because of what its study asks for
-SAMPLES = "samples"  # the key of TrialRecord.used that holds metric name -> values within the trial
+SAMPLES = "samples"  # the key of TrialRecord.effective that holds metric name -> values within the trial
 CLOCK_RATE = "clock-rate"
 """Code of the warning that a guest's clock ran at a wrong rate during a trial."""
 HOST_CACHE = "host-cache"
@@ -115,7 +115,7 @@ class TrialRecord:
 
     guest_id: what `begin_guest` returned, None when no guest could be started. number: within cell and block.
     position: in the whole run. status: `ok` or `failed`; error says why. started_at: Unix time. outside_s, inside_s:
-    the tool's time by the controller's and by the guest's clock. used: settings really in force,
+    the tool's time by the controller's and by the guest's clock. effective: settings really in force,
     and what SAMPLES names. values: metric name -> value. counters: (place, name) -> value. warnings: (code, text).
     """
 

@@ -83,7 +83,7 @@ class Store:
         return cls.open(place, read_only=True)
 
     @classmethod
-    def looked_at(cls, place: str | Path) -> Self:
+    def open_read_only(cls, place: str | Path) -> Self:
         """As `existing`, on connections that refuse to write."""
         store = cls.existing(place)
         refuse_writes(store.engine)
@@ -155,7 +155,7 @@ class Store:
     def open_run(self, name: str) -> RunHandle:
         """An existing run by its name; `last` is the one that began last. Raises BadInput for an unknown one."""
         run = RunHandle(self.engine, self._run_id(name))
-        run.status, run.stopped_because = self.seen(run.status, run.stopped_because)
+        run.status, run.stopped_because = self.status_for_reader(run.status, run.stopped_because)
         return run
 
     def run_name(self, name: str) -> str:
@@ -203,7 +203,7 @@ class Store:
                        origin=origin_of(row.provenance), hosts=hosts.get(row.id, ()),
                        **vars(Annotations.read(row.tags, row.notes)))
             for row in rows
-            for status, because in [self.seen(row.status, row.stopped_because)]
+            for status, because in [self.status_for_reader(row.status, row.stopped_because)]
         ]  # fmt: skip
 
     def remove_run(self, name: str) -> None:
@@ -234,8 +234,8 @@ class Store:
                 .values(status="interrupted", stopped_because=KILLED, ended_at=ended_at)
             )
 
-    def seen(self, status: str, because: str) -> tuple[str, str]:
-        """Status of a run and why it stopped, for readers; runs on a database server may belong to another host."""
+    def status_for_reader(self, status: str, because: str) -> tuple[str, str]:
+        """Return status of a run and why it stopped; runs on a database server may belong to another host."""
         is_ours = sqlite_file(self.engine.url) is not None
         if self._only_looks and is_ours and status == "running" and not is_measuring():
             return "interrupted", KILLED

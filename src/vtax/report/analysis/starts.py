@@ -30,7 +30,7 @@ class StageTimes:
 
     @property
     def levels(self) -> Mapping[str, Any]:
-        """Of its point."""
+        """Levels of the point, by factor."""
         return self.cell.levels
 
 

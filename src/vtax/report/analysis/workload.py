@@ -66,7 +66,7 @@ class Figure:
 
     @property
     def resource(self) -> str:
-        """That its benchmark loads, or the cost of a guest that it is."""
+        """Resource that its benchmark loads, or the cost of a guest that it is."""
         return weighs(self.section)
 
     def mean(self, platform: str) -> float:

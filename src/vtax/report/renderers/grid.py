@@ -14,7 +14,7 @@ from itertools import zip_longest
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
-from vtax.report.renderers.whole import kept_text, put_right
+from vtax.report.renderers.unbroken import prepared_text, release_spaces
 
 _INDENT = 2
 
@@ -48,22 +48,22 @@ class Grid:
 
     def add_column(self, title: str, *, right: bool = False) -> None:
         """A column. right: whether its cells end flush."""
-        self._titles.append(kept_text(Text(title)))
+        self._titles.append(prepared_text(Text(title)))
         self._right.append(right)
 
     def add_heading(self, text: Text) -> None:
         """A line above the rows that follow, over all columns."""
-        self._rows.append(kept_text(text))
+        self._rows.append(prepared_text(text))
 
     def add_row(self, *cells: str | Text, indent: bool = False) -> None:
         """A row; brackets in a str are no markup. indent: whether it belongs to a heading. Cells may be left out."""
-        texts = [kept_text(Text(cell) if isinstance(cell, str) else cell) for cell in cells]
+        texts = [prepared_text(Text(cell) if isinstance(cell, str) else cell) for cell in cells]
         texts += [Text()] * (len(self._titles) - len(texts))
         self._rows.append(_Row(tuple(texts), _INDENT if indent else 0))
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         for line in self._lines(console, options.max_width):
-            line.plain = put_right(line.plain)
+            line.plain = release_spaces(line.plain)
             yield line
 
     def _lines(self, console: Console, room: int) -> Iterator[Text]:

@@ -35,7 +35,7 @@ from vtax.report.document.text import Role
 from vtax.report.renderers.format import Formatter, Run
 from vtax.report.renderers.grid import Grid
 from vtax.report.renderers.language import ENGLISH, Language
-from vtax.report.renderers.whole import Whole, kept_text, put_right, whole
+from vtax.report.renderers.unbroken import Unbroken, bind_spaces, prepared_text, release_spaces
 
 STYLES: Mapping[str, str] = {
     "slower": "bold red", "faster": "bold green", "equivalent": "bold cyan", "undecided": "yellow",
@@ -63,16 +63,16 @@ def drawn(document: Document, console: Console, language: Language = ENGLISH) ->
     terminal = _Terminal(Formatter(language), is_wide(console))
     title = terminal.text(document.title)
     title.stylize("bold")
-    return Whole([title, *terminal.parts(document.parts)])
+    return Unbroken([title, *terminal.parts(document.parts)])
 
 
 def put(parts: Sequence[RenderableType], console: Console) -> None:
     """Print the parts; in what is no terminal, without the spaces that pad tables to their width."""
     if console.is_terminal:
-        console.print(Whole(parts))
+        console.print(Unbroken(parts))
         return
     with console.capture() as captured:
-        console.print(Whole(parts))
+        console.print(Unbroken(parts))
     console.out("\n".join(line.rstrip() for line in captured.get().splitlines()), highlight=False)
 
 
@@ -195,14 +195,14 @@ def _styled(run: Run, formatter: Formatter) -> Iterator[tuple[str, str]]:
     style, value = ROLES[run.role], run.value
     if isinstance(value, Verdict):
         word, comma, more = run.text.partition(",")
-        yield whole(word) + comma + more, STYLES[value.kind]
+        yield bind_spaces(word) + comma + more, STYLES[value.kind]
     elif isinstance(value, Platform) and value.marks:
         yield value.name, style
         yield run.text.removeprefix(value.name), "yellow"
     elif isinstance(value, Bar):
         yield run.text, "blue"
     elif isinstance(value, Interval):
-        yield whole(run.text), style
+        yield bind_spaces(run.text), style
     else:
         yield run.text, style
 
@@ -215,8 +215,8 @@ class Bulleted:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         for item in self.items:
-            lines = kept_text(item).wrap(console, max(options.max_width - 3, 1), overflow="fold")
+            lines = prepared_text(item).wrap(console, max(options.max_width - 3, 1), overflow="fold")
             for number, line in enumerate(lines):
                 line.rstrip()
-                line.plain = put_right(line.plain)
+                line.plain = release_spaces(line.plain)
                 yield Text("   " if number else " · ").append_text(line)

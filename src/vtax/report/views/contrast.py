@@ -49,7 +49,7 @@ def document_of(found: Contrasts, only: Filter = EVERYTHING) -> Document:
         parts += run_contrast.summary(found, compared)
     warnings = _warnings(found, compared)
     parts += shared.warnings_part(warnings)
-    nothing = "" if any(each.ratio for each in found.compared) else found.why_nothing()
+    nothing = "" if any(each.ratio for each in found.compared) else found.reason_empty()
     return Document(msg("Comparison"), tuple(parts), data=_plain(found, compared, warnings), nothing=nothing)
 
 

@@ -24,29 +24,29 @@ _UNSET = str.maketrans(_STAND_INS, _SPACES)
 _QUANTITIES = re.compile(r"\d h \d\d min\b|\d min \d\d s\b|\d (?:ms|s|min|h|B|[KMGT]iB)\b")
 
 
-def whole(text: str) -> str:
+def bind_spaces(text: str) -> str:
     """Text no line of which ends at any of its spaces."""
     return text.translate(_SET)
 
 
-def kept(text: str) -> str:
+def prepared(text: str) -> str:
     """Text fit for a terminal, with its no-break spaces kept together, and quantities with their units."""
-    return _kept(shortened(text))
+    return _prepared(shortened(text))
 
 
-def _kept(text: str) -> str:
-    return _QUANTITIES.sub(lambda match: whole(match[0]), printable(text)).translate(_SET_UNBREAKABLE)
+def _prepared(text: str) -> str:
+    return _QUANTITIES.sub(lambda match: bind_spaces(match[0]), printable(text)).translate(_SET_UNBREAKABLE)
 
 
-def put_right(text: str) -> str:
-    """Text as it is drawn: what `whole` and `kept` set is undone."""
+def release_spaces(text: str) -> str:
+    """Text as it is drawn: what `bind_spaces` and `prepared` set is undone."""
     return text.translate(_UNSET)
 
 
-def kept_text(text: Text) -> Text:
-    """`kept` for a styled text: a copy."""
+def prepared_text(text: Text) -> Text:
+    """`prepared` for a styled text: a copy."""
     made = text.copy() if len(text) <= MAX_TEXT_CHARS else text[:MAX_TEXT_CHARS]
-    made.plain = _kept(made.plain)  # as long as it was, so that its styles stand where they stood
+    made.plain = _prepared(made.plain)  # as long as it was, so that its styles stand where they stood
     return made.append(_left_out(len(text)))
 
 
@@ -59,23 +59,23 @@ def _left_out(length: int) -> str:
     return f"… ({length - MAX_TEXT_CHARS} characters more: --json has them)" if length > MAX_TEXT_CHARS else ""
 
 
-class Whole:
+class Unbroken:
     """Parts drawn one below the other with every number whole."""
 
     def __init__(self, parts: Sequence[RenderableType]) -> None:
         self.parts = tuple(parts)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        for segment in console.render(Group(*map(_kept_part, self.parts)), options):
-            yield Segment(put_right(segment.text), segment.style, segment.control)
+        for segment in console.render(Group(*map(_prepared_part, self.parts)), options):
+            yield Segment(release_spaces(segment.text), segment.style, segment.control)
 
 
-def _kept_part(part: RenderableType) -> RenderableType:
+def _prepared_part(part: RenderableType) -> RenderableType:
     """A copy of what is made of texts; anything else, which keeps its own numbers whole, as it is."""
     if isinstance(part, str):
-        return kept(part)
+        return prepared(part)
     if isinstance(part, Text):
-        return kept_text(part)
+        return prepared_text(part)
     if isinstance(part, Group):
-        return Group(*map(_kept_part, part.renderables))
+        return Group(*map(_prepared_part, part.renderables))
     return part
