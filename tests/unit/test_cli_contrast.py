@@ -20,8 +20,8 @@ from vtax.messages import Note
 from vtax.report.analysis.check import check
 from vtax.report.analysis.contrast import Contrasts, contrast, side_of
 from vtax.report.analysis.result import analyse
+from vtax.report.parts.contrast import document_of
 from vtax.report.renderers import numbers
-from vtax.report.views.contrast import document_of
 from vtax.store.records import CellRecord, PlatformRecord
 from vtax.store.run import RunHandle
 from vtax.store.store import Store

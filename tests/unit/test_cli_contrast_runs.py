@@ -18,7 +18,7 @@ from synthetic_run import DECLARED, PLATFORMS, begin, cells, fill, trial
 from vtax.cli.main import group
 from vtax.errors import BadInput, VtaxError
 from vtax.report.analysis.contrast import contrast
-from vtax.report.views.contrast import document_of
+from vtax.report.parts.contrast import document_of
 from vtax.store.store import RunHandle, Store
 
 SECOND = {"sysbench-cpu": 1.10, "iperf3": 1.0}  # how much faster everything is in tour-2

@@ -17,7 +17,7 @@ from vtax.errors import BadInput
 from vtax.report.analysis.contrast import contrast
 from vtax.report.document import Interval, Section, Table
 from vtax.report.document import Ratio as RatioCell
-from vtax.report.views.contrast import document_of
+from vtax.report.parts.contrast import document_of
 from vtax.stats.sessions import unpaired_over_sessions
 from vtax.store.run import RunHandle
 from vtax.store.store import Store

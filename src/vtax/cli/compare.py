@@ -97,11 +97,11 @@ def _show(
 ) -> None:  # fmt: skip
     """Print the comparison of two sides. Raises VtaxError where they have nothing in common."""
     from vtax.cli.show import console
+    from vtax.report.parts.contrast import document_of
     from vtax.report.renderers.format import english
     from vtax.report.renderers.json import as_json as values_of
     from vtax.report.renderers.language import language as chosen_language
     from vtax.report.renderers.terminal import render
-    from vtax.report.views.contrast import document_of
 
     found = _compared(store, written_sides, run_name, metric, label)
     document = document_of(found)

@@ -154,8 +154,8 @@ def _estimates(store: Store, task: Task) -> str:
 def _contrast(store: Store, task: Task) -> str:
     """Two sides, as `vtax compare` compares them."""
     from vtax.report.analysis.contrast import contrast
+    from vtax.report.parts.contrast import document_of
     from vtax.report.renderers.format import english
-    from vtax.report.views.contrast import document_of
 
     document = document_of(contrast(store, *task.names))
     if document.nothing != "":

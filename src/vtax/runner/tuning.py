@@ -64,7 +64,7 @@ def why_not(platform: Platform, level: str, source: str) -> BadInput | None:
     return None
 
 
-def unavailable_everywhere(level: str, source: str) -> BadInput | None:
+def reason_unavailable(level: str, source: str) -> BadInput | None:
     """Why no guest on this host can be started at a level; None when some can. source: the study."""
     if _HUGE in level and not huge_pages.available():
         return BadInput(

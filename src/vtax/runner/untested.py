@@ -26,7 +26,7 @@ def why_not_here(platform: Platform, point: Point, memory_bytes: int, source: st
 
     It lacks what the point's level of tuning needs, or the memory for its guests, of so much each.
     """
-    if error := tuning.unavailable_everywhere(point.tuning, source):
+    if error := tuning.reason_unavailable(point.tuning, source):
         return error
     available = memory.of(platform)
     if point.colocation.total == 1 or available.fits(point.guests, memory_bytes):
