@@ -13,7 +13,7 @@ from synthetic_run import begin, fill, trial
 from vtax.counters.host import HostSample, host_warnings
 from vtax.report.analysis import Row, analyse, warning_texts
 from vtax.report.document import Count, Number, Range, Share, Warning
-from vtax.report.views.result import notes_under
+from vtax.report.parts.result_notes import notes_under
 from vtax.store.store import Store
 
 

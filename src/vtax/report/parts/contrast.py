@@ -28,7 +28,7 @@ from vtax.report.document import (
 )
 from vtax.report.document import Section as Titled
 from vtax.report.parts import across_runs, run_contrast, shared
-from vtax.report.views.result import result_table
+from vtax.report.parts.result_table import result_table
 
 
 def document_of(found: Contrasts, only: Filter = EVERYTHING) -> Document:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from vtax.report.analysis import Analysis, ResultPoint, Row, Section
+from vtax.report.analysis import Analysis, ResultPoint, Section
 from vtax.report.analysis.answers import answers, is_measured
 from vtax.report.analysis.counters import effective_of_cells
 from vtax.report.analysis.source import Source
 from vtax.report.analysis.warnings import STATISTICS
 from vtax.report.document import (
-    Bar,
     Bullets,
     Column,
     Count,
@@ -20,14 +19,11 @@ from vtax.report.document import (
     Factor,
     Group,
     Inline,
-    Interval,
     Link,
     Mean,
     Nothing,
     Paragraph,
     Part,
-    Ratio,
-    Scale,
     Share,
     Table,
     joined,
@@ -41,7 +37,6 @@ from vtax.report.document import (
 )
 from vtax.report.document import Row as TableRow
 from vtax.report.document import Section as Titled
-from vtax.report.document.stored_texts import unit_of
 from vtax.report.parts import result_costs, shared, typical
 from vtax.report.parts.figures import figures_of
 from vtax.report.parts.first_screen import first_lines
@@ -49,6 +44,7 @@ from vtax.report.parts.forest import forest
 from vtax.report.parts.header import header_of
 from vtax.report.parts.plain import plain
 from vtax.report.parts.result_notes import further_statistics, notes_under
+from vtax.report.parts.result_table import result_table
 from vtax.report.parts.sweeps import Sweeps
 from vtax.report.views.base import Options, View
 from vtax.store.records import UntestedRecord
@@ -156,85 +152,6 @@ def _section(section: Section, analysis: Analysis, options: Options) -> Titled:
 
 def _key(section: Section, analysis: Analysis) -> str:
     return f"result-{next(n for n, each in enumerate(analysis.sections) if each is section)}"
-
-
-def result_table(
-    section: Section,
-    level: Share,
-    baseline: str,
-    names: Mapping[str, int],
-    blocks: int | None = None,
-    cost: Section | None = None,
-) -> Table:
-    """A row per platform below every point. level: of the intervals. baseline: what ratios are to, or nothing.
-
-    blocks: of the run; where a row has others, every row says how many, however little room there is. cost: the CPU
-    time that the host spends on a unit of the same work.
-    """
-    of_rows = {row.blocks.size for point in section.points for row in point.rows if row.summary is not None}
-    mean: Inline = msg("mean")
-    if len(scales := set(shared.scales_of(section))) == 1:
-        mean = msg("mean,\n{unit}", unit=unit_of(scales.pop().unit))
-    ratio = msg("ratio to\n{baseline}", baseline=baseline) if baseline else msg("ratio")
-    columns = (
-        shared.PLATFORM,
-        Column("mean", mean, is_number=True),
-        Column("half_width", msg("±{level}", level=level)),
-        Column("cv", msg("CV"), is_number=True, room="wide"),
-        Column("trials", msg("trials"), is_number=True, room="wide"),
-        Column("blocks", msg("blocks"), is_number=True, room="wide" if of_rows <= {blocks} else ""),
-        Column("ratio", ratio, is_number=True),
-        Column("interval", msg("{level}\ninterval", level=level), joins=True),
-        Column("efficiency", msg("efficiency ◆\ninterval ░"), room="sketch"),
-        Column("verdict", msg("verdict")),
-        *(result_costs.columns(cost) if cost else ()),
-    )
-    costs = result_costs.costs_of(cost) if cost else None
-
-    def cells(row: Row, scale: Scale) -> Sequence[Inline]:
-        found = _cells(row, section, scale)
-        return found if costs is None else [*found, *result_costs.cells(costs, row)]
-
-    rows = shared.scaled_groups(section, cells, names)
-    return Table(columns, rows, key=section.name, label=shared.title_of(section), style="result")
-
-
-def _cells(row: Row, section: Section, scale: Scale) -> Sequence[Inline]:
-    if row.summary is None:
-        return ["", "", "", "", "", "", "", "", _verdict(row)]
-    half = (row.summary.high - row.summary.low) / 2
-    shown: list[Inline] = [
-        Mean(row.summary.mean, half, scale),
-        muted(Mean(row.summary.mean, half, scale, "half-width")),
-        Share(row.summary.cv), Count(row.summary.n), Count(int(row.blocks.size)),
-    ]  # fmt: skip
-    if row.platform.is_baseline:
-        return [*shown, Count(1), muted(msg("baseline")), Bar(1.0, 1.0, 1.0), _verdict(row)]
-    if row.ratio is None:
-        return [*shown, "", "", "", _verdict(row)]
-    efficiency = row.ratio.efficiency(section.better)
-    return [
-        *shown,
-        styled(Ratio(row.ratio.estimate), "strong"),
-        muted(Interval(row.ratio.low, row.ratio.high, "ratio")),
-        Bar(efficiency.low, efficiency.estimate, efficiency.high),
-        _verdict(row),
-    ]
-
-
-def _verdict(row: Row) -> Inline:
-    parts: list[Inline] = []
-    if row.verdict is not None:
-        parts.append(shared.verdict_of(row.verdict))
-    elif row.reason:
-        parts.append(styled(row.reason, "error"))
-    elif row.ratio is not None:
-        parts.append(shared.no_verdict())
-    if row.target_missed:
-        parts.append(styled(msg("target missed"), "caution"))
-    if row.failed:
-        parts.append(styled(msg("{count} failed", count=Count(row.failed)), "error"))
-    return joined(parts)
 
 
 def _notes(section: Section, analysis: Analysis) -> Iterator[Part]:
