@@ -163,7 +163,7 @@ def main() -> int:
                   f"{time.perf_counter() - started:.0f} s")  # fmt: skip
         vtax = [sys.executable, "-m", "vtax.cli.main"]
         commands = {"show": [*vtax, "show"], "show --json": [*vtax, "show", "--json"]} | {
-            f"report {kind}": [*vtax, "report", "--format", kind, "--output", str(directory / f"out.{kind}")]
+            f"report {kind}": [*vtax, "export", "--format", kind, "--output", str(directory / f"out.{kind}")]
             for kind in ("html", "json", "csv", "parquet")
         }
         for what, argv in commands.items():

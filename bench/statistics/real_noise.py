@@ -1,7 +1,7 @@
 """Real noise: native against native, split in every way, and every alarm counted.
 
     vtax run STUDY                                  # one platform, native, 30 blocks, 2 or more trials each
-    vtax report --format csv --output values.csv
+    vtax export --format csv --output values.csv
     python bench/statistics/real_noise.py values.csv --metric events_per_s
 
 Three kinds of false comparisons are made from it, in which nothing differs but noise:

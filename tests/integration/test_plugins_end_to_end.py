@@ -97,7 +97,7 @@ def test_a_run_uses_records_and_shows_them(plugins: Path, image: Any, private_ho
         vtax("show", "--method").stdout.split()
     )
     table = tmp_path / "plugged.csv"
-    written = vtax("report", "--format", "csv", "--output", str(table), packages=plugins)
+    written = vtax("export", "--format", "csv", "--output", str(table), packages=plugins)
     assert written.returncode == 0, written.stderr
     rows = list(csv.DictReader(io.StringIO(table.read_text())))
     assert {row["factor_link.label"] for row in rows} == {"plain", "fancy"}

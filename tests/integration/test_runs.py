@@ -98,7 +98,7 @@ def test_one_command_measures_every_platform_and_the_host_is_as_before(
     assert nothing_left(private_home)
     for form in ("html", "csv", "parquet", "json"):
         target = tmp_path / f"report.{form}"
-        assert vtax("report", "last", "--format", form, "--output", str(target)).returncode == 0
+        assert vtax("export", "last", "--format", form, "--output", str(target)).returncode == 0
         assert target.stat().st_size > 500
 
 

@@ -71,7 +71,7 @@ def test_a_report_takes_a_mapping_into_the_chapter_of_claims(store: Store, tmp_p
 
     def report(*arguments: str) -> Result:
         output = str(tmp_path / "report.md")
-        return CliRunner().invoke(group, ["report", "--format", "markdown", "--output", output, *arguments])
+        return CliRunner().invoke(group, ["export", "--format", "markdown", "--output", output, *arguments])
 
     assert report().exit_code == 0
     assert "xen-pv is not in this run" in (tmp_path / "report.md").read_text()
@@ -123,7 +123,7 @@ def test_a_run_without_claims_says_so(store: Store) -> None:
     result = invoked()
     assert "the study of this run has no claims" in str(result.exception)
     shown = json.loads(CliRunner().invoke(group, ["claims", "--json"]).output)
-    assert shown["claims"]["claims"] == []
+    assert shown["claims"] == []
 
 
 def test_a_report_holds_the_findings(store: Store, tmp_path: Path) -> None:

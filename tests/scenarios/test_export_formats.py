@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import shutil
 import sqlite3
 import subprocess
@@ -57,7 +58,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def export(place: Path, run: str, kind: str, *more: str) -> str:
     """The file of a run in a format."""
     file = place / f"{run}.{kind}"
-    output_of("export", run, "--as", kind, "-o", str(file), *more)
+    output_of("export", run, "--format", kind, "-o", str(file), *more)
     return file.read_text() if kind != "ro-crate" else str(file)
 
 
@@ -89,7 +90,7 @@ def test_every_measured_trial_is_a_line_of_the_benchmark_format(place: Path) -> 
 def test_values_of_the_benchmark_format_are_those_of_the_export_in_base_units(place: Path) -> None:
     lines = export(place, "tour-1", "benchfmt").splitlines()
     found = sorted(float(line.split()[2]) for line in lines if line.startswith("BenchmarkIperf3"))
-    output_of("report", "tour-1", "--format", "csv", "-o", "tour.csv")
+    output_of("export", "tour-1", "--format", "csv", "-o", "tour.csv")
     rows = csv.DictReader(StringIO((place / "tour.csv").read_text()))
     values = [float(r["value"]) for r in rows if r["metric"] == "throughput" and r["is_warmup"] == "false"]
     assert found == pytest.approx(sorted(value * 1e6 for value in values), rel=6e-10)
@@ -204,7 +205,7 @@ def test_an_archive_says_what_each_column_is(place: Path) -> None:
 
 
 def test_columns_of_parquet_hold_their_meaning(place: Path) -> None:
-    output_of("report", "tour-1", "--format", "parquet", "-o", str(place / "tour.parquet"))
+    output_of("export", "tour-1", "--format", "parquet", "-o", str(place / "tour.parquet"))
     schema = parquet.read_schema(place / "tour.parquet")
     known = {field.name: field for field in MEASUREMENTS}
     assert "factor_direction" in schema.names
@@ -218,7 +219,7 @@ def test_columns_of_parquet_hold_their_meaning(place: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["bundle", "benchfmt", "bmf"])
 def test_json_names_the_file_with_its_hash(place: Path, kind: str) -> None:
-    found = json.loads(output_of("export", "tour-1", "--as", kind, "--json"))
+    found = json.loads(output_of("export", "tour-1", "--format", kind, "--json"))
     assert found["format"] == kind
     assert found["bytes"] == Path(found["file"]).stat().st_size
     assert len(found["sha256"]) == 64
@@ -231,18 +232,54 @@ def test_names_of_any_form_are_text(place: Path) -> None:
     assert found[f"native/{SCRIPT}/size=a/b c\n-4"]["time it (CPU s/GB)"]["value"] == 2.0
 
 
-@pytest.mark.parametrize("kind", ["benchfmt", "bmf", "ro-crate"])
+@pytest.mark.parametrize("kind", ["benchfmt", "bmf", "github", "openmetrics", "ro-crate"])
 def test_a_run_without_a_value_is_refused(place: Path, kind: str) -> None:
-    found = refused("empty-1", "--as", kind)
+    found = refused("empty-1", "--format", kind)
     assert "empty-1 has no measured trial that went well" in found
     assert not list(place.glob("empty-1*"))
 
 
 def test_options_of_other_formats_are_refused(place: Path) -> None:
-    assert "'bundle', 'benchfmt', 'bmf', 'ro-crate'" in refused("tour-1", "--as", "xml")
-    assert "--anonymize is for bundles" in refused("tour-1", "--as", "bmf", "--anonymize")
+    assert "'bundle', 'csv', 'parquet'" in refused("tour-1", "--format", "xml")
+    assert "--anonymize is for bundles" in refused("tour-1", "--format", "bmf", "--anonymize")
     assert "--license is for ro-crate" in refused("tour-1", "--license", "https://example.org/")
-    assert "is no URL" in refused("tour-1", "--as", "ro-crate", "--license", "CC0")
+    assert "is no URL" in refused("tour-1", "--format", "ro-crate", "--license", "CC0")
+
+
+@pytest.mark.usefixtures("place")
+@pytest.mark.parametrize("kind", ["csv", "json", "benchfmt", "github", "openmetrics", "markdown"])
+def test_a_dash_is_standard_output(kind: str) -> None:
+    """And nothing but the file: no path, and no file of the name `-`."""
+    text = output_of("export", "tour-1", "--format", kind, "-o", "-")
+    output_of("export", "tour-1", "--format", kind, "-o", "same")
+    assert text == Path("same").read_text()
+    assert not Path("-").exists()
+
+
+def test_github_has_a_percentage_of_the_baseline_for_every_comparison(place: Path) -> None:
+    found = json.loads(export(place, "tour-1", "github"))
+    names = [each["name"] for each in found]
+    assert len(set(names)) == len(names) > 0
+    assert {each["unit"] for each in found} == {"% of native"}
+    slow = [each["value"] for each in found if each["name"].startswith("qemu-tcg/")]
+    assert slow
+    assert all(0 < value < 100 for value in slow)
+
+
+def test_openmetrics_holds_means_and_ratios_with_their_bounds(place: Path) -> None:
+    lines = export(place, "tour-1", "openmetrics").splitlines()
+    assert lines[-1] == "# EOF"
+    sample = re.compile(r'^(vtax_\w+)\{((?:\w+="(?:[^"\\\n]|\\.)*",?)+)\} (-?[0-9.e+-]+)$')
+    families: dict[str, int] = {}
+    for line in lines[:-1]:
+        if not line.startswith("#"):
+            found = sample.fullmatch(line)
+            assert found is not None, line
+            families[found[1]] = families.get(found[1], 0) + 1
+    assert families["vtax_ratio_bound"] == 2 * families["vtax_ratio"] > 0
+    assert families["vtax_mean"] > families["vtax_ratio"]
+    assert "\\n" not in export(place, "tour-1", "openmetrics")
+    assert 'factor_size="a/b c\\n-4"' in export(place, "odd-1", "openmetrics")
 
 
 def test_the_sql_view_has_the_columns_of_the_reference_and_the_rows_of_the_export(place: Path) -> None:
@@ -254,6 +291,6 @@ def test_the_sql_view_has_the_columns_of_the_reference_and_the_rows_of_the_expor
             "SELECT DISTINCT point FROM measurements WHERE json_extract(levels, '$.direction') = 'send'"
         ).fetchone()
         (failed,) = database.execute("SELECT count(*) FROM measurements WHERE status = 'failed'").fetchone()
-    output_of("report", "tour-1", "--format", "csv", "-o", "tour.csv")
+    output_of("export", "tour-1", "--format", "csv", "-o", "tour.csv")
     assert len(rows) == len(list(csv.DictReader(StringIO((place / "tour.csv").read_text()))))
     assert (send, failed) == ("s", 1)

@@ -63,8 +63,8 @@ def test_the_result_is_shown_without_any_extra_in_english_whatever_the_locale(ho
     ("arguments", "extra"),
     [
         (("report", "-o", "x.html"), "report"),
-        (("report", "--format", "csv", "-o", "x.csv"), "report"),
-        (("report", "--format", "parquet", "-o", "x.parquet"), "report"),
+        (("export", "--format", "csv", "-o", "x.csv"), "report"),
+        (("export", "--format", "parquet", "-o", "x.parquet"), "report"),
         (("figures", "--report", "--output", "x"), "report"),
         (("show", "--language", "pt-BR"), "report"),
         (("serve", "--port", "0"), "page"),
@@ -79,7 +79,7 @@ def test_what_needs_an_extra_is_refused_with_the_command_that_installs_it(home, 
 
 
 def test_a_report_without_drawings_needs_no_extra(home, tmp_path):
-    done = vtax(home, "report", "--format", "markdown", "-o", str(tmp_path / "report.md"), LC_ALL="C.UTF-8")
+    done = vtax(home, "export", "--format", "markdown", "-o", str(tmp_path / "report.md"), LC_ALL="C.UTF-8")
     assert done.returncode == 0, done.stderr
 
 

@@ -87,10 +87,10 @@ def test_a_run_without_a_block_is_refused(tour: Store) -> None:
 def test_a_report_has_a_chapter_when_weights_are_given(tmp_path: Path) -> None:
     path = tmp_path / "out"
     for weights, has_chapter in ((["--weights", "network=1"], True), ([], False)):
-        arguments = ["report", "tour-1", "--format", "html", "--output", str(path), *weights]
+        arguments = ["report", "tour-1", "--output", str(path), *weights]
         assert command_line.invoked(*arguments).exit_code == 0
         assert ("Recommendation" in path.read_text()) is has_chapter
-    refused = command_line.invoked("report", "--format", "csv", "--output", str(path), "--weights", "cpu=1")
+    refused = command_line.invoked("export", "--format", "csv", "--output", str(path), "--weights", "cpu=1")
     assert "csv has no chapters" in str(refused.exception)
 
 

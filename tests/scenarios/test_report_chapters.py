@@ -92,7 +92,7 @@ def test_several_runs_are_chapters_of_one_file(store: Store, tmp_path: Path) -> 
 
     for file_format in ("markdown", "latex"):
         path = tmp_path / f"both.{file_format}"
-        invoke(["report", "tour-1", "tour-2", "--format", file_format, "--output", str(path)])
+        invoke(["export", "tour-1", "tour-2", "--format", file_format, "--output", str(path)])
         text = path.read_text(encoding="utf-8")
         assert re.findall(r"Report of 2 runs|tour-\d(?=: finished)", text) == ["Report of 2 runs", "tour-1", "tour-2"]
 
@@ -102,7 +102,7 @@ def test_the_first_page_of_several_runs_has_the_answer_of_each(store: Store, tmp
     fill(begin(store, host={**host, "machine_id": "a"}))
     fill(begin(store, "tour-2", host={**host, "machine_id": "b"}), seed=2)
     path = tmp_path / "both.md"
-    invoke(["report", "tour-1", "tour-2", "--format", "markdown", "--output", str(path)])
+    invoke(["export", "tour-1", "tour-2", "--format", "markdown", "--output", str(path)])
     first = re.sub(r"[^\S\n]", " ", path.read_text(encoding="utf-8").replace("\\", "")).partition("tour-1: finished")[
         0
     ]
@@ -118,7 +118,7 @@ def test_the_first_page_of_several_runs_has_the_answer_of_each(store: Store, tmp
 def test_a_format_of_one_run_refuses_several(store: Store, tmp_path: Path, file_format: str) -> None:
     fill(begin(store))
     fill(begin(store, "tour-2"), seed=2)
-    arguments = ["report", "tour-1", "tour-2", "--format", file_format, "--output", str(tmp_path / "x")]
+    arguments = ["export", "tour-1", "tour-2", "--format", file_format, "--output", str(tmp_path / "x")]
     error = CliRunner().invoke(group, arguments, standalone_mode=False).exception
     assert isinstance(error, BadInput)
     assert f"{file_format} holds one run" in str(error)

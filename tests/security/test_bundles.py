@@ -31,7 +31,7 @@ from vtax.store.store import Store
 VIEWS = (
     ["list"], ["list", "--json"], ["show"], ["show", "--json"], ["show", "--audit", "--all"], ["show", "--raw"],
     ["show", "--trials"], ["show", "--sessions", "--json"], ["show", "--host"], ["show", "--counters"],
-    ["report", "--format", "csv"], ["report", "--format", "json"], ["report", "--format", "markdown"],
+    ["export", "--format", "csv"], ["export", "--format", "json"], ["export", "--format", "markdown"],
     ["export", "-o", "again.gz"], ["export", "--anonymize", "-o", "again.gz"], ["remove", "--yes", "last"],
 )  # fmt: skip
 
@@ -159,13 +159,13 @@ EVERY_VIEW = (
     ["show", "--ranking", "--json"], ["show", "--reproduce"], ["show", "--sessions"], ["show", "--starts"],
     ["show", "--variance"], ["show", "--warnings"], ["show", "--trials"], ["show", "--trials", "--json"],
     ["history", "ufla2010"], ["recommend"], ["show", "--rows", "platform"], ["list"], ["list", "--json"],
-    ["report", "--format", "html"], ["report", "--format", "csv"], ["report", "--format", "parquet"],
-    ["report", "--format", "json"], ["report", "--format", "markdown"], ["report", "--format", "latex"],
+    ["report"], ["export", "--format", "csv"], ["export", "--format", "parquet"],
+    ["export", "--format", "json"], ["export", "--format", "markdown"], ["export", "--format", "latex"],
     ["claims", "--all", "--json"], ["compare", "--strict", "--json"], ["compare", "lxc", "native"],
     ["compare", "lxc", "native", "--json"], ["show", "--neighbour"], ["history", "ufla2010", "--value", "mean"],
     ["recommend"], ["explain", "--all"], ["figures", "-o", "drawn"], ["figures", "--report", "-o", "drawn"],
-    ["export", "-o", "again.gz"], ["export", "--as", "benchfmt", "-o", "a.txt"], ["note"],
-    ["export", "--as", "bmf", "-o", "a.json"], ["export", "--as", "ro-crate", "-o", "a.zip"],
+    ["export", "-o", "again.gz"], ["export", "--format", "benchfmt", "-o", "a.txt"], ["note"],
+    ["export", "--format", "bmf", "-o", "a.json"], ["export", "--format", "ro-crate", "-o", "a.zip"],
 )  # fmt: skip
 
 

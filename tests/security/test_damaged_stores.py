@@ -45,10 +45,10 @@ COMMANDS = (
     ["show", "--platform", "docker", "--where", "direction=send"],
     ["compare", "docker", "lxc"],
     ["compare", "docker", "lxc", "--json"],
-    ["report", "--format", "csv"],
-    ["report", "--format", "parquet"],
-    ["report", "--format", "json"],
-    ["report", "--format", "html"],
+    ["export", "--format", "csv"],
+    ["export", "--format", "parquet"],
+    ["export", "--format", "json"],
+    ["report"],
     ["remove", "--yes", "tour-1"],
     ["remove", "--yes", "last"],
     ["resume"],
@@ -200,7 +200,7 @@ def test_no_damage_of_a_store_ends_a_command_in_a_traceback(campaign: Any, whole
         run_command(command)
 
     shutil.copy(whole, store_file)
-    run_command(["report", "--format", "html"])  # what drawing needs of memory is taken before it is measured
+    run_command(["report"])  # what drawing needs of memory is taken before it is measured
     made = campaign(60, attack)
     assert made.outcomes["survived"]
 
@@ -217,7 +217,7 @@ def test_what_a_guest_once_said_of_itself_keeps_no_view_from_being_shown(
         pytest.skip("no database of JSON would hold it")
     with closing(sqlite3.connect(store_file)) as connection, connection:
         connection.execute(f"UPDATE guest SET {column} = ?", (text,))
-    for view in (["show", "--audit", "--all"], ["show", "--audit", "--json"], ["report", "--format", "csv"]):
+    for view in (["show", "--audit", "--all"], ["show", "--audit", "--json"], ["export", "--format", "csv"]):
         assert CliRunner().invoke(group, view).exit_code == 0
 
 
@@ -241,7 +241,7 @@ def test_what_reports_rely_on_is_checked_when_a_run_is_opened(statement: str, wh
     shutil.copy(whole, store_file)
     with closing(sqlite3.connect(store_file)) as connection, connection:
         connection.executescript(statement)
-    for view in (["show"], ["report", "--format", "html"]):
+    for view in (["show"], ["report"]):
         result = CliRunner().invoke(group, view)
         assert isinstance(result.exception, StoreError)
 

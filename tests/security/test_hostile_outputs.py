@@ -36,10 +36,10 @@ VIEWS = (
     ["show", "--audit", "--all"],
     ["compare", "native", "docker"],
     ["compare", "native", "docker", "--json"],
-    ["report", "--format", "csv"],
-    ["report", "--format", "parquet"],
-    ["report", "--format", "json"],
-    ["report", "--format", "html"],
+    ["export", "--format", "csv"],
+    ["export", "--format", "parquet"],
+    ["export", "--format", "json"],
+    ["report"],
 )
 ROUND = 50  # attacks between two looks at every view
 TOKEN = re.compile(r'"[^"]*"|[-+.\w]+')

@@ -92,13 +92,13 @@ def views() -> dict[str, Any]:
 def test_every_view_of_an_imported_run_is_that_of_the_exported_one(
     home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before, csv = views(), output_of("report", "--format", "csv", "-o", "a.csv")
+    before, csv = views(), output_of("export", "--format", "csv", "-o", "a.csv")
     assert csv
     output_of("export", "tour-1")
     elsewhere(tmp_path, monkeypatch)
     assert "tour-1 was imported: study tour, " in output_of("import", "tour-1.vtax.gz")
     assert views() == before
-    output_of("report", "--format", "csv", "-o", "b.csv")
+    output_of("export", "--format", "csv", "-o", "b.csv")
     assert Path("a.csv").read_text() == Path("b.csv").read_text()
     with Store.open(Home.from_environment().store_url) as store:
         from vtax.store.query import samples

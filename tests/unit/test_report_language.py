@@ -337,7 +337,7 @@ def test_reports_and_views_are_shown_in_portuguese(
     assert "3 vezes" in printed("show", "--warnings", "--language", "pt-BR")
     assert "dentro de ±2" in printed("compare", "docker", "lxc", "--language", "pt-BR")
     assert printed("show", "--json", "--language", "pt-BR") == printed("show", "--json")
-    printed("report", "--format", "markdown", "--output", str(tmp_path / "r.md"), "--language", "pt-BR")
+    printed("export", "--format", "markdown", "--output", str(tmp_path / "r.md"), "--language", "pt-BR")
     assert "## Método" in (tmp_path / "r.md").read_text(encoding="utf-8")
     refused = CliRunner().invoke(group, ["show", "--language", "../pt-BR"], standalone_mode=False)
     assert "no catalogue of the language '../pt-BR'" in str(refused.exception)

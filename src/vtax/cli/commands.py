@@ -15,7 +15,7 @@ SUBJECTS = {
         "list": "List the runs in the store.",
         "show": "Print the result of a run.",
         "explain": "Show which counters moved together with a difference.",
-        "report": "Write the report of a run (HTML, CSV, Parquet, JSON).",
+        "report": "Write the report of a run as one HTML file.",
         "serve": "Serve the runs as a read-only web page.",
         "note": "Add notes and tags to a run, or list them.",
         "remove": "Delete runs from the store.",
@@ -30,7 +30,7 @@ SUBJECTS = {
         "figures": "Write the figures of a publication, drawn from a run, for print.",
     },
     "Exchange": {
-        "export": "Write a run with its raw outputs as a bundle, for another host.",
+        "export": "Write a run for other programs, for print, or as a bundle for another host.",
         "import": "Add the run of a bundle to the store.",
         "merge": "Combine runs of one study, of several hosts or days, into one.",
         "reparse": "Read the stored outputs of a run again with today's parsers.",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,77 +13,168 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from vtax.cli.completion import run_names
-from vtax.cli.output import json_option, language_option, notify, print_json, print_table
+from vtax.cli.filters import FILTERS, filter_options, wanted
+from vtax.cli.output import json_option, language_option, notify, print_json, print_path, print_table
 from vtax.errors import BadInput
 from vtax.host.home import Home
+from vtax.report.replacing import STANDARD_OUTPUT, replacing
 
 if TYPE_CHECKING:
+    from vtax.report.analysis.filters import Wanted
+    from vtax.report.renderers.language import Language
     from vtax.store.exporting import Exported
     from vtax.store.run import RunHandle
     from vtax.store.store import Store
 
-SUFFIXES = {"bundle": ".vtax.gz", "benchfmt": ".bench.txt", "bmf": ".bmf.json", "ro-crate": ".crate.zip"}
+SUFFIXES = {
+    "bundle": ".vtax.gz", "csv": ".csv", "parquet": ".parquet", "json": ".json", "markdown": ".md", "latex": ".tex",
+    "benchfmt": ".bench.txt", "bmf": ".bmf.json", "github": ".github.json", "openmetrics": ".om.txt",
+    "ro-crate": ".crate.zip",
+}  # fmt: skip
+"""Format -> how its file ends."""
+_OF_REPORTS = ("csv", "parquet", "json", "markdown", "latex")  # these filter; documents among them have chapters
+
+_FILTERS = "--platform, --benchmark, --where"
 
 
-@click.command("export")
-@click.argument("run_name", metavar="[RUN]", default="last", shell_complete=run_names)
+@click.command("export", epilog=f"{FILTERS} csv and parquet hold the baseline only when --platform names it.")
+@click.argument("names", metavar="[RUN]...", nargs=-1, shell_complete=run_names)
 @click.option(
-    "--as", "kind", type=click.Choice(list(SUFFIXES)), default="bundle", show_default=True,
-    help="bundle: for vtax import. benchfmt: Go's benchmark format, for benchstat. bmf: JSON for Bencher. "
-    "ro-crate: an archive for a repository, with the bundle, the report and the host.",
+    "--format", "kind", type=click.Choice(list(SUFFIXES)), default="bundle", show_default=True,
+    help="bundle: for vtax import. csv, parquet: one row per measurement. json: the analysis. markdown, latex: "
+    "tables and texts of the report. benchfmt: Go's benchmark format, for benchstat. bmf: JSON for Bencher. github: "
+    "JSON for github-action-benchmark. openmetrics: for Prometheus. ro-crate: an archive for a repository.",
 )  # fmt: skip
 @click.option(
-    "--output",
-    "-o",
-    type=click.Path(path_type=Path),
-    help=f"Write to this file; default: RUN with {', '.join(SUFFIXES.values())}.",
-)
+    "--output", "-o", type=click.Path(path_type=Path),
+    help="Write to this file; default: RUN with the suffix of the format; - is standard output.",
+)  # fmt: skip
 @click.option(
     "--anonymize",
     is_flag=True,
     help="Replace host names, addresses, serial numbers, machine ids, user names and paths of home (bundle only).",
 )
 @click.option("--license", "license_url", metavar="URL", default="", help="Name the license of the data (ro-crate).")
+@click.option("--weights", metavar="RESOURCE=N,...", help="Add a ranking of the platforms (markdown, latex).")
+@click.option(
+    "--map", "mapped", multiple=True, metavar="THERE=HERE",
+    help="Let platform HERE stand for platform THERE of the publication (markdown, latex; repeatable).",
+)  # fmt: skip
 @language_option
 @json_option
+@filter_options
 def command(
-    run_name: str, kind: str, output: Path | None, anonymize: bool, license_url: str, language: str, as_json: bool
-) -> None:
+    names: tuple[str, ...], kind: str, output: Path | None, anonymize: bool, license_url: str, weights: str | None,
+    mapped: tuple[str, ...], language: str, as_json: bool, **options: Any,
+) -> None:  # fmt: skip
     """Write RUN (default: the last run) to one file, for vtax import or for other programs.
 
     A bundle is compressed lines of JSON: zcat RUN.vtax.gz shows it. Its last line is the SHA-256 of the others.
-    """
-    from vtax.report.replacing import replacing
-    from vtax.store.store import Store
+    Several runs are chapters of one markdown or latex file. In CSV, a text that a spreadsheet would read as a
+    formula starts with an apostrophe.
 
+    \b
+      vtax export --format csv -o - | head
+      vtax export tour-1 --format github -o bench.json
+    """
+    from vtax.cli.claims import mapping_of
+    from vtax.cli.recommend import weights_of
+    from vtax.report.analysis.filters import Wanted
+    from vtax.report.renderers.language import language as chosen_language
+
+    only = wanted(options)
+    given = {
+        "--platform, --benchmark, --where": only != Wanted(),
+        "--weights": weights is not None,
+        "--map": bool(mapped),
+    }
     _check_options(kind, anonymize=anonymize, license_url=license_url)
-    store = Store.existing(Home.from_environment().store_url)
-    run = store.open_run(run_name)
-    path = output or Path(f"{run.name}{SUFFIXES[kind]}")
+    _check_of_reports(kind, given)
+    if as_json and output == STANDARD_OUTPUT:
+        raise BadInput("--json and -o - both write to standard output", hint="use one of them")
     made: Exported | None = None
-    is_there = path.is_file()
+    if kind in _OF_REPORTS:
+        weighed = None if weights is None else weights_of(weights)
+        path = write_documents(names, kind, output, only, chosen_language(language), weighed, mapping_of(mapped))
+    else:
+        path, made = _write_whole(names, kind, output, language, license_url, anonymize=anonymize)
+    if as_json:
+        print_json(_facts(names, kind, path, made, anonymize=anonymize))
+        return
+    print_path(path)
+    if made and anonymize:
+        _print_replaced(made)
+
+
+def _write_whole(
+    names: Sequence[str], kind: str, output: Path | None, language: str, license_url: str, *, anonymize: bool
+) -> tuple[Path, Exported | None]:
+    """Write a whole run; its path, and of a bundle what it holds. Raises BadInput for several runs."""
+    from vtax.store.store import LAST, Store
+
+    if len(names) > 1:
+        raise BadInput(f"{kind} holds one run", hint="write a file for each run")
+    store = Store.existing(Home.from_environment().store_url)
+    run = store.open_run(names[0] if names else LAST)
+    path = output or Path(f"{run.name}{SUFFIXES[kind]}")
+    is_there, made = path.is_file(), None
     with replacing(path) as new:
         if kind == "bundle":
             made = _write_bundle(store, run, new, anonymize=anonymize)
         else:
             _write_other(kind, store, run, new, language, license_url)
-        size = new.stat().st_size
-        with new.open("rb") as file:
-            digest = made.sha256 if made else hashlib.file_digest(file, "sha256").hexdigest()
     if is_there:
         notify(f"{path} was there and is replaced")
-    if as_json:
-        replaced: Any = [asdict(each) for each in made.replaced] if made and anonymize else None
-        print_json(
-            {
-                "schema": "vtax.export/1", "run": run.name, "format": kind, "file": str(path.resolve()),
-                "bytes": size, "sha256": digest, "anonymized": anonymize, "replaced": replaced,
-            }
-        )  # fmt: skip
-        return
-    click.echo(path.resolve())
-    if made and anonymize:
-        _print_replaced(made)
+    return path, made
+
+
+def _facts(names: Sequence[str], kind: str, path: Path, made: Exported | None, *, anonymize: bool) -> dict[str, Any]:
+    """What was written, for programs."""
+    from vtax.store.store import LAST, Store
+
+    store = Store.existing(Home.from_environment().store_url)
+    replaced: Any = [asdict(each) for each in made.replaced] if made and anonymize else None
+    with path.open("rb") as file:
+        digest = made.sha256 if made else hashlib.file_digest(file, "sha256").hexdigest()
+    return {
+        "schema": "vtax.export/1", "run": store.open_run(names[0] if names else LAST).name, "format": kind,
+        "file": str(path.resolve()), "bytes": path.stat().st_size, "sha256": digest, "anonymized": anonymize,
+        "replaced": replaced,
+    }  # fmt: skip
+
+
+def write_documents(
+    names: Sequence[str], kind: str, output: Path | None, only: Wanted, language: Language,
+    weights: Mapping[str, float] | None, mapped: Mapping[str, str],
+) -> Path:  # fmt: skip
+    """Write one run or several in a format of reports; return the path. Raises BadInput for a run named twice."""
+    from vtax.report.files import write, write_several
+    from vtax.store.store import LAST, Store
+
+    store = Store.existing(Home.from_environment().store_url)
+    runs = [store.open_run(name).name for name in names or (LAST,)]
+    if twice := next((name for name in runs if runs.count(name) > 1), ""):
+        raise BadInput(f"{twice} is named twice", hint="name each run once")
+    path = output or Path(f"{runs[0] if len(runs) == 1 else 'report'}{SUFFIXES.get(kind, f'.{kind}')}")
+    if len(runs) == 1:
+        write(store, runs[0], kind, path, only, language, weights, mapped)
+    else:
+        write_several(store, runs, kind, path, only, language, weights, mapped)
+    return path
+
+
+def _check_of_reports(kind: str, given: Mapping[str, bool]) -> None:
+    """Raise BadInput for an option of reports that the format does not have. given: option -> whether it is."""
+    if given[_FILTERS] and kind not in _OF_REPORTS:
+        raise BadInput(f"{kind} holds the whole run", hint=f"filters are for {', '.join(_OF_REPORTS)}")
+    if given["--weights"] and kind not in ("markdown", "latex"):
+        raise BadInput(
+            f"--weights adds a chapter, and {kind} has no chapters", hint="vtax recommend --json prints it"
+        )
+    if given["--map"] and kind not in ("markdown", "latex"):
+        raise BadInput(
+            f"--map changes chapters, and {kind} has no chapters", hint="vtax claims --map --json prints it"
+        )
 
 
 def _check_options(kind: str, *, anonymize: bool, license_url: str) -> None:
@@ -93,7 +185,7 @@ def _check_options(kind: str, *, anonymize: bool, license_url: str) -> None:
             hint="import the anonymized bundle into another store (VTAX_STORE), and export its run from there",
         )
     if license_url and kind != "ro-crate":
-        raise BadInput(f"--license is for ro-crate, not for {kind}", hint="omit it, or use --as ro-crate")
+        raise BadInput(f"--license is for ro-crate, not for {kind}", hint="omit it, or use --format ro-crate")
     if license_url and not license_url.startswith(("https://", "http://")):
         raise BadInput(
             f"--license {license_url!r} is no URL", hint="for example https://creativecommons.org/licenses/by/4.0/"
@@ -118,7 +210,7 @@ def _write_bundle(store: Store, run: RunHandle, path: Path, *, anonymize: bool) 
 
 def _write_other(kind: str, store: Store, run: RunHandle, path: Path, language: str, license_url: str) -> None:
     from vtax.report.analysis.source import source_of
-    from vtax.report.exports import benchfmt, bmf
+    from vtax.report.exports import benchfmt, bmf, github, openmetrics
 
     if kind == "ro-crate":
         from vtax.cli.row_progress import row_progress
@@ -132,7 +224,8 @@ def _write_other(kind: str, store: Store, run: RunHandle, path: Path, language: 
             notify("the archive names no license; repositories ask for one: --license URL")
         return
     source = source_of(store, run.name)
-    text = benchfmt.text(source) if kind == "benchfmt" else bmf.text(source.analysis)
+    formats = {"bmf": bmf.text, "github": github.text, "openmetrics": openmetrics.text}
+    text = benchfmt.text(source) if kind == "benchfmt" else formats[kind](source.analysis)
     path.write_text(text, encoding="utf-8")
 
 

@@ -10,7 +10,7 @@ import click
 
 from vtax.cli.arguments import moment_of
 from vtax.cli.completion import studies_with_runs
-from vtax.cli.output import json_option, language_option, print_json
+from vtax.cli.output import json_option, language_option, print_json, print_path
 from vtax.cli.row_progress import PLAIN_S, StatusLine
 from vtax.errors import BadInput, VtaxError
 from vtax.host.home import Home
@@ -78,7 +78,7 @@ def command(
 
         with replacing(output) as new:
             new.write_text(html(document, chosen_language(language)), encoding="utf-8")
-        click.echo(output.resolve())
+        print_path(output)
     else:
         render(document, console(), chosen_language(language))
 

@@ -9,6 +9,7 @@ import re
 import shutil
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -87,6 +88,12 @@ def with_program_path(text: str) -> str:
     if "/" not in program or not program.endswith("/vtax") or shutil.which("vtax"):
         return text
     return re.sub(rf"(?<![\w./-])vtax (?=(?:{'|'.join(COMMANDS)})\b)", f"{program} ", text)
+
+
+def print_path(path: Path) -> None:
+    """Print where a file was written; nothing for `-`, whose content is already on standard output."""
+    if str(path) != "-":
+        click.echo(path.resolve())
 
 
 def resume_hint(store: Store, run_name: str, status: str) -> str:

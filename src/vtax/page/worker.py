@@ -24,7 +24,7 @@ DOWNLOADS = {
     "csv": ".csv", "parquet": ".parquet", "json": ".json", "markdown": ".md", "latex": ".tex",
     "bundle": ".vtax.gz", "benchfmt": ".bench.txt", "bmf": ".bmf.json", "ro-crate": ".crate.zip",
 }  # fmt: skip
-"""Format of a download -> how its file ends, as of `vtax report` and `vtax export`."""
+"""Format of a download -> how its file ends, as of `vtax export`."""
 _WIDTHS: dict[str, list[tuple[str, Mapping[tuple[str, str, str], float]]]] = {}
 """Run -> (complete blocks, widths of its intervals) of the last two blocks that were asked for."""
 

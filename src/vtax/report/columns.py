@@ -1,6 +1,6 @@
 """What every column of the exports is: its name, kind, unit and meaning. docs/data.md is written from it.
 
-CSV and Parquet have one table. JSON (`vtax report --format json`, `vtax show --json`) nests: a part of it is
+CSV and Parquet have one table. JSON (`vtax export --format json`, `vtax show --json`) nests: a part of it is
 described by the path to it.
 """
 

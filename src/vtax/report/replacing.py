@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,17 +26,30 @@ _WRONG_PLACE = {
 }
 
 
+STANDARD_OUTPUT = Path("-")
+
+
 @contextmanager
 def replacing(path: Path, option: str = "--output") -> Iterator[Path]:
-    """A new file beside the path that takes its place once it is whole. option: that names the path, for hints.
+    """A new file beside the path that takes its place once it is whole; for `-` its content goes to standard output.
+
+    option: that names the path, for hints.
 
     Raises BadInput when no file can be written there, or when what is there is no file (such as /dev/stdout, which
     nothing may take the place of), StoreError when it could not be written to its end.
     """
+    if path == STANDARD_OUTPUT:
+        with tempfile.TemporaryDirectory(prefix="vtax-") as directory:
+            yield (new := Path(directory, "output"))
+            _copy_to_standard_output(new)
+        return
     try:
         if path.exists() and not path.is_file():
             kind = "Is a directory" if path.is_dir() else "Is not a file"
-            raise BadInput(f"{path} cannot be written: {kind}", hint=f"choose another place with {option}")
+            raise BadInput(
+                f"{path} cannot be written: {kind}",
+                hint=f"choose another place with {option}, or - for standard output",
+            )
         handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
         os.close(handle)
         new = Path(name)
@@ -49,6 +64,18 @@ def replacing(path: Path, option: str = "--output") -> Iterator[Path]:
         raise wrong(
             f"{path} cannot be written: {error.strerror or error}", hint=f"choose another place with {option}"
         ) from error
+
+
+def _copy_to_standard_output(path: Path) -> None:
+    """Raises BrokenPipeError where its reader has gone."""
+    sys.stdout.flush()
+    with path.open("rb") as file:
+        if (stream := getattr(sys.stdout, "buffer", None)) is not None:
+            shutil.copyfileobj(file, stream)
+            stream.flush()
+            return
+        with os.fdopen(os.dup(1), "wb") as output:
+            shutil.copyfileobj(file, output)
 
 
 def _umask() -> int:

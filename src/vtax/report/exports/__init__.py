@@ -11,5 +11,5 @@ def check_is_measured(analysis: Analysis) -> None:
     if not any(row.summary for section in analysis.sections for point in section.points for row in point.rows):
         raise BadInput(
             f"{analysis.name} has no measured trial that went well",
-            hint=f"vtax show {analysis.name} says why; --as bundle keeps what there is",
+            hint=f"vtax show {analysis.name} says why; --format bundle keeps what there is",
         )
