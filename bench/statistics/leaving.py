@@ -1,0 +1,163 @@
+"""Cells that leave once they are decided: error rates of the rules, and what the tour gains.
+
+    python bench/statistics/leaving.py [--studies 400]
+
+Every study is run block by block by `vtax.stats.stopping.decide` and judged by `vtax.stats.analysis.analyse`, as a
+run and its report do. Errors: families of six of one table, where nothing differs, or all are exactly at the margin;
+percent of studies with any false word, percent of intervals that hold the truth at the end.
+
+The tour: costs and noise of the run in docs/examples (a guest's start, a trial; SD of the log-ratio, pooled over the
+containers of a benchmark, and parts of it as of quieter hosts), containers equal to native, the emulated machine as
+slow as it was, five minutes. Old: even blocks. New: what is decided leaves. Simulated from measured costs and noise.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import tempfile
+from collections import defaultdict
+from pathlib import Path
+from unittest.mock import patch
+
+import numpy as np
+from click.testing import CliRunner
+from noise import Array
+
+from vtax.cli.main import group
+from vtax.report.analysis.result import judged_run
+from vtax.stats.analysis import Comparison, Contrast, missed
+from vtax.stats.analysis import analyse as judge
+from vtax.stats.outlook import Outlook
+from vtax.stats.stopping import Rule, decide
+from vtax.store.query import load
+from vtax.store.store import Store
+
+TOUR = Path(__file__).resolve().parents[2] / "docs" / "examples" / "tour.vtax.gz"
+MARGIN, FAMILY = 0.02, 6
+TOUR_S = 300.0
+RULES = (Rule("verdict"), Rule("open", blocks=30))
+Words = dict[str, Comparison]
+
+
+def run(
+    rule: Rule, logs: Array, families: dict[str, str], cost_s: dict[str, float], time_s: float = math.inf
+) -> Words:
+    """What a run of these log-ratios, comparisons x blocks, would report. cost_s: of a block of each comparison."""
+    names = list(families)
+    seen = np.full(logs.shape, np.nan)
+    spent_s = 0.0
+
+    def contrasts(blocks: int) -> dict[str, Contrast]:
+        return {name: Contrast(seen[k, :blocks], "higher") for k, name in enumerate(names)}
+
+    for block in range(logs.shape[1] + 1):
+        known = contrasts(block)
+        goal = decide(
+            rule, {name: each.logs for name, each in known.items()}, block, families,
+            lambda judged, known=known: missed(rule, {name: known[name] for name in judged}, families),
+        )  # fmt: skip
+        held = list(goal.open) or names
+        spent_s += sum(cost_s.get(key, 0.0) for key in {key for name in held for key in (name, *_guests(name))})
+        if goal.stop or spent_s > time_s or block == logs.shape[1]:
+            break
+        for k in map(names.index, held):
+            seen[k, block] = logs[k, block]
+    found: Words = {}
+    for family in dict.fromkeys(families.values()):
+        members = {name: each for name, each in contrasts(block).items() if families[name] == family}
+        found |= {name: each for name, each in judge(rule, members).items() if isinstance(each, Comparison)}
+    return found
+
+
+def _guests(name: str) -> tuple[str, ...]:
+    """What a comparison `PLATFORM BENCHMARK` needs beside its own trial: a guest, the baseline's guest and trial."""
+    platform, _, benchmark = name.partition(" ")
+    return f"guest {platform}", "guest native", f"native {benchmark}"
+
+
+def errors(rule: Rule, sd: float, truth: float, shape: str, studies: int) -> str:
+    rng = np.random.default_rng([11, int(1e4 * sd), int(1e4 * abs(truth))])
+    families = {str(k): "one" for k in range(FAMILY)}
+    wrong, covered, blocks = 0, 0.0, 0.0
+    for _ in range(studies):
+        sides = rng.standard_normal((FAMILY + 1, 30))
+        if shape == "exponential":
+            sides = -rng.standard_exponential((FAMILY + 1, 30))
+        logs = truth + sd / math.sqrt(2) * (sides[1:] - sides[0])
+        found = run(rule, logs, families, {})
+        false = ("slower", "faster") if truth == 0 else ("equivalent",)
+        wrong += any(each.verdict.kind in false for each in found.values())
+        covered += np.mean([each.ratio.low <= math.exp(truth) <= each.ratio.high for each in found.values()])
+        blocks += np.mean([each.ratio.n_blocks for each in found.values()])
+    cells = (100 * wrong / studies, 100 * covered / studies, blocks / studies)
+    return (
+        f"| {rule.stop} | {shape} | {sd:.1%} | {math.exp(truth):.2f} | "
+        + " | ".join(f"{x:.1f}" for x in cells)
+        + " |"
+    )
+
+
+def tour() -> tuple[dict[str, str], dict[str, float], dict[str, float], dict[str, float]]:
+    """(families, costs, true log-ratios, SDs) of the stored tour."""
+    with tempfile.TemporaryDirectory() as directory:
+        place = f"sqlite:///{directory}/store.sqlite"
+        CliRunner().invoke(group, ["import", str(TOUR)], env={"VTAX_STORE": place})
+        with Store.open(place, read_only=True) as store:
+            data = load(store.engine, store.open_run("last"))
+    cost, families, truth, noise = (
+        dict[str, float](),
+        dict[str, str](),
+        dict[str, float](),
+        defaultdict[str, list[float]](list),
+    )
+    ready = defaultdict[str, list[float]](list)
+    for guest in data.guests:
+        ready[guest.platform].append(guest.ready_s or 0.0)
+    cost |= {f"guest {platform}": float(np.mean(each)) for platform, each in ready.items()}
+    for index, cell in enumerate(data.run.cells):
+        name = f"{cell.platform} {cell.label} {cell.levels}"
+        cost[name] = float(np.nanmean(data.trials.outside_s[data.trials.cell == index]))
+    for section in (s for s in judged_run(data).sections if s.metric.is_primary):
+        for point in section.points:
+            for row in (row for row in point.rows if row.ratio is not None):
+                name = f"{row.platform.name} {section.label} {dict(point.levels)}"
+                is_emulated = "emulated" in row.platform.marks
+                families[name] = section.name
+                truth[name] = row.ratio.mean_log if is_emulated else 0.0
+                kind = f"{section.label}{' emulated' if is_emulated else ''}"
+                noise[kind].append(row.ratio.se_log * math.sqrt(row.ratio.n_blocks))
+    sd = {
+        name: math.sqrt(np.mean(np.square(noise[name.split()[1] + (" emulated" if "qemu" in name else "")])))
+        for name in families
+    }
+    return families, cost, truth, sd
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--studies", type=int, default=400)
+    studies = parser.parse_args().studies
+    with patch("vtax.stats.verdict.outlook", lambda *_: Outlook(None, None)):  # it takes most of the time
+        print("| rule | noise | SD of a block | true ratio | any false word | covers | blocks |\n|" + "---|" * 7)
+        for rule in RULES:
+            for shape in ("normal", "exponential"):
+                for sd, truth in ((0.02, 0.0), (0.05, 0.0), (0.01, math.log1p(-MARGIN)), (0.02, math.log1p(-MARGIN))):
+                    print(errors(rule, sd, truth, shape, studies), flush=True)
+        families, cost, truth, sd = tour()
+        print("\n| noise | rule | decided of the tour | blocks of a comparison |\n|---|---|---|---|")
+        for scale in (1.0, 0.5, 0.25, 0.1):
+            for rule in (Rule("budget", budget_s=TOUR_S), Rule("verdict"), Rule("open", blocks=30)):
+                found, rng = list[Comparison](), np.random.default_rng(27)
+                count = max(studies // 10, 10)
+                for _ in range(count):
+                    logs = np.array([truth[n] + scale * sd[n] * rng.standard_normal(30) for n in families])
+                    found += run(rule, logs, families, cost, TOUR_S).values()
+                decided = sum(each.verdict.kind != "undecided" for each in found) / count
+                blocks = [each.ratio.n_blocks for each in found]
+                shown = f"{decided:.1f} of {len(families)} | {min(blocks)} to {max(blocks)}"
+                print(f"| {scale:g} | {rule.stop} | {shown} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
