@@ -147,3 +147,25 @@ def test_differences_from_the_publication_stand_below_the_claims() -> None:
     assert as_json(document)["differences"] == differences
     assert "Publication: x" in drawn(document)
     assert as_json(document)["publication"] == "x"
+
+
+@pytest.mark.parametrize(("times", "said"), [(2.2, True), (1.1, False)])
+def test_packets_of_other_sizes_on_both_sides_are_said_beside_the_claim(times: float, said: bool) -> None:
+    """Packets of 1500 bytes on native, and of some times that in far."""
+    check = {"kind": "ratio", "of": "far", "benchmark": "small", "below": 0.9, "where": {"size": 64}}
+    run = measured({"check": [check]})
+    (first, *_) = [section for section in run.sections if section.label == "small"]
+    points = tuple(
+        replace(point, rows=tuple(
+            replace(row, summary=replace(row.summary, mean=1500.0 * (times if row.platform.name == "far" else 1)))
+            for row in point.rows if row.summary
+        ))
+        for point in first.points
+    )  # fmt: skip
+    packets = replace(
+        first, points=points, metric=replace(first.metric, name="packet_bytes", unit="bytes", is_primary=False)
+    )
+    (found,) = claims(replace(run, sections=(*run.sections, packets))).claims
+    assert [english(note)[:54] for note in found.notes] == [
+        "packets of one side are up to 2.2 times as large as th"
+    ] * said

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from vtax.benchmarks.base import is_timed
+from vtax.benchmarks.base import PACKET_BYTES, is_timed
 from vtax.report.analysis.sessions import of_hosts
 from vtax.report.analysis.values import Analysis, Floats, Ints, Row, aligned
 from vtax.stats.checks import Better
@@ -124,6 +124,19 @@ def selected(
 
 def _key(levels: Mapping[str, str], takes: Callable[[str], bool]) -> Key:
     return tuple(sorted((factor, level) for factor, level in levels.items() if takes(factor)))
+
+
+def packets_apart(entries: Iterable[Entry], of: Sequence[Entry], to: Sequence[Entry]) -> float:
+    """How many times as large the packets of one side are as those of the other, at most over the same points of two
+    platforms; 1 where none were counted."""
+    size = {_place(e): e.row.summary.mean for e in entries if e.levels[METRIC] == PACKET_BYTES.name and e.row.summary}
+    pairs = [(size.get(_place(left)), size.get(_place(right))) for left, right in zip(of, to, strict=False)
+             if left.row.cell.point == right.row.cell.point]  # fmt: skip
+    return max((max(a / b, b / a) for a, b in pairs if a and b), default=1.0)
+
+
+def _place(entry: Entry) -> tuple[str, str]:
+    return entry.row.platform.name, entry.row.cell.point
 
 
 def logs_of(entries: Sequence[Entry]) -> tuple[Ints, Floats]:

@@ -6,10 +6,13 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from vtax.report.analysis.values import Analysis
-from vtax.report.document import Count, Inline, msg, plural
+from vtax.report.document import Count, Inline, Number, msg, plural
 
 if TYPE_CHECKING:
     from vtax.report.analysis.claims import Compared
+
+PACKETS_APART = 1.25
+"""Ratio of two mean sizes of packets from which a claim says so."""
 
 
 def notes_of(analysis: Analysis, compared: Sequence[Compared]) -> Iterator[Inline]:
@@ -25,6 +28,12 @@ def notes_of(analysis: Analysis, compared: Sequence[Compared]) -> Iterator[Inlin
             "both sides of {count} comparison fill their link: equality may be the link's",
             "both sides of {count} comparisons fill their link: equality may be the link's", full,
         )  # fmt: skip
+    if (apart := max((each.packets_apart for each in compared), default=1.0)) > PACKETS_APART:
+        yield msg(
+            "packets of one side are up to {factor} times as large as those of the other: part of the ratio is "
+            "their number",
+            factor=Number(apart, 2),
+        )
     if any(each.is_held_below for each in compared):
         yield msg("on one side the page cache of the host, below the disk of the guest, held the files")
 

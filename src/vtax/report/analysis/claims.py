@@ -22,6 +22,7 @@ from vtax.report.analysis.claim_cells import (
     host_name,
     mapped_side,
     mean_logs,
+    packets_apart,
     selected,
 )
 from vtax.report.analysis.claim_contrasts import Divisor, contrast_of, divisor_of, fills_link, samples_of
@@ -48,7 +49,7 @@ class Compared:
     point: what both have in common, as it is written. tested: None where the statistics have no answer, which reason
     then has. left_out: blocks of the run in which a cell of it has no value that a logarithm can be taken of.
     fills_link: an equivalence of sides that both send as fast as their link. is_held_below: the cache below a disk
-    held the files of one side alone.
+    held the files of one side alone. packets_apart: how many times as large packets of one side are as the other's.
     """
 
     check: CheckTable
@@ -62,6 +63,7 @@ class Compared:
     left_out: int = 0
     fills_link: bool = False
     is_held_below: bool = False
+    packets_apart: float = 1.0
 
     @property
     def is_inside(self) -> bool:
@@ -304,6 +306,7 @@ def _comparison(
     compared = Compared(
         check, sides[0], sides[1], left.name, low, high,
         fills_link=check.kind == "equivalence" and bool(of) and all(fills_link(analysis, e) for e in (*of, *to)),
+        packets_apart=packets_apart(entries, of, to),
         is_held_below=bool(to) and any(e.row.is_held_below for e in of) != any(e.row.is_held_below for e in to),
     )  # fmt: skip
     withheld = any(entry.is_timed and entry.row.clock_is_wrong for entry in (*of, *to))
