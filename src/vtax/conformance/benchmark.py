@@ -75,7 +75,7 @@ class BenchmarkSubject:
             raise Failed(f"parameters {self._values or 'by default'}: {error.errors()[0]['msg']}") from error
 
     def parsed(self, text: str, status: int = 0, timeout_s: float = TIMEOUT_S) -> Outcome:
-        """The parser's outcome for a text on stdout and stderr of every program of the trial."""
+        """Return the parser's outcome for a text on stdout and stderr of every program of the trial."""
         commands = self.benchmark.commands(self.parameters, _CONTEXT)
         longest_s = max(10.0, self.benchmark.expected_s(self.parameters, _CONTEXT))
         made: dict[Role, CommandResult] = {
@@ -87,7 +87,7 @@ class BenchmarkSubject:
             return parsers.outcome(self.benchmark, parameters, _CONTEXT, made, timeout_s)
 
     def trial(self) -> TrialResult:
-        """A trial in native guests, executed once."""
+        """Return a trial in native guests, executed once."""
         if self._trial is None:
             self._trial = _trial(self.benchmark, self.parameters, self.environment)
         return self._trial

@@ -23,7 +23,8 @@ _REPEATED = {
 
 
 def filling(name: str, size: int, report: str = "") -> str:
-    """The output of a name, of so many characters. report: a real output of the tool, which some names repeat."""
+    """Return the output of a name, of so many characters. report: a real output of the tool, which some names
+    repeat."""
     report = report or "name: 1.5 units\n"
     if name == "field-in-report":
         start, end = max(pairwise([0, *islice(_ends(report), 100)]), key=lambda ends: ends[1] - ends[0])
@@ -40,7 +41,7 @@ def filling(name: str, size: int, report: str = "") -> str:
 
 
 def _ends(report: str) -> list[int]:
-    """Where the fields of a report end."""
+    """Return where the fields of a report end."""
     return [number for number, character in enumerate(report) if character in " ,:;=\n"]
 
 

@@ -32,7 +32,7 @@ class Host:
 
     @classmethod
     def now(cls, home: Home, token: str) -> Host:
-        """The current resources. token: value of TAG in the processes of this check."""
+        """Return the current resources. token: value of TAG in the processes of this check."""
         return cls(
             {
                 "process": frozenset(_processes(token)),

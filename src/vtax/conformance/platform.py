@@ -26,7 +26,7 @@ _LAB_MTU = 1400
 
 
 def platform_of(driver: Driver) -> Platform:
-    """The first platform of a driver, or one with its default options."""
+    """Return the first platform of a driver, or one with its default options."""
     name, options = next(iter(driver.variants.items()), (driver.name, {}))
     return Platform(name, driver, driver.Options.model_validate(dict(options)))
 

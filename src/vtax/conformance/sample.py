@@ -33,7 +33,7 @@ _BLOCKS, _TRIALS = 4, 2
 
 @contextmanager
 def runs() -> Iterator[list[Store]]:
-    """Stores with one run each: without trials, and with trials of which one failed."""
+    """Yield stores with one run each: without trials, and with trials of which one failed."""
     with TemporaryDirectory(prefix="vtax-sample-") as directory:
         stores = [Store.open(Path(directory, f"{name}.sqlite")) for name in ("empty", "full")]
         try:

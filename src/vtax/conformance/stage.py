@@ -41,7 +41,7 @@ class CheckEnvironment:
 
     @classmethod
     def here(cls, recipe: Recipe = DEFAULT) -> CheckEnvironment:
-        """The environment of this host. recipe: of the image that guests need."""
+        """Return the environment of this host. recipe: of the image that guests need."""
         home = Home.from_environment()
         if os.geteuid() != 0:
             return cls(home, None, "guests are started as root")
@@ -52,7 +52,7 @@ class CheckEnvironment:
         return cls(home.ensure(), image, "" if image else f"the guest image is not built: {build}")
 
     def need_image(self) -> Image:
-        """The image. Raises Skipped without one."""
+        """Return the image. Raises Skipped without one."""
         if self.image is None:
             raise Skipped(self.reason)
         return self.image
@@ -75,14 +75,14 @@ class GuestStage:
         self._stack.close()
 
     def directory(self, name: str) -> Path:
-        """A private directory for a guest, registered."""
+        """Return a private directory for a guest, registered."""
         path = self._home.guests / name
         self._stack.callback(self.journal.register(Tree(str(path))).release)
         path.mkdir(parents=True)
         return path
 
     def spec(self, end: End | None = None) -> GuestSpec:
-        """A guest with one vCPU, connected to an end."""
+        """Return a guest with one vCPU, connected to an end."""
         name = f"vtax-{secrets.token_hex(3)}"
         resources = Resources(1, MEMORY_BYTES, tuple(sorted(os.sched_getaffinity(0)))[-1:])
         return GuestSpec(name, self.image, resources, self.directory(name), self.journal, end)
@@ -98,7 +98,7 @@ class GuestStage:
         return running
 
     def guest(self, role: str = "guest") -> Guest:
-        """The agent connection of a started guest."""
+        """Return the agent connection of a started guest."""
         return self.endpoints[role].guest
 
     def start_ends(self, links: Links, platforms: Mapping[str, Platform]) -> None:

@@ -40,7 +40,7 @@ class Target:
 
 
 def find(argument: str) -> list[Target]:
-    """All plug-ins of a file, a module or an entry point, in the order of ATTRIBUTES.
+    """Return all plug-ins of a file, a module or an entry point, in the order of ATTRIBUTES.
 
     Raises BadInput when there is none, or when the import fails.
     """
@@ -68,7 +68,7 @@ def _plugins(argument: str) -> list[tuple[str, Any]]:
 
 
 def _loaded(kind: str, entry: EntryPoint) -> Any:
-    """The plug-in of an entry point. Raises BadInput for a whole module, and what its package raises."""
+    """Return the plug-in of an entry point. Raises BadInput for a whole module, and what its package raises."""
     plugin = entry.load()
     if isinstance(plugin, ModuleType):
         what = f"the entry point {entry.name} = {entry.value} is a module, not a {kind}"

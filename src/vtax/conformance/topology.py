@@ -54,7 +54,7 @@ def settings_of(topology: Topology[LinkSettings]) -> LinkSettings:
 
 
 def built(topology: Topology[LinkSettings], journal: Journal) -> Links:
-    """The links of a topology with its default settings."""
+    """Return the links of a topology with its default settings."""
     return topology.build(journal, settings_of(topology))
 
 

@@ -56,17 +56,17 @@ class Demo:
         return Path(__file__).with_name(f"{self.name}.toml")
 
     def is_built(self, home: Home) -> bool:
-        """Whether the machine of the present recipe was built in this home."""
+        """Return whether the machine of the present recipe was built in this home."""
         return directory_of(home, self.machine).is_dir()
 
     def needs(self, home: Home) -> str:
-        """Its study, and the memory and disk that the machine uses, in words."""
+        """Return its study, and the memory and disk that the machine uses, in words."""
         memory = about_size(self.machine.memory_mib * 1024**2 + _HOST_BYTES)
         disk = "" if self.is_built(home) else f", and about {about_size(_DISK_BYTES)} of disk in {home.root}"
         return f"study: {self.study}\nthe machine needs about {memory} of memory{disk}"
 
     def expected(self, home: Home, *, has_image: bool) -> str:
-        """The estimated time in words. has_image: whether the guest image is built."""
+        """Return the estimated time in words. has_image: whether the guest image is built."""
         parts = [f"about {format_duration(self.run_s)} for the machine's boot and the study"]
         if not self.is_built(home):
             parts.insert(0, f"about {format_duration(self.build_s)} to build the machine, once")
@@ -106,7 +106,8 @@ def check_host(home: Home, demo: Demo) -> None:
 
 
 def lock_file() -> Path:
-    """The Python packages of vtax with hashes, in its checkout. Raises BadInput for an installation without one."""
+    """Return the Python packages of vtax with hashes, in its checkout. Raises BadInput for an installation without
+    one."""
     path = Path(vtax.__file__).parents[2] / "requirements.lock"
     if not path.is_file():
         raise BadInput("this installation of vtax is no checkout, and has no requirements.lock",

@@ -96,7 +96,7 @@ class Disks:
 
 
 def ensure(home: Home, machine: Machine, image: Image, journal: Journal) -> Disks:
-    """The machine's disk, built now if it is not there (minutes). image: the guest image, for busybox.
+    """Return the machine's disk, built now if it is not there (minutes). image: the guest image, for busybox.
 
     Disks of earlier recipes of this machine go.
     """
@@ -106,7 +106,7 @@ def ensure(home: Home, machine: Machine, image: Image, journal: Journal) -> Disk
 
 
 def directory_of(home: Home, machine: Machine) -> Path:
-    """Where the disk of the machine's present recipe is, or will be."""
+    """Return where the disk of the machine's present recipe is, or will be."""
     init = Path(__file__).with_name("init").read_bytes()
     agent = bootstrap.argv()[-2]
     loader = [Path(__file__).with_name(f"{machine.loader.replace('-', '_')}.py")] if machine.loader else []
@@ -115,7 +115,7 @@ def directory_of(home: Home, machine: Machine) -> Path:
 
 
 def ensure_image_disk(home: Home, images: Sequence[Image], journal: Journal) -> Path:
-    """An ext4 disk with the directories of guest images, as they lie in a home's `images`."""
+    """Return an ext4 disk with the directories of guest images, as they lie in a home's `images`."""
 
     def fill(tree: Path) -> None:
         run(["cp", "--archive", "--reflink=auto", *(image.directory for image in images), tree], timeout_s=_BUILD_S)
@@ -124,7 +124,7 @@ def ensure_image_disk(home: Home, images: Sequence[Image], journal: Journal) -> 
 
 
 def ensure_packages_disk(home: Home, lock: Path, python_version: str, journal: Journal) -> Path:
-    """An ext4 disk with the Python packages that a lock file names with hashes, for a version of Python.
+    """Return an ext4 disk with the Python packages that a lock file names with hashes, for a version of Python.
 
     They are compiled by this process's Python; another version compiles them again when it imports them.
     """
@@ -144,7 +144,8 @@ def ensure_packages_disk(home: Home, lock: Path, python_version: str, journal: J
 
 
 def ensure_data_disk(home: Home, kind: str, key: str, fill: Callable[[Path], None], journal: Journal) -> Path:
-    """An ext4 disk with what `fill` writes into a directory, made once. Those of this kind with other keys go."""
+    """Return an ext4 disk with what `fill` writes into a directory, made once. Those of this kind with other keys
+    go."""
 
     def make(path: Path) -> None:
         tree = path / "tree"
@@ -158,7 +159,8 @@ def ensure_data_disk(home: Home, kind: str, key: str, fill: Callable[[Path], Non
 
 
 def ensure_directory(home: Home, name: str, pattern: str, make: Callable[[Path], None], journal: Journal) -> Path:
-    """A directory of that name with what `make` writes into it, made once. Others of the pattern (of fnmatch) go."""
+    """Return a directory of that name with what `make` writes into it, made once. Others of the pattern (of fnmatch)
+    go."""
     with _one_at_a_time(home):
         made = _made(home, name, journal, make)
         _forget_others(made, pattern)
@@ -236,7 +238,7 @@ def _settle(machine: Machine, tree: Path) -> None:
 
 
 def _initrd(busybox: Path, modules: Path, *, is_partition: bool) -> bytes:
-    """A small initrd; the distribution's own takes half a minute on an emulated CPU."""
+    """Return a small initrd; the distribution's own takes half a minute on an emulated CPU."""
     init = Path(__file__).with_name("init").read_bytes()
     found = collect_modules(modules, _MODULES)
     order = dict.fromkeys(name for chain in found.chains.values() for name in chain)
@@ -266,7 +268,7 @@ def _write_disk(tree: Path, target: Path, size_mib: int, offset: int = 0) -> Non
 
 @contextmanager
 def _one_at_a_time(home: Home) -> Iterator[None]:
-    """The kernel frees the lock when a build dies."""
+    """Let one process build at a time. The kernel frees the lock when a build dies."""
     (home.root / "nested").mkdir(parents=True, exist_ok=True)
     descriptor = os.open(home.root / "nested" / "build.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:

@@ -56,12 +56,12 @@ def boot_disk(kernel: Path, initrd: Path, append: str) -> None:
 
 
 def boot_uefi(kernel: Path, initrd: Path, append: str) -> Uefi:
-    """The same by UEFI, whose variables stay the same too."""
+    """Return the same by UEFI, whose variables stay the same too."""
     return Uefi(kernel.with_name(FIRMWARE), kernel.with_name(VARIABLES))
 
 
 def boot_linux(kernel: Path, initrd: Path, append: str) -> Boot:
-    """The machine's own kernel, with nothing before it."""
+    """Return the machine's own kernel, with nothing before it."""
     return Boot(kernel, str(initrd), append)
 
 
@@ -97,7 +97,7 @@ class Machine:
     loader: str = ""
 
     def key(self, *inputs: bytes) -> str:
-        """Names its disk: a hash of what decides the disk's files. inputs: what else does."""
+        """Return names its disk: a hash of what decides the disk's files. inputs: what else does."""
         fields = [FORMAT_VERSION, self.suite, self.packages, self.disabled, self.disk_mib]
         fields += [self.components] if self.components != "main" else []
         fields += [self.loader] if self.loader else []

@@ -151,7 +151,7 @@ class _Start:
     monitor: Monitor | None = None
 
     def state(self, files: Mapping[str, Path]) -> SavedState:
-        """Where the state of this machine with these files in it is, or will be."""
+        """Return where the state of this machine with these files in it is, or will be."""
         boot = self._boot()
         read = (
             self.made.root,
@@ -164,7 +164,7 @@ class _Start:
 
     @contextmanager
     def answering(self, state: SavedState | None) -> Iterator[Nested]:
-        """The machine, once it answers. state: loaded where it exists; one that cannot be loaded is removed."""
+        """Yield the machine, once it answers. state: loaded where it exists; one that cannot be loaded is removed."""
         with ExitStack() as stack:
             nested = self._loaded(stack, state) if state is not None and state.exists else None
             yield nested or stack.enter_context(self._process(state, is_loaded=False))
@@ -190,7 +190,7 @@ class _Start:
         return f"saved-{self.machine.name}-{self.machine.memory_mib}-"
 
     def _loaded(self, stack: ExitStack, state: SavedState) -> Nested | None:
-        """The machine from that state; None when it does not answer."""
+        """Return the machine from that state; None when it does not answer."""
         with ExitStack() as attempt:
             try:
                 nested = attempt.enter_context(self._process(state, is_loaded=True))
@@ -265,7 +265,7 @@ class _Start:
         ]
 
     def _root(self, directory: Path, state: SavedState | None, *, is_loaded: bool) -> tuple[str, str]:
-        """The first disk; with a state an overlay, which is saved too."""
+        """Return the first disk; with a state an overlay, which is saved too."""
         if state is None:
             return _disk(self.made.root)
         if is_loaded:
@@ -275,7 +275,7 @@ class _Start:
 
 
 def _boot(boot: Boot | Uefi | None) -> tuple[str | Path, ...]:
-    """What QEMU starts; a machine with a boot loader starts that, and again when it reboots."""
+    """Return what QEMU starts; a machine with a boot loader starts that, and again when it reboots."""
     if boot is None:
         return ("-boot", "c")
     if isinstance(boot, Uefi):
@@ -293,7 +293,7 @@ def _console(boot: Boot | Uefi | None) -> tuple[str, str]:
 
 
 def _disk(path: Path, form: str = "raw") -> tuple[str, str]:
-    """Whose changes are discarded."""
+    """Return whose changes are discarded."""
     return "-drive", f"file={path},format={form},if=virtio,snapshot=on,cache=unsafe"
 
 
@@ -309,7 +309,7 @@ def _send(nested: Nested, files: Mapping[str, Path]) -> None:
 
 
 def _mount_disks(nested: Nested) -> None:
-    """The guest images, and the Python packages beside vtax where Python finds both."""
+    """Mount the guest images, and the Python packages beside vtax where Python finds both."""
     nested.run("mkdir", "--parents", f"{HOME}/images", _PACKAGES)
     nested.run("mount", "/dev/vdb", f"{HOME}/images")
     nested.run("mount", "/dev/vdc", _PACKAGES)

@@ -68,7 +68,7 @@ class SavedState:
 
 
 def key(command: Sequence[str | Path], disks: Iterable[Path], files: Mapping[str, Path]) -> str:
-    """Names a state: a hash of QEMU's version and of what decides the state.
+    """Return names a state: a hash of QEMU's version and of what decides the state.
 
     command: of QEMU, without what differs between two starts. disks: files that it reads, known by size and time.
     files: those sent into the machine, by their content.
@@ -86,7 +86,7 @@ def key(command: Sequence[str | Path], disks: Iterable[Path], files: Mapping[str
 
 
 def make_overlay(disk: Path, overlay: Path) -> None:
-    """An empty overlay over a machine's disk. Raises CommandFailed."""
+    """Make an empty overlay over a machine's disk. Raises CommandFailed."""
     run(["qemu-img", "create", "-q", "-f", "qcow2", "-F", "raw", "-b", disk, overlay])
 
 
@@ -108,7 +108,7 @@ def save(monitor: Monitor, overlay: Path, state: SavedState) -> None:
 
 
 def renewal() -> tuple[list[str], bytes]:
-    """A program for a machine whose state was loaded, and its stdin."""
+    """Return a program for a machine whose state was loaded, and its stdin."""
     return ["/usr/bin/python3", "-c", RENEW, f"{time.time():.3f}"], os.urandom(64)
 
 

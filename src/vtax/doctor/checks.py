@@ -31,7 +31,7 @@ class Check(Protocol):
     why: str
 
     def look(self, root: Path) -> Observation | None:
-        """The observation on this host; None when the host does not expose the setting."""
+        """Return the observation on this host; None when the host does not expose the setting."""
         ...
 
 
@@ -59,7 +59,7 @@ class FrequencyGovernor:
     why = "a power-saving governor changes the CPU frequency during a trial"
 
     def look(self, root: Path) -> Observation | None:
-        """All governors must be `performance`."""
+        """Return all governors must be `performance`."""
         found = _values(root, "sys/devices/system/cpu/cpu[0-9]*/cpufreq/scaling_governor")
         if not found:
             return None
@@ -92,7 +92,7 @@ class SiblingThreads:
     why = "two threads of a core share its execution units: a busy sibling slows a guest down"
 
     def look(self, root: Path) -> Observation | None:
-        """The kernel's summary of simultaneous multithreading."""
+        """Return the kernel's summary of simultaneous multithreading."""
         active = _values(root, "sys/devices/system/cpu/smt/active")
         if not active:
             return None
@@ -109,7 +109,7 @@ class TransparentHugePages:
     why = "huge pages speed up programs; QEMU requests them, other programs get them by chance or not at all"
 
     def look(self, root: Path) -> Observation | None:
-        """The selected policy."""
+        """Return the selected policy."""
         tunable = tunables.TransparentHugePages(root)
         if not tunable.files():
             return None
@@ -144,7 +144,7 @@ class Swap:
     why = "swapped memory is read back during a trial"
 
     def look(self, root: Path) -> Observation | None:
-        """Used and total."""
+        """Rate used and total."""
         memory = meminfo(root)
         total, free = memory.get("SwapTotal", 0), memory.get("SwapFree", 0)
         if total == 0:
@@ -199,7 +199,7 @@ class VirtualHost:
     why = "other guests of the outer host use the CPUs unseen, and hardware virtualization is missing or nested"
 
     def look(self, root: Path) -> Observation | None:
-        """The CPU flag `hypervisor` and the machine's DMI names."""
+        """Return the CPU flag `hypervisor` and the machine's DMI names."""
         with suppress(OSError):
             flags = (root / "proc/cpuinfo").read_text().partition("flags")[2].partition("\n")[0].split()
             if "hypervisor" not in flags:
@@ -257,7 +257,7 @@ class Counters:
     why = "vtax explain shows what was counted; what is not counted may be why a platform is slower"
 
     def look(self, root: Path) -> Observation | None:
-        """Every kind of counter that is missing, those of one reason together. It disturbs nothing."""
+        """Return every kind of counter that is missing, those of one reason together. It disturbs nothing."""
         missing: dict[str, list[str]] = {}
         for what, reason in not_counted(root).items():
             missing.setdefault(reason, []).append(what)
@@ -272,7 +272,7 @@ CHECKS: tuple[Check, ...] = (
 
 
 def findings(root: Path = Path("/"), checks: Iterable[Check] = CHECKS) -> list[Finding]:
-    """Findings of the checks below root, in their order."""
+    """Return findings of the checks below root, in their order."""
     tunable = {tunable.name for tunable in tunables.all_tunables(root) if tunable.available()}
     found = []
     for check in checks:
@@ -283,7 +283,7 @@ def findings(root: Path = Path("/"), checks: Iterable[Check] = CHECKS) -> list[F
 
 
 def judge_load(load: Load) -> list[Finding]:
-    """Findings about the load of the host while it was sampled."""
+    """Return findings about the load of the host while it was sampled."""
     steal_severity: Severity = "bad" if load.steal > STEAL_BAD else "warn" if load.steal > STEAL_WARN else "ok"
     busy_share = load.busy_cpus / load.cpus
     busy_severity: Severity = (
@@ -316,7 +316,7 @@ def meminfo(root: Path) -> dict[str, int]:
 
 
 def _values(root: Path, pattern: str) -> list[str]:
-    """The distinct contents of all files that match a pattern, sorted."""
+    """Return the distinct contents of all files that match a pattern, sorted."""
     found = set()
     for path in root.glob(pattern):
         with suppress(OSError):

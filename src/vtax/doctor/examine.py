@@ -134,7 +134,7 @@ def probe_all(
 
 
 def _missing_probe(late: bool, left: Sequence[str]) -> Probe:
-    """The probe of a platform without a result. left: resources that its probe leaked."""
+    """Return the probe of a platform without a result. left: resources that its probe leaked."""
     if left:
         reason = f"its probe exceeded the time limit of the examination; leaked resources: {'; '.join(left)}"
         return Probe(False, reason, "sudo vtax clean", is_made=False)
@@ -147,7 +147,7 @@ def _missing_probe(late: bool, left: Sequence[str]) -> Probe:
 
 
 def _start_probes(platforms: Sequence[Platform], image: Image | None) -> tuple[Connection, ForkProcess]:
-    """A child process that probes these platforms, and the connection for its results."""
+    """Return a child process that probes these platforms, and the connection for its results."""
     answers, to_parent = _FORK.Pipe(duplex=False)
     process = _FORK.Process(target=_probe_each, args=(platforms, image, to_parent), daemon=True)
     process.start()

@@ -45,7 +45,7 @@ def judge_packages() -> Finding:
 
 
 def is_present(sign: str) -> bool:
-    """Whether a program, or a file that an absolute pattern matches, is there."""
+    """Return whether a program, or a file that an absolute pattern matches, is there."""
     if sign.startswith("/"):
         return any(Path("/").glob(sign[1:]))
     return find_program(sign) is not None

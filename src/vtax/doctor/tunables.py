@@ -28,23 +28,23 @@ class Tunable:
         self._root = root
 
     def files(self) -> list[Path]:
-        """The files of the setting on this host; none when the host does not have it."""
+        """Return the files of the setting on this host; none when the host does not have it."""
         return sorted(self._root.glob(self.pattern))
 
     def read(self, path: Path) -> str:
-        """The effective value, in the form that restores it when written."""
+        """Return the effective value, in the form that restores it when written."""
         return path.read_text().strip()
 
     def wanted(self, path: Path) -> str:
-        """The value for measuring."""
+        """Return the value for measuring."""
         return self.value
 
     def available(self) -> bool:
-        """Whether it exists and is writable."""
+        """Return whether it exists and is writable."""
         return bool(self.files()) and all(os.access(path, os.W_OK) for path in self.files())
 
     def show(self) -> str:
-        """The effective values."""
+        """Return the effective values."""
         return ", ".join(sorted({self.read(path) for path in self.files()}))
 
     def apply(self, journal: Journal) -> list[Registration]:
@@ -70,7 +70,7 @@ class Turbo(Tunable):
     name = "turbo"
 
     def files(self) -> list[Path]:
-        """The file of intel_pstate, else that of other drivers."""
+        """Return the file of intel_pstate, else that of other drivers."""
         places = ("sys/devices/system/cpu/intel_pstate/no_turbo", "sys/devices/system/cpu/cpufreq/boost")
         return [path for place in places if (path := self._root / place).exists()][:1]
 
@@ -87,7 +87,7 @@ class TransparentHugePages(Tunable):
     value = "never"
 
     def read(self, path: Path) -> str:
-        """The word in brackets."""
+        """Return the word in brackets."""
         return chosen(path.read_text())
 
 
@@ -121,7 +121,7 @@ TUNABLES: tuple[type[Tunable], ...] = (
 
 
 def all_tunables(root: Path = Path("/")) -> list[Tunable]:
-    """One of each."""
+    """Return one of each."""
     return [tunable(root) for tunable in TUNABLES]
 
 

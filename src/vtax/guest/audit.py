@@ -91,7 +91,7 @@ def changes(audits: Sequence[Mapping[str, Fact]]) -> dict[str, tuple[str, ...]]:
 
 
 def unknown_fields(audits: Iterable[Mapping[str, Fact]], fields: Iterable[str]) -> tuple[str, ...]:
-    """Those of the fields that no audit has, neither as a name nor as the beginning of one."""
+    """Return those of the fields that no audit has, neither as a name nor as the beginning of one."""
     names = {name for facts in audits for name in facts}
     return tuple(field for field in fields if not any(is_of(name, field) for name in names))
 
@@ -131,7 +131,7 @@ def _shown(name: str, values: Mapping[str, Fact | None]) -> dict[str, str]:
 
 
 def text_of(value: Fact | None, field: str = "") -> str:
-    """A fact for people; a size in bytes is never rounded without the exact number beside it."""
+    """Return a fact for people; a size in bytes is never rounded without the exact number beside it."""
     if value is None:
         return ABSENT
     if field in _IN_BYTES and _SIZE.fullmatch(str(value)):

@@ -44,13 +44,13 @@ _COMPILE = (
 
 
 def argv(stream: str = "-") -> list[str]:
-    """The command a platform runs inside the guest. stream: `-` for stdin/stdout, else a device path."""
+    """Return the command a platform runs inside the guest. stream: `-` for stdin/stdout, else a device path."""
     return [PYTHON, "-I", "-S", "-B", "-c", _CODE, stream]
 
 
 @cache
 def payload() -> bytes:
-    """What the controller writes after the greeting: the length line and the agent's source."""
+    """Return what the controller writes after the greeting: the length line and the agent's source."""
     source = files("vtax.guest").joinpath("agent.py").read_bytes()
     return f"{len(source)}\n".encode() + source
 

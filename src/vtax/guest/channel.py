@@ -68,7 +68,7 @@ class Channel:
         return cls(fd, fd, diagnose)
 
     def fileno(self) -> int:
-        """The descriptor that is readable when the guest has sent something, for poll(2)."""
+        """Return the descriptor that is readable when the guest has sent something, for poll(2)."""
         return self._read_fd
 
     def read(self, size: int, deadline: float) -> bytes:
@@ -115,7 +115,7 @@ class Channel:
                     os.close(fd)
 
     def broken(self, what: str) -> GuestError:
-        """The error to raise about this stream: what happened, and what the platform knows of it."""
+        """Return the error to raise about this stream: what happened, and what the platform knows of it."""
         hint = "" if self.has_data else self.silence_hint
         return GuestError(what, where=self._diagnose().strip()[-_SHOWN_TAIL:], hint=hint)
 

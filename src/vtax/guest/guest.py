@@ -127,12 +127,12 @@ class Guest:
         return Begun(tuple(argv), started_at, deadline)
 
     def collect(self, begun: Begun) -> CommandResult:
-        """What became of a begun program; waits for its end. Answers and raises as `run` does."""
+        """Return what became of a begun program; waits for its end. Answers and raises as `run` does."""
         answer = self._receive("run", begun.deadline)
         return command_result(begun.argv, answer, time.monotonic() - begun.started_at, OUTPUT_LIMIT)
 
     def fileno(self) -> int:
-        """The descriptor that is readable when a begun program has ended, for poll(2)."""
+        """Return the descriptor that is readable when a begun program has ended, for poll(2)."""
         return self._channel.fileno()
 
     def start(
@@ -151,7 +151,7 @@ class Guest:
         return handle
 
     def running(self, handle: int) -> bool:
-        """Whether a background program still runs."""
+        """Return whether a background program still runs."""
         return self._ask({"op": "poll_job", "handle": handle}).flag("running")
 
     def stop(self, handle: int, *, signal_number: int = 15, grace_s: float = 2.0) -> CommandResult:
@@ -194,7 +194,7 @@ class Guest:
         self._put.setdefault(directory, {})[path] = hashlib.sha256(data).digest()
 
     def has_put(self, directory: str, path: str, data: bytes) -> bool:
-        """Whether the last file that was put there, for that directory, had this content."""
+        """Return whether the last file that was put there, for that directory, had this content."""
         return self._put.get(directory, {}).get(path) == hashlib.sha256(data).digest()
 
     def remove_put(self) -> None:
@@ -218,11 +218,11 @@ class Guest:
         raise GuestError(f"{path} is larger than {limit} bytes")
 
     def read_files(self, paths: Sequence[str], *, limit: int = 1 << 18) -> dict[str, bytes | None]:
-        """The first `limit` bytes of several files in one exchange; None for one that cannot be read."""
+        """Return the first `limit` bytes of several files in one exchange; None for one that cannot be read."""
         return files_in(self._ask_more({"op": "read_files", "paths": list(paths), "limit": limit}), paths, limit)
 
     def sample(self, paths: Sequence[str] = counters.PATHS) -> GuestSample:
-        """Both clocks and files of /proc in one exchange, as they are: `counted` reads what is in them."""
+        """Return both clocks and files of /proc in one exchange, as they are: `counted` reads what is in them."""
         wall_start, started_at = time.time(), time.monotonic()
         answer = self._ask({"op": "sample", "paths": list(paths), "limit": _SAMPLE_LIMIT})
         wall_ended, ended = time.time(), time.monotonic()
@@ -238,7 +238,8 @@ class Guest:
         return GuestSample(clock, files_in(answer, paths, _SAMPLE_LIMIT))
 
     def counted(self, sample: GuestSample) -> dict[str, float]:
-        """What the guest's kernel had counted (names: counters.table); a trial's share is the difference of two.
+        """Return what the guest's kernel had counted (names: counters.table); a trial's share is the difference of
+        two.
 
         A guest with a kernel of its own also has `kernel_cpu_s`: what that kernel says it was busy. In any other, CPU
         seconds are those of the whole host.
@@ -260,7 +261,7 @@ class Guest:
         return min(readings, key=lambda reading: reading.round_trip_s)
 
     def facts(self, programs: Iterable[str] = ()) -> dict[str, Fact]:
-        """The equivalence audit: what the guest is (kernel, CPU, memory, mounts, interfaces, limits, hashes).
+        """Return the equivalence audit: what the guest is (kernel, CPU, memory, mounts, interfaces, limits, hashes).
 
         programs: names of those to hash with the libraries.
         """
@@ -314,7 +315,7 @@ class Guest:
         return self._exchange(request, payload, time.monotonic() + _ANSWER_S * timeout_factor() + extra_s)
 
     def _exchange(self, request: dict[str, Any], payload: bytes, deadline: float, skip: int = 0) -> Reply:
-        """One request and its answer. Anything but an answer to it breaks the stream for good."""
+        """Return one request and its answer. Anything but an answer to it breaks the stream for good."""
         self._send(request, payload, deadline)
         return self._receive(str(request["op"]), deadline, skip)
 
@@ -330,7 +331,7 @@ class Guest:
 
     @contextmanager
     def _breaking(self) -> Iterator[None]:
-        """What fails inside breaks the stream for good."""
+        """Break the stream for good when something fails inside."""
         try:
             yield
         except BaseException as error:

@@ -24,7 +24,8 @@ MAX_DEPTH = 4  # levels of lists and objects in a header: the header, its fields
 
 
 def encode(header: dict[str, Any], payload: bytes = b"") -> bytes:
-    """One frame. Raises GuestError when it is larger than a frame may be, or holds text that is not Unicode."""
+    """Return one frame. Raises GuestError when it is larger than a frame may be, or holds text that is not
+    Unicode."""
     try:
         text = json.dumps(header, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
     except ValueError as error:
@@ -40,7 +41,7 @@ def encode(header: dict[str, Any], payload: bytes = b"") -> bytes:
 
 
 def receive(channel: Channel, deadline: float, *, skip: int = 0) -> Reply:
-    """The next frame. deadline: on time.monotonic().
+    """Return the next frame. deadline: on time.monotonic().
 
     skip: how many bytes of other text may come before it (a console's, at the start of the stream only).
     Raises GuestError when the guest is silent, gone, or sends anything else.
@@ -81,7 +82,7 @@ def _no_constant(name: str) -> None:
 
 
 def _is_deeper(value: Any, levels: int) -> bool:
-    """Whether lists and objects lie in each other on more than so many levels."""
+    """Return whether lists and objects lie in each other on more than so many levels."""
     inside = [value]
     for _ in range(levels + 1):
         inside = [
@@ -103,32 +104,32 @@ class Reply:
     payload: bytes = b""
 
     def number(self, name: str, low: float = 0.0, high: float = 1e15) -> float:
-        """A finite number from low to high."""
+        """Return a finite number from low to high."""
         return checked_number(self.header.get(name), name, low, high)
 
     def integer(self, name: str, low: int = 0, high: int = 1 << 53) -> int:
-        """A whole number from low to high."""
+        """Return a whole number from low to high."""
         value = self.header.get(name)
         if type(value) is not int or not low <= value <= high:
             raise _wrong(name, value, f"a whole number from {low} to {high}")
         return value
 
     def flag(self, name: str) -> bool:
-        """True or false."""
+        """Return true or false."""
         value = self.header.get(name)
         if type(value) is not bool:
             raise _wrong(name, value, "true or false")
         return value
 
     def text(self, name: str, longest: int = 4096) -> str:
-        """Cleaned text."""
+        """Return cleaned text."""
         value = self.header.get(name)
         if type(value) is not str or len(value) > longest:
             raise _wrong(name, value, f"text of at most {longest} characters")
         return clean(value)
 
     def items(self, name: str, maximum: int) -> list[Any]:
-        """A list, its items unchecked."""
+        """Return a list, its items unchecked."""
         value = self.header.get(name)
         if type(value) is not list or len(value) > maximum:
             raise _wrong(name, value, f"a list of at most {maximum}")
@@ -136,7 +137,7 @@ class Reply:
 
 
 def checked_number(value: Any, name: str, low: float, high: float) -> float:
-    """A finite number from low to high, as float. Raises GuestError."""
+    """Return a finite number from low to high, as float. Raises GuestError."""
     if type(value) not in (int, float) or not low <= value <= high:
         raise _wrong(name, value, f"a number from {low:g} to {high:g}")
     return float(value)

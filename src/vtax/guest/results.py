@@ -96,7 +96,7 @@ class Begun:
 
 
 def skew_warning(result: CommandResult) -> str | None:
-    """A warning when the guest's time of a program differs from the host's; None when it does not."""
+    """Return a warning when the guest's time of a program differs from the host's; None when it does not."""
     difference_s = result.outside_s - result.inside_s
     if abs(difference_s) <= SKEW_ALLOWANCE_S + SKEW_RELATIVE * result.outside_s:
         return None
@@ -107,7 +107,8 @@ def skew_warning(result: CommandResult) -> str | None:
 
 
 def files_in(answer: Reply, paths: Sequence[str], limit: int) -> dict[str, bytes | None]:
-    """The files of an answer, by path. limit: max bytes of each. Raises GuestError for other files than those."""
+    """Return the files of an answer, by path. limit: max bytes of each. Raises GuestError for other files than
+    those."""
     sizes = answer.items("sizes", len(paths))
     found: dict[str, bytes | None] = {}
     at = 0

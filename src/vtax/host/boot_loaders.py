@@ -51,7 +51,7 @@ class Loader(ABC):
 
     @abstractmethod
     def entries(self) -> list[Entry]:
-        """All entries. Raises VtaxError."""
+        """Return all entries. Raises VtaxError."""
 
     @abstractmethod
     def set_next(self, entry: str) -> None:
@@ -59,14 +59,14 @@ class Loader(ABC):
 
     @abstractmethod
     def next_entry(self) -> str:
-        """The id of the entry for the next boot alone; empty without one. Raises VtaxError."""
+        """Return the id of the entry for the next boot alone; empty without one. Raises VtaxError."""
 
     @abstractmethod
     def is_current(self, entry: Entry) -> bool:
-        """Whether the host was booted from this entry, as far as that can be known."""
+        """Return whether the host was booted from this entry, as far as that can be known."""
 
     def find(self, named: str) -> Entry:
-        """The entry of an id or a title. Raises BadInput: there is none, or there are several."""
+        """Return the entry of an id or a title. Raises BadInput: there is none, or there are several."""
         entries = self.entries()
         found = [entry for entry in entries if named == entry.id] or [e for e in entries if named == e.title]
         if len(found) == 1:
@@ -89,7 +89,7 @@ class Grub(Loader):
         self.forget_next = f"sudo {Path(editor).name} {self._environment} unset next_entry"
 
     def entries(self) -> list[Entry]:
-        """Those of grub.cfg; an entry in a submenu has the id `SUBMENU>ENTRY`."""
+        """Return those of grub.cfg; an entry in a submenu has the id `SUBMENU>ENTRY`."""
         return list(_grub_entries(self._configuration().splitlines()))
 
     def set_next(self, entry: str) -> None:
@@ -103,7 +103,7 @@ class Grub(Loader):
             run([self._editor, self._environment, "set", f"next_entry={entry}"])
 
     def next_entry(self) -> str:
-        """The variable `next_entry`, which GRUB clears when it boots."""
+        """Return the variable `next_entry`, which GRUB clears when it boots."""
         lines = run([self._editor, self._environment, "list"]).stdout.splitlines()
         return next((line.partition("=")[2] for line in lines if line.startswith("next_entry=")), "")
 
@@ -149,7 +149,7 @@ class SystemdBoot(Loader):
     forget_next = "sudo bootctl set-oneshot ''"
 
     def entries(self) -> list[Entry]:
-        """Those that bootctl lists and that have a file: an array, or one object a line (systemd 252)."""
+        """Return those that bootctl lists and that have a file: an array, or one object a line (systemd 252)."""
         try:
             listed = run(["bootctl", "list", "--json=short", "--no-pager"]).stdout.strip()
             found = json.loads(listed if listed.startswith("[") else f"[{','.join(listed.splitlines())}]")
@@ -176,7 +176,7 @@ class SystemdBoot(Loader):
 
 
 def loader() -> Loader:
-    """The host's boot loader. Raises BadInput when it is unknown, or its tools are missing."""
+    """Return the host's boot loader. Raises BadInput when it is unknown, or its tools are missing."""
     if _efi_variable("LoaderInfo").startswith("systemd-boot"):
         return SystemdBoot()
     for directory, program in (("boot/grub", "grub-editenv"), ("boot/grub2", "grub2-editenv")):
@@ -191,7 +191,7 @@ def loader() -> Loader:
 
 
 def current(known: Loader, named: Sequence[Entry]) -> Entry | None:
-    """Which of some entries this boot is; None for none. Raises BadInput when it may be several."""
+    """Return which of some entries this boot is; None for none. Raises BadInput when it may be several."""
     found = [entry for entry in named if known.is_current(entry)]
     if len(found) > 1:
         titles = " and ".join(repr(entry.title) for entry in found)
@@ -201,7 +201,7 @@ def current(known: Loader, named: Sequence[Entry]) -> Entry | None:
 
 
 def is_dom0() -> bool:
-    """Whether Xen runs below this kernel, as its first domain."""
+    """Return whether Xen runs below this kernel, as its first domain."""
     try:
         if (ROOT / "sys/hypervisor/type").read_text().strip() != "xen":
             return False
@@ -212,7 +212,7 @@ def is_dom0() -> bool:
 
 
 def _is_release(kernel: str, release: str) -> bool:
-    """Whether a kernel's file may be that of a release: one that names another is not."""
+    """Return whether a kernel's file may be that of a release: one that names another is not."""
     name = Path(kernel).name
     return not name.startswith("vmlinuz-") or name == f"vmlinuz-{release}"
 
@@ -245,7 +245,7 @@ def _grub_entries(lines: Sequence[str]) -> Iterator[Entry]:
 
 
 def _path(stack: Sequence[tuple[str, str, str]]) -> str:
-    """What GRUB calls the innermost of nested menus and entries."""
+    """Return what GRUB calls the innermost of nested menus and entries."""
     return ">".join(identity for kind, identity, _ in stack if kind)
 
 
@@ -278,7 +278,8 @@ def _words(line: str) -> list[str]:
 
 
 def _efi_variable(name: str) -> str:
-    """The text of a variable of the boot loader interface (UTF-16 after 4 bytes of attributes); empty without it."""
+    """Return the text of a variable of the boot loader interface (UTF-16 after 4 bytes of attributes); empty without
+    it."""
     try:
         content = (ROOT / _EFI_VARIABLES / f"{name}-{_VENDOR}").read_bytes()
     except OSError:

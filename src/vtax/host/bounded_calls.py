@@ -76,7 +76,7 @@ class BoundedCalls:
             other.close()
 
     def call(self, *arguments: Any, timeout_s: float) -> Any:
-        """The value of the function. Raises CallEnded; a request to stop ends the process and is passed on."""
+        """Return the value of the function. Raises CallEnded; a request to stop ends the process and is passed on."""
         deadline = time.monotonic() + timeout_s
         request = pickle.dumps(arguments)
         self.start()
@@ -131,7 +131,8 @@ class BoundedCalls:
             os._exit(status)
 
     def _answer(self, request: bytearray, before: int) -> bytes:
-        """A frame: whether there is a value, the value or why there is none, and whether this process ends now."""
+        """Return a frame: whether there is a value, the value or why there is none, and whether this process ends
+        now."""
         try:
             value = self._function(*pickle.loads(request))
             data = pickle.dumps((True, value, _peak_bytes() - before > _MAX_GROWTH_BYTES))
@@ -147,7 +148,7 @@ class BoundedCalls:
 
 
 def _alone(stream: socket.socket) -> socket.socket:
-    """The stream as the only open file but /dev/null: locks, stores and journals stay the parent's alone."""
+    """Return the stream as the only open file but /dev/null: locks, stores and journals stay the parent's alone."""
     moved = os.dup2(stream.detach(), 3)
     os.closerange(4, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
     null = os.open(os.devnull, os.O_RDWR)
@@ -158,7 +159,8 @@ def _alone(stream: socket.socket) -> socket.socket:
 
 
 def _exchanged(stream: socket.socket, request: bytes, deadline: float) -> tuple[bool, Any, bool]:
-    """The answer to a request. Raises TimeoutError at the deadline, EOFError or OSError when the process is gone."""
+    """Return the answer to a request. Raises TimeoutError at the deadline, EOFError or OSError when the process is
+    gone."""
     stream.settimeout(max(deadline - time.monotonic(), 0.001))
     stream.sendall(_LENGTH.pack(len(request)))
     stream.sendall(request)
@@ -170,7 +172,7 @@ def _exchanged(stream: socket.socket, request: bytes, deadline: float) -> tuple[
 
 
 def _received(stream: socket.socket, deadline: float | None) -> bytearray:
-    """One frame; empty at the end of the stream. Raises TimeoutError at the deadline (monotonic)."""
+    """Return one frame; empty at the end of the stream. Raises TimeoutError at the deadline (monotonic)."""
     head = _exactly(stream, _LENGTH.size, deadline)
     return _exactly(stream, _LENGTH.unpack(head)[0], deadline) if head else head
 
@@ -197,5 +199,5 @@ def _peak_bytes() -> int:
 
 
 def _named(status: int) -> str:
-    """An exit status or a signal in words."""
+    """Return an exit status or a signal in words."""
     return f"status {status}" if status >= 0 else f"signal {-status} ({signal.Signals(-status).name})"

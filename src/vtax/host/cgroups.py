@@ -48,7 +48,7 @@ class Limits:
 
 
 def hierarchies(mountinfo: str | None = None) -> tuple[Hierarchy, ...]:
-    """The cgroup hierarchies of this host. mountinfo: text of /proc/self/mountinfo (read when absent)."""
+    """Return the cgroup hierarchies of this host. mountinfo: text of /proc/self/mountinfo (read when absent)."""
     text = Path("/proc/self/mountinfo").read_text() if mountinfo is None else mountinfo
     found: dict[Path, Hierarchy] = {}
     for line in text.splitlines():
@@ -72,7 +72,8 @@ class Group:
     directories: tuple[tuple[Hierarchy, Path], ...]
 
     def directory(self, controller: str) -> Path | None:
-        """Where a controller's files are: its v1 directory, else the v2 one when the controller is on there."""
+        """Return where a controller's files are: its v1 directory, else the v2 one when the controller is on
+        there."""
         for hierarchy, path in self.directories:
             if controller in hierarchy.controllers:
                 return path
@@ -88,7 +89,7 @@ class Group:
         return made
 
     def is_below(self, other: Group) -> bool:
-        """Whether every directory of it is in or below the other group's."""
+        """Return whether every directory of it is in or below the other group's."""
         tops = [top for _, top in other.directories]
         return all(any(path.is_relative_to(top) for top in tops) for _, path in self.directories)
 
@@ -108,7 +109,7 @@ class Group:
         return f"/{path.relative_to(hierarchy.mount)}"
 
     def pids(self, controller: str | None = None) -> list[int]:
-        """Every process in it and below it, as this PID namespace numbers them.
+        """Return every process in it and below it, as this PID namespace numbers them.
 
         controller: read only its hierarchy, which is faster; runtimes may not place processes in the others.
         """
@@ -141,7 +142,8 @@ class Group:
         return None
 
     def memory_bytes(self) -> int | None:
-        """Bytes charged to the group and its descendants now, page cache and kernel memory included; None unknown."""
+        """Return bytes charged to the group and its descendants now, page cache and kernel memory included; None
+        unknown."""
         if (path := self.directory("memory")) is not None:
             for name in ("memory.current", "memory.usage_in_bytes"):
                 with suppress(OSError, ValueError):
@@ -168,7 +170,7 @@ class Group:
         return notes + self.check(limits)
 
     def check(self, limits: Limits) -> list[str]:
-        """Notes on limits whose effective value differs from the requested one; empty when none does."""
+        """Return notes on limits whose effective value differs from the requested one; empty when none does."""
         notes = []
         cpus, memory = self.in_force()
         if cpus is None:
@@ -188,12 +190,12 @@ class Group:
         return notes
 
     def cpu_count(self) -> float | None:
-        """The effective CPU time quota in CPUs, of this group or an ancestor; None without a quota."""
+        """Return the effective CPU time quota in CPUs, of this group or an ancestor; None without a quota."""
         found = [count for path in self._upwards("cpu") if (count := _cpu_count(path)) is not None]
         return min(found, default=None)
 
     def in_force(self) -> tuple[tuple[int, ...] | None, int | None]:
-        """The effective CPUs and memory limit, of this group or an ancestor.
+        """Return the effective CPUs and memory limit, of this group or an ancestor.
 
         None for an unknown value; NO_LIMIT without a limit.
         """
@@ -202,7 +204,7 @@ class Group:
         return cpus, min(limits, default=None)
 
     def _upwards(self, controller: str) -> list[Path]:
-        """The directories of this group and its ancestors for a controller, its own first."""
+        """Return the directories of this group and its ancestors for a controller, its own first."""
         for unified in (False, True):
             for hierarchy, path in self.directories:
                 if hierarchy.unified == unified and (unified or controller in hierarchy.controllers):
@@ -214,7 +216,8 @@ class Group:
 
 
 def create(name: str, journal: Journal) -> tuple[Group, Registration]:
-    """A new empty group. Raises VtaxError when this host's cgroups cannot be used, OSError when creation fails."""
+    """Return a new empty group. Raises VtaxError when this host's cgroups cannot be used, OSError when creation
+    fails."""
     group = _named(name, journal)
     registered = journal.register(_resource(group))
     group.make()
@@ -235,7 +238,7 @@ def _resource(group: Group) -> ControlGroup:
 
 
 def group_of(pid: int) -> Group:
-    """The group a process is in, wherever that is (/proc/PID/cgroup, cgroups(7)). Raises OSError."""
+    """Return the group a process is in, wherever that is (/proc/PID/cgroup, cgroups(7)). Raises OSError."""
     found = []
     lines = [line.split(":", 2) for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines()]
     for hierarchy in hierarchies():
@@ -313,7 +316,7 @@ def _memory_limit(path: Path) -> int | None:
 
 
 def _cpu_count(path: Path) -> float | None:
-    """The quota of one directory as a number of CPUs; `max` and -1 are none."""
+    """Return the quota of one directory as a number of CPUs; `max` and -1 are none."""
     with suppress(OSError, ValueError):
         quota, period = (path / "cpu.max").read_text().split()
         return int(quota) / int(period)

@@ -28,7 +28,7 @@ class Consent:
 
 
 def has_consent(home: Home, programs: Iterable[Program], digest: str) -> bool:
-    """Whether there is consent to all programs for the file of a digest; empty: for any file.
+    """Return whether there is consent to all programs for the file of a digest; empty: for any file.
 
     Raises BadInput when a user other than root could have written the consents.
     """
@@ -64,7 +64,7 @@ def _consents(home: Home) -> list[Consent]:
 
 
 def _read(path: Path) -> str:
-    """The content of a file that only this user can change; empty without a file. Raises BadInput."""
+    """Return the content of a file that only this user can change; empty without a file. Raises BadInput."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:

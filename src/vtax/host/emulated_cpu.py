@@ -16,12 +16,13 @@ def timeout_factor() -> float:
 
 
 def is_virtual(cpuinfo: str | None = None) -> bool:
-    """Whether a host is itself a virtual machine, by its CPU flag `hypervisor`. cpuinfo: as of is_emulated."""
+    """Return whether a host is itself a virtual machine, by its CPU flag `hypervisor`. cpuinfo: as of is_emulated."""
     cpuinfo = _CPUINFO.read_text() if cpuinfo is None else cpuinfo
     return "hypervisor" in cpuinfo.partition("flags")[2].partition("\n")[0].split()
 
 
 def is_emulated(cpuinfo: str | None = None) -> bool:
-    """Whether QEMU emulates the CPU (target/i386/cpu.c). cpuinfo: the text of /proc/cpuinfo; this host's if None."""
+    """Return whether QEMU emulates the CPU (target/i386/cpu.c). cpuinfo: the text of /proc/cpuinfo; this host's if
+    None."""
     cpuinfo = _CPUINFO.read_text() if cpuinfo is None else cpuinfo
     return "QEMU TCG CPU" in cpuinfo.partition("model name")[2].partition("\n")[0]

@@ -26,7 +26,7 @@ class GuestMemory:
 
 
 def pss_bytes(pids: Iterable[int], proc: Path = Path("/proc")) -> int | None:
-    """Bytes of processes by their shares, those that ended meanwhile left out; None when none can be read."""
+    """Return bytes of processes by their shares, those that ended meanwhile left out; None when none can be read."""
     found = []
     for pid in pids:
         with suppress(OSError, StopIteration, ValueError):
@@ -36,7 +36,8 @@ def pss_bytes(pids: Iterable[int], proc: Path = Path("/proc")) -> int | None:
 
 
 def merged_bytes(ksm: Path = KSM, page_bytes: int = 4096) -> int:
-    """Bytes that KSM saves on the whole host now: pages that others share (`pages_sharing`); 0 where it is off."""
+    """Return bytes that KSM saves on the whole host now: pages that others share (`pages_sharing`); 0 where it is
+    off."""
     with suppress(OSError, ValueError):
         return int((ksm / "pages_sharing").read_text()) * page_bytes
     return 0

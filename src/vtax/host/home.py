@@ -25,7 +25,7 @@ class Home:
 
     @classmethod
     def from_environment(cls) -> Home:
-        """The home named by `VTAX_HOME`, or the default. Creates nothing."""
+        """Return the home named by `VTAX_HOME`, or the default. Creates nothing."""
         return cls(Path(os.environ.get("VTAX_HOME") or DEFAULT_HOME).absolute())
 
     @property

@@ -19,7 +19,7 @@ _ALWAYS = ("enabled", "defrag", "shmem_enabled")
 
 
 def available(policy: Path = POLICY) -> bool:
-    """Whether this host's kernel has transparent huge pages."""
+    """Return whether this host's kernel has transparent huge pages."""
     return (policy / "enabled").exists()
 
 
@@ -37,7 +37,8 @@ def always(journal: Journal, policy: Path = POLICY) -> list[Registration]:
 
 
 def of_process(pid: int) -> int:
-    """Bytes of a process' memory that are in huge pages, private and shared (proc(5), smaps). 0 when it is gone."""
+    """Return bytes of a process' memory that are in huge pages, private and shared (proc(5), smaps). 0 when it is
+    gone."""
     try:
         lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
     except OSError:

@@ -53,7 +53,7 @@ _EXEC_S = 0.05  # time of an exec from closing descriptors until the environment
 
 @cache
 def boot_id() -> str:
-    """The kernel's name of this boot of the host, in 32 digits."""
+    """Return the kernel's name of this boot of the host, in 32 digits."""
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip().replace("-", "")
 
 
@@ -255,7 +255,7 @@ def _clean_lock(directory: Path, notify: Callable[[str], None]) -> Iterator[None
 
 
 def _journal_of_dead(path: Path) -> _DeadJournal | None:
-    """The journal of a dead process; None for any other file.
+    """Return the journal of a dead process; None for any other file.
 
     A name without a boot id counts as one of this boot.
     """
@@ -304,7 +304,7 @@ def _removal_order(
 
 
 def _unreleased(path: Path) -> tuple[list[dict[str, Any]], str]:
-    """Registered records of a journal, and its damage (empty when intact)."""
+    """Return registered records of a journal, and its damage (empty when intact)."""
     registered: dict[int, dict[str, Any]] = {}
     damaged = 0
     try:
@@ -335,7 +335,7 @@ def _unreleased(path: Path) -> tuple[list[dict[str, Any]], str]:
 
 
 def _lines(file: BinaryIO) -> Iterator[bytes]:
-    """The lines of a journal with their ends; of one that is too long for a record, only the first part."""
+    """Yield the lines of a journal with their ends; of one that is too long for a record, only the first part."""
     while line := file.readline(_MAX_LINE_BYTES):
         yield line
         while line and not line.endswith(b"\n"):
@@ -343,7 +343,7 @@ def _lines(file: BinaryIO) -> Iterator[bytes]:
 
 
 def _record(line: bytes) -> dict[str, Any]:
-    """The record of a line. Raises JSONDecodeError, ValueError or RecursionError when it has none."""
+    """Return the record of a line. Raises JSONDecodeError, ValueError or RecursionError when it has none."""
     record = json.loads(str(line, "utf-8"))
     if not isinstance(record, dict):
         raise ValueError("not an object")
@@ -353,7 +353,7 @@ def _record(line: bytes) -> dict[str, Any]:
 
 
 def _is_truncated(line: bytes, following: bytes) -> bool:
-    """Whether a line was truncated by a full disk or SIGKILL; its resource was then not created.
+    """Return whether a line was truncated by a full disk or SIGKILL; its resource was then not created.
 
     A whole line has its end, and the next write leaves an empty line after it; see Journal._write.
     """

@@ -61,7 +61,7 @@ def measuring_lock(name: str, path: Path = HOST_LOCK, *, wait_s: float = 0.0) ->
 
 
 def is_measuring(path: Path = HOST_LOCK) -> bool:
-    """Whether a running process holds the measuring lock; needs no root; true when unknown.
+    """Return whether a running process holds the measuring lock; needs no root; true when unknown.
 
     Nothing is locked to learn it, so that no run is refused meanwhile: root asks for the record lock (fcntl(2),
     F_OFD_GETLK) that is held beside the other, which the kernel cannot be asked for.
@@ -139,7 +139,7 @@ def wait_for_lock(descriptor: int, does: str, notify: Callable[[str], None], tim
 
 
 def holder_of(descriptor: int) -> str:
-    """Who holds the lock of an open file: `process 12 (vtax clean)`, or `another process`."""
+    """Return who holds the lock of an open file: `process 12 (vtax clean)`, or `another process`."""
     pid = None
     with suppress(OSError):
         pid = _holder_pid(os.fstat(descriptor))
@@ -147,7 +147,7 @@ def holder_of(descriptor: int) -> str:
 
 
 def locker_of(path: Path) -> str:
-    """The other process with a record lock (fcntl(2)) on a file; empty when unknown."""
+    """Return the other process with a record lock (fcntl(2)) on a file; empty when unknown."""
     with suppress(OSError):
         pid = _holder_pid(path.stat(), "POSIX", but=os.getpid())
         return _process(pid) if pid else ""
@@ -173,7 +173,8 @@ def _take(descriptor: int) -> bool:
 
 
 def _holder_pid(seen: os.stat_result, kind: str = "FLOCK", *, but: int = 0) -> int | None:
-    """A process (but one) that holds a lock on a file, from /proc/locks (proc(5)), which everybody may read."""
+    """Return a process (but one) that holds a lock on a file, from /proc/locks (proc(5)), which everybody may
+    read."""
     place = f"{os.major(seen.st_dev):02x}:{os.minor(seen.st_dev):02x}:{seen.st_ino}"
     for line in Path("/proc/locks").read_text().splitlines():
         fields = line.split()

@@ -56,22 +56,24 @@ class MountStep:
 
 
 def bind(source: Path, target: Path) -> MountStep:
-    """A directory and everything mounted below it, visible at a second place."""
+    """Return a directory and everything mounted below it, visible at a second place."""
     return MountStep(target, source=source, flags=MS_BIND | MS_REC)
 
 
 def untrusted(target: Path) -> MountStep:
-    """The flags of what a guest writes, for a bind mount that is already at target: a bind mount ignores flags."""
+    """Return the flags of what a guest writes, for a bind mount that is already at target: a bind mount ignores
+    flags."""
     return MountStep(target, flags=MS_REMOUNT | MS_BIND | UNTRUSTED)
 
 
 def id_mapped(source: Path, target: Path) -> MountStep:
-    """A directory read-only at a second place, where its files belong to a user namespace's ids (private, ids_of)."""
+    """Return a directory read-only at a second place, where its files belong to a user namespace's ids (private,
+    ids_of)."""
     return MountStep(target, source=source, id_mapped=True)
 
 
 def tmpfs(target: Path, mode: int = 0o755) -> MountStep:
-    """An empty tmpfs."""
+    """Return an empty tmpfs."""
     return MountStep(target, "tmpfs", "tmpfs", UNTRUSTED, f"mode={mode:o}")
 
 
@@ -96,7 +98,7 @@ def private(
     join: Sequence[int] = (),
     ids_of: int | None = None,
 ) -> Callable[[], None]:
-    """What to run between fork and exec (host.process.spawn, before_exec).
+    """Return what to run between fork and exec (host.process.spawn, before_exec).
 
     Joins the cgroups whose open cgroup.procs files are given, enters a new mount namespace (and, with network, a new
     and empty network namespace), makes the mounts in order, and makes

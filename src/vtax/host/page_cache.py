@@ -31,7 +31,7 @@ def drop(directory: Path) -> None:
 
 
 def resident_bytes(directory: Path) -> int:
-    """Bytes of the regular files in a directory and below it that are in the page cache."""
+    """Return bytes of the regular files in a directory and below it that are in the page cache."""
     return sum(_resident(descriptor, size) for descriptor, size in _opened(directory))
 
 

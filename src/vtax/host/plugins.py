@@ -61,7 +61,7 @@ def discover(
 
 
 def origins(package: ModuleType, attribute: str, shape: type) -> dict[str, Origin]:
-    """The origins of third-party plug-ins that `discover` finds, by name. Prints nothing."""
+    """Return the origins of third-party plug-ins that `discover` finds, by name. Prints nothing."""
     found = _found(package, attribute, shape, lambda _: None)
     return {plugin.name: _origin(entry) for plugin, entry in found if entry is not None}
 
@@ -69,7 +69,7 @@ def origins(package: ModuleType, attribute: str, shape: type) -> dict[str, Origi
 def _found(
     package: ModuleType, attribute: str, shape: type, notify: Callable[[str], None]
 ) -> Iterator[tuple[Any, EntryPoint | ModuleType | None]]:
-    """Every plug-in, with its entry point or, where it is no part of vtax, its module."""
+    """Yield every plug-in, with its entry point or, where it is no part of vtax, its module."""
     names = set()
     for module_info in pkgutil.iter_modules(package.__path__):
         module = importlib.import_module(f"{package.__name__}.{module_info.name}")
@@ -108,7 +108,7 @@ def _origin(found: EntryPoint | ModuleType) -> Origin:
 
 
 def _source(distribution: Distribution) -> str:
-    """What a distribution was installed from when it was no index (PEP 610); empty when it was one."""
+    """Return what a distribution was installed from when it was no index (PEP 610); empty when it was one."""
     try:
         direct = json.loads(distribution.read_text("direct_url.json") or "{}")
         if not direct:
@@ -120,7 +120,7 @@ def _source(distribution: Distribution) -> str:
 
 
 def _loaded(entry: EntryPoint, attribute: str, shape: type) -> Any:
-    """The plug-in of an entry point. Raises whatever its package raises, and ValueError for what is none."""
+    """Return the plug-in of an entry point. Raises whatever its package raises, and ValueError for what is none."""
     plugin = entry.load()
     if isinstance(plugin, ModuleType):
         raise ValueError(f"it is a module, not a {shape.__name__.lower()}; write {entry.value}:{attribute}")
@@ -130,7 +130,7 @@ def _loaded(entry: EntryPoint, attribute: str, shape: type) -> Any:
 
 
 def problem_of(plugin: Any, shape: type) -> str:
-    """Why an object is no plug-in of a shape, in one sentence; empty when it is one.
+    """Return why an object is no plug-in of a shape, in one sentence; empty when it is one.
 
     shape: a protocol, whose attributes and methods the plug-in must have, or a class that it must be an instance of,
     with values of the declared types.
@@ -151,7 +151,7 @@ def problem_of(plugin: Any, shape: type) -> str:
 
 
 def _is_of(value: Any, hint: Any) -> bool:
-    """Whether a value is of a declared type."""
+    """Return whether a value is of a declared type."""
     if is_dataclass(hint) and isinstance(hint, type):
         return isinstance(value, hint)
     from pydantic import TypeAdapter, ValidationError

@@ -44,7 +44,7 @@ def start_time_of(pid: int) -> int | None:
 
 
 def tag_of_run(pid: int, start_time: int | None) -> str:
-    """The default tag of programs run by the vtax process with this PID and start time."""
+    """Return the default tag of programs run by the vtax process with this PID and start time."""
     return f"vtax-run-{pid}-{start_time}"
 
 
@@ -62,7 +62,7 @@ def find_program(name: str) -> str | None:
 def child_environment(
     extra: Mapping[str, str] | None = None, tag: str | None = None, *, only: Collection[str] | None = None
 ) -> dict[str, str]:
-    """The environment of a child: the C locale (output is parsed), the full PATH, the tag.
+    """Return the environment of a child: the C locale (output is parsed), the full PATH, the tag.
 
     only: inherited variables; all when absent.
     """

@@ -84,7 +84,7 @@ class Reboots:
 
 
 def check_possible() -> Loader:
-    """The host's boot loader. Raises BadInput unless vtax can reboot this host and go on."""
+    """Return the host's boot loader. Raises BadInput unless vtax can reboot this host and go on."""
     loader = boot_loaders.loader()
     if not (boot_loaders.ROOT / "run/systemd/system").is_dir():
         hint = "reboot by hand instead: vtax run STUDY, then vtax resume RUN in the other boot"
@@ -93,7 +93,8 @@ def check_possible() -> Loader:
 
 
 def read(home: Home) -> Reboots | None:
-    """What was written last; None without a run that reboots. Raises VtaxError for a file that cannot be read."""
+    """Return what was written last; None without a run that reboots. Raises VtaxError for a file that cannot be
+    read."""
     try:
         return Reboots(**json.loads(home.reboots.read_text()))
     except FileNotFoundError:
@@ -177,7 +178,7 @@ def settle(home: Home, state: Reboots) -> Reboots:
 
 
 def goes_on(home: Home) -> bool:
-    """Whether the unit of this home starts soon, or has started and not measured yet."""
+    """Return whether the unit of this home starts soon, or has started and not measured yet."""
     try:
         state = read(home)
     except VtaxError:
@@ -186,7 +187,7 @@ def goes_on(home: Home) -> bool:
 
 
 def _is_starting() -> bool:
-    """Whether the unit runs. It has removed its file then, and waits perhaps for another command of vtax."""
+    """Return whether the unit runs. It has removed its file then, and waits perhaps for another command of vtax."""
     try:
         return run(["systemctl", "is-active", UNIT], check=False).stdout.strip() == "activating"
     except VtaxError:  # no systemctl
@@ -232,7 +233,7 @@ def _clear_next(state: Reboots) -> str:
 
 
 def _paths() -> tuple[Path, Path, Path]:
-    """The link that starts the unit at boot, the unit, and the script that it executes."""
+    """Return the link that starts the unit at boot, the unit, and the script that it executes."""
     units = boot_loaders.ROOT / _UNITS
     return units / f"{_WANTED_BY}.wants" / UNIT, units / UNIT, units / SCRIPT
 
@@ -242,7 +243,7 @@ def _mark(home: Home) -> str:
 
 
 def _mark_of(file: Path) -> str:
-    """The first line of a file of _paths(); empty where there is none."""
+    """Return the first line of a file of _paths(); empty where there is none."""
     try:
         return os.fsdecode(file.read_bytes().partition(b"\n")[0])
     except OSError:
@@ -273,7 +274,7 @@ def _write_new(path: Path, text: str, mode: int) -> None:
 
 
 def _written_beside(path: Path, text: str, mode: int) -> Path:
-    """A file with a text beside a path, whole and on disk. Raises OSError; then there is none."""
+    """Return a file with a text beside a path, whole and on disk. Raises OSError; then there is none."""
     partial = path.with_name(f".{path.name}.partial")  # systemd reads no hidden file
     partial.unlink(missing_ok=True)
     descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
@@ -289,7 +290,7 @@ def _written_beside(path: Path, text: str, mode: int) -> Path:
 
 
 def _script(mark: str, home: Home, command: Sequence[str]) -> str:
-    """A script that removes itself, and executes a command in the environment of this process."""
+    """Return a script that removes itself, and executes a command in the environment of this process."""
     kept = {name: os.environ[name] for name in _VARIABLES if os.environ.get(name)}
     kept["VTAX_HOME"] = str(home.root)
     if "VTAX_STORE" in kept:
@@ -304,7 +305,7 @@ def _script(mark: str, home: Home, command: Sequence[str]) -> str:
 
 
 def _absolute_store(url: str) -> str:
-    """The address of a store; a relative path of a SQLite file is made absolute."""
+    """Return the address of a store; a relative path of a SQLite file is made absolute."""
     scheme, _, path = url.partition(":///")
     is_relative = scheme.startswith("sqlite") and path and not path.startswith(("/", ":memory:", "file:"))
     return f"{scheme}:///{Path.cwd()}/{path}" if is_relative else url

@@ -37,7 +37,7 @@ class Resource(Protocol):
 
 
 def tagged_pids(tag: str) -> list[int]:
-    """Processes with the tag in their environment (/proc/PID/environ)."""
+    """Return processes with the tag in their environment (/proc/PID/environ)."""
     wanted = f"{TAG_VARIABLE}={tag}".encode()
     found = []
     for entry in Path("/proc").iterdir():
@@ -265,7 +265,7 @@ class RestoreCommand:
 
 
 def chosen(options: str) -> str:
-    """The option in brackets of a sysfs list such as `always [madvise] never`."""
+    """Return the option in brackets of a sysfs list such as `always [madvise] never`."""
     return options.partition("[")[2].partition("]")[0]
 
 
@@ -327,12 +327,12 @@ KINDS: dict[str, type[Any]] = {
 
 
 def to_record(resource: Resource) -> dict[str, object]:
-    """The JSON form of a resource."""
+    """Return the JSON form of a resource."""
     return {"kind": resource.kind, **asdict(resource)}  # type: ignore[call-overload]
 
 
 def from_record(record: dict[str, Any]) -> Resource:
-    """The resource of a JSON form; unknown keys are ignored.
+    """Return the resource of a JSON form; unknown keys are ignored.
 
     Raises VtaxError on what another version wrote, and on a damaged record: a value of another type, a text that no
     file or argument can be called, a path that depends on the directory of this process.
@@ -350,7 +350,8 @@ def from_record(record: dict[str, Any]) -> Resource:
 
 
 def _checked(annotation: str, value: Any) -> Any:
-    """A value of a record as a field takes it. Raises TypeError or ValueError for one that it does not take."""
+    """Return a value of a record as a field takes it. Raises TypeError or ValueError for one that it does not
+    take."""
     if annotation.startswith("tuple[") and isinstance(value, list | tuple):
         return tuple(_checked(annotation[len("tuple[") : -len(", ...]")], each) for each in value)
     if not isinstance(value, {"str": str, "bool": bool, "int": int, "float": int | float}.get(annotation, ())):
@@ -370,12 +371,12 @@ def mounts_below(path: Path) -> list[str]:
 
 
 def is_mount_point(path: Path) -> bool:
-    """Whether something is mounted exactly there, in this mount namespace."""
+    """Return whether something is mounted exactly there, in this mount namespace."""
     return str(path.resolve()) in mounts_below(path)
 
 
 def _members(directories: list[Path]) -> list[int]:
-    """Processes in the groups, but for this one and those of which cgroup v2 says 0: outside our PID namespace."""
+    """Return processes in the groups but this one and those outside our PID namespace, of which cgroup v2 says 0."""
     pids: set[int] = set()
     for top in directories:
         for path, _, _ in os.walk(top):  # a runtime may be removing some of them meanwhile

@@ -77,12 +77,12 @@ def private_directory(path: Path) -> None:
 
 
 def is_this_users(seen: os.stat_result) -> bool:
-    """Whether a file belongs to the user of this process."""
+    """Return whether a file belongs to the user of this process."""
     return seen.st_uid == _US
 
 
 def is_trusted_file(path: Path, seen: os.stat_result) -> bool:
-    """Whether it is a regular file of this user's that nobody else may write."""
+    """Return whether it is a regular file of this user's that nobody else may write."""
     return stat.S_ISREG(seen.st_mode) and is_this_users(seen) and not _others_may_write(path, seen)
 
 

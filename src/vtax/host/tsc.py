@@ -22,7 +22,7 @@ _TRIES = 20
 
 @cache
 def frequency_khz() -> int | None:
-    """The rate against CLOCK_MONOTONIC, good to about 0.01 %; None when it is not constant or cannot be read.
+    """Return the rate against CLOCK_MONOTONIC, good to about 0.01 %; None when it is not constant or cannot be read.
 
     The counter of a CPU that QEMU emulates is that of its host, and constant where that is, though its flags do not
     say so. Takes 30 ms, once in a process.

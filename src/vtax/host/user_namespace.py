@@ -42,7 +42,8 @@ class IdRange:
 
 
 def unused_range(etc: Path = _ETC) -> IdRange:
-    """The first range that no user, group or owner of subordinate ids has. Raises VtaxError when all are taken."""
+    """Return the first range that no user, group or owner of subordinate ids has. Raises VtaxError when all are
+    taken."""
     taken = [*_ids(etc / "subuid", 1), *_ids(etc / "subgid", 1), *_ids(etc / "passwd", 2), *_ids(etc / "group", 2)]
     for first in range(_FIRST, _END, COUNT):
         if not any(begin < first + COUNT and first < begin + count for begin, count in taken):
@@ -52,7 +53,7 @@ def unused_range(etc: Path = _ETC) -> IdRange:
 
 @contextmanager
 def user_namespace(ids: IdRange) -> Iterator[int]:
-    """An open user namespace that maps these ids. It is made by a process that ends before this returns.
+    """Yield an open user namespace that maps these ids. It is made by a process that ends before this returns.
 
     Raises VtaxError where the kernel makes none.
     """

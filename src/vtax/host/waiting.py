@@ -22,7 +22,8 @@ def wait_until(
     max_interval_s: float = 0.0,
     otherwise: Callable[[], Exception] | None = None,
 ) -> _T:
-    """The first true value of condition(), which is evaluated at once, every interval_s, and at the end of timeout_s.
+    """Return the first true value of condition(), which is evaluated at once, every interval_s, and at the end of
+    timeout_s.
 
     max_interval_s: up to which the interval grows, by half after each evaluation. otherwise: makes the error that is
     raised when the time is over; without it the last, false value is returned. What condition raises passes through.

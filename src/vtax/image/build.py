@@ -45,7 +45,8 @@ _PROGRAMS = {"mmdebstrap": "mmdebstrap", "mke2fs": "e2fsprogs", "tar": "tar", "u
 
 
 def find(home: Home, recipe: Recipe = DEFAULT) -> Image | None:
-    """The finished image of a recipe, None when it is not built, or when this user may not enter the images."""
+    """Return the finished image of a recipe, None when it is not built, or when this user may not enter the
+    images."""
     image = Image(recipe.key, home.images / recipe.key)
     with suppress(PermissionError):
         return image if image.directory.is_dir() else None
@@ -63,7 +64,7 @@ def checked(home: Home, recipe: Recipe = DEFAULT) -> Image | None:
 
 
 def list_images(home: Home) -> list[Image]:
-    """Every finished image, oldest first. Raises BadInput when this user may not enter the images."""
+    """Return every finished image, oldest first. Raises BadInput when this user may not enter the images."""
     if not home.images.is_dir():
         return []
     if not os.access(home.images, os.R_OK | os.X_OK):
@@ -74,7 +75,7 @@ def list_images(home: Home) -> list[Image]:
 
 
 def ensure(home: Home, recipe: Recipe = DEFAULT, progress: Progress = lambda stage: None) -> Image:
-    """The image of a recipe, checked, or built now if it is not there, with a journal of its own."""
+    """Return the image of a recipe, checked, or built now if it is not there, with a journal of its own."""
     if image := checked(home, recipe):
         return image
     home.ensure()
@@ -133,7 +134,7 @@ def _build(home: Home, recipe: Recipe, journal: Journal, progress: Progress) -> 
 
 
 def removable(home: Home, key: str) -> Image:
-    """The image of a key. Raises BadInput for an unknown key and while a guest runs from it."""
+    """Return the image of a key. Raises BadInput for an unknown key and while a guest runs from it."""
     image = next((image for image in list_images(home) if image.key == key), None)
     if image is None:
         raise BadInput(f"there is no image {key!r}", hint="vtax image list shows what is there")
@@ -166,7 +167,10 @@ def _make(recipe: Recipe, base: Image | None, image: Image, journal: Journal, pr
 def _make_base(
     recipe: Recipe, image: Image, tag: str, progress: Progress, registered: Registration
 ) -> dict[str, Any]:
-    """registered: the processes with the tag, which end when one of two jobs fails."""
+    """Make the tree of the base and return what it is made of.
+
+    registered: the processes with the tag, which end when one of two jobs fails.
+    """
     build_root = BuildRoot(image.directory / "build-root")
     progress(f"packages of Debian {recipe.suite}, kernel, compiler")
     with ThreadPoolExecutor(2) as pool:
@@ -201,7 +205,8 @@ def _make_base(
 
 
 def _with_same_tree(home: Home, recipe: Recipe) -> Image | None:
-    """An image that differs from the recipe's in nothing but initrd and size of disk, and is as it was built."""
+    """Return an image that differs from the recipe's in nothing but initrd and size of disk, and is as it was
+    built."""
     for image in list_images(home):
         with suppress(OSError, ValueError, ImageError):
             found = json.loads(image.manifest.read_text())
@@ -237,7 +242,7 @@ def _adopt(parent: Image, image: Image, recipe: Recipe, progress: Progress) -> d
 
 
 def _check_host(home: Home, recipe: Recipe) -> None:
-    """Raises BadInput when this host cannot build: architecture, programs, space. Makes the home."""
+    """Raise BadInput when this host cannot build: architecture, programs, space. Makes the home."""
     if os.geteuid() != 0:
         raise BadInput("building an image needs root", hint="sudo vtax image build")
     if platform.machine() != "x86_64":
@@ -268,7 +273,7 @@ def _build_lock(home: Home, progress: Progress) -> Iterator[None]:
 
 
 def _users(directory: Path) -> list[int]:
-    """Processes with the directory in their mounts or on their command line."""
+    """Return processes with the directory in their mounts or on their command line."""
     needle = str(directory).encode()
     found = []
     for entry in Path("/proc").iterdir():

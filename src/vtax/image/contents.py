@@ -92,7 +92,7 @@ def _stamp(top: Path) -> str:
 
 
 def _lines(top: Path) -> list[str]:
-    """A JSON array for every file: name, mode with type, owner, group, content, file capabilities."""
+    """Return a JSON array for every file: name, mode with type, owner, group, content, file capabilities."""
     with ThreadPoolExecutor(2) as pool:
         found = list(_walk(top))
         contents = pool.map(lambda each: _content(top / each[0], each[1]), found)
@@ -134,7 +134,7 @@ def _hash(path: Path, size: int) -> str:
 
 
 def _next_data(descriptor: int, at: int) -> int:
-    """Where the next byte is that is not in a hole; the end of the file when there is none."""
+    """Return where the next byte is that is not in a hole; the end of the file when there is none."""
     try:
         return os.lseek(descriptor, at, os.SEEK_DATA)
     except OSError:

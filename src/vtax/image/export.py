@@ -22,7 +22,7 @@ _RESERVED_BLOCKS = 4096  # that ext4 keeps for its own metadata (fs/ext4/super.c
 
 
 def write_archive(tree: Path, target: Path) -> None:
-    """A tar with numeric owners and file capabilities; without device nodes, which every runtime makes itself."""
+    """Write a tar with numeric owners and file capabilities; no device nodes: every runtime makes them."""
     run(
         [
             *("tar", "--create", f"--file={target}", f"--directory={tree}", "--sort=name", "--numeric-owner"),
@@ -33,7 +33,7 @@ def write_archive(tree: Path, target: Path) -> None:
 
 
 def write_disk(tree: Path, target: Path, size_bytes: int = DISK_BYTES) -> None:
-    """A sparse ext4 file system, no partition table, nothing left to initialise while a guest measures.
+    """Write a sparse ext4 file system, no partition table, nothing left to initialise while a guest measures.
 
     size_bytes: of the disk, a multiple of 4096.
     """
@@ -48,7 +48,7 @@ def write_disk(tree: Path, target: Path, size_bytes: int = DISK_BYTES) -> None:
 
 
 def free_bytes(disk: Path) -> int:
-    """Bytes for files in the ext4 file system of a disk that `write_disk` made. Raises OSError."""
+    """Return bytes for files in the ext4 file system of a disk that `write_disk` made. Raises OSError."""
     with disk.open("rb") as file:
         file.seek(_SUPERBLOCK)
         block = file.read(1024)

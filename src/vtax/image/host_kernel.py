@@ -30,7 +30,7 @@ class HostKernel:
 
 
 def find(root: Path = Path("/"), release: str = "") -> tuple[Path, Path]:
-    """The file of a kernel and the directory of its modules. release: default, the running kernel's.
+    """Return the file of a kernel and the directory of its modules. release: default, the running kernel's.
 
     Raises ImageError that says what is missing.
     """
@@ -53,7 +53,8 @@ def find(root: Path = Path("/"), release: str = "") -> tuple[Path, Path]:
 
 
 def prepare(home: Home, image: Image, wanted: Sequence[str], root: Path = Path("/"), release: str = "") -> HostKernel:
-    """The host's kernel with an initrd of the wanted modules; made once per kernel, image and choice of modules.
+    """Return the host's kernel with an initrd of the wanted modules; made once per kernel, image and choice of
+    modules.
 
     Raises ImageError when the host's kernel is not there or lacks a module.
     """

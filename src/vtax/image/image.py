@@ -57,7 +57,7 @@ class Image:
 
 
 def disk_usage_bytes(path: Path) -> int:
-    """Bytes that a file, or a directory with everything in it, occupies; holes occupy none."""
+    """Return bytes that a file, or a directory with everything in it, occupies; holes occupy none."""
     total, left = 0, [path]
     while left:
         seen = (current := left.pop()).lstat()

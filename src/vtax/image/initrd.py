@@ -55,7 +55,7 @@ class Entry:
 
 
 def cpio(entries: Iterable[Entry]) -> bytes:
-    """The archive of the entries, owned by root, with the time 0."""
+    """Return the archive of the entries, owned by root, with the time 0."""
     parts = []
     for number, entry in enumerate([*entries, Entry("TRAILER!!!", 0)], start=1):
         name = entry.name.encode() + b"\0"
@@ -74,7 +74,7 @@ class Modules:
 
 
 def collect_modules(directory: Path, wanted: Iterable[str]) -> Modules:
-    """The wanted modules of a kernel and all they depend on. directory: /lib/modules/VERSION of that kernel.
+    """Return the wanted modules of a kernel and all they depend on. directory: /lib/modules/VERSION of that kernel.
 
     A module built into the kernel has an empty chain. Raises ImageError when one is neither there nor built in.
     """
@@ -110,7 +110,7 @@ def write_modules(modules: Modules, directory: Path) -> None:
 
 
 def build_initrd(busybox: Path, modules: Path) -> bytes:
-    """The archive. busybox: a static one. modules: a directory that `write_modules` made."""
+    """Return the archive. busybox: a static one. modules: a directory that `write_modules` made."""
     *interpreter, _, code, _ = bootstrap_argv()
     entries = [Entry(name, _DIRECTORY) for name in DIRECTORIES]
     entries += [
@@ -127,7 +127,7 @@ def build_initrd(busybox: Path, modules: Path) -> bytes:
 
 
 def unsigned(module: bytes) -> bytes:
-    """A module without the signature at its end (Linux, module_signature.h), or what was given.
+    """Return a module without the signature at its end (Linux, module_signature.h), or what was given.
 
     Checking signatures is a third of an emulated boot's instructions. The kernel loads unsigned modules unless it was
     built or configured to enforce signatures; then it logs this and is tainted (E), which changes nothing else.
@@ -154,6 +154,6 @@ def _unpacked(path: Path) -> bytes:
 
 
 def _dependencies(module: bytes) -> list[str]:
-    """The `depends=` entry of a module's .modinfo section."""
+    """Return the `depends=` entry of a module's .modinfo section."""
     found = re.search(rb"\0depends=([^\0]*)\0", module)
     return [_normal(name) for name in found.group(1).decode().split(",") if name] if found else []

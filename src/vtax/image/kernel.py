@@ -19,7 +19,7 @@ _ZSTD_MAGIC, _XZ_MAGIC, _GZIP_MAGIC = b"\x28\xb5\x2f\xfd", b"\xfd7zXZ\x00", b"\x
 
 
 def elf_of(bzimage: bytes) -> bytes | None:
-    """The ELF kernel inside a bzImage; None when it is packed in an unknown way or has no PVH entry point."""
+    """Return the ELF kernel inside a bzImage; None when it is packed in an unknown way or has no PVH entry point."""
     if bzimage[_MAGIC : _MAGIC + 4] != b"HdrS":
         return None
     setup_bytes = ((bzimage[_SECTORS] or 4) + 1) * 512
@@ -46,7 +46,7 @@ def unpack_zstd(packed: bytes, size: int) -> bytes:
 
 
 def has_pvh_entry(elf: bytes) -> bool:
-    """Whether an ELF kernel carries the note that names its 32-bit entry point."""
+    """Return whether an ELF kernel carries the note that names its 32-bit entry point."""
     if elf[:5] != b"\x7fELF\x02":
         return False
     table, entry_bytes, entries = *struct.unpack_from("<Q", elf, 0x20), *struct.unpack_from("<HH", elf, 0x36)

@@ -68,7 +68,8 @@ def make_layer(
 
 
 def estimated_bytes(recipe: Recipe, base: Image) -> tuple[int, bool]:
-    """How much disk the layered image of a recipe will occupy with its data, and whether that counts its packages.
+    """Return how much disk the layered image of a recipe will occupy with its data, and whether that counts its
+    packages.
 
     It does not where this host's apt cannot say how large they are: its package lists may be of another suite than
     the image's. Changes nothing.

@@ -84,7 +84,7 @@ MODULES = (
 
 
 def data(name: str) -> bytes:
-    """A file that ships with this package."""
+    """Return a file that ships with this package."""
     return files("vtax.image").joinpath("data", name).read_bytes()
 
 
@@ -107,7 +107,7 @@ class Program:
 
 
 def is_package_name(text: str) -> bool:
-    """Whether a text can be the name of a Debian package (Debian Policy 5.6.1)."""
+    """Return whether a text can be the name of a Debian package (Debian Policy 5.6.1)."""
     return _PACKAGE_NAME.fullmatch(text) is not None
 
 
@@ -211,7 +211,7 @@ class Recipe:
         return self.with_disk(0)._key_without("initrd")
 
     def with_packages(self, packages: Iterable[str]) -> Recipe:
-        """The recipe of an image with more packages in its layer; itself when it has them all.
+        """Return the recipe of an image with more packages in its layer; itself when it has them all.
 
         Raises BadInput for what is no name of a Debian package.
         """
@@ -224,17 +224,17 @@ class Recipe:
         return replace(self, layer=tuple(sorted((*self.layer, *more)))) if more else self
 
     def with_data(self, data: Iterable[DataSet]) -> Recipe:
-        """The recipe of an image with more data in its layer; itself when it has them all."""
+        """Return the recipe of an image with more data in its layer; itself when it has them all."""
         found = {each.name: each for each in (*self.data, *data)}
         made = tuple(found[name] for name in sorted(found))
         return replace(self, data=made) if made != self.data else self
 
     def with_disk(self, size_bytes: int) -> Recipe:
-        """The recipe of an image with a disk of this size, 0 for the default; itself when it has it."""
+        """Return the recipe of an image with a disk of this size, 0 for the default; itself when it has it."""
         return replace(self, disk_bytes=size_bytes) if size_bytes != self.disk_bytes else self
 
     def record(self) -> dict[str, Any]:
-        """Its JSON form, for the manifest."""
+        """Return its JSON form, for the manifest."""
         return asdict(self)
 
     def _key_without(self, *left_out: str) -> str:

@@ -39,7 +39,7 @@ class Source:
 
 
 def parse_one_line(text: str) -> Iterator[Source]:
-    """Sources of a `.list` file (sources.list(5), one-line style)."""
+    """Return sources of a `.list` file (sources.list(5), one-line style)."""
     for line in text.splitlines():
         if found := _ONE_LINE.fullmatch(line.partition("#")[0].strip()):
             signed_by = re.search(r"signed-by=(\S+)", found["options"] or "", re.IGNORECASE)
@@ -52,7 +52,7 @@ def parse_one_line(text: str) -> Iterator[Source]:
 
 
 def parse_deb822(text: str) -> Iterator[Source]:
-    """Sources of a `.sources` file (sources.list(5), deb822 style)."""
+    """Return sources of a `.sources` file (sources.list(5), deb822 style)."""
     for paragraph in re.split(r"\n[ \t]*\n", text):
         lines = [line for line in paragraph.splitlines() if not line.startswith("#")]
         unfolded = re.sub(r"\n[ \t]+", " ", "\n".join(lines))
@@ -87,7 +87,7 @@ def keyring() -> str:
 
 
 def host_proxies() -> tuple[str, ...]:
-    """The host's apt proxy settings as apt option lines; needed to fetch, and never kept in an image."""
+    """Return the host's apt proxy settings as apt option lines; needed to fetch, and never kept in an image."""
     dump = run(["apt-config", "dump"]).stdout.splitlines()
     return tuple(
         line for line in dump if re.match(r'Acquire::(http|https|ftp)::Proxy[^ ]* "[^"]', line, re.IGNORECASE)
@@ -95,7 +95,7 @@ def host_proxies() -> tuple[str, ...]:
 
 
 def _resolved(uri: str) -> str:
-    """A `mirror+file:` URI stands for a list of mirrors (apt-transport-mirror(1)): the first one.
+    """Return a `mirror+file:` URI stands for a list of mirrors (apt-transport-mirror(1)): the first one.
 
     A `file:` URI becomes a `copy:` one: dpkg works within the tree, from where the host's files cannot be read.
     """

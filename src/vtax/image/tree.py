@@ -158,7 +158,7 @@ def _left_out(recipe: Recipe) -> list[str]:
 
 
 def _reason(output: str) -> str:
-    """The first error line of apt or mmdebstrap, which the others follow from."""
+    """Return the first error line of apt or mmdebstrap, which the others follow from."""
     return next((line for line in output.splitlines() if line.startswith("E: ")), output[-300:])
 
 

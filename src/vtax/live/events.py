@@ -131,7 +131,7 @@ class EventReader:
 
 
 def _record(line: bytes) -> dict[str, Any]:
-    """A line as an object of cleaned texts and finite numbers; empty when it is none."""
+    """Return a line as an object of cleaned texts and finite numbers; empty when it is none."""
     try:
         value = json.loads(line)
     except (ValueError, RecursionError):

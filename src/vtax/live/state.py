@@ -66,7 +66,7 @@ class LiveRun:
         self._seen_end: tuple[str, str] | None = None
 
     def state(self) -> LiveState:
-        """The state now. Raises StoreError, and BadInput when the run is gone."""
+        """Return the state now. Raises StoreError, and BadInput when the run is gone."""
         found = self._reader.read()
         is_ours = bool(self.identity) and found.identity == self.identity
         events = tuple(found.events) if is_ours else ()
@@ -83,7 +83,7 @@ class LiveRun:
 
 
 def _stored(store: Store, run: RunHandle, before: LiveState | None = None) -> LiveState:
-    """What the store says of a run: exact counts, and no more than an estimate of where it is.
+    """Return what the store says of a run: exact counts, and no more than an estimate of where it is.
 
     before: what it said the last time, which stands where there is nothing new.
     """

@@ -45,7 +45,8 @@ _SHOWN = 12
 
 
 def document(state: LiveState, analysis: Analysis | None, before: Widths, events: int = _SHOWN) -> Document:
-    """All of a live run. analysis: after its last block, None before. before: widths after the block before that."""
+    """Return all of a live run. analysis: after its last block, None before. before: widths after the block before
+    that."""
     parts: list[Part] = [Paragraph(now(state))]
     if analysis is not None and (table := estimates(analysis, before)) is not None:
         parts.append(Titled(msg("Ratios to {baseline} so far", baseline=analysis.baseline), (table,)))
@@ -68,7 +69,7 @@ def position(state: LiveState) -> Inline:
 
 
 def progress(state: LiveState) -> Inline:
-    """`running, block 2 of 5, 5 of 336 trials, 1 failed, about 4 min left`."""
+    """Return `running, block 2 of 5, 5 of 336 trials, 1 failed, about 4 min left`."""
     at = state.progress
     done = Count(at.done_trials)
     trials: Inline = plural("{count} trial", "{count} trials", at.done_trials)
@@ -82,7 +83,7 @@ def progress(state: LiveState) -> Inline:
 
 
 def now(state: LiveState) -> Inline:
-    """What runs at this moment, or why the run ended."""
+    """Return what runs at this moment, or why the run ended."""
     at = state.progress
     if not state.is_running:
         return stored(state.because) or status_word(state.status)
@@ -97,7 +98,7 @@ def now(state: LiveState) -> Inline:
 
 
 def widths(analysis: Analysis) -> Widths:
-    """The widths of all intervals of an analysis."""
+    """Return the widths of all intervals of an analysis."""
     return {
         (section.name, point.key, row.platform.name): row.ratio.half_width
         for section, point, row in _compared(analysis)
@@ -106,7 +107,8 @@ def widths(analysis: Analysis) -> Widths:
 
 
 def estimates(analysis: Analysis, before: Widths) -> Table | None:
-    """A row for every ratio with its interval, its half-width and that of the block before; None without any."""
+    """Return a row for every ratio with its interval, its half-width and that of the block before; None without
+    any."""
     rows = [
         TableRow((
             joined([shared.title_of(section), muted(shared.levels(point))], " "),
@@ -135,7 +137,7 @@ def estimates(analysis: Analysis, before: Widths) -> Table | None:
 
 
 def log(state: LiveState, events: int = _SHOWN) -> Table:
-    """The last events, the newest first; the start of a trial is seen in `now` and at its end."""
+    """Return the last events, the newest first; the start of a trial is seen in `now` and at its end."""
     began = state.events[0].at if state.events else 0.0
     ended = [event for event in reversed(state.events) if event.name != "trial_starting"][:events]
     shown = [TableRow((muted(_after(event, began)), happened(event))) for event in ended]
@@ -144,7 +146,7 @@ def log(state: LiveState, events: int = _SHOWN) -> Table:
 
 
 def happened(event: Event) -> Inline:
-    """An event as a sentence."""
+    """Return an event as a sentence."""
     data = event.data
     platform, label = str(data.get("platform", "")), str(data.get("label", ""))
     if event.name == "guest_starting":
@@ -161,7 +163,7 @@ def happened(event: Event) -> Inline:
 
 
 def plain(state: LiveState, analysis: Analysis | None) -> dict[str, Any]:
-    """A state for programs; docs/serve.md describes the keys."""
+    """Return a state for programs; docs/serve.md describes the keys."""
     at = state.progress
     trial = None if at.trial is None else {"label": at.trial[0], "levels": at.trial[1]}
     return {

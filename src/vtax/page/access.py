@@ -128,23 +128,23 @@ class Guard:
 
 
 def own_path(request: Request) -> str:
-    """The path of a request as a link: one that begins with two slashes would lead to another host."""
+    """Return the path of a request as a link: one that begins with two slashes would lead to another host."""
     return "/" + quote(request.scope["path"].lstrip("/"))
 
 
 def _bearer(authorization: str) -> str:
-    """The token of a header; empty for any other scheme. Its name is in any case (RFC 9110, 11.1)."""
+    """Return the token of a header; empty for any other scheme. Its name is in any case (RFC 9110, 11.1)."""
     scheme, _, token = authorization.partition(" ")
     return token.strip(" ") if scheme.lower() == "bearer" else ""
 
 
 def _cookie(request: Request) -> str:
-    """The name of the cookie: browsers share cookies among all ports of a host (RFC 6265, 8.5)."""
+    """Return the name of the cookie: browsers share cookies among all ports of a host (RFC 6265, 8.5)."""
     return f"{_COOKIE}_{(request.scope.get('server') or ('', 0))[1]}"
 
 
 def is_own_name(host: str, names: frozenset[str]) -> bool:
-    """Whether a `Host` is an address or one of these names, with or without a port."""
+    """Return whether a `Host` is an address or one of these names, with or without a port."""
     if (found := _HOST.fullmatch(host)) is None:
         return False
     name = found["address"] or found["name"]
@@ -158,7 +158,7 @@ def is_own_name(host: str, names: frozenset[str]) -> bool:
 
 
 def own_names(*given: str) -> frozenset[str]:
-    """The names of this host, and those that were given."""
+    """Return the names of this host, and those that were given."""
     host = socket.gethostname()
     found = {"localhost", host, host.partition(".")[0], f"{host}.local", *given}
     return frozenset(name.lower() for name in found if name)
@@ -166,7 +166,7 @@ def own_names(*given: str) -> frozenset[str]:
 
 @cache
 def policy() -> str:
-    """The content security policy of pages. The colours of platforms are attributes, allowed one by one."""
+    """Return the content security policy of pages. The colours of platforms are attributes, allowed one by one."""
     styles = " ".join(hash_of(each) for each in colour_styles())
     return (
         "default-src 'none'; script-src 'self'; style-src 'self'; "
@@ -176,7 +176,8 @@ def policy() -> str:
 
 
 def report_policy(scripts: list[str]) -> str:
-    """The policy of a report, which carries its scripts and styles within. scripts: their texts, allowed one by one.
+    """Return the policy of a report, which carries its scripts and styles within. scripts: their texts, allowed one
+    by one.
 
     Its figures are drawn by Vega, which compiles expressions and sets styles. So it is a sandbox: an origin of its
     own, without cookies, which loads from nowhere and connects to nothing.
@@ -189,5 +190,5 @@ def report_policy(scripts: list[str]) -> str:
 
 
 def hash_of(text: str) -> str:
-    """A source expression that allows exactly this script or style."""
+    """Return a source expression that allows exactly this script or style."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

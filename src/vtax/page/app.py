@@ -37,7 +37,7 @@ _REFUSALS: Mapping[str, tuple[str, str]] = {
 
 
 def make_app(place: str | Path, home: Home, access: Access, report_bug: Callable[[BaseException], object]) -> ASGIApp:
-    """The page over a store. report_bug: called with every exception that is no error of a user's."""
+    """Return the page over a store. report_bug: called with every exception that is no error of a user's."""
     cache = ResultCache()
     pages = Pages(place, home, cache)
     streams = Streams(pages)
@@ -84,7 +84,7 @@ def make_app(place: str | Path, home: Home, access: Access, report_bug: Callable
 
 
 def _safely(handler: Handler, pages: Pages, report_bug: Callable[[BaseException], object]) -> Handler:
-    """A handler whose errors become pages."""
+    """Return a handler whose errors become pages."""
 
     async def endpoint(request: Request) -> Response:
         try:
@@ -106,7 +106,7 @@ def _status(error: VtaxError) -> int:
 
 
 async def _static(request: Request) -> Response:
-    """The page's own files."""
+    """Return the page's own files."""
     if (found := _FILES.get(request.path_params["file"])) is None:
         raise no_page()
     parts, kind = found
@@ -115,7 +115,7 @@ async def _static(request: Request) -> Response:
 
 
 async def _icon(_: Request) -> Response:
-    """The icon where browsers look for one that no page names: beside a download, or a report."""
+    """Return the icon where browsers look for one that no page names: beside a download, or a report."""
     return RedirectResponse("/static/icon.svg", status_code=301)
 
 

@@ -27,13 +27,14 @@ class Offer:
 
 
 def side_of(parameters: Mapping[str, str], key: str) -> str:
-    """A side, from a run and a platform that were chosen, or as it was written. key: `treatment` or `baseline`."""
+    """Return a side, from a run and a platform that were chosen, or as it was written. key: `treatment` or
+    `baseline`."""
     side, platform = (parameters.get(name, "").strip()[:_MOST_CHARS] for name in (key, f"{key}_platform"))
     return f"{side}:{platform}" if side and platform and ":" not in side else side
 
 
 def offer(store: Store) -> Offer:
-    """What the runs of a store offer. Raises StoreError."""
+    """Return what the runs of a store offer. Raises StoreError."""
     names = names_of_study(store, "", _MOST_OFFERED)
     run, platform = schema.run, schema.platform
     with reading_rows(store.engine) as connection:
@@ -62,7 +63,7 @@ def _examples(connection: Connection, row: Any) -> Iterator[tuple[str, str]]:
 
 
 def state_of_sides(store: Store, sides: Sequence[str]) -> str:
-    """The state of all runs that the sides name; of the last one where they name none."""
+    """Return the state of all runs that the sides name; of the last one where they name none."""
     names = {name.strip() for side in sides for name in side.partition(":")[0].split(",")}
     known = names.intersection(store.run_names()) or {store.run_name(LAST)}
     return " ".join(state_of(store, name) for name in sorted(known))

@@ -11,7 +11,7 @@ COOKIE = "vtax_language"
 
 
 def chosen(request: Request) -> Language:
-    """The language of the answer. Raises BadInput for one in the address that there is not."""
+    """Return the language of the answer. Raises BadInput for one in the address that there is not."""
     if PARAMETER in request.query_params:
         return language(request.query_params[PARAMETER][:20])
     there = {code.lower(): code for code in codes()}

@@ -68,7 +68,7 @@ class Pages:
         }  # fmt: skip
 
     async def runs(self, request: Request) -> Response:
-        """The runs, a page at a time, the newest first."""
+        """Return the runs, a page at a time, the newest first."""
         given = request.query_params
         wanted = RunFilter(**{key: given.get(key, "")[:200] for key in _FILTERS})
         number = _number(given.get("page", "1"))
@@ -87,11 +87,11 @@ class Pages:
         )  # fmt: skip
 
     async def studies(self, request: Request) -> Response:
-        """The studies that have runs."""
+        """Return the studies that have runs."""
         return self.page(request, "studies", studies=await self.read(studies) if self.has_store() else ())
 
     async def run(self, request: Request) -> Response:
-        """One run: live while it is measured, else its result."""
+        """Return one run: live while it is measured, else its result."""
         name = request.path_params["name"]
         state, shown = await self.read(lambda store: self._facts(store, name))
         if shown["run"].status == "running":
@@ -102,7 +102,7 @@ class Pages:
         return await self.prepared_page(request, "run", "result", (name,), state, **shown)
 
     async def report(self, request: Request) -> Response:
-        """The report of a run, as vtax report writes it, under a policy of its own."""
+        """Return the report of a run, as vtax report writes it, under a policy of its own."""
         name = request.path_params["name"]
         state = await self.read(lambda store: state_of(store, name))
         code = chosen(request).code
@@ -113,7 +113,7 @@ class Pages:
         return HTMLResponse(text, headers={"Content-Security-Policy": policy})
 
     async def download(self, request: Request) -> Response:
-        """A run as a file."""
+        """Return a run as a file."""
         name, kind = request.path_params["name"], request.path_params["kind"]
         if kind not in DOWNLOADS:
             raise NotFound(f"there is no download {kind!r}", hint=f"one of {', '.join(DOWNLOADS)}")
@@ -139,7 +139,7 @@ class Pages:
         return await self.prepared_page(request, "contrast", "contrast", sides, state, **shown)
 
     async def history(self, request: Request) -> Response:
-        """A study over its runs."""
+        """Return a study over its runs."""
         study = request.path_params["study"]
         found, state = await self.read(
             lambda store: ([each for each in studies(store) if each.name == study], state_of_study(store, study))
@@ -151,7 +151,7 @@ class Pages:
     async def prepared_page(
         self, request: Request, template: str, kind: str, names: tuple[str, ...], state: str, **shown: Any
     ) -> Response:
-        """A page with a document that the worker draws; of status 202 while it does."""
+        """Return a page with a document that the worker draws; of status 202 while it does."""
         body = await self.drawn(request, kind, names, state)
         status = 202 if body is None else 200
         return self.page(
@@ -159,12 +159,12 @@ class Pages:
         )
 
     async def drawn(self, request: Request, kind: str, names: tuple[str, ...], state: str) -> Markup | None:
-        """A document that the worker draws; None while it does."""
+        """Return a document that the worker draws; None while it does."""
         path = await self.cache.get(Task(kind, self.place, names, chosen(request).code), state)
         return None if path is None else Markup(await run_in_threadpool(path.read_text, "utf-8"))
 
     async def read(self, function: Callable[[Store], T]) -> T:
-        """What a function reads from the store. Raises BadInput where there is none yet, StoreError."""
+        """Return what a function reads from the store. Raises BadInput where there is none yet, StoreError."""
 
         def work() -> T:
             with Store.open_read_only(self.place) as store:
@@ -187,12 +187,12 @@ class Pages:
                     self._listing.count_ahead(store, lambda: is_wanted() and not is_measuring())
 
     def has_store(self) -> bool:
-        """Whether there is a store: no run of this host was begun before."""
+        """Return whether there is a store: no run of this host was begun before."""
         file = sqlite_file(make_engine(self.place).url)
         return file is None or file.exists()
 
     def page(self, request: Request, template: str, status: int = 200, **shown: Any) -> Response:
-        """A page of a template in the reader's language."""
+        """Return a page of a template in the reader's language."""
         text = self.drawn_template(request, f"{template}.html.j2", status=status, **shown)
         response = HTMLResponse(text, status_code=status)
         if PARAMETER in request.query_params:
@@ -200,14 +200,14 @@ class Pages:
         return response
 
     def drawn_template(self, request: Request, template: str, **shown: Any) -> str:
-        """A template in the reader's language."""
+        """Return a template in the reader's language."""
         found = chosen(request)
         return self._templates.get_template(template).render(
             **_drawing(Fragments(found)), language=found.code, here=_here(request), **shown
         )
 
     def problem(self, request: Request, error: VtaxError, status: int) -> Response:
-        """A page that says what is wrong, where, and what helps."""
+        """Return a page that says what is wrong, where, and what helps."""
         try:
             return self.page(request, "problem", error=error, status=status)
         except BadInput:  # of the language
@@ -233,17 +233,17 @@ class Pages:
 
 
 def _drawing(fragments: Fragments) -> dict[str, Any]:
-    """The functions by which templates draw texts and tables."""
+    """Return the functions by which templates draw texts and tables."""
     return {"t": fragments.inline, "table": lambda part: fragments.body(Document("", (part,)))}
 
 
 def path_of(*parts: str) -> str:
-    """The address of a page."""
+    """Return the address of a page."""
     return "/" + "/".join(quote(part, safe="") for part in parts)
 
 
 def _here(request: Request) -> Callable[[str], str]:
-    """The address of this page in another language."""
+    """Return the address of this page in another language."""
 
     def address(code: str) -> str:
         kept = [(key, value) for key, value in request.query_params.multi_items() if key != PARAMETER]
@@ -259,7 +259,7 @@ def _number(text: str) -> int:
 
 
 def _check_filter(wanted: RunFilter, names: Mapping[str, Sequence[str]]) -> None:
-    """Raises NotFound for a study, platform, status or tag that no run has."""
+    """Raise NotFound for a study, platform, status or tag that no run has."""
     known = {**names, "status": STATUSES}
     for key, given in asdict(wanted).items():
         if given and key in names and given not in known[key]:
@@ -268,7 +268,7 @@ def _check_filter(wanted: RunFilter, names: Mapping[str, Sequence[str]]) -> None
 
 
 def origin_words(origin: str) -> Inline:
-    """Where a run is from, as `store.provenance.origin_of` says it."""
+    """Return where a run is from, as `store.provenance.origin_of` says it."""
     words = {
         "merged": msg("merged"), "imported": msg("imported"),
         "imported from another host": msg("imported from another host"),
@@ -277,5 +277,5 @@ def origin_words(origin: str) -> Inline:
 
 
 def no_page() -> NotFound:
-    """The error for an address that the page does not have."""
+    """Return the error for an address that the page does not have."""
     return NotFound("there is no such page", hint="the runs, the studies and the contrast are linked above")

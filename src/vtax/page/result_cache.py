@@ -50,8 +50,8 @@ class ResultCache:
         self._made = 0
 
     async def get(self, task: Task, state: str, wait_s: float = WAIT_S) -> Path | None:
-        """The file of a result, None while it is being made. state: of what it is made from; one that begins with
-        `running` may be a little behind. Raises what making it raised: VtaxError, or a bug."""
+        """Return the file of a result, None while it is being made. state: of what it is made from; one that begins
+        with `running` may be a little behind. Raises what making it raised: VtaxError, or a bug."""
         entry = self._entries.get(task)
         if entry is None or self._is_stale(entry, state):
             try:

@@ -157,7 +157,7 @@ class _Complaints:
 
 
 def _room() -> int:
-    """How many connections there may be: each may need a descriptor for a file, too."""
+    """Return how many connections there may be: each may need a descriptor for a file, too."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return MOST_CONNECTIONS if soft < 0 else max(min(MOST_CONNECTIONS, (soft - _RESERVED) // 2), 16)
 

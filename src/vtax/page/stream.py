@@ -47,7 +47,8 @@ class Streams:
         self._open = 0
 
     async def of_run(self, request: Request) -> Response:
-        """The stream of a run; a page of status 503 when too many are open. Raises NotFound for an unknown run."""
+        """Return the stream of a run; a page of status 503 when too many are open. Raises NotFound for an unknown
+        run."""
         if self._open >= MOST_STREAMS:
             full = VtaxError(f"{MOST_STREAMS} pages watch runs already", hint="close one of them")
             return self._pages.problem(request, full, 503)

@@ -58,12 +58,12 @@ class WorkerError:
 
     @classmethod
     def of(cls, error: VtaxError) -> WorkerError:
-        """What is sent of an error."""
+        """Return what is sent of an error."""
         kind = next(kind for kind in (NotFound, BadInput, StoreError, VtaxError) if isinstance(error, kind))
         return cls(kind, error.what, error.where, error.hint)
 
     def error(self) -> VtaxError:
-        """The error again."""
+        """Return the error again."""
         return self.kind(self.what, where=self.where, hint=self.hint)
 
 
@@ -119,12 +119,12 @@ def make(task: Task, path: Path, is_idle: bool) -> WorkerError | None:
 
 
 def _is_full() -> bool:
-    """Whether this process holds so much memory (proc(5), statm) that another one is to take its place."""
+    """Return whether this process holds so much memory (proc(5), statm) that another one is to take its place."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() > MOST_RESIDENT
 
 
 def _result(store: Store, task: Task) -> str:
-    """The result of a run, as `vtax show` prints it, below the lines about the run."""
+    """Return the result of a run, as `vtax show` prints it, below the lines about the run."""
     from vtax.report.analysis.source import source_of
     from vtax.report.views import result
     from vtax.report.views.base import Options
@@ -133,7 +133,7 @@ def _result(store: Store, task: Task) -> str:
 
 
 def _estimates(store: Store, task: Task) -> str:
-    """The ratios of a run so far, beside the widths of their intervals when this was last asked."""
+    """Return the ratios of a run so far, beside the widths of their intervals when this was last asked."""
     from vtax.live.view import estimates, widths
     from vtax.report.analysis import analyse
 
@@ -164,7 +164,7 @@ def _contrast(store: Store, task: Task) -> str:
 
 
 def _history(store: Store, task: Task) -> str:
-    """A study over its runs, as `vtax history` shows it."""
+    """Return a study over its runs, as `vtax history` shows it."""
     from vtax.report.analysis.history import history
     from vtax.report.parts.history import document_of
     from vtax.report.renderers.format import english
@@ -176,7 +176,7 @@ def _history(store: Store, task: Task) -> str:
 
 
 def _report(store: Store, task: Task) -> str:
-    """The report of a run, as `vtax report` writes it."""
+    """Return the report of a run, as `vtax report` writes it."""
     from vtax.report.analysis.source import source_of
     from vtax.report.chapters import report
     from vtax.report.renderers.html import html

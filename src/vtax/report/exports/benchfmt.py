@@ -36,13 +36,13 @@ _SEPARATORS = re.compile(r"[\s/]+")
 
 
 def text(source: Source) -> str:
-    """The run in Go's benchmark format. Raises BadInput when it has no value, StoreError."""
+    """Return the run in Go's benchmark format. Raises BadInput when it has no value, StoreError."""
     check_is_measured(source.analysis)
     return "".join(f"{line}\n" for line in _lines(source))
 
 
 def base_unit(unit: str) -> tuple[str, float]:
-    """A unit without prefix, and the factor to it: `Mbit/s` is 1e6 `bit/s`. What has no known prefix stays."""
+    """Return a unit without prefix, and the factor to it: `Mbit/s` is 1e6 `bit/s`. What has no known prefix stays."""
     numerator, slash, denominator = unit.partition("/")
     base, factor = _BASE.get(numerator, (numerator, 1.0))
     return _SEPARATORS.sub("_", base) + slash + _SEPARATORS.sub("_", denominator), factor
@@ -85,7 +85,7 @@ def _lines(source: Source) -> Iterator[str]:
 
 
 def _keys(values: Mapping[str, Any], known: dict[str, str] | None = None) -> Iterator[str]:
-    """Lines of configuration keys, of those that changed. A key without a value is deleted by an empty one."""
+    """Yield lines of configuration keys, of those that changed. A key without a value is deleted by an empty one."""
     for key, value in values.items():
         written = "" if value is None else one_line(str(value))
         if known is None or known.get(key, "") != written:
@@ -95,7 +95,7 @@ def _keys(values: Mapping[str, Any], known: dict[str, str] | None = None) -> Ite
 
 
 def _directions(metrics: Sequence[MetricRecord], units: Sequence[str]) -> Iterator[str]:
-    """Which values of a unit are better, unless metrics of one name disagree."""
+    """Yield which values of a unit are better, unless metrics of one name disagree."""
     better: dict[str, set[str]] = {}
     for metric, unit in zip(metrics, units, strict=True):
         better.setdefault(unit, set()).add(metric.better)

@@ -19,7 +19,7 @@ _Metric = dict[str, float]
 
 
 def text(analysis: Analysis) -> str:
-    """The result of a run in Bencher's format. Raises BadInput when it has no value."""
+    """Return the result of a run in Bencher's format. Raises BadInput when it has no value."""
     check_is_measured(analysis)
     found: dict[str, dict[str, _Metric]] = {}
     for section in analysis.sections:
@@ -44,6 +44,6 @@ def measure(metric: str, unit: str) -> str:
 
 
 def _metric(value: float, low: float | None, high: float | None) -> _Metric:
-    """A value with those bounds that are finite."""
+    """Return a value with those bounds that are finite."""
     bounds = {"lower_value": low, "upper_value": high}
     return {"value": value, **{name: x for name, x in bounds.items() if x is not None and math.isfinite(x)}}

@@ -84,7 +84,7 @@ def write(
 def metadata(
     analysis: Analysis, columns: Sequence[str], sizes: Mapping[str, int], license_url: str = ""
 ) -> dict[str, Any]:
-    """What `ro-crate-metadata.json` says. columns: of the measurements. sizes: of the files, in bytes."""
+    """Return what `ro-crate-metadata.json` says. columns: of the measurements. sizes: of the files, in bytes."""
     variables = [_variable(name) for name in columns]
     entities = [
         {
@@ -150,7 +150,7 @@ def _file(name: str, size: int) -> dict[str, Any]:
 
 
 def _variable(name: str) -> dict[str, Any]:
-    """A column of the measurements."""
+    """Return a column of the measurements."""
     known = column(name)
     unit = {"unitText": known.unit} if known.unit else {}
     return {
@@ -170,7 +170,7 @@ def _platforms(analysis: Analysis) -> list[dict[str, Any]]:
 
 
 def _environment(analysis: Analysis) -> dict[str, Any]:
-    """The host of every session, the image and the platforms."""
+    """Return the host of every session, the image and the platforms."""
     return {
         "host": analysis.host,
         "sessions": [

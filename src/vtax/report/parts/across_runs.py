@@ -28,7 +28,7 @@ from vtax.stats.ratio import Ratio as Estimate
 
 
 def interval_title(found: Contrasts, ratios: Sequence[Estimate | None]) -> Inline:
-    """The head of a column of intervals; it names those that say nothing of another session."""
+    """Return the head of a column of intervals; it names those that say nothing of another session."""
     level = Share(found.confidence, "declared")
     known = [ratio for ratio in ratios if ratio is not None]
     if known and all(map(found.is_of_one_session, known)):
@@ -37,7 +37,7 @@ def interval_title(found: Contrasts, ratios: Sequence[Estimate | None]) -> Inlin
 
 
 def notes(compared: Sequence[Compared], found: Contrasts) -> Iterator[Part]:
-    """Where an interval of a mean is over sessions and that of its ratio over blocks, a sentence about it."""
+    """Yield a sentence where an interval of a mean is over sessions and that of its ratio over blocks."""
     several = [side for side in (found.treatment, found.baseline)
                if sum(len(run.analysis.sessions) for run in side.runs) > 1]  # fmt: skip
     if several and any(found.is_of_one_session(each.ratio) for each in compared):
@@ -46,7 +46,7 @@ def notes(compared: Sequence[Compared], found: Contrasts) -> Iterator[Part]:
 
 
 def parts(compared: Sequence[Compared], found: Contrasts) -> Iterator[Part]:
-    """A table of each; none where there is nothing for it."""
+    """Yield a table of each; none where there is nothing for it."""
     if found.is_paired:
         return
     if rows := list(_next(compared)):

@@ -53,7 +53,8 @@ _CASES: Mapping[str, Any] = {
 
 
 def document_of(found: Checks, seconds: Mapping[str, float] | None = None) -> Document:
-    """The summary, the table and the warnings. seconds: key of a cell -> duration of its trials, for test reports."""
+    """Return the summary, the table and the warnings. seconds: key of a cell -> duration of its trials, for test
+    reports."""
     parts: list[Part] = [
         Titled(msg("Summary"), (Bullets(tuple(_summary(found))),), key="answer", role="summary"),
         Titled(msg("Comparisons"), (_table(found), *_below(found)), key="comparisons"),
@@ -130,7 +131,7 @@ def _counted(outcome: str, count: int, margin: Share) -> Inline:
 
 
 def _named(names: Sequence[Inline]) -> Iterator[Inline]:
-    """The first of them, and how many more there are."""
+    """Yield the first of them, and how many more there are."""
     yield from names[:_MAX_NAMED]
     if len(names) > _MAX_NAMED:
         yield msg("{count} more", count=Count(len(names) - _MAX_NAMED))
@@ -165,7 +166,7 @@ def _table(found: Checks) -> Table:
 
 
 def _interval_title(found: Checks) -> Inline:
-    """It names intervals that say nothing of another session."""
+    """Name intervals that say nothing of another session."""
     if found.against and found.against.is_of_one_session:
         return msg("{level} interval\nof these sessions", level=found.analysis.level)
     return msg("{level}\ninterval", level=found.analysis.level)
@@ -181,7 +182,7 @@ def _row(each: Checked, found: Checks) -> TableRow:
 
 
 def _slowdown(each: Checked) -> tuple[Inline, Inline]:
-    """The estimate and its interval, empty where it has none; the wider that is, the fewer digits of both."""
+    """Return the estimate and its interval, empty where it has none; the wider that is, the fewer digits of both."""
     slowdown = each.slowdown
     if slowdown is None:
         return Nothing(), ""
@@ -202,7 +203,7 @@ def _why(each: NotTested) -> Inline:
 
 
 def _details(each: Checked, *, is_apart: bool) -> Iterator[Inline]:
-    """Why it is undecided or has no result, and what would decide it. is_apart: the sides share no block."""
+    """Yield why it is undecided or has no result, and what would decide it. is_apart: the sides share no block."""
     yield from (*each.reasons, *each.assumptions)
     if each.outcome != "undecided" or each.ratio is None:
         return
@@ -250,7 +251,7 @@ def _below(found: Checks) -> Iterator[Part]:
 
 
 def _differences_from_show(found: Checks) -> Iterator[Part]:
-    """Why words and numbers of the same comparisons are others in `vtax show`."""
+    """Yield why words and numbers of the same comparisons are others in `vtax show`."""
     yield Paragraph(
         msg(
             "one family: all comparisons of the run, whichever are shown; verdicts of vtax show are of other "

@@ -32,7 +32,8 @@ from vtax.report.parts.result_table import result_table
 
 
 def document_of(found: Contrasts, only: Filter = EVERYTHING) -> Document:
-    """A table a metric with both means, their ratio and its verdict; then how it was compared, and the warnings.
+    """Return a table a metric with both means, their ratio and its verdict; then how it was compared, and the
+    warnings.
 
     only: what is shown of the family, whose verdicts stay as they are.
     """
@@ -99,7 +100,7 @@ def _method(found: Contrasts) -> Inline:
 
 
 def _table(compared: Sequence[Compared], found: Contrasts) -> Table:
-    """Both sides as two rows, the baseline first."""
+    """Return both sides as two rows, the baseline first."""
     points = []
     for each in compared:
         baseline = replace(each.baseline.platform, name=found.baseline.text, is_baseline=True)
@@ -118,7 +119,8 @@ def _table(compared: Sequence[Compared], found: Contrasts) -> Table:
 
 
 def _plain(found: Contrasts, compared: Sequence[Compared], warnings: Sequence[Warning]) -> dict[str, Any]:
-    """Both sides, how they were compared, and one entry per metric and common point; ratios are treatment / baseline.
+    """Return both sides, how they were compared, and one entry per metric and common point; ratios are treatment /
+    baseline.
 
     Of whole runs one per platform too.
     `verdict` is null where there is none; `reason` says why. `warnings`: the texts about the

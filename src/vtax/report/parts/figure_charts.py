@@ -53,7 +53,7 @@ def title_of(drawing: Drawing) -> Inline:
 
 
 def left_of(drawing: Drawing, analysis: Analysis, quantity: Quantity) -> Inline:
-    """What the left side shows: the statistic of the publication."""
+    """Return what the left side shows: the statistic of the publication."""
     if quantity == "efficiency":
         return msg("ratio of the means of all tests, as the publication computes it")
     if drawing.figure.is_of_largest_cv:
@@ -68,7 +68,7 @@ def left_of(drawing: Drawing, analysis: Analysis, quantity: Quantity) -> Inline:
 
 
 def right_of(drawing: Drawing, analysis: Analysis, quantity: Quantity) -> Inline:
-    """What the right side shows: the statistic of this run."""
+    """Return what the right side shows: the statistic of this run."""
     is_over_sessions = len(analysis.sessions) > 1 and not any(place.host for place in drawing.places)
     level = analysis.level
     if drawing.figure.is_of_largest_cv:
@@ -85,17 +85,17 @@ def right_of(drawing: Drawing, analysis: Analysis, quantity: Quantity) -> Inline
 
 
 def chart_of(drawing: Drawing, analysis: Analysis) -> Chart:
-    """The chart of a figure that has a value."""
+    """Return the chart of a figure that has a value."""
     return _Builder(drawing, analysis).chart()
 
 
 def mapping_of(mapped: Mapping[str, str]) -> list[Inline]:
-    """What stands for a platform or host of the publication, a sentence each."""
+    """Return what stands for a platform or host of the publication, a sentence each."""
     return [msg("{here} stands for {there}, by request.", here=here, there=there) for there, here in mapped.items()]
 
 
 def changes_of(analysis: Analysis, labels: Sequence[str] | None = None) -> list[Inline]:
-    """What --scale and --protocol changed of the study; labels: of these benchmarks only, None for all."""
+    """Return what --scale and --protocol changed of the study; labels: of these benchmarks only, None for all."""
     others = {section.label for section in analysis.sections} - set(labels or ())
     found: list[Inline] = []
     for option, _, text in (each.partition(": ") for each in analysis.declared.get("changed_by", ())):
@@ -120,7 +120,7 @@ class _Builder:
         }
 
     def chart(self) -> Chart:
-        """The chart; of a table its rows are benchmarks with their metrics, or platforms."""
+        """Return the chart; of a table its rows are benchmarks with their metrics, or platforms."""
         figure, places = self.figure, self.drawing.single or self.drawing.places
         row_axis = figure.y
         if figure.kind == "table":
@@ -180,7 +180,7 @@ class _Builder:
         ]  # fmt: skip
 
     def _key(self, place: Place, axis: str | None) -> str:
-        """Where a place is on an axis, as text."""
+        """Return where a place is on an axis, as text."""
         named = {
             PLATFORM: place.platform, TEST: str(place.test), HOST: str(place.host),
             QUANTITY: place.quantity, _ROW: f"{place.levels.get(BENCHMARK)}\n{place.levels.get(METRIC)}",
@@ -190,7 +190,7 @@ class _Builder:
         return named[axis] if axis in named else place.levels.get(axis, "")
 
     def _keys(self, places: Sequence[Place], axis: str | None) -> list[str]:
-        """All keys of an axis: platforms as in the run, metrics as in the figure, numbers ascending."""
+        """Return all keys of an axis: platforms as in the run, metrics as in the figure, numbers ascending."""
         found = list(dict.fromkeys(self._key(place, axis) for place in places))
         if axis == PLATFORM:
             return sorted(found, key=lambda name: self.order.index(name) if name in self.order else len(self.order))
@@ -208,7 +208,7 @@ class _Builder:
         return found
 
     def _label(self, key: str, axis: str | None, places: Sequence[Place]) -> Inline:
-        """What a key is called beside its axis."""
+        """Return what a key is called beside its axis."""
         if axis == PLATFORM:
             there = next((place.there for place in places if place.platform == key), key)
             name: Inline = Platform(key, self.marks.get(key, ()))
@@ -231,7 +231,7 @@ class _Builder:
         return "" if axis in (*NAMED_AXES, _ROW) else words_of(axis)
 
     def _panel(self, key: str, scale: Scale, places: Sequence[Place]) -> ChartPanel:
-        """A panel with the title of its values. places: its own."""
+        """Return a panel with the title of its values. places: its own."""
         first, *others = map(self._value_title, places)
         value: Inline = first if all(title == first for title in others) else ""
         axis = (
@@ -274,11 +274,11 @@ class _Builder:
         return self.colours.get(key, 0) if self.figure.series == PLATFORM else number + 1
 
     def _of_paper(self) -> list[str]:
-        """The platforms of the publication."""
+        """Return the platforms of the publication."""
         return list((self.analysis.declared.get("paper") or {}).get("platforms") or ())
 
     def _is_same_on_both_sides(self) -> bool:
-        """Whether there is one test in a block, so that the mean of all tests is that of the blocks."""
+        """Return whether there is one test in a block, so that the mean of all tests is that of the blocks."""
         pairs = [(p.tests, p.here, p.blocks) for p in self.drawing.places if p.quantity == "value" and p.tests]
         return (
             bool(pairs)
@@ -326,12 +326,12 @@ class _Builder:
 
 
 def words_of(factor: str) -> str:
-    """A factor as words: `link.mtu` is `mtu`, `socket_buffer` is `socket buffer`."""
+    """Return a factor as words: `link.mtu` is `mtu`, `socket_buffer` is `socket buffer`."""
     return factor.removeprefix("link.").replace("_", " ")
 
 
 def level_of(factor: str, level: str) -> Inline:
-    """A level as figures label it: sizes as `64 KiB`."""
+    """Return a level as figures label it: sizes as `64 KiB`."""
     number = number_of(level)
     return Size(number) if number is not None and _BYTES.search(factor) else level
 
@@ -341,7 +341,7 @@ def _number(key: str) -> float:
 
 
 def _right(place: Place) -> Bounded | None:
-    """What the right side shows of a place: a single test is the same there."""
+    """Return what the right side shows of a place: a single test is the same there."""
     if place.here is None:
         return _bounded(place.tests.drawn) if place.test and place.tests else None
     return _bounded(place.here)

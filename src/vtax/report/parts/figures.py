@@ -30,7 +30,7 @@ _LARGEST_LOG = 690.0  # of a ratio that is drawn: those beyond it are no numbers
 
 
 def figures_of(section: Section, analysis: Analysis, names: Mapping[str, int]) -> Iterator[Part]:
-    """Every figure of a metric for which there are values; of ratios only where there are any."""
+    """Yield every figure of a metric for which there are values; of ratios only where there are any."""
     yield means(section, analysis, names)
     if any(row.ratio is not None for point in section.points for row in point.rows):
         yield ratios(section, analysis, names)
@@ -38,7 +38,7 @@ def figures_of(section: Section, analysis: Analysis, names: Mapping[str, int]) -
 
 
 def means(section: Section, analysis: Analysis, names: Mapping[str, int]) -> Figure:
-    """Every cell's mean with its interval, and one value per block."""
+    """Return every cell's mean with its interval, and one value per block."""
     scale, title = shared.scale_of(section), shared.metric_of(section)
 
     def row_of(row: Row, _: ResultPoint) -> FigureRow | None:
@@ -99,7 +99,7 @@ def ratios(section: Section, analysis: Analysis, names: Mapping[str, int]) -> Fi
 
 
 def below(title: Inline, groups: Sequence[FigureGroup]) -> list[FigureGroup]:
-    """Groups below a heading; one alone has it before its own."""
+    """Return groups below a heading; one alone has it before its own."""
     if len(groups) < 2:
         return [FigureGroup(joined([title, group.title]), group.rows) for group in groups]
     return [FigureGroup(title, ()), *groups]

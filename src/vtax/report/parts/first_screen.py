@@ -40,14 +40,15 @@ _MOST_PLACES = 2
 
 
 def first_lines(analysis: Analysis) -> Iterator[Part]:
-    """The answer per resource, what to distrust, and what to do about what is undecided."""
+    """Yield the answer per resource, what to distrust, and what to do about what is undecided."""
     yield from answer_lines(analysis)
     if step := next_step_of(analysis):
         yield Paragraph(joined([_next_step(step), *_soon(step)], " "))
 
 
 def answer_lines(analysis: Analysis, chapter: str = "") -> Iterator[Part]:
-    """The answer per resource, and what to distrust. chapter: key of the run's chapter on a page of several runs."""
+    """Yield the answer per resource, and what to distrust. chapter: key of the run's chapter on a page of several
+    runs."""
     if found := costs_of(analysis):
         yield Paragraph(
             msg(
@@ -93,7 +94,8 @@ def _cost(cost: Cost) -> Inline:
 
 
 def _doubts(analysis: Analysis, warnings: str) -> Iterator[Inline]:
-    """What bears on all figures: the gravest warnings, those of measuring before those of statistics; the scope.
+    """Yield what bears on all figures: the gravest warnings, those of measuring before those of statistics; the
+    scope.
 
     warnings: key of the chapter of warnings.
     """
@@ -193,7 +195,7 @@ def _resumed(step: NextStep) -> Inline:
 
 
 def _new_run(step: NextStep) -> Inline:
-    """`a new run of 7 to 10 blocks (about 9 min)`."""
+    """Return `a new run of 7 to 10 blocks (about 9 min)`."""
     run: Inline = plural("a new run of {count} block", "a new run of {count} blocks", step.blocks)
     if step.blocks_low < step.blocks:
         low = Count(step.blocks_low)
@@ -227,7 +229,7 @@ def _named(comparisons: Sequence[Comparison]) -> Inline:
 
 
 def _platforms(found: Sequence[Platform]) -> Inline:
-    """Each once; with the number of its comparisons where it has several."""
+    """Return each once; with the number of its comparisons where it has several."""
     return listed(
         each if found.count(each) == 1 else joined([each, f"({found.count(each)}×)"], " ")
         for each in dict.fromkeys(found)
@@ -235,7 +237,7 @@ def _platforms(found: Sequence[Platform]) -> Inline:
 
 
 def plain(analysis: Analysis) -> dict[str, Any]:
-    """The same for programs: `resources` and `next_step`."""
+    """Return the same for programs: `resources` and `next_step`."""
     return {
         "resources": [
             {

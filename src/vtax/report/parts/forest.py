@@ -28,7 +28,7 @@ _MOST_ROWS = 160  # of the figure; the table of efficiencies is shorter than mor
 
 
 def forest(analysis: Analysis, names: Mapping[str, int]) -> Iterator[Part]:
-    """A section with the figure, where there are comparisons of several metrics or points."""
+    """Yield a section with the figure, where there are comparisons of several metrics or points."""
     count = sum(row.ratio is not None for s in analysis.primary for p in s.points for row in p.rows)
     groups = tuple(_groups(analysis, names))
     if len(groups) < 2:
@@ -64,7 +64,7 @@ def _figure(analysis: Analysis, groups: tuple[FigureGroup, ...]) -> Figure:
 
 
 def _groups(analysis: Analysis, names: Mapping[str, int]) -> Iterator[FigureGroup]:
-    """The comparisons of every point, below the name of the metric."""
+    """Yield the comparisons of every point, below the name of the metric."""
     for section in analysis.primary:
         found = []
         for point in section.points:

@@ -26,7 +26,7 @@ STATUSES = ("running", "finished", "failed", "interrupted", "paused")
 
 
 def status_word(status: str) -> Inline:
-    """The word about how far a run is. status: as it is stored."""
+    """Return the word about how far a run is. status: as it is stored."""
     return {
         "finished": msg("finished"), "interrupted": msg("interrupted"), "failed": msg("failed"),
         "running": msg("running"), "paused": msg("paused"),
@@ -50,7 +50,8 @@ def run_line(analysis: Analysis) -> Inline:
 
 
 def provenance_line(provenance: Mapping[str, Any]) -> Inline:
-    """Whether a run was imported, and what it was merged from; empty for one that was measured into this store."""
+    """Return whether a run was imported, and what it was merged from; empty for one that was measured into this
+    store."""
     parts: list[Inline] = []
     if runs := merged_runs(provenance):
         parts.append(msg("merged from {runs}", runs=", ".join(str(each.get("name", "")) for each in runs)))
@@ -68,13 +69,13 @@ def provenance_line(provenance: Mapping[str, Any]) -> Inline:
 
 
 def annotation_lines(annotations: Annotations) -> list[Inline]:
-    """What people wrote beside the run: its tags, and each note."""
+    """Return what people wrote beside the run: its tags, and each note."""
     tags: list[Inline] = [msg("tags: {tags}", tags=", ".join(annotations.tags))] if annotations.tags else []
     return [*tags, *(msg("note: {note}", note=note) for note in annotations.notes)]
 
 
 def filter_line(analysis: Analysis) -> Inline:
-    """The filter of the run; empty without one."""
+    """Return the filter of the run; empty without one."""
     if not analysis.filter:
         return ""
     return msg("shown: {filter}; verdicts and warnings are judged over the whole run", filter=analysis.filter.text)

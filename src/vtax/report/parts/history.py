@@ -51,7 +51,7 @@ _MAX_NAMED = 8  # differences beside a change point
 
 
 def document_of(found: History) -> Document:
-    """The change points first, then a chapter for every metric and point."""
+    """Return the change points first, then a chapter for every metric and point."""
     parts: list[Part] = [
         Titled(msg("Summary"), (Bullets(tuple(_summary(found))), *_notes(found)), key="answer", role="summary")
     ]
@@ -132,7 +132,7 @@ def _title(plot: Plot) -> Inline:
 
 
 def _change(plot: Plot, series: Series, change: Change) -> Inline:
-    """`changed with tour-9 from 0.981 to 0.934 (-4.8 %, p = 0.001)`."""
+    """Return `changed with tour-9 from 0.981 to 0.934 (-4.8 %, p = 0.001)`."""
     scale = _scale(plot)
     sides = {"before": _value(change.before, scale), "after": _value(change.after, scale)}
     run = series.measured[change.index].run.name
@@ -153,7 +153,7 @@ def _few(change: Change) -> Inline:
 
 
 def _changes(plot: Plot) -> Iterator[Part]:
-    """All that differs at change points of which the summary names only some."""
+    """Yield all that differs at change points of which the summary names only some."""
     for series in plot.series:
         for change in series.changes:
             if len(change.differences) > _MAX_NAMED:
@@ -163,7 +163,7 @@ def _changes(plot: Plot) -> Iterator[Part]:
 
 
 def _scale(plot: Plot) -> Scale:
-    """The unit of all values of a plot; of ratios none."""
+    """Return the unit of all values of a plot; of ratios none."""
     if plot.quantity == "ratio":
         return UNSCALED
     return scale_for(plot.section.metric.unit, [each.value for series in plot.series for each in series.measured])
@@ -181,7 +181,7 @@ def _axis(plot: Plot) -> Inline:
 
 
 def _figure(plot: Plot, found: History, number: int) -> Iterator[Part]:
-    """The chart, or why there is none; of a history of one run the summary says why."""
+    """Yield the chart, or why there is none; of a history of one run the summary says why."""
     if len({each.run.name for series in plot.series for each in series.measured}) > 1:
         yield _chart(plot, found, number)
     elif len(found.runs) > 1:
@@ -211,7 +211,7 @@ def _chart_notes(plot: Plot) -> Iterator[Inline]:
 
 
 def _events(plot: Plot) -> Iterator[ChartEvent]:
-    """One for each place, which may be that of several platforms."""
+    """Yield one for each place, which may be that of several platforms."""
     places: dict[float, list[Inline]] = {}
     for series in plot.series:
         for change in series.changes:
@@ -222,7 +222,7 @@ def _events(plot: Plot) -> Iterator[ChartEvent]:
 
 
 def _table(plot: Plot, found: History) -> Table:
-    """A group for every platform, a row for every run."""
+    """Return a group for every platform, a row for every run."""
     scale = _scale(plot)
     has_hosts = len({run.host for run in found.runs}) > 1
     columns = [
@@ -266,7 +266,7 @@ def _step(change: Change) -> Inline:
 
 
 def _plain(found: History) -> dict[str, Any]:
-    """Runs in the order of time; `series`: one entry for every platform of a metric at a point, in one design.
+    """Return runs in the order of time; `series`: one entry for every platform of a metric at a point, in one design.
 
     `values` are ratios or in the metric's unit, as `value` says; `first` of a change point is the run from which on
     the values differ, `differences` what it does not have in common with `last`, the run before it.

@@ -43,7 +43,7 @@ _MOST_NAMED = 6
 
 
 def document_of(pivot: Pivot, analysis: Analysis) -> Document:
-    """A table for each panel; below them what the figures are, why some are not there, and the warnings."""
+    """Return a table for each panel; below them what the figures are, why some are not there, and the warnings."""
     title, lead = header_of(analysis)
     if pivot.where:
         written = Factor(levels_of({name: "|".join(levels) for name, levels in pivot.where.items()}))
@@ -57,7 +57,7 @@ def document_of(pivot: Pivot, analysis: Analysis) -> Document:
 
 
 def quantity_of(pivot: Pivot, analysis: Analysis) -> Inline:
-    """What the figures are called."""
+    """Return what the figures are called."""
     return {
         "mean": msg("mean"),
         "ratio": msg("ratio to {baseline}", baseline=analysis.baseline),
@@ -67,7 +67,8 @@ def quantity_of(pivot: Pivot, analysis: Analysis) -> Inline:
 
 
 def scale_of(pivot: Pivot, panel: str | None) -> Scale | None:
-    """The unit that all means of a panel share, or, of None, those of all panels; None where there are several."""
+    """Return the unit that all means of a panel share, or, of None, those of all panels; None where there are
+    several."""
     cells = [cell for place, cell in pivot.cells.items() if panel is None or place[0] == panel]
     units = {cell.section.metric.unit for cell in cells}
     if len(units) > 1:
@@ -118,7 +119,7 @@ def _panel(pivot: Pivot, analysis: Analysis, panel: str) -> Titled:
 
 
 def _direction(pivot: Pivot) -> Inline:
-    """Which way is better; empty where that differs."""
+    """Return which way is better; empty where that differs."""
     if pivot.quantity in ("efficiency", "overhead"):
         return msg("higher is better") if pivot.quantity == "efficiency" else msg("lower is better")
     found = {section.better: shared.direction_of(section) for section in pivot.sections}
@@ -133,7 +134,7 @@ def _level(analysis: Analysis, factor: str, level: str) -> Inline:
 
 
 def _shown(pivot: Pivot, cell: PivotCell | None, scale: Scale | None) -> Inline:
-    """A figure with its interval."""
+    """Return a figure with its interval."""
     if cell is None or cell.value is None:
         return Nothing()
     value = cell.value
@@ -158,7 +159,7 @@ def _shown(pivot: Pivot, cell: PivotCell | None, scale: Scale | None) -> Inline:
 
 
 def about(pivot: Pivot, analysis: Analysis) -> Iterator[Inline]:
-    """What the figures are, and what they leave out."""
+    """Yield what the figures are, and what they leave out."""
     if pivot.quantity == "mean":
         if any(cell.value is not None and cell.value.low is not None for cell in pivot.cells.values()):
             yield msg("means with the half-width of their {level} intervals", level=analysis.level)
@@ -177,7 +178,7 @@ def about(pivot: Pivot, analysis: Analysis) -> Iterator[Inline]:
 
 
 def _reasons(pivot: Pivot) -> Iterator[Inline]:
-    """Why places are empty; those with the same reason together."""
+    """Yield why places are empty; those with the same reason together."""
     groups: list[tuple[Inline, list[tuple[str, str, str]]]] = []
     for place, reason in pivot.empty.items():
         places = next((each for known, each in groups if known == reason), None)
@@ -198,7 +199,7 @@ def _reasons(pivot: Pivot) -> Iterator[Inline]:
 
 
 def _plain(pivot: Pivot, analysis: Analysis) -> dict[str, Any]:
-    """The pivot for programs: a cell for every place, without a value for a reason."""
+    """Return the pivot for programs: a cell for every place, without a value for a reason."""
     axes = pivot.axes
     return {
         "confidence": analysis.rule.confidence,

@@ -32,7 +32,7 @@ _LOG_FROM = 20.0  # largest / smallest number, from which an axis is logarithmic
 
 
 def chart_of(pivot: Pivot, analysis: Analysis) -> Chart | None:
-    """Lines where the columns are numbers, else bars. None where figures of one panel have several units.
+    """Return lines where the columns are numbers, else bars. None where figures of one panel have several units.
 
     The axis begins at zero, so overheads, which may be negative, are not for it.
 
@@ -79,7 +79,7 @@ def chart_of(pivot: Pivot, analysis: Analysis) -> Chart | None:
 
 
 def _scale(pivot: Pivot, panel: str | None) -> Scale | None:
-    """The unit of a panel, or of all; None where there are several."""
+    """Return the unit of a panel, or of all; None where there are several."""
     if pivot.quantity == "mean":
         return scale_of(pivot, panel)
     return _PLAIN if pivot.quantity == "ratio" else _PERCENT
@@ -106,7 +106,7 @@ def _colour(analysis: Analysis, factor: str, level: str, number: int) -> int:
 
 
 def _notes(pivot: Pivot, analysis: Analysis) -> Iterator[Inline]:
-    """The run, what is shown of it, what the values are, and how much is missing or to beware of."""
+    """Yield the run, what is shown of it, what the values are, and how much is missing or to beware of."""
     yield plural("{run}: {count} block.", "{run}: {count} blocks.", analysis.blocks, run=analysis.name)
     if pivot.where:
         yield msg("where {levels}", levels=Factor(levels_of({name: "|".join(v) for name, v in pivot.where.items()})))

@@ -17,7 +17,7 @@ SCHEMA = "vtax.analysis/1"
 
 
 def plain(analysis: Analysis) -> dict[str, Any]:
-    """The whole analysis. Texts are messages still, which the JSON renderer writes in English."""
+    """Return the whole analysis. Texts are messages still, which the JSON renderer writes in English."""
     return {
         "schema": SCHEMA,
         "run": analysis.name,
@@ -69,7 +69,7 @@ def plain_sessions(sessions: Sequence[MeasuredSession]) -> list[dict[str, Any]]:
 
 
 def moment(seconds: float | None) -> str | None:
-    """A Unix time as ISO 8601 in UTC with milliseconds; None for what is no time."""
+    """Return a Unix time as ISO 8601 in UTC with milliseconds; None for what is no time."""
     try:
         when = datetime.fromtimestamp(seconds, UTC) if seconds is not None else None
     except (ValueError, OverflowError, OSError):

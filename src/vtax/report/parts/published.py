@@ -34,7 +34,7 @@ from vtax.report.parts import shared
 
 
 def parts_of(numbers: Sequence[Published], analysis: Analysis) -> Iterator[Part]:
-    """The numbers of the publication beside those of the run, as a table and as a figure."""
+    """Yield the numbers of the publication beside those of the run, as a table and as a figure."""
     if not numbers:
         return
     columns = (
@@ -117,7 +117,7 @@ def _figures(numbers: Sequence[Published], analysis: Analysis) -> Iterator[Part]
 
 
 def plain_of(each: Published) -> dict[str, Any]:
-    """One number for programs."""
+    """Return one number for programs."""
     return {
         "platform": each.platform,
         "here": each.here,
@@ -137,12 +137,12 @@ def plain_of(each: Published) -> dict[str, Any]:
 
 
 def citation(analysis: Analysis) -> str:
-    """What a study repeats; empty for one that repeats nothing."""
+    """Return what a study repeats; empty for one that repeats nothing."""
     return str((analysis.declared.get("paper") or {}).get("citation", ""))
 
 
 def plain_paper(analysis: Analysis) -> dict[str, Any]:
-    """The publication for programs, and where the study differs from it."""
+    """Return the publication for programs, and where the study differs from it."""
     return {
         "publication": citation(analysis),
         "differences": list((analysis.declared.get("paper") or {}).get("differences") or ()),
@@ -156,7 +156,7 @@ def cited(analysis: Analysis) -> Iterator[Paragraph]:
 
 
 def differences(analysis: Analysis) -> Iterator[Part]:
-    """Where the study differs from its publication, in the words of its file."""
+    """Yield where the study differs from its publication, in the words of its file."""
     given = (analysis.declared.get("paper") or {}).get("differences") or ()
     if given:
         columns = (

@@ -10,7 +10,7 @@ from vtax.report.analysis.workload import Missing
 
 
 def plain(found: Recommendation) -> dict[str, Any]:
-    """The ranking for programs."""
+    """Return the ranking for programs."""
     return {
         "status": found.analysis.status,
         "blocks": found.analysis.blocks,

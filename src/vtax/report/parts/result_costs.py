@@ -15,7 +15,7 @@ Costs = Mapping[tuple[str, str], tuple[Row, Scale]]
 
 
 def cost_section(section: Section, analysis: Analysis) -> Section | None:
-    """The metric of the host's CPU time that belongs to a primary one; None without one."""
+    """Return the metric of the host's CPU time that belongs to a primary one; None without one."""
     if not section.metric.is_primary:
         return None
     beside = [
@@ -28,7 +28,7 @@ def cost_section(section: Section, analysis: Analysis) -> Section | None:
 
 
 def costs_of(section: Section) -> Costs:
-    """The rows of a metric of costs, by what tables find them with."""
+    """Return the rows of a metric of costs, by what tables find them with."""
     return {
         (row.platform.name, point.key): (row, scale)
         for point, scale in zip(section.points, shared.scales_of(section), strict=True)
@@ -37,7 +37,7 @@ def costs_of(section: Section) -> Costs:
 
 
 def columns(section: Section) -> tuple[Column, ...]:
-    """The mean where there is room for it, and the ratio to the baseline."""
+    """Return the mean where there is room for it, and the ratio to the baseline."""
     unit = unit_of(shared.scale_of(section).unit)
     return (
         Column("host_cpu", msg("host CPU,\n{unit}", unit=unit), is_number=True, room="wide"),
@@ -47,7 +47,7 @@ def columns(section: Section) -> tuple[Column, ...]:
 
 
 def cells(costs: Costs, row: Row) -> Sequence[Inline]:
-    """What the columns show of a row."""
+    """Return what the columns show of a row."""
     found, scale = costs.get((row.platform.name, row.cell.point), (None, Scale("")))
     if found is None or found.summary is None:
         return "", "", ""

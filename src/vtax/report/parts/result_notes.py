@@ -30,7 +30,7 @@ from vtax.stats.stopping import interval_confidence
 
 
 def notes_under(section: Section, analysis: Analysis) -> Iterator[Inline]:
-    """What a reader of a table would stumble over, where it has that; of ratios under the first table only."""
+    """Yield what a reader of a table would stumble over, where it has that; of ratios under the first table only."""
     if any(_is_undecided_by_correction(row) for point in section.points for row in point.rows):
         yield msg(
             "undecided beside an interval without 1: the interval is of one comparison alone, the verdict is "
@@ -51,7 +51,7 @@ def notes_under(section: Section, analysis: Analysis) -> Iterator[Inline]:
 
 
 def _withheld(section: Section, analysis: Analysis) -> Iterator[Inline]:
-    """Why a verdict is not given that the interval seems to support."""
+    """Yield why a verdict is not given that the interval seems to support."""
     margin = analysis.rule.margin
     of_reason: dict[Note, list[Platform]] = {}
     for row in (row for point in section.points for row in point.rows):
@@ -86,7 +86,7 @@ def _is_undecided_by_correction(row: Row) -> bool:
 
 
 def further_statistics(section: Section, analysis: Analysis, names: Mapping[str, int]) -> Table:
-    """What the table of the result leaves out of its cells; all in the mean's unit."""
+    """Return what the table of the result leaves out of its cells; all in the mean's unit."""
     scales = set(shared.scales_of(section))
     unit = unit_of(scales.pop().unit) if len(scales) == 1 else ""
     named = {"SD": "sd", "min": "min", "median": "median", "max": "max"}

@@ -33,7 +33,7 @@ def result_table(
     blocks: int | None = None,
     cost: Section | None = None,
 ) -> Table:
-    """A row per platform below every point. level: of the intervals. baseline: what ratios are to, or nothing.
+    """Return a row per platform below every point. level: of the intervals. baseline: what ratios are to, or nothing.
 
     blocks: of the run; where a row has others, every row says how many, however little room there is. cost: the CPU
     time that the host spends on a unit of the same work.

@@ -90,7 +90,7 @@ def _mean(row: Row, scale: Scale) -> tuple[Inline, Inline]:
 
 
 def summary(found: Contrasts, shown: Sequence[Compared]) -> Iterator[Part]:
-    """How many verdicts there are of each kind and where, then the cells that are not compared, and why."""
+    """Yield how many verdicts there are of each kind and where, then the cells that are not compared, and why."""
     if shown:
         yield Titled(msg("Summary"), (Bullets(tuple(_counts(found, shown))),), key="answer", role="summary")
     if found.mismatched:
@@ -134,14 +134,15 @@ def _name(cell: CellRecord) -> Inline:
 
 
 def _named(names: Sequence[Inline]) -> Iterator[Inline]:
-    """The first of them, and how many more there are."""
+    """Yield the first of them, and how many more there are."""
     yield from names[:_MAX_NAMED]
     if len(names) > _MAX_NAMED:
         yield msg("{count} more", count=Count(len(names) - _MAX_NAMED))
 
 
 def plain(found: Contrasts) -> dict[str, Any]:
-    """The cells that are not compared: with other settings, with the reasons; and those that only one run has."""
+    """Return the cells that are not compared: with other settings, with the reasons; and those that only one run
+    has."""
     sides = zip(("treatment", "baseline"), found.unmatched, strict=True)
     return {
         "mismatched": [

@@ -43,12 +43,12 @@ def colours(analysis: Analysis) -> dict[str, int]:
 
 
 def platform_of(record: PlatformRecord, numbers: Mapping[str, int] | None = None) -> Platform:
-    """A platform with its marks."""
+    """Return a platform with its marks."""
     return Platform(record.name, record.marks, (numbers or {}).get(record.name, -1))
 
 
 def resource(name: str) -> Inline:
-    """A resource in the reader's language."""
+    """Return a resource in the reader's language."""
     return {
         "cpu": msg("cpu"), "memory": msg("memory"), "disk": msg("disk"), "network": msg("network"),
         "kernel": msg("kernel"), "start": msg("start"), "application": msg("application"),
@@ -57,7 +57,7 @@ def resource(name: str) -> Inline:
 
 
 def verdict_of(verdict: Verdict) -> VerdictCell:
-    """The word, and the range of blocks that it still needs where that is known."""
+    """Return the word, and the range of blocks that it still needs where that is known."""
     return VerdictCell(verdict.kind, verdict.blocks_needed or 0, verdict.blocks_needed_low or 0)
 
 
@@ -72,12 +72,12 @@ def title_of(section: Section) -> Inline:
 
 
 def metric_of(section: Section) -> Inline:
-    """What a section's metric is called."""
+    """Return what a section's metric is called."""
     return stored(section.metric.title or section.metric.name)
 
 
 def subtitle_of(section: Section) -> Inline:
-    """Which way is better, and the tool."""
+    """Return which way is better, and the tool."""
     return joined([direction_of(section), tool_of(section)], ", ")
 
 
@@ -94,22 +94,22 @@ def tool_of(section: Section) -> str:
 
 
 def direction_of(section: Section) -> Message:
-    """Which way is better."""
+    """Return which way is better."""
     return msg("higher is better") if section.better == "higher" else msg("lower is better")
 
 
 def levels(point: ResultPoint) -> Inline:
-    """The levels of a point; nothing when nothing varies."""
+    """Return the levels of a point; nothing when nothing varies."""
     return Factor(levels_of(point.levels)) if point.levels else ""
 
 
 def scale_of(section: Section) -> Scale:
-    """The unit that a section's tables and figures share."""
+    """Return the unit that a section's tables and figures share."""
     return scale_for(section.metric.unit, [r.summary.mean for p in section.points for r in p.rows if r.summary])
 
 
 def scales_of(section: Section) -> tuple[Scale, ...]:
-    """The unit of each point: that of the section, or its own where one would read below 0.01 in that."""
+    """Return the unit of each point: that of the section, or its own where one would read below 0.01 in that."""
     whole = scale_of(section)
     means = [[r.summary.mean for r in point.rows if r.summary] for point in section.points]
     largest = [max(map(abs, each), default=0.0) / whole.divisor for each in means]
@@ -138,7 +138,7 @@ def groups(
     cells_of: Callable[[Row], Sequence[Inline] | None],
     numbers: Mapping[str, int] | None = None,
 ) -> tuple[Group, ...]:
-    """A row for each for which there is something, below the name of its point where there are several."""
+    """Return a row for each for which there is something, below the name of its point where there are several."""
     found = []
     for point in points:
         rows = [
@@ -152,12 +152,12 @@ def groups(
 
 
 def named(section: Section) -> dict[str, str]:
-    """What entries for programs begin with."""
+    """Return what entries for programs begin with."""
     return {"label": section.label, "benchmark": section.benchmark, "metric": section.metric.name}
 
 
 def of_blocks(document: Document, analysis: Analysis) -> Document:
-    """A document whose figures are of blocks alone, with a sentence about it for a run of several sessions."""
+    """Return a document whose figures are of blocks alone, with a sentence about it for a run of several sessions."""
     if len(analysis.sessions) < 2 or document.nothing != "":
         return document
     text = msg("These figures are of blocks, as if sessions did not differ: they look surer than they are.")
@@ -165,7 +165,7 @@ def of_blocks(document: Document, analysis: Analysis) -> Document:
 
 
 def warnings_part(warnings: Sequence[Warning], *, shows_code: bool = False) -> list[Part]:
-    """A section of warnings; none without any."""
+    """Return a section of warnings; none without any."""
     if not warnings:
         return []
     return [Part(msg("Warnings"), (Warnings(tuple(warnings), shows_code),))]

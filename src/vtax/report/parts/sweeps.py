@@ -20,7 +20,7 @@ class Sweeps:
         self.found, self.left_out = sweeps(analysis)
 
     def of(self, section: Section) -> Iterator[Part]:
-        """The figures of a metric."""
+        """Yield the figures of a metric."""
         for number, each in enumerate(self.found):
             if each.section is section:
                 title = _title(each)
@@ -29,7 +29,7 @@ class Sweeps:
                 yield Titled(title, (chart,), key=f"sweep {number}")
 
     def rest(self) -> Iterator[Part]:
-        """How many are left out, and the command that draws one."""
+        """Yield how many are left out, and the command that draws one."""
         if self.left_out:
             yield Paragraph(
                 plural(

@@ -14,14 +14,14 @@ _FEWEST = 3  # trials of a cell that have an order and a distribution
 
 
 def figures_of(section: Section, analysis: Analysis, names: Mapping[str, int]) -> Iterator[Figure]:
-    """The order of execution and the distribution of every cell; nothing where no cell has three trials."""
+    """Yield the order of execution and the distribution of every cell; nothing where no cell has three trials."""
     if any(_is_shown(row) for point in section.points for row in point.rows):
         yield order(section, analysis, names)
         yield distribution(section, names)
 
 
 def order(section: Section, analysis: Analysis, names: Mapping[str, int]) -> Figure:
-    """Every trial as deviation from the median of its cell, over its position in the run."""
+    """Return every trial as deviation from the median of its cell, over its position in the run."""
     of_platform: dict[str, list[Row]] = {}
     for row in (row for point in section.points for row in point.rows if _is_shown(row)):
         of_platform.setdefault(row.platform.name, []).append(row)
@@ -41,7 +41,7 @@ def order(section: Section, analysis: Analysis, names: Mapping[str, int]) -> Fig
 
 
 def distribution(section: Section, names: Mapping[str, int]) -> Figure:
-    """Every trial of every cell, relative to the median of the cell."""
+    """Return every trial of every cell, relative to the median of the cell."""
     groups = tuple(
         FigureGroup(
             point.name,
@@ -69,7 +69,7 @@ def _is_shown(row: Row) -> bool:
 
 
 def _merged(rows: list[Row], names: Mapping[str, int]) -> FigureRow:
-    """All trials of cells of one platform, by their position; 0.02 is 2 % above the median of the cell."""
+    """Return all trials of cells of one platform, by their position; 0.02 is 2 % above the median of the cell."""
     values = np.concatenate([row.trial_values / np.median(row.trial_values) - 1 for row in rows])
     blocks = np.concatenate([row.trial_blocks for row in rows])
     positions = np.concatenate([row.trial_positions for row in rows])
@@ -82,7 +82,7 @@ def _merged(rows: list[Row], names: Mapping[str, int]) -> FigureRow:
 
 
 def _sessions(analysis: Analysis, section: Section) -> tuple[tuple[int, Inline], ...]:
-    """Where each session after the first begins: its number, at the first of its trials that is shown."""
+    """Return where each session after the first begins: its number, at the first of its trials that is shown."""
     if len(analysis.sessions) < 2:
         return ()
     shown = [row for point in section.points for row in point.rows if _is_shown(row)]

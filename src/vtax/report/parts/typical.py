@@ -44,7 +44,7 @@ def parts_of(section: Section, analysis: Analysis, names: Mapping[str, int]) -> 
 
 
 def method_of(analysis: Analysis) -> Iterator[Inline]:
-    """What the typical ratio is, where a run has any."""
+    """Yield what the typical ratio is, where a run has any."""
     if any(row.typical for section in analysis.sections for point in section.points for row in point.rows):
         yield msg(
             "The typical ratio beside it is that of the medians of the blocks' trials, averaged after the lowest and "

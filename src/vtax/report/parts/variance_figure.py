@@ -13,7 +13,8 @@ _MOST_ROWS = 160
 
 
 def shares_figure(tables: Sequence[VarianceTable], analysis: Analysis) -> Iterator[Section]:
-    """A bar for every cell whose noise has two known parts; nothing without any, or with more than can be read."""
+    """Yield a bar for every cell whose noise has two known parts; nothing without any, or with more than can be
+    read."""
     names = shared.colours(analysis)
     groups = tuple(group for table in tables if table.section.metric.is_primary for group in _groups(table, names))
     if not groups or sum(len(group.rows) + 1 for group in groups) > _MOST_ROWS:
@@ -35,7 +36,7 @@ def shares_figure(tables: Sequence[VarianceTable], analysis: Analysis) -> Iterat
 
 
 def _groups(table: VarianceTable, names: dict[str, int]) -> list[FigureGroup]:
-    """The cells of every point, below the name of the metric."""
+    """Return the cells of every point, below the name of the metric."""
     found = []
     for point, cells in table.points:
         if rows := tuple((shared.platform_of(c.row.platform), _row(c, names)) for c in cells if len(_shares(c)) > 1):
@@ -44,7 +45,7 @@ def _groups(table: VarianceTable, names: dict[str, int]) -> list[FigureGroup]:
 
 
 def _shares(cell: CellVariance) -> tuple[float, ...]:
-    """The known shares, from blocks to what is within a trial."""
+    """Return the known shares, from blocks to what is within a trial."""
     found = (cell.between_blocks, cell.between_trials, cell.within_trial)
     return tuple(share for share in found if share is not None)
 

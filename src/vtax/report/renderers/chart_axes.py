@@ -41,7 +41,7 @@ class Axis:
         return found
 
     def cuts(self, values: Sequence[ChartValue]) -> bool:
-        """Whether an interval of some value goes on beyond the axis."""
+        """Return whether an interval of some value goes on beyond the axis."""
         shown = [self.record(each) for value in values for each in (value.left, value.right)]
         return any(each.get("low_beyond") or each.get("high_beyond") for each in shown)
 
@@ -60,7 +60,8 @@ class Axis:
 
 
 def value_axis(values: Sequence[ChartValue], scale: Scale, is_log: bool) -> Axis:
-    """The axis of all values of a panel, both sides: from zero, or of a logarithmic one around what is positive."""
+    """Return the axis of all values of a panel, both sides: from zero, or of a logarithmic one around what is
+    positive."""
     shown = [each for value in values for each in (value.left, value.right, value.printed) if each is not None]
     numbers = [each[0] / scale.divisor for each in shown]
     bounds = [bound / scale.divisor for each in shown for bound in each[1:] if bound is not None]

@@ -19,7 +19,7 @@ _TWO_LINES = (
 
 
 def bars(chart: Chart, formatter: Formatter, number: int) -> list[Spec]:
-    """Both sides of a panel."""
+    """Return both sides of a panel."""
     return _Bars(chart, formatter, number).sides()
 
 
@@ -56,7 +56,7 @@ class _Bars(Drawn):
         ]  # fmt: skip
 
     def _inside(self, value: ChartValue, *, is_right: bool) -> Spec:
-        """What stands in a bar: the letter of its group, or that this side has no bar."""
+        """Return what stands in a bar: the letter of its group, or that this side has no bar."""
         shown = value.right if is_right else value.left or value.printed
         return {"letter": self.letters[value.series]} if shown else {"nothing": self.text(msg("not measured"))}
 

@@ -15,13 +15,13 @@ _DARK = 0.55  # of the range of a heatmap, from which its numbers are white
 
 
 def cells(chart: Chart, formatter: Formatter, number: int) -> list[Spec]:
-    """Both sides of a panel."""
+    """Return both sides of a panel."""
     return _Cells(chart, formatter, number).sides()
 
 
 class _Cells(Drawn):
     def sides(self) -> list[Spec]:
-        """A grid of numbers; of a heatmap darker where larger."""
+        """Return a grid of numbers; of a heatmap darker where larger."""
         columns = [self.text(label) for _, label in self.chart.x_labels]
         rows = [self.text(label) for label in self.chart.y_labels]
         places = [place for place, _ in self.chart.x_labels]
@@ -86,7 +86,7 @@ class _Cells(Drawn):
         return (value - low) / (high - low) if high > low else 0.0
 
     def _reach(self, middle: float, low: float, high: float) -> float:
-        """The largest distance from the middle, for which colours are darkest."""
+        """Return the largest distance from the middle, for which colours are darkest."""
         return max(high - middle, middle - low) or 1.0
 
     def _cell(self, bounded: Bounded | None, printed: Bounded | None, *, is_spread: bool) -> str:

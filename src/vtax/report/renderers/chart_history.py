@@ -23,7 +23,7 @@ _CHARACTER, _SYMBOL = 6.6, 40  # pixels of a legend's character, and of its symb
 
 
 def history(chart: Chart, formatter: Formatter, number: int, *, is_narrow: bool = False) -> list[Spec]:
-    """One drawing of a panel, as wide as two sides. is_narrow: as wide as the window of a phone."""
+    """Return one drawing of a panel, as wide as two sides. is_narrow: as wide as the window of a phone."""
     return [_History(chart, formatter, number).drawing(_NARROW if is_narrow else _WIDE)]
 
 
@@ -73,7 +73,7 @@ class _History(Looks):
         }  # fmt: skip
 
     def _times(self, times: list[float], domain: list[float]) -> Spec:
-        """The channel of Unix times: a tick for every day with a run, or for every run of a single day.
+        """Return the channel of Unix times: a tick for every day with a run, or for every run of a single day.
 
         Labels are written here, not by Vega: in the reader's language and in the time zone of the tables.
         """

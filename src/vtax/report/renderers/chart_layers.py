@@ -32,12 +32,12 @@ class Drawn:
         """The values that the axis is for."""
 
     def scaled(self, axis: Axis) -> Spec:
-        """The channel of the values."""
+        """Return the channel of the values."""
         title = {"title": self.text(self.panel.axis), "tickCount": 5}
         return {"type": "quantitative", "scale": axis.scale, "axis": title}
 
     def title(self, is_right: bool, *, is_cut: bool = False) -> Spec:
-        """The title of a side; both have as many lines. is_cut: arrows are there, which it explains."""
+        """Return the title of a side; both have as many lines. is_cut: arrows are there, which it explains."""
         arrow = msg("an arrow: the interval goes on") if is_cut else ""
         sides = [
             textwrap.wrap(self.text(joined(texts, "; ")), _SIDE_CHARS)
@@ -51,7 +51,7 @@ class Drawn:
 
 
 def record_of(value: ChartValue, axis: Axis, *, is_right: bool) -> Spec:
-    """The fields of what a side shows of a value; on the left those of the printed one too."""
+    """Return the fields of what a side shows of a value; on the left those of the printed one too."""
     shown: Bounded | None = value.right if is_right else value.left
     record = axis.record(shown)
     if not is_right and value.printed is not None:
@@ -60,7 +60,7 @@ def record_of(value: ChartValue, axis: Axis, *, is_right: bool) -> Spec:
 
 
 def intervals(base: Spec, scale: Spec, channel: str) -> Iterator[Spec]:
-    """Lines from the lower to the upper bound, with ticks at both ends that are inside the axis."""
+    """Yield lines from the lower to the upper bound, with ticks at both ends that are inside the axis."""
     mark: Spec = {"type": "rule", "strokeWidth": 1.4, "color": INK}
     yield {
         "transform": [{"filter": "isValid(datum.low)"}], "mark": mark,
@@ -76,7 +76,7 @@ def intervals(base: Spec, scale: Spec, channel: str) -> Iterator[Spec]:
 
 
 def printed(base: Spec, scale: Spec, channel: str) -> Iterator[Spec]:
-    """A diamond where the publication prints a number, with its deviation."""
+    """Yield a diamond where the publication prints a number, with its deviation."""
     yield {
         "transform": [{"filter": "isValid(datum.printed_low)"}],
         "mark": {"type": "rule", "strokeWidth": 1.2, "color": INK, "strokeDash": [2, 2]},
@@ -91,7 +91,7 @@ def printed(base: Spec, scale: Spec, channel: str) -> Iterator[Spec]:
 
 
 def only(layer: Spec) -> Spec:
-    """A layer without places that have no value: Vega would draw them at zero."""
+    """Return a layer without places that have no value: Vega would draw them at zero."""
     for channel in ("x", "y"):
         field = layer["encoding"].get(channel, {}).get("field")
         if field == "value":

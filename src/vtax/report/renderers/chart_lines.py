@@ -22,7 +22,7 @@ _OF_A_GAP = 0.5  # of the gap between two neighbouring places, that all series o
 
 
 def lines(chart: Chart, formatter: Formatter, number: int) -> list[Spec]:
-    """Both sides of a panel; over tests the right side has means with bands in front of the tests."""
+    """Return both sides of a panel; over tests the right side has means with bands in front of the tests."""
     return _Lines(chart, formatter, number).sides()
 
 
@@ -30,7 +30,7 @@ class Looks(Drawn):
     """A panel whose series have a colour, a symbol and a dash each."""
 
     def look(self, channel: str) -> Spec:
-        """The channel `color`, `strokeDash` or `shape`."""
+        """Return the channel `color`, `strokeDash` or `shape`."""
         colours = [colour_of(self.chart.series[each].colour) for each in self.used]
         positions = range(len(self.used))
         ranges: Mapping[str, Sequence[Any]] = {
@@ -52,7 +52,7 @@ class Looks(Drawn):
         return min(_DODGE / (WHOLE_WIDTH if self.chart.has_one_side else WIDTH), most)
 
     def aside(self, value: ChartValue) -> float:
-        """The part of the axis by which a value's interval stands aside from those of other series."""
+        """Return the part of the axis by which a value's interval stands aside from those of other series."""
         return (self.used.index(value.series) - (len(self.used) - 1) / 2) * self.dodge
 
 
@@ -98,7 +98,7 @@ class _Lines(Looks):
         return [*layers, *beside, *printed(at, y, "y")]
 
     def _numbers(self, domain: list[float]) -> Spec:
-        """The channel of the numbers, with the levels as they are written."""
+        """Return the channel of the numbers, with the levels as they are written."""
         names = {format(place, ".12g"): self.text(label) for place, label in self.chart.x_labels}
         ticks: Spec = {"tickMinStep": 1, "format": "d"}
         if names:
@@ -114,7 +114,7 @@ class _Lines(Looks):
         }  # fmt: skip
 
     def _bands(self, axis: Axis, domain: list[float], x: Spec, y: Spec, look: Mapping[str, Spec]) -> list[Spec]:
-        """The mean of each series over all tests, and its interval as a band."""
+        """Return the mean of each series over all tests, and its interval as a band."""
         rows = [
             {"series": self.labels[band.series], "from": domain[0], "to": domain[1], **axis.record(band.right)}
             for band in self.bands
@@ -146,7 +146,7 @@ class _Lines(Looks):
 
 
 def _numbers_domain(numbers: Iterable[float], is_log: bool, aside: float) -> list[float]:
-    """A little more than all numbers on an axis. aside: share of the axis that series stand aside of them."""
+    """Return a little more than all numbers on an axis. aside: share of the axis that series stand aside of them."""
     found = sorted(set(numbers)) or [1.0]
     low, high = found[0], found[-1]
     if is_log:

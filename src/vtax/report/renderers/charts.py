@@ -30,7 +30,7 @@ PRINT_FONT = "DejaVu Sans, Liberation Sans, Arial, sans-serif"
 
 
 def chart_spec(chart: Chart, formatter: Formatter, *, with_title: bool = True, is_stacked: bool = False) -> Spec:
-    """The specification of a chart. with_title: its title and notes too, for a file that stands alone.
+    """Return the specification of a chart. with_title: its title and notes too, for a file that stands alone.
 
     is_stacked: for narrow windows, both drawings of a panel below each other, one of one side half as wide.
     """
@@ -81,12 +81,12 @@ def chart_spec(chart: Chart, formatter: Formatter, *, with_title: bool = True, i
 
 
 def file_of(chart: Chart, formatter: Formatter, file_format: str) -> bytes:
-    """A chart as the content of an svg, pdf or png file."""
+    """Return a chart as the content of an svg, pdf or png file."""
     return exported(chart_spec(chart, formatter), file_format)
 
 
 def exported(spec: Spec, file_format: str) -> bytes:
-    """A specification as the content of an svg, pdf or png file."""
+    """Return a specification as the content of an svg, pdf or png file."""
     import vl_convert
 
     version = SCHEMA.rpartition("/v")[2].partition(".")[0]

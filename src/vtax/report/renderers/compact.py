@@ -14,7 +14,7 @@ _LONG_NUMBER = re.compile(r"(\d+\.\d{2})\d+")
 
 
 def compact(spec: dict[str, Any]) -> dict[str, Any]:
-    """A specification of layers in which values that several layers show are one named data set."""
+    """Return a specification of layers in which values that several layers show are one named data set."""
     if "layer" not in spec:
         return spec
     names: dict[str, str] = {}
@@ -31,7 +31,7 @@ def compact(spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def compact_svg(svg: str) -> str:
-    """A drawing whose coordinates have two decimals of a pixel, and which names its font once."""
+    """Return a drawing whose coordinates have two decimals of a pixel, and which names its font once."""
     fonts = set(_FONT.findall(svg))
     if len(fonts) == 1:
         svg = _FONT.sub("", svg).replace("<svg ", f"<svg {fonts.pop().strip()} ", 1)

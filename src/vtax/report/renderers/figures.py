@@ -22,12 +22,13 @@ _KINDS: Mapping[str, Callable[[Figure, Formatter], vega.Spec]] = {
 
 
 def spec_of(figure: Figure, formatter: Formatter) -> vega.Spec:
-    """The specification of a figure."""
+    """Return the specification of a figure."""
     return _KINDS[figure.kind](figure, formatter)
 
 
 def file_of(figure: Figure, formatter: Formatter, file_format: str) -> bytes:
-    """A figure with its title and the sentences below it as the content of an svg, pdf or png file, for print."""
+    """Return a figure with its title and the sentences below it as the content of an svg, pdf or png file, for
+    print."""
     spec = spec_of(figure, formatter)
     title = {
         "text": textwrap.wrap(formatter.text(figure.title), _TITLE_CHARS),
@@ -44,12 +45,12 @@ def file_of(figure: Figure, formatter: Formatter, file_format: str) -> bytes:
 
 
 def id_of(figure: Figure) -> str:
-    """The name of a figure among those of a report: `order-iperf3-throughput`."""
+    """Return the name of a figure among those of a report: `order-iperf3-throughput`."""
     return re.sub(r"[^a-z0-9]+", "-", figure.key.lower()).strip("-")
 
 
 def caption_of(figure: Figure, spec: vega.Spec, formatter: Formatter) -> str:
-    """The sentences below a figure. spec: its specification."""
+    """Return the sentences below a figure. spec: its specification."""
     sentences: list[Inline] = [joined([figure.caption, "."], "")]
     if more := _what_stands_for_values(figure):
         sentences = [msg("{figure}, {blocks}.", figure=figure.caption, blocks=more)]
@@ -62,7 +63,7 @@ def caption_of(figure: Figure, spec: vega.Spec, formatter: Formatter) -> str:
 
 
 def _what_stands_for_values(figure: Figure) -> Inline:
-    """How a figure shows single values; empty for one without."""
+    """Return how a figure shows single values; empty for one without."""
     if figure.kind == "shares" or not any(row.values for group in figure.groups for _, row in group.rows if row):
         return ""
     if figure.kind == "order":

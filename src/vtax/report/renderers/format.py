@@ -59,11 +59,11 @@ class Formatter:
         self.language = language
 
     def text(self, inline: Inline) -> str:
-        """A text as characters, without its roles."""
+        """Return a text as characters, without its roles."""
         return "".join(run.text for run in self.runs(inline))
 
     def runs(self, inline: Inline, role: Role = "") -> Iterator[Run]:
-        """The stretches of a text, in order."""
+        """Yield the stretches of a text, in order."""
         if isinstance(inline, Note):
             one, many = forms_of(inline.code)
             yield from self._message(Message(one, data_of(inline), many, inline.data.get("count", 1)), role)
@@ -101,19 +101,19 @@ class Formatter:
             yield from self.runs(part, role)
 
     def value(self, value: Any) -> str:
-        """A typed value as characters."""
+        """Return a typed value as characters."""
         return _FORMATS[type(value)](self, value)
 
     def marks(self, platform: cells.Platform) -> list[str]:
-        """What must be said of a platform wherever it is shown."""
+        """Return what must be said of a platform wherever it is shown."""
         return [self.text(stored(mark)) for mark in platform.marks]
 
     def number(self, text: str) -> str:
-        """A number that `numbers` made, as the language writes it."""
+        """Return a number that `numbers` made, as the language writes it."""
         return self.language.number(text)
 
     def sentence(self, warning: Warning) -> str:
-        """A warning's sentence; with how many others are like it where no range can stand for them."""
+        """Return a warning's sentence; with how many others are like it where no range can stand for them."""
         text = self.text(sentence(warning))
         others = others_of(warning)
         like = plural(
@@ -122,25 +122,25 @@ class Formatter:
         return text + (self.text(like) if others else "")
 
     def times(self, warning: Warning) -> str:
-        """How often it was given, where that is more than once."""
+        """Return how often it was given, where that is more than once."""
         if warning.times < 2:
             return ""
         return self.text(plural(" ({count} times)", " ({count} times)", warning.times))
 
     def where(self, warning: Warning) -> str:
-        """The places on one line: the first two, and how many more."""
+        """Return the places on one line: the first two, and how many more."""
         shown = [self.text(place.inline) for place in warning.places[:_PLACES_SHOWN]]
         more = len(warning.places) - _PLACES_SHOWN
         rest = [self.text(msg("and {count} more", count=cells.Count(more)))] if more > 0 else []
         return "; ".join([*shown, *rest])
 
     def cases(self, warning: Warning) -> list[str]:
-        """The sentence of every different case of a warning."""
+        """Return the sentence of every different case of a warning."""
         return [self.text(sentence_of(warning.code, data)) for data in warning.cases]
 
 
 def others_of(warning: Warning) -> int:
-    """How many cases of a warning its own data do not stand for."""
+    """Return how many cases of a warning its own data do not stand for."""
     texts = [str(case["text"]) for case in warning.cases if "text" in case]
     return len(texts) - 1 if len(texts) > 1 and str(warning.data.get("text")) == texts[0] else 0
 
@@ -271,5 +271,5 @@ def formatted(texts: Sequence[Inline], language: Language = ENGLISH) -> list[str
 
 
 def english(text: Inline) -> str:
-    """A text as English writes it: for programs, and for errors."""
+    """Return a text as English writes it: for programs, and for errors."""
     return Formatter().text(text)

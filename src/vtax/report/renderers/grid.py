@@ -92,7 +92,7 @@ class Grid:
                 yield from self._drawn(console, row, shape)
 
     def _drawn(self, console: Console, row: _Row, shape: _Shape, *, is_head: bool = False) -> Iterator[Text]:
-        """The lines of a row; those of titles stand at the foot of the highest."""
+        """Yield the lines of a row; those of titles stand at the foot of the highest."""
         widths = shape.widths
         cells = [
             _wrapped(console, cell, width - (0 if number else row.indent))
@@ -138,7 +138,7 @@ def fitted(natural: Sequence[int], minimum: Sequence[int], room: int) -> list[in
 
 
 def _extent(rows: Sequence[_Row], column: int, parts: Callable[[str], list[str]]) -> int:
-    """The widest part of a column's cells, at least 1."""
+    """Return the widest part of a column's cells, at least 1."""
     found = [
         Text(part).cell_len + (0 if column else row.indent) for row in rows for part in parts(row.cells[column].plain)
     ]

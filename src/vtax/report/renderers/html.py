@@ -22,7 +22,8 @@ from vtax.report.renderers.language import ENGLISH, Language
 
 
 def html(document: Document, language: Language = ENGLISH, chapters: Sequence[Document] = ()) -> str:
-    """A document as one self-contained HTML page. chapters: documents below it, which it links as `run-1`, ..."""
+    """Return a document as one self-contained HTML page. chapters: documents below it, which it links as `run-1`,
+    ..."""
     environment = Environment(
         loader=PackageLoader("vtax.report.renderers"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
         lstrip_blocks=True,
@@ -46,12 +47,12 @@ def html(document: Document, language: Language = ENGLISH, chapters: Sequence[Do
 
 
 def chapter_key(number: int) -> str:
-    """What a document above others links one of these by. number: from 0."""
+    """Return what a document above others links one of these by. number: from 0."""
     return f"run-{number + 1}"
 
 
 def _drawn(key: str, document: Document, formatter: Formatter) -> dict[str, Any]:
-    """A document as the template shows it. key: of a chapter, the beginning of all its ids."""
+    """Return a document as the template shows it. key: of a chapter, the beginning of all its ids."""
     page = Parts(formatter, document, f"{key}-" if key else "")
     return {
         "key": key,
@@ -63,7 +64,7 @@ def _drawn(key: str, document: Document, formatter: Formatter) -> dict[str, Any]
 
 
 def colour_styles() -> list[str]:
-    """Every text of an attribute `style` that parts can have: the colours of platforms."""
+    """Return every text of an attribute `style` that parts can have: the colours of platforms."""
     return sorted({COLOUR.format(vega.colour_of(number)) for number in range(len(vega.OKABE_ITO) + 1)})
 
 
@@ -75,14 +76,14 @@ class Fragments:
         self._page = Parts(Formatter(language), Document("", (), colours=colours or {}))
 
     def inline(self, text: Inline) -> Markup:
-        """A text with its roles and values as elements."""
+        """Return a text with its roles and values as elements."""
         return self._page.inline(text)
 
     def lead(self, document: Document) -> Markup:
-        """The lines under the title of a document."""
+        """Return the lines under the title of a document."""
         lines = (Markup('<p class="meta">{}</p>').format(self.inline(line)) for line in document.lead)
         return Markup("\n").join(lines)
 
     def body(self, document: Document) -> Markup:
-        """The parts of a document."""
+        """Return the parts of a document."""
         return Markup("\n").join(map(self._page.top, document.parts))

@@ -61,7 +61,7 @@ class Parts:
         self._charts = 0
 
     def top(self, part: Part) -> Markup:
-        """A part of the page itself: sections become its chapters."""
+        """Return a part of the page itself: sections become its chapters."""
         if not isinstance(part, Section):
             return self.part(part)
         key = self._id(part.key)
@@ -70,7 +70,7 @@ class Parts:
         return Markup("<section{}{}>\n<h2>{}</h2>\n{}\n</section>").format(key, kind, self.inline(part.title), inner)
 
     def part(self, part: Part) -> Markup:
-        """A part within a chapter."""
+        """Return a part within a chapter."""
         if isinstance(part, Section):
             return self._section(part)
         if isinstance(part, Table):
@@ -88,7 +88,7 @@ class Parts:
         return self._paragraph(part)
 
     def inline(self, text: Inline) -> Markup:
-        """A text with its roles and values as elements."""
+        """Return a text with its roles and values as elements."""
         return self._joined(map(self._run, _together(self.formatter.runs(text))))
 
     @staticmethod
@@ -142,7 +142,7 @@ class Parts:
         return self.formatter.text(text)
 
     def _id(self, key: str) -> Markup:
-        """The attribute `id` for a key, once on the page."""
+        """Return the attribute `id` for a key, once on the page."""
         name = self._name(key)
         if not name or name in self._ids:
             return Markup("")
@@ -150,7 +150,7 @@ class Parts:
         return Markup(' id="{}"').format(name)
 
     def _name(self, key: str) -> str:
-        """A key as it can stand in an address."""
+        """Return a key as it can stand in an address."""
         name = re.sub(r"[^A-Za-z0-9]+", "-", key).strip("-")
         return self.prefix + name if name else ""
 
@@ -198,7 +198,7 @@ class Parts:
         return Markup("<li>{}{}{}</li>").format(code, text, self._places(warning))
 
     def _places(self, warning: Warning) -> Markup:
-        """Where a warning holds; every text and place of it on demand where there are several."""
+        """Return where a warning holds; every text and place of it on demand where there are several."""
         texts = self.formatter.cases(warning) if len(warning.cases) > 1 else []
         places = [self.formatter.text(place.inline) for place in warning.places]
         if len(places) <= 1 and not texts:
@@ -303,14 +303,14 @@ class Parts:
 
 
 def _together(runs: Iterable[Run]) -> Iterator[Run]:
-    """Runs with those of one look that follow each other as one."""
+    """Return runs with those of one look that follow each other as one."""
     for (role, link, _), group in groupby(runs, key=_look):
         same = list(group)
         yield same[0] if len(same) == 1 else Run("".join(run.text for run in same), role, link=link)
 
 
 def _look(run: Run) -> tuple[Role, str, int]:
-    """What runs must have in common to be one; one that is an element of its own has it with no other."""
+    """Return what runs must have in common to be one; one that is an element of its own has it with no other."""
     return run.role, run.link, id(run) if isinstance(run.value, _ELEMENTS) else 0
 
 

@@ -35,7 +35,7 @@ _SECONDS = (Duration, Offset, Moment)
 
 
 def as_json(document: Document) -> Any:
-    """The values of a document."""
+    """Return the values of a document."""
     if document.data is not None:
         return plain(document.data)
     return [plain({"table": table.key, "rows": _rows(table)}) for table in document.tables() if not table.repeats]
@@ -51,7 +51,7 @@ def _rows(table: Table) -> list[dict[str, Any]]:
 
 
 def plain(value: Any) -> Any:
-    """A value of JSON."""
+    """Return a value of JSON."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if value is None or isinstance(value, bool | int | str):
@@ -72,7 +72,7 @@ def plain(value: Any) -> Any:
 
 
 def _typed(value: Any) -> Any:
-    """A typed value: the number where it is one, else its parts by name."""
+    """Return a typed value: the number where it is one, else its parts by name."""
     if isinstance(value, _SINGLE):
         return plain(value.value)
     if isinstance(value, _SECONDS):

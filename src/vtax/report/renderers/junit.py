@@ -20,7 +20,7 @@ _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def junit(document: Document, language: Language = ENGLISH) -> str:
-    """The text of the file. Raises ValueError for a document without a suite."""
+    """Return the text of the file. Raises ValueError for a document without a suite."""
     suite, formatter = document.suite, Formatter(language)
     if suite is None:
         raise ValueError("the document has no suite of cases")
@@ -53,7 +53,7 @@ def junit(document: Document, language: Language = ENGLISH) -> str:
 
 
 def _clean(text: str) -> str:
-    """Text without line breaks of tables, and without characters that XML cannot hold."""
+    """Return text without line breaks of tables, and without characters that XML cannot hold."""
     return " ".join(_NOT_XML.sub("\N{REPLACEMENT CHARACTER}", text).split())
 
 

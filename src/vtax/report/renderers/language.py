@@ -39,13 +39,13 @@ class Language:
     templates: tuple[tuple[re.Pattern[str], str], ...] = ()
 
     def translated(self, template: str, many: str = "", count: int = 1) -> str:
-        """The template in this language; English where the catalogue lacks it."""
+        """Return the template in this language; English where the catalogue lacks it."""
         if many:
             return self.catalogue.ngettext(template, many, count)
         return self.catalogue.gettext(template) if template else ""
 
     def stored(self, text: str) -> str:
-        """A text that vtax stored in English, in this language; in English what the catalogue lacks.
+        """Return a text that vtax stored in English, in this language; in English what the catalogue lacks.
 
         Sentences joined by semicolons or colons are looked for from the last: the first may have some itself.
         """
@@ -70,15 +70,15 @@ class Language:
         return ", " if self.decimal == "." else "; "
 
     def number(self, text: str) -> str:
-        """A number or an interval as English writes it, with this language's decimal sign: `[0,98; 1,02]`."""
+        """Return a number or an interval as English writes it, with this language's decimal sign: `[0,98; 1,02]`."""
         return text if self.decimal == "." else text.replace(", ", self.separator).replace(".", self.decimal)
 
     def date(self, seconds: float) -> str:
-        """A Unix time as local date."""
+        """Return a Unix time as local date."""
         return self.moment(seconds).partition(" ")[0].rstrip(",")
 
     def moment(self, seconds: float) -> str:
-        """A Unix time as local date and time of day."""
+        """Return a Unix time as local date and time of day."""
         if self.code == "en":
             return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))
         from datetime import datetime
@@ -93,12 +93,12 @@ ENGLISH = Language()
 
 
 def codes() -> list[str]:
-    """The languages there are, English first; the others need babel."""
+    """Return the languages there are, English first; the others need babel."""
     return ["en", *(sorted(each.stem for each in LANGUAGES.glob("*.po")) if is_installed("babel") else ())]
 
 
 def of_locale(environment: Mapping[str, str]) -> str:
-    """The code of the language that a locale asks for messages in: `pt-BR` of `pt_BR.UTF-8`.
+    """Return the code of the language that a locale asks for messages in: `pt-BR` of `pt_BR.UTF-8`.
 
     English for the locale C, for none, and for a language without a catalogue. The first of LC_ALL, LC_MESSAGES and
     LANG that is not empty counts (POSIX.1-2024, Base Definitions, 8.2).
@@ -109,13 +109,13 @@ def of_locale(environment: Mapping[str, str]) -> str:
 
 
 def _main(code: str) -> str:
-    """The language of a code, without its country."""
+    """Return the language of a code, without its country."""
     return re.split(r"[-_.@]", code)[0].casefold()
 
 
 @cache
 def language(code: str) -> Language:
-    """The language of a code such as `pt-BR`. Raises BadInput when there is no file for it."""
+    """Return the language of a code such as `pt-BR`. Raises BadInput when there is no file for it."""
     if code == "en":
         return ENGLISH
     if not is_installed("babel") and (LANGUAGES / f"{code}.po").exists():
@@ -130,7 +130,7 @@ def language(code: str) -> Language:
 
 
 def read(code: str, path: Path) -> Language:
-    """The language that a catalogue file holds."""
+    """Return the language that a catalogue file holds."""
     from babel import Locale
     from babel.messages.mofile import write_mo
     from babel.messages.pofile import read_po
@@ -147,6 +147,6 @@ def read(code: str, path: Path) -> Language:
 
 
 def _pattern(template: str) -> re.Pattern[str]:
-    """What matches the texts that were made from a template: any text in place of each name."""
+    """Return what matches the texts that were made from a template: any text in place of each name."""
     parts = _NAME.split(template)
     return re.compile("".join(f"(?P<{p}>.+?)" if n % 2 else re.escape(p) for n, p in enumerate(parts)), re.DOTALL)

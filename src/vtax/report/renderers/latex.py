@@ -37,7 +37,8 @@ _HEADINGS = ("section", "subsection", "subsubsection", "paragraph")
 
 
 def latex(document: Document, language: Language = ENGLISH, chapters: Sequence[Document] = ()) -> str:
-    """A document as a LaTeX file that needs common packages alone. chapters: documents below it, a part each."""
+    """Return a document as a LaTeX file that needs common packages alone. chapters: documents below it, a part
+    each."""
     page = _Page(Formatter(language))
     parts = [block for each in chapters
              for block in (rf"\clearpage\part*{{{page.text(each.title)}}}", *page.blocks(each))]  # fmt: skip
@@ -73,7 +74,8 @@ class _Page(TextPage):
         )
 
     def table(self, table: Table) -> str:
-        """A table over as many pages as it needs; one that repeats others on one line's width, however small."""
+        """Return a table over as many pages as it needs; one that repeats others on one line's width, however
+        small."""
         grid = grid_of(table, self.formatter)
         width, wrapped = len(grid.titles), 0 if table.repeats else sum(grid.wraps)
         room = max(_ROOM - _ROOM_OF_OTHERS * (width - wrapped), _LEAST_ROOM) / max(wrapped, 1)
@@ -94,13 +96,13 @@ class _Page(TextPage):
         return "\n".join([begin % kinds, *head, *lines, r"\bottomrule", end])
 
     def _title(self, title: Inline, is_number: bool) -> str:
-        """A heading of a column, on as many lines as it has."""
+        """Return a heading of a column, on as many lines as it has."""
         lines = [escaped(line) for line in self.formatter.text(title).splitlines()]
         stacked = r" \\ ".join(lines)
         return rf"\shortstack[{'r' if is_number else 'l'}]{{{stacked}}}" if len(lines) > 1 else stacked
 
 
 def escaped(text: str) -> str:
-    """Text that LaTeX sets as it is; what its usual fonts lack becomes a symbol, or a question mark."""
+    """Return text that LaTeX sets as it is; what its usual fonts lack becomes a symbol, or a question mark."""
     known = one_line(text).translate(_TABLE)
     return "".join(character if ord(character) < 0x250 else "?" for character in known)

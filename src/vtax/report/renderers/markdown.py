@@ -16,7 +16,8 @@ _LINE_START = re.compile(r"^([-+>]|\d+[.)])(?=\s)", re.MULTILINE)
 
 
 def markdown(document: Document, language: Language = ENGLISH, chapters: Sequence[Document] = ()) -> str:
-    """A document as the text of a Markdown file. chapters: documents below it, each with a title of its own."""
+    """Return a document as the text of a Markdown file. chapters: documents below it, each with a title of its
+    own."""
     page = _Page(Formatter(language))
     blocks = [block for each in (document, *chapters)
               for block in (f"# {page.text(each.title)}", *page.blocks(each))]  # fmt: skip

@@ -11,7 +11,8 @@ DIGITS = 4
 
 
 def number(value: float, digits: int = DIGITS) -> str:
-    """A number with `digits` significant digits and no exponent where one can be avoided; thousands set apart."""
+    """Return a number with `digits` significant digits and no exponent where one can be avoided; thousands set
+    apart."""
     if math.isnan(value):
         return "–"
     if math.isinf(value):
@@ -26,7 +27,7 @@ def number(value: float, digits: int = DIGITS) -> str:
 
 
 def _is_plain(size: int) -> bool:
-    """Whether a number of this size (its decimal exponent) is written without an exponent."""
+    """Return whether a number of this size (its decimal exponent) is written without an exponent."""
     return -5 < size < 9
 
 
@@ -38,7 +39,8 @@ def decimals_of(half_width: float, digits: int = 2) -> int:
 
 
 def mean_and_half_width(mean: float, half: float, scale: Scale) -> tuple[str, str]:
-    """A mean and its interval's half-width, rounded alike: `1 234`, `±12`. The half is empty when not finite."""
+    """Return a mean and its interval's half-width, rounded alike: `1 234`, `±12`. The half is empty when not
+    finite."""
     mean, half = mean / scale.divisor, half / scale.divisor
     if not math.isfinite(half):
         return number(mean), ""
@@ -57,12 +59,12 @@ def _decimals_for(value: float, digits: int) -> int:
 
 
 def fixed(value: float, decimals: int) -> str:
-    """A number with so many decimals, thousands set apart."""
+    """Return a number with so many decimals, thousands set apart."""
     return f"{value:,.{decimals}f}".replace(",", "\N{NARROW NO-BREAK SPACE}").replace("-", "−")
 
 
 def ratio(value: float) -> str:
-    """A ratio: `0.997`, `0.0312`, `12.4`; three decimals around 1, three digits elsewhere."""
+    """Return a ratio: `0.997`, `0.0312`, `12.4`; three decimals around 1, three digits elsewhere."""
     if 0.1 <= abs(value) < 10:
         return fixed(value, 3)
     return number(value, 3)
@@ -76,7 +78,8 @@ def interval(low: float, high: float) -> str:
 
 
 def bounds(low: float, high: float, scale: Scale) -> str:
-    """An interval of stored values as shown: `[612.4, 630.9]`, both rounded alike; nothing when it is not bounded."""
+    """Return an interval of stored values as shown: `[612.4, 630.9]`, both rounded alike; nothing when it is not
+    bounded."""
     low, high = low / scale.divisor, high / scale.divisor
     if not (math.isfinite(low) and math.isfinite(high)):
         return ""
@@ -89,7 +92,7 @@ def bounds(low: float, high: float, scale: Scale) -> str:
 
 
 def percent(value: float) -> str:
-    """A share as percent with two significant digits: `0.83 %`, `12 %`; `–` when not known."""
+    """Return a share as percent with two significant digits: `0.83 %`, `12 %`; `–` when not known."""
     if not math.isfinite(value):
         return "–"
     share = value * 100
@@ -98,17 +101,17 @@ def percent(value: float) -> str:
 
 
 def plain_percent(value: float) -> str:
-    """A declared share as it was declared: `2 %`, `97.5 %`."""
+    """Return a declared share as it was declared: `2 %`, `97.5 %`."""
     return format_percent(value, "g")
 
 
 def share_of_baseline(value: float) -> str:
-    """A share of the baseline in percent, without the sign: `99.8`, `13.5`, `4.97`."""
+    """Return a share of the baseline in percent, without the sign: `99.8`, `13.5`, `4.97`."""
     return number(value * 100, 3 if abs(value) < 0.9995 else 4)
 
 
 def overhead(value: float) -> str:
-    """A share of the baseline that is lost in percent, without the sign: `0.28`, `2.8`, `50.9`, `−164.8`."""
+    """Return a share of the baseline that is lost in percent, without the sign: `0.28`, `2.8`, `50.9`, `−164.8`."""
     share = value * 100
     decimals = 1 if abs(share) >= 0.995 else 2
     return fixed(round(share, decimals) + 0.0, decimals)

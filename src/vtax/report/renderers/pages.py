@@ -20,7 +20,7 @@ class Grid:
 
 
 def grid_of(table: Table, formatter: Formatter) -> Grid:
-    """Every column but sketches, every cell as text."""
+    """Return every column but sketches, every cell as text."""
     shown = [(n, column) for n, column in enumerate(table.columns) if column.room != "sketch"]
     return Grid(
         tuple(one_line(formatter.text(column.title)) for _, column in shown),
@@ -31,7 +31,7 @@ def grid_of(table: Table, formatter: Formatter) -> Grid:
 
 
 def titles_of(table: Table) -> list[Inline]:
-    """The titles of the columns of a grid, with their lines."""
+    """Return the titles of the columns of a grid, with their lines."""
     return [column.title for column in table.columns if column.room != "sketch"]
 
 
@@ -49,11 +49,11 @@ def _cell(row: Row, n: int) -> Inline:
 
 
 def one_line(text: str) -> str:
-    """A text without line breaks."""
+    """Return a text without line breaks."""
     return " ".join(text.splitlines())
 
 
 def warning_lines(warning: Warning, formatter: Formatter) -> tuple[str, str]:
-    """(the sentence with how often it was given, every place where it holds)."""
+    """Return (the sentence with how often it was given, every place where it holds)."""
     places = "; ".join(formatter.text(place.inline) for place in warning.places)
     return formatter.sentence(warning) + formatter.times(warning), places

@@ -59,7 +59,7 @@ def render(document: Document, console: Console, language: Language = ENGLISH) -
 
 
 def drawn(document: Document, console: Console, language: Language = ENGLISH) -> RenderableType:
-    """A document with its title as something that rich draws, and draws again."""
+    """Return a document with its title as something that rich draws, and draws again."""
     terminal = _Terminal(Formatter(language), is_wide(console))
     title = terminal.text(document.title)
     title.stylize("bold")
@@ -77,12 +77,12 @@ def put(parts: Sequence[RenderableType], console: Console) -> None:
 
 
 def is_wide(console: Console) -> bool:
-    """Whether tables have room for every column."""
+    """Return whether tables have room for every column."""
     return console.width >= _WIDE
 
 
 def _reading_order(parts: Sequence[Part]) -> list[Part]:
-    """The summary last, where the eye is when all is printed; only warnings come after it."""
+    """Return the summary last, where the eye is when all is printed; only warnings come after it."""
     summary = [part for part in parts if isinstance(part, Section) and part.role == "summary"]
     others = [part for part in parts if not (isinstance(part, Section) and part.role == "summary")]
     first = next((n for n, part in enumerate(others) if isinstance(part, Section) and _warns(part)), len(others))
@@ -134,7 +134,7 @@ class _Terminal:
             yield Text(part.text)
 
     def text(self, inline: Inline, style: str = "") -> Text:
-        """A text with the styles of its roles; what must not break stays whole."""
+        """Return a text with the styles of its roles; what must not break stays whole."""
         made = Text(style=style)
         for run in self.formatter.runs(inline):
             for text, of_run in _styled(run, self.formatter):
@@ -191,7 +191,7 @@ def _one_line(title: str) -> str:
 
 
 def _styled(run: Run, formatter: Formatter) -> Iterator[tuple[str, str]]:
-    """The stretches of a run with their styles."""
+    """Yield the stretches of a run with their styles."""
     style, value = ROLES[run.role], run.value
     if isinstance(value, Verdict):
         word, comma, more = run.text.partition(",")

@@ -25,12 +25,12 @@ _QUANTITIES = re.compile(r"\d h \d\d min\b|\d min \d\d s\b|\d (?:ms|s|min|h|B|[K
 
 
 def bind_spaces(text: str) -> str:
-    """Text no line of which ends at any of its spaces."""
+    """Return text no line of which ends at any of its spaces."""
     return text.translate(_SET)
 
 
 def prepared(text: str) -> str:
-    """Text fit for a terminal, with its no-break spaces kept together, and quantities with their units."""
+    """Return text fit for a terminal, with its no-break spaces kept together, and quantities with their units."""
     return _prepared(shortened(text))
 
 
@@ -39,7 +39,7 @@ def _prepared(text: str) -> str:
 
 
 def release_spaces(text: str) -> str:
-    """Text as it is drawn: what `bind_spaces` and `prepared` set is undone."""
+    """Return text as it is drawn: what `bind_spaces` and `prepared` set is undone."""
     return text.translate(_UNSET)
 
 
@@ -51,7 +51,7 @@ def prepared_text(text: Text) -> Text:
 
 
 def shortened(text: str) -> str:
-    """Text of at most MAX_TEXT_CHARS characters, and how many there are more."""
+    """Return text of at most MAX_TEXT_CHARS characters, and how many there are more."""
     return text[:MAX_TEXT_CHARS] + _left_out(len(text))
 
 
@@ -71,7 +71,7 @@ class Unbroken:
 
 
 def _prepared_part(part: RenderableType) -> RenderableType:
-    """A copy of what is made of texts; anything else, which keeps its own numbers whole, as it is."""
+    """Return a copy of what is made of texts; anything else, which keeps its own numbers whole, as it is."""
     if isinstance(part, str):
         return prepared(part)
     if isinstance(part, Text):

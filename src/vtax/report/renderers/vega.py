@@ -54,7 +54,7 @@ Spec = dict[str, Any]
 
 
 def colour_of(number: int) -> str:
-    """The colour of a platform by its number, the same in every figure of a report."""
+    """Return the colour of a platform by its number, the same in every figure of a report."""
     return GREY if number <= 0 else OKABE_ITO[(number - 1) % len(OKABE_ITO)]
 
 
@@ -133,24 +133,24 @@ def ratios(figure: Figure, formatter: Formatter) -> Spec:
 
 
 def axis_title(figure: Figure, formatter: Formatter) -> list[str]:
-    """The title of the axis, in lines that fit a narrow window."""
+    """Return the title of the axis, in lines that fit a narrow window."""
     return textwrap.wrap(formatter.text(figure.axis), _TITLE_CHARS)
 
 
 def marks_what_lies_outside(spec: Spec) -> bool:
-    """Whether a figure has an arrow, because an interval, a block or an estimate lies outside its axis."""
+    """Return whether a figure has an arrow, because an interval, a block or an estimate lies outside its axis."""
     texts = [value.get("sign", value.get("text", "")) for each in spec["layer"] if each["mark"]["type"] == "text"
              for value in each["data"]["values"]]  # fmt: skip
     return any(text.startswith((_ARROWS[0], "▲", "▼")) or text.endswith(_ARROWS[1]) for text in texts)
 
 
 def has_too_many_dots(figure: Figure) -> bool:
-    """Whether a figure has more blocks than can be drawn as dots, so that quartiles and range stand for them."""
+    """Return whether a figure has more blocks than can be drawn as dots, and shows quartiles and range."""
     return sum(len(row.blocks) for group in figure.groups for _, row in group.rows if row) > MAX_DOTS
 
 
 def static_svg(spec: Spec, name: str) -> str:
-    """A figure as SVG that scales with the page. name: a prefix for its ids, unique in the page."""
+    """Return a figure as SVG that scales with the page. name: a prefix for its ids, unique in the page."""
     import vl_convert
 
     width = {"width": _STATIC_WIDTH} if "layer" in spec else {}  # charts of several drawings have theirs
@@ -189,12 +189,12 @@ def javascript() -> str:
 
 
 def spec_text(spec: Spec) -> str:
-    """A specification as JSON that may stand inside a script element: nothing in it begins or ends markup."""
+    """Return a specification as JSON that may stand inside a script element: nothing in it begins or ends markup."""
     return json.dumps(compact(spec), ensure_ascii=False, allow_nan=False, separators=(",", ":")).translate(_NO_MARKUP)
 
 
 def rows_of(figure: Figure, formatter: Formatter) -> tuple[list[tuple[str, FigureRow | None]], dict[str, str]]:
-    """Every row with an id, and id -> label in drawing order; ids of headings (a point's levels) begin with h."""
+    """Return every row with an id, and id -> label in drawing order; ids of headings (levels) begin with h."""
     rows: list[tuple[str, FigureRow | None]] = []
     labels: dict[str, str] = {}
     for number, group in enumerate(figure.groups):
@@ -216,7 +216,7 @@ def _values_domain(cells: list[Spec], dots: list[Spec]) -> list[float]:
 
 
 def _ratio_domain(rows: list[FigureRow], margin: float) -> tuple[float, float]:
-    """What the axis of ratios shows: all near ones with their blocks, or everything finite when none is near."""
+    """Return what the axis of ratios shows: near ones with their blocks, or all that is finite when none is near."""
     found = [row for row in rows if np.isfinite(row.estimate)]
     near = [row for row in found if _NEAR[0] <= row.estimate <= _NEAR[1]]
     chosen = near or found
@@ -230,7 +230,7 @@ def _ratio_domain(rows: list[FigureRow], margin: float) -> tuple[float, float]:
 
 
 def _dots(shared: Spec, blocks: Any, values: Any) -> list[Spec]:
-    """One dot per block; the jitter is a fixed sequence, so that a figure is the same each time."""
+    """Return one dot per block; the jitter is a fixed sequence, so that a figure is the same each time."""
     return [
         {**shared, "value": float(value), "block": int(block) + 1, "jitter": ((index * 0.618034) % 1) * 2 - 1}
         for index, (block, value) in enumerate(zip(blocks, values, strict=True))
@@ -238,7 +238,7 @@ def _dots(shared: Spec, blocks: Any, values: Any) -> list[Spec]:
 
 
 def dot_layers(dots: list[Spec], x: Spec, title: str, formatter: Formatter) -> list[Spec]:
-    """A dot for every block, or quartiles and range of the blocks of each row where these are too many."""
+    """Return a dot for every block, or quartiles and range of the blocks of each row where these are too many."""
     if len(dots) <= MAX_DOTS:
         encoding = {
             "x": {"field": "value", **x},
@@ -287,7 +287,7 @@ def _interval_layers(cells: list[Spec], x: Spec, title: str) -> list[Spec]:
 
 
 def outside(cells: list[Spec], dots: list[Spec], domain: list[float]) -> list[Spec]:
-    """An arrow for every row and end of the axis beyond which its interval or one of its blocks lies.
+    """Return an arrow for every row and end of the axis beyond which its interval or one of its blocks lies.
 
     An estimate that lies there is written beside its arrow.
     """
@@ -309,7 +309,7 @@ def outside(cells: list[Spec], dots: list[Spec], domain: list[float]) -> list[Sp
 
 
 def edge_layers(marks: list[Spec], domain: list[float], x: Spec) -> list[Spec]:
-    """Text inside either end of the axis for what lies beyond it, in front of whatever interval ends there."""
+    """Return text inside either end of the axis for what lies beyond it, in front of whatever interval ends there."""
     layers = []
     for side, align in enumerate(("left", "right")):
         if values := [each for each in marks if each["at"] == domain[side]]:
@@ -323,7 +323,7 @@ def edge_layers(marks: list[Spec], domain: list[float], x: Spec) -> list[Spec]:
 def layer(
     values: list[Spec], mark: Spec, encoding: Spec, tooltip: list[tuple[str, str]], *, colour: bool = True
 ) -> Spec:
-    """Marks in the rows of a figure, in the colours of platforms. tooltip: (field, title) of each line."""
+    """Return marks in the rows of a figure, in the colours of platforms. tooltip: (field, title) of each line."""
     encoding = {**encoding, "y": {"field": "row", "type": "nominal"}}
     if colour and mark.get("type") != "text":
         encoding["color"] = {"field": "colour", "type": "nominal", "scale": None, "legend": None}
@@ -333,7 +333,7 @@ def layer(
 
 
 def frame(layers: list[Spec], labels: dict[str, str], description: str, formatter: Formatter) -> Spec:
-    """A row for every label: headings bold above their rows, marks of platforms on a second line."""
+    """Return a row for every label: headings bold above their rows, marks of platforms on a second line."""
     headings = [{"row": name, "text": "\n".join(textwrap.wrap(text, _HEADING_CHARS))}
                 for name, text in labels.items() if name.startswith("h")]  # fmt: skip
     lines = {name: text.split("\n") if name.startswith("r") else "" for name, text in _broken(labels).items()}
@@ -365,8 +365,8 @@ def _broken(labels: dict[str, str]) -> dict[str, str]:
 
 
 def plot(layers: list[Spec], height: float, description: str, formatter: Formatter) -> Spec:
-    """The frame around layers that have their axes: as wide as the page, colours left to it, numbers as the language
-    writes them."""
+    """Return the frame around layers that have their axes: as wide as the page, colours left to it, numbers as the
+    language writes them."""
     return {
         "$schema": SCHEMA,
         "description": description,
@@ -393,6 +393,6 @@ def plot(layers: list[Spec], height: float, description: str, formatter: Formatt
 
 
 def locale_of(formatter: Formatter) -> Spec:
-    """How the axes of a figure write numbers: the decimal sign of the language, thousands set apart."""
+    """Return how the axes of a figure write numbers: the decimal sign of the language, thousands set apart."""
     number = {"decimal": formatter.language.decimal, "thousands": "\u202f", "grouping": [3], "currency": ["", ""]}
     return {"number": number}

@@ -13,7 +13,7 @@ _LEAST = 0.12  # of the whole: smaller parts have no room for a number
 
 
 def shares(figure: Figure, formatter: Formatter) -> Spec:
-    """The specification of a figure of shares."""
+    """Return the specification of a figure of shares."""
     named, labels = rows_of(figure, formatter)
     names = [formatter.text(part) for part in figure.parts]
     parts, numbers, texts = [], [], []

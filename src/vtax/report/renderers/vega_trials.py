@@ -63,12 +63,13 @@ class _Lane:
 
 
 def has_too_many_trials(figure: Figure) -> bool:
-    """Whether a figure has more trials than can be drawn as dots."""
+    """Return whether a figure has more trials than can be drawn as dots."""
     return sum(len(row.values) for group in figure.groups for _, row in group.rows if row) > MAX_TRIALS
 
 
 def order(figure: Figure, formatter: Formatter) -> Spec:
-    """A lane for every platform: deviations of its trials over their positions, and the means of its blocks."""
+    """Return a lane for every platform: deviations of its trials over their positions, and the means of its
+    blocks."""
     rows = [
         (formatter.text(label), row) for group in figure.groups for label, row in group.rows if row and row.values
     ]
@@ -103,7 +104,7 @@ def order(figure: Figure, formatter: Formatter) -> Spec:
 
 
 def distribution(figure: Figure, formatter: Formatter) -> Spec:
-    """A row for every cell: its trials, those of the first block on top, with their median and quartiles."""
+    """Return a row for every cell: its trials, those of the first block on top, with their median and quartiles."""
     named, labels = rows_of(figure, formatter)
     found = [(name, row) for name, row in named if row is not None and row.values]
     reaches_of = [_reach(row.values) * _PERCENT for _, row in found]
@@ -150,14 +151,15 @@ def _dots(row: FigureRow, shared: Spec, formatter: Formatter) -> Iterator[Spec]:
 
 
 def _reach(values: Sequence[float]) -> float:
-    """The deviation at the end of an axis: the largest, or twice the usual where single trials lie far outside."""
+    """Return the deviation at the end of an axis: the largest, or twice the usual where single trials lie far
+    outside."""
     sizes = np.abs(np.array(values))
     usual = _REACH * float(np.quantile(sizes, _TYPICAL))
     return max(min(float(sizes.max()), usual), _SMALLEST)
 
 
 def _trials(lane: _Lane, formatter: Formatter) -> Iterator[Spec]:
-    """A dot for every trial; what lies beyond the lane is a sign at its end."""
+    """Yield a dot for every trial; what lies beyond the lane is a sign at its end."""
     _, positions, values = lane.arrays
     for at, value, block, deviation in zip(
         positions.tolist(), values.tolist(), lane.row.blocks, lane.row.values, strict=True
@@ -181,7 +183,7 @@ def _bands(lane: _Lane) -> Iterator[Spec]:
 
 
 def _means(lane: _Lane) -> Iterator[Spec]:
-    """The mean of every block over the middle of its trials; of many blocks, of neighbours together."""
+    """Yield the mean of every block over the middle of its trials; of many blocks, of neighbours together."""
     blocks, positions, values = lane.arrays
     known = np.unique(blocks)
     for group in np.array_split(known, min(_BINS, known.size)):
@@ -191,7 +193,7 @@ def _means(lane: _Lane) -> Iterator[Spec]:
 
 
 def _marks(figure: Figure, x: Spec, formatter: Formatter) -> list[Spec]:
-    """Where something else begins, such as a session."""
+    """Return where something else begins, such as a session."""
     values = [{"x": position + 1, "text": formatter.text(text)} for position, text in figure.marks]
     at = {"x": {"field": "x", **x}}
     text: Spec = {"type": "text", "align": "left", "baseline": "top", "dx": 3, "color": "@muted", "fontSize": 10,
@@ -203,7 +205,7 @@ def _marks(figure: Figure, x: Spec, formatter: Formatter) -> list[Spec]:
 
 
 def _lanes_axis(lanes: Sequence[_Lane], formatter: Formatter) -> Spec:
-    """Every lane has its platform at its middle and its range at its ends."""
+    """Return every lane has its platform at its middle and its range at its ends."""
     texts: dict[int, list[str]] = {}
     for lane in lanes:
         end = formatter.value(Share(lane.reach))
@@ -224,7 +226,7 @@ def _drawn(
     values: list[Spec], mark: Spec, encoding: dict[str, Any], tooltip: Sequence[tuple[str, str]] = (), *,
     is_ink: bool = False,
 ) -> Spec:  # fmt: skip
-    """A layer both axes of which are numbers, in the colours of its platforms."""
+    """Return a layer both axes of which are numbers, in the colours of its platforms."""
     colour = {"field": "colour", "type": "nominal", "scale": None, "legend": None}
     has_colour = not is_ink and bool(values) and "colour" in values[0]
     given = [{"field": field, **({"title": title} if title else {})} for field, title in tooltip]

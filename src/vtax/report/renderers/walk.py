@@ -17,7 +17,7 @@ class TextPage(ABC):
         self.formatter = formatter
 
     def blocks(self, document: Document) -> Iterator[str]:
-        """All blocks of a document below its title."""
+        """Yield all blocks of a document below its title."""
         yield from map(self.paragraph, document.lead)
         for part in document.parts:
             yield from self._part(part, 0)
@@ -40,28 +40,28 @@ class TextPage(ABC):
 
     @abstractmethod
     def heading(self, section: Section, level: int) -> Iterator[str]:
-        """The title of a section, and the line below it."""
+        """Return the title of a section, and the line below it."""
 
     @abstractmethod
     def paragraph(self, text: Inline) -> str:
-        """Running text."""
+        """Take running text."""
 
     @abstractmethod
     def text(self, inline: Inline) -> str:
-        """A text on one line, whose characters mean nothing to the format."""
+        """Return a text on one line, whose characters mean nothing to the format."""
 
     @abstractmethod
     def items(self, items: Iterable[str]) -> str:
-        """A list of texts."""
+        """Return a list of texts."""
 
     @abstractmethod
     def table(self, table: Table) -> str:
-        """A table; the title of a group stands in a line of its own."""
+        """Return a table; the title of a group stands in a line of its own."""
 
     @abstractmethod
     def warning(self, warning: Warning, shows_code: bool) -> str:
-        """A warning on one line."""
+        """Return a warning on one line."""
 
     @abstractmethod
     def code(self, code: Code) -> str:
-        """Lines that are typed."""
+        """Return lines that are typed."""
