@@ -86,6 +86,14 @@ class Operations:
 
 
 @dataclass(frozen=True)
+class Tail:
+    """A percentile. histogram: of Outcome.histograms, what it is one of. share: below it, such as 0.99."""
+
+    histogram: str
+    share: float
+
+
+@dataclass(frozen=True)
 class Metric:
     """One thing a benchmark measures.
 
@@ -94,7 +102,7 @@ class Metric:
     fixed_work: the parameter that, when it is given, makes a rate over a fixed time one over fixed work.
     over_flows: what several flows at once make together: `sum` for rates and counts, `mean` for delays and shares.
     time_of: of a metric that is the time of one operation, without its name in the unit (`ns/operation`): counters
-    of a trial are divided by their number.
+    of a trial are divided by their number. tail: of a percentile; a block's is that of its trials' requests together.
     """
 
     name: str
@@ -106,6 +114,7 @@ class Metric:
     fixed_work: str = ""
     over_flows: Literal["sum", "mean"] = "mean"
     time_of: Operations | None = None
+    tail: Tail | None = None
 
 
 CPU_PER_GIGABYTE = Metric(
@@ -136,13 +145,11 @@ WIRE_SHARE = Metric(
 
 HOST_CPU_PER, ENERGY_PER = "host_cpu_per_", "energy_per_"
 """How the metrics of what the host spends on a unit of work begin."""
-_ENERGY = {"s": "J", "µs": "mJ", "ns": "µJ"}
-"""The unit of energy that suits work whose CPU time is in a unit."""
+_ENERGY = {"s": "J", "µs": "mJ", "ns": "µJ"}  # what suits work whose CPU time is in a unit
 
 
 def cost_metrics(work: Operations) -> tuple[Metric, Metric]:
-    """What the host spends on one of them: CPU time of the guests under test with their layers, and energy of all
-    its processors. The runner gives them."""
+    """What the host spends on one: CPU time of guests under test and layers; energy of all processors."""
     name = re.sub("[^a-z0-9]+", "_", work.unit.lower()).strip("_")
     return (
         Metric(
@@ -265,6 +272,8 @@ class Outcome:
 
     samples: metric name -> values within the trial, in order, 2 to MAX_SAMPLES of them, in the metric's unit; only
     where the tool reports them. They show how much noise there is within a trial, and are no part of the result.
+    histograms: what they are of, such as `latency` -> values and how often each came, in turn, by value, in the unit
+    of its metrics (see benchmarks.histograms); the number of requests alone where the tool prints no more.
     disk: of a tool for disks; the runner compares it with what the host's disks did.
     """
 
@@ -272,6 +281,7 @@ class Outcome:
     effective: Mapping[str, Any] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     samples: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    histograms: Mapping[str, Sequence[float]] = field(default_factory=dict)
     disk: DiskWork | None = None
 
 

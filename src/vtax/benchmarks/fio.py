@@ -37,6 +37,7 @@ from vtax.benchmarks.base import (
     Outcome,
     Parameters,
     Role,
+    Tail,
 )
 from vtax.benchmarks.local import check_cpu, check_room
 from vtax.errors import BenchmarkError
@@ -136,7 +137,8 @@ class Fio(Benchmark):
             for direction in _DIRECTIONS
         ),
         *(
-            Metric(f"{what}_latency_{which}", "µs", "lower", f"time to complete one {what}, {title}")
+            Metric(f"{what}_latency_{which}", "µs", "lower", f"time to complete one {what}, {title}",
+                   tail=Tail(what, fio_jobs.PERCENTILES[which] / 100) if which in fio_jobs.PERCENTILES else None)
             for what in (*_DIRECTIONS, "fsync")
             for which, title in _TITLES.items()
         ),
@@ -153,7 +155,7 @@ class Fio(Benchmark):
         directory = f"{context.scratch}/vtax-fio-{context.flow}"
         remove = ("rm", "-rf", directory)
         job = (
-            *("fio", "--name=vtax", f"--directory={directory}", "--output-format=json", "--group_reporting"),
+            *("fio", "--name=vtax", f"--directory={directory}", "--output-format=json+", "--group_reporting"),
             *(f"--percentile_list={':'.join(value.rstrip('0').rstrip('.') for value in _PERCENTILES.values())}",),
             *(f"--rw={p.rw}", f"--bs={p.block_size}", f"--size={p.size}", f"--ioengine={p.engine}"),
             *(f"--iodepth={p.iodepth}", f"--numjobs={p.jobs}", f"--direct={int(p.direct)}", f"--fsync={p.fsync}"),
@@ -165,7 +167,7 @@ class Fio(Benchmark):
     def further_metrics(self, parameters: FioParameters) -> tuple[Metric, ...]:
         """See Benchmark: those of each job of a job file."""
         return tuple(
-            replace(metric, name=f"{metric.name}.{job.name}", title=f"{metric.title}, job {job.name}")
+            replace(metric, name=f"{metric.name}.{job.name}", title=f"{metric.title}, job {job.name}", tail=None)
             for job in parameters.file_jobs
             for metric in self.metrics
             if (what := metric.name.partition("_")[0]) in job.directions
@@ -218,7 +220,7 @@ class Fio(Benchmark):
             "operations": sum(found["total_ios"] for found in moved.values()),
         }  # fmt: skip
         disk = DiskWork(io_bytes, flushes, p.direct, _if_not_counted(p))
-        return Outcome(values, effective, tuple(_warnings(p)), disk=disk)
+        return Outcome(values, effective, tuple(_warnings(p)), histograms=fio_jobs.histograms([job]), disk=disk)
 
 
 def _file_command(p: FioParameters, context: Context) -> Command:
@@ -269,7 +271,7 @@ def _of_file(p: FioParameters, context: Context, result: CommandResult) -> Outco
         "operations": sum(each[direction]["total_ios"] for each in found for direction in _DIRECTIONS),
     }  # fmt: skip
     disk = DiskWork(moved, flushes, is_direct, _if_not_counted(p))
-    return Outcome(values, effective, tuple(_file_warnings(p)), disk=disk)
+    return Outcome(values, effective, tuple(_file_warnings(p)), histograms=fio_jobs.histograms(found), disk=disk)
 
 
 def _file_warnings(p: FioParameters) -> list[str]:

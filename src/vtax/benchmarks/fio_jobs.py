@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
+from vtax.benchmarks.histograms import of_counts, together
 from vtax.errors import BenchmarkError
 
 GLOBAL = "global"
@@ -150,6 +151,18 @@ def figures(processes: Sequence[Mapping[str, Any]]) -> tuple[dict[str, float], i
         values |= latencies("fsync", [each["lat_ns"] for each in synced])
         flushes = sum(each["total_ios"] for each in synced)
     return values, moved, flushes
+
+
+def histograms(processes: Sequence[Mapping[str, Any]]) -> dict[str, list[float]]:
+    """Histograms of the latencies of processes in a report, microseconds, by what was done; numbers without bins."""
+    found: dict[str, list[float]] = {}
+    for what, key in (*((each, "clat_ns") for each in DIRECTIONS), ("sync", "lat_ns")):
+        each = [one[what] for one in processes if one[what]["total_ios"]]
+        if each:
+            bins = [of_counts({int(ns) / 1000: int(n) for ns, n in one[key].get("bins", {}).items()}) for one in each]
+            counts = [[float(one["total_ios"])] for one in each]
+            found["fsync" if what == "sync" else what] = together(bins if all(bins) else counts)
+    return found
 
 
 def latencies(what: str, found: Sequence[Mapping[str, Any]]) -> dict[str, float]:

@@ -33,6 +33,7 @@ from vtax.benchmarks.base import (
     Outcome,
     Parameters,
     Role,
+    Tail,
 )
 from vtax.benchmarks.network import (
     check_datagram,
@@ -154,9 +155,9 @@ class Netperf(NetworkPair):
         Metric("transfer_rate", "Mbit/s", "higher", "transfer rate, one direction", over_flows="sum"),
         Metric("retransmits", "segments", "lower", "TCP retransmits", over_flows="sum"),
         Metric("latency_mean", "us", "lower", "mean time of a transaction"),
-        Metric("latency_p50", "us", "lower", "median time of a transaction"),
-        Metric("latency_p90", "us", "lower", "90th percentile"),
-        Metric("latency_p99", "us", "lower", "99th percentile"),
+        Metric("latency_p50", "us", "lower", "median time of a transaction", tail=Tail("latency", 0.5)),
+        Metric("latency_p90", "us", "lower", "90th percentile", tail=Tail("latency", 0.9)),
+        Metric("latency_p99", "us", "lower", "99th percentile", tail=Tail("latency", 0.99)),
         Metric("latency_max", "us", "lower", "longest transaction"),
         Metric("cpu_local", "%", "lower", "busy CPUs of the client's kernel, of a container: of the whole host"),
         Metric("cpu_remote", "%", "lower", "busy CPUs of the server's kernel, of a native peer: of the whole host"),
@@ -213,7 +214,8 @@ class Netperf(NetworkPair):
         for size in (p.request_size, p.response_size) if "transactions" in values else ():
             measured_s = values["completed"] / values["transactions"]
             check_link(values["transactions"] * size * 8 / 1e6, context, measured_s)
-        return Outcome(values, effective, tuple(warnings))
+        counted = {"latency": [values["completed"]]} if "completed" in values else {}
+        return Outcome(values, effective, tuple(warnings), histograms=counted)
 
 
 def _test_options(p: NetperfParameters) -> list[str]:

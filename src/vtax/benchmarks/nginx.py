@@ -31,6 +31,7 @@ from vtax.benchmarks.service import (
     Client,
     client_result,
     cpus_of,
+    histograms_of,
     latencies,
     of_log,
     saturation_warnings,
@@ -163,7 +164,8 @@ class Nginx(Service):
             "file_size": p.file_size, "client": p.client, "connections": p.connections, "threads": threads,
             "requests": total, "all_requests": round(total * (1 + p.warm_up_s / p.duration_s)),
         }  # fmt: skip
-        return Outcome({"requests": rate, **found["ms"]}, effective, tuple(warnings))
+        values = {"requests": rate, **found["ms"]}
+        return Outcome(values, effective, tuple(warnings), histograms=histograms_of(found))
 
 
 BENCHMARK = Nginx()

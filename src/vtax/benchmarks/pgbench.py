@@ -24,6 +24,7 @@ from vtax.benchmarks.service import (
     check_cache,
     client_result,
     cpus_of,
+    histograms_of,
     latencies,
     of_log,
     saturation_warnings,
@@ -175,7 +176,8 @@ class Pgbench(Service):
             "test": p.test, "scale": p.scale, "client": p.client, "connection": p.connection, "clients": p.clients,
             "transactions": int(read["transactions"]),
         }  # fmt: skip
-        return Outcome({"transactions": read["rate"], **found["ms"]}, effective, tuple(warnings))
+        values = {"transactions": read["rate"], **found["ms"]}
+        return Outcome(values, effective, tuple(warnings), histograms=histograms_of(found))
 
 
 BENCHMARK = Pgbench()

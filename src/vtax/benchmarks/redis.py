@@ -18,7 +18,7 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
-from vtax.benchmarks.base import Command, Context, Metric, Operations, Outcome, Parameters, Role, Service
+from vtax.benchmarks.base import Command, Context, Metric, Operations, Outcome, Parameters, Role, Service, Tail
 from vtax.benchmarks.local import check_memory
 from vtax.benchmarks.service import Client, client_result, cpus_of, saturation_warnings
 from vtax.errors import BenchmarkError
@@ -72,7 +72,8 @@ class Redis(Service):
             for name in _TESTS
         ),
         *(
-            Metric(f"{name}_latency_{which}", "ms", "lower", f"time of one {name.upper()} request, {title}")
+            Metric(f"{name}_latency_{which}", "ms", "lower", f"time of one {name.upper()} request, {title}",
+                   tail=Tail(name, int(which[1:]) / 100) if which[1:].isdigit() else None)
             for name in _TESTS
             for which, title in _TITLES.items()
         ),
@@ -142,7 +143,8 @@ class Redis(Service):
             "clients": p.clients,
             "pipeline": p.pipeline,
         }
-        return Outcome(values, effective, tuple(warnings))
+        counted = {name: [float(p.requests)] for name in _TESTS}
+        return Outcome(values, effective, tuple(warnings), histograms=counted)
 
 
 BENCHMARK = Redis()

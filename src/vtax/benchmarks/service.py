@@ -6,7 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from vtax.benchmarks.base import Context, GuestFile, Metric, Place, Role
+from vtax.benchmarks.base import Context, GuestFile, Metric, Place, Role, Tail
+from vtax.benchmarks.histograms import of_counts
 from vtax.errors import BadInput, BenchmarkError
 from vtax.guest.results import CommandResult
 from vtax.study.units import about_size
@@ -18,11 +19,18 @@ _WORDS_SHOWN = 300
 _MEMORY_FOR_REST = 128 * 1024**2  # of a guest: kernel, agent, and the server's own memory beside its cache
 
 
+LATENCY = "latency"
+"""What the histograms of services are of."""
+_PERCENTS = (50, 95, 99)
+
+
 def latencies(what: str) -> tuple[Metric, ...]:
     """Metrics of the time of one request, or of what a client calls its requests."""
     titles = {"avg": "average", "p50": "median", "p95": "95th percentile", "p99": "99th percentile", "max": "max"}
+    tails = {f"p{percent}": Tail(LATENCY, percent / 100) for percent in _PERCENTS}
     return tuple(
-        Metric(f"latency_{name}", "ms", "lower", f"time of one {what}, {title}") for name, title in titles.items()
+        Metric(f"latency_{name}", "ms", "lower", f"time of one {what}, {title}", tail=tails.get(name))
+        for name, title in titles.items()
     )
 
 
@@ -36,13 +44,17 @@ for path in logs():
 started = time.monotonic()
 status = subprocess.call(argv)
 elapsed_s, used = time.monotonic() - started, resource.getrusage(resource.RUSAGE_CHILDREN)
-times = []
+times, bins = [], {}
 for path in logs():
     with open(path, "rb") as file:
         times += [int(line.split()[int(column)]) for line in file]
     os.unlink(path)
 times.sort()
-found = {"elapsed_s": elapsed_s, "cpu_s": used.ru_utime + used.ru_stime, "count": len(times)}
+for time_us in times:
+    shift = max(time_us.bit_length() - 8, 0)  # bins of less than 1 %
+    middle = (time_us >> shift << shift) + (1 << shift >> 1)
+    bins[middle] = bins.get(middle, 0) + 1
+found = {"elapsed_s": elapsed_s, "cpu_s": used.ru_utime + used.ru_stime, "count": len(times), "us": bins}
 if times:
     at = {f"latency_p{p}": times[-(-len(times) * p // 100) - 1] for p in (50, 95, 99)}
     in_us = {"latency_avg": sum(times) / len(times), "latency_max": times[-1], **at}
@@ -78,6 +90,14 @@ def of_log(tool: str, result: CommandResult) -> dict[str, Any]:
     except (ValueError, LookupError, TypeError) as error:
         raise BenchmarkError(f"{tool} logged no request", where=result.stderr.strip()[-200:]) from error
     return found
+
+
+def histograms_of(found: Mapping[str, Any]) -> dict[str, list[float]]:
+    """The histogram of what `of_log` gives, ms."""
+    of_us = found.get("us")
+    if not of_us:
+        return {LATENCY: [float(found["count"])]}
+    return {LATENCY: of_counts({int(us) / 1000: int(count) for us, count in of_us.items()})}
 
 
 def client_result(tool: str, results: Mapping[Role, CommandResult]) -> CommandResult:

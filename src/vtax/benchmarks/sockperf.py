@@ -15,7 +15,17 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from vtax.benchmarks.base import Command, Context, Metric, NetworkPair, Operations, Outcome, Parameters, Role
+from vtax.benchmarks.base import (
+    Command,
+    Context,
+    Metric,
+    NetworkPair,
+    Operations,
+    Outcome,
+    Parameters,
+    Role,
+    Tail,
+)
 from vtax.benchmarks.network import NOT_REPORTED, check_datagram, check_link, check_socket_buffer, window_warnings
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
@@ -57,11 +67,11 @@ class Sockperf(NetworkPair):
     Parameters = SockperfParameters
     work = Operations("message", "sent_messages", time="µs")
     metrics: Sequence[Metric] = (
-        Metric("latency_p50", "us", "lower", "median round trip", primary=True),
+        Metric("latency_p50", "us", "lower", "median round trip", primary=True, tail=Tail("latency", 0.5)),
         Metric("latency_mean", "us", "lower", "mean round trip"),
-        Metric("latency_p90", "us", "lower", "90th percentile"),
-        Metric("latency_p99", "us", "lower", "99th percentile"),
-        Metric("latency_p999", "us", "lower", "99.9th percentile"),
+        Metric("latency_p90", "us", "lower", "90th percentile", tail=Tail("latency", 0.9)),
+        Metric("latency_p99", "us", "lower", "99th percentile", tail=Tail("latency", 0.99)),
+        Metric("latency_p999", "us", "lower", "99.9th percentile", tail=Tail("latency", 0.999)),
         Metric("latency_max", "us", "lower", "longest round trip"),
         Metric("messages", "1/s", "higher", "messages sent", over_flows="sum"),
         Metric("dropped", "%", "lower", "messages without an answer that should have one"),
@@ -119,7 +129,7 @@ class Sockperf(NetworkPair):
                 f"messages_per_second: requested {p.messages_per_second}, sent {values['messages']:.0f}; "
                 "latencies are those of the lower load"
             )
-        return Outcome(values, effective, tuple(warnings))
+        return Outcome(values, effective, tuple(warnings), histograms={"latency": [answered]})
 
 
 def _check_link(total: str, run_s: float, p: SockperfParameters, context: Context) -> None:

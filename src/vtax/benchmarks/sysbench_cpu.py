@@ -17,7 +17,7 @@ from typing import Any
 
 from pydantic import Field
 
-from vtax.benchmarks.base import Benchmark, Command, Context, Metric, Operations, Outcome, Parameters, Role
+from vtax.benchmarks.base import Benchmark, Command, Context, Metric, Operations, Outcome, Parameters, Role, Tail
 from vtax.benchmarks.local import check_cpu, check_threads, succeeded, thread_warnings
 from vtax.benchmarks.report_lines import number_in
 from vtax.errors import BenchmarkError
@@ -62,7 +62,7 @@ class SysbenchCpu(Benchmark):
         Metric("events_per_s", "events/s", "higher", "events per second", primary=True, fixed_work="events"),
         Metric("time", "s", "lower", "time for the fixed number of events"),
         Metric("latency_avg", "ms", "lower", "time of one event, average"),
-        Metric("latency_p95", "ms", "lower", "time of one event, 95th percentile"),
+        Metric("latency_p95", "ms", "lower", "time of one event, 95th percentile", tail=Tail("latency", 0.95)),
         Metric("latency_min", "ms", "lower", "time of one event, min"),
         Metric("latency_max", "ms", "lower", "time of one event, max"),
         Metric("cpu_per_1000_events", "s", "lower", "CPU time of 1000 events, as the guest's kernel accounts it"),
@@ -122,7 +122,8 @@ class SysbenchCpu(Benchmark):
             values["time"] = total_s
         if result.user_s + result.system_s > 0:
             values["cpu_per_1000_events"] = (result.user_s + result.system_s) * 1000 / effective["events"]
-        return Outcome(values, effective, tuple(_warnings(effective, context)))
+        counted = {"latency": [float(effective["events"])]}
+        return Outcome(values, effective, tuple(_warnings(effective, context)), histograms=counted)
 
 
 def _refuse_old(output: str) -> None:

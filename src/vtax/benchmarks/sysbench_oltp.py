@@ -19,9 +19,10 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from vtax.benchmarks.base import Command, Context, Metric, Operations, Outcome, Parameters, Role, Service
+from vtax.benchmarks.base import Command, Context, Metric, Operations, Outcome, Parameters, Role, Service, Tail
+from vtax.benchmarks.histograms import of_counts
 from vtax.benchmarks.report_lines import number_in
-from vtax.benchmarks.service import Client, check_cache, client_result, cpus_of, saturation_warnings
+from vtax.benchmarks.service import LATENCY, Client, check_cache, client_result, cpus_of, saturation_warnings
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
 from vtax.image.recipe import DataSet
@@ -107,9 +108,9 @@ class SysbenchOltp(Service):
         Metric("queries", "queries/s", "higher", "queries per second", fixed_work="events", over_flows="sum"),
         Metric("time", "s", "lower", "time for the fixed number of transactions"),
         Metric("latency_avg", "ms", "lower", "time of one transaction, average"),
-        Metric("latency_p50", "ms", "lower", "time of one transaction, median"),
-        Metric("latency_p95", "ms", "lower", "time of one transaction, 95th percentile"),
-        Metric("latency_p99", "ms", "lower", "time of one transaction, 99th percentile"),
+        Metric("latency_p50", "ms", "lower", "time of one transaction, median", tail=Tail(LATENCY, 0.5)),
+        Metric("latency_p95", "ms", "lower", "time of one transaction, 95th percentile", tail=Tail(LATENCY, 0.95)),
+        Metric("latency_p99", "ms", "lower", "time of one transaction, 99th percentile", tail=Tail(LATENCY, 0.99)),
         Metric("latency_max", "ms", "lower", "time of one transaction, max"),
     )  # fmt: skip
     version_argv = ("sh", "-c", "mariadbd --version; sysbench --version")
@@ -195,7 +196,9 @@ class SysbenchOltp(Service):
         warnings = saturation_warnings("sysbench", cpu_s, read["time"], threads, cpus_of(p.client, context))
         if errors or reconnects:
             warnings.append(f"{errors:g} transactions failed and were repeated, {reconnects:g} connections were lost")
-        return Outcome(values, {**effective, "events": events, "threads": threads}, tuple(warnings))
+        effective |= {"events": events, "threads": threads}
+        histogram = of_counts({float(value): int(count) for value, count in _BUCKET.findall(result.stdout)})
+        return Outcome(values, effective, tuple(warnings), histograms={LATENCY: histogram})
 
 
 def percentiles(report: str, events: int) -> dict[str, float]:

@@ -37,6 +37,7 @@ SENTENCES: Mapping[str, str | tuple[str, str]] = {
     "negative-variance": "a variance was estimated below zero and is shown as zero: that level adds no visible noise",
     "too-many-blocks": "more than a million blocks are needed",
     "plan-needs-blocks": "a plan needs noise between blocks, so at least two blocks",
+    "few-requests": "a percentile with {requests} requests, where {needed} are needed, is next to a maximum",
     "few-values-for-trend": "{values} values are too few to see a trend",
     "zero-median-no-drift": "the median is zero, so relative drift is not defined",
     "interaction-needs-two": "an interaction needs at least two platforms, two levels and two blocks",

@@ -127,7 +127,10 @@ def _storable(outcome: Outcome) -> Outcome:
     json.dumps(dict(outcome.effective), allow_nan=False)
     values = {name: _finite(name, value) for name, value in outcome.values.items()}
     samples = {name: [_finite(name, value) for value in found] for name, found in outcome.samples.items()}
-    return replace(outcome, values=values, samples=samples, effective=cleaned(dict(outcome.effective)))
+    of_requests = {name: [_finite(name, value) for value in found] for name, found in outcome.histograms.items()}
+    return replace(
+        outcome, values=values, samples=samples, histograms=of_requests, effective=cleaned(dict(outcome.effective))
+    )
 
 
 def _finite(name: str, value: float) -> float:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from vtax.benchmarks.base import Outcome
 from vtax.platforms.base import Probe
 from vtax.runner.plan import Cell, Plan, Untested
 from vtax.runner.trial import TrialResult
-from vtax.store.records import SAMPLES, CellRecord, OutputRecord, PlatformRecord, TrialRecord, UntestedRecord
+from vtax.store.records import LISTS, CellRecord, OutputRecord, PlatformRecord, TrialRecord, UntestedRecord
 
 
 def platform_record(plan: Plan, index: int, probe: Probe | None = None) -> PlatformRecord:
@@ -64,7 +65,9 @@ def trial_record(
 ) -> TrialRecord:
     """The record of a trial. position: in the whole run."""
     foreground = result.foreground
-    samples = {} if result.error else {name: list(values) for name, values in result.outcome.samples.items()}
+    outcome = Outcome({}) if result.error else result.outcome
+    of_trial = zip(LISTS, (outcome.samples, outcome.histograms), strict=True)
+    lists = {key: {name: list(values) for name, values in found.items()} for key, found in of_trial}
     return TrialRecord(
         cell_key=cell.key,
         guest_id=guest_id,
@@ -76,7 +79,7 @@ def trial_record(
         started_at=result.started_at,
         outside_s=foreground.outside_s if foreground else None,
         inside_s=foreground.inside_s if foreground else None,
-        effective={**result.outcome.effective, **({SAMPLES: samples} if samples else {})},
+        effective={**result.outcome.effective, **{name: value for name, value in lists.items() if value}},
         error=result.error,
         outputs=tuple(_outputs(result)),
         values={} if result.error else dict(result.outcome.values),

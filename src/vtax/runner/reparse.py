@@ -29,7 +29,7 @@ from vtax.runner.parsers import Parsers
 from vtax.runner.resume import stored_study
 from vtax.runner.trial import combined
 from vtax.store.query import OutputRow, outputs
-from vtax.store.records import SAMPLES, CellRecord
+from vtax.store.records import HISTOGRAMS, LISTS, SAMPLES, CellRecord
 from vtax.store.reparse import Revision, StoredTrial, stored_trials
 from vtax.store.store import RunHandle, Store
 from vtax.study.model import Study
@@ -189,8 +189,9 @@ def _effective(trial: StoredTrial, outcome: Outcome, known: Collection[str]) -> 
     known: metrics of the run.
     """
     samples = {name: list(values) for name, values in outcome.samples.items() if name in known}
-    stored = {name: value for name, value in trial.effective.items() if name != SAMPLES}
-    merged = {**stored, **outcome.effective, **({SAMPLES: samples} if samples else {})}
+    histograms = {name: list(values) for name, values in outcome.histograms.items()}
+    lists = {SAMPLES: samples, HISTOGRAMS: histograms}
+    merged = {**_settings(trial.effective), **outcome.effective, **{key: each for key, each in lists.items() if each}}
     found: dict[str, Any] = json.loads(json.dumps(merged))
     return found
 
@@ -201,8 +202,8 @@ def _differences(
     """Yield what differs from what is stored, besides figures. A trial that failed had no samples."""
     new = _effective(trial, outcome, known)
     for what, before, now in (
-        ("effective", _without_samples(trial.effective), _without_samples(new)),
-        ("samples", trial.effective.get(SAMPLES, {}), new.get(SAMPLES, {})),
+        ("effective", _settings(trial.effective), _settings(new)),
+        *((key, trial.effective.get(key, {}), new.get(key, {})) for key in LISTS),
     ):
         for name in dict.fromkeys((*before, *now)):
             if before.get(name) != now.get(name):
@@ -214,8 +215,8 @@ def _differences(
             yield Difference(trial.position, trial.block, cell, "warning", "", old, given)
 
 
-def _without_samples(effective: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in effective.items() if name != SAMPLES}
+def _settings(effective: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in effective.items() if name not in LISTS}
 
 
 def _outcome(

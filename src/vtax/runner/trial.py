@@ -22,6 +22,7 @@ from vtax.benchmarks.base import (
     Parameters,
     sum_disk_work,
 )
+from vtax.benchmarks.histograms import merged
 from vtax.counters import cost, packets
 from vtax.foreign_text import clean
 from vtax.guest.results import CommandResult, skew_warning
@@ -204,7 +205,8 @@ def combined(outcomes: Sequence[Outcome], metrics: Sequence[Metric]) -> Outcome:
             values[metric.name] = sum(found) / (len(found) if metric.over_flows == "mean" else 1)
     warnings = dict.fromkeys(text for outcome in outcomes for text in outcome.warnings)
     disk = sum_disk_work([outcome.disk for outcome in outcomes])
-    return Outcome(values, {**outcomes[0].effective, "flows": len(outcomes)}, tuple(warnings), disk=disk)
+    whole = Outcome(values, {**outcomes[0].effective, "flows": len(outcomes)}, tuple(warnings), disk=disk)
+    return replace(whole, histograms=merged([outcome.histograms for outcome in outcomes]))
 
 
 def cpu_per_gigabyte(counted: Mapping[tuple[str, str], float], metrics: Sequence[Metric]) -> dict[str, float]:

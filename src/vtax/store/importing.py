@@ -28,7 +28,7 @@ from vtax.store.contents import check_contents
 from vtax.store.database import reading, shown, temporary_engine, writing
 from vtax.store.migrate import create
 from vtax.store.provenance import IMPORTED, imported
-from vtax.store.records import SAMPLES
+from vtax.store.records import LISTS
 from vtax.store.rows import DAMAGED, checked, finite_lists
 from vtax.store.run import RunHandle, pack
 from vtax.store.transfer import Row, Watch, add_rows, portable_columns, rows_of, unwatched
@@ -142,8 +142,8 @@ def _value(column: Any, value: Any) -> Any:
             raise ValueError("an output is no text")
         return value if isinstance(value, bytes) else pack(value)
     if column.name == "effective" and isinstance(value, dict):
-        settings = cleaned({name: each for name, each in value.items() if name != SAMPLES})
-        return {**settings, SAMPLES: finite_lists(value[SAMPLES])} if SAMPLES in value else settings
+        settings = cleaned({name: each for name, each in value.items() if name not in LISTS})
+        return {**settings, **{name: finite_lists(value[name]) for name in LISTS if name in value}}
     found = checked(column, value)
     if isinstance(found, int) and not -_MAX_INTEGER <= found < _MAX_INTEGER:
         raise ValueError(f"{column.name} is larger than 64 bits")

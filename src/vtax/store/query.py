@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection, Engine, Select, Text, cast, func, select
 
 from vtax.store import schema
-from vtax.store.records import CLOCK_RATE, SAMPLES
+from vtax.store.records import CLOCK_RATE, HISTOGRAMS, LISTS, SAMPLES
 from vtax.store.rows import fetch, finite_lists, plain_settings, reading_rows
 from vtax.store.run import RunHandle, unpack
 
@@ -110,7 +110,10 @@ BlockCounters = Mapping[tuple[int, str, str], tuple[Ints, Floats, float]]
 
 @dataclass(frozen=True)
 class RunData:
-    """A whole run, as one consistent state of the store."""
+    """A whole run, as one consistent state of the store.
+
+    histograms: trial id (as in Trials.id) -> what it is of -> see benchmarks.base.Outcome.
+    """
 
     run: RunHandle
     trials: Trials
@@ -118,6 +121,7 @@ class RunData:
     guests: tuple[GuestRow, ...]
     warnings: tuple[WarningRow, ...]
     failures: tuple[FailureRow, ...]
+    histograms: Mapping[int, Mapping[str, Sequence[float]]] = field(default_factory=dict)
 
 
 def load(engine: Engine, run: RunHandle) -> RunData:
@@ -134,6 +138,7 @@ def load(engine: Engine, run: RunHandle) -> RunData:
             _guests(connection, run),
             _warnings(connection, run.id, cell_ids),
             _failures(connection, run.id, cell_ids),
+            _lists(connection, run.id, HISTOGRAMS),
         )
 
 
@@ -212,24 +217,19 @@ def samples(engine: Engine, run: RunHandle) -> dict[int, dict[str, list[float]]]
 
     Raises StoreError.
     """
-    table = schema.trial
-    query = select(table.c.id, table.c.effective).where(
-        table.c.run_id == run.id, cast(table.c.effective, Text).contains(f'"{SAMPLES}"', autoescape=True)
-    )
     with reading_rows(engine) as connection:
-        found = {trial: effective[SAMPLES] for trial, effective in connection.execute(query) if SAMPLES in effective}
-        return {trial: finite_lists(values) for trial, values in found.items()}
+        return _lists(connection, run.id, SAMPLES)
 
 
 def effective(engine: Engine, run: RunHandle) -> dict[int, str]:
-    """Trial id (as in Trials.id) -> the settings that were really in force, as a JSON object without the samples.
+    """Trial id (as in Trials.id) -> the settings that were really in force, as a JSON object without LISTS.
 
     Raises StoreError.
     """
     table = schema.trial
     query = select(table.c.id, cast(table.c.effective, Text)).where(table.c.run_id == run.id).order_by(table.c.id)
     with reading_rows(engine) as connection:
-        return {trial: plain_settings(text, without=SAMPLES) for trial, text in connection.execute(query)}
+        return {trial: plain_settings(text, without=LISTS) for trial, text in connection.execute(query)}
 
 
 def guests_of_trials(engine: Engine, run: RunHandle) -> dict[int, int]:
@@ -317,6 +317,16 @@ def _warnings(connection: Connection, run_id: int, cell_ids: Ints) -> tuple[Warn
         WarningRow(code, text, None if cell_id is None else index[cell_id], times)
         for code, text, cell_id, times in fetch(connection, query)
     )
+
+
+def _lists(connection: Connection, run_id: int, key: str) -> dict[int, dict[str, list[float]]]:
+    """Trial id -> name -> numbers, of the trials that have some under a key of LISTS."""
+    table = schema.trial
+    query = select(table.c.id, table.c.effective).where(
+        table.c.run_id == run_id, cast(table.c.effective, Text).contains(f'"{key}"', autoescape=True)
+    )
+    found = {trial: effective[key] for trial, effective in connection.execute(query) if key in effective}
+    return {trial: finite_lists(values) for trial, values in found.items()}
 
 
 def _failures(connection: Connection, run_id: int, cell_ids: Ints) -> tuple[FailureRow, ...]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 from collections import namedtuple
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -151,17 +151,22 @@ def check_host(host: Mapping[str, Any]) -> None:
             raise ValueError(f"the host's {name} is {clean(repr(value), 60)}")
 
 
-def plain_settings(text: str, *, without: str) -> str:
-    """A JSON object as it was stored, cleaned, without one of its keys; an empty one where it is none."""
+def plain_settings(text: str, *, without: Collection[str]) -> str:
+    """A JSON object as it was stored, cleaned, without some of its keys; an empty one where it is none."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
         return "{}"
     if not isinstance(value, dict):
         return "{}"
-    if without not in value and "\\u" not in text and len(text) < 4000 and text.count("[") + text.count("{") < 10:
+    if (
+        not any(key in value for key in without)
+        and "\\u" not in text
+        and len(text) < 4000
+        and text.count("[") + text.count("{") < 10
+    ):
         return text
-    return json.dumps(cleaned({k: v for k, v in value.items() if k != without}), ensure_ascii=False)
+    return json.dumps(cleaned({k: v for k, v in value.items() if k not in without}), ensure_ascii=False)
 
 
 def finite_lists(value: Any) -> dict[str, list[float]]:

@@ -19,8 +19,8 @@ from vtax.store.annotations import Annotations
 from vtax.store.counts import counts_of
 from vtax.store.database import new_id, writing
 from vtax.store.records import (
+    LISTS,
     REFUSED,
-    SAMPLES,
     PlatformRecord,
     SessionRecord,
     TrialRecord,
@@ -370,8 +370,8 @@ def unpacked(data: bytes, limit: int = MAX_UNPACKED) -> bytes:
 
 def _effective(effective: Mapping[str, Any]) -> dict[str, Any]:
     """Settings in force, cleaned; values within a trial, which are many, are numbers already."""
-    settings = cleaned({name: value for name, value in effective.items() if name != SAMPLES})
-    return {**settings, SAMPLES: effective[SAMPLES]} if SAMPLES in effective else dict(settings)
+    settings = cleaned({name: value for name, value in effective.items() if name not in LISTS})
+    return {**settings, **{name: effective[name] for name in LISTS if name in effective}}
 
 
 def _output_rows(trial: TrialRecord) -> list[dict[str, Any]]:

@@ -19,6 +19,7 @@ from vtax.report.analysis.clock import cells_with_wrong_rate
 from vtax.report.analysis.drift import Series, drift_warnings
 from vtax.report.analysis.filters import EVERYTHING, Filter, narrowed
 from vtax.report.analysis.sessions import measured_sessions, session_of_blocks
+from vtax.report.analysis.tails import pooled, tail_of
 from vtax.report.analysis.targets import Aim, Targets, failures, judged, missed_targets
 from vtax.report.analysis.timeouts import timeouts_of
 from vtax.report.analysis.values import Analysis, Floats, Ints, ResultPoint, Row, Section, place_of
@@ -172,7 +173,7 @@ def _rows(data: RunData, rule: Rule) -> dict[tuple[int, int], Row]:
             span = slice(*np.searchsorted(group, [number, number + 1]))
             judged = run.metrics[metric_index]
             is_fixed_work = _averaged(judged, cell) == "harmonic"
-            rows[cell_index, metric_index] = _row(
+            row = _row(
                 Row(cell, platforms[cell.platform], None, _NONE, _NONE, int(failed[cell_index]),
                     reason="" if cell_index in attempted else _NOT_YET,
                     clock_is_wrong=cell_index in wrong and is_timed(judged.name, judged.unit),
@@ -182,6 +183,10 @@ def _rows(data: RunData, rule: Rule) -> dict[tuple[int, int], Row]:
                 trials.block[trial[span]], value[span], run.metrics[metric_index], rule.confidence,
                 trials.position[trial[span]],
             )  # fmt: skip
+            tail = tail_of(judged.benchmark, judged.name) if data.histograms else None
+            if tail is not None:
+                row = pooled(row, tail, trials.block[trial[span]], trials.id[trial[span]], data.histograms)
+            rows[cell_index, metric_index] = row
     return rows
 
 
@@ -290,6 +295,8 @@ def row_contrast(row: Row, base: Row | None, section: Section, session_of: Mappi
     """One log-ratio per block of a row to another. session_of: block -> its session. Raises StatsError."""
     if base is None or base.summary is None:
         raise StatsError(Note("no-baseline-here"))
+    if withheld := next((each.reason for each in (row, base) if each.is_withheld), None):
+        raise StatsError(withheld)
     found = paired_contrast(row.means_of_blocks, base.means_of_blocks, section.better)
     sessions = None
     if len(set(session_of.values())) > 1:

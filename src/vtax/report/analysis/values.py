@@ -38,9 +38,10 @@ class Row:
     trials and blocks suffice. block_medians, fewest_trials: of the trials of every block, and of the block with the
     fewest. clock_is_wrong: of its guests, where the metric is in their time; see `clock`. timeouts: of a metric over
     fixed work, where trials timed out. is_other_quantity: a trial measured something else than its study asks
-    for, see store.records.OTHER_QUANTITY. is_held_below: only the cache below a guest's disk held a trial's files.
-    trial_blocks, trial_values, trial_positions: of every measured trial that
-    went well, in their order; positions are in the run, from 0. warnings: all that the statistics say about this row.
+    for, see store.records.OTHER_QUANTITY. is_withheld: it has no ratio, for its reason; see `tails`. is_held_below:
+    only the cache below a guest's disk held a trial's files. trial_blocks, trial_values, trial_positions: of every
+    measured trial that went well, in their order; positions are in the run, from 0. warnings: all that the statistics
+    say about this row.
     """
 
     cell: CellRecord
@@ -59,6 +60,7 @@ class Row:
     clock_is_wrong: bool = False
     is_other_quantity: bool = False
     is_held_below: bool = False
+    is_withheld: bool = False
     timeouts: Timeouts | None = None
     trial_blocks: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     trial_values: Floats = field(default_factory=lambda: np.zeros(0))

@@ -1,0 +1,56 @@
+"""Histograms of the requests of a trial: values and how often each came, in turn, by value.
+
+A list of one number is a number of requests of which no more is known.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+Histogram = Sequence[float]
+
+
+def of_counts(counts: Mapping[float, float]) -> list[float]:
+    """The histogram of value -> how often it came."""
+    came = sorted((value, count) for value, count in counts.items() if count)
+    return [float(number) for pair in came for number in pair]
+
+
+def is_one(numbers: Histogram) -> bool:
+    """Whether numbers that were stored are a histogram."""
+    return len(numbers) == 1 or (bool(numbers) and len(numbers) % 2 == 0 and min(numbers[1::2]) > 0)
+
+
+def requests(histogram: Histogram) -> float:
+    """How many requests it is of."""
+    return histogram[0] if len(histogram) == 1 else sum(histogram[1::2])
+
+
+def together(each: Sequence[Histogram]) -> list[float]:
+    """One histogram of the requests of several."""
+    if any(len(one) == 1 for one in each):
+        return [sum(map(requests, each))]
+    counts: Counter[float] = Counter()
+    for one in each:
+        for value, count in zip(one[::2], one[1::2], strict=True):
+            counts[value] += count  # type: ignore[assignment]
+    return of_counts(counts)
+
+
+def merged(each: Sequence[Mapping[str, Histogram]]) -> dict[str, list[float]]:
+    """Histograms by name of what several outcomes that ran at once have all of them."""
+    names = [name for name in each[0] if all(name in one for one in each)] if each else []
+    return {name: together([one[name] for one in each]) for name in names}
+
+
+def percentile(histogram: Histogram, share: float) -> float | None:
+    """The smallest value that this share of all requests does not exceed; None where only their number is known."""
+    if len(histogram) < 2:
+        return None
+    rank, count = share * requests(histogram), 0.0
+    for value, number in zip(histogram[::2], histogram[1::2], strict=True):
+        count += number
+        if count >= rank * (1 - 1e-12):
+            return value
+    return histogram[-2]

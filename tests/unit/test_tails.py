@@ -1,0 +1,91 @@
+"""Percentiles of a block: of all its requests, and no ratio where these are too few. Figures are invented."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from synthetic_run import DECLARED, PLATFORMS, begin, trial
+
+from vtax.benchmarks.histograms import is_one, merged, of_counts, percentile, requests, together
+from vtax.report.analysis import Analysis, Row, analyse
+from vtax.store.records import HISTOGRAMS, CellRecord, MetricRecord
+from vtax.store.store import Store
+
+BLOCKS = 6
+METRICS = (
+    MetricRecord("nginx", "requests", "requests", "requests/s", "higher", True),
+    MetricRecord("nginx", "latency_p95", "95th percentile", "ms", "lower", False),
+    MetricRecord("nginx", "latency_p99", "99th percentile", "ms", "lower", False),
+)
+
+
+def test_histograms_are_added_by_value_and_numbers_alone_as_numbers():
+    one, other = of_counts({2.0: 1, 1.0: 3}), of_counts({2.0: 5, 9.0: 1})
+    assert one == [1.0, 3.0, 2.0, 1.0]
+    assert together([one, other]) == [1.0, 3.0, 2.0, 6.0, 9.0, 1.0]
+    assert together([one, [7.0]]) == [11.0]
+    assert requests(other) == 6
+    assert [is_one(each) for each in ([], [7.0], one, [1.0, 2.0, 3.0], [1.0, -2.0])] == [
+        False,
+        True,
+        True,
+        False,
+        False,
+    ]
+    assert merged([{"a": one, "b": one}, {"a": [1.0]}]) == {"a": [5.0]}
+
+
+@pytest.mark.parametrize(
+    ("share", "value"), [(0.5, 1.0), (0.9, 1.0), (0.901, 5.0), (0.99, 5.0), (0.991, 8.0), (1.0, 8.0)]
+)
+def test_a_percentile_is_the_value_that_its_share_does_not_exceed(share, value):
+    assert percentile(of_counts({1.0: 900, 5.0: 90, 8.0: 10}), share) == value
+    assert percentile([1000.0], share) is None
+
+
+def analysed(directory: Path, slow: list[int], *, number: int = 600) -> Analysis:
+    """Two trials a block of native and docker. slow: requests of 9 ms in each of docker; others take 1 ms."""
+    cells = [CellRecord(f"c-{p.name}", "c", p.name, "nginx", "nginx", "1.26") for p in PLATFORMS[:2]]
+    with Store.open(f"sqlite:///{directory / 'store.sqlite'}") as store:
+        run = begin(store, "tails-1", platforms=PLATFORMS[:2], cells=cells, metrics=METRICS, declared=DECLARED)
+        position = 0
+        for block in range(BLOCKS):
+            for cell in run.cells:
+                for which, of_docker in enumerate(slow):
+                    many = of_docker if cell.platform == "docker" else 30
+                    counts = of_counts({1.0: number - many, 9.0: many})
+                    found = {f"latency_p{p}": percentile(counts, p / 100) or 0.0 for p in (95, 99)}
+                    run.add_trial(
+                        trial(
+                            cell, block=block, number=which, position=position,
+                            values={"requests": 100.0 + block, **found}, effective={HISTOGRAMS: {"latency": counts}},
+                        )
+                    )  # fmt: skip
+                    position += 1
+        run.finish("finished", "", 2.0)
+        return analyse(store, "tails-1")
+
+
+def row(analysis: Analysis, metric: str, platform: str = "docker") -> Row:
+    section = next(each for each in analysis.sections if each.metric.name == metric)
+    return next(each for each in section.points[0].rows if each.platform.name == platform)
+
+
+def test_the_percentile_of_a_block_is_that_of_all_its_requests_and_no_mean_of_percentiles(tmp_path: Path) -> None:
+    found = row(analysed(tmp_path, [0, 60]), "latency_p95")  # 1 and 9 ms, a mean of 5; 60 of 1200 are slow
+    assert found.block_means.tolist() == [1.0] * BLOCKS
+    assert found.summary is not None
+    assert found.summary.n == 2 * BLOCKS
+    assert found.ratio is not None
+    assert found.ratio.estimate == pytest.approx(1.0)
+
+
+def test_a_percentile_of_too_few_requests_has_no_ratio_and_says_how_many_it_needs(tmp_path: Path) -> None:
+    analysis = analysed(tmp_path, [30, 30], number=450)
+    assert row(analysis, "latency_p95").ratio is not None  # 900 of 200
+    found = row(analysis, "latency_p99")
+    assert (found.ratio, found.verdict) == (None, None)
+    assert found.reason.code == "few-requests"
+    assert dict(found.reason.data) == {"requests": 900, "needed": 1000}
+    assert row(analysis, "requests").ratio is not None
