@@ -135,7 +135,7 @@ def test_a_dry_run_shows_the_program_and_its_files(tmp_path: Path, capsys: pytes
     printed = capsys.readouterr().out
     assert "has root of this host run: program own" in printed
     assert "program own" in printed
-    assert f"files: {tmp_path}/f;" in printed
+    assert f"files: {tmp_path}/f (sha256 " in printed
 
 
 def test_consent_shows_where_a_file_really_is(tmp_path: Path) -> None:
@@ -149,8 +149,8 @@ def test_consent_shows_where_a_file_really_is(tmp_path: Path) -> None:
         (study / "link").symlink_to(secret)
         path.write_text(path.read_text().replace('files = ["f"]', f'files = ["{named}"]'))
         (program,) = host_programs(load(str(path)))
-        assert f"files: {secret};" in str(program)
-        with pytest.raises(BadInput, match=re.escape(f"files: {secret};")):
+        assert f"files: {secret} (" in str(program)
+        with pytest.raises(BadInput, match=re.escape(f"files: {secret} (sha256 ")):
             require_consent([program], (), str(path))
         written(study)
 
