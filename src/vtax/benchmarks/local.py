@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Mapping
 from contextlib import suppress
@@ -119,3 +120,13 @@ def _free_bytes(path: Path) -> int | None:
         with suppress(OSError):
             return shutil.disk_usage(candidate).free
     return None
+
+
+def number_in(tool: str, pattern: str, report: str, *, is_indented: bool = False) -> float:
+    """The first group of the first whole line that matches; spaces around it are allowed where lines are indented.
+    Raises BenchmarkError, with the end of the report, where no line does."""
+    around = r"[ \t]*" if is_indented else ""
+    match = re.search(rf"^{around}{pattern}{around}$", report, re.MULTILINE)
+    if not match:
+        raise BenchmarkError(f"{tool}'s report has no line like {pattern.partition(':')[0]!r}", where=report[-200:])
+    return float(match[1])

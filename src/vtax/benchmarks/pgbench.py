@@ -18,7 +18,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from vtax.benchmarks.base import Command, Context, Metric, Operations, Outcome, Parameters, Role, Service
-from vtax.benchmarks.report_lines import number_in
+from vtax.benchmarks.local import number_in
 from vtax.benchmarks.service import (
     Client,
     check_cache,

@@ -18,8 +18,7 @@ from typing import Any
 from pydantic import Field
 
 from vtax.benchmarks.base import Benchmark, Command, Context, Metric, Operations, Outcome, Parameters, Role, Tail
-from vtax.benchmarks.local import check_cpu, check_threads, succeeded, thread_warnings
-from vtax.benchmarks.report_lines import number_in
+from vtax.benchmarks.local import check_cpu, check_threads, number_in, succeeded, thread_warnings
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
 

@@ -21,7 +21,7 @@ from pydantic import Field, model_validator
 
 from vtax.benchmarks.base import Command, Context, Metric, Operations, Outcome, Parameters, Role, Service, Tail
 from vtax.benchmarks.histograms import of_counts
-from vtax.benchmarks.report_lines import number_in
+from vtax.benchmarks.local import number_in
 from vtax.benchmarks.service import LATENCY, Client, check_cache, client_result, cpus_of, saturation_warnings
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
