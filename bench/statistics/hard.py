@@ -243,7 +243,60 @@ def failures(blocks: int, studies: int) -> list[str]:
     return [str(blocks), percent(covers / studies), percent(wrong / studies)]
 
 
+UNTUNED = (
+    "one block in 12 20 % slower, on the platform",
+    "states of 3 blocks slow the baseline by 5 %, the platform by 7.5 %",
+    "both alternate by 6 % from block to block",
+    "three levels 2 % apart, of both",
+    "Cauchy of 2 %, of both",
+)
+
+
+def untuned_noise(name: str, blocks: int, rng: np.random.Generator) -> Array:
+    """(baseline, platform) x blocks in logarithms of times; a mean log-ratio of 0, of Cauchy's a median."""
+    sides = 0.01 * rng.standard_normal((2, blocks))
+    if name == UNTUNED[0]:
+        sides[1] += 0.2 * ((rng.random(blocks) < 1 / 12) - 1 / 12)
+    elif name == UNTUNED[1]:
+        is_slow = (rng.random() < 0.5) ^ (np.cumsum(rng.random(blocks) < 1 / 3) % 2 == 1)
+        sides += np.log([[1.05], [1.075]]) * is_slow
+        sides[1] -= np.log(1.075 / 1.05) / 2
+    elif name == UNTUNED[2]:
+        sides += 0.03 * (-1.0) ** (np.arange(blocks) + rng.integers(0, 2, (2, 1)))
+    elif name == UNTUNED[3]:
+        sides += 0.02 * rng.integers(-1, 2, (2, blocks))
+    else:
+        sides += 0.02 * rng.standard_cauchy((2, blocks))
+    return np.asarray(sides)
+
+
+@patch("vtax.stats.verdict.outlook", lambda *_: Outlook(None, None))
+def untuned(name: str, studies: int) -> list[str]:
+    """One comparison at a fixed number of blocks, of noises that no threshold was chosen by."""
+    row = [name]
+    for blocks in (5, 10, 20):
+        rng, rule = generator("untuned", name, blocks), Rule("fixed", blocks=blocks)
+        covers, words = 0, np.zeros((2, 2))
+        for _ in range(studies):
+            baseline, platform = untuned_noise(name, blocks, rng)
+            for k, (end, kinds) in enumerate(((0.0, ("slower", "faster")), (np.log1p(MARGIN), ("equivalent",)))):
+                logs = platform + end - baseline
+                contrast = Contrast(logs, "lower", unequal_noise(platform, baseline))
+                (answer,) = analyse(rule, {"a": contrast}).values()
+                assert isinstance(answer, Comparison)
+                covers += k == 0 and answer.ratio.low <= 1 <= answer.ratio.high
+                is_false = answer.verdict.kind in kinds
+                words[k] += is_false, is_false and not answer.verdict.warnings and not answer.ratio.warnings
+        row.append(percent(covers / studies))
+        row += [f"{percent(wrong / studies)} ({percent(unwarned / studies)})" for wrong, unwarned in words]
+    return row
+
+
 HEADS = {
+    "untuned": [
+        "noise (without a warning)",
+        *(f"{n} blocks: {what}" for n in (5, 10, 20) for what in ("covers", "alarm", "`equivalent` at the margin")),
+    ],
     "assumptions": [
         "noise (without a warning)", "10 blocks: covers", "20 blocks: covers", "any alarm of six, fixed 10",
         "of one", "any alarm of six, verdict", "of one", "`equivalent` at the margin, fixed 10", "the same, verdict",
@@ -257,6 +310,7 @@ HEADS = {
 }  # fmt: skip
 PLATFORMS = ("alike", "one is 3 times noisier", "one is 10 times noisier", "the baseline is 3 times noisier")
 PLANS: dict[str, tuple[Callable[..., list[str]], tuple[object, ...], float]] = {  # the number: share of the studies
+    "untuned": (untuned, UNTUNED, 1),
     "assumptions": (assumptions, NOISES, 1),
     "interactions": (interactions, PLATFORMS, 0.5),
     "steadiness": (steadiness, (0.0, 0.3, 0.6, 0.9), 0.25),

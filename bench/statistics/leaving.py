@@ -1,6 +1,6 @@
 """Cells that leave once they are decided: error rates of the rules, and what the tour gains.
 
-    python bench/statistics/leaving.py [--studies 400]
+    python bench/statistics/leaving.py [--studies 400] [--only errors|tour]
 
 Every study is run block by block by `vtax.stats.stopping.decide` and judged by `vtax.stats.analysis.analyse`, as a
 run and its report do. Errors: families of six of one table, where nothing differs, or all are exactly at the margin;
@@ -134,29 +134,39 @@ def tour() -> tuple[dict[str, str], dict[str, float], dict[str, float], dict[str
     return families, cost, truth, sd
 
 
+def print_errors(studies: int) -> None:
+    print("| rule | noise | SD of a block | true ratio | any false word | covers | blocks |\n|" + "---|" * 7)
+    for rule in RULES:
+        for shape in ("normal", "exponential"):
+            for sd, truth in ((0.02, 0.0), (0.05, 0.0), (0.01, math.log1p(-MARGIN)), (0.02, math.log1p(-MARGIN))):
+                print(errors(rule, sd, truth, shape, studies), flush=True)
+
+
+def print_tour(studies: int) -> None:
+    families, cost, truth, sd = tour()
+    print("| noise | rule | decided of the tour | blocks of a comparison |\n|---|---|---|---|")
+    for scale in (1.0, 0.5, 0.25, 0.1):
+        for rule in (Rule("budget", budget_s=TOUR_S), Rule("verdict"), Rule("open", blocks=30)):
+            found, rng = list[Comparison](), np.random.default_rng(27)
+            for _ in range(studies):
+                logs = np.array([truth[n] + scale * sd[n] * rng.standard_normal(30) for n in families])
+                found += run(rule, logs, families, cost, TOUR_S).values()
+            decided = sum(each.verdict.kind != "undecided" for each in found) / studies
+            blocks = [each.ratio.n_blocks for each in found]
+            shown = f"{decided:.1f} of {len(families)} | {min(blocks)} to {max(blocks)}"
+            print(f"| {scale:g} | {rule.stop} | {shown} |", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--studies", type=int, default=400)
-    studies = parser.parse_args().studies
+    parser.add_argument("--only", choices=("errors", "tour"))
+    options = parser.parse_args()
     with patch("vtax.stats.verdict.outlook", lambda *_: Outlook(None, None)):  # it takes most of the time
-        print("| rule | noise | SD of a block | true ratio | any false word | covers | blocks |\n|" + "---|" * 7)
-        for rule in RULES:
-            for shape in ("normal", "exponential"):
-                for sd, truth in ((0.02, 0.0), (0.05, 0.0), (0.01, math.log1p(-MARGIN)), (0.02, math.log1p(-MARGIN))):
-                    print(errors(rule, sd, truth, shape, studies), flush=True)
-        families, cost, truth, sd = tour()
-        print("\n| noise | rule | decided of the tour | blocks of a comparison |\n|---|---|---|---|")
-        for scale in (1.0, 0.5, 0.25, 0.1):
-            for rule in (Rule("budget", budget_s=TOUR_S), Rule("verdict"), Rule("open", blocks=30)):
-                found, rng = list[Comparison](), np.random.default_rng(27)
-                count = max(studies // 10, 10)
-                for _ in range(count):
-                    logs = np.array([truth[n] + scale * sd[n] * rng.standard_normal(30) for n in families])
-                    found += run(rule, logs, families, cost, TOUR_S).values()
-                decided = sum(each.verdict.kind != "undecided" for each in found) / count
-                blocks = [each.ratio.n_blocks for each in found]
-                shown = f"{decided:.1f} of {len(families)} | {min(blocks)} to {max(blocks)}"
-                print(f"| {scale:g} | {rule.stop} | {shown} |", flush=True)
+        if options.only != "tour":
+            print_errors(options.studies)
+        if options.only != "errors":
+            print_tour(options.studies)
 
 
 if __name__ == "__main__":
