@@ -37,6 +37,7 @@ class LabGuests:
     home: object
     link: dict = field(default_factory=dict)
     memory_bytes: int = 512 * 1024**2
+    side_by_side: int = 1
 
     def __enter__(self) -> LabGuests:
         self._stack = ExitStack()
@@ -44,7 +45,7 @@ class LabGuests:
         self.endpoints: dict[str, Endpoint] = {}
         with ExitStack() as started:
             self.links: Links = topologies.get(self.topology).build(
-                self.journal, topologies.settings(self.topology, self.link)
+                self.journal, topologies.settings(self.topology, self.link), self.side_by_side
             )
             started.callback(self.links.close)
             for end in self.links.ends:

@@ -34,7 +34,7 @@ def unchanged_host():
 
 @pytest.fixture
 def lab(image, shared_home, journal, private_home, unchanged_host):
-    def build(platform, topology, **link):
+    def build(platform, topology, *, side_by_side=1, **link):
         packages = registry.get(topology).packages
         image_with = images.ensure(shared_home, DEFAULT.with_packages(packages)) if packages else image
         if platform not in platforms.names():
@@ -42,7 +42,7 @@ def lab(image, shared_home, journal, private_home, unchanged_host):
         probe = platforms.get(platform).probe(image)
         if not probe.available:
             pytest.skip(f"{platform} does not run here: {probe.reason}")
-        return LabGuests(topology, platform, image_with, journal, private_home, link)
+        return LabGuests(topology, platform, image_with, journal, private_home, link, side_by_side=side_by_side)
 
     return build
 
@@ -238,6 +238,88 @@ def test_only_the_first_packets_of_a_flow_reach_the_controller_in_the_guest(plat
         assert counted["openflow.switched_bytes"] > bytes_of(outcome, 2)
         assert counted["under_test.bytes"] < 0.01 * counted["openflow.switched_bytes"]
         assert any("switch runs in" in note for note in at.links.notes)
+
+
+@pytest.mark.parametrize("topology", ["point-to-point", "guest-to-host"])
+@pytest.mark.parametrize("platform", PLATFORMS)
+def test_guests_side_by_side_send_to_one_peer_at_once(platform, topology, lab):
+    with lab(platform, topology, side_by_side=2) as at:
+        at.apply({})
+        done = at.trial("iperf3", duration_s=1)
+        assert not done.error
+        received = done.counters["link", "peer.eth0.rx_bytes"]
+        shares = [
+            max(
+                done.counters.get(("link", f"{hop}.eth0.tx_bytes"), 0),
+                done.counters["link", f"lab.{hop}-eth0.rx_bytes"],
+            )
+            for hop in ("guest", "guest2")
+        ]
+        assert min(shares) > 1e5
+        assert sum(shares) == pytest.approx(received, rel=0.05)
+        assert done.counters["link", "under_test.bytes"] > sum(shares)
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+def test_guests_route_side_by_side_each_between_networks_of_its_own(platform, lab):
+    with lab(platform, "router", side_by_side=2) as at:
+        at.apply({})
+        done = at.trial("iperf3", duration_s=1)
+        assert not done.error
+        for number in range(2):
+            left = done.counters["link", f"generator.eth{number}.tx_bytes"]
+            assert left > 1e5
+            assert done.counters["link", f"receiver.eth{number}.rx_bytes"] == pytest.approx(left, rel=0.1)
+        at.run("guest", "ip", "link", "set", "eth0", "down")
+        outcome = at.measure_flow(1, "iperf3", duration_s=1)  # the other virtual router goes on
+        assert outcome.values["throughput"] > 0
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+@needs_program("ovs-vswitchd", "ovs-vsctl", "ovs-ofctl")
+def test_guests_control_bridges_of_one_data_plane_each_by_itself(platform, lab):
+    with lab(platform, "router-openflow", side_by_side=2) as at:
+        at.apply({})
+        done = at.trial("iperf3", duration_s=1)
+        assert not done.error
+        assert done.counters["link", "openflow.flows"] >= 8
+        for number in range(2):
+            assert done.counters["link", f"receiver.eth{number}.rx_bytes"] > 1e5
+        cut_off(at, "guest")
+        outcome = at.measure_flow(1, "iperf3", duration_s=1)  # the other plane needs only its own controller
+        assert outcome.values["throughput"] > 0
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+@needs_program("ovs-vswitchd", "ovs-vsctl", "ovs-ofctl")
+def test_the_controller_moves_while_a_flow_goes_on(platform, lab):
+    with lab(platform, "router-openflow", move_after_s=1) as at:
+        at.apply({"move_after_s": 1})
+        first = at.trial("iperf3", duration_s=5)
+        assert not first.error
+        (move,) = first.outcome.effective["controller_moves"]
+        assert move["to"] == "standby"
+        assert 1 <= move["after_s"] < 3
+        assert min(rate for rate in rates(first)) > 0  # no second of it was without traffic
+        cut_off(at, "guest")
+        outcome = at.measure("iperf3", duration_s=1)  # new flows are the other guest's to decide
+        assert outcome.values["throughput"] > 0
+        late = at.trial("iperf3", duration_s=1)
+        assert "before its controller had moved" in late.error or "did not connect" in late.error
+
+
+def cut_off(at, role):
+    """Take a guest's first interface down, from outside where its kernel is the host's."""
+    if (namespace := at.links.end(role).namespace) is not None:
+        namespace.ip("link set dev eth0 down")
+    else:
+        at.run(role, "ip", "link", "set", "eth0", "down")
+
+
+def rates(trial):
+    """Mbit/s of every second of a trial."""
+    (series,) = {len(each): each for each in trial.outcome.samples.values()}.values()
+    return series
 
 
 @pytest.mark.parametrize("platform", PLATFORMS)

@@ -302,7 +302,8 @@ def test_machines_are_under_test_behind_their_uplinks(further, machines, image, 
     if 'topology = "router"' in further:  # which the third has no second interface for
         assert "third has at most 1" in done.stdout
         return
-    assert {row["platform"] for each in found["results"] for row in each["rows"]} == {"other", "third"}
+    points = [point for each in found["results"] for point in each["points"]]
+    assert {row["platform"] for point in points for row in point["rows"]} == {"other", "third"}
     used = [name for trial in trials(machines) for name in ("lab0", "far0") if f"nic.{name}.rx_bytes" in trial]
     assert sorted(used) == ["far0", "lab0"]
     for trial, name in zip(trials(machines), used, strict=True):

@@ -196,7 +196,7 @@ def test_a_neighbour_that_stops_loading_fails_the_trial(
         ({"name": "script", "guests": [2, 2]}, "names a level twice"),
         ({"name": "script", "neighbour": ["cpu"]}, "needs the level 'none'"),
         ({"name": "script", "neighbour": ["none", "gpu"]}, "neighbour"),
-        ({"name": "wired", "guests": [2]}, "needs a network"),
+        ({"name": "wired", "topology": "guest-to-guest", "guests": [2]}, "a number of guests of its own"),
         ({"name": "start", "neighbour": ["none"]}, "one after the other"),
         ({"name": "start", "guests": [2]}, "one after the other"),
     ],

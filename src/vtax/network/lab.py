@@ -22,8 +22,10 @@ from vtax.network.settings import LinkSettings
 class Lab:
     """Namespaces named `vtax-XXXX-ROLE`, journalled before they are made."""
 
-    def __init__(self, journal: Journal) -> None:
+    def __init__(self, journal: Journal, guests: int = 1) -> None:
+        """guests: how many of the platform under test its topology joins side by side, where it can join several."""
         self.journal = journal
+        self.guests = guests
         self.token = secrets.token_hex(2)
         self._registered: list[Registration] = []
         self._closers: list[Callable[[], object]] = []
@@ -63,6 +65,11 @@ class Lab:
         name = f"vtax-{self.token}-{role}"
         self.register(NetworkNamespace(name))
         return name
+
+
+def numbered(role: str, number: int) -> str:
+    """The role of an end among several of its kind, by its number from 0: `guest`, `guest2` and so on."""
+    return role if number == 0 else f"{role}{number + 1}"
 
 
 def address(network: int, host: int) -> str:

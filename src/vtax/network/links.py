@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -37,14 +37,19 @@ class Flow:
     hidden: bool = False
 
 
+def _nothing() -> AbstractContextManager[dict[str, Any]]:
+    return nullcontext({})
+
+
 class Links:
     """All links of one topology. Ends are started in their order: native ones first.
 
     ends: every guest to start, each a Plugboard. flows: what runs at once in one trial; the first is the one a
     single client and server use. more_hops: interfaces of the lab that belong to no segment (a trunk). notes: what
     must be shown wherever figures over these links appear. forced: settings these links cannot do without, whatever
-    is requested. more_counters: what a switch of the lab counts. wire_share: of the ping-pongs that a wire of the
-    links' rate and delay carries, how many they do; None where none was sent.
+    is requested. more_counters: what a switch of the lab counts. meanwhile: what happens to the lab in a trial, as a
+    context that knows afterwards what it did. wire_share: of the ping-pongs that a wire of the links' rate and delay
+    carries, how many they do; None where none was sent.
     """
 
     def __init__(
@@ -57,6 +62,7 @@ class Links:
         notes: Sequence[str] = (),
         forced: Mapping[str, Any] | None = None,
         more_counters: Callable[[], Mapping[str, float]] = dict,
+        meanwhile: Callable[[], AbstractContextManager[dict[str, Any]]] = _nothing,
     ) -> None:
         self.lab = lab
         self.settings = settings
@@ -68,6 +74,7 @@ class Links:
         self.wire_share: float | None = None
         self._forced = dict(forced or {})
         self._more_counters = more_counters
+        self.meanwhile = meanwhile
         self._more_hops = tuple(more_hops)
         self._verified = False
         self._nic_rates_mbit_s: list[float | None] = []

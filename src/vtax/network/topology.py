@@ -29,6 +29,7 @@ class Topology(Generic[S]):
     derived from LinkSettings when it has some of its own. guests: of the platform under test, by settings.
     interfaces: of each of them, by settings. natives: roles of its native ends; one of them stands on another machine
     when a setting of its name says so (`Elsewhere`). forwards: whether guests must route between their interfaces.
+    joins_several: whether it joins as many guests side by side as a lab asks for (`Lab.guests`), a flow for each.
     attachments: the ones it can be built with. max_mtu: the largest that what it is built with carries. packages:
     what the image must hold beyond the usual. check_host: raises BadInput when the host lacks what it is built with.
     """
@@ -41,6 +42,7 @@ class Topology(Generic[S]):
     interfaces: Callable[[S], int] = lambda settings: 1
     natives: tuple[str, ...] = ("peer",)
     forwards: bool = False
+    joins_several: bool = False
     attachments: tuple[Attachment, ...] = ("bridge",)
     max_mtu: int = 65535
     packages: tuple[str, ...] = ()
@@ -73,10 +75,13 @@ class Topology(Generic[S]):
                 hint=f"choose at most {self.max_mtu}",
             )
 
-    def build(self, journal: Journal, settings: LinkSettings) -> Links:
-        """Make the lab and its links. Raises BadInput, NetworkError or CommandFailed and removes the lab then."""
+    def build(self, journal: Journal, settings: LinkSettings, guests: int = 1) -> Links:
+        """Make the lab and its links, for several guests side by side where it joins them.
+
+        Raises BadInput, NetworkError or CommandFailed and removes the lab then.
+        """
         self.check(settings)
-        lab = Lab(journal)
+        lab = Lab(journal, guests)
         try:
             return self.wire(lab, self.own(settings))
         except BaseException:

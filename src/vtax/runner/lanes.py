@@ -76,7 +76,7 @@ def run_lanes(
                     lane.prepare()
                     lane.make_cold()
             with beside as settings, counted:
-                if guests > 1 or lanes[0].is_counted:
+                if _are_apart(lanes):
                     _run_guests(lanes, timeout_s)
                 elif len(lanes) == 1:
                     lanes[0].run(timeout_s)
@@ -96,6 +96,13 @@ def run_lanes(
     finally:
         for lane in lanes:
             lane.stop_servers()
+
+
+def _are_apart(lanes: Sequence[LaneRun]) -> bool:
+    """Whether the foreground commands are those of several guests, of which each has one."""
+    if lanes[0].guests == 1 and not lanes[0].is_counted:
+        return False
+    return len({id(lane.running) for lane in lanes}) == len(lanes)
 
 
 def _check_servers(lanes: Sequence[LaneRun]) -> None:

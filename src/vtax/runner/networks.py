@@ -83,9 +83,9 @@ def check_machines(
 
 
 def _native_interfaces(point: Point) -> int:
-    """How many interfaces each native end has: as many as the guest where it is the only one."""
+    """How many interfaces each native end has: as many as the guest where it is the only one, else one for each."""
     topology = topology_registry.get(point.topology)
-    return topology.interfaces(point.link) if len(topology.natives) == 1 and point.link else 1
+    return topology.interfaces(point.link) if len(topology.natives) == 1 and point.link else point.colocation.guests
 
 
 def _refuse_shared(machines: Sequence[Platform], source: str) -> None:

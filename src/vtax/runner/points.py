@@ -51,7 +51,7 @@ class Point:
     def guests(self) -> int:
         """How many guests of the platform under test run at once."""
         of_topology = topology_registry.get(self.topology).guests(self.link) if self.link else 1
-        return of_topology + self.colocation.total - 1
+        return of_topology * self.colocation.guests + bool(self.colocation.neighbour)
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
@@ -196,11 +196,13 @@ def _refuse_colocation(benchmark: Benchmark, raw: RawPoint, where: str) -> None:
         key = "guests" if raw.colocation.guests > 1 else "neighbour"
         what = f"{benchmark.name} starts guests one after the other, so {key} has no place"
         raise BadInput(what, where=f"{where}, key {key}", hint="take that key out")
-    if benchmark.needs_network and raw.colocation.is_counted:
+    topology = raw.topology or DEFAULT_TOPOLOGY
+    if benchmark.needs_network and raw.colocation.is_counted and not topology_registry.get(topology).joins_several:
+        able = ", ".join(name for name, each in topology_registry.topologies().items() if each.joins_several)
         raise BadInput(
-            f"guests counts guests that run a benchmark alone, and {benchmark.name} needs a network",
+            f"{topology} has a number of guests of its own, so guests has no place",
             where=f"{where}, key guests",
-            hint="choose a benchmark without a network, or a topology with several guests: vtax topologies",
+            hint=f"take that key out, or choose a topology that joins several side by side: {able}",
         )
 
 

@@ -22,6 +22,7 @@ from vtax.host.journal import Journal
 from vtax.host.resources import Tree
 from vtax.network import registry as topology_registry
 from vtax.network.end import End
+from vtax.network.lab import numbered
 from vtax.network.links import Links
 from vtax.network.plugboard import Plugboard
 from vtax.platforms.base import GuestSpec, Platform, Resources
@@ -191,7 +192,8 @@ class OpenSession:
         if point is None or point.link is None:
             self._endpoints["guest"] = self._start_guest(self._session.platform, None, self._resources, True)
         else:
-            self._links = topology_registry.get(point.topology).build(self._journal, point.link)
+            guests = self._session.colocation.guests
+            self._links = topology_registry.get(point.topology).build(self._journal, point.link, guests)
             self._guests.callback(self._links.close)
             for note in self._links.notes:
                 self._run.add_warning("link", f"{point.topology}: {note}")
@@ -207,9 +209,9 @@ class OpenSession:
     def _start_colocated(self) -> None:
         """Start the further guests of the session, each on the next host CPUs, and its neighbour."""
         colocation, platform = self._session.colocation, self._session.platform
-        for number in range(1, colocation.guests):
+        for number in range(1, colocation.guests if self._links is None else 1):
             name = f"guest {number + 1} of {colocation.guests}"
-            self._colocated[f"guest{number + 1}"] = self._start_another(platform, None, number, name)
+            self._colocated[numbered("guest", number)] = self._start_another(platform, None, number, name)
         if not colocation.neighbour:
             return
         number = colocation.guests
@@ -257,6 +259,10 @@ class OpenSession:
     def _start_end(self, end: End) -> Endpoint:
         """One end of a topology: a guest of the platform under test, or one that serves it, here or elsewhere."""
         if end.under_test:
+            number = self._number_of(end)
+            if number:
+                name = f"guest {number + 1} of {self._session.colocation.guests}"
+                return self._start_another(self._session.platform, end, number, name)
             endpoint = self._start_guest(self._session.platform, end, self._resources, end.role == "guest")
         else:
             name = self._elsewhere.get(end.role, "native")
@@ -269,6 +275,11 @@ class OpenSession:
                 "link", f"the {end.role} is {platform}: {uplink.here} of this host leads to its {uplink.there}"
             )
         return endpoint
+
+    def _number_of(self, end: End) -> int:
+        """Which of the guests side by side an end is, from 0; 0 also for one that its topology has anyway."""
+        guests = self._session.colocation.guests
+        return next((number for number in range(1, guests) if end.role == numbered("guest", number)), 0)
 
     def _start_guest(
         self, platform: Platform, plugboard: Plugboard | None, resources: Resources, is_measured: bool
@@ -298,8 +309,8 @@ class OpenSession:
         running = self._endpoints["guest"].running
         alone = Context(resources.vcpus, resources.memory_bytes, scratch=running.scratch)
         if self._links is None or cell.point.link is None:
-            further = [f"guest{number + 1}" for number in range(1, cell.point.colocation.guests)]
-            guests = [self._endpoints["guest"], *(self._colocated[role] for role in further)]
+            started = self._endpoints | self._colocated
+            guests = [started[numbered("guest", number)] for number in range(cell.point.colocation.guests)]
             return [Lane(replace(alone, scratch=each.running.scratch), {"guest": each}) for each in guests]
         self._links.apply(cell.point.link)
         return [

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -93,7 +93,7 @@ def run_trial(
     failure, outcome, on_links = Failure(), Outcome({}), OnLinks()
     with contained(failure), named_packages(cell.point.benchmark), naming_lost(ends):
         started += (LaneRun(lane, cell.point) for lane in lanes)
-        extra = run_lanes(started, timeout_s, counted.around(), beside or nullcontext({}))
+        extra = run_lanes(started, timeout_s, counted.around(), _meanwhile(beside, links))
         outcome = _outcome(parsers, cell, started, counted.differences)
         outcome = replace(outcome, effective={**outcome.effective, **extra})
         if links is not None:
@@ -162,6 +162,17 @@ def faster_than_a_wire(settings: LinkSettings, outcome: Outcome, parameters: Par
         f"{rate:.4g} transactions/s of {sizes[0]} and {sizes[1]} bytes: a wire of {settings.rate_mbit_s:g} Mbit/s "
         f"carries {limit:.4g}, so its limit and delay are not in the figure"
     )
+
+
+@contextmanager
+def _meanwhile(
+    beside: AbstractContextManager[Mapping[str, Any]] | None, links: Links | None
+) -> Iterator[Mapping[str, Any]]:
+    """What runs beside the foreground commands and what happens to their links: the settings of both, at the end."""
+    settings: dict[str, Any] = {}
+    with beside or nullcontext({}) as first, links.meanwhile() if links else nullcontext({}) as second:
+        yield settings
+    settings |= {**first, **second}
 
 
 def _by_role(lanes: Sequence[LaneRun]) -> dict[str, CommandResult]:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from vtax.errors import NetworkError
 from vtax.network.end import End
 from vtax.network.hop import Hop
-from vtax.network.lab import Lab, make_interface
+from vtax.network.lab import Lab, make_interface, numbered
 from vtax.network.links import Flow, Links
 from vtax.network.namespace import Namespace
 from vtax.network.plugboard import Interface
@@ -68,8 +68,12 @@ def wire(lab: Lab, settings: LinkSettings) -> Links:
     """The peer plays the host; the guest hangs on it."""
     network = HostSegment(lab)
     peer = End("peer", [(make_interface(0, 0, _PEER, settings), network)], under_test=False)
-    guest = End("guest", [(make_interface(0, 0, _GUEST, settings), network)], under_test=True)
-    return Links(lab, settings, [peer, guest], [Flow("guest", "peer", guest.address(), peer.address())])
+    guests = [
+        End(numbered("guest", n), [(make_interface(0, 0, _GUEST + n, settings), network)], under_test=True)
+        for n in range(lab.guests)
+    ]
+    flows = [Flow(guest.role, "peer", guest.address(), peer.address()) for guest in guests]
+    return Links(lab, settings, [peer, *guests], flows)
 
 
-TOPOLOGY = Topology("guest-to-host", "guest and the host side of its own link", wire)
+TOPOLOGY = Topology("guest-to-host", "guest and the host side of its own link", wire, joins_several=True)

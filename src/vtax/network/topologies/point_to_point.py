@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from vtax.network.attach import segment
 from vtax.network.end import End
-from vtax.network.lab import Lab, address, make_interface
+from vtax.network.lab import Lab, address, make_interface, numbered
 from vtax.network.links import Flow, Links
-from vtax.network.segment import BridgeSegment
+from vtax.network.segment import BridgeSegment, Segment
 from vtax.network.settings import Elsewhere, LinkSettings
 from vtax.network.topology import Topology
 
@@ -34,8 +34,17 @@ def wire(lab: Lab, settings: PointToPointSettings) -> Links:
 def _one_network(lab: Lab, settings: LinkSettings) -> Links:
     network = segment(lab.namespace("lab"), 0, settings)
     peer = End("peer", [(make_interface(0, 0, _PEER, settings), network)], under_test=False)
-    guest = End("guest", [(make_interface(0, 0, _GUEST, settings), network)], under_test=True)
-    return Links(lab, settings, [peer, guest], [Flow("guest", "peer", guest.address(), peer.address())])
+    guests = [_guest(number, network, settings) for number in range(lab.guests)]
+    return Links(lab, settings, [peer, *guests], [_flow(guest, peer) for guest in guests])
+
+
+def _guest(number: int, network: Segment, settings: LinkSettings, routes: tuple[tuple[str, str], ...] = ()) -> End:
+    interface = make_interface(0, 0, _GUEST + number, settings, routes)
+    return End(numbered("guest", number), [(interface, network)], under_test=True)
+
+
+def _flow(guest: End, peer: End, *, hidden: bool = False) -> Flow:
+    return Flow(guest.role, peer.role, guest.address(), peer.address(), hidden)
 
 
 def _translated(lab: Lab, settings: LinkSettings) -> Links:
@@ -47,8 +56,8 @@ def _translated(lab: Lab, settings: LinkSettings) -> Links:
     namespace.run(["iptables", "-t", "nat", "-A", "POSTROUTING", "-o", "br1", "-j", "MASQUERADE"])
     route = (f"{address(1, 0)}/24", address(0, _GATEWAY))
     peer = End("peer", [(make_interface(0, 1, _PEER, settings), outer)], under_test=False)
-    guest = End("guest", [(make_interface(0, 0, _GUEST, settings, (route,)), inner)], under_test=True)
-    return Links(lab, settings, [peer, guest], [Flow("guest", "peer", guest.address(), peer.address(), hidden=True)])
+    guests = [_guest(number, inner, settings, (route,)) for number in range(lab.guests)]
+    return Links(lab, settings, [peer, *guests], [_flow(guest, peer, hidden=True) for guest in guests])
 
 
 TOPOLOGY = Topology(
@@ -56,5 +65,6 @@ TOPOLOGY = Topology(
     "guest and native peer on one network",
     wire,
     PointToPointSettings,
+    joins_several=True,
     attachments=("bridge", "veth", "macvtap", "nat"),
 )

@@ -1,13 +1,14 @@
 """A guest that routes between two networks: generator - guest - receiver (mauricio2013).
 
-Both ends are native, so only the router is under test. The client of a benchmark runs at the generator.
+Both ends are native, so only the router is under test. The client of a benchmark runs at the generator. Several
+guests route at once, each between two networks of its own, where both ends have an interface.
 """
 
 from __future__ import annotations
 
 from vtax.network.attach import segment
 from vtax.network.end import End
-from vtax.network.lab import Lab, address, address6, make_interface
+from vtax.network.lab import Lab, address, address6, make_interface, numbered
 from vtax.network.links import Flow, Links
 from vtax.network.settings import Elsewhere, LinkSettings
 from vtax.network.topology import Topology
@@ -24,9 +25,14 @@ class RouterSettings(LinkSettings):
     receiver: Elsewhere = ""
 
 
+def sides(number: int) -> tuple[int, int]:
+    """The networks of the router of a number: of the generator, and of the receiver."""
+    return 2 * number, 2 * number + 1
+
+
 def through(network: int) -> tuple[tuple[str, str], tuple[str, str]]:
-    """Routes of the end in this network to the other one, IPv4 and IPv6, through the router."""
-    other = 1 - network
+    """Routes of the end in this network to the one on the router's other side, IPv4 and IPv6."""
+    other = network ^ 1
     return (
         (f"{address(other, 0)}/24", address(network, _ROUTER)),
         (f"{address6(other, 0)}/64", address6(network, _ROUTER)),
@@ -34,15 +40,34 @@ def through(network: int) -> tuple[tuple[str, str], tuple[str, str]]:
 
 
 def wire(lab: Lab, settings: LinkSettings) -> Links:
-    """Two networks; the guest has an interface in each and forwards."""
+    """Two networks for each guest, which has an interface in either and forwards; both ends have one in each pair."""
     namespace = lab.namespace("lab")
-    left, right = (segment(namespace, number, settings) for number in (0, 1))
-    generator = End("generator", [(make_interface(0, 0, _END, settings, through(0)), left)], under_test=False)
-    receiver = End("receiver", [(make_interface(0, 1, _END, settings, through(1)), right)], under_test=False)
-    interfaces = [(make_interface(0, 0, _ROUTER, settings), left), (make_interface(1, 1, _ROUTER, settings), right)]
-    guest = End("guest", interfaces, under_test=True, forwards=True)
-    flow = Flow("generator", "receiver", generator.address(), receiver.address())
-    return Links(lab, settings, [generator, receiver, guest], [flow])
+    networks = [segment(namespace, number, settings) for number in range(2 * lab.guests)]
+    ends = [
+        End(
+            role,
+            [
+                (make_interface(n, sides(n)[side], _END, settings, through(sides(n)[side])), networks[sides(n)[side]])
+                for n in range(lab.guests)
+            ],
+            under_test=False,
+        )
+        for side, role in enumerate(("generator", "receiver"))
+    ]
+    routers = [
+        End(
+            numbered("guest", n),
+            [
+                (make_interface(index, network, _ROUTER, settings), networks[network])
+                for index, network in enumerate(sides(n))
+            ],
+            under_test=True,
+            forwards=True,
+        )
+        for n in range(lab.guests)
+    ]
+    flows = [Flow("generator", "receiver", ends[0].address(n), ends[1].address(n)) for n in range(lab.guests)]
+    return Links(lab, settings, [*ends, *routers], flows)
 
 
 TOPOLOGY = Topology(
@@ -53,5 +78,6 @@ TOPOLOGY = Topology(
     interfaces=lambda settings: 2,
     natives=("generator", "receiver"),
     forwards=True,
+    joins_several=True,
     attachments=("bridge", "veth"),
 )

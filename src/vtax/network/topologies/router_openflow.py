@@ -2,32 +2,37 @@
 
 Generator and receiver are ports of an Open vSwitch; the guest's only interface leads to the switch's control channel
 (mauricio2013). Just the first packets of every flow reach the guest: `openflow.to_guest_packets` counts them,
-`openflow.switched_packets` what the switch carried alone.
+`openflow.switched_packets` what the switch carried alone. Several guests are the controllers of as many bridges of
+one switch, which have its data plane in common (figures 8 and 9 there). In the middle of a trial the control can
+move to another guest (section 3.3 there): flows that stand in the switch are not touched by it.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib.resources import files
+from threading import Thread
+from typing import Any
+
+from pydantic import Field
 
 from vtax.counters import table
+from vtax.errors import NetworkError, VtaxError
 from vtax.host.emulated_cpu import timeout_factor
 from vtax.network.end import End, Execute
-from vtax.network.lab import Lab, address, make_interface
+from vtax.network.lab import Lab, address, make_interface, numbered
 from vtax.network.links import Flow, Links
 from vtax.network.openvswitch import MAX_MTU, USERSPACE_NOTE, Switch, SwitchSegment, check_installed, userspace
 from vtax.network.plugboard import Interface
 from vtax.network.segment import BridgeSegment
 from vtax.network.settings import LinkSettings
-from vtax.network.topologies.router import RouterSettings
+from vtax.network.topologies.router import RouterSettings, sides
 from vtax.network.topology import Topology
 
-_END, _GUEST, _GATEWAY = 1, 2, 254
-_CONTROL = 2
-_CONTROL_MAC = f"02:76:74:{_CONTROL:02x}:fe:00"
-"""Of the bridge to the controller: else it were one of its ports', and another when a rate changes them."""
-_BRIDGE = "plane"
+_END, _GUEST, _STANDBY, _GATEWAY = 1, 2, 3, 254
 _COOKIE = 0x76740001
 _CONTROLLER_TIMEOUT_S = 90.0
 _START = """set -e
@@ -37,59 +42,159 @@ VTAX_CONTROLLER=$2 setsid osken-manager --ofp-listen-host "$3" --ofp-tcp-listen-
 """
 
 
-def wire(lab: Lab, settings: LinkSettings) -> Links:
-    """The switch between generator and receiver, a bridge between switch and guest."""
-    forced = {"offloads": False} if userspace() else {}
-    settings = settings.model_copy(update=forced)
-    namespace = lab.namespace("lab")
-    switch = Switch(lab, namespace)
-    switch.add_bridge(_BRIDGE, "fail_mode=secure", "protocols=OpenFlow13")
-    ends = []
-    for network, role in enumerate(("generator", "receiver")):
-        route = (f"{address(1 - network, 0)}/24", address(network, _GATEWAY))
-        interface = make_interface(0, network, _END, settings, (route,))
-        ends.append(End(role, [(interface, SwitchSegment(switch, _BRIDGE, number=network + 1))], under_test=False))
-    control = BridgeSegment(namespace, "control", settings.mtu, mac=_CONTROL_MAC, ends=True)
-    namespace.ip(f"address add {address(_CONTROL, _GATEWAY)}/24 dev control")
-    guest_interface = make_interface(0, _CONTROL, _GUEST, settings)
-    configuration = json.dumps(_controller_configuration([end.interfaces[0] for end in ends]))
+class RouterOpenflowSettings(RouterSettings):
+    """Link settings of `router-openflow`."""
 
-    def start_controller(execute: Execute) -> None:
-        source = files("vtax.network").joinpath("openflow_router.py").read_text()
-        execute(["sh", "-c", _START, "vtax", source, configuration, guest.address()])
-        switch.set_controller(_BRIDGE, f"tcp:{guest.address()}:6653")
-        switch.wait_for_controller(_BRIDGE, _CONTROLLER_TIMEOUT_S * timeout_factor())
+    ABSENT = (*RouterSettings.ABSENT, "move_after_s")
 
-    guest = End("guest", [(guest_interface, control)], under_test=True, prepare=start_controller)
-    flow = Flow("generator", "receiver", ends[0].address(), ends[1].address())
-    return Links(
-        lab,
-        settings,
-        [*ends, guest],
-        [flow],
-        notes=[USERSPACE_NOTE] if forced else ["the switch runs in the kernel"],
-        forced=forced,
-        more_counters=lambda: _counters(switch),
+    move_after_s: float = Field(
+        0, ge=0, le=3600, description="seconds into a trial at which another guest becomes the controller; 0: never"
     )
 
 
-def _controller_configuration(interfaces: list[Interface]) -> dict[str, object]:
+class _Plane:
+    """A bridge of the switch, and the guests of which one is its controller."""
+
+    def __init__(self, lab: Lab, switch: Switch, number: int, settings: RouterOpenflowSettings) -> None:
+        self._switch = switch
+        self.bridge = numbered("plane", number)
+        self.networks = sides(number)
+        switch.add_bridge(self.bridge, "fail_mode=secure", "protocols=OpenFlow13")
+        control, name = 2 * lab.guests + number, numbered("control", number)
+        # Of the bridge to the controller: else it were one of its ports', and another when a rate changes them.
+        mac = f"02:76:74:{control:02x}:fe:00"
+        network = BridgeSegment(switch.namespace, name, settings.mtu, mac=mac, ends=True)
+        switch.namespace.ip(f"address add {address(control, _GATEWAY)}/24 dev {name}")
+        roles = {"guest": _GUEST, **({"standby": _STANDBY} if settings.move_after_s else {})}
+        self.guests = [
+            End(
+                numbered(role, number),
+                [(make_interface(0, control, host, settings), network)],
+                under_test=True,
+                prepare=self._starter(address(control, host)),
+            )
+            for role, host in roles.items()
+        ]
+        self._configuration = ""
+        self._controller = 0
+
+    def configure(self, interfaces: Sequence[Interface]) -> None:
+        """Set what its controllers must know: the interfaces that the bridge has as ports, in their order."""
+        self._configuration = json.dumps(_controller_configuration(self.networks, interfaces))
+
+    def move(self) -> tuple[str, float]:
+        """Make its other guest the controller: the role of that, and after how many seconds it was connected."""
+        self._controller = 1 - self._controller
+        to, started = self.guests[self._controller], time.monotonic()
+        self._control_by(to.address())
+        return to.role, time.monotonic() - started
+
+    def _starter(self, own_address: str) -> Callable[[Execute], None]:
+        """Starts a controller, which has the control until another one is started: that both can is known then."""
+
+        def start_controller(execute: Execute) -> None:
+            source = files("vtax.network").joinpath("openflow_router.py").read_text()
+            execute(["sh", "-c", _START, "vtax", source, self._configuration, own_address])
+            self._control_by(own_address)
+
+        return start_controller
+
+    def _control_by(self, controller: str) -> None:
+        self._switch.set_controller(self.bridge, f"tcp:{controller}:6653")
+        self._switch.wait_for_controller(self.bridge, _CONTROLLER_TIMEOUT_S * timeout_factor())
+
+
+def wire(lab: Lab, settings: RouterOpenflowSettings) -> Links:
+    """One switch between generator and receiver; for each guest a bridge of it, and a network to its controller."""
+    forced = {"offloads": False} if userspace() else {}
+    settings = settings.model_copy(update=forced)
+    switch = Switch(lab, lab.namespace("lab"))
+    planes = [_Plane(lab, switch, number, settings) for number in range(lab.guests)]
+    ends = [_native(role, side, switch, planes, settings) for side, role in enumerate(("generator", "receiver"))]
+    for number, plane in enumerate(planes):
+        plane.configure([end.interfaces[number] for end in ends])
+    return Links(
+        lab,
+        settings,
+        [*ends, *(guest for plane in planes for guest in reversed(plane.guests))],
+        [Flow("generator", "receiver", ends[0].address(n), ends[1].address(n)) for n in range(lab.guests)],
+        notes=[USERSPACE_NOTE] if forced else ["the switch runs in the kernel"],
+        forced=forced,
+        more_counters=lambda: _counters(switch, planes),
+        meanwhile=lambda: _moving(planes, settings.move_after_s),
+    )
+
+
+def _native(role: str, side: int, switch: Switch, planes: Sequence[_Plane], settings: LinkSettings) -> End:
+    """The end on one side of every plane: port 1 or 2 of each bridge."""
+    interfaces = []
+    for number, plane in enumerate(planes):
+        here, other = plane.networks[side], plane.networks[1 - side]
+        route = (f"{address(other, 0)}/24", address(here, _GATEWAY))
+        segment = SwitchSegment(switch, plane.bridge, number=side + 1)
+        interfaces.append((make_interface(number, here, _END, settings, (route,)), segment))
+    return End(role, interfaces, under_test=False)
+
+
+@contextmanager
+def _moving(planes: Sequence[_Plane], after_s: float) -> Iterator[dict[str, Any]]:
+    """Move the control of every plane once, so many seconds into the block; 0: never.
+
+    Afterwards the given settings have `controller_moves`. Raises NetworkError when the block ended before, and what
+    moving raises.
+    """
+    found: dict[str, Any] = {}
+    if not after_s:
+        yield found
+        return
+    started, errors = time.monotonic(), list[VtaxError]()
+
+    def move() -> None:
+        time.sleep(after_s)
+        at_s = time.monotonic() - started
+        try:
+            moved = [plane.move() for plane in planes]
+        except VtaxError as error:
+            errors.append(error)
+        else:
+            found["controller_moves"] = [
+                {"to": role, "after_s": at_s, "connected_after_s": connected_s} for role, connected_s in moved
+            ]
+
+    mover = Thread(target=move, name="vtax-controller-move")
+    mover.start()
+    try:
+        yield found
+        was_late = mover.is_alive()
+    finally:
+        mover.join()
+    if errors:
+        raise errors[0]
+    if was_late:
+        raise NetworkError(
+            f"the trial ended before its controller had moved, {after_s:g} s into it",
+            hint="set move_after_s well below the duration",
+        )
+
+
+def _controller_configuration(networks: Sequence[int], interfaces: Sequence[Interface]) -> dict[str, object]:
     """What the controller must know, see openflow_router."""
     routes = [
         {
-            "port": network + 1,
+            "port": side + 1,
             "network": f"{address(network, 0)}/24",
             "gateway": {"address": address(network, _GATEWAY), "mac": f"02:76:74:{network:02x}:fe:00"},
             "hosts": {address(network, _END): interface.mac},
         }
-        for network, interface in enumerate(interfaces)
+        for side, (network, interface) in enumerate(zip(networks, interfaces, strict=True))
     ]
     return {"routes": routes, "cookie": _COOKIE}
 
 
-def _counters(switch: Switch) -> Mapping[str, float]:
-    """Packets that reached the guest, what the switch carried without it, and the CPU time of the switch."""
-    decided = [(packets, size) for cookie, packets, size in switch.flows(_BRIDGE) if cookie == _COOKIE]
+def _counters(switch: Switch, planes: Sequence[_Plane]) -> Mapping[str, float]:
+    """Packets that reached the guests, what the switch carried without them, and the CPU time of the switch."""
+    flows = [flow for plane in planes for flow in switch.flows(plane.bridge)]
+    decided = [(packets, size) for cookie, packets, size in flows if cookie == _COOKIE]
     return {
         table.CONTROLLER_PACKETS.name: float(switch.controller_replies()),
         table.OPENFLOW_FLOWS.name: float(len(decided)),
@@ -103,8 +208,10 @@ TOPOLOGY = Topology(
     "router-openflow",
     "a switch in the host routes between native generator and receiver, its OpenFlow controller is the guest",
     wire,
-    RouterSettings,
+    RouterOpenflowSettings,
+    guests=lambda settings: 2 if settings.move_after_s else 1,
     natives=("generator", "receiver"),
+    joins_several=True,
     packages=("python3-os-ken",),
     max_mtu=MAX_MTU,
     check_host=check_installed,
