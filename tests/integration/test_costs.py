@@ -1,0 +1,55 @@
+"""What a unit of work costs the host, as real tools on real guests give it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support import needs_program, needs_root
+
+pytestmark = [needs_root, pytest.mark.usefixtures("image", "private_home"), pytest.mark.root]
+STUDY = """
+name = "costs"
+platforms = ["native", "{platform}"]
+[design]
+blocks = 1
+[[benchmark]]
+name = "dd"
+parameters = {{ file_size = "32MiB" }}
+[[benchmark]]
+name = "kernel-paths"
+parameters = {{ loops = 1000 }}
+[[benchmark]]
+name = "sockperf"
+parameters = {{ duration_s = 1 }}
+[[benchmark]]
+name = "sysbench-cpu"
+parameters = {{ duration_s = 1 }}
+"""
+COSTS = {"dd": "gb", "kernel-paths": "operation", "sockperf": "message", "sysbench-cpu": "event"}
+
+
+@pytest.mark.parametrize(
+    "platform",
+    [
+        pytest.param("podman", marks=needs_program("podman")),
+        pytest.param("lxc", marks=needs_program("lxc-start")),
+        pytest.param("qemu-tcg", marks=needs_program("qemu-system-x86_64")),
+    ],
+)
+def test_every_trial_has_the_cpu_time_of_a_unit_of_its_work(platform: str, tmp_path: Path) -> None:
+    path = tmp_path / "study.toml"
+    path.write_text(STUDY.format(platform=platform))
+    argv = [sys.executable, "-m", "vtax", "run", str(path)]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stderr
+    shown = [sys.executable, "-m", "vtax", "show", "--json", "--all"]
+    results = json.loads(subprocess.run(shown, capture_output=True, text=True, timeout=60, check=True).stdout)[
+        "results"
+    ]
+    for label, unit in COSTS.items():
+        (of_work,) = [each for each in results if (each["label"], each["metric"]) == (label, f"host_cpu_per_{unit}")]
+        assert json.dumps(of_work).count('"mean"') == 2, of_work
