@@ -31,7 +31,7 @@ class VtaxError(Exception):
         self.hint = hint
 
     def __str__(self) -> str:
-        """The three parts on at most three lines."""
+        """Return the three parts on at most three lines."""
         lines = [self.what]
         if self.where:
             lines.append(f"  where: {self.where}")
@@ -76,7 +76,8 @@ class BadInputs(BadInput):
 
 
 def all_of(problems: Iterable[BadInput], *, where: str, hint: str) -> BadInput:
-    """One error for all problems of a file: a single problem itself, else BadInputs. where, hint: of the file."""
+    """Return one error for all problems of a file: a single problem itself, else BadInputs. where, hint: of the
+    file."""
     flat: list[BadInput] = []
     for problem in problems:
         flat += problem.problems if isinstance(problem, BadInputs) else [problem]
@@ -90,7 +91,8 @@ class Problems:
         self.found: list[BadInput] = []
 
     def of(self, check: Callable[[], T], where: str = "") -> T | None:
-        """The result of a check; None when it raised BadInput, which is collected. where: default of its `where`."""
+        """Return the result of a check; None when it raised BadInput, which is collected. where: default of its
+        `where`."""
         try:
             with placed(where):
                 return check()
@@ -156,10 +158,10 @@ class RunInterrupted(BaseException):
         self.exit_status = 128 + signal
 
     def __str__(self) -> str:
-        """What happened, and the hint."""
+        """Return what happened, and the hint."""
         return f"{self.what}\n  hint: {self.hint}" if self.hint else self.what
 
 
 def with_hint(what: str, hint: str) -> str:
-    """What happened and its hint (may be empty) as one text."""
+    """Return what happened and its hint (may be empty) as one text."""
     return f"{what.rstrip('. ')}; hint: {hint}" if what and hint else what or hint

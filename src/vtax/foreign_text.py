@@ -28,7 +28,7 @@ _SPACES = re.compile(r"\s+")
 
 
 def clean(text: str, longest: int = MAX_TEXT_CHARS) -> str:
-    """Text in which tab and newline are the only control characters, of at most `longest` characters.
+    """Return text in which tab and newline are the only control characters, of at most `longest` characters.
 
     Each unsafe character becomes a replacement character. Truncated text ends in an ellipsis, with the number of
     omitted characters where it fits.
@@ -45,27 +45,27 @@ def _more(count: int) -> str:
 
 
 def printable(text: str) -> str:
-    """Text of the same length with unsafe characters replaced: for text that is laid out or styled already."""
+    """Return text of the same length with unsafe characters replaced: for text that is laid out or styled already."""
     return _ANY.sub(REPLACEMENT, text)
 
 
 def one_line(text: str, longest: int = MAX_NAME_CHARS) -> str:
-    """Cleaned text on one line with single spaces: a version, a name, a field."""
+    """Return cleaned text on one line with single spaces: a version, a name, a field."""
     return clean(_SPACES.sub(" ", text[: 8 * longest]).strip(), longest)
 
 
 def escaped(text: str) -> str:
-    """The whole text with unsafe characters as escapes (`\\x1b`, `\\u202e`), to print raw output."""
+    """Return the whole text with unsafe characters as escapes (`\\x1b`, `\\u202e`), to print raw output."""
     return _ANY.sub(lambda found: found[0].encode("unicode_escape").decode(), text.replace("\r\n", "\n"))
 
 
 def json_escaped(text: str) -> str:
-    """An equivalent JSON document with unsafe characters as JSON escapes."""
+    """Return an equivalent JSON document with unsafe characters as JSON escapes."""
     return _ANY.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def cleaned(value: Any) -> Any:
-    """A JSON value with all texts cleaned.
+    """Return a JSON value with all texts cleaned.
 
     Values deeper than MAX_DEPTH or after MAX_ITEMS items are omitted. Infinite numbers and integers beyond 64 bits
     become text.

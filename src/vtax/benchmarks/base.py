@@ -78,7 +78,7 @@ class Operations:
     time: Literal["s", "µs", "ns"] = "s"
 
     def number(self, outcome: Outcome) -> float | None:
-        """How many of them a trial did; None when its outcome does not say."""
+        """Return how many of them a trial did; None when its outcome does not say."""
         if not self.setting:
             return 1.0
         found = outcome.effective.get(self.setting, outcome.values.get(self.setting))
@@ -149,7 +149,7 @@ _ENERGY = {"s": "J", "µs": "mJ", "ns": "µJ"}  # what suits work whose CPU time
 
 
 def cost_metrics(work: Operations) -> tuple[Metric, Metric]:
-    """What the host spends on one: CPU time of guests under test and layers; energy of all processors."""
+    """Return what the host spends on one: CPU time of guests under test and layers; energy of all processors."""
     name = re.sub("[^a-z0-9]+", "_", work.unit.lower()).strip("_")
     return (
         Metric(
@@ -168,7 +168,7 @@ _TIME = frozenset({"s", "ms", "µs", "us", "ns", "ps", "min", "h", "IOPS"})  # I
 
 
 def is_timed(metric: str, unit: str) -> bool:
-    """Whether a metric is a time or a rate, by its unit. What the host spends is counted and timed by the host."""
+    """Return whether a metric is a time or a rate, by its unit. The host counts and times what it spends."""
     words = unit.replace("/", " ").replace("per", " ").split()
     is_of_host = metric == CPU_PER_GIGABYTE.name or metric.startswith(HOST_CPU_PER)
     return not is_of_host and any(word in _TIME for word in words)
@@ -390,7 +390,7 @@ class OwnProgram(Benchmark):
 
 
 def metrics_of(benchmark: Benchmark, parameters: Any) -> tuple[Metric, ...]:
-    """All metrics that trials with these parameters may have."""
+    """Return all metrics that trials with these parameters may have."""
     return (*benchmark.metrics, *benchmark.further_metrics(parameters), *counted_metrics(benchmark))
 
 

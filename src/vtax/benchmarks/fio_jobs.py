@@ -91,7 +91,8 @@ class Job:
 
 
 def jobs_of(text: str) -> tuple[Job, ...]:
-    """The jobs of a job file (fio(1), "Job file format"). Raises ValueError naming the line that is refused."""
+    """Return the jobs of a job file (fio(1), "Job file format"). Raises ValueError naming the line that is
+    refused."""
     everywhere: dict[str, str] = {}
     jobs: list[tuple[str, dict[str, str]]] = []
     section: dict[str, str] | None = None
@@ -124,7 +125,8 @@ def jobs_of(text: str) -> tuple[Job, ...]:
 
 
 def written(jobs: Iterable[Job], directory: str, *, only_create: bool = False) -> str:
-    """The job file that fio is given: the accepted jobs, in a directory of the guest, with our form of report."""
+    """Return the job file that fio is given: the accepted jobs, in a directory of the guest, with our form of
+    report."""
     percentiles = ":".join(f"{each:g}" for each in PERCENTILES.values())
     lines = [f"[{GLOBAL}]", f"directory={directory}", f"percentile_list={percentiles}"]
     lines += ["create_only=1"] if only_create else []
@@ -180,7 +182,7 @@ def latencies(what: str, found: Sequence[Mapping[str, Any]]) -> dict[str, float]
 
 
 def report_of(text: str) -> list[dict[str, Any]]:
-    """The processes in a report, none failed. fio prints warnings before the JSON. Raises BenchmarkError."""
+    """Return the processes in a report, none failed. fio prints warnings before the JSON. Raises BenchmarkError."""
     try:
         jobs: list[dict[str, Any]] = json.loads(text[text.index("{") :])["jobs"]
         if failed := [f"{job['jobname']} error {job['error']}" for job in jobs if job["error"] != 0]:

@@ -12,23 +12,23 @@ Histogram = Sequence[float]
 
 
 def of_counts(counts: Mapping[float, float]) -> list[float]:
-    """The histogram of value -> how often it came."""
+    """Return the histogram of value -> how often it came."""
     came = sorted((value, count) for value, count in counts.items() if count)
     return [float(number) for pair in came for number in pair]
 
 
 def is_one(numbers: Histogram) -> bool:
-    """Whether numbers that were stored are a histogram."""
+    """Return whether numbers that were stored are a histogram."""
     return len(numbers) == 1 or (bool(numbers) and len(numbers) % 2 == 0 and min(numbers[1::2]) > 0)
 
 
 def requests(histogram: Histogram) -> float:
-    """How many requests it is of."""
+    """Return how many requests it is of."""
     return histogram[0] if len(histogram) == 1 else sum(histogram[1::2])
 
 
 def together(each: Sequence[Histogram]) -> list[float]:
-    """One histogram of the requests of several."""
+    """Return one histogram of the requests of several."""
     if any(len(one) == 1 for one in each):
         return [sum(map(requests, each))]
     counts: Counter[float] = Counter()
@@ -45,7 +45,8 @@ def merged(each: Sequence[Mapping[str, Histogram]]) -> dict[str, list[float]]:
 
 
 def percentile(histogram: Histogram, share: float) -> float | None:
-    """The smallest value that this share of all requests does not exceed; None where only their number is known."""
+    """Return the smallest value that this share of all requests does not exceed; None where only their number is
+    known."""
     if len(histogram) < 2:
         return None
     rank, count = share * requests(histogram), 0.0

@@ -150,7 +150,7 @@ class Iperf2(NetworkPair):
 
 
 def lines(report: str, port: int) -> Iterable[Line]:
-    """The reports of single streams. Sums (identifier -1), headers and everything else are left out.
+    """Yield the reports of single streams. Sums (identifier -1), headers and everything else are left out.
 
     port: of the server; the end that has it as its own is the peer, whatever its address looks like from here.
     """

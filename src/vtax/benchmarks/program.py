@@ -85,8 +85,8 @@ class Program(Benchmark):
         return {path.resolve(): hashlib.sha256(data).hexdigest() for path, data in self._files()}
 
     def version_of(self, output: str) -> str:
-        """The first line that the version command prints; without one the SHA-256 of every file, as sha256sum has
-        it."""
+        """Return the first line that the version command prints; without one the SHA-256 of every file, as sha256sum
+        has it."""
         if self._table.version is None:
             digests = [hashlib.sha256(data).hexdigest()[:_DIGITS] for data in self._contents]
             return f"sha256:{'+'.join(digests)}"
@@ -132,7 +132,8 @@ class Program(Benchmark):
         return self._table.expected_duration
 
     def parse(self, parameters: Any, context: Context, results: Mapping[Role, CommandResult]) -> Outcome:
-        """Every metric of the table. Raises BenchmarkError with an excerpt of the output for one that is missing."""
+        """Return every metric of the table. Raises BenchmarkError with an excerpt of the output for one that is
+        missing."""
         result = results.get("single") or results["client"]
         texts = {"stdout": result.stdout, "stderr": result.stderr}
         if result.status != 0:
@@ -145,7 +146,8 @@ class Program(Benchmark):
 
 
 def loaded(table: ProgramTable) -> Program:
-    """A program with what its files hold now. Raises BadInput naming a file that is missing, too large or others'."""
+    """Return a program with what its files hold now. Raises BadInput naming a file that is missing, too large or
+    others'."""
     contents: list[bytes] = []
     for path in table.files:
         left = limits.MAX_FILES_BYTES - sum(map(len, contents))
@@ -154,7 +156,7 @@ def loaded(table: ProgramTable) -> Program:
 
 
 def _content(path: Path, limit: int) -> bytes:
-    """What a file holds. Never waits for a writer."""
+    """Return what a file holds. Never waits for a writer."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
         with os.fdopen(descriptor, "rb") as file:
@@ -175,13 +177,13 @@ def _content(path: Path, limit: int) -> bytes:
 
 
 def _parameters(table: ProgramTable) -> type[Parameters]:
-    """A model in which every parameter has its default and the default's type."""
+    """Return a model in which every parameter has its default and the default's type."""
     declared: dict[str, Any] = {name: (type(value), value) for name, value in table.parameters.items()}
     return create_model("ProgramParameters", __base__=Parameters, **declared)
 
 
 def _figure(metric: MetricTable, text: str, result: CommandResult) -> float:
-    """The value of a metric. text: of its output."""
+    """Return the value of a metric. text: of its output."""
     if metric.elapsed:
         return result.outside_s
     return _pointed(metric, text) if metric.pattern is None else _matched(metric, metric.pattern, text)
@@ -204,7 +206,7 @@ def _matched(metric: MetricTable, pattern: str, text: str) -> float:
 
 
 def _pointed(metric: MetricTable, text: str) -> float:
-    """The number at a JSON Pointer (RFC 6901, section 4)."""
+    """Return the number at a JSON Pointer (RFC 6901, section 4)."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -232,5 +234,5 @@ def _number(metric: MetricTable, value: Any) -> float:
 
 
 def _excerpt(text: str, *, last: bool = False) -> str:
-    """The beginning of an output, or its end, on one line."""
+    """Return the beginning of an output, or its end, on one line."""
     return one_line(text[-_EXCERPT:] if last else text[:_EXCERPT], _EXCERPT) or "it is empty"

@@ -15,30 +15,30 @@ from vtax.host.plugins import Origin, discover, origins
 
 @cache
 def benchmarks() -> Mapping[str, Benchmark]:
-    """All benchmarks by name."""
+    """Return all benchmarks by name."""
     found: Mapping[str, Benchmark] = discover(vtax.benchmarks, "BENCHMARK", Benchmark)
     return found
 
 
 def foreign() -> Mapping[str, Origin]:
-    """Where benchmarks that vtax does not ship come from, by name."""
+    """Return where benchmarks that vtax does not ship come from, by name."""
     return origins(vtax.benchmarks, "BENCHMARK", Benchmark)
 
 
 def packages_of(names: Iterable[str]) -> tuple[str, ...]:
-    """The Debian packages of the tools of these benchmarks; unknown ones are left out."""
+    """Return the Debian packages of the tools of these benchmarks; unknown ones are left out."""
     found = [benchmarks()[name] for name in dict.fromkeys(names) if name in benchmarks()]
     return tuple(package for benchmark in found for package in benchmark.packages)
 
 
 def resource_of(name: str) -> Resource:
-    """The resource that a benchmark loads; `application` for one that is not installed here."""
+    """Return the resource that a benchmark loads; `application` for one that is not installed here."""
     benchmark = benchmarks().get(name)
     return benchmark.resource if benchmark else "application"
 
 
 def about(benchmark: Benchmark) -> str:
-    """What it measures, what it does not, and its known trap: the documentation of its module, as paragraphs.
+    """Return what it measures, what it does not, and its known trap: the documentation of its module, as paragraphs.
 
     Empty for one whose module has none.
     """
@@ -47,7 +47,8 @@ def about(benchmark: Benchmark) -> str:
 
 
 def get(name: str, further: Iterable[str] = ()) -> Benchmark:
-    """The benchmark of a name. Raises BadInput with the nearest names. further: names that may be meant, too."""
+    """Return the benchmark of a name. Raises BadInput with the nearest names. further: names that may be meant,
+    too."""
     if name in benchmarks():
         return benchmarks()[name]
     near = get_close_matches(name, [*further, *benchmarks()], 3)

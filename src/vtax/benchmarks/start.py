@@ -96,7 +96,7 @@ class Start(Benchmark):
         return parameters.repetitions
 
     def commands(self, parameters: StartParameters, context: Context) -> Sequence[Command]:
-        """The client and server whose answer is the last stage."""
+        """Return the client and server whose answer is the last stage."""
         return (Command("single", ("python3", "-IS", "-c", _SERVER, context.scratch, _SERVE)),)
 
     def expected_s(self, parameters: StartParameters, context: Context) -> float:

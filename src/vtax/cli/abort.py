@@ -63,7 +63,7 @@ def command(run_name: str, as_json: bool) -> None:
 
 
 def _opened(home: Home, run_name: str) -> RunHandle:
-    """A run. Where the store does not have it, or cannot be read, its reboot is taken back all the same."""
+    """Return a run. Where the store does not have it, or cannot be read, its reboot is taken back all the same."""
     try:
         return Store.existing(home.store_url).open_run(run_name)
     except VtaxError:

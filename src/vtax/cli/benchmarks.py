@@ -36,7 +36,7 @@ def command(name: str | None, as_json: bool) -> None:
 
 
 def _chosen(name: str) -> Sequence[Benchmark]:
-    """The benchmark of a name, or the programs of a study file. Raises BadInput."""
+    """Return the benchmark of a name, or the programs of a study file. Raises BadInput."""
     if not name.endswith(".toml"):
         return [get(name)]
     if found := list(programs_of(load(name)).values()):

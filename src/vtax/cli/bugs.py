@@ -46,7 +46,7 @@ def report(error: BaseException) -> VtaxError:
 
 
 def without_secrets(text: str) -> str:
-    """Text without user and password in URLs, and without values of names like `password`."""
+    """Return text without user and password in URLs, and without values of names like `password`."""
     return _SECRET_VALUE.sub(r"\1\2***", _URL_USER.sub("***@", text))
 
 
@@ -73,7 +73,7 @@ def _text(error: BaseException) -> str:
 
 
 def _written(text: str) -> Path:
-    """A new file in the home if it is writable, else in the directory for temporary files. Raises OSError."""
+    """Return a new file in the home if it is writable, else in the directory for temporary files. Raises OSError."""
     for directory in (_bug_directory(), None):
         with suppress(OSError):
             handle, name = tempfile.mkstemp(
@@ -86,7 +86,7 @@ def _written(text: str) -> Path:
 
 
 def _bug_directory() -> Path | None:
-    """The directory for bug reports in an existing home; None when other users may write to it."""
+    """Return the directory for bug reports in an existing home; None when other users may write to it."""
     with suppress(OSError, VtaxError):
         directory = Home.from_environment().root / "bugs"
         with suppress(FileExistsError):

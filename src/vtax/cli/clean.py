@@ -48,7 +48,7 @@ def command(forget: bool, as_json: bool) -> None:
 
 
 def leaked_resources(problems: Sequence[str]) -> VtaxError:
-    """The error for leaked resources that could not be removed."""
+    """Return the error for leaked resources that could not be removed."""
     return VtaxError(
         "leaked resources of a killed vtax process cannot be removed",
         where="\n         ".join(problems),
@@ -57,7 +57,7 @@ def leaked_resources(problems: Sequence[str]) -> VtaxError:
 
 
 def _killed_runs(home: Home) -> tuple[list[str], list[str]]:
-    """Names of killed runs, and what was removed of their reboots.
+    """Return names of killed runs, and what was removed of their reboots.
 
     Nothing while the measuring lock is held, since its holder may be the running one.
     """

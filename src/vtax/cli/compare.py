@@ -116,7 +116,7 @@ def _show(
 
 
 def _compared(store: Store, written_sides: tuple[str, str], run_name: str, metric: str, label: str) -> Contrasts:
-    """Both sides; a missing one is the baseline of the run. Raises BadInput for names that do not exist."""
+    """Return both sides; a missing one is the baseline of the run. Raises BadInput for names that do not exist."""
     from vtax.report.analysis.contrast import contrast, home_run, run_of
     from vtax.report.analysis.result import analyse
 

@@ -34,17 +34,17 @@ def complete(group: click.Group) -> NoReturn:
 
 
 def run_names(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
-    """The runs in the store, the newest first."""
+    """Return the runs in the store, the newest first."""
     return _with_prefix(incomplete, ["last", *_runs()])
 
 
 def unfinished_runs(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
-    """The runs that were not finished."""
+    """Return the runs that were not finished."""
     return _with_prefix(incomplete, _runs("interrupted", "failed", "running", "paused"))
 
 
 def studies_with_runs(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
-    """The studies of which a run is stored."""
+    """Return the studies of which a run is stored."""
     from vtax.host.home import Home
     from vtax.store import glance
 
@@ -52,7 +52,7 @@ def studies_with_runs(_: click.Context, __: click.Parameter, incomplete: str) ->
 
 
 def tags_of_runs(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
-    """The tags of the runs in the store."""
+    """Return the tags of the runs in the store."""
     from vtax.host.home import Home
     from vtax.store import glance
 
@@ -60,7 +60,7 @@ def tags_of_runs(_: click.Context, __: click.Parameter, incomplete: str) -> list
 
 
 def factors_of_run(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
-    """The factors of the run in the command line."""
+    """Return the factors of the run in the command line."""
     from vtax.host.home import Home
     from vtax.store import glance
 
@@ -69,7 +69,7 @@ def factors_of_run(context: click.Context, _: click.Parameter, incomplete: str) 
 
 
 def metrics_of_run(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
-    """The metrics of the run in the command line."""
+    """Return the metrics of the run in the command line."""
     from vtax.host.home import Home
     from vtax.store import glance
 
@@ -87,7 +87,7 @@ def conditions_on_runs(_: click.Context, __: click.Parameter, incomplete: str) -
 
 
 def platforms_of_run(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
-    """The platforms of the run in the command line."""
+    """Return the platforms of the run in the command line."""
     return _with_prefix(incomplete, _platforms(str(context.params.get("run_name") or "last")))
 
 
@@ -97,7 +97,7 @@ def sides(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
 
 
 def platform_names(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
-    """The shipped platforms, the last of several between commas."""
+    """Return the shipped platforms, the last of several between commas."""
     from vtax.platforms.registry import names
 
     before, comma, last = incomplete.rpartition(",")
@@ -105,7 +105,7 @@ def platform_names(_: click.Context, __: click.Parameter, incomplete: str) -> li
 
 
 def platforms_and_drivers(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """The shipped platforms and the drivers."""
+    """Return the shipped platforms and the drivers."""
     from vtax.platforms.registry import drivers
 
     found = [*platform_names(context, parameter, incomplete), *_with_prefix(incomplete, drivers())]
@@ -113,14 +113,14 @@ def platforms_and_drivers(context: click.Context, parameter: click.Parameter, in
 
 
 def topology_names(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
-    """The topologies."""
+    """Return the topologies."""
     from vtax.network.registry import topologies
 
     return _with_prefix(incomplete, topologies())
 
 
 def study_names(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """The shipped studies; files when no study has this prefix."""
+    """Return the shipped studies; files when no study has this prefix."""
     from click.shell_completion import CompletionItem
 
     from vtax.study.load import shipped
@@ -152,5 +152,5 @@ def _named_run(context: click.Context) -> str:
 
 
 def _name(run_name: str) -> str:
-    """The name of a run; of `last` that of the newest, empty without any."""
+    """Return the name of a run; of `last` that of the newest, empty without any."""
     return next(iter(_runs()), "") if run_name == "last" else run_name

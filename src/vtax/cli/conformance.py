@@ -74,7 +74,8 @@ def command(
 
 
 def _recipe(targets: Sequence[Target], parameters: Mapping[str, Any]) -> Recipe:
-    """The image of guests that check plug-ins; nothing of a declaration of another type, which is a check's."""
+    """Return the image of guests that check plug-ins; nothing of a declaration of another type, which is a
+    check's."""
     plugins = [target.plugin for target in targets]
     named = [getattr(plugin, "packages", ()) for plugin in plugins]
     recipe = DEFAULT.with_packages(package for found in named if isinstance(found, tuple) for package in found)
@@ -92,7 +93,7 @@ def _results(
     failed: tuple[Path, ...],
     parameters: dict[str, Any],
 ) -> Iterator[Result]:
-    """The results of all checks of a plug-in's kind."""
+    """Yield the results of all checks of a plug-in's kind."""
     from vtax.conformance import benchmark, platform, topology, view
 
     if target.kind == "platform":

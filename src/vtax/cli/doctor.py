@@ -67,7 +67,7 @@ def _print_platforms(examination: Examination) -> None:
 
 
 def _rows_alike(names: Sequence[str], word: str, note: str, version: str) -> list[tuple[str, str, str, str]]:
-    """A row a platform, with its own word; what is long stands with the first."""
+    """Return a row a platform, with its own word; what is long stands with the first."""
     first, *others = names
     return [(first, word, note, version), *((name, word, f"as {first}" if note else "", version) for name in others)]
 

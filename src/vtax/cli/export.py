@@ -129,7 +129,7 @@ def _write_whole(
 
 
 def _facts(names: Sequence[str], kind: str, path: Path, made: Exported | None, *, anonymize: bool) -> dict[str, Any]:
-    """What was written, for programs."""
+    """Return what was written, for programs."""
     from vtax.store.store import LAST, Store
 
     store = Store.existing(Home.from_environment().store_url)

@@ -86,7 +86,7 @@ def command(
 
 
 def _drawings(source: Source, mapping: Mapping[str, str], store: Store) -> Sequence[Drawing]:
-    """The figures of the publication. Raises BadInput for a run that has none because no block is finished."""
+    """Return the figures of the publication. Raises BadInput for a run that has none because no block is finished."""
     from vtax.report.analysis.drawings import drawings, finished_blocks
 
     analysis = source.analysis
@@ -175,7 +175,8 @@ def _write(
 
 
 def _chosen(found: Sequence[Drawing], only: Sequence[str], run: str) -> list[Drawing]:
-    """The figures that are wanted. Raises BadInput for an id that the study does not have, and without any figure."""
+    """Return the figures that are wanted. Raises BadInput for an id that the study does not have, and without any
+    figure."""
     ids = [each.figure.id for each in found]
     if not ids:
         hint = "--report writes those of the report; docs/study-files.md shows how a study declares figures"

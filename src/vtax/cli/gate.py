@@ -47,14 +47,14 @@ def junit_option(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def limits_of(margin: str | None, detect: str | None, option: str) -> Limits:
-    """The limits as they were written. option: that has the margin. Raises BadInput for what is no share."""
+    """Return the limits as they were written. option: that has the margin. Raises BadInput for what is no share."""
     return Limits(
         None if margin is None else share_of(margin, option), None if detect is None else share_of(detect, "--detect")
     )
 
 
 def status_of(found: Checks, *, strict: bool) -> int:
-    """The exit status of a gate."""
+    """Return the exit status of a gate."""
     if found.status == "failed" or found.blind:
         return FAILED
     return UNDECIDED if strict and found.status == "undecided" else 0
@@ -64,7 +64,8 @@ def written(
     store: Store, sides: tuple[str, str], run_name: str, limits: Limits, named: tuple[str, str],
     files: tuple[Path | None, Path | None], language: Language,
 ) -> tuple[Document, Checks]:  # fmt: skip
-    """The gate's document, after its files are written. named: metric, label, or nothing. files: JUnit, Markdown."""
+    """Return the gate's document, after its files are written. named: metric, label, or nothing. files: JUnit,
+    Markdown."""
     from vtax.report.parts.check import document_of
     from vtax.report.renderers.junit import junit as as_junit
     from vtax.report.renderers.markdown import markdown as as_markdown
@@ -80,7 +81,8 @@ def written(
 
 
 def judge(store: Store, run_name: str, limits: Limits, junit: Path | None, *, quiet: bool) -> int:
-    """The exit status of the gate over a run that was just made, after printing what it found, unless quiet."""
+    """Return the exit status of the gate over a run that was just made, after printing what it found, unless
+    quiet."""
     from vtax.cli.output import own_language
     from vtax.cli.show import console
     from vtax.report.renderers.language import language
@@ -96,7 +98,7 @@ def judge(store: Store, run_name: str, limits: Limits, junit: Path | None, *, qu
 def judged(
     store: Store, sides: tuple[str, str], run_name: str, limits: Limits, metric: str = "", label: str = ""
 ) -> tuple[Checks, Source]:
-    """All comparisons of two sides, and the first run. An empty side: every platform; the baseline of the run.
+    """Return all comparisons of two sides, and the first run. An empty side: every platform; the baseline of the run.
 
     Raises BadInput for names that do not exist, and for sides that no gate can judge.
     """
@@ -123,14 +125,14 @@ def judged(
 
 
 def _runs(store: Store, side: str, home: str) -> list[str]:
-    """The runs that a side names, or its home."""
+    """Return the runs that a side names, or its home."""
     from vtax.report.analysis.contrast import run_of, texts_of
 
     return [run_of(store, each, home)[0] for each in texts_of(store, side)] if side else [store.open_run(home).name]
 
 
 def _is_file(store: Store, side: str) -> bool:
-    """Whether a side is one or several bundles rather than runs."""
+    """Return whether a side is one or several bundles rather than runs."""
     first = side.split(",")[0].strip()
     is_path = "/" in first or first.endswith(".gz") or Path(first).is_file()
     return bool(first) and first not in store.run_names() and is_path
@@ -139,7 +141,7 @@ def _is_file(store: Store, side: str) -> bool:
 def _against(
     store: Store, treatment: str, baseline: str, home: str, limits: Limits, metric: str, label: str
 ) -> tuple[Checks, Source]:
-    """Runs against others. Raises BadInput where they do not measure the same."""
+    """Return runs against others. Raises BadInput where they do not measure the same."""
     from vtax.report.analysis.against import check_against
     from vtax.report.analysis.contrast import run_of, texts_of
     from vtax.report.analysis.source import source_of
@@ -168,7 +170,8 @@ def _against(
 
 
 def _difference(found: Checks) -> str:
-    """Why runs have no comparison in common: other benchmarks, or what differs at the points that they share."""
+    """Return why runs have no comparison in common: other benchmarks, or what differs at the points that they
+    share."""
     from vtax.report.renderers.format import english
 
     assert found.against is not None
@@ -191,7 +194,7 @@ def _difference(found: Checks) -> str:
 
 
 def _analysis_of(store: Store, name: str) -> Analysis:
-    """A run of the store, or of a bundle. Raises BadInput for neither."""
+    """Return a run of the store, or of a bundle. Raises BadInput for neither."""
     from vtax.cli.row_progress import row_progress
     from vtax.report.analysis.result import analyse, analyse_data
     from vtax.store.importing import opened_bundle

@@ -84,7 +84,7 @@ def command(
 
 
 def _progress(study: str) -> Callable[[int, int], None]:
-    """What shows how many runs were read, when that lasts."""
+    """Return what shows how many runs were read, when that lasts."""
     status = StatusLine(plain_first_s=PLAIN_S)
 
     def watch(done: int, total: int) -> None:

@@ -95,14 +95,14 @@ def list_(as_json: bool) -> None:
 
 
 def _is_current(key: str, manifest: Mapping[str, Any]) -> bool:
-    """Whether this version would build the image with the same key."""
+    """Return whether this version would build the image with the same key."""
     data = [DataSet(**each) for each in manifest["recipe"].get("data", ())]
     layered = DEFAULT.with_packages(manifest["recipe"].get("layer", ())).with_data(data)
     return layered.with_disk(manifest["recipe"].get("disk_bytes", 0)).key == key
 
 
 def _added(manifest: Mapping[str, Any]) -> str:
-    """What is in a layer and the size it adds to the base: `pi (+1.6 MiB)`; empty for a base."""
+    """Return what is in a layer and the size it adds to the base: `pi (+1.6 MiB)`; empty for a base."""
     of_data = (f"data {each['name']}" for each in manifest["recipe"].get("data", ()))
     added = (*manifest["recipe"].get("layer", ()), *of_data)
     return f"{', '.join(added)} (+{about_size(manifest['added_bytes'])})" if added else ""

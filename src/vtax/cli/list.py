@@ -116,7 +116,7 @@ _NOTE_CHARS = 40
 
 
 def _wanted(conditions: Sequence[str]) -> Callable[[RunSummary], bool]:
-    """Whether a run meets the conditions as typed. Raises BadInput for one that is none."""
+    """Return whether a run meets the conditions as typed. Raises BadInput for one that is none."""
     values: dict[str, list[str]] = {}
     since = float("-inf")
     for condition in conditions:
@@ -136,13 +136,13 @@ def _wanted(conditions: Sequence[str]) -> Callable[[RunSummary], bool]:
 
 
 def _has(run: RunSummary, key: str, wanted: Sequence[str]) -> bool:
-    """Whether a run has one of the wanted values."""
+    """Return whether a run has one of the wanted values."""
     is_it = _MATCHES.get(key, str.__eq__)
     return any(is_it(value, each) for value in _TEXTS[key](run) for each in wanted)
 
 
 def _plain(run: RunSummary, how: str) -> dict[str, Any]:
-    """A run for programs: its times as ISO 8601."""
+    """Return a run for programs: its times as ISO 8601."""
     from vtax.report.parts.plain import moment
 
     times = {"started": moment(run.started_at), "ended": moment(run.ended_at)}

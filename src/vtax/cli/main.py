@@ -30,11 +30,11 @@ class LazyGroup(click.Group):
     """Loads a command's module only when that command is used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """All commands in the order of first use."""
+        """Return all commands in the order of first use."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command, loaded; None for an unknown name."""
+        """Return the command, loaded; None for an unknown name."""
         if cmd_name not in COMMANDS:
             return None
         module = importlib.import_module(f"vtax.cli.{cmd_name}")
@@ -42,14 +42,14 @@ class LazyGroup(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The commands by subject for --help, without loading any of them."""
+        """Write the commands by subject for --help, without loading any of them."""
         longest = max(map(len, COMMANDS))
         for subject, commands in SUBJECTS.items():
             with formatter.section(subject):
                 formatter.write_dl([(name.ljust(longest), text) for name, text in commands.items()])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """The commands that begin so, without loading any of them, and the options."""
+        """Return the commands that begin so, without loading any of them, and the options."""
         from click.shell_completion import CompletionItem
 
         found = [CompletionItem(name, help=text) for name, text in COMMANDS.items() if name.startswith(incomplete)]

@@ -25,7 +25,7 @@ from vtax.study.units import about_size
 
 
 def packages_for(study: Study) -> tuple[str, ...]:
-    """The packages that the benchmarks, programs and topologies of a study name, in the base image or not."""
+    """Return the packages that the benchmarks, programs and topologies of a study name, in the base image or not."""
     named = (table.topology for table in study.benchmark if table.topology)
     used = {table.name for table in study.benchmark}
     of_programs = (package for table in study.program if table.name in used for package in table.packages)
@@ -33,8 +33,8 @@ def packages_for(study: Study) -> tuple[str, ...]:
 
 
 def recipe_for(loaded: LoadedStudy) -> Recipe:
-    """The image that the guests of a study run. Raises BadInput for a study that cannot run, where its points decide
-    what data the image has."""
+    """Return the image that the guests of a study run. Raises BadInput for a study that cannot run, where its points
+    decide what data the image has."""
     recipe = DEFAULT.with_packages(packages_for(loaded.study)).with_disk(loaded.study.guest.disk or 0)
     named = (tools.benchmarks().get(table.name) for table in loaded.study.benchmark)
     if not any(benchmark and benchmark.makes_data for benchmark in named):
@@ -44,13 +44,13 @@ def recipe_for(loaded: LoadedStudy) -> Recipe:
 
 
 def recipe_of(benchmark: Benchmark) -> Recipe:
-    """The image of a benchmark by itself, with the data of its default parameters."""
+    """Return the image of a benchmark by itself, with the data of its default parameters."""
     recipe = DEFAULT.with_packages(tools.packages_of([benchmark.name]))
     return recipe.with_data([benchmark.data(benchmark.Parameters())] if benchmark.makes_data else [])
 
 
 def all_recipes() -> list[Recipe]:
-    """The base, and the images of every shipped study and of every benchmark and topology by itself."""
+    """Return the base, and the images of every shipped study and of every benchmark and topology by itself."""
     recipes = [DEFAULT]
     recipes += [recipe_for(load(name)) for name in shipped()]
     recipes += [recipe_of(benchmark) for benchmark in tools.benchmarks().values()]
@@ -59,7 +59,8 @@ def all_recipes() -> list[Recipe]:
 
 
 def provide(home: Home, recipe: Recipe) -> Image:
-    """The image of a recipe, checked, or built now with its stages on stderr. Raises BadInput and ImageError."""
+    """Return the image of a recipe, checked, or built now with its stages on stderr. Raises BadInput and
+    ImageError."""
     if image := images.checked(home, recipe):
         return image
     notify(f"image {recipe.key} ({recipe.summary}) is not built yet: building it, once")

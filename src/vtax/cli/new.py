@@ -89,12 +89,12 @@ def _check_name(name: str) -> None:
 
 
 def is_terminal() -> bool:
-    """Whether someone can answer."""
+    """Return whether someone can answer."""
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
 def _answers(name: str, given: dict[str, Any]) -> Draft:
-    """The draft of options, and of answers where these are missing. Raises BadInput."""
+    """Return the draft of options, and of answers where these are missing. Raises BadInput."""
     asks = is_terminal()
     missing = [f"--{each}" for each in ("question", "platforms", "time") if not given[each]]
     if missing and not asks:
@@ -134,7 +134,7 @@ def _ask(text: str, default: str) -> str:
 
 
 def _answer(text: str, default: str, read: Callable[[str], Answer]) -> Answer:
-    """The answer that read accepts; asked again, with its error, after one that it refuses."""
+    """Return the answer that read accepts; asked again, with its error, after one that it refuses."""
     while True:
         try:
             return read(_ask(text, default))
@@ -218,7 +218,7 @@ def _program(question: Question, text: str | None, *, asks: bool) -> list[str]:
 
 
 def _command_line(text: str) -> list[str]:
-    """The words of a command line. Raises BadInput."""
+    """Return the words of a command line. Raises BadInput."""
     try:
         words = shlex.split(text)
     except ValueError as error:
@@ -234,7 +234,8 @@ def _command_line(text: str) -> list[str]:
 
 
 def _files(named: tuple[str, ...], line: list[str], *, asks: bool) -> tuple[str, ...]:
-    """The files that the guest needs. asks: whether to offer those of this host that the command line names."""
+    """Return the files that the guest needs. asks: whether to offer those of this host that the command line
+    names."""
     there = [word for word in line if word.startswith(("./", "../")) and word not in named]
     if there and asks:
         default = ", ".join(there)
@@ -257,7 +258,7 @@ def _known_files(named: Sequence[str], line: list[str]) -> tuple[str, ...]:
 
 
 def _platforms(named: str | None) -> tuple[str, ...]:
-    """The baseline and the others. Raises BadInput for one that does not exist."""
+    """Return the baseline and the others. Raises BadInput for one that does not exist."""
     return _known_platforms(named) if named else _ask_platforms()
 
 
@@ -289,7 +290,7 @@ def _words(text: str) -> list[str]:
 
 
 def _margin(text: str) -> float:
-    """A margin of equivalence as a fraction. Raises BadInput for one that nearly everything is within."""
+    """Return a margin of equivalence as a fraction. Raises BadInput for one that nearly everything is within."""
     margin = share_of(text, "--margin")
     if margin > _LARGEST_MARGIN:
         what = f"a margin of {format_percent(margin, 'g')}: at most {format_percent(_LARGEST_MARGIN, 'g')}"
@@ -298,7 +299,7 @@ def _margin(text: str) -> float:
 
 
 def _checked_time(text: str) -> str:
-    """The same text, of a duration above 0 and of at most seven days. Raises BadInput."""
+    """Return the same text, of a duration above 0 and of at most seven days. Raises BadInput."""
     try:
         seconds = duration_s(text)
     except ValueError as error:

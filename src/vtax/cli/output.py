@@ -38,14 +38,14 @@ def _languages(_: click.Context, __: click.Parameter, incomplete: str) -> list[s
 
 
 def own_language() -> str:
-    """The language of whoever runs this process: that of the locale."""
+    """Return the language of whoever runs this process: that of the locale."""
     from vtax.report.renderers.language import of_locale
 
     return of_locale(os.environ)
 
 
 def in_language(code: str, message: Message) -> str:
-    """A message whose data are plain texts, in a language: without the formats of values, which load slowly.
+    """Return a message whose data are plain texts, in a language: without the formats of values, which load slowly.
 
     Raises BadInput for a language without a catalogue.
     """
@@ -83,7 +83,7 @@ def confirmed(question: str, unanswered: BadInput) -> bool:
 
 
 def with_program_path(text: str) -> str:
-    """Text in which `vtax COMMAND` has the path that vtax was started with, when PATH does not find vtax."""
+    """Return text in which `vtax COMMAND` has the path that vtax was started with, when PATH does not find vtax."""
     program = sys.argv[0]
     if "/" not in program or not program.endswith("/vtax") or shutil.which("vtax"):
         return text
@@ -97,7 +97,7 @@ def print_path(path: Path) -> None:
 
 
 def resume_hint(store: Store, run_name: str, status: str) -> str:
-    """The command that resumes a run, or why it cannot be resumed; empty for a finished or running one."""
+    """Return the command that resumes a run, or why it cannot be resumed; empty for a finished or running one."""
     if status not in ("interrupted", "failed", "paused"):
         return ""
     from vtax.runner.resume import obstacle  # it imports every driver
@@ -165,8 +165,8 @@ def need_root(what: str) -> None:
 
 
 def built_image(home: Home, recipe: Recipe | None = None, study: str = "") -> Image:
-    """The built guest image of a recipe; without one, the base. study: that needs it. Raises BadInput when it is not
-    built."""
+    """Return the built guest image of a recipe; without one, the base. study: that needs it. Raises BadInput when it
+    is not built."""
     from vtax.image.build import checked
     from vtax.image.recipe import DEFAULT
 
@@ -184,7 +184,7 @@ def built_image(home: Home, recipe: Recipe | None = None, study: str = "") -> Im
 
 
 def missing_image(home: Home) -> str:
-    """A hint when the guest image of this version is not built; empty when it is, or is not visible."""
+    """Return a hint when the guest image of this version is not built; empty when it is, or is not visible."""
     from vtax.image.build import find
 
     if find(home) is not None or hides_images(home):
@@ -193,5 +193,5 @@ def missing_image(home: Home) -> str:
 
 
 def hides_images(home: Home) -> bool:
-    """Whether this user may not list the images."""
+    """Return whether this user may not list the images."""
     return home.images.is_dir() and not os.access(home.images, os.X_OK)

@@ -17,7 +17,7 @@ _OWN_BOOTS = "; the boots of {study} know their platforms: --boot {names}"
 
 
 def of_design(study: Study, blocks: int | None, sessions: int | None, budget: str | None) -> dict[str, Any]:
-    """What --blocks, --sessions and --budget change."""
+    """Return what --blocks, --sessions and --budget change."""
     design: dict[str, Any] = {}
     if blocks is not None:
         design = {"stop": "open" if study.design.stop == "open" else "fixed", "blocks": blocks}
@@ -30,14 +30,14 @@ def of_design(study: Study, blocks: int | None, sessions: int | None, budget: st
 
 
 def of_guest(vcpus: int | None, memory: str | None, disk: str | None) -> dict[str, Any]:
-    """What --vcpus, --memory and --disk change."""
+    """Return what --vcpus, --memory and --disk change."""
     given = {"vcpus": vcpus, "memory": memory, "disk": disk}
     changed = {key: value for key, value in given.items() if value is not None}
     return {"guest": changed} if changed else {}
 
 
 def of_links(study: Study, given: Sequence[str]) -> dict[str, Any]:
-    """What --link changes: the settings of every link of the study, whose own ones stay beside them.
+    """Return what --link changes: the settings of every link of the study, whose own ones stay beside them.
 
     Raises BadInput for what is no KEY=VALUE, for a factor, and for a study without network benchmarks.
     """
@@ -63,8 +63,8 @@ def of_links(study: Study, given: Sequence[str]) -> dict[str, Any]:
 def of_boots(
     study: Study, given: Sequence[str], blocks: int | None, platforms: Sequence[str] = ()
 ) -> dict[str, Any]:  # fmt: skip
-    """What --boot changes: the boots of the host, and, where the study's rule looks at figures, as many blocks as it
-    allows at most. platforms: those of --platforms.
+    """Return what --boot changes: the boots of the host, and, where the study's rule looks at figures, as many blocks
+    as it allows at most. platforms: those of --platforms.
 
     Raises BadInput for what is no NAME=ENTRY:PLATFORM,..., nor NAME=ENTRY with a name among the study's own boots.
     """
@@ -79,7 +79,8 @@ def of_boots(
 
 
 def named(study: Study, **given: Any) -> dict[str, Any]:
-    """The study's own list of what options changed, with those that are given: it stands beside every result."""
+    """Return the study's own list of what options changed, with those that are given: it stands beside every
+    result."""
     found = []
     for option, value in given.items():
         if value not in (None, ()):
@@ -88,7 +89,7 @@ def named(study: Study, **given: Any) -> dict[str, Any]:
 
 
 def merged(*changes: Mapping[str, Any]) -> dict[str, Any]:
-    """All changes as one: tables key by key, the later ones first."""
+    """Return all changes as one: tables key by key, the later ones first."""
     found: dict[str, Any] = {}
     for change in changes:
         for key, value in change.items():
@@ -113,7 +114,7 @@ def _has_link(table: Mapping[str, Any]) -> bool:
 
 
 def _boot(text: str, own: Mapping[str, Sequence[str]], study: Study) -> dict[str, Any]:
-    """A table of [[boot]] from `NAME=ENTRY:PLATFORM,...`, or of a boot that the study has from `NAME=ENTRY`.
+    """Return a table of [[boot]] from `NAME=ENTRY:PLATFORM,...`, or of a boot that the study has from `NAME=ENTRY`.
 
     own: platforms of the study's boots. An entry may have colons.
     """

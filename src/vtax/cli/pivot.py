@@ -53,7 +53,7 @@ def pivot_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def requested(options: dict[str, Any]) -> Axes | None:
-    """The axes that were requested for; None for none, and their parameters are removed then.
+    """Return the axes that were requested for; None for none, and their parameters are removed then.
 
     Raises BadInput for --metric, --value or --figure without an axis.
     """

@@ -23,7 +23,7 @@ _CELLS_LISTED = 100_000
 
 
 def as_json(plan: Plan) -> dict[str, Any]:
-    """A plan as JSON.
+    """Return a plan as JSON.
 
     block_s: estimated duration of a block in seconds. block_s_from: `run NAME` behind it; null where by defaults.
     order: guests of the certain blocks in the order they start, up to 100 000 cells; of a study with boots with
@@ -70,18 +70,18 @@ def as_json(plan: Plan) -> dict[str, Any]:
 
 
 def _declared(plan: Plan) -> dict[str, Any]:
-    """The design, and what --scale, --protocol and --ab changed of the study, as JSON."""
+    """Return the design, and what --scale, --protocol and --ab changed of the study, as JSON."""
     return {"design": plan.study.design.model_dump(mode="json"), "changed_by": plan.study.changed_by}
 
 
 def _estimate(plan: Plan) -> dict[str, Any]:
-    """The estimated duration of a block, and the reboots beside it, as JSON. reboot_s: assumed."""
+    """Return the estimated duration of a block, and the reboots beside it, as JSON. reboot_s: assumed."""
     source = plan.stored_costs.source if plan.stored_costs else None
     return {"block_s": plan.expected_block_s(), "block_s_from": source, "host_boots": _boots_as_json(plan)}
 
 
 def _order_as_json(plan: Plan) -> Iterator[dict[str, Any]]:
-    """The guests in the order they start, as JSON."""
+    """Yield the guests in the order they start, as JSON."""
     visit_of = {(id(s.platform), s.block): visit for visit, s in boots.guests(plan)} if plan.study.boot else {}
     for session in _limited(_certain_sessions(plan)):
         visit = visit_of.get((id(session.platform), session.block))
@@ -110,7 +110,7 @@ def _guests(plan: Plan, planned: PlannedPlatform) -> dict[str, Any] | None:
 
 
 def _described(point: Point) -> dict[str, Any]:
-    """A point as JSON."""
+    """Return a point as JSON."""
     return {
         "benchmark": point.benchmark.name,
         "label": point.label,
@@ -224,7 +224,7 @@ def _not_tested(plan: Plan) -> list[str]:
 
 
 def _certain_sessions(plan: Plan) -> Iterator[GuestLife]:
-    """The guests of the blocks that any outcome needs, in their order."""
+    """Return the guests of the blocks that any outcome needs, in their order."""
     if plan.study.design.order == "sequential":
         return plan.sequential_sessions()
     if plan.study.boot:
@@ -268,7 +268,7 @@ def _order_by_boot(plan: Plan) -> str:
 
 
 def _boots(plan: Plan) -> Iterator[str]:
-    """The boots of the host that a study needs, their order, and the number and duration of its reboots."""
+    """Yield the boots of the host that a study needs, their order, and the number and duration of its reboots."""
     if not plan.study.boot:
         return
     for table in plan.study.boot:
@@ -303,7 +303,8 @@ def _boots_as_json(plan: Plan) -> dict[str, Any] | None:
 
 
 def _factor_lines(plan: Plan) -> list[str]:
-    """Each benchmark with its topology and its factors' levels: `iperf3, point-to-point: link.mtu = 500, 1500`."""
+    """Return each benchmark with its topology and its factors' levels: `iperf3, point-to-point: link.mtu = 500,
+    1500`."""
     lines = []
     topologies_of = {point.label: point.topology for point in plan.points}
     for table in plan.study.benchmark:
@@ -318,7 +319,7 @@ def _factor_lines(plan: Plan) -> list[str]:
 
 
 def _source(plan: Plan) -> str:
-    """What the estimated time was made from."""
+    """Return what the estimated time was made from."""
     if plan.stored_costs:
         return f" (estimated from {plan.stored_costs.source})"
     return " (a rough estimate, too high for containers, since no stored run of this host has these cells)"

@@ -51,7 +51,7 @@ def command(name: str | None, no_probe: bool, as_json: bool) -> None:
 
 
 def _probes() -> dict[str, Probe]:
-    """The probe of each platform; none while a run measures."""
+    """Return the probe of each platform; none while a run measures."""
     image = checked(Home.from_environment())
     with probing_lock("vtax platforms") as why_not:
         if why_not:
@@ -135,7 +135,7 @@ def _probe_json(probe: Probe | None) -> dict[str, Any]:
 
 
 def _options(name: str) -> str:
-    """The options of a platform; nothing for what is the only one of its driver, or a form of names."""
+    """Return the options of a platform; nothing for what is the only one of its driver, or a form of names."""
     variants = get(name).driver.variants if name in names() else {}
     return (_written(variants[name]) or "default options") if len(variants) > 1 else ""
 

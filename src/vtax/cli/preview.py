@@ -104,7 +104,7 @@ def preview(draft: Draft, path: Path) -> Preview:
 
 
 def _plan(path: Path) -> tuple[Plan, str]:
-    """(the plan, why platforms were not probed)."""
+    """Return (the plan, why platforms were not probed)."""
     loaded, home = load(str(path)), Home.from_environment()
     with probing_lock("vtax new") as busy:
         why_not, image = "probing needs root" if os.geteuid() != 0 else busy, None
@@ -135,7 +135,7 @@ def _check_comparison(plan: Plan, why_not: str) -> None:
 
 
 def _lost_before(plan: Plan) -> list[str]:
-    """Why the newest run of this host that has a platform of the plan could not test it."""
+    """Return why the newest run of this host that has a platform of the plan could not test it."""
     found: dict[str, str] = {}
     with suppress(BadInput):
         store = Store.existing(Home.from_environment().store_url)

@@ -26,7 +26,7 @@ def done_text(progress: Progress) -> str:
 
 
 def figure_text(figure: Figure | None) -> str:
-    """A value in the unit of the tables: `10.5 Gbit/s`."""
+    """Return a value in the unit of the tables: `10.5 Gbit/s`."""
     if figure is None:
         return ""
     value, unit = figure
@@ -35,7 +35,7 @@ def figure_text(figure: Figure | None) -> str:
 
 
 def observer() -> PlainProgress | BarProgress:
-    """The observer for stderr: a bar on a terminal, else plain lines."""
+    """Return the observer for stderr: a bar on a terminal, else plain lines."""
     stream = sys.stderr
     return BarProgress(stream) if isinstance(stream, StandardError) and stream.isatty() else PlainProgress()
 

@@ -71,7 +71,7 @@ def _heading(trial: Trial) -> str:
 
 
 def _lines(output: OutputRow) -> Iterator[str]:
-    """The output of a program; control characters are shown as escapes."""
+    """Yield the output of a program; control characters are shown as escapes."""
     ended = f"exit status {output.status}" if output.status >= 0 else f"signal {-output.status}"
     yield f"---- {one_line(output.role)}: {one_line(escaped(shlex.join(output.argv)), 2000)} ({ended})"
     for name, text in (("stdout", output.stdout), ("stderr", output.stderr)):

@@ -46,7 +46,7 @@ class StatusLine:
 
 
 def row_progress(what: str) -> Watch:
-    """What shows how many rows were copied, for commands that last longer than a second.
+    """Return what shows how many rows were copied, for commands that last longer than a second.
 
     what: `exporting tour-3`, before each line.
     """

@@ -58,7 +58,7 @@ from vtax.study.units import duration_s, format_duration
 
 
 def _tags(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
-    """The tags of --tag. Raises BadInput."""
+    """Return the tags of --tag. Raises BadInput."""
     with placed("--tag"):
         return checked_tags(given)
 
@@ -254,7 +254,7 @@ def _require_one_part(study: Study, pause_s: float | None) -> None:
 
 
 def _announced(plan: Plan, store: Store) -> Plan:
-    """The plan with what stored runs of this host say of its costs, after printing it."""
+    """Return the plan with what stored runs of this host say of its costs, after printing it."""
     plan = with_costs(plan, store)
     check_budget_holds_block(plan)
     announce(plan)
@@ -262,7 +262,7 @@ def _announced(plan: Plan, store: Store) -> Plan:
 
 
 def _varied(study: str, chosen: Chosen) -> Study:
-    """A study by its scale and protocol. Raises BadInput for all of its problems at once."""
+    """Return a study by its scale and protocol. Raises BadInput for all of its problems at once."""
     problems, declared = examine(study)
     if problems or declared is None:
         raise refused([*problems, *further_problems(declared)], str(find(study)))
@@ -309,7 +309,7 @@ def _print_plan(
 
 
 def _no_reboot(study: Study) -> str:
-    """Why vtax cannot reboot this host for a study; empty where it can."""
+    """Return why vtax cannot reboot this host for a study; empty where it can."""
     try:
         boots.look(study, reboot=True)
     except BadInput as error:
@@ -318,7 +318,7 @@ def _no_reboot(study: Study) -> str:
 
 
 def _pause_s(pause: str | None, study: Study) -> float | None:
-    """Seconds of --pause. Raises BadInput for what is no duration, and for a study of one session."""
+    """Return seconds of --pause. Raises BadInput for what is no duration, and for a study of one session."""
     try:
         found = None if pause is None else duration_s(pause)
     except ValueError as error:
@@ -332,7 +332,7 @@ def _pause_s(pause: str | None, study: Study) -> float | None:
 
 
 def _named_platforms(given: tuple[str, ...], study: Study) -> tuple[str, ...]:
-    """The names of --platforms, each once; none where it is absent.
+    """Return the names of --platforms, each once; none where it is absent.
 
     Raises BadInput for a platform that neither the study nor a driver has, and without the baseline.
     """
@@ -360,7 +360,7 @@ def _check_named_available(plan: Plan, named: tuple[str, ...]) -> None:
 
 
 def _absent(plan: Plan, named: tuple[str, ...]) -> list[PlannedPlatform]:
-    """The platforms of a plan that were named and do not run here."""
+    """Return the platforms of a plan that were named and do not run here."""
     return [each for each in plan.platforms if each.platform.name in named and not each.probe.available]
 
 

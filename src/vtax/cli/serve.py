@@ -67,7 +67,7 @@ def command(host: str, port: int, names: tuple[str, ...]) -> None:
 
 
 def _listening(host: str, port: int) -> socket.socket:
-    """A socket that listens there. Raises BadInput."""
+    """Return a socket that listens there. Raises BadInput."""
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         return socket.create_server((address[0], port), family=family)
@@ -92,7 +92,7 @@ def _listening(host: str, port: int) -> socket.socket:
 
 
 def own_addresses() -> list[str]:
-    """The IPv4 addresses by which other machines reach this host; its name where ip(8) shows none."""
+    """Return the IPv4 addresses by which other machines reach this host; its name where ip(8) shows none."""
     try:
         shown = run(["ip", "-j", "-4", "address", "show", "up", "scope", "global"], timeout_s=5).stdout
         found = [each["local"] for link in json.loads(shown) for each in link.get("addr_info", ())]

@@ -103,7 +103,7 @@ def _relay_terminal(guest: Guest, platform: str) -> int:
 
 @contextmanager
 def _raw_terminal() -> Iterator[None]:
-    """The terminal in raw mode while the block runs, when stdin is one."""
+    """Yield the terminal in raw mode while the block runs, when stdin is one."""
     if not sys.stdin.isatty():
         yield
         return

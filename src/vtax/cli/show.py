@@ -90,7 +90,7 @@ def _parameter(name: str) -> str:
 
 
 def _offered(options: Mapping[str, Any]) -> list[str]:
-    """The views that the command line could name: none of them without any option."""
+    """Return the views that the command line could name: none of them without any option."""
     return [view.name for view in _shown_here()] if _parameter(DEFAULT) in options else []
 
 
@@ -103,7 +103,7 @@ def _add_views() -> None:
 
 
 def _shown_here() -> list[View]:
-    """The views without a command of their own."""
+    """Return the views without a command of their own."""
     return [view for view in views().values() if not view.command]
 
 
@@ -125,7 +125,7 @@ def print_result(source: Source, *, as_json: bool, every_metric: bool = False, l
 
 
 def console() -> Console:
-    """The console for results; its width is vtax.cli.output.width()."""
+    """Return the console for results; its width is vtax.cli.output.width()."""
     from rich.console import Console
 
     class Printer(Console):
@@ -163,6 +163,6 @@ def print_views(
 
 
 def _with_filter(document: Document, analysis: Analysis) -> Document:
-    """A view with a line that names the filter, unless it has one or nothing is filtered."""
+    """Return a view with a line that names the filter, unless it has one or nothing is filtered."""
     line = filter_line(analysis)
     return document if line == "" or line in document.lead else replace(document, lead=(*document.lead, line))

@@ -54,15 +54,15 @@ class Output(io.TextIOBase):
         return "replace"
 
     def isatty(self) -> bool:
-        """Whether the stream below is a terminal."""
+        """Return whether the stream below is a terminal."""
         return self._under.isatty()
 
     def fileno(self) -> int:
-        """The descriptor of the stream below. Raises OSError when it has none."""
+        """Return the descriptor of the stream below. Raises OSError when it has none."""
         return self._under.fileno()
 
     def writable(self) -> bool:
-        """Always true."""
+        """Return true, always."""
         return True
 
     def write(self, text: str) -> int:
@@ -78,7 +78,8 @@ class Output(io.TextIOBase):
         self._put(coloured(text))
 
     def _encoded(self, text: str) -> bytes:
-        """The bytes of the next piece of text; the first has the byte order mark, where the encoding has one."""
+        """Return the bytes of the next piece of text; the first has the byte order mark, where the encoding has
+        one."""
         return self._encoder.encode(text)
 
     def _put(self, text: str) -> None:
@@ -173,7 +174,7 @@ class StandardError(Output):
             raise
 
     def _write_queued(self) -> None:
-        """The thread: writes queued text and the status line. It takes no lock, so that fork(2) is safe."""
+        """Run the thread: write queued text and the status line. It takes no lock, so that fork(2) is safe."""
         while (piece := self._queue.get()) is not None:
             text, line = piece if isinstance(piece, str) else "", self._status_line
             if text or line != self._drawn:
@@ -219,7 +220,7 @@ class _DocumentStream(io.TextIOBase):
         return getattr(sys.stdout, "encoding", None) or "utf-8"
 
     def isatty(self) -> bool:
-        """Whether standard output is a terminal."""
+        """Return whether standard output is a terminal."""
         return sys.stdout.isatty()
 
     def write(self, text: str) -> int:
@@ -236,17 +237,17 @@ class _DocumentStream(io.TextIOBase):
 
 
 def document_stream() -> IO[str]:
-    """The stream for tables and documents."""
+    """Return the stream for tables and documents."""
     return cast(IO[str], _DocumentStream())
 
 
 def coloured(text: str) -> str:
-    """Text without escape sequences except colours."""
+    """Return text without escape sequences except colours."""
     return "".join(part if number % 2 else printable(part) for number, part in enumerate(_COLOURS.split(text)))
 
 
 def bounded_lines(text: str) -> str:
-    """Text with lines of at most MAX_LINE_CHARS; omitted characters are counted."""
+    """Return text with lines of at most MAX_LINE_CHARS; omitted characters are counted."""
     if len(text) <= MAX_LINE_CHARS:
         return text
     return "\n".join(
@@ -265,7 +266,7 @@ def discard(descriptor: int) -> None:
 
 
 def _descriptor_of(stream: TextIO) -> int | None:
-    """The file descriptor of a stream; None for one in memory, which never blocks."""
+    """Return the file descriptor of a stream; None for one in memory, which never blocks."""
     try:
         return stream.fileno()
     except (OSError, ValueError, AttributeError):

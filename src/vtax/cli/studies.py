@@ -100,13 +100,13 @@ def _explain(study: Study, reference: str, *, as_json: bool) -> None:
 
 
 def _variants(study: Study, reference: str) -> list[str]:
-    """What each scale and each protocol of the study changes, by the option that chooses it."""
+    """Return what each scale and each protocol of the study changes, by the option that chooses it."""
     chosen = [Chosen(scale=name) for name in study.scale] + [Chosen(protocol=name) for name in study.protocol]
     return [text for each in chosen for text in load(reference, chosen=each).study.changed_by]
 
 
 def _list(heading: str, lines: Sequence[str]) -> None:
-    """A heading and its lines, and an empty line; nothing without lines."""
+    """Print a heading and its lines, and an empty line; nothing without lines."""
     if lines:
         click.echo("\n".join([f"{heading}:", *(f"  {line}" for line in lines), ""]))
 

@@ -24,7 +24,7 @@ trust_option = click.option(
 def consented(
     home: Home, programs: Sequence[HostProgram], source: str, *, digest: str = "", trust: bool = False
 ) -> Sequence[HostProgram]:
-    """The programs, after the user has consented to them for this file.
+    """Return the programs, after the user has consented to them for this file.
 
     source: the file that names them. digest: SHA-256 of the file; empty without a file: then consent for any file
     counts. Raises BadInput without consent, which a prompt on a terminal or `trust` gives.

@@ -25,7 +25,8 @@ _LONGEST = 32  # characters of a name that is made of values: it is the first co
 
 
 def two_sides(text: str, study: Study) -> TwoSides:
-    """Both sides, of which study may define the platforms. Raises BadInput for what is not two of one driver."""
+    """Return both sides, of which study may define the platforms. Raises BadInput for what is not two of one
+    driver."""
     written = [each.strip() for each in text.split(",")]
     if len(written) != 2 or not all(written):
         count = len(list(filter(None, written)))
@@ -58,13 +59,13 @@ def two_sides(text: str, study: Study) -> TwoSides:
 
 
 def _are_free(old: Side, new: Side, taken: Container[str]) -> bool:
-    """Whether both have names, different ones, and those that are made of values are nobody else's."""
+    """Return whether both have names, different ones, and those that are made of values are nobody else's."""
     made = [side.name for side in (old, new) if side.options is not None]
     return old.name != new.name and not any(not name or name in taken for name in made)
 
 
 def _side(text: str, study: Study) -> tuple[Side, Platform]:
-    """A side and its platform."""
+    """Return a side and its platform."""
     name, *options = _OPTION.split(text)
     driver, base = _base(name, study)
     given = _options(options, text)
@@ -117,5 +118,5 @@ def _name_of(base: str, given: Mapping[str, Level]) -> str:
 
 
 def _renamed(side: Side, text: str, suffix: str) -> Side:
-    """A side whose name cannot be made of its values, or is taken."""
+    """Return a side whose name cannot be made of its values, or is taken."""
     return side if side.options is None else replace(side, name=f"{_OPTION.split(text)[0]}-{suffix}")

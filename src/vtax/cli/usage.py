@@ -31,7 +31,7 @@ _SYNONYMS = {
 
 
 def usage_error(error: click.ClickException) -> BadInput:
-    """The error of click as one of vtax, with exit status 2."""
+    """Return the error of click as one of vtax, with exit status 2."""
     what = error.format_message().strip().removesuffix(".")
     context = getattr(error, "ctx", None)
     command = context.command_path if context else "vtax"

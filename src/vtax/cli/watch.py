@@ -72,7 +72,7 @@ class _Results:
 
 
 def _states(run: LiveRun, home: Home, *, wants_results: bool) -> Iterator[tuple[LiveState, _Results]]:
-    """Every state that differs from the one before, the last one included."""
+    """Yield every state that differs from the one before, the last one included."""
     results, change = _Results(), None
     while True:
         state = run.state()

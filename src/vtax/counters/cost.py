@@ -69,5 +69,5 @@ def energy_j(counted: Counted) -> float | None:
 
 
 def _is_guest(place: str) -> bool:
-    """Whether it is the role of a further guest that runs the benchmark: `guest2`."""
+    """Return whether it is the role of a further guest that runs the benchmark: `guest2`."""
     return place.startswith(GUEST) and place[len(GUEST) :].isdigit()

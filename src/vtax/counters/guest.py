@@ -40,7 +40,7 @@ def network_totals(net_dev: bytes | None) -> dict[str, float]:
 
 
 def boot_time_s(stat: bytes | None) -> float | None:
-    """When the kernel says it was booted, Unix time, from /proc/stat; None when it does not."""
+    """Return when the kernel says it was booted, Unix time, from /proc/stat; None when it does not."""
     for line in (stat or b"").decode(errors="replace").splitlines():
         name, *words = line.split() or [""]
         if name == "btime" and (found := _numbers(words[:1])):
@@ -49,7 +49,7 @@ def boot_time_s(stat: bytes | None) -> float | None:
 
 
 def _numbers(words: list[str]) -> list[float] | None:
-    """The words as counts; None when one is not a decimal count of at most 20 digits (64 bits)."""
+    """Return the words as counts; None when one is not a decimal count of at most 20 digits (64 bits)."""
     if not all(word.isascii() and word.isdigit() and len(word) <= 20 for word in words):
         return None
     return [float(word) for word in words]
@@ -84,7 +84,7 @@ def _schedstat(text: str) -> Iterator[tuple[str, float]]:
 
 
 def _pressure(resource: str, text: str) -> Iterator[tuple[str, float]]:
-    """The totals, which are in microseconds."""
+    """Yield the totals, which are in microseconds."""
     for line in text.splitlines():
         share, _, rest = line.partition(" ")
         counter = table.PRESSURE.get((resource, share))
@@ -93,7 +93,7 @@ def _pressure(resource: str, text: str) -> Iterator[tuple[str, float]]:
 
 
 def _interrupts(text: str) -> Iterator[tuple[str, float]]:
-    """Sums over CPUs; all devices, whose lines have a number, as one. The heading has a word per CPU."""
+    """Yield sums over CPUs; all devices, whose lines have a number, as one. The heading has a word per CPU."""
     lines = text.splitlines()
     cpus = len(lines[0].split()) if lines else 0
     devices, has_devices = 0.0, False
@@ -118,7 +118,7 @@ def _softirqs(text: str) -> Iterator[tuple[str, float]]:
 
 
 def _diskstats(text: str) -> Iterator[tuple[str, float]]:
-    """Sums over whole disks: a device is a partition when its name goes on from that of another."""
+    """Yield sums over whole disks: a device is a partition when its name goes on from that of another."""
     rows = {words[2]: words for line in text.splitlines() if len(words := line.split()) >= 14}
     disks = [
         counts

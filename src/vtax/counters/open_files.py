@@ -19,7 +19,7 @@ class OpenFiles:
         self._open: dict[Path, int] = {}
 
     def read(self, path: Path) -> bytes | None:
-        """The content of a file now, None when it cannot be read."""
+        """Return the content of a file now, None when it cannot be read."""
         descriptor = self._open.get(path)
         try:
             if descriptor is not None:

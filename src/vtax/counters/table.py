@@ -33,7 +33,7 @@ class Counter:
     step: float = 1.0
 
     def of(self, owner: str) -> str:
-        """The name of this counter of an interface or a part."""
+        """Return the name of this counter of an interface or a part."""
         return f"{owner}.{self.name}"
 
 
@@ -307,7 +307,7 @@ HOST_DISK_RATIO = "host_disk_ratio"
 
 
 def own_interface(interface: str) -> str:
-    """How counters of a guest call an interface that the guest sees itself."""
+    """Return how counters of a guest call an interface that the guest sees itself."""
     return f"net.{interface}"
 
 
@@ -326,5 +326,6 @@ _BY_NAME = {(counter.per_interface or counter.per_part, counter.name): counter f
 
 
 def find(name: str) -> Counter | None:
-    """The counter of a stored name, by what is after its last dot where it has an owner; None for one not known."""
+    """Return the counter of a stored name, by what is after its last dot where it has an owner; None for one not
+    known."""
     return _BY_NAME.get((False, name)) or _BY_NAME.get((True, name.rpartition(".")[2]))

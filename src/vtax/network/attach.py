@@ -9,7 +9,8 @@ from vtax.network.settings import LinkSettings
 
 
 def segment(namespace: Namespace, number: int, settings: LinkSettings) -> Segment:
-    """The network of this number in a namespace of the lab, attached as the setting says (`nat` is two bridges)."""
+    """Return the network of this number in a namespace of the lab, attached as the setting says (`nat` is two
+    bridges)."""
     if settings.attachment == "veth":
         return VethSegment(namespace)
     if settings.attachment == "macvtap":

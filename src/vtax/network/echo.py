@@ -22,7 +22,7 @@ _IP_MTU_DISCOVER, _IP_PMTUDISC_DONT, _IP_PMTUDISC_DO = 10, 0, 2  # linux/in.h
 
 
 def echo(namespace: Namespace, destination: str, packet_bytes: int, *, timeout_s: float = 2.0) -> float:
-    """Seconds an IPv4 packet of this size takes there and back, never fragmented on the way there.
+    """Return seconds an IPv4 packet of this size takes there and back, never fragmented on the way there.
 
     A lost packet is sent again until timeout_s (the first one waits for address resolution). Raises NetworkError
     when nothing comes back or the first interface already refuses the size.
@@ -93,7 +93,7 @@ def _reply_arrived(sender: socket.socket, sequence: int, size: int, deadline: fl
 
 
 def checksum(data: bytes) -> int:
-    """The internet checksum (RFC 1071): the complement of the one's complement sum of 16-bit words."""
+    """Return the internet checksum (RFC 1071): the complement of the one's complement sum of 16-bit words."""
     if len(data) % 2:
         data += b"\0"
     total: int = sum(struct.unpack(f"!{len(data) // 2}H", data))

@@ -183,7 +183,7 @@ class End:
             self._prepare(execute)
 
     def change_commands(self, settings: LinkSettings, before: LinkSettings) -> Sequence[Sequence[str]]:
-        """What to run inside a guest with taps to go from one setting to another."""
+        """Return what to run inside a guest with taps to go from one setting to another."""
         if not self.has_taps:
             return ()
         commands: list[Sequence[str]] = []
@@ -210,7 +210,7 @@ class End:
                 self.namespace.run(argv)
 
     def states(self) -> dict[str, InterfaceState]:
-        """What is in force at its interfaces, read inside a guest with taps and outside of any other."""
+        """Return what is in force at its interfaces, read inside a guest with taps and outside of any other."""
         found = {}
         for interface in self.interfaces:
             if self.namespace is not None:
@@ -221,7 +221,7 @@ class End:
         return found
 
     def address(self, interface: int = 0) -> str:
-        """The IPv4 address of one of its interfaces."""
+        """Return the IPv4 address of one of its interfaces."""
         return self.interfaces[interface].addresses[0].partition("/")[0]
 
     def _fit(self) -> None:
@@ -236,7 +236,7 @@ class End:
         return self._settings
 
     def _kernel_settings(self, *, shared: bool) -> dict[str, str]:
-        """Settings below /proc/sys/net that must be equal in every guest.
+        """Return settings below /proc/sys/net that must be equal in every guest.
 
         A namespace has its own forwarding; a guest with a kernel of its own is also given the host's limits of socket
         buffers, which guests that share the host's kernel have anyway. Another machine keeps those that are of the
@@ -251,7 +251,8 @@ class End:
         return found
 
     def _changed_addresses(self, settings: LinkSettings, before: LinkSettings) -> list[str]:
-        """The kernel drops IPv6 addresses and routes when an MTU falls below 1280; they are put back as it rises."""
+        """Return the kernel drops IPv6 addresses and routes when an MTU falls below 1280; they are put back as it
+        rises."""
         lines = []
         for interface in self.interfaces:
             for line in address_lines(interface, settings):
@@ -273,7 +274,8 @@ class End:
         return "" if self.execute is None else self.execute(["sh", "-c", _ON_MACHINE, "vtax", *argv])
 
     def _on_uplinks(self, *argv: str) -> list[Sequence[str]]:
-        """A command on each of its machine's own interfaces, the name appended; none for a guest on this host."""
+        """Return a command on each of its machine's own interfaces, the name appended; none for a guest on this
+        host."""
         return [["sh", "-c", _ON_MACHINE, "vtax", *argv, uplink.there] for uplink in self.uplinks]
 
 
@@ -290,7 +292,7 @@ def _flush_routes(settings: LinkSettings, before: LinkSettings) -> list[Sequence
 
 
 def address_lines(interface: Interface, settings: LinkSettings) -> list[str]:
-    """The commands of ip(8) that bring an interface up with its addresses and routes.
+    """Return the commands of ip(8) that bring an interface up with its addresses and routes.
 
     Congestion control is an attribute of the routes: a namespace may not choose one that the host has not allowed to
     everybody, but root may give any to a route (ip-route(8), congctl).

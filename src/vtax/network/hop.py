@@ -87,7 +87,8 @@ class Hop:
         self.namespace.run(["tc", "qdisc", "replace", "dev", interface, "root", *queueing(settings)])
 
     def shaped(self) -> list[dict[str, float | str]]:
-        """What shapes its packets, as the kernel has it: of each direction that passes here; see `read_queueing`."""
+        """Return what shapes its packets, as the kernel has it: of each direction that passes here; see
+        `read_queueing`."""
         interfaces = [self.interface, *([self._entry] if self.limits_entry else [])] if self.limits else []
         return [
             read_queueing(self.namespace.run(["tc", "-j", "qdisc", "show", "dev", name, "root"]).stdout)
@@ -96,7 +97,7 @@ class Hop:
 
 
 def _shape_of(settings: LinkSettings) -> tuple[float | int | None, ...] | None:
-    """Settings that shaping depends on; None without any."""
+    """Return settings that shaping depends on; None without any."""
     if not is_shaped(settings):
         return None
     return settings.rate_mbit_s, settings.delay_us, settings.jitter_us, settings.loss, settings.mtu

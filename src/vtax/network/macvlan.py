@@ -22,7 +22,7 @@ class MacvlanSegment:
         self._lower: str | None = None
 
     def plug(self, role: str, interface: Interface, guest: Namespace) -> None:
-        """The far end of the veth pair for the first, a macvlan for the others."""
+        """Give the far end of the veth pair for the first, a macvlan for the others."""
         if self._lower is None:
             port = self._lower = port_name(role, interface)
             self.namespace.ip(veth(port, interface, guest), f"link set dev {port} up")
@@ -44,7 +44,7 @@ class MacvlanSegment:
         raise no_uplink(nic)
 
     def plug_tap(self, role: str, interface: Interface, queues: int, device: str = "") -> str:
-        """A macvtap; what opens it uses /dev/tapINDEX, not /dev/net/tun."""
+        """Return a macvtap; what opens it uses /dev/tapINDEX, not /dev/net/tun."""
         if device:
             raise NetworkError(f"{device} cannot be a macvtap", hint="use the attachment bridge, veth or nat")
         if self._lower is None:

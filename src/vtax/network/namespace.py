@@ -39,7 +39,7 @@ _T = TypeVar("_T")
 
 
 def inside(path: Path, work: Callable[[], _T]) -> _T:
-    """What work() returns when called in a thread that has entered the network namespace at path.
+    """Return what work() returns when called in a thread that has entered the network namespace at path.
 
     Sockets and files it opens stay in that namespace. Raises what work raises, and NetworkError when the namespace
     is gone.
@@ -70,7 +70,7 @@ class Namespace:
 
     @classmethod
     def named(cls, name: str) -> Namespace:
-        """The namespace of a name under /run/netns."""
+        """Return the namespace of a name under /run/netns."""
         return cls(NAMES / name)
 
     @property
@@ -123,7 +123,7 @@ class Namespace:
             )  # fmt: skip
 
     def traffic(self) -> dict[str, dict[str, int]]:
-        """What every interface in it has carried since it was made, by its name and the names of table.HOP."""
+        """Return what every interface in it has carried since it was made, by its name and the names of table.HOP."""
         text = inside(self.path, Path("/proc/thread-self/net/dev").read_text)
         return parse_traffic(text)
 
@@ -133,7 +133,7 @@ HOST = Namespace(Path("/proc/self/ns/net"))
 
 
 def parse_traffic(text: str) -> dict[str, dict[str, int]]:
-    """The text of /proc/net/dev, by interface and by the names of counters.table.HOP."""
+    """Return the text of /proc/net/dev, by interface and by the names of counters.table.HOP."""
     found = {}
     for line in text.splitlines()[2:]:
         name, _, numbers = line.partition(":")

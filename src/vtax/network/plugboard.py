@@ -84,5 +84,5 @@ class Plugboard(Protocol):
         ...
 
     def configure_commands(self) -> Sequence[Sequence[str]]:
-        """What to run inside a guest with taps, so that its interfaces are named, addressed and up."""
+        """Return what to run inside a guest with taps, so that its interfaces are named, addressed and up."""
         ...

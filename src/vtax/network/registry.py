@@ -20,24 +20,24 @@ from vtax.network.topology import Topology
 
 @cache
 def topologies() -> Mapping[str, Topology[LinkSettings]]:
-    """All topologies by name."""
+    """Return all topologies by name."""
     found: Mapping[str, Topology[LinkSettings]] = discover(vtax.network.topologies, "TOPOLOGY", Topology)
     return found
 
 
 def foreign() -> Mapping[str, Origin]:
-    """Where topologies that vtax does not ship come from, by name."""
+    """Return where topologies that vtax does not ship come from, by name."""
     return origins(vtax.network.topologies, "TOPOLOGY", Topology)
 
 
 def packages_of(names: Iterable[str]) -> tuple[str, ...]:
-    """What the image must hold beyond the usual for these topologies; unknown ones are left out."""
+    """Return what the image must hold beyond the usual for these topologies; unknown ones are left out."""
     known = topologies()
     return tuple(p for name in dict.fromkeys(names) if name in known for p in known[name].packages)
 
 
 def get(name: str) -> Topology[LinkSettings]:
-    """The topology of a name. Raises BadInput with the nearest names."""
+    """Return the topology of a name. Raises BadInput with the nearest names."""
     if name in topologies():
         return topologies()[name]
     near = get_close_matches(name, topologies(), 3)
@@ -59,8 +59,8 @@ class ForeignSetting(BadInput):
 
 
 def settings(name: str, values: Mapping[str, Any]) -> LinkSettings:
-    """The link settings of a topology from a study's values, parsed once. Raises BadInput, also for a topology that
-    does not exist, and ForeignSetting."""
+    """Return the link settings of a topology from a study's values, parsed once. Raises BadInput, also for a topology
+    that does not exist, and ForeignSetting."""
     topology = get(name)
     for setting in values:
         owners = [other.name for other in topologies().values() if setting in other.Settings.model_fields]

@@ -78,7 +78,7 @@ class BridgeSegment:
         )
 
     def plug(self, role: str, interface: Interface, guest: Namespace) -> None:
-        """A veth: one end is a port of the bridge, the other the guest's interface."""
+        """Make a veth: one end is a port of the bridge, the other the guest's interface."""
         port = port_name(role, interface)
         self.namespace.ip(veth(port, interface, guest), f"link set dev {port} master {self.bridge} up")
         entry = self._limits_entry
@@ -88,7 +88,7 @@ class BridgeSegment:
         ]
 
     def plug_tap(self, role: str, interface: Interface, queues: int, device: str = "") -> str:
-        """A tap that is a port of the bridge."""
+        """Return a tap that is a port of the bridge."""
         port = port_name(role, interface)
         self.namespace.ip(
             *tap(self.namespace, port, interface, queues, device), f"link set dev {port} master {self.bridge} up"
@@ -99,7 +99,7 @@ class BridgeSegment:
         return port
 
     def plug_uplink(self, port: str, nic: str) -> None:
-        """A port of the bridge."""
+        """Make a port of the bridge."""
         self.namespace.ip(f"link set dev {port} master {self.bridge}")
         self.hops += uplink_hops(self.namespace, port, nic, self._limits_entry)
 
@@ -118,7 +118,7 @@ class VethSegment:
         self._waiting: str | None = None
 
     def plug(self, role: str, interface: Interface, guest: Namespace) -> None:
-        """The first end, or the second one."""
+        """Attach the first end, or the second one."""
         port = port_name(role, interface)
         joins = self._waiting is not None and not self._is_tap(self._waiting)
         pair = self._waiting if joins and self._waiting else port
@@ -137,7 +137,7 @@ class VethSegment:
         self._redirect(port)
 
     def plug_tap(self, role: str, interface: Interface, queues: int, device: str = "") -> str:
-        """A tap, joined by redirection to the side that waits when there is one."""
+        """Return a tap, joined by redirection to the side that waits when there is one."""
         port = port_name(role, interface)
         self.namespace.ip(*tap(self.namespace, port, interface, queues, device), f"link set dev {port} up")
         self.hops.append(Hop(f"lab.{port}", self.namespace, port, "tap", limits=True))
@@ -159,12 +159,13 @@ class VethSegment:
 
 
 def port_name(role: str, interface: Interface) -> str:
-    """The lab's side of an interface; Linux allows 15 characters."""
+    """Return the lab's side of an interface; Linux allows 15 characters."""
     return f"{role[:10]}-{interface.name}"
 
 
 def uplink_hops(namespace: Namespace, port: str, nic: str, limits_entry: str = "") -> list[Hop]:
-    """An interface of this host that leads to another machine, and the macvlan on it that is a port of the lab."""
+    """Return an interface of this host that leads to another machine, and the macvlan on it that is a port of the
+    lab."""
     return [
         Hop(f"nic.{nic}", HOST, nic, "nic"),
         Hop(f"lab.{port}", namespace, port, "macvlan", limits=True, limits_entry=limits_entry),
@@ -172,24 +173,24 @@ def uplink_hops(namespace: Namespace, port: str, nic: str, limits_entry: str = "
 
 
 def no_uplink(nic: str) -> NetworkError:
-    """The error of a network that cannot have a port for another machine."""
+    """Return the error of a network that cannot have a port for another machine."""
     return NetworkError(f"this attachment leads to no machine behind {nic}", hint="use the attachment bridge")
 
 
 def veth(port: str, interface: Interface, guest: Namespace) -> str:
-    """The ip command that makes a veth pair: `port` here, the interface in the guest's namespace."""
+    """Return the ip command that makes a veth pair: `port` here, the interface in the guest's namespace."""
     size = f"mtu {interface.mtu} {queued(interface.queues)}"
     inner = f"peer name {interface.name} {size} address {interface.mac} netns {guest.path}"
     return f"link add name {port} {size} type veth {inner}"
 
 
 def queued(queues: int) -> str:
-    """The words that make a link with so many queues each way."""
+    """Return the words that make a link with so many queues each way."""
     return f"numtxqueues {queues} numrxqueues {queues}"
 
 
 def tap(namespace: Namespace, port: str, interface: Interface, queues: int, device: str = "") -> list[str]:
-    """The ip commands that make a tap in a namespace; one with several queues must be opened as multi-queue.
+    """Return the ip commands that make a tap in a namespace; one with several queues must be opened as multi-queue.
 
     device: moved there from the host's namespace in place of a tap. Raises CommandFailed.
     """

@@ -76,7 +76,7 @@ class LinkSettings(BaseModel):
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Self:
-        """Settings from a study's values. Raises Refused: which setting, what it is, what it may be."""
+        """Return settings from a study's values. Raises Refused: which setting, what it is, what it may be."""
         return validated(cls, values, "link setting", "vtax topologies explains them")
 
     @model_serializer(mode="wrap")
@@ -84,7 +84,8 @@ class LinkSettings(BaseModel):
         return {key: value for key, value in dump(self).items() if value or key not in self.ABSENT}
 
     def structure(self) -> tuple[tuple[str, Any], ...]:
-        """What cannot change while guests live; two settings with equal structure need no restart between them."""
+        """Return what cannot change while guests live; two settings with equal structure need no restart between
+        them."""
         return tuple((name, value) for name, value in self if name not in CHANGE_LIVE)
 
     @property

@@ -86,7 +86,8 @@ def attach_uplink(lab: Lab, inside: Namespace, nic: str, port: str, mtu: int) ->
 
 
 def nic_rate_mbit_s(execute: Callable[[Sequence[str]], str], name: str) -> float | None:
-    """The rate of the wire at an interface; None when its machine does not know it, or the interface is virtual.
+    """Return the rate of the wire at an interface; None when its machine does not know it, or the interface is
+    virtual.
 
     execute: runs a command in its network namespace. What a virtual interface, or any interface of a virtual machine,
     reports as its speed is no limit: more may pass. The rate is known once the link is up.

@@ -14,7 +14,7 @@ _SCRIPT = re.compile(r"<script(?P<attributes>[^>]*)>(?P<text>.*?)</script>", re.
 
 
 def with_back_link(path: Path, address: str, name: str) -> tuple[str, str]:
-    """(a report whose first line leads to the page of its run, its content security policy).
+    """Return (a report whose first line leads to the page of its run, its content security policy).
 
     path: of the report as `vtax report` writes it.
     """

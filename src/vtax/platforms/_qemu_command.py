@@ -55,7 +55,7 @@ class GuestIo:
 
 
 def machine(options: QemuOptions, vcpus: int, memory_bytes: int) -> list[str]:
-    """The bare machine: what a probe shares with a guest."""
+    """Return the bare machine: what a probe shares with a guest."""
     kind = {"pc": "pc,usb=off", "q35": "q35,usb=off", "microvm": "microvm,rtc=on"}[options.machine]
     if options.machine == "microvm" and options.accel == "tcg":
         kind += ",pit=off,pic=off"
@@ -70,7 +70,7 @@ def machine(options: QemuOptions, vcpus: int, memory_bytes: int) -> list[str]:
 
 
 def guest(options: QemuOptions, resources: Resources, boot: Boot, made: GuestIo) -> list[str]:
-    """A whole guest, stopped before its first instruction (-S)."""
+    """Return a whole guest, stopped before its first instruction (-S)."""
     return [
         *machine(options, resources.vcpus, resources.memory_bytes),
         *(memory_made_at_once(resources.memory_bytes) if resources.huge_pages else ()),
@@ -88,7 +88,8 @@ def guest(options: QemuOptions, resources: Resources, boot: Boot, made: GuestIo)
 
 
 def memory_made_at_once(memory_bytes: int) -> list[str]:
-    """The guest's memory as a backend that is filled before the start, in huge pages where the host makes them.
+    """Return the guest's memory as a backend that is filled before the start, in huge pages where the host makes
+    them.
 
     QEMU asks for huge pages for all guest memory (madvise); what matters is that it is there from the first trial on.
     """
@@ -105,7 +106,7 @@ def kernel_command_line(options: QemuOptions, tsc_khz: int | None) -> str:
 
 
 def disk(options: QemuOptions, overlay: Path) -> list[str]:
-    """The root disk: a qcow2 overlay with the chosen cache mode and I/O engine."""
+    """Return the root disk: a qcow2 overlay with the chosen cache mode and I/O engine."""
     name = str(overlay).replace(",", ",,")
     drive = f"if=none,id=root,file={name},format=qcow2,cache={options.cache},aio={options.aio}"
     if options.disk == "virtio-blk":
@@ -118,7 +119,7 @@ def disk(options: QemuOptions, overlay: Path) -> list[str]:
 
 
 def network(options: QemuOptions, nics: Sequence[Nic], vhost: bool) -> list[str]:
-    """The network interfaces in order, each with its back end."""
+    """Return the network interfaces in order, each with its back end."""
     words: list[str] = []
     for number, nic in enumerate(nics):
         netdev = ""

@@ -33,7 +33,7 @@ def crash(status: int | None, stderr: str) -> str:
 
 
 def crash_in(text: str) -> str:
-    """The text of `crash` in a longer text that contains it; empty when it does not."""
+    """Return the text of `crash` in a longer text that contains it; empty when it does not."""
     found = _CRASH.search(text)
     return found[0] if found else ""
 

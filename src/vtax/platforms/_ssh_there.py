@@ -90,7 +90,8 @@ def examine(programs: list[str]) -> int:
 
 
 def _fork(tag: str, argv: list[str], interfaces: list[dict[str, Any]]) -> tuple[int, int, int]:
-    """The guest's first process: its PID, where it says that its namespace is there, where it waits for leave."""
+    """Return the guest's first process: its PID, where it says that its namespace is there, where it waits for
+    leave."""
     ready, start = os.pipe()
     wait, go = os.pipe()
     child = os.fork()
@@ -116,7 +117,7 @@ def _fork(tag: str, argv: list[str], interfaces: list[dict[str, Any]]) -> tuple[
 
 
 def _enter_network(quiet: dict[str, str]) -> None:
-    """A network namespace of its own, and a /sys that shows its interfaces."""
+    """Enter a network namespace of its own, and a /sys that shows its interfaces."""
     libc = ctypes.CDLL(None, use_errno=True)
     _must(libc.unshare(_NEWNET | _NEWNS))
     _must(libc.mount(b"none", b"/", None, _REC | _SLAVE, None))
@@ -139,7 +140,7 @@ def _add_interface(interface: dict[str, Any], pid: int) -> None:
 
 
 def _state(nic: str) -> dict[str, Any]:
-    """What may change of an interface of the machine."""
+    """Return what may change of an interface of the machine."""
     interface = json.loads(_run("ip", "-j", "link", "show", "dev", nic))[0]
     ready = dict(line.split(":", 1) for line in _run("ethtool", "-k", nic).splitlines() if ":" in line)
     features = {short: ready[long].split()[0] for long, short in _FEATURES.items() if ready.get(long, "").split()}

@@ -86,17 +86,17 @@ class GuestIo:
 
 
 def environment(made: GuestIo) -> Mapping[str, str]:
-    """What makes every program of VirtualBox use a service and settings of the guest's own."""
+    """Return what makes every program of VirtualBox use a service and settings of the guest's own."""
     return {"VBOX_USER_HOME": str(made.settings), "VBOX_IPC_SOCKETID": made.name}
 
 
 def service_directory(name: str) -> Path:
-    """Where the programs of VirtualBox with this VBOX_IPC_SOCKETID meet."""
+    """Return where the programs of VirtualBox with this VBOX_IPC_SOCKETID meet."""
     return Path(f"/tmp/.vbox-{name}-ipc")
 
 
 def commands(options: VirtualBoxOptions, resources: Resources, made: GuestIo) -> list[list[str]]:
-    """The arguments of VBoxManage, call by call, that make the machine."""
+    """Return the arguments of VBoxManage, call by call, that make the machine."""
     name = made.name
     calls = [
         ["createvm", "--name", name, "--basefolder", str(made.settings), "--ostype", "Linux_64", "--register"],
@@ -134,7 +134,7 @@ def loader_configuration(command_line: str) -> str:
 
 
 def boot_medium(boot: virtual_machine.Boot, made: GuestIo) -> list[str | Path]:
-    """The command that writes the CD. References: xorriso(1), and ISOLINUX's documentation."""
+    """Return the command that writes the CD. References: xorriso(1), and ISOLINUX's documentation."""
     files = {
         **_LOADER,
         "isolinux/isolinux.cfg": made.loader_configuration,
@@ -150,8 +150,8 @@ def boot_medium(boot: virtual_machine.Boot, made: GuestIo) -> list[str | Path]:
 
 
 def base_disk(raw: Path, size_bytes: int) -> str:
-    """A VMDK descriptor of a raw disk (VMware Virtual Disk Format 1.1, monolithicFlat). Raises ValueError for a path
-    that it cannot have."""
+    """Return a VMDK descriptor of a raw disk (VMware Virtual Disk Format 1.1, monolithicFlat). Raises ValueError for
+    a path that it cannot have."""
     if '"' in str(raw) or "\n" in str(raw):
         raise ValueError(f"a VMDK descriptor cannot name {str(raw)!r}")
     return (

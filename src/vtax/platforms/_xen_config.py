@@ -39,7 +39,7 @@ class GuestIo:
 
 
 def domain(options: XenOptions, resources: Resources, boot: virtual_machine.Boot, made: GuestIo) -> str:
-    """The text of a configuration file. The i-th virtual CPU is pinned to the i-th of the resources' CPUs."""
+    """Return the text of a configuration file. The i-th virtual CPU is pinned to the i-th of the resources' CPUs."""
     every = [",".join(map(str, resources.cpus))] * resources.vcpus
     pinned = [str(cpu) for cpu in resources.cpus]
     values: dict[str, Value] = {
@@ -74,7 +74,7 @@ def kernel_command_line(options: XenOptions) -> str:
 
 
 def text(values: Mapping[str, Value]) -> str:
-    """Settings in the syntax of xl.cfg(5). Raises ValueError for text that it cannot quote."""
+    """Return settings in the syntax of xl.cfg(5). Raises ValueError for text that it cannot quote."""
     lines = []
     for key, value in values.items():
         if isinstance(value, int):

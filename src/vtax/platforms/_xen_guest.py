@@ -58,7 +58,7 @@ def domain_cpu_s(name: str) -> float | None:
 
 
 def backend_pids(ports: tuple[str, ...], proc: Path = Path("/proc")) -> list[int]:
-    """The kernel threads of netback for these interfaces (`PORT-q0-guest-rx`, `PORT-q0-dealloc`)."""
+    """Return the kernel threads of netback for these interfaces (`PORT-q0-guest-rx`, `PORT-q0-dealloc`)."""
     prefixes = tuple(f"{port}-q"[:_SHOWN_NAME] for port in ports)
     found = []
     for entry in proc.glob("[0-9]*") if prefixes else ():
@@ -79,11 +79,11 @@ def cpu_s(pids: Iterable[int], proc: Path = Path("/proc")) -> float:
 
 
 def destroy(name: str) -> RestoreCommand:
-    """Ends a domain at once, with the interfaces and disks that dom0 serves to it."""
+    """End a domain at once, with the interfaces and disks that dom0 serves to it."""
     absent = ("is an invalid domain identifier", "No such file", "not installed")
     return RestoreCommand(f"Xen domain {name}", ("xl", "destroy", name), (1, 2, 255), harmless_words=absent)
 
 
 def log_files(name: str) -> list[Path]:
-    """The files that xl and the device model write for a domain of this name."""
+    """Return the files that xl and the device model write for a domain of this name."""
     return [LOGS / f"{kind}-{name}.log" for kind in ("xl", "qemu-dm")]

@@ -86,7 +86,7 @@ class Lxc(Driver):
 
 
 def configuration(options: LxcOptions, spec: GuestSpec, root: Root, common: bool) -> str:
-    """The container's configuration (lxc.container.conf(5)). common: with Debian's files.
+    """Return the container's configuration (lxc.container.conf(5)). common: with Debian's files.
 
     Limits are given for both cgroup versions; LXC ignores those of the other one. Cgroup names are relative to the
     group that lxc-start runs in.
@@ -130,7 +130,7 @@ def _owned_by_root(ids: IdRange | None, directory: Path) -> list[MountStep]:
 
 
 def _cpu_time(resources: Resources) -> list[tuple[str, str]]:
-    """The limit of CPU time in place of pinning, microseconds of every tenth of a second."""
+    """Return the limit of CPU time in place of pinning, microseconds of every tenth of a second."""
     if resources.cpu_count is None:
         return []
     quota = str(resources.cpu_count * 100_000)

@@ -75,7 +75,8 @@ def launch(spec: GuestSpec, argv: Sequence[str], *, limited: bool) -> StdioGuest
 
 
 def _host_views(root: Root, network: bool) -> list[MountStep]:
-    """The host's /dev, /proc and /sys; with a network of its own, also a sysfs of its own (it shows the NICs)."""
+    """Return the host's /dev, /proc and /sys; with a network of its own, also a sysfs of its own (it shows the
+    NICs)."""
     views = [bind(Path("/dev"), root.path / "dev"), bind(Path("/proc"), root.path / "proc")]
     if not network:
         return [*views, bind(Path("/sys"), root.path / "sys")]

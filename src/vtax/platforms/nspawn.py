@@ -22,8 +22,9 @@ from vtax.platforms.stdio import Program, StdioGuest
 
 
 def environment() -> dict[str, str]:
-    """Where the host has cgroup v2 alone, the guest gets nothing else: nspawn would guess v1 for a tree without
-    systemd, and mount a hierarchy of it, which the host's kernel then keeps (systemd, docs/ENVIRONMENT.md)."""
+    """Return where the host has cgroup v2 alone, the guest gets nothing else: nspawn would guess v1 for a tree
+    without systemd, and mount a hierarchy of it, which the host's kernel then keeps (systemd,
+    docs/ENVIRONMENT.md)."""
     unified = all(hierarchy.unified for hierarchy in cgroups.hierarchies())
     return {"SYSTEMD_NSPAWN_UNIFIED_HIERARCHY": "1"} if unified else {}
 
@@ -80,7 +81,7 @@ class Nspawn(Driver):
 
 
 def command_line(options: NspawnOptions, spec: GuestSpec, root: Root, argv: Sequence[str]) -> list[str]:
-    """The nspawn command. The root's files already belong to the ids of the user namespace."""
+    """Return the nspawn command. The root's files already belong to the ids of the user namespace."""
     return [
         "systemd-nspawn",
         "--quiet",

@@ -88,7 +88,7 @@ class Podman(Driver):
 
 
 def command_line(options: PodmanOptions, spec: GuestSpec, root: Root, parent: str, argv: Sequence[str]) -> list[str]:
-    """The podman command. parent: cgroup under which Podman makes the container's."""
+    """Return the podman command. parent: cgroup under which Podman makes the container's."""
     memory = str(spec.resources.memory_bytes)
     return [
         "podman",

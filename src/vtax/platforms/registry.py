@@ -16,18 +16,18 @@ from vtax.study.refusals import Refused, validated
 
 @cache
 def drivers() -> Mapping[str, Driver]:
-    """All drivers by name, the shipped ones first."""
+    """Return all drivers by name, the shipped ones first."""
     found: Mapping[str, Driver] = discover(vtax.platforms, "DRIVER", Driver)
     return found
 
 
 def foreign() -> Mapping[str, Origin]:
-    """Where drivers that vtax does not ship come from, by name."""
+    """Return where drivers that vtax does not ship come from, by name."""
     return origins(vtax.platforms, "DRIVER", Driver)
 
 
 def names() -> list[str]:
-    """Names of all platforms that drivers ship, the baseline first."""
+    """Return names of all platforms that drivers ship, the baseline first."""
     return sorted({n for d in drivers().values() for n in d.variants}, key=lambda n: (n != "native", n))
 
 
@@ -37,7 +37,8 @@ def forms() -> Mapping[str, Driver]:
 
 
 def get(name: str, more: Iterable[str] = ()) -> Platform:
-    """The platform of a name: a shipped one, or `DRIVER:ARGUMENT`. Of two drivers that ship a name the first has it.
+    """Return the platform of a name: a shipped one, or `DRIVER:ARGUMENT`. Of two drivers that ship a name the first
+    has it.
 
     Raises BadInput with the nearest names. more: further names that were possible.
     """
@@ -55,7 +56,7 @@ def get(name: str, more: Iterable[str] = ()) -> Platform:
 
 
 def make(name: str, driver_name: str, options: Mapping[str, Any]) -> Platform:
-    """A platform of one's own from a driver and options. Raises BadInput on an unknown driver or option."""
+    """Return a platform of one's own from a driver and options. Raises BadInput on an unknown driver or option."""
     driver = drivers().get(driver_name)
     if driver is None:
         near = get_close_matches(driver_name, drivers(), 3)

@@ -41,7 +41,8 @@ from vtax.store.records import PlatformRecord
 def report(
     source: Source, weights: Mapping[str, float] | None = None, mapped: Mapping[str, str] | None = None
 ) -> Document:
-    """The whole report of a run. weights: of resources, for a chapter with a recommendation; none without them.
+    """Return the whole report of a run. weights: of resources, for a chapter with a recommendation; none without
+    them.
 
     mapped: platform of the publication -> platform of the run, in the chapters of claims and of figures. Raises
     BadInput for a mapping that neither knows, or to a platform that was not measured.
@@ -60,14 +61,15 @@ def report(
 
 
 def _chapters(view: View, document: Document) -> list[Part]:
-    """The sections of a view as chapters of their own, where it asks for that; else one chapter with its title."""
+    """Return the sections of a view as chapters of their own, where it asks for that; else one chapter with its
+    title."""
     if view.has_chapters:
         return list(document.parts)
     return [Section(view.title, document.parts, key=view.name)]
 
 
 def several(analyses: Sequence[Analysis], keys: Sequence[str]) -> Document:
-    """A row for every run, which links its chapter. keys: of the chapters, see renderers.html.chapter_key."""
+    """Return a row for every run, which links its chapter. keys: of the chapters, see renderers.html.chapter_key."""
     columns = (
         Column("run", msg("run")), Column("study", msg("study"), wraps=True), Column("start", msg("start")),
         Column("blocks", msg("blocks"), is_number=True), Column("platforms", msg("platforms"), wraps=True),
@@ -90,7 +92,7 @@ def several(analyses: Sequence[Analysis], keys: Sequence[str]) -> Document:
 
 
 def _answer(analysis: Analysis, key: str) -> Section:
-    """The answer of one run per resource, and what to distrust."""
+    """Return the answer of one run per resource, and what to distrust."""
     found = tuple(answer_lines(analysis, key)) if is_measured(analysis) else ()
     name = joined([Link(analysis.name, key), header_of(analysis)[0]], ": ")
     return Section(name, found or (Paragraph(msg("Nothing was measured.")),))

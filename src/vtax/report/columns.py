@@ -66,7 +66,7 @@ MEASUREMENTS = (
 
 
 def column(name: str) -> Field:
-    """The column of that name in CSV and Parquet. Raises KeyError."""
+    """Return the column of that name in CSV and Parquet. Raises KeyError."""
     known = {field.name: field for field in MEASUREMENTS}
     return replace(known["factor_NAME"], name=name) if name.startswith("factor_") else known[name]
 

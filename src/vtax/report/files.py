@@ -90,7 +90,7 @@ def write_whole(
 
 
 def _rendered(file_format: str, document: Document, language: Language, chapters: Sequence[Document] = ()) -> str:
-    """A document as text of one of the formats with chapters."""
+    """Return a document as text of one of the formats with chapters."""
     if file_format == "html":
         from vtax.report.renderers.html import html as render
     elif file_format == "markdown":

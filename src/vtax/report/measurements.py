@@ -28,7 +28,7 @@ _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 
 
 def tidy(data: RunData, in_force: Mapping[int, str]) -> pa.Table:
-    """One row per measurement and one per failed trial, in the order they happened.
+    """Return one row per measurement and one per failed trial, in the order they happened.
 
     in_force: see store.query.effective.
 
@@ -102,7 +102,7 @@ def _errors(data: RunData, trial: Any) -> Any:
 
 
 def _coded(texts: list[Any], index: Any) -> Any:
-    """A text column of few different values; index -1 and None are null."""
+    """Return a text column of few different values; index -1 and None are null."""
     distinct = list(dict.fromkeys(text for text in texts if text is not None))
     codes = np.array([-1 if text is None else distinct.index(text) for text in texts] + [-1], np.int32)[index]
     return pa.DictionaryArray.from_arrays(pa.array(codes, mask=codes < 0), pa.array(distinct, pa.string()))
@@ -130,7 +130,7 @@ def _write_csv(table: pa.Table, path: Path) -> None:
 
 
 def _without_formulas(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """A column whose texts a spreadsheet takes for texts; numbers are as they were."""
+    """Return a column whose texts a spreadsheet takes for texts; numbers are as they were."""
     if not pa.types.is_dictionary(column.type):
         return column
     texts = [
@@ -142,7 +142,8 @@ def _without_formulas(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def no_formula(text: str) -> str:
-    """A text that no spreadsheet evaluates: with an apostrophe before it if it would, unless it is a number."""
+    """Return a text that no spreadsheet evaluates: with an apostrophe before it if it would, unless it is a
+    number."""
     return f"'{text}" if _FORMULA.match(text) and not _NUMBER.fullmatch(text) else text
 
 

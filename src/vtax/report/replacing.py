@@ -31,7 +31,8 @@ STANDARD_OUTPUT = Path("-")
 
 @contextmanager
 def replacing(path: Path, option: str = "--output") -> Iterator[Path]:
-    """A new file beside the path that takes its place once it is whole; for `-` its content goes to standard output.
+    """Yield a new file beside the path that takes its place once it is whole; for `-` its content goes to standard
+    output.
 
     option: that names the path, for hints.
 
@@ -67,7 +68,7 @@ def replacing(path: Path, option: str = "--output") -> Iterator[Path]:
 
 
 def _copy_to_standard_output(path: Path) -> None:
-    """Raises BrokenPipeError where its reader has gone."""
+    """Raise BrokenPipeError where its reader has gone."""
     sys.stdout.flush()
     with path.open("rb") as file:
         if (stream := getattr(sys.stdout, "buffer", None)) is not None:

@@ -108,7 +108,7 @@ def _results(plan: Plan, run: RunHandle) -> tuple[NoiseResult, ...]:
 
 
 def _noise_result(label: str, metric: str, found: dict[str, dict[int, float]]) -> NoiseResult:
-    """Raises VtaxError when there are too few whole blocks."""
+    """Raise VtaxError when there are too few whole blocks."""
     first, again = found["native"], found[_AGAIN]
     blocks = sorted(first.keys() & again.keys())
     if len(blocks) < _MIN_BLOCKS:

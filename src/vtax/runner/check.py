@@ -26,7 +26,8 @@ _NO_IMAGE = Image("none", Path())
 
 
 def checked_study(loaded: LoadedStudy, image: Image) -> tuple[tuple[Point, ...], list[Platform]]:
-    """The points and the platforms of a study. Raises BadInput for everything that is wrong with it at once."""
+    """Return the points and the platforms of a study. Raises BadInput for everything that is wrong with it at
+    once."""
     problems = Problems()
     points = problems.of(lambda: checked_points(loaded, image))
     study = loaded.study
@@ -48,7 +49,7 @@ def checked_study(loaded: LoadedStudy, image: Image) -> tuple[tuple[Point, ...],
 
 
 def further_problems(loaded: LoadedStudy | None) -> list[BadInput]:
-    """What is wrong with the rest of a study that is refused already; None: there is too little left of it."""
+    """Return what is wrong with the rest of a study that is refused already; None: there is too little left of it."""
     if loaded is None:
         return []
     problems = Problems()
@@ -57,7 +58,7 @@ def further_problems(loaded: LoadedStudy | None) -> list[BadInput]:
 
 
 def resolve_platform(study: Study, name: str, source: str) -> Platform:
-    """A platform by the name a study gives it: of its own `[[platform]]` table, or a shipped one.
+    """Return a platform by the name a study gives it: of its own `[[platform]]` table, or a shipped one.
 
     Raises BadInput naming source, table and key, also for a table that takes the name of a shipped one.
     """
@@ -118,7 +119,7 @@ def _refuse_too_many_guests(loaded: LoadedStudy, points: Sequence[Point], platfo
 
 
 def _unknown_facts(loaded: LoadedStudy) -> Iterator[BadInput]:
-    """A problem for each field of must_match that no guest's audit can have."""
+    """Yield a problem for each field of must_match that no guest's audit can have."""
     for field in unknown_names(loaded.study.must_match):
         near = nearest_names(field)
         yield BadInput(
@@ -129,7 +130,7 @@ def _unknown_facts(loaded: LoadedStudy) -> Iterator[BadInput]:
 
 
 def _unknown_metrics(loaded: LoadedStudy, points: Sequence[Point]) -> Iterator[BadInput]:
-    """A problem for each metric that a claim, a number or a figure names and no benchmark it is about has."""
+    """Yield a problem for each metric that a claim, a number or a figure names and no benchmark it is about has."""
     of_labels: dict[str, set[str]] = {}
     for point in points:
         of_labels.setdefault(point.label, set()).update(metric.name for metric in point.metrics)
@@ -160,7 +161,7 @@ def _unknown_metrics(loaded: LoadedStudy, points: Sequence[Point]) -> Iterator[B
 
 
 def _metrics_of(check: CheckTable) -> tuple[str, ...]:
-    """The metrics that a check names, in its sides too."""
+    """Return the metrics that a check names, in its sides too."""
     sides = (*check.sides("of"), *check.sides("to"))
     return (*check.metrics, *(side.levels[METRIC] for side in sides if METRIC in side.levels))
 

@@ -28,7 +28,7 @@ def programs_of(platforms: Iterable[Platform]) -> tuple[HostProgram, ...]:
 
 
 def of_programs(study: Study, programs: Mapping[str, Program]) -> tuple[HostProgram, ...]:
-    """The programs that a study declares: guests run them as root, and a native guest is root of this host.
+    """Return the programs that a study declares: guests run them as root, and a native guest is root of this host.
 
     Consent is to all that decides what runs: commands, files, and every value that stands in an argument.
     """

@@ -14,7 +14,7 @@ _PER_SECOND_AND_JOULE = {"s": 1.0, "µs": 1e6, "ns": 1e9}, {"s": 1.0, "µs": 1e3
 def costs_of(
     work: Operations | None, outcomes: Sequence[Outcome], counted: Mapping[tuple[str, str], float]
 ) -> dict[str, float]:
-    """The metrics of `cost_metrics` of a trial, as far as they are known.
+    """Return the metrics of `cost_metrics` of a trial, as far as they are known.
 
     outcomes: of everything in it that ran at once. counted: the differences of its counters.
     """

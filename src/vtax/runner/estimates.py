@@ -39,7 +39,7 @@ def stored_runs(plan: Plan, store: Store) -> Iterator[tuple[str, RunData]]:
 
 
 def with_costs(plan: Plan, store: Store) -> Plan:
-    """The plan with the costs of its cells in the newest stored run that has those of all; else as it was."""
+    """Return the plan with the costs of its cells in the newest stored run that has those of all; else as it was."""
     for name, data in stored_runs(plan, store):
         found = costs(data, own_time=True)
         if all(cell.key in found for cell in plan.cells):
@@ -57,7 +57,7 @@ class _Known:
 
 
 def with_costs_of_benchmarks(plan: Plan, store: Store) -> Plan:
-    """The plan with costs from the newest runs of this host that have its benchmarks on its platforms.
+    """Return the plan with costs from the newest runs of this host that have its benchmarks on its platforms.
 
     A trial is expected to last as long as its tool expects, times the median ratio of observed to expected durations
     in such a run; the start of guests is that of the run. The plan as it was where a platform lacks a benchmark in

@@ -32,23 +32,24 @@ class Observer(Protocol):
     """Called on every event. Implementations must be fast; one that raises is not called again."""
 
     def message(self, text: str) -> None:
-        """A message of one line."""
+        """Take a message of one line."""
         ...
 
     def guest_starting(self, platform: str, block: int) -> None:
-        """A fresh guest is being started."""
+        """Take note that a fresh guest is being started."""
         ...
 
     def guest_ready(self, platform: str, ready_s: float) -> None:
-        """The agent of the guest is ready."""
+        """Take note that the agent of the guest is ready."""
         ...
 
     def trial_starting(self, platform: str, label: str, levels: str) -> None:
-        """Called before a trial."""
+        """Take note of a trial before it begins."""
         ...
 
     def trial_ended(self, platform: str, label: str, figure: Figure | None, error: str, progress: Progress) -> None:
-        """A trial was committed. figure: its primary metric, None without one; error: why it failed, or empty."""
+        """Take note of a committed trial. figure: its primary metric, None without one; error: why it failed, or
+        empty."""
         ...
 
 
@@ -78,23 +79,23 @@ class SafeObserver:
         self._observers = list(observers)
 
     def message(self, text: str) -> None:
-        """Forwarded."""
+        """Forward it."""
         self._each(lambda observer: observer.message(text))
 
     def guest_starting(self, platform: str, block: int) -> None:
-        """Forwarded."""
+        """Forward it."""
         self._each(lambda observer: observer.guest_starting(platform, block))
 
     def guest_ready(self, platform: str, ready_s: float) -> None:
-        """Forwarded."""
+        """Forward it."""
         self._each(lambda observer: observer.guest_ready(platform, ready_s))
 
     def trial_starting(self, platform: str, label: str, levels: str) -> None:
-        """Forwarded."""
+        """Forward it."""
         self._each(lambda observer: observer.trial_starting(platform, label, levels))
 
     def trial_ended(self, platform: str, label: str, figure: Figure | None, error: str, progress: Progress) -> None:
-        """Forwarded."""
+        """Forward it."""
         self._each(lambda observer: observer.trial_ended(platform, label, figure, error, progress))
 
     def _each(self, call: Callable[[Observer], None]) -> None:

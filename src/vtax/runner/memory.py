@@ -20,21 +20,21 @@ class Memory:
     wording: str = "this host has {}"
 
     def fits(self, guests: int, memory_bytes: int) -> bool:
-        """Whether so many guests of this memory can run at once."""
+        """Return whether so many guests of this memory can run at once."""
         return guests * (memory_bytes + self.overhead_bytes) <= self.available_bytes
 
     def __str__(self) -> str:
-        """`this host has 3 GiB`."""
+        """Return `this host has 3 GiB`."""
         return self.wording.format(about_size(self.available_bytes))
 
 
 def host_memory() -> int:
-    """Bytes of memory of this host."""
+    """Return bytes of memory of this host."""
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def of(platform: Platform) -> Memory:
-    """The memory that guests of a platform come from."""
+    """Return the memory that guests of a platform come from."""
     own = platform.driver.hypervisor_memory()
     if own is None:
         return Memory(host_memory())
@@ -42,5 +42,5 @@ def of(platform: Platform) -> Memory:
 
 
 def of_all(platforms: Iterable[Platform]) -> list[Memory]:
-    """The different ones of several platforms; this host's for none."""
+    """Return the different ones of several platforms; this host's for none."""
     return list(dict.fromkeys(of(platform) for platform in platforms)) or [Memory(host_memory())]

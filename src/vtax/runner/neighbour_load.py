@@ -35,7 +35,7 @@ class Loading:
         self.running = False
 
     def run(self) -> int:
-        """All steps, at least one."""
+        """Return all steps, at least one."""
         self.done += self.step()
         os.close(os.open(self.ready, os.O_CREAT | os.O_WRONLY, 0o600))
         while self.running:
@@ -44,7 +44,7 @@ class Loading:
 
 
 def in_processes(ready: str, workers: int, make: Callable[[], Step]) -> int:
-    """Steps in so many processes; the sum of what they did."""
+    """Return steps in so many processes; the sum of what they did."""
     read, write = os.pipe()
     children = []
     for _ in range(workers):
@@ -61,7 +61,7 @@ def in_processes(ready: str, workers: int, make: Callable[[], Step]) -> int:
 
 
 def computing() -> Step:
-    """Some milliseconds of arithmetic."""
+    """Return some milliseconds of arithmetic."""
 
     def compute() -> int:
         sum(range(100_000))
@@ -71,7 +71,7 @@ def computing() -> Step:
 
 
 def copying(size: int) -> Step:
-    """One array to another."""
+    """Return one array to another."""
     source, target = bytearray(os.urandom(1 << 16) * (size >> 16)), bytearray(size >> 16 << 16)
 
     def copy() -> int:
@@ -82,7 +82,7 @@ def copying(size: int) -> Step:
 
 
 def writing(directory: str, size: int) -> Step:
-    """The next part of a file, which ends with its guest."""
+    """Return the next part of a file, which ends with its guest."""
     file = os.open(directory + "/vtax-neighbour", os.O_WRONLY | os.O_CREAT, 0o600)
     data = os.urandom(CHUNK)
     written = 0

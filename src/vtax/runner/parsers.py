@@ -65,7 +65,7 @@ class Parsers:
         results: Mapping[Role, CommandResult],
         timeout_s: float = TIMEOUT_S,
     ) -> Outcome:
-        """The benchmark's outcome of the tool's output, with finite values and storable settings.
+        """Return the benchmark's outcome of the tool's output, with finite values and storable settings.
 
         Raises BenchmarkError, whatever the output is: ParserFailed when the parser raised another error, or needed
         more than timeout_s or 1 GiB.
@@ -74,7 +74,7 @@ class Parsers:
         return found
 
     def version(self, benchmark: Benchmark, output: str) -> str:
-        """The version in what the tool printed, on one line. Raises BenchmarkError as `outcome` does."""
+        """Return the version in what the tool printed, on one line. Raises BenchmarkError as `outcome` does."""
         found: str = self._call(benchmark, None, TIMEOUT_S, "version_of", output)
         return found
 
@@ -90,7 +90,7 @@ class Parsers:
         return found
 
     def _number(self, benchmark: Benchmark, parameters: Any) -> int:
-        """The position of a reader that the process has."""
+        """Return the position of a reader that the process has."""
         for number, (known, of) in enumerate(self._readers):
             if known is benchmark and (parameters is None or of is parameters):
                 return number
@@ -123,7 +123,7 @@ def _parsing(tool: str) -> Iterator[None]:
 
 
 def _storable(outcome: Outcome) -> Outcome:
-    """An outcome of which every value is finite. Raises ValueError or TypeError for another one."""
+    """Return an outcome of which every value is finite. Raises ValueError or TypeError for another one."""
     json.dumps(dict(outcome.effective), allow_nan=False)
     values = {name: _finite(name, value) for name, value in outcome.values.items()}
     samples = {name: [_finite(name, value) for value in found] for name, found in outcome.samples.items()}

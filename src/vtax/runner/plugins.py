@@ -15,7 +15,8 @@ from vtax.store.records import PluginRecord
 
 
 def plugins_of(plan: Plan, views: Mapping[str, Origin]) -> tuple[PluginRecord, ...]:
-    """A record of every one: platforms first, then benchmarks, topologies and views. views: those that are used."""
+    """Return a record of every one: platforms first, then benchmarks, topologies and views. views: those that are
+    used."""
     tested = [entry.platform.driver.name for entry in plan.platforms]
     named = [name for p in plan.points if p.link for name in topologies.get(p.topology).machines(p.link).values()]
     elsewhere = [resolve_platform(plan.study, name, plan.source).driver.name for name in named]

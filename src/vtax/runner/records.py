@@ -12,7 +12,7 @@ from vtax.store.records import LISTS, CellRecord, OutputRecord, PlatformRecord, 
 
 
 def platform_record(plan: Plan, index: int, probe: Probe | None = None) -> PlatformRecord:
-    """A platform of a plan, by its number. probe: in place of the plan's."""
+    """Return a platform of a plan, by its number. probe: in place of the plan's."""
     planned = plan.platforms[index]
     probe = probe or planned.probe
     return PlatformRecord(
@@ -28,7 +28,7 @@ def platform_record(plan: Plan, index: int, probe: Probe | None = None) -> Platf
 
 
 def untested_record(each: Untested) -> UntestedRecord:
-    """A point that a platform cannot carry."""
+    """Return a point that a platform cannot carry."""
     point = each.point
     return UntestedRecord(
         platform=each.platform.name,
@@ -43,7 +43,7 @@ def untested_record(each: Untested) -> UntestedRecord:
 
 
 def cell_record(cell: Cell) -> CellRecord:
-    """A cell; the version of its tool is not known yet."""
+    """Return a cell; the version of its tool is not known yet."""
     point = cell.point
     return CellRecord(
         key=cell.key,
@@ -63,7 +63,7 @@ def cell_record(cell: Cell) -> CellRecord:
 def trial_record(
     cell: Cell, block: int, number: int, position: int, is_warmup: bool, guest_id: int | None, result: TrialResult
 ) -> TrialRecord:
-    """The record of a trial. position: in the whole run."""
+    """Return the record of a trial. position: in the whole run."""
     foreground = result.foreground
     outcome = Outcome({}) if result.error else result.outcome
     of_trial = zip(LISTS, (outcome.samples, outcome.histograms), strict=True)
@@ -89,7 +89,7 @@ def trial_record(
 
 
 def _outputs(result: TrialResult) -> Iterator[OutputRecord]:
-    """Outputs of a trial's programs, and the traceback of an unexpected exception."""
+    """Yield outputs of a trial's programs, and the traceback of an unexpected exception."""
     for role, r in result.results.items():
         yield OutputRecord(role, r.argv, r.status, r.stdout, r.stderr)
     if result.traceback:

@@ -74,7 +74,7 @@ class Stopping:
         self._wrong_clocks.add(cell.key)
 
     def decide(self, blocks: int, elapsed_s: float, done: frozenset[str] = frozenset()) -> Decision:
-        """Whether to stop after that many whole blocks.
+        """Return whether to stop after that many whole blocks.
 
         elapsed_s: spent on the run so far. done: keys of cells of the next block that an interrupted run
         has done; they need no budget.
@@ -106,7 +106,7 @@ class Stopping:
         return frozenset({cell.key for cell in open_cells} | baseline)
 
     def _judged(self) -> Iterator[tuple[Cell, Metric]]:
-        """Every cell and primary metric that has a contrast; of a single platform, the cells themselves."""
+        """Yield every cell and primary metric that has a contrast; of a single platform, the cells themselves."""
         for cell in self._plan.cells:
             if self._is_alone or not self._is_baseline(cell):
                 yield from ((cell, metric) for metric in self._given(cell.point))
@@ -149,7 +149,7 @@ class Stopping:
         return is_timed(metric.name, metric.unit) and not self._wrong_clocks.isdisjoint({cell.key, base.key})
 
     def _means(self, cell: Cell, metric: str, average: Average, blocks: int) -> BlockMeans:
-        """The block means of a cell so far. Raises StatsError for a mean that is not defined."""
+        """Return the block means of a cell so far. Raises StatsError for a mean that is not defined."""
         values = self._values[cell.key, metric]
         made = sorted(block for block in values if block < blocks)
         return BlockMeans(np.array(made, dtype=np.int64), np.array([average_of(values[b], average) for b in made]))

@@ -19,7 +19,8 @@ PRIOR = 4.0
 
 
 def level(alpha: float, blocks: float) -> float:
-    """The one-sided significance level of Student's t after so many blocks, for an error of alpha over all looks.
+    """Return the one-sided significance level of Student's t after so many blocks, for an error of alpha over all
+    looks.
 
     0 where so few blocks can never reject.
     """
@@ -31,7 +32,7 @@ def level(alpha: float, blocks: float) -> float:
 
 
 def p_value(p: float, blocks: float) -> float:
-    """One-sided: the smallest error over all looks at which Student's p-value after so many blocks rejects."""
+    """Return one-sided: the smallest error over all looks at which Student's p-value after so many blocks rejects."""
     df, grows = blocks - 1, 1 + blocks * PRIOR
     if df <= 0 or p >= 0.5:
         return 1.0

@@ -63,7 +63,8 @@ def plausible_correlation(logs: Array, errors: float) -> float:
 
 
 def unseen_correlation(blocks: int) -> float:
-    """Standard error of the correlation after so many blocks, 4 at least: what independent ones leave plausible."""
+    """Return standard error of the correlation after so many blocks, 4 at least: what independent ones leave
+    plausible."""
     return 1 / math.sqrt(1 / PRIOR_SD**2 + 1 / _lag_error(blocks) ** 2)
 
 
@@ -72,12 +73,12 @@ def _lag_error(blocks: int) -> float:
 
 
 def effective_blocks(blocks: int, correlation: float) -> float:
-    """How many independent blocks the mean of these is worth: n (1 - r) / (1 + r)."""
+    """Return how many independent blocks the mean of these is worth: n (1 - r) / (1 + r)."""
     return blocks * (1 - correlation) / (1 + correlation)
 
 
 def allow_for_dependence(se: float, df: float, blocks: int, correlation: float) -> tuple[float, float]:
-    """(standard error, degrees of freedom) of a mean of blocks with this lag-1 correlation (Bartlett 1946).
+    """Return (standard error, degrees of freedom) of a mean of blocks with this lag-1 correlation (Bartlett 1946).
 
     The variance of so few dependent blocks is also estimated too small, which is undone.
     """
@@ -93,7 +94,8 @@ def _lags(family: Sequence[Array]) -> list[float | None]:
 
 
 def _share(contrasts: int) -> float:
-    """Standard error of a mean over contrasts, of one's: those of one baseline share a quarter of their variance."""
+    """Return standard error of a mean over contrasts, of one's: those of one baseline share a quarter of their
+    variance."""
     return math.sqrt((1 + (contrasts - 1) / 4) / contrasts)
 
 
@@ -103,18 +105,19 @@ def _lag(logs: Array) -> float:
 
 
 def _limit(blocks: int, level: float, share: float = 1.0) -> float:
-    """The correlation that chance exceeds with this probability. share: of the standard error of one contrast."""
+    """Return the correlation that chance exceeds with this probability. share: of the standard error of one
+    contrast."""
     se = (blocks - 2) / (blocks * math.sqrt(blocks - 1))
     return float(special.ndtri(1 - level)) * se * share - 1 / blocks
 
 
 def _unbiased(r: float, blocks: int) -> float:
-    """The correlation without its bias."""
+    """Return the correlation without its bias."""
     return float(min(max((blocks * r + 1) / (blocks - 3), 0.0), MOST_CORRELATED))
 
 
 def unequal_noise(treatment: Array, baseline: Array) -> float:
-    """How many times noisier the treatment is than the baseline, where that is no chance; else 1.
+    """Return how many times noisier the treatment is than the baseline, where that is no chance; else 1.
 
     Logarithms of both sides, block by block. Pitman and Morgan's test of the variances of paired values (1939): the
     sum and the difference of the two are correlated when their variances differ. 1 below five blocks.
@@ -134,7 +137,8 @@ def unequal_noise(treatment: Array, baseline: Array) -> float:
 
 
 def skewness_of(logs: Array) -> float:
-    """The moment coefficient g1; 0 of fewer than FEWEST_TO_TEST blocks, which do not show it, and of equal ones."""
+    """Return the moment coefficient g1; 0 of fewer than FEWEST_TO_TEST blocks, which do not show it, and of equal
+    ones."""
     centred = logs - logs.mean()
     square = float((centred**2).mean())
     if logs.size < FEWEST_TO_TEST or square <= 1e-26:

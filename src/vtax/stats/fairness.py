@@ -17,7 +17,7 @@ def jain(values: Values) -> float:
 
 
 def lowest_share(values: Values) -> float:
-    """The lowest of positive values as a share of the highest."""
+    """Return the lowest of positive values as a share of the highest."""
     array = as_array(values)
     check_positive(array, "values")
     return float(array.min() / array.max())

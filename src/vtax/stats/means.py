@@ -14,7 +14,7 @@ Average = Literal["arithmetic", "harmonic", "geometric"]
 
 
 def average_with(average: Average, fixed_work: str, parameters: Mapping[str, Any]) -> Average:
-    """How a metric's trials are averaged with these parameters of its benchmark.
+    """Return how a metric's trials are averaged with these parameters of its benchmark.
 
     average: as long as fixed_work, the name of the parameter that fixes the work in place of the time, is not given.
     """
@@ -22,7 +22,7 @@ def average_with(average: Average, fixed_work: str, parameters: Mapping[str, Any
 
 
 def average_of(values: Values, average: Average = "arithmetic") -> float:
-    """The mean of values: `block_means` with a single block."""
+    """Return the mean of values: `block_means` with a single block."""
     array = as_array(values)
     return float(block_means(np.zeros(array.size, dtype=np.int64), array, average)[1][0])
 
@@ -51,7 +51,7 @@ def block_means(
 
 
 def block_medians(blocks: Sequence[Hashable] | npt.NDArray[Any], values: Array) -> Array:
-    """The median of each block's values, sorted by block. values: none of them NaN."""
+    """Return the median of each block's values, sorted by block. values: none of them NaN."""
     labels = np.asarray(blocks)
     order = np.lexsort((values, labels))
     _, starts, counts = np.unique(labels[order], return_index=True, return_counts=True)

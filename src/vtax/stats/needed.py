@@ -42,7 +42,7 @@ def needed(rule: Rule, ratio: Ratio, margin: float, family: int) -> Needed | Non
 
 
 def _first(ns: npt.NDArray[np.int64], reach: Array, wanted: float) -> int | None:
-    """The first number of blocks with that reach."""
+    """Return the first number of blocks with that reach."""
     found = np.flatnonzero(reach <= wanted)
     return int(ns[found[0]]) if found.size else None
 

@@ -56,7 +56,7 @@ def _draws(df: float) -> tuple[Array, Array, Array, Array]:
 
 
 def outlook(mean: float, sd: float, blocks: int, df: float, margin: float, levels: Levels, first: int) -> Outlook:
-    """The range for a mean log-ratio, its standard deviation from block to block with df, and blocks made.
+    """Return the range for a mean log-ratio, its standard deviation from block to block with df, and blocks made.
 
     levels: what a verdict after so many blocks is tested at, (0, 0) where none can fall. first: fewest blocks of one.
     """
@@ -76,7 +76,7 @@ def range_outlook(
     levels: tuple[float, float],
     first: int,
 ) -> Outlook:
-    """The same until a log-ratio is certain to lie inside bounds (infinite: none), or outside of them.
+    """Return the same until a log-ratio is certain to lie inside bounds (infinite: none), or outside of them.
 
     levels: one-sided, of being inside each bound and of being outside one.
     """

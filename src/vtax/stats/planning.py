@@ -22,12 +22,12 @@ MAX_BLOCKS = 10_000  # needing more than this is said as None
 
 
 def detectable_distance(sd_log: float, blocks: int, probability: float, power: float = POWER) -> float:
-    """The distance of log-ratios that a t-test at a quantile `probability` settles with the given power."""
+    """Return the distance of log-ratios that a t-test at a quantile `probability` settles with the given power."""
     return (t_quantile(probability, blocks - 1) + float(special.ndtri(power))) * sd_log / math.sqrt(blocks)
 
 
 def min_blocks_for(sd_log: float, distance: float, probability: float, low: int) -> int | None:
-    """The fewest blocks from low to MOST_BLOCKS that see a distance; None when not even those do."""
+    """Return the fewest blocks from low to MOST_BLOCKS that see a distance; None when not even those do."""
     high = MAX_BLOCKS
     if detectable_distance(sd_log, high, probability) > distance:
         return None
@@ -41,7 +41,8 @@ def min_blocks_for(sd_log: float, distance: float, probability: float, low: int)
 
 
 def smallest_overhead(sd_log: float, blocks: int, alpha: float = 0.05) -> float:
-    """The smallest overhead (share of the baseline's performance lost, 0 to 1) that blocks settle with power 0.8.
+    """Return the smallest overhead (share of the baseline's performance lost, 0 to 1) that blocks settle with power
+    0.8.
 
     sd_log: standard deviation of one block's log-ratio. Raises StatsError with fewer than two blocks.
     """
@@ -50,7 +51,8 @@ def smallest_overhead(sd_log: float, blocks: int, alpha: float = 0.05) -> float:
 
 
 def detectable_overhead(ratio: Ratio, margin: float, alpha: float = 0.05, family: int = 1) -> float | None:
-    """The smallest overhead (share of the baseline's performance) that a measured ratio had a power of 0.8 to detect.
+    """Return the smallest overhead (share of the baseline's performance) that a measured ratio had a power of 0.8 to
+    detect.
 
     A verdict needs significance, at worst at alpha / family (Holm), and a size beyond the margin, whichever is more.
     Its noise is that of its interval: over sessions, where it has several. None where it has too few blocks.
@@ -61,7 +63,8 @@ def detectable_overhead(ratio: Ratio, margin: float, alpha: float = 0.05, family
 
 
 def detectable_log(ratio: Ratio, alpha: float, family: int) -> float:
-    """The smallest distance of a true log-ratio from a bound that its two-sided test finds with a power of 0.8.
+    """Return the smallest distance of a true log-ratio from a bound that its two-sided test finds with a power of
+    0.8.
 
     At worst at alpha / family (Holm's first step): (t + 0.84) standard errors, over sessions the larger of both.
     """
@@ -71,7 +74,8 @@ def detectable_log(ratio: Ratio, alpha: float, family: int) -> float:
 
 
 def blocks_for(sd_log: float, overhead: float, alpha: float = 0.05, low: int = 5) -> int | None:
-    """The fewest blocks, at least low, that settle an overhead with power 0.8; None when more than MOST_BLOCKS."""
+    """Return the fewest blocks, at least low, that settle an overhead with power 0.8; None when more than
+    MOST_BLOCKS."""
     _check(sd_log, low)
     if not 0 < overhead < 1:
         raise StatsError(f"an overhead of {overhead} is not between 0 and 1")
@@ -79,14 +83,14 @@ def blocks_for(sd_log: float, overhead: float, alpha: float = 0.05, low: int = 5
 
 
 def noise_upper(sd_log: float, blocks: int, confidence: float = 0.95) -> float:
-    """The upper confidence bound of a standard deviation estimated from blocks (chi-squared, one-sided)."""
+    """Return the upper confidence bound of a standard deviation estimated from blocks (chi-squared, one-sided)."""
     _check(sd_log, blocks)
     df = blocks - 1
     return sd_log * math.sqrt(df / float(special.chdtri(df, confidence)))
 
 
 def of_ratio(variance: float, blocks: int, sides: tuple[Components, Components]) -> Components:
-    """The noise of a log-ratio, halved: of either side, were they alike. variance: of the blocks' log-ratios.
+    """Return the noise of a log-ratio, halved: of either side, were they alike. variance: of the blocks' log-ratios.
 
     What trials explain is taken from trials alone, and only where both sides have several in a block.
     """

@@ -13,7 +13,7 @@ from vtax.stats.intervals import Interval, t_quantile
 
 
 def quantile_interval(values: Values, blocks: ArrayLike, probability: float, confidence: float = 0.95) -> Interval:
-    """A quantile with the interval between two order statistics, free of any assumption on the distribution.
+    """Return a quantile with the interval between two order statistics, free of any assumption on the distribution.
 
     The number of values up to the quantile is binomial, which gives the two ranks (Conover, Practical Nonparametric
     Statistics, 3rd ed. 1999, section 3.2). Values of one block may be alike: the binomial is that of fewer values, as
@@ -39,7 +39,8 @@ def quantile_interval(values: Values, blocks: ArrayLike, probability: float, con
 
 
 def worth(is_below: Array, blocks: Array, probability: float, confidence: float) -> float:
-    """How many independent values the values of blocks are worth for the share that is_below; at most all of them."""
+    """Return how many independent values the values of blocks are worth for the share that is_below; at most all of
+    them."""
     n = is_below.size
     names, index = np.unique(blocks, return_inverse=True)
     if names.size < 2 or names.size == n:
@@ -56,7 +57,7 @@ def worth(is_below: Array, blocks: Array, probability: float, confidence: float)
 
 
 def fewest_values(probability: float, confidence: float = 0.95) -> int:
-    """The fewest independent values whose interval of a quantile has both bounds."""
+    """Return the fewest independent values whose interval of a quantile has both bounds."""
     return math.ceil(math.log((1 - confidence) / 2) / math.log(max(probability, 1 - probability)))
 
 

@@ -87,7 +87,8 @@ class Item:
 
 
 def effects_of(items: Sequence[Item], resources: int) -> Effects:
-    """The effects of items that all have the same platforms and units; every item has at least one complete unit.
+    """Return the effects of items that all have the same platforms and units; every item has at least one complete
+    unit.
 
     df is that of the item with the fewest complete units, 0 where that is one.
     """
@@ -105,7 +106,8 @@ def effects_of(items: Sequence[Item], resources: int) -> Effects:
 
 
 def allow_for_order(effects: Effects, items: Sequence[Item], weights: Array) -> tuple[Effects, float]:
-    """The effects with errors widened where neighbouring units correlate, and that correlation; 0 where none is seen.
+    """Return the effects with errors widened where neighbouring units correlate, and that correlation; 0 where none
+    is seen.
 
     As `assumptions.dependence` does for the contrasts of a table: here those of the scores to that of the first
     place, of the units that have everything.

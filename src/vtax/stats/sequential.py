@@ -33,7 +33,7 @@ NEVER = 2**31
 
 @lru_cache(maxsize=1024)
 def nominal_levels(alpha: float, first: int, last: int, shape: float = SHAPE) -> tuple[float, ...]:
-    """One-sided significance levels of the looks after block first, first + 1, ..., last.
+    """Return one-sided significance levels of the looks after block first, first + 1, ..., last.
 
     A z-test that rejects at any look whose one-sided p-value is at most its level errs with probability alpha in all.
     """
@@ -69,7 +69,7 @@ def _nodes(bound: float, n: float) -> tuple[Array, Array]:
 
 
 def t_levels(alpha: float, first: int, last: int) -> Array:
-    """One-sided significance levels for t-tests: those of `nominal_levels` with a share of alpha held back."""
+    """Return one-sided significance levels for t-tests: those of `nominal_levels` with a share of alpha held back."""
     return np.array(nominal_levels(alpha * HELD_BACK, first, last))
 
 
@@ -82,7 +82,7 @@ def _t_bounds(alpha: float, first: int, last: int) -> Array:
 def sequential_verdicts(
     contrasts: Sequence[Array], margin: float, alpha: float, first: int, last: int
 ) -> tuple[Direction, ...]:
-    """What each contrast has been decided to be after all blocks given, under looks after every block.
+    """Return what each contrast has been decided to be after all blocks given, under looks after every block.
 
     contrasts: one log-ratio per block each, NaN where a block has none. first, last: fewest and most blocks; blocks
     beyond the last are ignored, because no error is left to spend on them.

@@ -27,7 +27,7 @@ class Slope:
 
 
 def theil_sen(x: Array, y: Array, confidence: float) -> Slope:
-    """The median slope of all pairs, with Sen's interval.
+    """Return the median slope of all pairs, with Sen's interval.
 
     Sen, Estimates of the regression coefficient based on Kendall's tau, JASA 1968, equation 2.6, for ties as well.
     x must hold two different numbers.
@@ -43,7 +43,7 @@ def theil_sen(x: Array, y: Array, confidence: float) -> Slope:
 
 
 def kendall_p(x: Array, y: Array) -> float:
-    """The two-sided p-value of Kendall's tau between x and y, neither of them constant.
+    """Return the two-sided p-value of Kendall's tau between x and y, neither of them constant.
 
     Without ties the exact distribution up to MAX_EXACT values, and where at most one pair is out of order; else the
     normal approximation with ties (Kendall, Rank Correlation Methods, 1970, chapters 4 and 5).
@@ -75,7 +75,8 @@ def _ties(*samples: Array) -> list[Array]:
 
 
 def _at_most(n: int, inversions: int) -> float:
-    """The share of the permutations of n numbers that have at most so many inversions (Kendall 1970, section 5.2)."""
+    """Return the share of the permutations of n numbers that have at most so many inversions (Kendall 1970, section
+    5.2)."""
     shares = np.ones(1)
     for size in range(2, n + 1):
         shares = np.convolve(shares, np.full(min(size, inversions + 1), 1 / size))[: inversions + 1]

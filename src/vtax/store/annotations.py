@@ -58,7 +58,7 @@ def checked_tags(tags: Iterable[str]) -> tuple[str, ...]:
 
 
 def checked_note(text: str) -> str:
-    """A note as it is stored: on one line. Raises BadInput for an empty one and for one that is too long."""
+    """Return a note as it is stored: on one line. Raises BadInput for an empty one and for one that is too long."""
     note = one_line(text, MAX_NOTE_CHARS + 1)
     if not note:
         raise BadInput("the note is empty", hint="vtax note RUN TEXT")
@@ -91,7 +91,7 @@ def annotate(engine: Engine, run_id: int, change: Callable[[Annotations], Annota
 
 
 def without_notes(notes: Sequence[str], numbers: Iterable[int]) -> tuple[str, ...]:
-    """The notes but some, by their numbers from 1. Raises BadInput for a number that is not there."""
+    """Return the notes but some, by their numbers from 1. Raises BadInput for a number that is not there."""
     gone = set(numbers)
     for number in sorted(gone):
         if not 0 < number <= len(notes):

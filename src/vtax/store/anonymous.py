@@ -102,7 +102,7 @@ class Anonymizer:
         self._known.without(self._own_words)
 
     def rows(self, rows: Iterable[Row]) -> Iterator[Row]:
-        """The rows with replacements, and without facts that are not public."""
+        """Yield the rows with replacements, and without facts that are not public."""
         for table, row in rows:
             fixed, new = self._fixed(table, row), {}
             for column, value in row.items():
@@ -142,7 +142,7 @@ class Anonymizer:
             self._add(found.kind, found.value)
 
     def _add(self, kind: str, value: str) -> None:
-        """A name, with what of it stands alone: label and domain of a host, serial number of a disk."""
+        """Note a name, with what of it stands alone: label and domain of a host, serial number of a disk."""
         if kind == HOST:
             if not address(value):
                 label, _, domain = value.partition(".")
@@ -179,7 +179,7 @@ class Anonymizer:
         return new
 
     def _cleaned(self, text: str) -> tuple[str, tuple[tuple[str, str], ...]]:
-        """A text with replacements, and (kind, value) of each."""
+        """Return a text with replacements, and (kind, value) of each."""
         parts, made, end = list[str](), list[tuple[str, str]](), 0
 
         def replace(start: int, until: int, kind: str, value: str) -> None:
@@ -202,7 +202,7 @@ class Anonymizer:
         return "".join((*parts, text[end:])), tuple(made)
 
     def _new(self, kind: str, value: str, spelled: str) -> str:
-        """The replacement of a value, spelled as it was."""
+        """Return the replacement of a value, spelled as it was."""
         counted = self._replaced.setdefault(kind, Replaced(kind))
         key = (kind, value if kind in (IPV4, IPV6) else squeezed(value))
         if key not in self._numbers:

@@ -50,7 +50,7 @@ def write_bundle(path: Path, rows: Iterable[Row], *, is_anonymized: bool = False
 
 
 def sha256_of(rows: Iterable[Row]) -> str:
-    """The SHA-256 of these rows of a store without tags and notes: equal of two copies of a run."""
+    """Return the SHA-256 of these rows of a store without tags and notes: equal of two copies of a run."""
     digest = hashlib.sha256()
     for table, row in rows:
         row.update({name: hashlib.sha256(unpacked(row[name])).hexdigest() for name in _PACKED if name in row})
@@ -62,7 +62,7 @@ def sha256_of(rows: Iterable[Row]) -> str:
 
 
 def _pieces(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """Lines joined to pieces, since a call for every line would take most of the time."""
+    """Yield lines joined to pieces, since a call for every line would take most of the time."""
     waiting, size = list[bytes](), 0
     for line in lines:
         waiting.append(line)
@@ -74,7 +74,7 @@ def _pieces(lines: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _lines(rows: Iterable[Row], *, is_anonymized: bool) -> Iterator[bytes]:
-    """The lines but the last. Raises ValueError for what no bundle may have."""
+    """Yield the lines but the last. Raises ValueError for what no bundle may have."""
     bounds = Bounds()
     yield _line({"vtax": FORMAT, "schema": schema.VERSION, "anonymized": is_anonymized})
     for table, row in rows:
@@ -126,7 +126,7 @@ class Bundle:
         self.is_anonymized = header.get("anonymized") is True
 
     def rows(self) -> Iterator[Row]:
-        """The rows as they are in the file, neither checked nor cleaned; at the end the hash is compared.
+        """Yield the rows as they are in the file, neither checked nor cleaned; at the end the hash is compared.
 
         A long output is packed, as a store has it. Raises BadInput.
         """
@@ -155,7 +155,7 @@ class Bundle:
 
     @contextmanager
     def _opened(self) -> Iterator[gzip.GzipFile]:
-        """The file, unpacked as it is read. Raises OSError, BadInput."""
+        """Yield the file, unpacked as it is read. Raises OSError, BadInput."""
         if not stat.S_ISREG(self.path.stat().st_mode):  # a pipe or a device may never end
             raise BadInput("this is no file", where=str(self.path), hint="name a bundle that vtax export wrote")
         with self.path.open("rb") as file:
@@ -185,7 +185,7 @@ def _no_bundle(path: Path) -> BadInput:
 
 
 def _row(found: dict[str, Any]) -> Row:
-    """A line's object as a row. Raises ValueError."""
+    """Return a line's object as a row. Raises ValueError."""
     if len(found) != 1 or not isinstance(row := next(iter(found.values())), dict):
         raise ValueError("a line is no row")
     return next(iter(found)), row

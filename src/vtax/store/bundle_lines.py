@@ -41,7 +41,7 @@ class Unpacked(Protocol):
     """A file that is unpacked as it is read."""
 
     def readline(self, size: int = -1, /) -> bytes:
-        """The next line, or its first `size` bytes; empty at the end."""
+        """Return the next line, or its first `size` bytes; empty at the end."""
 
 
 class Digest(Protocol):
@@ -61,7 +61,7 @@ class Bounds:
         self._begun_with_values = 0
 
     def add_bytes(self, count: int) -> None:
-        """Raises ValueError when there are too many."""
+        """Raise ValueError when there are too many."""
         self._bytes += count
         if self._bytes > MAX_BYTES:
             raise ValueError(_TOO_LARGE)
@@ -93,7 +93,7 @@ class Lines:
         self.bounds = Bounds()
 
     def __iter__(self) -> Iterator[bytes | dict[str, Any]]:
-        """Each line; in place of a long one of an output its row, outputs packed. Raises ValueError."""
+        """Yield each line; in place of a long one of an output its row, outputs packed. Raises ValueError."""
         while line := self._piece(SHORT_BYTES + 1):
             if line.endswith(b"\n"):
                 yield line
@@ -112,7 +112,7 @@ class Lines:
         return line
 
     def _pieces(self) -> Iterator[str]:
-        """The rest of a line of an output."""
+        """Yield the rest of a line of an output."""
         size = SHORT_BYTES
         while piece := self._piece(_PIECE_BYTES):
             size += len(piece)
@@ -136,7 +136,7 @@ class Lines:
         return b"".join(found)
 
     def _output(self, first: bytes) -> dict[str, Any]:
-        """The row of an output whose columns come in the order in which they are written."""
+        """Return the row of an output whose columns come in the order in which they are written."""
         head, found, rest = first.partition(_FIRST_TEXT)
         if not found:
             raise ValueError("a row of output is larger than it may be")
@@ -157,7 +157,7 @@ class _Text:
         self._pieces = pieces
 
     def packed(self) -> bytes:
-        """The string up to its closing quote, as `store.run.pack` makes it."""
+        """Return the string up to its closing quote, as `store.run.pack` makes it."""
         packer, found, size = zlib.compressobj(COMPRESSION), list[bytes](), 0
         is_whole = False
         while not is_whole:
@@ -186,7 +186,7 @@ class _Text:
             raise ValueError("a line is no row") from None
 
     def _decoded(self) -> tuple[str, bool]:
-        """(what is there of the string, whether its closing quote is). What may be half an escape waits."""
+        """Return (what is there of the string, whether its closing quote is). What may be half an escape waits."""
         waiting = self._waiting
         if (whole := _string(f'"{waiting}')) is not None:
             self._waiting = waiting[whole[1] - 1 :]
@@ -205,7 +205,7 @@ class _Text:
 
 
 def _string(text: str) -> tuple[str, int] | None:
-    """(the JSON string that a text begins with, where it ends); None when it does not."""
+    """Return (the JSON string that a text begins with, where it ends); None when it does not."""
     try:
         found: tuple[str, int] = _DECODER.raw_decode(text)
     except ValueError:
@@ -214,7 +214,7 @@ def _string(text: str) -> tuple[str, int] | None:
 
 
 def decoded(line: bytes) -> dict[str, Any]:
-    """A line as an object. Raises ValueError."""
+    """Return a line as an object. Raises ValueError."""
     try:
         found = _DECODER.decode(line.decode())
     except (ValueError, RecursionError) as error:

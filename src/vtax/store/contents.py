@@ -47,7 +47,8 @@ def _check_study(declared: Mapping[str, Any]) -> None:
 
 
 def _is_in(given: Any, stored: Any) -> bool:
-    """Whether plain values are among others, in the same types; a whole number may stand for one with a point."""
+    """Return whether plain values are among others, in the same types; a whole number may stand for one with a
+    point."""
     if isinstance(given, dict):
         return isinstance(stored, dict) and all(k in stored and _is_in(v, stored[k]) for k, v in given.items())
     if isinstance(given, list):
@@ -79,7 +80,7 @@ def _is_list(value: Any) -> bool:
 
 
 def _is_flat(values: Any) -> bool:
-    """Whether this is a name -> a plain value or none."""
+    """Return whether this is a name -> a plain value or none."""
     return (
         isinstance(values, Mapping)
         and len(values) <= _MAX_NAMES
@@ -88,5 +89,5 @@ def _is_flat(values: Any) -> bool:
 
 
 def _is_levels(values: Any) -> bool:
-    """Whether this is a factor -> a level."""
+    """Return whether this is a factor -> a level."""
     return _is_flat(values) and None not in values.values()

@@ -18,7 +18,7 @@ class Counts(NamedTuple):
 
 
 def counts_of(connection: Connection, run_id: int) -> Counts:
-    """The counts of a run; reads all its trials."""
+    """Return the counts of a run; reads all its trials."""
     row = connection.execute(select(*_columns()).where(schema.trial.c.run_id == run_id)).one()
     return _counts(*row)
 
@@ -30,7 +30,7 @@ def counts_of_all(connection: Connection) -> dict[int, Counts]:
 
 
 def last_position(connection: Connection, run_id: int) -> int:
-    """The position of the last trial of a run, -1 without one: what changes first when trials come."""
+    """Return the position of the last trial of a run, -1 without one: what changes first when trials come."""
     found = connection.execute(
         select(func.max(schema.trial.c.position)).where(schema.trial.c.run_id == run_id)
     ).scalar()

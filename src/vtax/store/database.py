@@ -65,7 +65,7 @@ _SQLITE_ERRORS = {
 
 
 def make_engine(place: str | Path) -> Engine:
-    """An engine for a SQLAlchemy URL or an SQLite file. Connects to nothing yet.
+    """Return an engine for a SQLAlchemy URL or an SQLite file. Connects to nothing yet.
 
     Raises StoreError for one that cannot be used. A URL that cannot be read is not shown: it may hold a password
     anywhere.
@@ -90,7 +90,7 @@ def make_engine(place: str | Path) -> Engine:
 
 
 def temporary_engine() -> Engine:
-    """An engine of an empty SQLite database with one connection, which ends with the engine or the process.
+    """Return an engine of an empty SQLite database with one connection, which ends with the engine or the process.
 
     What its cache does not hold is in a file without a name: see "Temporary Databases" in SQLite's documentation.
     """
@@ -122,7 +122,7 @@ def _url(place: str | Path) -> URL:
 
 
 def _problem(url: URL) -> str:
-    """Why a URL cannot be a store's; empty when it can."""
+    """Return why a URL cannot be a store's; empty when it can."""
     if url.drivername not in _DRIVERS:
         return "vtax does not support this kind of database"
     if url.get_backend_name() != "sqlite":
@@ -135,7 +135,7 @@ def _problem(url: URL) -> str:
 
 
 def sqlite_file(url: URL) -> Path | None:
-    """The file of a SQLite store; None for other databases and for one in memory."""
+    """Return the file of a SQLite store; None for other databases and for one in memory."""
     if url.get_backend_name() == "sqlite" and url.database and not url.database.startswith((":memory:", "file:")):
         return Path(url.database)
     return None
@@ -156,7 +156,7 @@ def refuse_writes(engine: Engine) -> None:
 
 @contextmanager
 def reading(engine: Engine) -> Iterator[Connection]:
-    """A connection that sees one consistent state. Raises StoreError."""
+    """Yield a connection that sees one consistent state. Raises StoreError."""
     with translated_errors(engine.url), engine.connect() as connection:
         yield connection
 
@@ -196,7 +196,7 @@ def translated_errors(url: URL) -> Iterator[None]:
 
 
 def shown(url: URL) -> str:
-    """The name of a store in messages: its file, or its URL without password and parameters."""
+    """Return the name of a store in messages: its file, or its URL without password and parameters."""
     return str(sqlite_file(url) or url.set(query={}).render_as_string(hide_password=True))
 
 
@@ -233,7 +233,7 @@ def _explained(error: BaseException, url: URL) -> StoreError:
 
 
 def _lock_holder(url: URL) -> str:
-    """The lock holder of a SQLite store, as an addition to a sentence; empty when unknown."""
+    """Return the lock holder of a SQLite store, as an addition to a sentence; empty when unknown."""
     file = sqlite_file(url)
     found = [locker_of(each) for each in (index_of(file), file)] if file else []
     return next((f": {who}" for who in found if who), "")

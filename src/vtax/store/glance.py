@@ -33,33 +33,33 @@ _PLATFORMS = "SELECT p.name FROM platform p JOIN run ON run.id = p.run_id WHERE 
 
 
 def run_names(place: str | Path, statuses: Sequence[str] = ()) -> list[str]:
-    """Names of the runs, the newest first; of given statuses, where there are any."""
+    """Return names of the runs, the newest first; of given statuses, where there are any."""
     return [str(name) for name, status in _rows(place, _RUNS) if not statuses or status in statuses]
 
 
 def studies(place: str | Path) -> list[str]:
-    """Names of the studies of the runs, in order."""
+    """Return names of the studies of the runs, in order."""
     return [str(name) for (name,) in _rows(place, _STUDIES)]
 
 
 def tags(place: str | Path) -> list[str]:
-    """The tags of all runs, in order."""
+    """Return the tags of all runs, in order."""
     return [str(tag) for (tag,) in _rows(place, _TAGS)]
 
 
 def factors(place: str | Path, run_name: str) -> list[str]:
-    """The factors whose levels vary in a run, then its settings."""
+    """Return the factors whose levels vary in a run, then its settings."""
     found = [str(name) for query in (_LEVELS, _SETTINGS) for (name,) in _rows(place, query, run_name)]
     return list(dict.fromkeys(found))
 
 
 def metrics(place: str | Path, run_name: str) -> list[str]:
-    """Names of the metrics of a run, primary ones first."""
+    """Return names of the metrics of a run, primary ones first."""
     return [str(name) for (name,) in _rows(place, _METRICS, run_name)]
 
 
 def platform_names(place: str | Path, run_name: str) -> list[str]:
-    """Names of the platforms of a run, in its own order."""
+    """Return names of the platforms of a run, in its own order."""
     return [str(name) for (name,) in _rows(place, _PLATFORMS, run_name)]
 
 

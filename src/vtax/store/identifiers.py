@@ -84,7 +84,7 @@ class Identifier(NamedTuple):
 
 
 def identifiers(text: str) -> Iterator[Identifier]:
-    """The identifiers in a text, in order, none overlapping another."""
+    """Yield the identifiers in a text, in order, none overlapping another."""
     found = [*_hexadecimal(text), *_logins(text), *_keyed(text)]
     found.sort(key=lambda each: (each.start, -each.end))
     end = 0
@@ -95,7 +95,7 @@ def identifiers(text: str) -> Iterator[Identifier]:
 
 
 def in_small_letters(text: str) -> str:
-    """A text of the same length in small letters."""
+    """Return a text of the same length in small letters."""
     lowered = text.lower()
     if len(lowered) == len(text):
         return lowered
@@ -103,7 +103,7 @@ def in_small_letters(text: str) -> str:
 
 
 def address(text: str) -> tuple[str, str] | None:
-    """An IP address that names somebody as (kind, its usual spelling); None for anything else."""
+    """Return an IP address that names somebody as (kind, its usual spelling); None for anything else."""
     try:
         found = ipaddress.ip_address(text)
     except ValueError:
@@ -118,7 +118,7 @@ def address(text: str) -> tuple[str, str] | None:
 
 
 def _keyed(text: str) -> Iterator[Identifier]:
-    """What stands after its name: serial: X, UUID=X, /home/X."""
+    """Yield what stands after its name: serial: X, UUID=X, /home/X."""
     lowered = in_small_letters(text)
     for key, pattern, kind in _BY_KEY:
         if key in lowered:
@@ -238,7 +238,7 @@ def _in_run(run: str, start: int) -> Iterator[Identifier]:
 
 
 def _names_ipv6(text: str) -> bool:
-    """Whether this is an IPv6 address, and no pair of C++ names such as `a::b`."""
+    """Return whether this is an IPv6 address, and no pair of C++ names such as `a::b`."""
     if len(text) > _LONGEST_IPV6 or not any(map(str.isdigit, text)):
         return False
     try:

@@ -72,7 +72,7 @@ def import_bundle(engine: Engine, bundle: Bundle, machine_id: str, watch: Watch 
 
 @contextmanager
 def opened_bundle(path: Path, watch: Watch = unwatched) -> Iterator[RunHandle]:
-    """The run of a bundle, checked, in no store; it lasts as long as the context. Raises as `import_bundle`."""
+    """Yield the run of a bundle, checked, in no store; it lasts as long as the context. Raises as `import_bundle`."""
     private = temporary_engine()
     try:
         yield _read(private, Bundle(path), watch)
@@ -81,7 +81,7 @@ def opened_bundle(path: Path, watch: Watch = unwatched) -> Iterator[RunHandle]:
 
 
 def _read(private: Engine, bundle: Bundle, watch: Watch) -> RunHandle:
-    """The run of a bundle, checked, in a private store. Raises BadInput, StoreError."""
+    """Return the run of a bundle, checked, in a private store. Raises BadInput, StoreError."""
     try:
         with writing(private) as connection:
             create(connection)
@@ -101,7 +101,7 @@ def _read(private: Engine, bundle: Bundle, watch: Watch) -> RunHandle:
 
 
 def _checked_rows(bundle: Bundle) -> Iterator[Row]:
-    """The rows of a bundle with checked and cleaned values. Raises ValueError, BadInput."""
+    """Yield the rows of a bundle with checked and cleaned values. Raises ValueError, BadInput."""
     checks = {
         name: {column: _check_of(table.c[column]) for column in portable_columns(table)}
         for name, table in schema.metadata.tables.items()
@@ -114,7 +114,7 @@ def _checked_rows(bundle: Bundle) -> Iterator[Row]:
 
 
 def _check_of(column: Any) -> Callable[[Any], Any]:
-    """What makes a value of a column out of one of a bundle: `_value`, short for what most rows hold.
+    """Return what makes a value of a column out of one of a bundle: `_value`, short for what most rows hold.
 
     Texts that come again and again, such as names of counters, are checked once.
     """
@@ -136,7 +136,7 @@ def _check_of(column: Any) -> Callable[[Any], Any]:
 
 
 def _value(column: Any, value: Any) -> Any:
-    """A value as its column holds it, which is no reference: `add_rows` checks these. Raises ValueError."""
+    """Return a value as its column holds it, which is no reference: `add_rows` checks these. Raises ValueError."""
     if column.name in ("stdout", "stderr"):
         if not isinstance(value, str | bytes):
             raise ValueError("an output is no text")

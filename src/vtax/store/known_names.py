@@ -65,7 +65,7 @@ class KnownNames:
             node.setdefault(_END, (kind, value))
 
     def find(self, text: str) -> Iterator[Identifier]:
-        """The names in a text, in order, each the longest at its place, none overlapping another."""
+        """Yield the names in a text, in order, each the longest at its place, none overlapping another."""
         lowered = in_small_letters(text)
         if self._first.isdisjoint(_RUN.findall(lowered)):
             return
@@ -76,7 +76,8 @@ class KnownNames:
                 until = found.end
 
     def _longest(self, text: str, lowered: str, first: re.Match[str]) -> Identifier | None:
-        """The longest name that starts with a run, or after its first letter when that belongs to an escape."""
+        """Return the longest name that starts with a run, or after its first letter when that belongs to an
+        escape."""
         start, end = first.span()
         found = self._longest_from(text, lowered, start, end, first[0])
         if found is None and text[start - 1 : start] == "\\":

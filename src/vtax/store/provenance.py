@@ -16,7 +16,8 @@ MERGED = "merged"
 
 
 def origin_of(provenance: Mapping[str, Any]) -> str:
-    """`merged`, `imported`, `imported from another host`, or both; empty for a run measured into this store."""
+    """Return `merged`, `imported`, `imported from another host`, or both; empty for a run measured into this
+    store."""
     parts = [MERGED] if MERGED in provenance else []
     if IMPORTED in provenance:
         parts.append(f"{IMPORTED} from another host" if imported(provenance).get("is_other_host") else IMPORTED)
@@ -24,13 +25,13 @@ def origin_of(provenance: Mapping[str, Any]) -> str:
 
 
 def imported(provenance: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What is known of the import of a run; empty for one that was not imported."""
+    """Return what is known of the import of a run; empty for one that was not imported."""
     found = provenance.get(IMPORTED)
     return found if isinstance(found, Mapping) else {}
 
 
 def merged_runs(provenance: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The runs that a run was merged from, as stored: untrusted where it was imported."""
+    """Return the runs that a run was merged from, as stored: untrusted where it was imported."""
     found = provenance.get(MERGED)
     runs = found.get("runs") if isinstance(found, Mapping) else None
     return [each for each in runs if isinstance(each, Mapping)] if isinstance(runs, list) else []

@@ -52,7 +52,7 @@ KERNEL_OPTIONS = frozenset({
 
 
 def facts_of_host(host: Mapping[str, Any]) -> dict[str, Any]:
-    """The description of a host without what is not listed, and that of each of its boots in the same way."""
+    """Return the description of a host without what is not listed, and that of each of its boots in the same way."""
     found = {name: _public(name, value) for name, value in host.items() if name in _OF_HOST}
     if isinstance(boots := host.get("boots"), Mapping):
         found["boots"] = {name: facts_of_host(of) for name, of in boots.items() if isinstance(of, Mapping)}
@@ -60,7 +60,7 @@ def facts_of_host(host: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def facts_of_guest(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """The facts of a guest without what is not listed."""
+    """Return the facts of a guest without what is not listed."""
     return {n: _public(n, value) for n, value in facts.items() if n in _OF_GUEST or _OPEN.fullmatch(n)}
 
 

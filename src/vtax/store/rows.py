@@ -60,7 +60,7 @@ def reading_rows(engine: Engine) -> Iterator[Connection]:
 
 
 def fetch(connection: Connection, query: Select[Any]) -> list[Any]:
-    """The rows of a query as named tuples, every value checked against its column. Raises ValueError."""
+    """Return the rows of a query as named tuples, every value checked against its column. Raises ValueError."""
     columns = list(query.selected_columns)
     row_type = _row_type(tuple(str(column.key) for column in columns))
     return [row_type(*map(checked, columns, row)) for row in connection.execute(query)]
@@ -68,12 +68,12 @@ def fetch(connection: Connection, query: Select[Any]) -> list[Any]:
 
 @cache
 def _row_type(names: tuple[str, ...]) -> Any:
-    """A type is made once for all queries of the same columns, which the code has few of."""
+    """Return a type is made once for all queries of the same columns, which the code has few of."""
     return namedtuple("Row", names, rename=True)
 
 
 def checked(column: Any, value: Any) -> Any:
-    """A value of a column, cleaned. Raises ValueError for one that the column cannot hold."""
+    """Return a value of a column, cleaned. Raises ValueError for one that the column cannot hold."""
     name, kind = str(column.key), column.type
     if value is None and name not in _CLAIMED:
         if not getattr(getattr(column, "element", column), "nullable", True):
@@ -103,7 +103,7 @@ _TYPES: tuple[tuple[type, Any], ...] = (
 
 
 def _plain(name: str, value: Any) -> Any:
-    """A JSON column: a list or an object, its texts cleaned."""
+    """Return a JSON column: a list or an object, its texts cleaned."""
     container: type = list if name in _LISTS else dict
     if not isinstance(value, container):
         if name not in _CLAIMED:
@@ -152,7 +152,7 @@ def check_host(host: Mapping[str, Any]) -> None:
 
 
 def plain_settings(text: str, *, without: Collection[str]) -> str:
-    """A JSON object as it was stored, cleaned, without some of its keys; an empty one where it is none."""
+    """Return a JSON object as it was stored, cleaned, without some of its keys; an empty one where it is none."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):

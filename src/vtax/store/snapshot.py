@@ -26,12 +26,12 @@ _PAUSE_S = 0.05
 
 
 def log_of(file: Path) -> Path:
-    """The write-ahead log beside a store."""
+    """Return the write-ahead log beside a store."""
     return file.with_name(file.name + "-wal")
 
 
 def index_of(file: Path) -> Path:
-    """The index of the log beside a store, which SQLite's processes lock."""
+    """Return the index of the log beside a store, which SQLite's processes lock."""
     return file.with_name(file.name + "-shm")
 
 
@@ -89,7 +89,7 @@ class Snapshot:
 
 
 def _copied(store: Path, copy: Path) -> bool:
-    """Whether one consistent copy was made."""
+    """Return whether one consistent copy was made."""
     before = _state(store)
     shutil.copyfile(store, copy)
     log_of(copy).unlink(missing_ok=True)
@@ -99,7 +99,7 @@ def _copied(store: Path, copy: Path) -> bool:
 
 
 def _state(store: Path) -> tuple[object, ...]:
-    """What stays the same while the log does not begin anew; without a log, while the file does not change."""
+    """Return what stays the same while the log does not begin anew; without a log, while the file does not change."""
     try:
         with log_of(store).open("rb") as log:
             return os.fstat(log.fileno()).st_ino, log.read(_HEADER_BYTES)

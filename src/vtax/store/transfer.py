@@ -39,7 +39,7 @@ def references(table: Table) -> dict[str, str]:
 
 
 def portable_columns(table: Table) -> list[str]:
-    """The columns of a table that a row has."""
+    """Return the columns of a table that a row has."""
     return [column.name for column in table.columns if column.name not in ("id", "run_id")]
 
 
@@ -62,12 +62,12 @@ class Ids:
             self._firsts.append(row_id)
 
     def id_of(self, number: int) -> int:
-        """The id of a row by its number, from 1 to the number of rows."""
+        """Return the id of a row by its number, from 1 to the number of rows."""
         at = bisect_right(self._numbers, number) - 1 if len(self._numbers) > 1 else 0
         return self._firsts[at] + number - self._numbers[at]
 
     def number_of(self, row_id: int) -> int:
-        """The number of a row by its id, where ids ascend. Raises ValueError when it is not there."""
+        """Return the number of a row by its id, where ids ascend. Raises ValueError when it is not there."""
         at = bisect_right(self._firsts, row_id) - 1 if len(self._firsts) != 1 else 0
         offset = row_id - self._firsts[at] if at >= 0 else -1
         end = self._numbers[at + 1] if at + 1 < len(self._numbers) else self._count + 1
@@ -77,12 +77,12 @@ class Ids:
 
 
 def large_columns(table: Table) -> list[str]:
-    """The columns of a table whose values may be large: outputs, texts, JSON."""
+    """Return the columns of a table whose values may be large: outputs, texts, JSON."""
     return [each for each in portable_columns(table) if isinstance(table.c[each].type, JSON | LargeBinary | Text)]
 
 
 def rows_of(connection: Connection, run_id: int) -> Iterator[Row]:
-    """The rows of a run, as they are stored: not checked, outputs compressed."""
+    """Yield the rows of a run, as they are stored: not checked, outputs compressed."""
     ids: dict[str, Ids] = {}
     of_run = select(schema.trial.c.id).where(schema.trial.c.run_id == run_id)
     for name in ORDER:
@@ -168,7 +168,7 @@ def _add_plain(connection: Connection, table: Table, rows: Sequence[Mapping[str,
 
 
 def _id(ids: Mapping[str, Ids], table: str, number: Any) -> int | None:
-    """The id of a row by its number. Raises ValueError when there is none."""
+    """Return the id of a row by its number. Raises ValueError when there is none."""
     if number is None:
         return None
     if type(number) is not int or not 0 < number <= len(ids.get(table, ())):

@@ -27,7 +27,7 @@ class BootTable(Table):
 
 
 def with_sessions(data: Any) -> Any:
-    """The design of a study with boots that names no number of sessions: one of each block."""
+    """Return the design of a study with boots that names no number of sessions: one of each block."""
     if not isinstance(data, Mapping) or not data.get("boot"):
         return data
     design = data.get("design", {})

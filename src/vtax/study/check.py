@@ -67,7 +67,8 @@ def _tables_of_platforms(values: dict[str, Any]) -> list[Problem]:
 
 
 def _follows(problem: Problem, dropped: Sequence[Place]) -> bool:
-    """Whether a problem may come of what was left out: a key is missing now, or others no longer agree with it."""
+    """Return whether a problem may come of what was left out: a key is missing now, or others no longer agree with
+    it."""
     if problem.place in dropped:
         return True
     together = ("baseline", "platforms")
@@ -145,7 +146,7 @@ def _with_some_command(table: dict[str, Any], problem: Problem, dropped: list[Pl
 
 
 def _label_of(problem: Problem) -> str:
-    """A label that no other table has, as a study may name it: `number-2`."""
+    """Return a label that no other table has, as a study may name it: `number-2`."""
     return f"number-{int(problem.place[1]) + 1}"
 
 
@@ -159,7 +160,7 @@ def _without_gaps(values: Any) -> None:
 
 
 def _hinted(problem: Problem) -> Problem:
-    """A problem with a hint where its key or its value has its place in another table."""
+    """Return a problem with a hint where its key or its value has its place in another table."""
     if not problem.place:
         return problem
     if problem.place[0] == "benchmark" and problem.place[-1] == "label" and problem.is_of_several:

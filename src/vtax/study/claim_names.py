@@ -16,7 +16,7 @@ MOST_NAMED = 8  # of what there is
 
 
 def unknown_names(study: Study, listed: Iterable[str], source: str) -> list[BadInput]:
-    """A problem for each name in claims and published numbers that the study does not have.
+    """Return a problem for each name in claims and published numbers that the study does not have.
 
     listed: platforms of the file, which the command line may have replaced in the study.
     """
@@ -45,7 +45,7 @@ def known_platforms(study: Study, listed: Iterable[str]) -> set[str]:
 
 
 def unknown_platforms(named: Iterable[str], known: Iterable[str], where: str) -> Iterator[BadInput]:
-    """A problem for each platform that is not known."""
+    """Yield a problem for each platform that is not known."""
     for name in named:
         if name not in known:
             hint = "name a platform of the study, or add it to platforms of [paper] with what it was"
@@ -53,7 +53,7 @@ def unknown_platforms(named: Iterable[str], known: Iterable[str], where: str) ->
 
 
 def unknown_name(kind: str, name: str, known: Sequence[str]) -> str:
-    """What is wrong with a name, and the nearest that there are."""
+    """Return what is wrong with a name, and the nearest that there are."""
     near = [each for each in known if each.endswith(f".{name}")] or get_close_matches(name, known, 2)
     more = f" and {len(known) - MOST_NAMED} more" if len(known) > MOST_NAMED else ""
     there = f"; it has {', '.join(known[:MOST_NAMED])}{more}" if known else ""
@@ -109,7 +109,7 @@ def _unknown_factors(check: CheckTable, there: Levels, where: str) -> Iterator[B
 
 
 def unknown_levels(named: Mapping[str, Sequence[str]], there: Levels, where: str) -> Iterator[BadInput]:
-    """A problem for each factor and level that is not there."""
+    """Yield a problem for each factor and level that is not there."""
     for factor, levels in named.items():
         if factor not in there:
             yield BadInput(
@@ -133,13 +133,13 @@ def _problems_of_published(study: Study, table: PublishedTable, where: str) -> I
 
 
 def tables_of(study: Study, labels: Sequence[str], side: Side) -> list[BenchmarkTable]:
-    """The benchmarks that a side may be of."""
+    """Return the benchmarks that a side may be of."""
     wanted = [side.levels[BENCHMARK]] if BENCHMARK in side.levels else labels
     return [table for table in study.benchmark if not wanted or (table.label or table.name) in wanted]
 
 
 def factor_levels(study: Study, tables: Iterable[BenchmarkTable]) -> Levels:
-    """Every factor of some benchmarks with its levels."""
+    """Return every factor of some benchmarks with its levels."""
     found: dict[str, dict[str, object]] = {}
     for table in tables:
         for factor, levels in table.varied.items():

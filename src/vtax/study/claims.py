@@ -52,7 +52,7 @@ class Side:
 
 
 def side_of(text: str) -> Side:
-    """A side from `PLATFORM@factor=level,...`. Raises ValueError."""
+    """Return a side from `PLATFORM@factor=level,...`. Raises ValueError."""
     platform, at, written = text.partition("@")
     levels = {}
     for part in written.split(",") if at else ():
@@ -68,7 +68,7 @@ def side_of(text: str) -> Side:
 
 
 def canonical(level: Level) -> str:
-    """A level in the one form in which `64KiB`, `65536` and 65536 are the same."""
+    """Return a level in the one form in which `64KiB`, `65536` and 65536 are the same."""
     if isinstance(level, bool):
         return str(level).lower()
     if (number := number_of(level)) is not None:
@@ -77,7 +77,7 @@ def canonical(level: Level) -> str:
 
 
 def number_of(level: Level) -> float | None:
-    """A level as a number, a size in bytes; None for what is neither."""
+    """Return a level as a number, a size in bytes; None for what is neither."""
     if isinstance(level, bool):
         return None
     try:
@@ -216,7 +216,7 @@ class CheckTable(Table):
         return self.above or 0.0, math.inf if self.below is None else self.below
 
     def sides(self, name: Literal["of", "to"]) -> tuple[Side, ...]:
-        """The sides of one key; none where it is absent."""
+        """Return the sides of one key; none where it is absent."""
         given: Sides | None = getattr(self, name)
         return tuple(map(side_of, [given] if isinstance(given, str) else given or []))
 
@@ -241,7 +241,7 @@ class CheckTable(Table):
         return canonical_levels(self.where)
 
     def platforms(self, baseline: str) -> tuple[str, ...]:
-        """Every platform that it compares, each once."""
+        """Return every platform that it compares, each once."""
         named = [side.platform for side in (*self.sides("of"), *self.sides("to"))]
         if self.kind in ("ratio", "equivalence") and self.to is None:
             named.append(baseline)
@@ -269,7 +269,7 @@ class ClaimTable(Table):
         return self
 
     def platforms(self, baseline: str) -> tuple[str, ...]:
-        """Every platform that its checks compare, each once."""
+        """Return every platform that its checks compare, each once."""
         return tuple(dict.fromkeys(name for check in self.check for name in check.platforms(baseline)))
 
 

@@ -21,7 +21,7 @@ _BOUNDS = ("ge", "gt", "le", "lt")
 
 
 def shown(value: Any) -> str:
-    """A value as a study would write it, cut when long."""
+    """Return a value as a study would write it, cut when long."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):
@@ -32,7 +32,7 @@ def shown(value: Any) -> str:
 
 
 def cut(text: str) -> str:
-    """A text of which people need the beginning only."""
+    """Return a text of which people need the beginning only."""
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
@@ -45,7 +45,8 @@ class Declaration:
 
 
 def walk(model: type[BaseModel], location: Sequence[str | int]) -> tuple[tuple[str | int, ...], Declaration | None]:
-    """(the part of a location that is in the file, what is declared there); pydantic's own marks are left out."""
+    """Return (the part of a location that is in the file, what is declared there); pydantic's own marks are left
+    out."""
     place: list[str | int] = []
     declaration: Declaration | None = Declaration(model, ())
     for part in location:
@@ -66,7 +67,7 @@ def walk(model: type[BaseModel], location: Sequence[str | int]) -> tuple[tuple[s
 
 
 def _further(model: type[BaseModel]) -> Declaration | None:
-    """What keys may hold that a model does not name, when it takes such."""
+    """Return what keys may hold that a model does not name, when it takes such."""
     if model.model_config.get("extra") != "allow":
         return None
     declared = get_type_hints(model, include_extras=True).get("__pydantic_extra__")
@@ -74,12 +75,12 @@ def _further(model: type[BaseModel]) -> Declaration | None:
 
 
 def is_model(annotation: Any) -> bool:
-    """Whether a key holds a table of its own model."""
+    """Return whether a key holds a table of its own model."""
     return isinstance(annotation, type) and issubclass(annotation, BaseModel)
 
 
 def alternatives_of(annotation: Any, metadata: tuple[Any, ...]) -> Iterator[Declaration]:
-    """The kinds of a union, each with its own constraints and those of the whole; None is left out."""
+    """Yield the kinds of a union, each with its own constraints and those of the whole; None is left out."""
     if get_origin(annotation) in (Union, types.UnionType):
         for each in get_args(annotation):
             if each is not type(None):
@@ -93,7 +94,7 @@ def alternatives_of(annotation: Any, metadata: tuple[Any, ...]) -> Iterator[Decl
 
 
 def allowed_words(annotation: Any, metadata: tuple[Any, ...], unit: str = "") -> str:
-    """What a key may hold, as one phrase: `a whole number from 1 to 128`."""
+    """Return what a key may hold, as one phrase: `a whole number from 1 to 128`."""
     words = dict.fromkeys(_words(declaration, unit) for declaration in alternatives_of(annotation, metadata))
     if _KINDS[float] in words:
         words.pop(_KINDS[int], None)
@@ -125,7 +126,7 @@ def _words(declaration: Declaration, unit: str) -> str:
 
 
 def _list(of_tables: bool, metadata: Sequence[Any]) -> str:
-    """`a list`, `a list of 1 to 64 entries`, `a list of tables, each under [[...]], at most 64`."""
+    """Return `a list`, `a list of 1 to 64 entries`, `a list of tables, each under [[...]], at most 64`."""
     fewest = max((each.min_length for each in metadata if isinstance(each, annotated_types.MinLen)), default=0)
     maximum = min((each.max_length for each in metadata if isinstance(each, annotated_types.MaxLen)), default=None)
     if maximum is None:
@@ -138,7 +139,8 @@ def _list(of_tables: bool, metadata: Sequence[Any]) -> str:
 
 
 def written_bound(bound: float, conversion: Any) -> str:
-    """A number of bytes or seconds as a study would write it, `1KiB`, `10min`; conversion: see `conversion_of`."""
+    """Return a number of bytes or seconds as a study would write it, `1KiB`, `10min`; conversion: see
+    `conversion_of`."""
     if conversion is size_bytes:
         return format_size(int(bound))
     unit, seconds = next(((u, s) for u, s in _TIMES if bound >= s and bound % s == 0), ("s", 1))
@@ -199,5 +201,6 @@ def conversion_of(metadata: Sequence[Any]) -> Any:
 
 
 def unit_of(name: str) -> str:
-    """The unit that the name of a key ends in, as people write it: `Mbit/s` of `rate_mbit_s`; empty without one."""
+    """Return the unit that the name of a key ends in, as people write it: `Mbit/s` of `rate_mbit_s`; empty without
+    one."""
     return next((unit for ending, unit in _UNITS.items() if name.endswith(ending)), "")

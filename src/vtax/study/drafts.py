@@ -52,11 +52,11 @@ class Draft:
     max_blocks: int = 30
 
     def within(self, blocks: int) -> Draft:
-        """The same for a time that fits so many blocks."""
+        """Return the same for a time that fits so many blocks."""
         return replace(self, max_blocks=min(max(blocks, 10), MAX_BLOCKS))
 
     def text(self) -> str:
-        """The file."""
+        """Return the file."""
         parts = [_head(self), _guest(self), _design(self), *_programs(self), *_benchmarks(self)]
         return "\n".join(parts)
 
@@ -138,10 +138,10 @@ def _table(body: str) -> str:
 
 
 def _literal(word: str) -> str:
-    """A word of a command line as an argument: braces stand for themselves."""
+    """Return a word of a command line as an argument: braces stand for themselves."""
     return word.replace("{", "{{").replace("}", "}}")
 
 
 def _quoted(text: str) -> str:
-    """A basic string of TOML, which JSON's escapes are valid in."""
+    """Return a basic string of TOML, which JSON's escapes are valid in."""
     return json.dumps(text, ensure_ascii=False)

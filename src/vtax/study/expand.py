@@ -69,7 +69,7 @@ class RawPoint:
 
 
 def points(study: Study) -> Iterator[RawPoint]:
-    """All points of a study, benchmark tables in file order, levels varying fastest in the last factor.
+    """Yield all points of a study, benchmark tables in file order, levels varying fastest in the last factor.
 
     One after the other: whoever refuses one has not made all of them.
     """
@@ -80,12 +80,13 @@ def points(study: Study) -> Iterator[RawPoint]:
 
 
 def count_points(study: Study) -> int:
-    """How many points a study has."""
+    """Return how many points a study has."""
     return sum(table.points for table in study.benchmark) * max(1, len(study.tuning))
 
 
 def key_of(defining: Mapping[str, Any]) -> str:
-    """A stable key of 12 hexadecimal digits: SHA-256 of the canonical JSON of everything that defines a thing."""
+    """Return a stable key of 12 hexadecimal digits: SHA-256 of the canonical JSON of everything that defines a
+    thing."""
     canonical = json.dumps(defining, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(canonical.encode()).hexdigest()[:12]
 

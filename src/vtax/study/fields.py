@@ -26,12 +26,12 @@ Name = Annotated[str, AfterValidator(_name)]
 
 
 def as_tuple(given: Text | Sequence[Text]) -> tuple[Text, ...]:
-    """What a key holds that takes one name or a list of them."""
+    """Return what a key holds that takes one name or a list of them."""
     return (given,) if isinstance(given, str) else tuple(given)
 
 
 def disagreement(text: str, *key: str | int) -> PydanticCustomError:
-    """The error of a check over several keys: key is the one to change, below the table that checks."""
+    """Return the error of a check over several keys: key is the one to change, below the table that checks."""
     return PydanticCustomError("disagreement", "{text}", {"text": text, "key": key})
 
 

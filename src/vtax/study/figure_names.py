@@ -12,7 +12,7 @@ from vtax.study.model import Study
 
 
 def unknown_names_of_figures(study: Study, platforms: Collection[str], source: str) -> Iterator[BadInput]:
-    """A problem for each name in figures that the study does not have. platforms: all that it knows."""
+    """Yield a problem for each name in figures that the study does not have. platforms: all that it knows."""
     ids = [figure.id for figure in study.figure]
     for number, figure in enumerate(study.figure, 1):
         where = f"{source}: [[figure]] number {number} ({figure.id})"

@@ -115,5 +115,5 @@ class FigureTable(Table):
         return canonical_levels(self.where)
 
     def shows_platform(self, name: str) -> bool:
-        """Whether cells of a platform are drawn."""
+        """Return whether cells of a platform are drawn."""
         return (not self.platforms or name in self.platforms) and name not in self.without

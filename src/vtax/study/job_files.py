@@ -43,7 +43,7 @@ def _others(table: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _path(table: Any) -> str:
-    """The path that a table names; empty where there is none, or a text."""
+    """Return the path that a table names; empty where there is none, or a text."""
     parameters = table.get("parameters") if isinstance(table, dict) else None
     value = parameters.get(JOB_FILE) if isinstance(parameters, dict) else None
     return value if isinstance(value, str) and "\n" not in value and "[" not in value else ""

@@ -38,18 +38,19 @@ class Key:
     bounds: Mapping[str, float]
 
     def as_json(self) -> dict[str, Any]:
-        """The same as plain JSON values."""
+        """Return the same as plain JSON values."""
         plain = {name: getattr(self, name) for name in ("name", "meaning", "needed", "default", "allowed", "unit")}
         return {**plain, "choices": list(self.choices), **self.bounds}
 
 
 def keys(model: type[BaseModel]) -> list[Key]:
-    """All keys of a table, in the order they are declared."""
+    """Return all keys of a table, in the order they are declared."""
     return [_key(name, info) for name, info in model.model_fields.items()]
 
 
 def marked(model: type[BaseModel], kind: type[Mark]) -> dict[str, Mark]:
-    """The keys of a table that are declared with a mark of a kind (`Annotated[str, mark]`), with their marks."""
+    """Return the keys of a table that are declared with a mark of a kind (`Annotated[str, mark]`), with their
+    marks."""
     return {
         name: tag
         for name, info in model.model_fields.items()

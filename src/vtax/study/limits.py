@@ -78,7 +78,7 @@ def problem(data: Mapping[str, Any]) -> tuple[Place, str] | None:
 
 
 def values_of(data: Mapping[str, Any]) -> Iterator[tuple[Place, Any]]:
-    """Every value with its place, tables and lists before what is in them; nothing below the deepest."""
+    """Yield every value with its place, tables and lists before what is in them; nothing below the deepest."""
     waiting: list[tuple[Place, Any]] = [((), data)]
     while waiting:
         place, value = waiting.pop()

@@ -42,12 +42,12 @@ class LoadedStudy:
 
 
 def shipped() -> dict[str, Path]:
-    """The studies that come with vtax, by name."""
+    """Return the studies that come with vtax, by name."""
     return {path.stem: path for path in sorted(SHIPPED.glob("*.toml"))}
 
 
 def find(reference: str) -> Path:
-    """The file of a shipped study's name or of a path. Raises BadInput with the nearest names."""
+    """Return the file of a shipped study's name or of a path. Raises BadInput with the nearest names."""
     if reference in shipped():
         return shipped()[reference]
     path = Path(reference)
@@ -114,8 +114,8 @@ def examine(
 
 
 def _varied(data: Mapping[str, Any], chosen: Chosen, source: str) -> dict[str, Any]:
-    """The values of a valid study as chosen. Raises BadInput for a scale or protocol that it has not, and where it
-    cannot have two sides."""
+    """Return the values of a valid study as chosen. Raises BadInput for a scale or protocol that it has not, and
+    where it cannot have two sides."""
     study = validate(data, source)
     changed = dict(data)
     if chosen.protocol:
@@ -129,7 +129,7 @@ def _varied(data: Mapping[str, Any], chosen: Chosen, source: str) -> dict[str, A
 
 
 def _named(kind: str, name: str, known: Mapping[str, Variant], study: str) -> Variant:
-    """The scale or protocol of a name. Raises BadInput with those that the study has."""
+    """Return the scale or protocol of a name. Raises BadInput with those that the study has."""
     if name in known:
         return known[name]
     has = f"it has {', '.join(known)}" if known else "its file declares none"
@@ -141,17 +141,18 @@ def _named(kind: str, name: str, known: Mapping[str, Variant], study: str) -> Va
 
 
 def refused(problems: Iterable[BadInput], source: str) -> BadInput:
-    """One error for all problems of a study."""
+    """Return one error for all problems of a study."""
     return all_of(problems, where=source, hint=_DOCS_HINT)
 
 
 def _names(platforms: Any) -> list[str]:
-    """The platforms of a file whose own the command line has replaced, unchecked."""
+    """Return the platforms of a file whose own the command line has replaced, unchecked."""
     return [name for name in platforms if isinstance(name, str)] if isinstance(platforms, list) else []
 
 
 def without_idle_keys(declared: Mapping[str, Any]) -> dict[str, Any]:
-    """A study's plain values without those keys of [design] that its rule never reads, which a file may not have."""
+    """Return a study's plain values without those keys of [design] that its rule never reads, which a file may not
+    have."""
     design = declared.get("design")
     if not isinstance(design, Mapping):
         return dict(declared)
@@ -160,7 +161,7 @@ def without_idle_keys(declared: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _idle_keys(design: Any, source: str) -> Iterator[BadInput]:
-    """A problem for each key of [design] that the rule which the file itself declares would never look at."""
+    """Yield a problem for each key of [design] that the rule which the file itself declares would never look at."""
     stop = design.get("stop", "fixed") if isinstance(design, Mapping) else None
     if stop not in RULES:
         return
@@ -175,7 +176,7 @@ def _idle_keys(design: Any, source: str) -> Iterator[BadInput]:
 
 
 def _idle_tables(platforms: Iterable[str], study: Study, source: str) -> Iterator[BadInput]:
-    """A problem for each [[platform]] that is neither among the platforms nor named by a setting of a link.
+    """Yield a problem for each [[platform]] that is neither among the platforms nor named by a setting of a link.
 
     platforms: those of the file and those of the command line.
     """
@@ -192,7 +193,7 @@ def _idle_tables(platforms: Iterable[str], study: Study, source: str) -> Iterato
 
 
 def _idle_programs(study: Study, source: str) -> Iterator[BadInput]:
-    """A problem for each [[program]] that no benchmark uses."""
+    """Yield a problem for each [[program]] that no benchmark uses."""
     used = {table.name for table in study.benchmark}
     for number, table in enumerate(study.program, 1):
         if table.name not in used and UNKNOWN_BENCHMARK not in used:
@@ -204,7 +205,7 @@ def _idle_programs(study: Study, source: str) -> Iterator[BadInput]:
 
 
 def validate(data: Mapping[str, Any], source: str) -> Study:
-    """A study from plain values. Raises BadInput naming source, table and key of every problem."""
+    """Return a study from plain values. Raises BadInput naming source, table and key of every problem."""
     problems, study = _examined(data, source)
     if problems or study is None:
         raise refused(problems, source)
@@ -224,7 +225,8 @@ def _examined(data: Mapping[str, Any], source: str) -> tuple[list[BadInput], Stu
 
 
 def describe_location(location: tuple[int | str, ...], data: Mapping[str, Any]) -> str:
-    """A pydantic location in the words of a TOML file: `[[benchmark]] number 2 (stream), key factors.threads`."""
+    """Return a pydantic location in the words of a TOML file: `[[benchmark]] number 2 (stream), key
+    factors.threads`."""
     if not location:
         return "the file as a whole"
     first, *rest = location
@@ -245,12 +247,12 @@ def describe_location(location: tuple[int | str, ...], data: Mapping[str, Any]) 
 
 
 def _called(entry: Any) -> str:
-    """What a table of several calls itself, in brackets."""
+    """Return what a table of several calls itself, in brackets."""
     names = [entry.get("label"), entry.get("name"), entry.get("id")] if isinstance(entry, dict) else []
     name = next((name for name in names if isinstance(name, str) and name), "")
     return f" ({_shown(name)})" if name else ""
 
 
 def _shown(text: str) -> str:
-    """A name out of a file in running text, whatever it is."""
+    """Return a name out of a file in running text, whatever it is."""
     return one_line(text, 60)

@@ -320,5 +320,5 @@ class Study(Table):
         return self
 
     def declared(self) -> dict[str, Any]:
-        """The study as plain JSON values, defaults included: what is stored with a run."""
+        """Return the study as plain JSON values, defaults included: what is stored with a run."""
         return self.model_dump(mode="json")

@@ -234,7 +234,7 @@ class ProgramTable(Table):
 
     @staticmethod
     def _names_in(argument: str, known: Mapping[str, Any]) -> tuple[list[str], str]:
-        """(the names in braces, what is wrong with them)."""
+        """Return (the names in braces, what is wrong with them)."""
         try:
             names = [name for _, name in pieces(argument) if name is not None]
         except ValueError as error:
@@ -256,12 +256,13 @@ def pieces(argument: str) -> Iterator[tuple[str, str | None]]:
 
 
 def filled(argument: str, values: Mapping[str, Level]) -> str:
-    """An argument with what its names stand for; true and false as TOML writes them."""
+    """Return an argument with what its names stand for; true and false as TOML writes them."""
     return "".join(text + ("" if name is None else _written(values[name])) for text, name in pieces(argument))
 
 
 def with_absolute_files(data: Mapping[str, Any], study: Path) -> dict[str, Any]:
-    """A study's plain values with absolute paths of the files of programs, which are relative to the study's file."""
+    """Return a study's plain values with absolute paths of the files of programs, which are relative to the study's
+    file."""
     programs = data.get("program")
     if not isinstance(programs, list):
         return dict(data)

@@ -63,7 +63,7 @@ class Refused(BadInput):
 
 
 def validated(model: type[M], values: Mapping[str, Any], word: str = "key", hint: str = "") -> M:
-    """An instance of a model. Raises Refused with every problem.
+    """Return an instance of a model. Raises Refused with every problem.
 
     word: what a key of this model is called. hint: where all of them are explained.
     """
@@ -79,7 +79,7 @@ def validated(model: type[M], values: Mapping[str, Any], word: str = "key", hint
 
 
 def problems_of(model: type[BaseModel], error: ValidationError, word: str = "key") -> list[Problem]:
-    """All that pydantic found, one problem a place, unknown keys first."""
+    """Return all that pydantic found, one problem a place, unknown keys first."""
     found: dict[tuple[Place, str], Problem] = {}
     for each in error.errors(include_url=False):
         place, declaration = walk(model, each["loc"])
@@ -93,7 +93,7 @@ def problems_of(model: type[BaseModel], error: ValidationError, word: str = "key
 
 
 def nearest(name: str, known: Sequence[str], count: int = 2) -> list[str]:
-    """The known names that come nearest to one, whatever their capitals and dashes."""
+    """Return the known names that come nearest to one, whatever their capitals and dashes."""
     return get_close_matches(name.lower().replace("-", "_"), known, count)
 
 
@@ -107,7 +107,7 @@ def _elsewhere(more: Sequence[Problem], problems: Sequence[Problem]) -> list[Pro
 
 
 def _converted_booleans(model: type[BaseModel], values: Mapping[str, Any], word: str) -> Iterator[Problem]:
-    """True and false where a number must stand: Python takes them for 1 and 0."""
+    """Refuse true and false where a number must stand: Python takes them for 1 and 0."""
     for place, value in values_of(values):
         if isinstance(value, bool):
             there, declaration = walk(model, place)
@@ -157,7 +157,7 @@ def _unknown(model: type[BaseModel], place: Place, given: Any, word: str) -> Pro
 
 
 def _brackets(name: str, given: Any) -> str:
-    """A key as TOML shows it where its value is a table, or several."""
+    """Return a key as TOML shows it where its value is a table, or several."""
     if isinstance(given, Mapping):
         return f"[{name}]"
     is_tables = isinstance(given, list) and bool(given) and all(isinstance(each, Mapping) for each in given)
@@ -184,7 +184,7 @@ def _refusal(value: Any, place: Place, declaration: Declaration | None, word: st
 
 
 def _given(value: Any, declaration: Declaration | None) -> str:
-    """A value as it was given, sizes and durations with their units."""
+    """Return a value as it was given, sizes and durations with their units."""
     alternatives = alternatives_of(declaration.annotation, declaration.metadata) if declaration else ()
     conversion = next(filter(None, (conversion_of(each.metadata) for each in alternatives)), None)
     if isinstance(value, bool) or not isinstance(value, int | float) or conversion is None:
@@ -193,7 +193,7 @@ def _given(value: Any, declaration: Declaration | None) -> str:
 
 
 def _hint(value: Any, name: str, declaration: Declaration | None) -> str:
-    """How to write what seems to be meant; empty when that is not plain."""
+    """Return how to write what seems to be meant; empty when that is not plain."""
     alternatives = list(alternatives_of(declaration.annotation, declaration.metadata)) if declaration else []
     kinds = {get_origin(each.annotation) or each.annotation for each in alternatives}
     choices = [
@@ -233,7 +233,7 @@ def _hint_of_number(text: str, name: str, alternatives: Sequence[Declaration]) -
 
 
 def _toml(text: str) -> str:
-    """Text as an entry of a list; a number without quotes."""
+    """Return text as an entry of a list; a number without quotes."""
     with suppress(ValueError):
         return f"{float(text):.15g}"
     return f'"{text}"'

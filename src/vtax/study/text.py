@@ -31,7 +31,7 @@ _OTHER_FILES = (
 
 
 def read(path: Path, what: str = "study") -> bytes:
-    """The content of a study file, or of another file of a study. Never waits for a writer.
+    """Return the content of a study file, or of another file of a study. Never waits for a writer.
 
     what: the file is. Raises BadInput for anything but a small regular file.
     """
@@ -60,7 +60,8 @@ def read(path: Path, what: str = "study") -> bytes:
 
 
 def parse(content: bytes, source: str) -> dict[str, Any]:
-    """The values of a TOML document; a byte order mark before it is skipped. Raises BadInput naming the line."""
+    """Return the values of a TOML document; a byte order mark before it is skipped. Raises BadInput naming the
+    line."""
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -92,7 +93,7 @@ def dump(values: Mapping[str, Any]) -> str:
 
 
 def _present(table: Mapping[str, Any]) -> dict[str, Any]:
-    """A table without what TOML cannot say or what says nothing, in the tables below it too."""
+    """Return a table without what TOML cannot say or what says nothing, in the tables below it too."""
     return {key: _filled(value) for key, value in table.items() if value is not None and value not in ({}, [])}
 
 

@@ -39,7 +39,7 @@ class TwoSides:
 
 
 def with_two_sides(data: Mapping[str, Any], sides: TwoSides) -> dict[str, Any]:
-    """The values of a valid study with these two platforms.
+    """Return the values of a valid study with these two platforms.
 
     Claims, published numbers and figures are left out, since they are about the study's own platforms, and so is the
     publication that it repeats. Raises BadInput for a study of several boots.

@@ -25,7 +25,8 @@ _NUMBER = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*")
 
 
 def size_bytes(text: str | int) -> int:
-    """Bytes of a size: a plain number, IEC units (KiB, MiB, ...; a bare K, M, G is binary) or SI (kB, MB, ...).
+    """Return bytes of a size: a plain number, IEC units (KiB, MiB, ...; a bare K, M, G is binary) or SI (kB, MB,
+    ...).
 
     A small b is refused, since it stands for bits, and so is a text without a unit. Raises ValueError with the units
     it knows. Other types are returned unchanged, for the caller to refuse.
@@ -43,7 +44,8 @@ def size_bytes(text: str | int) -> int:
 
 
 def duration_s(text: str | float) -> float:
-    """Seconds of a duration: a plain number, or with ms, s, min, h, d. Raises ValueError with the units it knows.
+    """Return seconds of a duration: a plain number, or with ms, s, min, h, d. Raises ValueError with the units it
+    knows.
 
     A text without a unit is refused. Other types are returned unchanged, for the caller to refuse.
     """
@@ -56,7 +58,7 @@ def duration_s(text: str | float) -> float:
 
 
 def format_size(value: int) -> str:
-    """The shortest exact IEC form of a number of bytes: 536870912 -> `512MiB`."""
+    """Return the shortest exact IEC form of a number of bytes: 536870912 -> `512MiB`."""
     for unit, factor in (("TiB", 1024**4), ("GiB", 1024**3), ("MiB", 1024**2), ("KiB", 1024)):
         if value >= factor and value % factor == 0:
             return f"{value // factor}{unit}"
@@ -64,7 +66,7 @@ def format_size(value: int) -> str:
 
 
 def about_size(value: float) -> str:
-    """Bytes to three digits, in the largest binary unit that leaves at least 1: `23.5 GiB`."""
+    """Return bytes to three digits, in the largest binary unit that leaves at least 1: `23.5 GiB`."""
     units = ["B", "KiB", "MiB", "GiB", "TiB"]
     while value >= 1023.5 and len(units) > 1:
         value, units = value / 1024, units[1:]
@@ -72,7 +74,8 @@ def about_size(value: float) -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """A time span people read: `0.31 s`, `3.1 s`, `48 s`, `4 min 05 s`, `2 h 10 min`; `–` for one without end."""
+    """Return a time span people read: `0.31 s`, `3.1 s`, `48 s`, `4 min 05 s`, `2 h 10 min`; `–` for one without
+    end."""
     if not math.isfinite(seconds):
         return "–"
     if seconds <= 0:
@@ -91,7 +94,7 @@ def format_count(number: int, noun: str) -> str:
 
 
 def format_percent(share: float, spec: str = ".1f") -> str:
-    """A share as percent; spec: of the number, `+.1f` to show its sign, `g` as it was declared: `2.5 %`."""
+    """Return a share as percent; spec: of the number, `+.1f` to show its sign, `g` as it was declared: `2.5 %`."""
     return f"{share * 100:{spec}}\N{NO-BREAK SPACE}%"
 
 
@@ -101,7 +104,7 @@ def format_levels(levels: Mapping[str, object]) -> str:
 
 
 def _split(text: str, factors: Mapping[str, float], examples: str) -> tuple[float, str]:
-    """Number and unit of a quantity, the unit in the letters it was written in."""
+    """Return number and unit of a quantity, the unit in the letters it was written in."""
     match = _NUMBER.fullmatch(text)
     if match and not match[2]:
         base = "B" if "b" in factors else "s"
@@ -112,7 +115,7 @@ def _split(text: str, factors: Mapping[str, float], examples: str) -> tuple[floa
 
 
 def _not_bool(value: Number, examples: str) -> Number:
-    """A value that is not true or false, which Python takes for 1 and 0. Raises ValueError."""
+    """Return a value that is not true or false, which Python takes for 1 and 0. Raises ValueError."""
     if isinstance(value, bool):
         raise ValueError(f"{str(value).lower()} is not understood; write for example {examples}")
     return value

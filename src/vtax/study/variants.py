@@ -97,7 +97,7 @@ def problems_of(
 
 
 def _not_divided(values: Sequence[Level | None], divisor: float) -> str:
-    """Why values cannot be divided; empty when they can."""
+    """Return why values cannot be divided; empty when they can."""
     given = [value for value in values if value is not None]
     if not given:
         return "has no value to divide: no benchmark gives it one"
@@ -133,7 +133,7 @@ def _problems_of_scaled(each: ScaledBenchmark, table: Any, place: tuple[str | in
 
 
 def with_protocol(data: Mapping[str, Any], name: str, protocol: ProtocolTable) -> dict[str, Any]:
-    """The values of a study under one of its protocols."""
+    """Return the values of a study under one of its protocols."""
     changed = deepcopy(dict(data))
     design = {"stop": "fixed", "blocks": protocol.blocks, "trials": protocol.trials, "order": protocol.order}
     changed["design"] = {**_kept_design(changed), **design}
@@ -146,7 +146,7 @@ def with_protocol(data: Mapping[str, Any], name: str, protocol: ProtocolTable) -
 
 
 def with_scale(data: Mapping[str, Any], name: str, scale: ScaleTable) -> dict[str, Any]:
-    """The values of a study at one of its scales; a claim about levels that are not measured is not tested."""
+    """Return the values of a study at one of its scales; a claim about levels that are not measured is not tested."""
     changed = deepcopy(dict(data))
     changes = [f"{key} ÷ {divisor:g}" for key, divisor in scale.divide.items()]
     own = {each.label: each for each in scale.benchmark}
@@ -208,7 +208,7 @@ def _name_left_out(changed: dict[str, Any], data: Mapping[str, Any], moved: Move
 
 
 def divided(value: Level, divisor: float) -> Level:
-    """A number, or a size with its unit, over a divisor; whole numbers stay whole and at least 1."""
+    """Return a number, or a size with its unit, over a divisor; whole numbers stay whole and at least 1."""
     if isinstance(value, str):
         return format_size(max(1, round(size_bytes(value) / divisor)))
     if isinstance(value, int) and not isinstance(value, bool):
@@ -239,13 +239,14 @@ def _table(changed: Mapping[str, Any], label: str) -> dict[str, Any]:
 
 
 def _noted(changed: dict[str, Any], text: str) -> dict[str, Any]:
-    """The values with what was changed; further forms of the study do not apply to them."""
+    """Return the values with what was changed; further forms of the study do not apply to them."""
     changed = {key: value for key, value in changed.items() if key not in ("scale", "protocol")}
     return {**changed, "changed_by": [*changed.get("changed_by", ()), text]}
 
 
 def _prune_claims(changed: dict[str, Any], name: str, moved: Moved) -> None:
-    """A claim about levels that are left out or divided is not tested, and one over fewer levels has a note of it.
+    """Leave untested a claim about levels that are left out or divided is not tested, and one over fewer levels has a
+    note of it.
 
     Published numbers of such levels are left out, and figures without any level left.
     """
@@ -268,7 +269,8 @@ def _labels_of(table: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _lost(checks: Sequence[Mapping[str, Any]], moved: Moved) -> str:
-    """What a scale took of the levels that checks, or a published number, compare; empty when they are all there.
+    """Return what a scale took of the levels that checks, or a published number, compare; empty when they are all
+    there.
 
     Of a level that one names, that it is left out or divided; of other factors of its benchmarks, that all levels are
     divided, or that fewer than two are left of the one that it goes along.
@@ -312,7 +314,7 @@ def _fewer(check: Mapping[str, Any], moved: Moved) -> Iterator[str]:
 
 
 def _sides(table: Mapping[str, Any]) -> Iterator[Mapping[str, str]]:
-    """The levels of every side of a check."""
+    """Yield the levels of every side of a check."""
     for key in ("of", "to"):
         given = table.get(key, ())
         for text in [given] if isinstance(given, str) else given:
@@ -330,13 +332,14 @@ def _named(table: Mapping[str, Any]) -> dict[str, set[str]]:
 
 
 def _of(table: Mapping[str, Any], moved: Moved) -> Moved:
-    """The factors of the benchmarks that a check or a published number is of; all, where it names none."""
+    """Return the factors of the benchmarks that a check or a published number is of; all, where it names none."""
     labels = {*_labels_of(table), *(levels[BENCHMARK] for levels in _sides(table) if BENCHMARK in levels)}
     return {key: levels for key, levels in moved.items() if not labels or key[0] in labels}
 
 
 def _left(factor: str, level: Level, labels: Sequence[str], moved: Moved) -> Level | None:
-    """What is left of a level of a factor in some benchmarks (all, where none is named); None when nothing is."""
+    """Return what is left of a level of a factor in some benchmarks (all, where none is named); None when nothing
+    is."""
     tables = [left for (label, name), left in moved.items() if name == factor and (not labels or label in labels)]
     if not tables:
         return level

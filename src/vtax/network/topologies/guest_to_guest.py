@@ -11,7 +11,7 @@ from vtax.network.topology import Topology
 
 
 def wire(lab: Lab, settings: LinkSettings) -> Links:
-    """One network, two guests; the second one serves."""
+    """Return one network, two guests; the second one serves."""
     network = segment(lab.namespace("lab"), 0, settings)
     peer = End("peer", [(make_interface(0, 0, 1, settings), network)], under_test=True)
     guest = End("guest", [(make_interface(0, 0, 2, settings), network)], under_test=True)

@@ -52,7 +52,7 @@ class Audit:
 
 
 def audit(analysis: Analysis) -> Audit:
-    """The audit of a stored run."""
+    """Return the audit of a stored run."""
     groups = started_alike((guest.platform, guest.facts) for guest in analysis.guests if guest.facts)
     order = [platform.name for platform in analysis.platforms]
     places: dict[tuple[str, tuple[tuple[tuple[str, ...], str], ...]], list[str]] = {}

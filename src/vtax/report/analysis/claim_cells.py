@@ -50,35 +50,35 @@ def host_name(number: int) -> str:
 
 
 def host_here(number: int, mapped: Mapped) -> int:
-    """The number of the host of the run that stands for one of the publication."""
+    """Return the number of the host of the run that stands for one of the publication."""
     return int(mapped.get(host_name(number), host_name(number)).removeprefix(f"{HOST}-"))
 
 
 def blocks_of_host(analysis: Analysis, number: int) -> set[int]:
-    """The blocks of a host of the run, by its number."""
+    """Return the blocks of a host of the run, by its number."""
     sessions = [*of_hosts(analysis.sessions).values()][number - 1]
     return {block for session in sessions for block in session.blocks}
 
 
 def has_values_on(analysis: Analysis, entries: Iterable[Entry], platform: str, host: int) -> bool:
-    """Whether any of the entries is of a platform, with a value on a host."""
+    """Return whether any of the entries is of a platform, with a value on a host."""
     blocks = blocks_of_host(analysis, host)
     return any(e.row.platform.name == platform and blocks & set(e.row.blocks.tolist()) for e in entries)
 
 
 def mapped_side(side: Side, mapped: Mapped) -> Side:
-    """A side as a platform and a host of the run."""
+    """Return a side as a platform and a host of the run."""
     host = {HOST: str(host_here(side.host, mapped))} if side.host else {}
     return replace(side, platform=mapped.get(side.platform, side.platform), levels={**side.levels, **host})
 
 
 def entries_of(analysis: Analysis) -> list[Entry]:
-    """Every metric of every cell of a run that has values."""
+    """Return every metric of every cell of a run that has values."""
     return [entry for entry in all_entries(analysis) if entry.row.summary is not None]
 
 
 def all_entries(analysis: Analysis) -> list[Entry]:
-    """Every metric of every cell of a run, those without values too."""
+    """Return every metric of every cell of a run, those without values too."""
     return [
         Entry(
             {BENCHMARK: section.label.casefold(), METRIC: section.metric.name.casefold(),
@@ -97,7 +97,8 @@ def all_entries(analysis: Analysis) -> list[Entry]:
 def selected(
     entries: Iterable[Entry], check: CheckTable, side: Side, fixed: Iterable[str], inner: Iterable[str]
 ) -> dict[Key, Group]:
-    """The entries of a side, in groups that are averaged, by the levels that each has in common with the other side.
+    """Return the entries of a side, in groups that are averaged, by the levels that each has in common with the other
+    side.
 
     fixed: factors that either side names, which are not compared. inner: those that a group holds several levels of.
     """
@@ -127,8 +128,8 @@ def _key(levels: Mapping[str, str], takes: Callable[[str], bool]) -> Key:
 
 
 def packets_apart(entries: Iterable[Entry], of: Sequence[Entry], to: Sequence[Entry]) -> float:
-    """How many times as large the packets of one side are as those of the other, at most over the same points of two
-    platforms; 1 where none were counted."""
+    """Return how many times as large the packets of one side are as those of the other, at most over the same points
+    of two platforms; 1 where none were counted."""
     size = {_place(e): e.row.summary.mean for e in entries if e.levels[METRIC] == PACKET_BYTES.name and e.row.summary}
     pairs = [(size.get(_place(left)), size.get(_place(right))) for left, right in zip(of, to, strict=False)
              if left.row.cell.point == right.row.cell.point]  # fmt: skip

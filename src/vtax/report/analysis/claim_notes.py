@@ -39,7 +39,7 @@ def notes_of(analysis: Analysis, compared: Sequence[Compared]) -> Iterator[Inlin
 
 
 def not_carried(analysis: Analysis, compared: Sequence[Compared]) -> Iterator[Inline]:
-    """Which platforms could not carry every point: a part of the claim that is missing."""
+    """Yield which platforms could not carry every point: a part of the claim that is missing."""
     untested = {each.platform for each in analysis.untested} & {each.of.platform for each in compared}
     if untested:
         yield msg("{platforms} could not carry every point", platforms=", ".join(sorted(untested)))

@@ -14,7 +14,7 @@ from vtax.study.claims import HOST, METRIC, CheckTable, ClaimTable, Side, canoni
 
 
 def why_not(analysis: Analysis, claim: ClaimTable, mapped: Mapped, entries: Sequence[Entry]) -> Inline:
-    """Why a claim cannot be judged by this run; nothing when it can."""
+    """Return why a claim cannot be judged by this run; nothing when it can."""
     if claim.not_tested:
         return stored(claim.not_tested)
     return (
@@ -27,7 +27,7 @@ def why_not(analysis: Analysis, claim: ClaimTable, mapped: Mapped, entries: Sequ
 def missing_parts(
     analysis: Analysis, entries: Sequence[Entry], claim: ClaimTable, mapped: Mapped
 ) -> Iterator[Inline]:  # fmt: skip
-    """A sentence for all that the claim's checks name and the run has no value of. entries: without values too.
+    """Yield a sentence for all that the claim's checks name and the run has no value of. entries: without values too.
 
     A claim of which a part is missing is judged in part.
     """
@@ -43,7 +43,7 @@ def missing_parts(
 
 
 def _why_not_there(analysis: Analysis, claim: ClaimTable, mapped: Mapped) -> Inline:
-    """Which platform or host of a claim the run did not measure; nothing when it measured all."""
+    """Return which platform or host of a claim the run did not measure; nothing when it measured all."""
     hosts = {host for check in claim.check for host in check.hosts}
     needed, count = max((host_here(host, mapped) for host in hosts), default=1), len(of_hosts(analysis.sessions))
     if needed > count:
@@ -72,7 +72,7 @@ def _why_not_there(analysis: Analysis, claim: ClaimTable, mapped: Mapped) -> Inl
 
 
 def _why_no_link_rate(analysis: Analysis, entries: Sequence[Entry], claim: ClaimTable, mapped: Mapped) -> Inline:
-    """Why values cannot be compared with the rates of links; nothing when they can, or no check does."""
+    """Return why values cannot be compared with the rates of links; nothing when they can, or no check does."""
     for check in (check for check in claim.check if check.kind == "link_rate"):
         for side in check.sides("of"):
             groups = selected(entries, check, mapped_side(side, mapped), side.levels, check.average_over)
@@ -85,7 +85,7 @@ def _why_no_link_rate(analysis: Analysis, entries: Sequence[Entry], claim: Claim
 
 
 def _why_no_bare_linux(analysis: Analysis, claim: ClaimTable, mapped: Mapped) -> Inline:
-    """Why the baseline is no bare Linux beside a hypervisor below the host's kernel; nothing where it is."""
+    """Return why the baseline is no bare Linux beside a hypervisor below the host's kernel; nothing where it is."""
     from vtax.platforms.registry import drivers
 
     bare = analysis.baseline
@@ -103,7 +103,7 @@ def _why_no_bare_linux(analysis: Analysis, claim: ClaimTable, mapped: Mapped) ->
 
 
 def _sides(check: CheckTable, baseline: str, mapped: Mapped) -> Iterator[Side]:
-    """Every side of a check and its reference, as platforms of the run."""
+    """Yield every side of a check and its reference, as platforms of the run."""
     ofs, tos = check.sides("of"), check.sides("to")
     further = [check.reference] if check.reference else []
     if check.kind in ("ratio", "equivalence") and not tos:
@@ -126,7 +126,7 @@ def _absent_levels(check: CheckTable, side: Side, entries: Sequence[Entry]) -> I
 def _without_host(
     analysis: Analysis, check: CheckTable, side: Side, entries: Sequence[Entry]
 ) -> Iterator[tuple[str, Inline]]:  # fmt: skip
-    """A sentence for each host on which a platform was not measured, of checks that are judged on each."""
+    """Yield a sentence for each host on which a platform was not measured, of checks that are judged on each."""
     for host in range(1, 1 + (len(of_hosts(analysis.sessions)) if check.each_host else 0)):
         if not has_values_on(analysis, entries, side.platform, host):
             name = str(host)
@@ -137,7 +137,7 @@ def _without_host(
 
 
 def _without_value(check: CheckTable, side: Side, entries: Sequence[Entry]) -> Iterator[tuple[str, Inline]]:
-    """A sentence for each metric that has no value at some of the side's points."""
+    """Yield a sentence for each metric that has no value at some of the side's points."""
     chosen = selected(entries, check, side, (), ())
     points: dict[str, list[bool]] = defaultdict(list)
     for entry in (entry for group in chosen.values() for entry in group.entries.values()):

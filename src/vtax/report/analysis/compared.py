@@ -120,11 +120,12 @@ class Contrasts:
         return max(self.families, default=0)
 
     def is_of_one_session(self, ratio: Ratio | None) -> bool:
-        """Whether a ratio is across runs of which a side has one session only; its interval is then over blocks."""
+        """Return whether a ratio is across runs of which a side has one session only; its interval is then over
+        blocks."""
         return not self.is_paired and ratio is not None and ratio.n_sessions == 1
 
     def reason_empty(self) -> Inline:
-        """Why there is no ratio at all: what each side lacks, or else what stands between them."""
+        """Return why there is no ratio at all: what each side lacks, or else what stands between them."""
         if not self.compared:
             reasons = {repr(reason): reason for each in self.mismatched for reason in each.reasons}
             return joined(list(reasons.values()), "; ")

@@ -89,7 +89,7 @@ class Counted:
 
 
 def counted_cells(data: RunData, counters: Counters, in_force: Mapping[int, str]) -> list[Counted]:
-    """Every cell whose trials counted links, points in the study's order, platforms in theirs.
+    """Return every cell whose trials counted links, points in the study's order, platforms in theirs.
 
     in_force: see store.query.effective.
     """
@@ -109,7 +109,7 @@ def counted_cells(data: RunData, counters: Counters, in_force: Mapping[int, str]
 
 
 def effective_of_cells(data: RunData, in_force: Mapping[int, str]) -> dict[int, dict[str, list[Any]]]:
-    """Every different value of what was in force in a cell's measured trials, in the order they came."""
+    """Return every different value of what was in force in a cell's measured trials, in the order they came."""
     texts: dict[int, dict[str, None]] = {}
     trials = data.trials
     for trial, cell, counts in zip(trials.id, trials.cell, trials.is_ok & ~trials.is_warmup, strict=True):

@@ -94,12 +94,12 @@ class Drawing:
 
 
 def figures_of(analysis: Analysis) -> tuple[FigureTable, ...]:
-    """The figures that the run's study declares."""
+    """Return the figures that the run's study declares."""
     return tuple(FigureTable.model_validate(each) for each in analysis.declared.get("figure") or ())
 
 
 def drawings(analysis: Analysis, data: RunData, mapped: Mapped | None = None) -> list[Drawing]:
-    """Every figure that the run's study declares. mapped: platform of the publication -> platform of the run.
+    """Return every figure that the run's study declares. mapped: platform of the publication -> platform of the run.
 
     Raises BadInput for a mapping of an unknown platform, or to one that the run did not measure.
     """
@@ -111,14 +111,14 @@ def drawings(analysis: Analysis, data: RunData, mapped: Mapped | None = None) ->
 
 
 def drawing_of(analysis: Analysis, table: FigureTable) -> Drawing:
-    """A figure that no publication has: of the run's values from blocks alone."""
+    """Return a figure that no publication has: of the run's values from blocks alone."""
     selection = _Selection(analysis, {}, table, {})
     selection.published = []
     return replace(selection.drawing(), absent=())
 
 
 def named_in_figures(analysis: Analysis) -> tuple[list[str], set[int]]:
-    """The platforms of the publication, and the numbers of the hosts that figures name."""
+    """Return the platforms of the publication, and the numbers of the hosts that figures name."""
     tables = figures_of(analysis)
     named = [name for table in tables for name in (*table.platforms, *table.without)]
     of_paper = _of_paper(analysis) if tables else []
@@ -126,12 +126,12 @@ def named_in_figures(analysis: Analysis) -> tuple[list[str], set[int]]:
 
 
 def _of_paper(analysis: Analysis) -> list[str]:
-    """The platforms that the study describes as the publication's."""
+    """Return the platforms that the study describes as the publication's."""
     return list((analysis.declared.get("paper") or {}).get("platforms") or ())
 
 
 def finished_blocks(data: RunData) -> int:
-    """How many blocks have a trial of every cell."""
+    """Return how many blocks have a trial of every cell."""
     trials = data.trials
     used = (trials.block >= 0) & ~trials.is_warmup
     pairs = np.unique(np.stack([trials.block[used], trials.cell[used]]), axis=1)
@@ -139,7 +139,7 @@ def finished_blocks(data: RunData) -> int:
 
 
 def cell_tests(data: RunData) -> Tests:
-    """The tests of every cell; warm-up trials and failed ones are left out."""
+    """Return the tests of every cell; warm-up trials and failed ones are left out."""
     run, trials, measured = data.run, data.trials, data.measurements
     used = (trials.is_ok & ~trials.is_warmup)[measured.trial]
     trial, metric, value = measured.trial[used], measured.metric[used], measured.value[used]
@@ -166,7 +166,7 @@ class _Selection:
         self.published = [table for table in published_of(analysis) if _is_of(figure, table)]
 
     def drawing(self) -> Drawing:
-        """The figure with all of its places."""
+        """Return the figure with all of its places."""
         places = list(self._largest_cvs() if self.figure.is_of_largest_cv else self._measured())
         places += self._printed_only(places)
         single = [test for place in places for test in self._single(place)] if self.figure.x == "test" else []
@@ -181,7 +181,7 @@ class _Selection:
         return Drawing(self.figure, tuple(places), tuple(single), absent, len(self.hosts), mapped)
 
     def _there(self, here: str) -> str | None:
-        """What a platform of the run is called in the publication; None where the figure leaves it out."""
+        """Return what a platform of the run is called in the publication; None where the figure leaves it out."""
         names = [there for there, mapped in self.mapped.items() if mapped == here]
         names += [here] if here not in self.mapped else []
         return next((name for name in names if self.figure.shows_platform(name)), None)
@@ -209,7 +209,7 @@ class _Selection:
                     yield self._place(section, row, base, there, host, sessions, quantity)
 
     def _hosts(self) -> Iterator[tuple[int, Sequence[MeasuredSession]]]:
-        """(number of a host, its sessions) of those that are drawn; 0 without any for all of the run."""
+        """Yield (number of a host, its sessions) of those that are drawn; 0 without any for all of the run."""
         wanted = host_here(self.figure.host, self.mapped) if self.figure.host else None
         if wanted is None and HOST not in self.figure.axes:
             yield 0, ()
@@ -279,7 +279,7 @@ class _Selection:
         return values[np.isin(of, list(blocks))] if blocks else values
 
     def _single(self, place: Place) -> Iterator[Place]:
-        """Every test of a place, numbered from 1 in the order of the trials."""
+        """Yield every test of a place, numbered from 1 in the order of the trials."""
         cell = next(
             cell for cell in self.analysis.cells
             if cell.platform == place.platform and cell.label == place.levels[BENCHMARK]
@@ -306,7 +306,7 @@ class _Selection:
         return None
 
     def _printed_only(self, places: Sequence[Place]) -> Iterator[Place]:
-        """Printed numbers of platforms that the run has no value of."""
+        """Yield printed numbers of platforms that the run has no value of."""
         if self.figure.quantities != ("value",):
             return
         drawn = {place.there for place in places}
@@ -359,7 +359,7 @@ _NO_VALUES: Floats = np.zeros(0)
 
 
 def statistic_of(values: Floats, figure: FigureTable, confidence: float) -> PublicationStatistic:
-    """What the figure's publication states of tests that it takes as independent."""
+    """Return what the figure's publication states of tests that it takes as independent."""
     n, mean = values.size, float(values.mean())
     sd = float(values.std(ddof=1)) if n > 1 else np.nan
     drawn = Estimate(mean)
@@ -377,7 +377,7 @@ def _cv(values: Floats) -> float:
 
 
 def _efficiency(section: Section, ratio: Estimate | None) -> Estimate | None:
-    """A ratio as an efficiency: of a metric where lower is better its inverse."""
+    """Return a ratio as an efficiency: of a metric where lower is better its inverse."""
     if ratio is None or section.better == "higher":
         return ratio
     low, high = (None if bound is None or bound <= 0 else 1 / bound for bound in (ratio.high, ratio.low))
@@ -389,7 +389,7 @@ def _finite(low: float, high: float) -> tuple[float | None, float | None]:
 
 
 def _is_of(figure: FigureTable, table: PublishedTable) -> bool:
-    """Whether a printed number belongs to a figure: of its benchmark and metric, at none but its levels."""
+    """Return whether a printed number belongs to a figure: of its benchmark and metric, at none but its levels."""
     if table.benchmark not in figure.benchmarks or table.metric not in figure.metrics:
         return False
     return all(set(table.levels.get(factor, levels)) <= set(levels) for factor, levels in figure.levels.items())

@@ -27,7 +27,7 @@ def drift_warnings(
     is_dependent: bool = False,
     sessions: int = 1,
 ) -> tuple[Warning, ...]:
-    """One warning about all cells whose block means drift significantly over the run, Holm-adjusted over the cells.
+    """Return one warning about all cells whose block means drift significantly over the run, Holm-adjusted.
 
     series: (place, blocks, block means) of every cell that is judged. shown: the places that the warning
     names, None for all; the others count in the family all the same. Nothing when no cell drifts.
@@ -72,7 +72,8 @@ def drift_warnings(
 
 
 def caution(blocks: int) -> float:
-    """The part of the normal quantile below which the exact test of Kendall's tau finds nothing in so many blocks."""
+    """Return the part of the normal quantile below which the exact test of Kendall's tau finds nothing in so many
+    blocks."""
     return 0.9 if blocks >= 20 else 0.75
 
 

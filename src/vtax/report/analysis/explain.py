@@ -169,7 +169,8 @@ def explained(
     data: RunData, sections: Sequence[Section], counted: BlockCounters, confidence: float,
     settings: Mapping[int, str] = _NO_SETTINGS,
 ) -> list[Explained]:  # fmt: skip
-    """Every contrast that is not `equivalent`, with all of its counters. data, sections, counted: the whole run's.
+    """Return every contrast that is not `equivalent`, with all of its counters. data, sections, counted: the whole
+    run's.
 
     confidence: that no counter of a table is said to have moved by chance. settings: as store.query.effective has
     them; for metrics whose benchmark declares operations (`operations_of`).
@@ -258,7 +259,7 @@ def _one_sided(side: Side, row: Row, work: Floats, blocks: Ints) -> Iterator[One
 
 
 def _by_size(each: OneSided) -> tuple[bool, bool, int, float, str, str]:
-    """The layer's first; of values of one unit the largest first."""
+    """Return the layer's first; of values of one unit the largest first."""
     rank = {"s": 0, "": 1}.get(each.counter.unit, 2)
     return each.place != table.LAYER, each.counter.is_gauge, rank, -each.value, each.place, each.name
 

@@ -17,7 +17,8 @@ NAMES = (PLATFORM, BENCHMARK, METRIC, TOPOLOGY, HOST)
 
 
 def factors_of(analysis: Analysis) -> list[str]:
-    """The factors of a run by name: first those that vary, then the settings that all cells share, then parts."""
+    """Return the factors of a run by name: first those that vary, then the settings that all cells share, then
+    parts."""
     varied = dict.fromkeys(factor for cell in analysis.cells for factor in cell.levels)
     fixed = dict.fromkeys(name for cell in analysis.cells for name in settings_of(cell))
     topology = [TOPOLOGY] if any(cell.topology for cell in analysis.cells) else []
@@ -25,7 +26,7 @@ def factors_of(analysis: Analysis) -> list[str]:
 
 
 def settings_of(cell: CellRecord) -> dict[str, Any]:
-    """The parameters and link settings that a cell has, varied or not."""
+    """Return the parameters and link settings that a cell has, varied or not."""
     settings = {**cell.parameters, **{f"link.{name}": value for name, value in cell.link.items()}}
     return {name: value for name, value in settings.items() if value is not None}
 

@@ -25,5 +25,5 @@ _NAMES: Mapping[str, Message] = {
 
 
 def fact_name(key: str) -> Inline:
-    """What a fact is called; one of another version by its key."""
+    """Return what a fact is called; one of another version by its key."""
     return _NAMES.get(key, key.replace("_", " "))

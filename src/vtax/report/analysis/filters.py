@@ -37,15 +37,15 @@ class Filter:
         return bool(self.platforms or self.benchmarks or self.levels)
 
     def selects(self, cell: CellRecord) -> bool:
-        """Whether a cell is one of those that were named."""
+        """Return whether a cell is one of those that were named."""
         return (not self.platforms or cell.platform in self.platforms) and self._has_point(cell)
 
     def shows(self, cell: CellRecord | UntestedRecord) -> bool:
-        """Whether a cell is shown: one that was named, or the baseline's beside it."""
+        """Return whether a cell is shown: one that was named, or the baseline's beside it."""
         return self.shows_platform(cell.platform) and self._has_point(cell)
 
     def shows_platform(self, name: str) -> bool:
-        """Whether a platform is shown: one that was named, or the baseline."""
+        """Return whether a platform is shown: one that was named, or the baseline."""
         return not self.platforms or name in self.platforms or name == self.baseline
 
     def _has_point(self, cell: CellRecord | UntestedRecord) -> bool:
@@ -77,7 +77,7 @@ class Wanted:
 
 
 def filter_of(run: RunHandle, wanted: Wanted) -> Filter:
-    """The filter for a run. Raises BadInput for a name that it does not have, and when no cell is left."""
+    """Return the filter for a run. Raises BadInput for a name that it does not have, and when no cell is left."""
     names = [platform.name for platform in run.platforms]
     for name in wanted.platforms:
         if name not in names:
@@ -98,7 +98,7 @@ def filter_of(run: RunHandle, wanted: Wanted) -> Filter:
 
 
 def _nothing(run: RunHandle, found: Filter, there: Levels) -> BadInput:
-    """The error for a filter that leaves no cell: why its platforms were not tested, or what there is."""
+    """Return the error for a filter that leaves no cell: why its platforms were not tested, or what there is."""
     named = [platform for platform in run.platforms if platform.name in found.platforms]
     if named and not any(platform.available for platform in named):
         first = named[0]
@@ -116,7 +116,7 @@ def _nothing(run: RunHandle, found: Filter, there: Levels) -> BadInput:
 
 
 def narrowed(data: RunData, keeps: Callable[[CellRecord], bool]) -> RunData:
-    """A run's data of some cells alone, with what concerns their platforms or the whole run."""
+    """Return a run's data of some cells alone, with what concerns their platforms or the whole run."""
     cells = np.array([keeps(cell) for cell in data.run.cells], np.bool_)
     platforms = {cell.platform for cell, kept in zip(data.run.cells, cells, strict=True) if kept}
     kept = cells[data.trials.cell]

@@ -20,12 +20,12 @@ _OF_METRIC = {"memory_pss": MEMORY, _READY.name: START}
 
 
 def weighs(section: Section) -> str:
-    """The resource that a section's benchmark loads, or the cost that its metric is."""
+    """Return the resource that a section's benchmark loads, or the cost that its metric is."""
     return _OF_METRIC.get(section.metric.name) or resource_of(section.benchmark)
 
 
 def costs(analysis: Analysis) -> Iterator[Section]:
-    """The sections of costs that a run has values of."""
+    """Yield the sections of costs that a run has values of."""
     yield from (section for section in analysis.sections if _OF_METRIC.get(section.metric.name) == MEMORY)
     rows = tuple(row for platform in analysis.platforms if (row := _ready(analysis, platform)) is not None)
     if rows:

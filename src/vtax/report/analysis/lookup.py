@@ -12,14 +12,15 @@ _COLUMN = "factor_"  # how columns of exported files begin
 
 
 def unknown(kind: str, given: str, names: Sequence[str], where: str, run: str) -> BadInput:
-    """The error for a name that a run does not have, with the nearest that it has. kind: `platform`, `factor`, ..."""
+    """Return the error for a name that a run does not have, with the nearest that it has. kind: `platform`, `factor`,
+    ..."""
     near = get_close_matches(given, names, n=3, cutoff=0.5) or names
     hint = f"did you mean {', '.join(near)}?" if names else "the run has none: every level was fixed"
     return BadInput(f"{run} has no {kind} {given!r}", where=where, hint=hint)
 
 
 def neither(given: str, platforms: Sequence[str], runs: Sequence[str]) -> NotFound:
-    """The error for a name that is neither a platform nor a run, with the nearest of both."""
+    """Return the error for a name that is neither a platform nor a run, with the nearest of both."""
     near = [*get_close_matches(given, platforms, n=3, cutoff=0.5), *get_close_matches(given, runs, n=3, cutoff=0.5)]
     hint = f"did you mean {', '.join(near)}?" if near else f"platforms: {', '.join(platforms)}; runs: vtax list"
     return NotFound(f"there is no run or platform {given!r}", hint=hint)

@@ -14,12 +14,12 @@ Mapped = Mapping[str, str]
 
 
 def of_claims(analysis: Analysis, mapped: Mapped) -> dict[str, str]:
-    """What of a mapping the study's claims name."""
+    """Return what of a mapping the study's claims name."""
     return _kept(mapped, *named_in_claims(analysis))
 
 
 def of_figures(analysis: Analysis, mapped: Mapped) -> dict[str, str]:
-    """What of a mapping the study's figures name."""
+    """Return what of a mapping the study's figures name."""
     return _kept(mapped, *named_in_figures(analysis))
 
 

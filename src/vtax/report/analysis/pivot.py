@@ -107,7 +107,7 @@ class Pivot:
         return list({id(cell.section): cell.section for cell in self.cells.values()}.values())
 
     def rows_of(self, panel: str) -> tuple[str, ...]:
-        """The rows of a panel: those with a figure there, or a reason why there is none."""
+        """Return the rows of a panel: those with a figure there, or a reason why there is none."""
         return tuple(
             row for row in self.rows
             if any((panel, row, column) in at for column in self.columns for at in (self.cells, self.empty))
@@ -123,7 +123,8 @@ def pivot(
     analysis: Analysis, axes: Axes, quantity: Quantity, *, metric: str = "", where: Iterable[str] = (),
     every_metric: bool = False,
 ) -> Pivot:  # fmt: skip
-    """The figures of a run by factors. metric: the only one, else the primary ones, or all. where: `FACTOR=LEVEL`.
+    """Return the figures of a run by factors. metric: the only one, else the primary ones, or all. where:
+    `FACTOR=LEVEL`.
 
     Raises BadInput for a factor, level or metric that the run does not have, for axes that are the same, when no
     figure is left, and when several are left for one place.
@@ -159,7 +160,7 @@ class _Builder:
         self.where = self._where(where)
 
     def built(self) -> Pivot:
-        """The pivot."""
+        """Return the pivot."""
         found = list(self._cells())
         if not found:
             raise no_figure(self.analysis, self.axes, self.metric, self.where)
@@ -187,7 +188,7 @@ class _Builder:
         return Pivot(self.axes, self.quantity, panels, rows, columns, cells, empty, self.where, self._warnings(found))
 
     def _factor(self, written: str, option: str) -> str:
-        """The name of a factor: as the run has it, or its last part (`mtu` of `link.mtu`). Raises BadInput."""
+        """Return the name of a factor: as the run has it, or its last part (`mtu` of `link.mtu`). Raises BadInput."""
         name = written.strip().casefold().removeprefix("factor_")
         exact = [each for each in self.known if each.casefold() == name]
         ends = [each for each in self.known if each.casefold().rpartition(".")[2] == name]
@@ -219,7 +220,7 @@ class _Builder:
         return found
 
     def _levels(self, name: str) -> list[str]:
-        """The levels of a factor, in the order of the run."""
+        """Return the levels of a factor, in the order of the run."""
         if name in PARTS:
             return list(dict.fromkeys(labels[name] for labels, _ in self._blocks()))
         found = (
@@ -237,7 +238,7 @@ class _Builder:
                 yield labels, replace(session, blocks=(block,))
 
     def _cells(self) -> Iterator[PivotCell]:
-        """Every figure that is shown."""
+        """Yield every figure that is shown."""
         parts = list(self._parts())
         for section in self.analysis.sections:
             if self.metric and section.metric.name != self.metric:
@@ -307,7 +308,7 @@ class _Builder:
         return _bounded(Estimate(found.estimate, found.low, found.high))
 
     def _place(self, levels: Mapping[str, str], written: Mapping[str, Mapping[str, str]]) -> TablePlace:
-        """Where a figure stands. written: factor -> level -> its spelling in the table."""
+        """Return where a figure stands. written: factor -> level -> its spelling in the table."""
         panel, row, column = (
             written[name][levels[name]] if name else ""
             for name in (self.axes.panels, self.axes.rows, self.axes.columns)
@@ -315,7 +316,7 @@ class _Builder:
         return panel, row, column
 
     def _why_empty(self, place: TablePlace) -> Inline:
-        """Why no figure stands at a place of the table."""
+        """Return why no figure stands at a place of the table."""
         wanted = {
             name: level
             for name, level in zip((self.axes.panels, self.axes.rows, self.axes.columns), place, strict=True)
@@ -334,7 +335,7 @@ class _Builder:
         return stored(untested) if untested else _NOT_HERE
 
     def _warnings(self, cells: Sequence[PivotCell]) -> tuple[Warning, ...]:
-        """The warnings of the run that are about these cells, or about all of it."""
+        """Return the warnings of the run that are about these cells, or about all of it."""
         shown = {
             Place(cell.row.platform.name, subject, levels_of(cell.row.cell.levels))
             for cell in cells
@@ -344,7 +345,7 @@ class _Builder:
 
 
 def _mean(values: Any, sessions: Any, confidence: float) -> Estimate:
-    """The mean of blocks' means with its interval: over sessions where there are several."""
+    """Return the mean of blocks' means with its interval: over sessions where there are several."""
     if len(set(sessions.tolist())) > 1:
         half = half_width_over_sessions(values, sessions, confidence)
         mean = float(values.mean())
@@ -354,12 +355,12 @@ def _mean(values: Any, sessions: Any, confidence: float) -> Estimate:
 
 
 def _bounded(value: Estimate) -> Estimate:
-    """A value whose bounds are finite, or not there."""
+    """Return a value whose bounds are finite, or not there."""
     bounds = (value.low, value.high)
     is_bounded = all(bound is not None and math.isfinite(bound) for bound in bounds)
     return value if is_bounded else Estimate(value.value)
 
 
 def _is_same(factor: str, level: str | None, wanted: str) -> bool:
-    """Whether two texts are one level of a factor."""
+    """Return whether two texts are one level of a factor."""
     return level is not None and len({*spellings(factor, (level, wanted)).values()}) == 1

@@ -17,7 +17,7 @@ _MOST_LEVELS = 6  # that an error lists
 
 
 def no_figure(analysis: Analysis, axes: Axes, metric: str, where: Mapping[str, Sequence[str]]) -> BadInput:
-    """The error for axes and conditions that leave no figure."""
+    """Return the error for axes and conditions that leave no figure."""
     written = ", ".join(f"{name}={'|'.join(levels)}" for name, levels in where.items())
     what = f"with {written}" if written else ""
     wanted = f"a level of {' and '.join(axes.names)}"
@@ -29,7 +29,7 @@ def no_figure(analysis: Analysis, axes: Axes, metric: str, where: Mapping[str, S
 
 
 def several_figures(axes: Axes, cells: Sequence[PivotCell]) -> BadInput:
-    """The error for figures that share a place: what they differ in, and what to type."""
+    """Return the error for figures that share a place: what they differ in, and what to type."""
     varied = {factor for cell in cells for factor in cell.row.cell.levels}
     names = [name for name in (BENCHMARK, METRIC, TOPOLOGY, *sorted(varied)) if name not in axes.names]
     differing = {

@@ -32,7 +32,7 @@ class Published:
 
 
 def published(analysis: Analysis, mapped: Mapping[str, str]) -> list[Published]:
-    """Every published number of the run's study, whether its platform was measured or not."""
+    """Return every published number of the run's study, whether its platform was measured or not."""
     entries = entries_of(analysis)
     return [each for table in published_of(analysis) for each in _of_table(analysis, table, entries, mapped)]
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def study_toml(declared: Mapping[str, Any]) -> str:
-    """A stored study as TOML that `vtax run FILE` accepts and reads as the same study."""
+    """Return a stored study as TOML that `vtax run FILE` accepts and reads as the same study."""
     from vtax.study.declared import with_units
     from vtax.study.load import without_idle_keys
     from vtax.study.model import Study
@@ -42,7 +42,8 @@ def drivers_of(analysis: Analysis) -> Mapping[str, Driver]:
 
 
 def commands(analysis: Analysis) -> tuple[str, ...]:
-    """What to type on a like host, in a checkout of the version that measured, with the study saved as STUDY.toml."""
+    """Return what to type on a like host, in a checkout of the version that measured, with the study saved as
+    STUDY.toml."""
     tune = " --tune-host" if any(warning.code == "tuned" for warning in analysis.warnings) else ""
     reboot = " --reboot" if analysis.has_boots else ""
     return (
@@ -56,7 +57,7 @@ def commands(analysis: Analysis) -> tuple[str, ...]:
 
 
 def _further_sessions(analysis: Analysis, tune: str) -> Iterator[str]:
-    """A line for each session after the first; those that the study does not plan come after the result."""
+    """Yield a line for each session after the first; those that the study does not plan come after the result."""
     for session in analysis.sessions[1:]:
         when = "after a reboot or at another hour"
         if session.number > analysis.planned_sessions:
@@ -66,7 +67,8 @@ def _further_sessions(analysis: Analysis, tune: str) -> Iterator[str]:
 
 
 def _plugins(analysis: Analysis) -> Iterator[str]:
-    """What installs the plug-ins that are not part of vtax: a line for each package, and for each module without."""
+    """Yield what installs the plug-ins that are not part of vtax: a line for each package, and for each module
+    without."""
     packages = dict.fromkeys((p.package, p.version, p.source) for p in analysis.plugins if p.package)
     for package, version, source in packages:
         if source == "local":
@@ -77,6 +79,6 @@ def _plugins(analysis: Analysis) -> Iterator[str]:
 
 
 def _file(plugin: PluginRecord) -> str:
-    """Where the file of a module without a package belongs; a comment, since nothing has it but its author."""
+    """Return where the file of a module without a package belongs; a comment, since nothing has it but its author."""
     place = f"src/vtax/{_DIRECTORIES.get(plugin.kind, plugin.kind)}/"
     return f"# put {plugin.file} (SHA-256 {plugin.sha256}) into {place}"

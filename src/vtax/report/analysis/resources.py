@@ -40,7 +40,7 @@ class ResourceCosts:
 
 
 def costs_of(analysis: Analysis) -> tuple[ResourceCosts, ...]:
-    """The costs on every resource of a run, from its primary metrics; empty where nothing is compared."""
+    """Return the costs on every resource of a run, from its primary metrics; empty where nothing is compared."""
     if not analysis.primary or analysis.blocks < 1:
         return ()
     weighted = weighted_of(analysis, None)
@@ -81,6 +81,6 @@ def _cost(analysis: Analysis, platform: PlatformRecord, figures: list[Figure]) -
 
 
 def _of_row(figure: Figure, platform: PlatformRecord) -> Interval | None:
-    """The overhead as the result has it, of a resource with one comparison."""
+    """Return the overhead as the result has it, of a resource with one comparison."""
     row = next((row for row in figure.point.rows if row.platform.name == platform.name), None)
     return row.ratio.overhead(figure.section.better) if row is not None and row.ratio is not None else None

@@ -29,8 +29,8 @@ def differences(
     cells: Iterable[tuple[CellRecord, CellRecord]],
     fixed: Collection[str],
 ) -> Iterator[Inline]:
-    """Each difference once. platforms: compared with themselves. cells: the pairs compared. fixed: factors that a
-    person chose to differ."""
+    """Yield each difference once. platforms: compared with themselves. cells: the pairs compared. fixed: factors that
+    a person chose to differ."""
     facts = [f for f in sorted({*a.host, *b.host} - _MOMENTS) if a.host.get(f) != b.host.get(f)]
     for fact in facts:
         yield _of_hosts(fact_name(fact), a.host.get(fact), b.host.get(fact))
@@ -51,7 +51,7 @@ def differences(
 
 
 def _of_hosts(fact: Inline, treatment: Any, baseline: Any) -> Inline:
-    """How a fact differs; of one that has fields, which of them."""
+    """Return how a fact differs; of one that has fields, which of them."""
     if not isinstance(treatment, Mapping) and not isinstance(baseline, Mapping):
         return msg(
             "hosts differ in {fact}: {treatment} and {baseline}",
@@ -69,7 +69,7 @@ def _of_hosts(fact: Inline, treatment: Any, baseline: Any) -> Inline:
 
 
 def _of_designs(a: Analysis, b: Analysis) -> Iterator[Inline]:
-    """What differs in the keys that both rules read, and in the blocks and sessions that were made."""
+    """Yield what differs in the keys that both rules read, and in the blocks and sessions that were made."""
     stops = {a.rule.stop, b.rule.stop}
     designs = [
         {
@@ -106,7 +106,7 @@ def _of_cells(treatment_cell: CellRecord, baseline_cell: CellRecord, fixed: Coll
 def setting_differences(
     treatment_cell: CellRecord, baseline_cell: CellRecord, fixed: Collection[str]
 ) -> Iterator[Inline]:
-    """How topology, parameters and link of two cells differ. fixed: factors that are not looked at."""
+    """Yield how topology, parameters and link of two cells differ. fixed: factors that are not looked at."""
     if treatment_cell.topology != baseline_cell.topology:
         sides = {"treatment": treatment_cell.topology, "baseline": baseline_cell.topology}
         yield msg("topologies of {name} differ: {treatment} and {baseline}", name=treatment_cell.label, **sides)
@@ -119,7 +119,7 @@ def setting_differences(
 
 
 def design_differences(earlier: Analysis, later: Analysis, cells: tuple[CellRecord, CellRecord]) -> list[Inline]:
-    """What makes two runs measure different things at one point: baseline, guest, topology, parameters, link.
+    """Return what makes two runs measure different things at one point: baseline, guest, topology, parameters, link.
 
     cells: of both runs. What only one of them recorded is not looked at, since another version may record more.
     """

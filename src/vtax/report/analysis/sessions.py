@@ -47,7 +47,7 @@ def session_of_blocks(data: RunData) -> dict[int, int]:
 
 
 def measured_sessions(data: RunData) -> tuple[MeasuredSession, ...]:
-    """The sessions of a run that have a trial of a block."""
+    """Return the sessions of a run that have a trial of a block."""
     of = session_of_blocks(data)
     found = []
     for session in data.run.sessions:
@@ -72,7 +72,7 @@ def of_hosts(sessions: Sequence[MeasuredSession]) -> dict[str, list[MeasuredSess
 
 
 def ratio_of_host(row: Row, base: Row, sessions: Sequence[MeasuredSession], confidence: float) -> Ratio | None:
-    """The ratio of a row to its baseline over the sessions of one host; None without a block there."""
+    """Return the ratio of a row to its baseline over the sessions of one host; None without a block there."""
     session_of = {block: session.number for session in sessions for block in session.blocks}
     sides = [dict(zip(side.blocks.tolist(), side.block_means.tolist(), strict=True)) for side in (row, base)]
     blocks = [block for block in sides[0] if block in sides[1] and block in session_of]
@@ -113,7 +113,7 @@ def _changes(hosts: Sequence[Mapping[str, Any]]) -> Iterator[HostChange]:
 
 
 def scope(sessions: Sequence[MeasuredSession]) -> Inline:
-    """One sentence: what intervals over these sessions contain, and what they leave out; empty without any."""
+    """Return one sentence: what intervals over these sessions contain, and what they leave out; empty without any."""
     if not sessions:
         return ""
     if len(sessions) == 1:

@@ -56,7 +56,7 @@ class Source:
 
 
 def source_of(store: Store, run_name: str = LAST, *, wanted: Wanted | None = None) -> Source:
-    """A stored run; `last` is the newest. wanted: what of it is shown, None for all.
+    """Return a stored run; `last` is the newest. wanted: what of it is shown, None for all.
 
     Raises BadInput for an unknown run and for a filter that names what is not there, StoreError.
     """

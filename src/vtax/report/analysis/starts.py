@@ -37,7 +37,7 @@ class StageTimes:
 def stage_times(
     data: RunData, samples: Mapping[int, Mapping[str, Sequence[float]]], confidence: float
 ) -> list[StageTimes]:
-    """Every stage of every cell whose trials start guests: points and platforms in the study's order.
+    """Return every stage of every cell whose trials start guests: points and platforms in the study's order.
 
     samples: see store.query.samples. Warm-up trials and failed ones are left out.
     """
@@ -62,5 +62,5 @@ def stage_times(
 
 
 def fewest_starts(confidence: float) -> int:
-    """The fewest starts whose largest quantile has an upper bound."""
+    """Return the fewest starts whose largest quantile has an upper bound."""
     return fewest_values(LARGEST, confidence)

@@ -63,7 +63,7 @@ def sweeps(analysis: Analysis) -> tuple[list[Sweep], int]:
 
 
 def is_logarithmic(numbers: Sequence[float]) -> bool:
-    """Whether an axis is: its numbers span a decade or more, and grow by factors rather than by steps."""
+    """Return whether an axis is: its numbers span a decade or more, and grow by factors rather than by steps."""
     found = sorted(set(numbers))
     if len(found) < 2 or found[0] <= 0 or found[-1] / found[0] < _DECADE:
         return False
@@ -72,7 +72,7 @@ def is_logarithmic(numbers: Sequence[float]) -> bool:
 
 
 def _unevenness(numbers: Sequence[float]) -> float:
-    """The largest step between neighbours over the mean step: 1 of numbers at equal distances."""
+    """Return the largest step between neighbours over the mean step: 1 of numbers at equal distances."""
     steps = [high - low for low, high in pairwise(numbers)]
     return max(steps) * len(steps) / sum(steps)
 
@@ -101,7 +101,7 @@ def _tables(section: Section, analysis: Analysis) -> Iterator[tuple[int, Kind, F
 
 
 def _combined(varied: Mapping[str, Sequence[str]], names: Sequence[str]) -> Iterator[dict[str, str]]:
-    """Every combination of the levels of these factors."""
+    """Return every combination of the levels of these factors."""
     return (dict(zip(names, levels, strict=True)) for levels in product(*(varied[name] for name in names)))
 
 

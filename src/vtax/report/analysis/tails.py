@@ -18,14 +18,15 @@ Histograms = Mapping[int, Mapping[str, Sequence[float]]]
 
 
 def tail_of(benchmark: str, metric: str) -> Tail | None:
-    """The percentile that a metric is, as its benchmark declares it; None of any other metric."""
+    """Return the percentile that a metric is, as its benchmark declares it; None of any other metric."""
     known = benchmarks().get(benchmark)
     found = [each.tail for each in known.metrics if each.name == metric] if known else []
     return found[0] if found else None
 
 
 def pooled(row: Row, tail: Tail, blocks: Ints, trials: Ints, histograms: Histograms) -> Row:
-    """The row of a percentile with that of all requests of each block, or without an answer where they are too few.
+    """Return the row of a percentile with that of all requests of each block, or without an answer where they are too
+    few.
 
     blocks, trials: of every value of the row; trials by id. A row stays as it is where a trial has no histogram, and
     where its tool tells of a trial no more than the number of requests: then that is to suffice in every trial.

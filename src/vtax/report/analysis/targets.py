@@ -41,7 +41,7 @@ class Targets:
 
 
 def judged(rule: Rule, aims: Sequence[Aim], blocks: int) -> Targets:
-    """Whether a run of so many blocks met the targets of its rule, and which aims did not."""
+    """Return whether a run of so many blocks met the targets of its rule, and which aims did not."""
     families = {a.name: a.family for a in aims}
     known = {a.name: a.answer for a in aims}
 
@@ -55,7 +55,7 @@ def judged(rule: Rule, aims: Sequence[Aim], blocks: int) -> Targets:
 
 
 def missed_targets(rule: Rule, aims: Sequence[Aim], blocks: int, targets: Targets, because: str) -> list[Inline]:
-    """The missed targets of a finished run. because: why it stopped."""
+    """Return the missed targets of a finished run. because: why it stopped."""
     if targets.decision.reached:
         return []
     if rule.stop == "budget":
@@ -66,7 +66,7 @@ def missed_targets(rule: Rule, aims: Sequence[Aim], blocks: int, targets: Target
 
 
 def _reason(rule: Rule, blocks: int, targets: Targets) -> Inline:
-    """Why the target of a rule without targets for single contrasts was missed."""
+    """Return why the target of a rule without targets for single contrasts was missed."""
     if rule.is_counted:
         made, total = Count(blocks), rule.blocks
         if blocks == 1:
@@ -76,7 +76,7 @@ def _reason(rule: Rule, blocks: int, targets: Targets) -> Inline:
 
 
 def failures(data: RunData) -> list[Inline]:
-    """A sentence for a run that was not finished, and for every cell with failed trials."""
+    """Return a sentence for a run that was not finished, and for every cell with failed trials."""
     found: list[Inline] = []
     if data.run.status in ("interrupted", "failed"):
         found.append(

@@ -49,7 +49,7 @@ def _platform(data: RunData, cell: int) -> int:
 
 
 def _baseline_of(data: RunData, cell: int) -> int | None:
-    """The index of the same point's cell on the baseline."""
+    """Return the index of the same point's cell on the baseline."""
     names = {platform.name for platform in data.run.platforms if platform.is_baseline}
     own = data.run.cells[cell]
     alike = (

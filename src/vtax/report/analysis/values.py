@@ -204,7 +204,7 @@ class Analysis:
         return tuple(section for section in self.sections if section.metric.is_primary)
 
     def platform_of(self, name: str) -> Platform:
-        """A platform's name with its marks, such as `emulated`: how texts, tables and figures show it."""
+        """Return a platform's name with its marks, such as `emulated`: how texts, tables and figures show it."""
         marks = next((platform.marks for platform in self.platforms if platform.name == name), ())
         return Platform(name, marks)
 

@@ -32,7 +32,7 @@ Side = Mapping[tuple[str, str], tuple[Ints, Floats, float]]
 
 
 def operations_of(metric: MetricRecord) -> Operations | None:
-    """The operation that a metric is the time of, as its benchmark declares it; None without one."""
+    """Return the operation that a metric is the time of, as its benchmark declares it; None without one."""
     benchmark = benchmarks().get(metric.benchmark)
     found = [each.time_of for each in benchmark.metrics if each.name == metric.name] if benchmark else []
     return found[0] if found else None
@@ -46,7 +46,7 @@ def work_of(
     blocks: Ints,
     settings: Mapping[int, str],
 ) -> tuple[str, list[Floats]]:
-    """The unit that fits a metric, and the work of both cells in it: a mean per trial, for every block.
+    """Return the unit that fits a metric, and the work of both cells in it: a mean per trial, for every block.
 
     Where the guests under test moved data over the lab, gigabytes of it. Of the time of one operation, the
     operations of a trial: those of its effective settings where the benchmark declares them, else its duration over
@@ -93,14 +93,14 @@ def per_block(side: tuple[Ints, Floats, float], blocks: Ints) -> Floats:
 
 
 def durations(data: RunData, cell: int) -> tuple[Ints, Floats, float]:
-    """Seconds of the trials of a cell that went well, by block; warm-up is left out."""
+    """Return seconds of the trials of a cell that went well, by block; warm-up is left out."""
     trials = data.trials
     used = (trials.cell == cell) & trials.is_ok & ~trials.is_warmup
     return _means(trials.block[used], trials.outside_s[used])
 
 
 def _operations(data: RunData, cell: int, setting: str, settings: Mapping[int, str]) -> tuple[Ints, Floats, float]:
-    """The number in an effective setting, by block; NaN of a trial without it."""
+    """Return the number in an effective setting, by block; NaN of a trial without it."""
     trials = data.trials
     used = np.flatnonzero((trials.cell == cell) & trials.is_ok & ~trials.is_warmup)
     found = [json.loads(settings.get(int(trials.id[trial]), "{}")).get(setting) for trial in used]

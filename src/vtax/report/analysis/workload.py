@@ -75,15 +75,15 @@ class Figure:
 
 
 def _weighable(analysis: Analysis, named: Collection[str]) -> Iterator[Section]:
-    """The sections of primary metrics, and those of costs that are named."""
+    """Yield the sections of primary metrics, and those of costs that are named."""
     yield from (section for section in analysis.primary if weighs(section) not in COSTS)
     if set(COSTS) & set(named):
         yield from (section for section in costs(analysis) if weighs(section) in named)
 
 
 def weighted_of(analysis: Analysis, weights: Mapping[str, float] | None) -> tuple[Weighted, ...]:
-    """The resources of a run with their weights, alike where None; without those that it does not measure. What a
-    guest costs has a weight only where it is named.
+    """Return the resources of a run with their weights, alike where None; without those that it does not measure.
+    What a guest costs has a weight only where it is named.
 
     Raises BadInput for a resource that does not exist, for weights that are no weights, and without a weight of a
     measured resource.
@@ -109,7 +109,7 @@ def weighted_of(analysis: Analysis, weights: Mapping[str, float] | None) -> tupl
 
 
 def of_figures(weighted: Sequence[Weighted], figures: Sequence[Figure]) -> tuple[Weighted, ...]:
-    """The resources with shares of what there are figures of: 0 for one without any."""
+    """Return the resources with shares of what there are figures of: 0 for one without any."""
     there = {figure.resource for figure in figures}
     total = sum(each.weight for each in weighted if each.name in there)
     return tuple(replace(each, share=each.weight / total if each.name in there else 0.0) for each in weighted)
@@ -118,7 +118,7 @@ def of_figures(weighted: Sequence[Weighted], figures: Sequence[Figure]) -> tuple
 def unmeasured_of(
     analysis: Analysis, weights: Mapping[str, float] | None, weighted: Sequence[Weighted]
 ) -> tuple[Unmeasured, ...]:
-    """The resources that have a weight and no share in the ranking, with why. weighted: see of_figures."""
+    """Return the resources that have a weight and no share in the ranking, with why. weighted: see of_figures."""
     given = weights or {each.name: each.weight for each in weighted}
     total = sum(given.values())
     labels = {each.name: each.labels for each in weighted}
@@ -142,7 +142,8 @@ def _why_unmeasured(analysis: Analysis, labels: Sequence[str]) -> Inline:
 def figures_of(
     analysis: Analysis, shares: Mapping[str, float]
 ) -> tuple[list[Figure], int, list[tuple[Section, ResultPoint]]]:
-    """Every primary metric at every point that has a weight; how many units there are; and what the baseline lacks.
+    """Return every primary metric at every point that has a weight; how many units there are; and what the baseline
+    lacks.
 
     Benchmarks count alike within a resource, metrics within a benchmark, points within a metric.
     """
@@ -196,7 +197,8 @@ def _by_unit(section: Section, point: ResultPoint, unit_of: Mapping[int, int], u
 
 
 def link_limits(analysis: Analysis, figures: Sequence[Figure]) -> tuple[float, ...]:
-    """The rate limits of the links that figures were measured through, in Mbit/s, ascending; empty without one."""
+    """Return the rate limits of the links that figures were measured through, in Mbit/s, ascending; empty without
+    one."""
     tables = analysis.declared.get("benchmark", ())
     fixed = {str(t.get("label") or t["name"]): t.get("link", {}).get("rate_mbit_s", 0) for t in tables}
     found = [
@@ -207,7 +209,7 @@ def link_limits(analysis: Analysis, figures: Sequence[Figure]) -> tuple[float, .
 
 
 def missing_of(analysis: Analysis, platform: PlatformRecord, figures: Sequence[Figure]) -> tuple[Missing, ...]:
-    """What a platform lacks, by resource, with the first reason of each."""
+    """Return what a platform lacks, by resource, with the first reason of each."""
     lacks = [figure for figure in figures if platform.name not in figure.values]
     found = []
     for resource in dict.fromkeys(figure.resource for figure in lacks):

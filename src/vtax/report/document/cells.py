@@ -28,7 +28,7 @@ UNSCALED = Scale("")
 
 
 def scale_for(unit: str, values: Iterable[float]) -> Scale:
-    """The scale in which the largest of the values (of a whole table) reads as 1 to 999.
+    """Return the scale in which the largest of the values (of a whole table) reads as 1 to 999.
 
     Binary units (MiB/s) and units that take no prefix (events/s) stay as they are.
     """

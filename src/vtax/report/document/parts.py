@@ -176,15 +176,15 @@ class Document:
     suite: Suite | None = None
 
     def tables(self) -> Iterator[Table]:
-        """Every table, in order."""
+        """Yield every table, in order."""
         yield from (part for part in _flat(self.parts) if isinstance(part, Table))
 
     def figures(self) -> Iterator[Figure]:
-        """Every figure, in order."""
+        """Yield every figure, in order."""
         yield from (part for part in _flat(self.parts) if isinstance(part, Figure))
 
     def charts(self) -> Iterator[Chart]:
-        """Every chart, in order."""
+        """Yield every chart, in order."""
         yield from (part for part in _flat(self.parts) if isinstance(part, Chart))
 
 

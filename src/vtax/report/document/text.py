@@ -72,12 +72,12 @@ Inline = Union[str, Message, Joined, Styled, Link, Stored, Translated, "Value"]
 
 
 def msg(template: str, /, **data: Inline) -> Message:
-    """A message of the catalogue."""
+    """Return a message of the catalogue."""
     return Message(template, data)
 
 
 def plural(one: str, many: str, count: int, /, **data: Inline) -> Message:
-    """A message whose form depends on a count, which both templates may name as `{count}`."""
+    """Return a message whose form depends on a count, which both templates may name as `{count}`."""
     from vtax.report.document.cells import Count
 
     return Message(one, {"count": Count(count), **data}, many, count)
@@ -90,21 +90,21 @@ def joined(parts: Iterable[Inline], separator: str = ", ") -> Inline:
 
 
 def listed(parts: Iterable[Inline]) -> Inline:
-    """`a, b and c`."""
+    """Return `a, b and c`."""
     kept = tuple(parts)
     return kept[0] if len(kept) == 1 else Joined(kept, ", ", is_list=True)
 
 
 def styled(text: Inline, role: Role) -> Inline:
-    """A text with a role; nothing stays nothing."""
+    """Return a text with a role; nothing stays nothing."""
     return Styled(text, role) if text != "" else ""
 
 
 def stored(text: str) -> Inline:
-    """A text that vtax stored; nothing stays nothing, and a note of the statistics has its own code."""
+    """Return a text that vtax stored; nothing stays nothing, and a note of the statistics has its own code."""
     return Stored(text) if text and type(text) is str else text
 
 
 def muted(text: Inline) -> Inline:
-    """Text of less weight."""
+    """Return text of less weight."""
     return styled(text, "muted")

@@ -15,7 +15,7 @@ from vtax.report.exports import check_is_measured
 
 
 def text(analysis: Analysis) -> str:
-    """The primary comparisons of a run, as a JSON list. Raises BadInput when it has no value."""
+    """Return the primary comparisons of a run, as a JSON list. Raises BadInput when it has no value."""
     check_is_measured(analysis)
     found = []
     for section in analysis.primary:

@@ -47,16 +47,16 @@ class Grid:
         self._rows: list[_Row | Text] = []
 
     def add_column(self, title: str, *, right: bool = False) -> None:
-        """A column. right: whether its cells end flush."""
+        """Add a column. right: whether its cells end flush."""
         self._titles.append(prepared_text(Text(title)))
         self._right.append(right)
 
     def add_heading(self, text: Text) -> None:
-        """A line above the rows that follow, over all columns."""
+        """Add a line above the rows that follow, over all columns."""
         self._rows.append(prepared_text(text))
 
     def add_row(self, *cells: str | Text, indent: bool = False) -> None:
-        """A row; brackets in a str are no markup. indent: whether it belongs to a heading. Cells may be left out."""
+        """Add a row; brackets in a str are no markup. indent: whether it belongs to a heading. Cells may lack."""
         texts = [prepared_text(Text(cell) if isinstance(cell, str) else cell) for cell in cells]
         texts += [Text()] * (len(self._titles) - len(texts))
         self._rows.append(_Row(tuple(texts), _INDENT if indent else 0))

@@ -44,7 +44,7 @@ def release_spaces(text: str) -> str:
 
 
 def prepared_text(text: Text) -> Text:
-    """`prepared` for a styled text: a copy."""
+    """Return `prepared` for a styled text: a copy."""
     made = text.copy() if len(text) <= MAX_TEXT_CHARS else text[:MAX_TEXT_CHARS]
     made.plain = _prepared(made.plain)  # as long as it was, so that its styles stand where they stood
     return made.append(_left_out(len(text)))

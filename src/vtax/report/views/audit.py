@@ -43,7 +43,7 @@ def document(source: Source, options: Options) -> Document:
 
 
 def document_of(found: Audit, analysis: Analysis, *, every_field: bool) -> Document:
-    """The document of an audit."""
+    """Return the document of an audit."""
     parts = [
         *_differences(found),
         *_changes(found, analysis),
@@ -55,7 +55,7 @@ def document_of(found: Audit, analysis: Analysis, *, every_field: bool) -> Docum
 
 
 def legend(found: Audit) -> Inline:
-    """How to read the findings; empty without findings."""
+    """Return how to read the findings; empty without findings."""
     texts = [text for finding in found.findings for _, text in finding.shown]
     notes: list[Inline] = []
     if any(text == COMMON or text.startswith("+") for text in texts):
@@ -130,7 +130,7 @@ def _fields(found: Audit) -> Iterator[Part]:
 
 
 def _plain(found: Audit) -> dict[str, Any]:
-    """The same as plain data, with every field of each platform's first guests."""
+    """Return the same as plain data, with every field of each platform's first guests."""
     return {
         "differences": [
             {"field": f.field, "where": f.where, "shown": [{"platforms": list(p), "value": t} for p, t in f.shown]}

@@ -36,7 +36,7 @@ def document(source: Source, _: Options) -> Document:
 
 
 def document_of(cells: Sequence[Counted], analysis: Analysis) -> Document:
-    """The document of counted cells."""
+    """Return the document of counted cells."""
     if not cells:
         text = msg("This run has no network benchmark.")
         return Document(VIEW.title, (Paragraph(text),), data=[], nothing=text)
@@ -104,7 +104,7 @@ def _number(value: float | None) -> Inline:
 
 
 def _plain(cells: Sequence[Counted]) -> list[dict[str, Any]]:
-    """One entry per cell; `counters` holds every one by place and name, `effective` the settings in force."""
+    """Return one entry per cell; `counters` holds every one by place and name, `effective` the settings in force."""
     return [
         {
             "benchmark": cell.label,

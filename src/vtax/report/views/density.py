@@ -41,13 +41,13 @@ Means = Mapping[tuple[str, str, str, str], float]
 
 
 def document(source: Source, _: Options) -> Document:
-    """A table per metric and point: platforms and numbers of guests."""
+    """Return a table per metric and point: platforms and numbers of guests."""
     made = document_of(effects(source.analysis, GUESTS), _means(source.analysis))
     return shared.of_blocks(made, source.analysis)
 
 
 def document_of(found: Sequence[Effect], means: Means) -> Document:
-    """The document of several guests. means: of every metric at every point."""
+    """Return the document of several guests. means: of every metric at every point."""
     if not found:
         text = msg("This run has no factor guests.")
         return Document(VIEW.title, (Paragraph(text),), data=[], nothing=text)
@@ -79,7 +79,7 @@ def _of(effect: Effect, means: Means, metric: str) -> float | None:
 
 
 def _further(effect: Effect, means: Means) -> dict[str, float | None]:
-    """The metrics of several guests, by name without that of the primary metric."""
+    """Return the metrics of several guests, by name without that of the primary metric."""
     own = effect.section.metric.name
     together = {ending: _of(effect, means, f"{own}_{ending}") for ending in _FURTHER}
     return {**together, **{name: _of(effect, means, name) for name in _MEMORY}}
@@ -120,7 +120,7 @@ def _number(value: float | None) -> Inline:
 
 
 def _plain(found: Sequence[Effect], means: Means) -> list[dict[str, Any]]:
-    """One entry per metric, platform and number of guests; memory in MiB a guest."""
+    """Return one entry per metric, platform and number of guests; memory in MiB a guest."""
     return [
         {
             **shared.named(each.section),

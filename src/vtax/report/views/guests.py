@@ -33,7 +33,7 @@ _SECONDS = Scale("s")
 
 
 def document(source: Source, _: Options) -> Document:
-    """A row per tested platform, and what all guests share."""
+    """Return a row per tested platform, and what all guests share."""
     analysis = source.analysis
     columns = (
         shared.PLATFORM, Column("driver", msg("driver")), Column("version", msg("version"), wraps=True),

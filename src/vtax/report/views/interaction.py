@@ -33,14 +33,14 @@ from vtax.stats.interaction import Term
 
 
 def document(source: Source, options: Options) -> Document:
-    """The test and the table of every factor; then the warnings."""
+    """Return the test and the table of every factor; then the warnings."""
     found = factor_effects(source.whole.analysis, every_metric=options.every_metric)
     made = document_of(shown(found, source.analysis.filter), source.analysis)
     return shared.of_blocks(made, source.analysis)
 
 
 def document_of(found: Sequence[FactorEffect], analysis: Analysis) -> Document:
-    """The document of the effects."""
+    """Return the document of the effects."""
     if not found:
         text = msg("no factor of this run has more than one level")
         return Document(VIEW.title, (Paragraph(text),), data=[], nothing=text)
@@ -92,7 +92,7 @@ def _row(term: Term, found: FactorEffect, analysis: Analysis) -> TableRow:
 
 
 def _plain(found: Sequence[FactorEffect]) -> list[dict[str, Any]]:
-    """One entry per metric and factor: the test and its table."""
+    """Return one entry per metric and factor: the test and its table."""
     return [
         {
             **shared.named(each.section),

@@ -32,7 +32,7 @@ _HASH_SHOWN = 12  # digits; all are in the table of the host
 
 
 def document(source: Source, _: Options) -> Document:
-    """How the run was made and how its figures were computed, a paragraph each."""
+    """Return how the run was made and how its figures were computed, a paragraph each."""
     analysis = source.whole.analysis
     paragraphs = tuple(Paragraph(text) for text in method(analysis))
     plugins = [asdict(plugin) for plugin in analysis.plugins]
@@ -40,7 +40,7 @@ def document(source: Source, _: Options) -> Document:
 
 
 def method(analysis: Analysis) -> Iterator[Inline]:
-    """How the run was made and how its figures were computed, a paragraph each."""
+    """Yield how the run was made and how its figures were computed, a paragraph each."""
     yield joined(list(_blocks(analysis)), " ")
     if order_of(analysis):
         yield _order(analysis)
@@ -77,7 +77,7 @@ def method(analysis: Analysis) -> Iterator[Inline]:
 
 
 def _unit(analysis: Analysis) -> Inline:
-    """What a mean and its interval are of."""
+    """Return what a mean and its interval are of."""
     if len(analysis.sessions) > 1:
         return msg(
             "The session is the unit of replication. Trials are averaged within a block; the mean is that of the "
@@ -105,14 +105,14 @@ def _ratio(analysis: Analysis) -> Inline:
 
 
 def _averaged(analysis: Analysis) -> Inline:
-    """How the ratios of blocks become one."""
+    """Return how the ratios of blocks become one."""
     if len(analysis.sessions) > 1:
         return msg("They are averaged as logarithms, within each session and then over sessions.")
     return msg("Their geometric mean has a Student's t-interval on the log-ratios.")
 
 
 def _nesting(analysis: Analysis) -> Iterator[Inline]:
-    """How the sessions of a run that has several enter its figures."""
+    """Yield how the sessions of a run that has several enter its figures."""
     if len(analysis.sessions) > 1:
         yield msg(
             "Blocks are nested in {count} sessions, and the session is the unit: every session counts alike, by the "
@@ -148,7 +148,7 @@ def _blocks(analysis: Analysis) -> Iterator[Inline]:
 
 
 def _analysis(analysis: Analysis) -> Inline:
-    """What an interval and a verdict allow for."""
+    """Return what an interval and a verdict allow for."""
     noisier = msg(
         "No verdict favours a side that is far noisier, unless slow blocks that did not happen could not undo it."
     )
@@ -171,7 +171,7 @@ def _plain_order(analysis: Analysis) -> list[dict[str, object]]:
 
 
 def _equal(analysis: Analysis) -> Inline:
-    """What all guests have in common; machines of the user have nothing in common."""
+    """Return what all guests have in common; machines of the user have nothing in common."""
     brought = [name for name, driver in drivers_of(analysis).items() if not driver.uses_image]
     if analysis.declared.get("tuning"):
         equal = msg(" from the same image and with the same limits")

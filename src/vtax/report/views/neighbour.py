@@ -36,13 +36,14 @@ from vtax.stats.ratio import Ratio as Estimate
 
 
 def document(source: Source, _: Options) -> Document:
-    """A table per metric and point: platforms, loads, ratio to the idle neighbour, and the baseline's beside it."""
+    """Return a table per metric and point: platforms, loads, ratio to the idle neighbour, and the baseline's beside
+    it."""
     found = effects(source.analysis, NEIGHBOUR)
     return shared.of_blocks(document_of(found, source.analysis.level, source.analysis.baseline), source.analysis)
 
 
 def document_of(found: Sequence[Effect], level: Share, baseline: str) -> Document:
-    """The document of the effects of neighbours."""
+    """Return the document of the effects of neighbours."""
     if not found:
         text = msg("This run has no factor neighbour.")
         return Document(VIEW.title, (Paragraph(text),), data=[], nothing=text)
@@ -88,7 +89,7 @@ def _cells(ratio: Estimate | None) -> tuple[Inline, Inline]:
 
 
 def as_json(ratio: Estimate | None) -> dict[str, Any] | None:
-    """A ratio for programs."""
+    """Return a ratio for programs."""
     if ratio is None:
         return None
     return {"estimate": ratio.estimate, "low": ratio.low, "high": ratio.high, "confidence": ratio.confidence,
@@ -96,7 +97,8 @@ def as_json(ratio: Estimate | None) -> dict[str, Any] | None:
 
 
 def _plain(found: Sequence[Effect]) -> list[dict[str, Any]]:
-    """One entry per metric, platform and level; ratio: to `none` on the platform; baseline_ratio: on the baseline."""
+    """Return one entry per metric, platform and level; ratio: to `none` on the platform; baseline_ratio: on the
+    baseline."""
     return [
         {
             **shared.named(each.section),

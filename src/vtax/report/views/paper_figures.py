@@ -44,14 +44,14 @@ from vtax.study.claims import BENCHMARK, METRIC
 
 
 def document(source: Source, options: Options) -> Document:
-    """Every figure of the run's study; figures are of the whole run."""
+    """Return every figure of the run's study; figures are of the whole run."""
     whole = source.whole
     mapped = mapping.of_figures(whole.analysis, options.mapped)
     return document_of(drawings(whole.analysis, whole.data, mapped), whole.analysis, is_full=options.depth != "brief")
 
 
 def document_of(found: Sequence[Drawing], analysis: Analysis, *, is_full: bool) -> Document:
-    """The document of figures. is_full: with the values of each, not only the list."""
+    """Return the document of figures. is_full: with the values of each, not only the list."""
     if not found:
         text = msg("the study of this run declares no figures")
         return Document(VIEW.title, (Paragraph(text),), data=_plain(found, analysis), nothing=text)
@@ -87,7 +87,7 @@ def _drawn(each: Drawing) -> Inline:
 
 
 def why_not(each: Drawing) -> Inline:
-    """Why a figure has no value."""
+    """Return why a figure has no value."""
     if each.figure.host and each.figure.host > each.hosts:
         count = plural("{count} host", "{count} hosts", each.hosts)
         return msg(
@@ -106,7 +106,7 @@ def _section(each: Drawing, analysis: Analysis) -> Section:
 
 
 def _values(each: Drawing, analysis: Analysis) -> Table:
-    """Every value of a figure: as the publication computes it, from blocks, and as printed."""
+    """Return every value of a figure: as the publication computes it, from blocks, and as printed."""
     is_table, statistic = each.figure.is_of_largest_cv, each.figure.statistic
     columns = [
         shared.PLATFORM,
@@ -142,7 +142,7 @@ def _values(each: Drawing, analysis: Analysis) -> Table:
 
 
 def _group_of(each: Drawing, place: Place) -> tuple[tuple[str, str], ...]:
-    """The levels that rows of a table share."""
+    """Return the levels that rows of a table share."""
     found = [(name, level) for name, level in place.levels.items() if name not in (BENCHMARK, METRIC)]
     found = [(name, level) for name, level in found if len({p.levels.get(name) for p in each.places}) > 1]
     for name in (BENCHMARK, METRIC):
@@ -213,7 +213,7 @@ def _plain(found: Sequence[Drawing], analysis: Analysis) -> dict[str, Any]:
 
 
 def plain_of(each: Drawing, analysis: Analysis) -> dict[str, Any]:
-    """One figure for programs: values in the unit of the metric, ratios and shares as fractions of 1."""
+    """Return one figure for programs: values in the unit of the metric, ratios and shares as fractions of 1."""
     figure = each.figure
     return {
         "id": figure.id,

@@ -43,7 +43,7 @@ _SURE = 0.95
 
 
 def document(source: Source, options: Options) -> Document:
-    """The ranking of the whole run, by the weights of the options; without them all resources count alike."""
+    """Return the ranking of the whole run, by the weights of the options; without them all resources count alike."""
     try:
         found = recommend(source.whole.analysis, options.weights, source.analysis.filter.platforms)
     except BadInput:
@@ -55,7 +55,7 @@ def document(source: Source, options: Options) -> Document:
 
 
 def document_of(found: Recommendation) -> Document:
-    """The answer, the places, what decides between the first two, and the warnings."""
+    """Return the answer, the places, what decides between the first two, and the warnings."""
     parts: list[Part] = [
         Titled(msg("Summary"), (Bullets(tuple(_summary(found))),), key="answer", role="summary"),
         Titled(msg("Places"), (_places(found), *_below_places(found)), key="places"),
@@ -80,7 +80,7 @@ def _weights(found: Recommendation) -> Inline:
 
 
 def _unmeasured(found: Recommendation) -> Iterator[Inline]:
-    """What has a weight and is in no score, with the reason: before everything else."""
+    """Yield what has a weight and is in no score, with the reason: before everything else."""
     for each in found.unmeasured:
         yield styled(
             msg(
@@ -117,7 +117,7 @@ def _summary(found: Recommendation) -> Iterator[Inline]:
 
 
 def _choice(found: Recommendation) -> Inline:
-    """The platform to choose, or that none can be chosen, with the most probable one."""
+    """Return the platform to choose, or that none can be chosen, with the most probable one."""
     first = found.full[0]
     if first.probabilities is None:
         return msg(
@@ -145,7 +145,7 @@ def _choice(found: Recommendation) -> Inline:
 
 
 def _decides(found: Recommendation) -> Inline:
-    """The resource with most of the lead of the first over the second, or that none is beyond noise."""
+    """Return the resource with most of the lead of the first over the second, or that none is beyond noise."""
     most = found.contributions[0]
     data: dict[str, Inline] = {
         "resource": shared.resource(most.resource), "first": found.full[0].platform.name,
@@ -350,7 +350,7 @@ def _switch(each: Switch, found: Recommendation, weight: float) -> Inline:
 
 
 def _ordinal(number: int) -> Inline:
-    """The name of a place, from 0."""
+    """Return the name of a place, from 0."""
     place = number + 1
     if number == 0:
         return msg("best")

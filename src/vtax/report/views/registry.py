@@ -14,16 +14,16 @@ DEFAULT = "result"
 
 @cache
 def views() -> Mapping[str, View]:
-    """All views by name, the one that is shown when none is asked for first."""
+    """Return all views by name, the one that is shown when none is asked for first."""
     found: Mapping[str, View] = discover(vtax.report.views, "VIEW", View)
     return dict(sorted(found.items(), key=lambda each: (each[0] != DEFAULT, not each[1].place, each[0])))
 
 
 def foreign() -> Mapping[str, Origin]:
-    """Where views that vtax does not ship come from, by name."""
+    """Return where views that vtax does not ship come from, by name."""
     return origins(vtax.report.views, "VIEW", View)
 
 
 def in_reports() -> list[View]:
-    """The views that a report is made of, in its order."""
+    """Return the views that a report is made of, in its order."""
     return sorted((view for view in views().values() if view.place), key=lambda view: view.place)

@@ -9,7 +9,7 @@ from vtax.report.views.base import Options, View
 
 
 def document(source: Source, _: Options) -> Document:
-    """The study as declared, and the commands."""
+    """Return the study as declared, and the commands."""
     analysis = source.whole.analysis
     file, toml, lines = f"{analysis.study}.toml", study_toml(analysis.declared), commands(analysis)
     every = Styled(f"vtax report {analysis.name} --format csv", "code")

@@ -37,7 +37,7 @@ _BOOT_SHOWN = 8  # digits
 
 
 def document(source: Source, _: Options) -> Document:
-    """The sessions, the changes of the host between them, and a table for every primary metric."""
+    """Return the sessions, the changes of the host between them, and a table for every primary metric."""
     analysis = source.analysis
     text, changes = scope(analysis.sessions), host_changes(analysis.sessions)
     if not analysis.sessions:
@@ -71,7 +71,7 @@ def _sessions(sessions: Sequence[MeasuredSession]) -> Table:
 
 
 def changes_part(changes: Sequence[HostChange]) -> list[Part]:
-    """A section of the facts of the host that differ between sessions; none without any."""
+    """Return a section of the facts of the host that differ between sessions; none without any."""
     if not changes:
         return []
     columns = (
@@ -124,7 +124,7 @@ def _table(section: Section, analysis: Analysis) -> Table:
 
 
 def _hosts_apart(analysis: Analysis) -> Iterator[Part]:
-    """The ratios of every host for itself, where the sessions are of several."""
+    """Yield the ratios of every host for itself, where the sessions are of several."""
     hosts = of_hosts(analysis.sessions)
     if len(hosts) < 2:
         return
@@ -157,7 +157,7 @@ def _hosts_apart(analysis: Analysis) -> Iterator[Part]:
 
 
 def _ratios_of_hosts(row: Row, section: Section, analysis: Analysis) -> list[RatioOfBlocks | None]:
-    """The ratio of a row on each host, in the order of their first sessions."""
+    """Return the ratio of a row on each host, in the order of their first sessions."""
     point = next(point for point in section.points if any(each is row for each in point.rows))
     base = next((each for each in point.rows if each.platform.name == analysis.baseline), None)
     hosts = of_hosts(analysis.sessions).values()
@@ -200,7 +200,8 @@ def plain_changes(changes: Sequence[HostChange]) -> list[dict[str, Any]]:
 
 
 def _plain(analysis: Analysis, changes: Sequence[HostChange]) -> dict[str, Any]:
-    """The sessions, the facts of the host that changed, and of every primary metric and platform what is between."""
+    """Return the sessions, the facts of the host that changed, and of every primary metric and platform what is
+    between."""
     return {
         "sessions": plain_sessions(analysis.sessions),
         "scope": scope(analysis.sessions),

@@ -43,14 +43,14 @@ _STAGES = {
 
 
 def document(source: Source, _: Options) -> Document:
-    """A table for every combination of levels; what the bounds mean."""
+    """Return a table for every combination of levels; what the bounds mean."""
     confidence = source.analysis.rule.confidence
     made = document_of(stage_times(source.data, source.samples, confidence), source.analysis)
     return shared.of_blocks(made, source.analysis)
 
 
 def document_of(found: Sequence[StageTimes], analysis: Analysis) -> Document:
-    """The document of start times."""
+    """Return the document of start times."""
     if not found:
         text = msg("No benchmark of this run times starts of guests.")
         return Document(VIEW.title, (Paragraph(text),), data=[], nothing=text)
@@ -99,7 +99,8 @@ def _bounds(quantile: Bounds) -> Inline:
 
 
 def _plain(found: Sequence[StageTimes]) -> list[dict[str, Any]]:
-    """One entry per platform, point and stage; p50, p95, p99: seconds with their bounds, null where there is none."""
+    """Return one entry per platform, point and stage; p50, p95, p99: seconds with their bounds, null where there is
+    none."""
     return [
         {
             "label": each.cell.label,

@@ -70,7 +70,7 @@ def started(trial: Trial, precision: str = "milliseconds") -> str:
 
 
 def trials_of(data: RunData, in_force: Mapping[int, str] | None = None) -> list[Trial]:
-    """All trials of a run's data, by their position. in_force: see store.query.effective."""
+    """Return all trials of a run's data, by their position. in_force: see store.query.effective."""
     errors = {(f.cell, f.block, f.number): f.error for f in data.failures}
     trials, found = data.trials, []
     for n in np.argsort(trials.position, kind="stable").tolist():
@@ -88,7 +88,7 @@ def trials_of(data: RunData, in_force: Mapping[int, str] | None = None) -> list[
 
 
 def document(source: Source, _: Options) -> Document:
-    """A row per trial."""
+    """Return a row per trial."""
     trials = trials_of(narrowed(source.data, source.analysis.filter.selects), source.effective)
     if not trials:
         return Document(VIEW.title, (Paragraph(msg("No trial was made.")),), data=[])
@@ -122,7 +122,7 @@ def _row(trial: Trial, platform: Inline, *, has_disks: bool) -> Row:
 
 
 def plain(trial: Trial) -> dict[str, object]:
-    """A trial for programs. block: from 1; 0 for those before the first block."""
+    """Return a trial for programs. block: from 1; 0 for those before the first block."""
     return {
         "position": trial.position,
         "block": trial.block + 1,

@@ -58,7 +58,7 @@ def document(source: Source, options: Options) -> Document:
 
 
 def document_of(tables: tuple[VarianceTable, ...], analysis: Analysis, *, is_folded: bool = False) -> Document:
-    """The document of the tables. is_folded: whether tables are shown on demand."""
+    """Return the document of the tables. is_folded: whether tables are shown on demand."""
     sections = tuple(_section(table, analysis) for table in tables)
     folded = Titled(msg("Variance, drift and plans of every metric"), sections, is_folded=True)
     parts: list[Part] = [*shares_figure(tables, analysis), *([folded] if is_folded else sections)]
@@ -76,7 +76,7 @@ def document_of(tables: tuple[VarianceTable, ...], analysis: Analysis, *, is_fol
 
 
 def _is_known(cell: CellVariance) -> bool:
-    """Whether any part of a cell's noise is known."""
+    """Return whether any part of a cell's noise is known."""
     return any(share is not None for share in (cell.between_blocks, cell.between_trials, cell.within_trial))
 
 
@@ -97,7 +97,7 @@ def _section(table: VarianceTable, analysis: Analysis) -> Titled:
 
 
 def _shares_table(table: VarianceTable) -> Table:
-    """The noise of every cell; without the parts that no cell of the table has."""
+    """Return the noise of every cell; without the parts that no cell of the table has."""
     columns = (
         Column("cv", msg("CV"), is_number=True), Column("n", msg("n"), is_number=True),
         Column("effective_n", msg("effective\nn"), is_number=True),
@@ -188,7 +188,7 @@ def blocks_range(plan: Replication) -> Inline:
 
 
 def _groups(table: VarianceTable, cells_of: Callable[[CellVariance], Sequence[Inline] | None]) -> tuple[Group, ...]:
-    """A row per cell that has something to show, below the name of its point where there are several."""
+    """Return a row per cell that has something to show, below the name of its point where there are several."""
     found = []
     for point, cells in table.points:
         rows = [
@@ -220,7 +220,7 @@ def _summary(tables: tuple[VarianceTable, ...], analysis: Analysis) -> Iterator[
 
 
 def headline(top: Hardest, precision: float) -> Inline:
-    """The effort to reach a half-width, with its uncertainty: the headline of the plans."""
+    """Return the effort to reach a half-width, with its uncertainty: the headline of the plans."""
     plan = top.plan
     trials = plural("{count} trial", "{count} trials", plan.trials)
     blocks = plural("{count} block", "{count} blocks", plan.blocks)
@@ -246,7 +246,7 @@ def headline(top: Hardest, precision: float) -> Inline:
 
 
 def _plain(tables: Sequence[VarianceTable], analysis: Analysis) -> list[dict[str, Any]]:
-    """One entry per metric and cell; shares, half-widths and changes are fractions, times seconds."""
+    """Return one entry per metric and cell; shares, half-widths and changes are fractions, times seconds."""
     return [
         {
             **shared.named(table.section),

@@ -8,7 +8,7 @@ from vtax.report.views.base import Options, View
 
 
 def document(source: Source, _: Options) -> Document:
-    """All warnings, merged."""
+    """Return all warnings, merged."""
     warnings = source.analysis.warnings
     part = Warnings(warnings) if warnings else Paragraph(msg("None."))
     return Document(VIEW.title, (part,), data=warnings)
