@@ -107,9 +107,8 @@ def test_the_first_page_of_several_runs_has_the_answer_of_each(store: Store, tmp
         0
     ]
     assert first.count("Some CPU") == 1
-    assert first.count("Overhead against native, with its 95 % interval") == 2
-    assert len(re.findall(r"cpu.*docker −?[\d.]+ % \[.*qemu-tcg \(emulated\) [\d.]+ % \[", first)) == 2
-    assert first.count("Distrust:") == 2
+    assert first.count("times slower.") == 2
+    assert first.count("Caution:") == 2
     assert "lxc, qemu-tcg (emulated)" in first
     assert "Verdicts on emulated platforms are not counted." in first
 

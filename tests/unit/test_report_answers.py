@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import synthetic_run
 from scipy import special
-from shown import english
+from shown import drawn, english, result
 from synthetic_run import begin, trial
 
 from vtax.errors import BadInput
@@ -25,7 +25,8 @@ from vtax.report.analysis.answers import answers, smallest_detectable
 from vtax.report.analysis.next_step import can_be_extended, next_step_of
 from vtax.report.analysis.resources import costs_of
 from vtax.report.document import Bullets, Paragraph
-from vtax.report.parts.first_screen import first_lines, plain
+from vtax.report.document.warnings import Place, Warning
+from vtax.report.parts.first_screen import answer_lines, next_line, plain
 from vtax.report.parts.result_notes import notes_under
 from vtax.runner.host_sessions import check_more
 from vtax.stats.analysis import decided_after
@@ -129,7 +130,7 @@ def lines(analysis: Analysis) -> str:
     """The first lines of a report or a result."""
     return "\n".join(
         english(text)
-        for part in first_lines(analysis)
+        for part in (*answer_lines(analysis), *next_line(analysis))
         for text in (part.items if isinstance(part, Bullets) else (part.text,) if isinstance(part, Paragraph) else ())
     )
 
@@ -360,10 +361,35 @@ def test_a_resource_of_several_comparisons_has_the_interval_of_their_mean_by_blo
     assert cost.overhead.estimate == pytest.approx(1 - math.exp(logs.mean()))
     assert cost.overhead.low == pytest.approx(1 - math.exp(logs.mean() + half))
     assert cost.overhead.high == pytest.approx(1 - math.exp(logs.mean() - half))
-    assert "mean of 2 comparisons" in lines(found)
 
 
 def test_what_to_distrust_names_the_gravest_warnings_and_the_scope(store: Store) -> None:
     found = analysed(store, {"1": NOISY})
-    assert "Distrust: " in lines(found)
-    assert "one session: another boot or hour of the host may give other figures" in lines(found)
+    assert "Caution: " in lines(found)
+    assert "measured in one session; results may differ after a reboot" in lines(found)
+
+
+def test_one_sentence_answers_and_names_the_most_that_is_not_excluded(store: Store) -> None:
+    found = analysed(store, {"1": NOISY})
+    verdict = found.primary[0].points[0].rows[1].verdict
+    bound = f"{(verdict.costs_at_most if verdict else None) or 0.0:.1%}".replace("%", f"{SPACE}%")
+    assert lines(found).startswith(f"other: no difference shown; cost at most {bound} on iperf3.\n")
+    text = " ".join(drawn(result(found)).split())
+    assert text.index("equivalent: within") < text.index("no difference shown; cost at most"), "last on a terminal"
+
+
+def test_what_is_slower_is_so_many_times_slower(store: Store) -> None:
+    found = analysed(store, {"1": [0.25, 0.251, 0.249, 0.2505, 0.2495, 0.25]})
+    assert lines(found).startswith("other: 4.0 times slower.\n")
+
+
+def test_statistical_cautions_come_first_and_requests_are_none(store: Store) -> None:
+    place = Place("docker", "iperf3")
+    busy = Warning("host-busy", "warning", {"text": "busy"}, times=40, places=(place,))
+    noted = Warning("statistics", "warning", {"text": "blocks may depend"}, kind="statistics", places=(place,))
+    requested = [Warning(code, "warning", {"text": code}) for code in ("study-changed", "trusted")]
+    text = lines(replace(analysed(store, {"1": NOISY}), warnings=(busy, *requested, noted)))
+    caution = text[text.index("Caution: ") :]
+    assert caution.startswith("Caution: blocks may depend (docker, iperf3); ")
+    assert "study-changed" not in caution
+    assert "trusted" not in caution

@@ -1,109 +1,70 @@
-"""What a reader sees first: the overhead per resource with its interval, what to distrust, and the next step."""
+"""What a reader sees first: the sentence that answers, the cautions, and the next step."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from vtax.report.analysis import Analysis
 from vtax.report.analysis.next_step import Comparison, NextStep, next_step_of
-from vtax.report.analysis.resources import Cost, ResourceCosts, costs_of
+from vtax.report.analysis.resources import costs_of
 from vtax.report.analysis.sessions import scope
 from vtax.report.analysis.warnings import STATISTICS
 from vtax.report.document import (
-    Bullets,
     Count,
     Duration,
     Inline,
-    Interval,
     Link,
     Paragraph,
     Part,
     Platform,
-    Share,
     joined,
     listed,
     msg,
-    muted,
     plural,
     styled,
 )
 from vtax.report.document.notes import sentence
 from vtax.report.document.warnings import Warning
 from vtax.report.parts import shared
+from vtax.report.parts.answer import sentence_of
 
-_MOST_PLATFORMS = 8
 _MOST_NAMED = 4
 _MOST_WARNINGS = 2
 _MOST_PLACES = 2
+_BY_REQUEST = frozenset({"study-changed", "trusted"})  # codes of what the user asked for
 
 
-def first_lines(analysis: Analysis) -> Iterator[Part]:
-    """Yield the answer per resource, what to distrust, and what to do about what is undecided."""
-    yield from answer_lines(analysis)
+def next_line(analysis: Analysis) -> Iterator[Part]:
+    """Yield what to do about what is undecided."""
     if step := next_step_of(analysis):
         yield Paragraph(joined([_next_step(step), *_soon(step)], " "))
 
 
 def answer_lines(analysis: Analysis, chapter: str = "") -> Iterator[Part]:
-    """Yield the answer per resource, and what to distrust. chapter: key of the run's chapter on a page of several
-    runs."""
-    if found := costs_of(analysis):
-        yield Paragraph(
-            msg(
-                "Overhead against {baseline}, with its {level} interval: the share of performance that is lost, "
-                "negative where a platform is faster.",
-                baseline=analysis.baseline, level=analysis.level,
-            ),
-            "muted",
-        )  # fmt: skip
-        yield Bullets(tuple(map(_resource, found)), key="resources")
+    """Yield the sentence that answers, and the cautions. chapter: key of the run's chapter among several."""
+    if (found := sentence_of(analysis)) != "":
+        yield Paragraph(found)
+    yield from caution_lines(analysis, chapter)
+
+
+def caution_lines(analysis: Analysis, chapter: str = "") -> Iterator[Part]:
+    """Yield what bears on all figures. chapter: see answer_lines."""
     if doubts := list(_doubts(analysis, f"{chapter}-warnings" if chapter else "warnings")):
-        yield Paragraph(joined([msg("Distrust:"), joined(doubts, "; ")], " "), "caution")
-
-
-def _resource(found: ResourceCosts) -> Inline:
-    """`network (iperf3): docker 0.3 % [−0.2, 0.8], podman ...`."""
-    labels = list(found.labels[:_MOST_NAMED])
-    if len(found.labels) > _MOST_NAMED:
-        labels = [*labels[: _MOST_NAMED - 1], "…"]
-    counts = {cost.comparisons for cost in found.costs}
-    detail: Inline = "" if list(map(str.lower, labels)) == [found.resource] else ", ".join(labels)
-    if (many := max(counts)) > 1:
-        detail = joined([detail, plural("mean of {count} comparison", "mean of {count} comparisons", many)])
-    named = styled(shared.resource(found.resource), "strong")
-    head = joined([named, muted(joined([" (", detail, "):"], "") if detail != "" else ":")], "")
-    if len(found.costs) <= _MOST_PLATFORMS:
-        return joined([head, joined([_cost(cost) for cost in found.costs])], " ")
-    ordered = sorted(found.costs, key=lambda cost: cost.overhead.estimate)
-    ends = {"low": _cost(ordered[0]), "high": _cost(ordered[-1])}
-    text = msg("{count} platforms, from {low} to {high}", count=Count(len(ordered)), **ends)
-    return joined([head, text], " ")
-
-
-def _cost(cost: Cost) -> Inline:
-    shown: list[Inline] = [shared.platform_of(cost.platform), Share(cost.overhead.estimate, "overhead")]
-    if math.isfinite(cost.overhead.low) and math.isfinite(cost.overhead.high):
-        shown.append(Interval(cost.overhead.low, cost.overhead.high, "overhead"))
-    else:
-        shown.append(msg("[no interval from one block]"))
-    if cost.missing:
-        shown.append(plural("({count} without a value)", "({count} without a value)", cost.missing))
-    return joined(shown, " ")
+        yield Paragraph(joined([msg("Caution:"), joined(doubts, "; ")], " "), "caution")
 
 
 def _doubts(analysis: Analysis, warnings: str) -> Iterator[Inline]:
-    """Yield what bears on all figures: the gravest warnings, those of measuring before those of statistics; the
-    scope.
+    """Yield the gravest warnings in the order of harm: errors, what withholds or overturns a word, then the host; the
+    scope. That a study was changed or trusted by request is no reason to doubt a figure.
 
     warnings: key of the chapter of warnings.
     """
-    kept = [w for w in analysis.warnings if w.severity != "note" and w.is_primary]
-    order = sorted(kept, key=lambda w: (w.severity != "error", w.kind == STATISTICS, -w.times))
+    kept = [w for w in analysis.warnings if w.severity != "note" and w.is_primary and w.code not in _BY_REQUEST]
+    order = sorted(kept, key=lambda w: (w.severity != "error", w.kind != STATISTICS, -w.times))
     yield from map(_doubt, order[:_MOST_WARNINGS])
     if len(analysis.sessions) == 1:
-        yield msg("one session: another boot or hour of the host may give other figures")
+        yield msg("measured in one session; results may differ after a reboot")
     elif analysis.sessions:
         yield scope(analysis.sessions)
     if (more := len(kept) - _MOST_WARNINGS) > 0:
@@ -114,8 +75,11 @@ def _doubt(warning: Warning) -> Inline:
     if 0 < len(warning.places) <= _MOST_PLACES:
         where = joined([place.inline for place in warning.places], "; ")
         return joined([sentence(warning), joined([" (", where, ")"], "")], "")
-    times = plural(" ({count} times)", " ({count} times)", warning.times) if warning.times > 1 else ""
-    return joined([sentence(warning), times], "")
+    times: list[Inline] = [plural("{count} time", "{count} times", warning.times)] if warning.times > 1 else []
+    platforms = list(dict.fromkeys(place.platform for place in warning.places if place.platform))
+    shown = joined(platforms) if 0 < len(platforms) <= _MOST_NAMED else ""
+    where = joined([*times, shown], "; ")
+    return sentence(warning) if where == "" else joined([sentence(warning), joined([" (", where, ")"], "")], "")
 
 
 def _next_step(step: NextStep) -> Inline:

@@ -1,4 +1,4 @@
-"""A document in a terminal: tables that fit its width, verdicts as words in colour, the summary where the eye ends.
+"""A document in a terminal: tables that fit its width, verdicts as words in colour, the answer where the eye ends.
 
 Nothing is left out but what needs a page: figures, and tables that repeat others in colours.
 """
@@ -38,7 +38,7 @@ from vtax.report.renderers.language import ENGLISH, Language
 from vtax.report.renderers.unbroken import Unbroken, bind_spaces, prepared_text, release_spaces
 
 STYLES: Mapping[str, str] = {
-    "slower": "bold red", "faster": "bold green", "equivalent": "bold cyan", "undecided": "yellow",
+    "slower": "bold red", "faster": "bold green", "equivalent": "bold cyan", "undecided": "dim",
 }  # fmt: skip
 ROLES: Mapping[Role, str] = {
     "": "", "strong": "bold", "muted": "dim", "caution": "yellow", "error": "red", "code": "", "italic": "italic",
@@ -82,15 +82,10 @@ def is_wide(console: Console) -> bool:
 
 
 def _reading_order(parts: Sequence[Part]) -> list[Part]:
-    """Return the summary last, where the eye is when all is printed; only warnings come after it."""
+    """Return the answer last, where the eye is when all is printed; what is not tested and the warnings before it."""
     summary = [part for part in parts if isinstance(part, Section) and part.role == "summary"]
     others = [part for part in parts if not (isinstance(part, Section) and part.role == "summary")]
-    first = next((n for n, part in enumerate(others) if isinstance(part, Section) and _warns(part)), len(others))
-    return [*others[:first], *summary, *others[first:]]
-
-
-def _warns(section: Section) -> bool:
-    return any(isinstance(part, Warnings) for part in section.parts)
+    return [*others, *sorted(summary, key=lambda part: part.key == "answer")]
 
 
 class _Terminal:

@@ -39,7 +39,7 @@ from vtax.report.document import Row as TableRow
 from vtax.report.document import Section as Titled
 from vtax.report.parts import result_costs, shared, typical
 from vtax.report.parts.figures import figures_of
-from vtax.report.parts.first_screen import first_lines
+from vtax.report.parts.first_screen import answer_lines, next_line
 from vtax.report.parts.forest import forest
 from vtax.report.parts.header import header_of
 from vtax.report.parts.plain import plain
@@ -69,12 +69,18 @@ def _summary(analysis: Analysis, options: Options) -> Iterator[Titled]:
     names = shared.colours(analysis)
     records = {p.name: p for p in analysis.platforms}
     found = [a for a in answers(analysis) if records[a.platform].available] if is_measured(analysis) else []
-    parts: list[Part] = list(first_lines(analysis)) if is_measured(analysis) else []
-    if found:
-        items = [joined([shared.platform_of(records[a.platform], names), a.text], " ") for a in found]
-        parts.append(Bullets(tuple(items), key="answers"))
-    if options.depth == "report" and is_measured(analysis):
-        parts += _overview(analysis)
+    parts: list[Part] = []
+    if is_measured(analysis):
+        sentences = [joined([shared.platform_of(records[a.platform], names), a.text], " ") for a in found]
+        each: list[Part] = [Bullets(tuple(sentences), key="answers")] if sentences else []
+        is_report = options.depth == "report"
+        parts = [*answer_lines(analysis)] if is_report else each
+        if is_report:
+            parts += _overview(analysis)
+            parts += [Titled(msg("Every platform in a sentence"), tuple(each), is_folded=True)] if each else []
+        else:
+            parts += answer_lines(analysis)
+        parts += next_line(analysis)
     if parts:
         title = msg("Summary")
         yield Titled(title, tuple(parts), key="answer", role="summary")
@@ -173,9 +179,8 @@ def _overview(analysis: Analysis) -> Iterator[Part]:
     if not compared:
         return
     text = msg(
-        "Efficiency with its {level} interval: {baseline} is 100 %, and higher is better in every row. It is the "
-        "ratio to {baseline} where higher is better, and 1 / ratio where lower is better (twice the time is 50 %). "
-        "Overhead is 100 % minus efficiency.",
+        "Percent of {baseline} with its {level} interval: higher is better in every row. Of a time it is 1 / ratio: "
+        "twice the time is 50 %.",
         level=analysis.level, baseline=analysis.baseline,
     )  # fmt: skip
     columns = (
