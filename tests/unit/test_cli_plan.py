@@ -108,7 +108,7 @@ def test_a_plan_shows_what_guests_may_use_and_counts_those_that_run_at_once(
     study = tmp_path / "mine.toml"
     tables = '[guest]\nvcpus = 2\nmemory = "384MiB"\n[[benchmark]]\nname = "iperf3"\ntopology = "guest-to-guest"\n'
     study.write_text(f'name = "mine"\nplatforms = ["native", "lxc", "ssh:far"]\n{tables}')
-    monkeypatch.setattr("vtax.runner.networks.why_not", lambda *_: None)
+    monkeypatch.setattr("vtax.runner.plan.why_not", lambda *_: None)
     text = output_of("run", str(study), "--plan")
     assert "\nguests of native, lxc: 2 vCPUs and 384 MiB each; 2 at once in guest-to-guest: 768 MiB\n" in text
     assert "\nguests of ssh:far: all of the machine; vtax sets no limits there\n" in text

@@ -88,6 +88,12 @@ def test_a_guest_without_a_network_has_no_interface() -> None:
     assert setting(modify, "--nic1") == "none"
 
 
+def test_its_own_nat_has_the_network_of_the_lab_and_no_bridge() -> None:
+    modify = machine.commands(VirtualBoxOptions(), TWO_CPUS, replace(MADE, bridged=()))[1]
+    assert (setting(modify, "--nic1"), setting(modify, "--nat-net1")) == ("nat", "198.18.0.0/24")
+    assert "--bridge-adapter1" not in modify
+
+
 def test_options_are_passed_in_the_words_of_vboxmanage() -> None:
     modify = calls(nested_paging=False, large_pages=False, paravirt_provider="kvm", chipset="ich9")["modifyvm"]
     words = ("--nested-paging", "--large-pages", "--paravirt-provider", "--chipset")

@@ -9,8 +9,7 @@ from vtax.network.settings import LinkSettings
 
 
 def segment(namespace: Namespace, number: int, settings: LinkSettings) -> Segment:
-    """Return the network of this number in a namespace of the lab, attached as the setting says (`nat` is two
-    bridges)."""
+    """Return the network of this number in a namespace of the lab, as its attachment says; see also `translation`."""
     if settings.attachment == "veth":
         return VethSegment(namespace)
     if settings.attachment == "macvtap":

@@ -78,6 +78,7 @@ class End:
         self._prepare = prepare
         self.uplinks: tuple[Uplink, ...] = ()
         self._tapped = False
+        self.is_behind_engine = False
         self._own_stack = False
         self.namespace: Namespace | None = None
         self.execute: Execute | None = None
@@ -146,6 +147,10 @@ class End:
         self._tapped = True
         self._fit()
         return names
+
+    def plug_engine(self) -> None:
+        """See Plugboard.plug_engine."""
+        self._tapped = self.is_behind_engine = True
 
     def plug_uplinks(self, uplinks: Sequence[Uplink]) -> None:
         """See Plugboard.plug_uplinks. Raises BadInput, NetworkError or CommandFailed."""

@@ -83,7 +83,12 @@ def address6(network: int, host: int) -> str:
 
 
 def make_interface(
-    index: int, network: int, host: int, settings: LinkSettings, routes: tuple[tuple[str, str], ...] = ()
+    index: int,
+    network: int,
+    host: int,
+    settings: LinkSettings,
+    routes: tuple[tuple[str, str], ...] = (),
+    engine: str = "",
 ) -> Interface:
     """The interface `eth{index}` of a host in a network, with a locally administered address made of its place."""
     return Interface(
@@ -94,4 +99,5 @@ def make_interface(
         offloads=settings.offloads,
         queues=settings.queues,
         routes=routes,
+        engine=engine,
     )

@@ -18,6 +18,7 @@ from vtax.network.lab import Lab
 from vtax.network.readback import mtu_of
 from vtax.network.segment import port_name
 from vtax.network.settings import LinkSettings
+from vtax.network.translation import OUTER_HOP
 from vtax.network.uplink import nic_rate_mbit_s
 
 _PING_PONG_BYTES, _PING_PONGS = 8192, 16
@@ -184,6 +185,8 @@ class Links:
                 own, lab = f"{end.role}.{interface.name}", f"lab.{port_name(end.role, interface)}"
                 name = own if table.RX_BYTES.of(own) in counted else lab
                 total += sum(counted.get(counter.of(name), 0.0) for counter in (table.RX_BYTES, table.TX_BYTES))
+        if any(end.is_behind_engine for end in self.guests):
+            total += sum(counted.get(counter.of(OUTER_HOP), 0.0) for counter in (table.RX_BYTES, table.TX_BYTES))
         return total
 
     def _read_back(self) -> None:

@@ -22,7 +22,9 @@ class Interface:
 
     name: in the guest (`eth0`, ...). mac: address. addresses: with prefix length, IPv4 and IPv6.
     mtu: of the link. offloads: whether checksum and segmentation offloads stay on. queues: of a multi-queue
-    interface. routes: (destination, gateway) pairs that lead through this interface.
+    interface. routes: (destination, gateway) pairs that lead through this interface. engine: the address of the
+    gateway that a hypervisor with a NAT engine of its own plays on it; empty when the interface is to be joined to
+    the lab. A driver without such an engine ignores it.
     """
 
     name: str
@@ -32,6 +34,7 @@ class Interface:
     offloads: bool = True
     queues: int = 1
     routes: tuple[tuple[str, str], ...] = ()
+    engine: str = ""
 
 
 @dataclass(frozen=True)
@@ -74,6 +77,10 @@ class Plugboard(Protocol):
 
         For a hypervisor that makes the host's side of a guest's interfaces by itself.
         """
+        ...
+
+    def plug_engine(self) -> None:
+        """Say that the guest's interfaces lead to its hypervisor's own NAT engine, which runs in `lab_namespace`."""
         ...
 
     def plug_uplinks(self, uplinks: Sequence[Uplink]) -> None:

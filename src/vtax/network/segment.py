@@ -60,13 +60,16 @@ class BridgeSegment:
         role: str = "",
         routes: bool = False,
         ends: bool = False,
+        is_shaped: bool = True,
         queues: int = 1,
     ) -> None:
         """mac, role: of the end whose interface the bridge itself is, if any. routes: the lab routes through it.
-        ends: the lab is itself what guests on it talk to. queues: of the bridge, when it is an interface."""
+        ends: the lab is itself what guests on it talk to. is_shaped: whether its links have the rate and delay of the
+        settings. queues: of the bridge, when it is an interface."""
         self.namespace = namespace
         self.bridge = bridge
         self._limits_entry = bridge if role or ends else ""
+        self._is_shaped = is_shaped
         self.hops: list[Hop] = [
             Hop(f"{role or 'lab'}.{bridge}", namespace, bridge, "bridge", role=role, counts=bool(role) or routes)
         ]
@@ -84,7 +87,7 @@ class BridgeSegment:
         entry = self._limits_entry
         self.hops += [
             Hop(f"{role}.{interface.name}", guest, interface.name, "veth", role=role, veth_pair=port),
-            Hop(f"lab.{port}", self.namespace, port, "veth", limits=True, limits_entry=entry, veth_pair=port),
+            Hop(f"lab.{port}", self.namespace, port, "veth", self._is_shaped, limits_entry=entry, veth_pair=port),
         ]
 
     def plug_tap(self, role: str, interface: Interface, queues: int, device: str = "") -> str:
@@ -94,7 +97,7 @@ class BridgeSegment:
             *tap(self.namespace, port, interface, queues, device), f"link set dev {port} master {self.bridge} up"
         )
         self.hops.append(
-            Hop(f"lab.{port}", self.namespace, port, "tap", limits=True, limits_entry=self._limits_entry)
+            Hop(f"lab.{port}", self.namespace, port, "tap", self._is_shaped, limits_entry=self._limits_entry)
         )
         return port
 

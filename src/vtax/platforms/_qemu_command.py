@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from ipaddress import ip_network
 from pathlib import Path
 
 from vtax.platforms import virtual_machine
@@ -31,7 +32,7 @@ class Nic:
     """A network interface and its back end.
 
     tap: its name in the network namespace QEMU runs in; none: not connected. fds: of a tap that is handed over open,
-    one per queue.
+    one per queue. network, gateway: what QEMU's own NAT shows the guest, in place of a tap.
     """
 
     mac: str
@@ -39,6 +40,8 @@ class Nic:
     fds: tuple[int, ...] = ()
     queues: int = 1
     offloads: bool = True
+    network: str = ""
+    gateway: str = ""
 
 
 @dataclass(frozen=True)
@@ -123,9 +126,10 @@ def network(options: QemuOptions, nics: Sequence[Nic], vhost: bool) -> list[str]
     words: list[str] = []
     for number, nic in enumerate(nics):
         netdev = ""
-        if nic.tap:
+        if nic.tap or nic.network:
             netdev = f",netdev=net{number}"
-            words += ["-netdev", _tap(options, f"net{number}", nic, vhost)]
+            back = _tap(options, f"net{number}", nic, vhost) if nic.tap else _user(f"net{number}", nic)
+            words += ["-netdev", back]
         words += ["-device", _nic_device(options, nic) + netdev]
     return words
 
@@ -140,6 +144,12 @@ def _tap(options: QemuOptions, name: str, nic: Nic, vhost: bool) -> str:
     if options.nic == "virtio-net":
         words.append(f"vhost={'on' if vhost else 'off'}")
     return ",".join(words)
+
+
+def _user(name: str, nic: Nic) -> str:
+    """QEMU's own NAT in user space, IPv4 alone. dns: an address of its own that nothing asks."""
+    dns = ip_network(nic.network)[3]
+    return f"user,id={name},net={nic.network},host={nic.gateway},dns={dns},ipv6=off"
 
 
 def _nic_device(options: QemuOptions, nic: Nic) -> str:

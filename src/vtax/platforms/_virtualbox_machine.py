@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from ipaddress import ip_interface
 from pathlib import Path
 
 from vtax.network.plugboard import Interface
@@ -32,7 +33,7 @@ LOADER_FILES = tuple(_LOADER.values())
 @dataclass(frozen=True)
 class GuestIo:
     """What was made for one guest. directory: its own, where all its files are. bridged: for each interface, the one
-    of the host that it is bridged to."""
+    of the host that it is bridged to; none for interfaces behind VirtualBox's own NAT."""
 
     name: str
     directory: Path
@@ -185,8 +186,16 @@ def _network(options: VirtualBoxOptions, made: GuestIo) -> list[str]:
     if not made.interfaces:
         return ["--nic1", "none"]
     words: list[str] = []
-    for number, (interface, device) in enumerate(zip(made.interfaces, made.bridged, strict=True), start=1):
-        words += [f"--nic{number}", "bridged", f"--bridge-adapter{number}", device]
+    for number, interface in enumerate(made.interfaces, start=1):
+        if made.bridged:
+            words += [f"--nic{number}", "bridged", f"--bridge-adapter{number}", made.bridged[number - 1]]
+        else:
+            words += [
+                f"--nic{number}",
+                "nat",
+                f"--nat-net{number}",
+                str(ip_interface(interface.addresses[0]).network),
+            ]
         words += [f"--nic-type{number}", options.nic, f"--mac-address{number}", interface.mac.replace(":", "")]
         words += [f"--cable-connected{number}", "on"]
     return words

@@ -17,6 +17,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
+from ipaddress import ip_interface
 from pathlib import Path
 from typing import Any
 
@@ -109,6 +110,14 @@ def _nics(options: QemuOptions, spec: GuestSpec, fds: ExitStack) -> list[command
     queues = options.queues
     if options.nic == "virtio-net" and options.machine != "microvm":
         queues = max(queues, *(interface.queues for interface in board.interfaces))
+    if all(interface.engine for interface in board.interfaces):
+        board.plug_engine()
+        return [
+            command.Nic(
+                i.mac, network=str(ip_interface(i.addresses[0]).network), gateway=i.engine, offloads=i.offloads
+            )
+            for i in board.interfaces
+        ]
     taps = board.taps(queues)
     opened = open_macvtaps(board.lab_namespace, taps, queues, spec.directory, fds)
     return [
@@ -122,7 +131,7 @@ def _start(
 ) -> StdioGuest:
     """Spawn QEMU stopped, pin its virtual CPUs, let it run."""
     console, stderr = spec.directory / "console.log", spec.directory / "stderr.log"
-    vhost = bool(nics) and uses_vhost(options)
+    vhost = any(nic.tap for nic in nics) and uses_vhost(options)
     process = None
     helpers, notes = _helper_cpus(spec.resources)
     notes += _network_notes(options, spec, nics, vhost)
@@ -176,6 +185,9 @@ def _helper_cpus(resources: Resources) -> tuple[list[int], list[str]]:
 
 
 def _network_notes(options: QemuOptions, spec: GuestSpec, nics: Sequence[command.Nic], vhost: bool) -> Iterator[str]:
+    if nics and nics[0].network:
+        yield "its NAT is QEMU's own, in user space"
+        return
     if nics and options.accel == "kvm" and options.nic == "virtio-net" and not vhost:
         yield "vhost-net is off: QEMU itself moves every packet"
     requested = max((i.queues for i in spec.plugboard.interfaces), default=1) if spec.plugboard else 1

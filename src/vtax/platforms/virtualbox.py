@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -79,7 +79,7 @@ class VirtualBox(Driver):
         """See platforms.base.Driver."""
         try:
             tools.check_host()
-            if spec.plugboard is not None:
+            if spec.plugboard is not None and not _is_translated(spec):
                 tools.check_network()
             return _start(options, spec)
         except PlatformError:
@@ -128,9 +128,8 @@ def _start(options: VirtualBoxOptions, spec: GuestSpec) -> StdioGuest:
         try:
             claimed = _claim(spec, undo)
             if spec.plugboard is not None:
-                made = replace(
-                    made, interfaces=tuple(spec.plugboard.interfaces), bridged=_join_interfaces(spec, claimed, undo)
-                )
+                bridged = () if _is_translated(spec) else _join_interfaces(spec, claimed, undo)
+                made = replace(made, interfaces=tuple(spec.plugboard.interfaces), bridged=bridged)
             _write_files(options, spec, made)
             with claimed.group.procs_file() as join:
                 programs = virtual_machine.Programs(claimed.tag, join, stderr, machine.environment(made))
@@ -138,7 +137,9 @@ def _start(options: VirtualBoxOptions, spec: GuestSpec) -> StdioGuest:
                 calls.serve()
                 for arguments in machine.commands(options, spec.resources, made):
                     calls.manage(*arguments)
-                process = programs.spawn(["VBoxHeadless", "--startvm", spec.name, "--vrde", "off", "--start-paused"])
+                process = programs.spawn(
+                    [*_where(spec), "VBoxHeadless", "--startvm", spec.name, "--vrde", "off", "--start-paused"]
+                )
                 say = partial(describe, process, made, stderr)
                 channel = Channel.to_unix_socket(
                     made.stream,
@@ -175,6 +176,19 @@ def _claim(spec: GuestSpec, undo: ExitStack) -> Claim:
     claimed = claim(spec, undo)
     claimed.after.append(registered)
     return claimed
+
+
+def _is_translated(spec: GuestSpec) -> bool:
+    """Whether VirtualBox's own NAT joins its interfaces."""
+    return spec.plugboard is not None and all(interface.engine for interface in spec.plugboard.interfaces)
+
+
+def _where(spec: GuestSpec) -> Sequence[str]:
+    """The command before the machine's own: its NAT opens connections where it runs."""
+    if spec.plugboard is None or not _is_translated(spec):
+        return ()
+    spec.plugboard.plug_engine()
+    return ("nsenter", f"--net=/run/netns/{spec.plugboard.lab_namespace}", "--")
 
 
 def _join_interfaces(spec: GuestSpec, claimed: Claim, undo: ExitStack) -> tuple[str, ...]:

@@ -7,26 +7,43 @@ reached at the bridge's own address.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Self
+
+from pydantic import model_validator
 
 from vtax.errors import NetworkError
+from vtax.network import translation
 from vtax.network.end import End
 from vtax.network.hop import Hop
-from vtax.network.lab import Lab, make_interface, numbered
+from vtax.network.lab import Lab, address, make_interface, numbered
 from vtax.network.links import Flow, Links
 from vtax.network.namespace import Namespace
 from vtax.network.plugboard import Interface
 from vtax.network.segment import BridgeSegment
 from vtax.network.settings import LinkSettings
 from vtax.network.topology import Topology
+from vtax.network.wire import is_shaped
 
 _PEER, _GUEST = 1, 2
+
+
+class GuestToHostSettings(LinkSettings):
+    """Link settings of `guest-to-host`."""
+
+    @model_validator(mode="after")
+    def _shapes_what_it_can(self) -> Self:
+        if self.attachment == "own-nat" and is_shaped(self):
+            raise ValueError("own-nat ends in the host itself here, where no link has a rate, delay or loss")
+        return self
 
 
 class HostSegment:
     """A bridge that is itself the interface of the first end; the others are its ports."""
 
-    def __init__(self, lab: Lab) -> None:
-        self._lab = lab
+    def __init__(self, lab: Lab, *, translates: bool = False) -> None:
+        """translates: whether the host tracks connections of its guests, and translates those that leave it."""
+        self._lab, self._translates = lab, translates
         self._made: BridgeSegment | None = None
 
     @property
@@ -52,6 +69,11 @@ class HostSegment:
             self._made = BridgeSegment(
                 host, interface.name, interface.mtu, mac=interface.mac, role=role, queues=interface.queues
             )
+            if self._translates:
+                host.set("ipv4/ping_group_range", "0 0")  # see translation
+                host.run(
+                    ["iptables", "-t", "nat", "-A", "POSTROUTING", "!", "-o", interface.name, "-j", "MASQUERADE"]
+                )
         else:
             self._made.plug(role, interface, guest)
 
@@ -65,15 +87,33 @@ class HostSegment:
 
 
 def wire(lab: Lab, settings: LinkSettings) -> Links:
-    """The peer plays the host; the guest hangs on it."""
-    network = HostSegment(lab)
-    peer = End("peer", [(make_interface(0, 0, _PEER, settings), network)], under_test=False)
+    """The peer plays the host; the guests hang on it. By translation they reach it at its address outside."""
+    is_translated = settings.attachment in translation.ATTACHMENTS
+    by_engine = settings.attachment == "own-nat"
+    network = HostSegment(lab, translates=is_translated)
+    if is_translated:
+        outside = address(translation.OUTER, _PEER)
+        own = make_interface(0, translation.INNER, translation.GATEWAY, settings)
+        peer_interface = replace(own, addresses=(*own.addresses, f"{outside}/24"))
+        interfaces = [translation.guest_interface(number, settings) for number in range(lab.guests)]
+    else:
+        outside = address(0, _PEER)
+        peer_interface = make_interface(0, 0, _PEER, settings)
+        interfaces = [make_interface(0, 0, _GUEST + number, settings) for number in range(lab.guests)]
+    peer = End("peer", [(peer_interface, network)], under_test=False)
     guests = [
-        End(numbered("guest", n), [(make_interface(0, 0, _GUEST + n, settings), network)], under_test=True)
-        for n in range(lab.guests)
+        End(numbered("guest", number), [(interface, network)], under_test=True)
+        for number, interface in enumerate(interfaces)
     ]
-    flows = [Flow(guest.role, "peer", guest.address(), peer.address()) for guest in guests]
+    flows = [Flow(guest.role, "peer", guest.address(), outside, by_engine) for guest in guests]
     return Links(lab, settings, [peer, *guests], flows)
 
 
-TOPOLOGY = Topology("guest-to-host", "guest and the host side of its own link", wire, joins_several=True)
+TOPOLOGY = Topology(
+    "guest-to-host",
+    "guest and the host side of its own link",
+    wire,
+    GuestToHostSettings,
+    attachments=("bridge", *translation.ATTACHMENTS),
+    joins_several=True,
+)

@@ -2,20 +2,21 @@
 
 guest interface - bridge of the lab - veth - peer. Everything but the last link into the guest is the same on every
 platform, native included. Instead of the bridge: nothing at all (`veth`), a macvlan on the peer's veth pair
-(`macvtap`), or two bridges with the lab routing between them and hiding the guest's address (`nat`).
+(`macvtap`), or two networks with address translation between them (`nat`, `own-nat`; see `translation`).
 """
 
 from __future__ import annotations
 
+from vtax.network import translation
 from vtax.network.attach import segment
 from vtax.network.end import End
-from vtax.network.lab import Lab, address, make_interface, numbered
+from vtax.network.lab import Lab, make_interface, numbered
 from vtax.network.links import Flow, Links
-from vtax.network.segment import BridgeSegment, Segment
+from vtax.network.segment import Segment
 from vtax.network.settings import Elsewhere, LinkSettings
 from vtax.network.topology import Topology
 
-_PEER, _GUEST, _GATEWAY = 1, 2, 254
+_PEER, _GUEST = 1, 2
 
 
 class PointToPointSettings(LinkSettings):
@@ -28,36 +29,23 @@ class PointToPointSettings(LinkSettings):
 
 def wire(lab: Lab, settings: PointToPointSettings) -> Links:
     """One network, or two with a translating router between them."""
-    return _translated(lab, settings) if settings.attachment == "nat" else _one_network(lab, settings)
-
-
-def _one_network(lab: Lab, settings: LinkSettings) -> Links:
-    network = segment(lab.namespace("lab"), 0, settings)
-    peer = End("peer", [(make_interface(0, 0, _PEER, settings), network)], under_test=False)
-    guests = [_guest(number, network, settings) for number in range(lab.guests)]
-    return Links(lab, settings, [peer, *guests], [_flow(guest, peer) for guest in guests])
-
-
-def _guest(number: int, network: Segment, settings: LinkSettings, routes: tuple[tuple[str, str], ...] = ()) -> End:
-    interface = make_interface(0, 0, _GUEST + number, settings, routes)
-    return End(numbered("guest", number), [(interface, network)], under_test=True)
-
-
-def _flow(guest: End, peer: End, *, hidden: bool = False) -> Flow:
-    return Flow(guest.role, peer.role, guest.address(), peer.address(), hidden)
-
-
-def _translated(lab: Lab, settings: LinkSettings) -> Links:
-    """The lab forwards between its two bridges and gives the guest's packets its own address (RFC 3022)."""
-    namespace = lab.namespace("lab")
-    inner, outer = (BridgeSegment(namespace, f"br{number}", settings.mtu, routes=True) for number in (0, 1))
-    namespace.ip(*(f"address add {address(number, _GATEWAY)}/24 dev br{number}" for number in (0, 1)))
-    namespace.set("ipv4/ip_forward", "1")
-    namespace.run(["iptables", "-t", "nat", "-A", "POSTROUTING", "-o", "br1", "-j", "MASQUERADE"])
-    route = (f"{address(1, 0)}/24", address(0, _GATEWAY))
-    peer = End("peer", [(make_interface(0, 1, _PEER, settings), outer)], under_test=False)
-    guests = [_guest(number, inner, settings, (route,)) for number in range(lab.guests)]
-    return Links(lab, settings, [peer, *guests], [_flow(guest, peer, hidden=True) for guest in guests])
+    inner: Segment
+    outer: Segment
+    is_hidden = settings.attachment in translation.ATTACHMENTS
+    if is_hidden:
+        between = translation.translation(lab, settings)
+        inner, outer = between.inner, between.outer
+        interfaces = [translation.guest_interface(number, settings) for number in range(lab.guests)]
+    else:
+        inner = outer = segment(lab.namespace("lab"), 0, settings)
+        interfaces = [make_interface(0, 0, _GUEST + number, settings) for number in range(lab.guests)]
+    peer = End("peer", [(make_interface(0, int(is_hidden), _PEER, settings), outer)], under_test=False)
+    guests = [
+        End(numbered("guest", number), [(interface, inner)], under_test=True)
+        for number, interface in enumerate(interfaces)
+    ]
+    flows = [Flow(guest.role, "peer", guest.address(), peer.address(), is_hidden) for guest in guests]
+    return Links(lab, settings, [peer, *guests], flows)
 
 
 TOPOLOGY = Topology(
@@ -66,5 +54,5 @@ TOPOLOGY = Topology(
     wire,
     PointToPointSettings,
     joins_several=True,
-    attachments=("bridge", "veth", "macvtap", "nat"),
+    attachments=("bridge", "veth", "macvtap", *translation.ATTACHMENTS),
 )

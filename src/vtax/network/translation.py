@@ -1,0 +1,54 @@
+"""Address translation between the guests of a topology and what they talk to (RFC 3022).
+
+`nat` is the kernel's: two bridges, the lab routes between them and gives the guests' packets its own address; what
+Docker, LXC and the default network of libvirt are. `own-nat` is the platform's own: an engine in user space of a
+hypervisor that has one (QEMU's `user` network, VirtualBox's NAT), which runs in the lab and opens the connections
+there; the kernel's for every other platform.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from vtax.network.lab import Lab, address, make_interface
+from vtax.network.plugboard import Interface
+from vtax.network.segment import BridgeSegment
+from vtax.network.settings import Attachment, LinkSettings
+
+ATTACHMENTS: tuple[Attachment, ...] = ("nat", "own-nat")
+INNER, OUTER = 0, 1
+"""The networks of the guests and of what they talk to."""
+GATEWAY, FIRST_GUEST = 2, 15
+"""Hosts of the inner network: where engines have their gateway and their first guest by default."""
+_ROUTER = 254
+OUTER_HOP = "lab.br1"
+"""Where the traffic of a guest behind an engine is counted: the lab's side of the outer network."""
+
+
+@dataclass(frozen=True)
+class Translation:
+    """Two networks and the lab as translating router between them."""
+
+    inner: BridgeSegment
+    outer: BridgeSegment
+
+
+def translation(lab: Lab, settings: LinkSettings) -> Translation:
+    """Make both networks, and have the lab translate. Raises NetworkError or CommandFailed."""
+    namespace, by_engine = lab.namespace("lab"), settings.attachment == "own-nat"
+    inner = BridgeSegment(namespace, "br0", settings.mtu, routes=True, is_shaped=not by_engine)
+    outer = BridgeSegment(namespace, "br1", settings.mtu, routes=True, ends=by_engine)
+    namespace.ip(
+        f"address add {address(INNER, GATEWAY)}/24 dev br0", f"address add {address(OUTER, _ROUTER)}/24 dev br1"
+    )
+    namespace.set("ipv4/ip_forward", "1")
+    namespace.set("ipv4/ping_group_range", "0 0")  # an engine sends a guest's echo as one of its own
+    namespace.run(["iptables", "-t", "nat", "-A", "POSTROUTING", "-o", "br1", "-j", "MASQUERADE"])
+    return Translation(inner, outer)
+
+
+def guest_interface(number: int, settings: LinkSettings) -> Interface:
+    """The interface of a guest behind translation, by its number from 0."""
+    gateway = address(INNER, GATEWAY)
+    engine = gateway if settings.attachment == "own-nat" else ""
+    return make_interface(0, INNER, FIRST_GUEST + number, settings, ((f"{address(OUTER, 0)}/24", gateway),), engine)
