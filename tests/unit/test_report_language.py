@@ -30,6 +30,7 @@ from vtax.report.analysis.pivot import Axes, Quantity, pivot
 from vtax.report.analysis.source import Source
 from vtax.report.chapters import report
 from vtax.report.document import Document, Interval
+from vtax.report.parts import contrast as contrast_view
 from vtax.report.parts import pivot as pivot_view
 from vtax.report.renderers.format import Formatter
 from vtax.report.renderers.html import html
@@ -37,7 +38,6 @@ from vtax.report.renderers.language import Language, language, read
 from vtax.report.renderers.latex import latex
 from vtax.report.renderers.markdown import markdown
 from vtax.report.renderers.terminal import render
-from vtax.report.views import contrast as contrast_view
 from vtax.report.views import counters
 from vtax.report.views.base import Options
 from vtax.report.views.registry import views
