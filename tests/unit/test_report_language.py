@@ -30,8 +30,8 @@ from vtax.report.analysis.pivot import Axes, Quantity, pivot
 from vtax.report.analysis.source import Source
 from vtax.report.chapters import report
 from vtax.report.document import Document, Interval
-from vtax.report.parts import contrast as contrast_view
 from vtax.report.parts import pivot as pivot_view
+from vtax.report.parts.contrast import document_of as contrast_document
 from vtax.report.renderers.format import Formatter
 from vtax.report.renderers.html import html
 from vtax.report.renderers.language import Language, language, read
@@ -271,7 +271,7 @@ def test_a_contrast_has_no_text_outside_the_catalogue(tmp_path: Path, wide: Lang
         fill(begin(store), trials=1, warmup=0)
         fill(begin(store, "tour-2", image_key="other", host={"cpu_model": "Other"}), trials=1, warmup=0, seed=2)
         found = contrast(store, "tour-1:docker", "tour-2:docker")
-    text = terminal(contrast_view.document_of(found), wide)
+    text = terminal(contrast_document(found), wide)
     known = data_words(found.treatment.analysis) | data_words(found.baseline.analysis)
     assert set(re.findall(r"[A-Za-z]{2,}", text)) - known - UNITS - OURS == set()
 
