@@ -37,6 +37,9 @@ from vtax.report.views.registry import in_reports
 from vtax.stats.verdict import Kind
 from vtax.store.records import PlatformRecord
 
+_FOLDED = frozenset({"audit", "counters", "explain", "guests", "host", "method", "reproduce", "sessions", "variance"})
+"""Chapters that answer what few readers ask: a page shows their summaries, and the rest on demand."""
+
 
 def report(
     source: Source, weights: Mapping[str, float] | None = None, mapped: Mapping[str, str] | None = None
@@ -65,7 +68,12 @@ def _chapters(view: View, document: Document) -> list[Part]:
     title."""
     if view.has_chapters:
         return list(document.parts)
-    return [Section(view.title, document.parts, key=view.name)]
+    if view.name not in _FOLDED:
+        return [Section(view.title, document.parts, key=view.name)]
+    summary = [part for part in document.parts if isinstance(part, Section) and part.role == "summary"]
+    others = tuple(part for part in document.parts if part not in summary)
+    folded = Section(view.help, others, is_folded=True)
+    return [Section(view.title, (*summary, folded), key=view.name)]
 
 
 def several(analyses: Sequence[Analysis], keys: Sequence[str]) -> Document:
