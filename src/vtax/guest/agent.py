@@ -219,7 +219,7 @@ class Job:
             found["status"] = os.waitstatus_to_exitcode(self.status)
             found["inside_s"] = self.seconds
             found["usage"] = self.usage
-            found["run_delay_s"] = self.run_delay_s
+            found["delay_s"] = self.run_delay_s
         return found
 
 

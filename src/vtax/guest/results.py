@@ -138,8 +138,8 @@ def command_result(argv: Sequence[str], answer: Reply, outside_s: float, limit: 
     numbers = [checked_number(n, "usage", 0, 1e15) for n in answer.items("usage", 16)]
     if len(numbers) != 16:
         raise GuestError("the guest's account of a program's resources is incomplete")
-    delay = answer.header.get("run_delay_s")
-    delays = {} if delay is None else {table.RUN_DELAY.name: checked_number(delay, "run_delay_s", 0, 1e15)}
+    delay = answer.header.get("delay_s")
+    delays = {} if delay is None else {table.RUN_DELAY.name: checked_number(delay, "delay_s", 0, 1e15)}
     return CommandResult(
         argv=tuple(argv),
         status=answer.integer("status", -255, 255),

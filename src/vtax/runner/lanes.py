@@ -46,11 +46,11 @@ def of_guest(number: int, guests: int) -> Iterator[None]:
 
 @contextmanager
 def naming_lost(ends: Mapping[str, Endpoint]) -> Iterator[None]:
-    """Errors of the block name the end that is lost, by its role, where it is not the guest under test."""
+    """Errors of the block name the end that is lost, by its role, where it is no guest under test."""
     try:
         yield
     except GuestError as error:
-        if lost := [role for role, end in ends.items() if end.guest.lost and role != "guest"]:
+        if lost := [role for role, end in ends.items() if end.guest.lost and role.rstrip("0123456789") != "guest"]:
             error.what = f"the {' and the '.join(lost)} of the trial disappeared: {error.what}"
         raise
 

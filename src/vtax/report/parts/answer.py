@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 from vtax.report.analysis import Analysis, Row, Section
@@ -105,7 +106,7 @@ def _factor(judged: _Judged) -> Inline:
     if low > 1 / _FAR:
         ends = [Share(1 - high, "overhead"), Share(1 - low, "overhead")]
         return ends[1] if len(shares) == 1 else msg("{low} to {high}", low=ends[0], high=ends[1])
-    times = [Number(1 / high, 2), Number(1 / low, 2)]
+    times = [Number(1 / share if share else math.inf, 2) for share in (high, low)]  # 0: below the smallest number
     if len(shares) == 1:
         return msg("{high} times", high=times[1])
     return msg("{low} to {high} times", low=times[0], high=times[1])
