@@ -33,11 +33,12 @@ from vtax.study.load import LoadedStudy, validate
 
 
 class ProcessGuest(RunningGuest):
-    """The agent as a child of the test."""
+    """The agent as a child of the test. mark: in the environment of what it runs, as VTAX_MARK."""
 
-    def __init__(self, spec: GuestSpec) -> None:
-        argv = bootstrap.argv()
-        self.process = subprocess.Popen([sys.executable, *argv[1:]], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    def __init__(self, spec: GuestSpec, mark: str = "") -> None:
+        argv = [sys.executable, *bootstrap.argv()[1:]]
+        environment = {**os.environ, "VTAX_MARK": mark} if mark else None
+        self.process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.channel = Channel(os.dup(self.process.stdout.fileno()), os.dup(self.process.stdin.fileno()))
@@ -54,6 +55,7 @@ class ProcessGuest(RunningGuest):
 class ScriptedOptions(BaseModel):
     fails_to_start: bool = False
     available: bool = True
+    mark: str = ""
 
 
 class ScriptedDriver(Driver):
@@ -81,7 +83,7 @@ class ScriptedDriver(Driver):
     def start(self, options: ScriptedOptions, spec: GuestSpec) -> ProcessGuest:
         if options.fails_to_start:
             raise PlatformError("it never starts")
-        guest = ProcessGuest(spec)
+        guest = ProcessGuest(spec, options.mark)
         self.started.append(guest)
         self.given.append(spec.resources)
         return guest

@@ -1,0 +1,155 @@
+"""The gate of `vtax run --check`, and a busy host: exit status, files, and which run is judged.
+
+The command is a process of its own with scripted platforms, as a pipeline starts it.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from scripted_command import start
+
+from vtax.host.home import Home
+from vtax.host.lock import measuring_lock
+from vtax.store.store import Store
+
+BUSY, REFUSED, FAILED = 75, 2, 1
+GATE = ("--check", "5%", "--detect", "10%")
+STUDY = """
+name = "s"
+platforms = ["native", "mine"]
+[design]
+blocks = 5
+seed = 7
+[[platform]]
+name = "mine"
+driver = "scripted"
+mark = "mine"
+[[benchmark]]
+name = "script"
+parameters = {{ code = '''if [ "$VTAX_MARK" = mine ]; then {figure}; else {native}; fi''' }}
+"""
+STEADY = "echo 1000 $(date +%N) | awk '{print $1 + $2 % 7}'"
+SLOW = "echo 500 $(date +%N) | awk '{print $1 + $2 % 7}'"
+NOISY = "od -An -N2 -tu2 /dev/urandom | awk '{print 500 + $1 % 1000}'"
+
+pytestmark = pytest.mark.usefixtures("private_home")
+
+
+@dataclass(frozen=True)
+class Ended:
+    status: int
+    output: str
+    errors: str
+
+
+def run(directory: Path, figure: str, *options: str) -> Ended:
+    """`vtax run` to its end, of a study whose platform `mine` prints this. Its output in one line."""
+    study = directory / "s.toml"
+    study.write_text(STUDY.format(figure=figure, native=STEADY), encoding="utf-8")
+    arguments = ("run", str(study), "--yes", *options)
+    started = start(directory, *arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    output, errors = (text.decode() for text in started.communicate(timeout=120))
+    return Ended(started.returncode, " ".join(output.split()), " ".join(errors.split()))
+
+
+def runs() -> list[str]:
+    with Store.existing(Home.from_environment().store_url) as store:
+        return list(store.run_names())
+
+
+def suite(path: Path) -> dict[str, str]:
+    found = ElementTree.parse(path).getroot().find("testsuite")
+    assert found is not None
+    return found.attrib
+
+
+def test_a_run_is_judged_at_its_end(tmp_path: Path) -> None:
+    junit = tmp_path / "gate.xml"
+    passed = run(tmp_path, STEADY, *GATE, "--junit", str(junit))
+    assert passed.status == 0, passed
+    assert "margin 5 %" in passed.output
+    assert "1 comparison passed: not slower by 5 %" in passed.output
+    assert (suite(junit)["tests"], suite(junit)["failures"]) == ("1", "0")
+    assert runs() == ["s-1"]
+
+
+def test_what_became_slower_fails_the_run_and_its_junit_file(tmp_path: Path) -> None:
+    junit = tmp_path / "gate.xml"
+    failed = run(tmp_path, SLOW, *GATE, "--junit", str(junit))
+    assert failed.status == FAILED, failed
+    assert "1 comparison is slower by more than 5 %: mine, script" in failed.output
+    assert suite(junit)["failures"] == "1"
+
+
+def test_what_could_not_have_been_seen_fails_only_with_detect(tmp_path: Path) -> None:
+    undecided = run(tmp_path, NOISY, "--check", "5%")
+    assert undecided.status == 0, undecided
+    assert "1 comparison is undecided: mine, script" in undecided.output
+    blind = run(tmp_path, NOISY, *GATE)
+    assert blind.status == FAILED, blind
+    assert runs() == ["s-1", "s-2"]
+
+
+def test_a_gate_judges_the_run_that_it_made_and_no_other(tmp_path: Path) -> None:
+    junit = tmp_path / "gate.xml"
+    assert run(tmp_path, SLOW).status == 0
+    assert run(tmp_path, STEADY, *GATE, "--junit", str(junit)).status == 0
+    assert runs() == ["s-1", "s-2"]
+    assert "s-2" in junit.read_text(encoding="utf-8")
+    assert "s-1" not in junit.read_text(encoding="utf-8")
+
+
+def test_a_refused_run_gives_no_verdict(tmp_path: Path) -> None:
+    assert run(tmp_path, STEADY).status == 0
+    junit = tmp_path / "gate.xml"
+    gate = (*GATE, "--junit", str(junit))
+    with measuring_lock("tour-7", tmp_path / "host.lock"):
+        busy = run(tmp_path, STEADY, *gate)
+    assert busy.status == BUSY
+    assert "tour-7 (process " in busy.errors
+    assert "try again later" in busy.errors
+    refused = run(tmp_path, STEADY, *gate, "--sessions", "2")
+    assert (refused.status, refused.output) == (REFUSED, "")
+    assert busy.output == ""
+    assert not junit.exists()
+    assert runs() == ["s-1"]
+    without = run(tmp_path, STEADY, "--detect", "10%")
+    assert (without.status, without.output) == (REFUSED, "")
+    assert "add --check 5%" in without.errors
+
+
+def test_wait_runs_once_the_host_is_free_and_gives_up_in_time(tmp_path: Path) -> None:
+    lock = tmp_path / "host.lock"
+    with measuring_lock("tour-7", lock):
+        began = time.monotonic()
+        busy = run(tmp_path, STEADY, "--wait", "2s")
+        assert busy.status == BUSY, busy
+        assert time.monotonic() - began > 2
+        assert "tour-7 (process " in busy.errors
+    holder = holds(lock, 4.0)
+    waited = run(tmp_path, STEADY, "--wait", "60s", *GATE)
+    assert holder.poll() == 0
+    assert waited.status == 0, waited
+    assert runs() == ["s-1"]
+
+
+def holds(lock: Path, duration_s: float) -> subprocess.Popen[str]:
+    """A process that holds the lock for so long, once it has it."""
+    program = (
+        "import sys, time; from pathlib import Path; from vtax.host.lock import measuring_lock\n"
+        "with measuring_lock('tour-8', Path(sys.argv[1])): print('held', flush=True); time.sleep(float(sys.argv[2]))"
+    )
+    held = subprocess.Popen(
+        [sys.executable, "-c", program, str(lock), str(duration_s)], stdout=subprocess.PIPE, text=True, env=os.environ
+    )
+    assert held.stdout is not None
+    assert held.stdout.readline() == "held\n"
+    return held
