@@ -25,7 +25,7 @@ import numpy as np
 
 from vtax.report.analysis.check import finding
 from vtax.stats.claims import Check, Sample, judge_claims
-from vtax.stats.contrasts import Contrast, paired_contrast
+from vtax.stats.contrasts import Contrast, Side, paired_contrast
 from vtax.stats.ratio import BlockMeans
 from vtax.stats.stopping import Rule
 
@@ -96,7 +96,7 @@ def _of_one_run(noise: Noise, blocks: int, random: np.random.Generator, slowdown
     numbers = np.arange(blocks)
     treatment = BlockMeans(numbers, np.exp(math.log1p(-slowdown) + noise(random, blocks)))
     baseline = BlockMeans(numbers, np.exp(noise(random, blocks)))
-    return finding(paired_contrast(treatment, baseline, "higher"), MARGIN)
+    return finding(paired_contrast(Side(treatment), Side(baseline), "higher"), MARGIN)
 
 
 def _of_two_runs(effect: float, sessions: int, random: np.random.Generator, slowdown: float) -> Check:

@@ -17,10 +17,10 @@ from vtax.cli.output import json_option, print_json, print_table
 from vtax.cli.preview import Preview, preview, startable
 from vtax.errors import BadInput
 from vtax.platforms import registry
+from vtax.stats.terms import MINIMUM_BLOCKS
 from vtax.study.drafts import DENSE, QUESTIONS, TABLES, Draft, Question
 from vtax.study.limits import MAX_GUESTS
 from vtax.study.load import shipped
-from vtax.study.model import MIN_BLOCKS_TO_JUDGE
 from vtax.study.units import duration_s, format_count, format_duration, format_percent
 
 BASELINE = "native"
@@ -318,9 +318,9 @@ def _print(draft: Draft, path: Path, found: Preview) -> None:
         f"{draft.time} fits about {format_count(found.blocks, 'block')} of {format_duration(found.block_s)} "
         f"({found.block_s_from})"
     )
-    if found.blocks < MIN_BLOCKS_TO_JUDGE:
-        need = format_duration(MIN_BLOCKS_TO_JUDGE * found.block_s)
-        click.echo(f"warning: a verdict needs {MIN_BLOCKS_TO_JUDGE} blocks, so {need} or more")
+    if found.blocks < MINIMUM_BLOCKS:
+        need = format_duration(MINIMUM_BLOCKS * found.block_s)
+        click.echo(f"warning: a verdict needs {MINIMUM_BLOCKS} blocks, so {need} or more")
     within = format_percent(draft.margin, "g")
     print_table(
         ("benchmark", "noise of a block's ratio", "finds a difference of", f"can show equality within ±{within}"),

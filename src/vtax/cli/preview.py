@@ -24,10 +24,10 @@ from vtax.report.replacing import replacing
 from vtax.runner.estimates import with_costs, with_costs_of_benchmarks
 from vtax.runner.plan import Plan, make_plan
 from vtax.stats.planning import detectable_distance, smallest_overhead
+from vtax.stats.terms import MINIMUM_BLOCKS
 from vtax.store.store import Store
 from vtax.study.drafts import Draft
 from vtax.study.load import load
-from vtax.study.model import MIN_BLOCKS_TO_JUDGE
 from vtax.study.units import duration_s
 
 ASSUMED_NOISE = 0.05  # of the ratio of a block: that of a host with a few other programs
@@ -164,7 +164,7 @@ def _sights(draft: Draft, plan: Plan, blocks: int) -> list[Sight]:
         # both tests of equality must pass, so each with the root of the probability
         reach = detectable_distance(noise.sd, blocks, 0.95, power=(1 + _SEEN_WITH) / 2)
         difference = max(smallest_overhead(noise.sd, blocks), draft.margin)
-        equality = blocks >= MIN_BLOCKS_TO_JUDGE and reach <= math.log1p(draft.margin)
+        equality = blocks >= MINIMUM_BLOCKS and reach <= math.log1p(draft.margin)
         found.append(Sight(label, noise.sd, noise.source, difference, equality))
     return found
 

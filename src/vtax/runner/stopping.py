@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 
 import numpy as np
 
@@ -21,8 +20,8 @@ from vtax.runner.plan import Cell, Plan
 from vtax.runner.points import Point
 from vtax.stats.analysis import Contrast, missed
 from vtax.stats.checks import StatsError
-from vtax.stats.contrasts import paired_contrast
-from vtax.stats.means import Average, average_of, average_with
+from vtax.stats.contrasts import Side, paired_contrast
+from vtax.stats.means import average_of, average_with
 from vtax.stats.ratio import BlockMeans, block_contrast
 from vtax.stats.stopping import Decision, decide, within_budget
 
@@ -124,32 +123,27 @@ class Stopping:
         return f"{cell.platform.name} {cell.point.label} {cell.key} {metric.name}"
 
     def _contrasts(self, blocks: int) -> dict[str, Contrast]:
-        """As the report builds them, but for failed trials: further blocks do not decide what they withhold."""
+        """Return them without failed trials: further blocks do not decide what these withhold."""
         baseline = {c.point.key: c for c in self._plan.cells if self._is_baseline(c)}
         contrasts = {}
         for cell, metric in self._judged():
-            parameters = cell.point.parameters.model_dump()
-            average = average_with(metric.average, metric.fixed_work, parameters)
             base = baseline[cell.point.key]
-            name = self._name(cell, metric)
             try:
-                means = self._means(cell, metric.name, average, blocks)
+                side = self._side(cell, metric, blocks)
                 if cell is base:
-                    found = Contrast(block_contrast(means), metric.better)
+                    found = Contrast(block_contrast(side.means), metric.better)
                 else:
-                    baseline_means = self._means(base, metric.name, average, blocks)
-                    paired = paired_contrast(means, baseline_means, metric.better)
-                    found = replace(paired, clock_is_wrong=self._has_wrong_clock(cell, base, metric))
+                    found = paired_contrast(side, self._side(base, metric, blocks), metric.better)
             except StatsError:
                 found = Contrast(np.full(blocks, np.inf), metric.better)  # the report refuses it too: see `decide`
-            contrasts[name] = found
+            contrasts[self._name(cell, metric)] = found
         return contrasts
 
-    def _has_wrong_clock(self, cell: Cell, base: Cell, metric: Metric) -> bool:
-        return is_timed(metric.name, metric.unit) and not self._wrong_clocks.isdisjoint({cell.key, base.key})
-
-    def _means(self, cell: Cell, metric: str, average: Average, blocks: int) -> BlockMeans:
-        """Return the block means of a cell so far. Raises StatsError for a mean that is not defined."""
-        values = self._values[cell.key, metric]
+    def _side(self, cell: Cell, metric: Metric, blocks: int) -> Side:
+        """Return a cell so far. Raises StatsError for a mean that is not defined."""
+        average = average_with(metric.average, metric.fixed_work, cell.point.parameters.model_dump())
+        values = self._values[cell.key, metric.name]
         made = sorted(block for block in values if block < blocks)
-        return BlockMeans(np.array(made, dtype=np.int64), np.array([average_of(values[b], average) for b in made]))
+        means = BlockMeans(np.array(made, dtype=np.int64), np.array([average_of(values[b], average) for b in made]))
+        is_wrong = cell.key in self._wrong_clocks and is_timed(metric.name, metric.unit)
+        return Side(means, clock_is_wrong=is_wrong)

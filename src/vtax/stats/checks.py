@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from vtax.messages import Note
+from vtax.stats.terms import MINIMUM_BLOCKS as MINIMUM_BLOCKS
+from vtax.stats.terms import Better as Better
 
-Better = Literal["higher", "lower"]  # which way a metric is better
 Array = npt.NDArray[np.float64]
 Values = Sequence[float] | npt.NDArray[np.floating] | npt.NDArray[np.integer]
 
 
-MINIMUM_BLOCKS = 5  # of a verdict: with fewer, Student's t is at the mercy of the noise's shape
 LARGEST = 1e90  # that is computed with: third powers of a million of such numbers still sum
 
 

@@ -8,6 +8,7 @@ two samples. A ratio of ratios (does the overhead differ between hosts?) is the 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -61,13 +62,43 @@ class Contrast:
         return note if self.lost else None
 
 
-def paired_contrast(treatment: BlockMeans, baseline: BlockMeans, better: Better) -> Contrast:
-    """The contrast of two cells of one run, as both a run's stopping rule and its report judge it.
+@dataclass(frozen=True)
+class Side:
+    """A cell in one metric. medians: of the blocks' trials. trials: the fewest of a block. failed, tried: trials.
 
-    Raises StatsError for means that are not positive or too large.
+    clock_is_wrong: the values are in the time of a guest's clock that is off by more than the margin.
+    """
+
+    means: BlockMeans
+    medians: BlockMeans | None = None
+    trials: int = 1
+    failed: int = 0
+    tried: int = 0
+    clock_is_wrong: bool = False
+
+
+def paired_contrast(
+    treatment: Side, baseline: Side, better: Better, session_of: Mapping[int, int] | None = None
+) -> Contrast:
+    """The contrast of two cells of one run, as a run's stopping rule and its report judge it.
+
+    session_of: block -> its session; None: all are of one. Raises StatsError for means that are not positive or too
+    large.
     """
     sides = treatment, baseline
-    return Contrast(block_contrast(*sides), better, noise_ratio(*sides))
+    means = treatment.means, baseline.means
+    sessions = None
+    if session_of and len(set(session_of.values())) > 1:
+        sessions = np.array([session_of[block] for block in np.union1d(*(side.blocks for side in means)).tolist()])
+    medians = None
+    if treatment.medians is not None and baseline.medians is not None:
+        medians = block_contrast(treatment.medians, baseline.medians)
+    return Contrast(
+        block_contrast(*means), better, noise_ratio(*means),
+        failed=(treatment.failed, baseline.failed), tried=(treatment.tried, baseline.tried),
+        medians=medians, trials=min(side.trials for side in sides), sessions=sessions,
+        clock_is_wrong=any(side.clock_is_wrong for side in sides),
+    )  # fmt: skip
 
 
 def unpaired_ratio(treatment: Values, baseline: Values, confidence: float = 0.95) -> Ratio:

@@ -10,7 +10,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -18,12 +18,12 @@ from vtax.stats import anytime
 from vtax.stats.checks import MINIMUM_BLOCKS, Array, StatsError, without_missing
 from vtax.stats.ratio import Ratio, ratio_of_logs
 from vtax.stats.sequential import sequential_verdicts, t_levels
+from vtax.stats.terms import COUNTED, Stop
 from vtax.stats.verdict import check_margin
 
 MAX_LOST = 3  # blocks without a value, one after another, after which a contrast keeps no run going
 UNBOUNDED = 10**6  # blocks, where a time ends a run
 LOOKS_AGAIN = ("open", "verdict")  # rules whose levels hold over all their looks
-Stop = Literal["fixed", "open", "precision", "verdict", "budget"]
 Missed = Callable[[Mapping[str, Array]], Mapping[str, bool]]
 
 
@@ -60,7 +60,7 @@ class Rule:
     @property
     def is_counted(self) -> bool:
         """Whether it ends after `blocks`."""
-        return self.stop in ("fixed", "open")
+        return self.stop in COUNTED
 
     @property
     def takes_more(self) -> bool:

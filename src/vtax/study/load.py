@@ -8,10 +8,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from vtax.errors import BadInput, all_of
 from vtax.foreign_text import one_line
+from vtax.stats.terms import COUNTED, Stop
 from vtax.study import limits, text
 from vtax.study.check import UNKNOWN_BENCHMARK, checked
 from vtax.study.claim_names import known_platforms, unknown_names
@@ -19,14 +20,14 @@ from vtax.study.declared import cut
 from vtax.study.fields import Level
 from vtax.study.figure_names import unknown_names_of_figures
 from vtax.study.job_files import with_job_files
-from vtax.study.model import RULES, Study
+from vtax.study.model import Study
 from vtax.study.programs import with_absolute_files
 from vtax.study.two_sides import TwoSides, with_two_sides
 from vtax.study.variants import Variant, with_protocol, with_scale
 
 SHIPPED = Path(__file__).parent / "studies"
 _DOCS_HINT = "docs/study-files.md explains every key; vtax schema prints them for an editor"
-_KEYS_OF_RULES = {"blocks": ("fixed", "open"), "max_blocks": ("precision", "verdict")}
+_KEYS_OF_RULES = {"blocks": COUNTED, "max_blocks": ("precision", "verdict")}
 
 
 @dataclass(frozen=True)
@@ -163,7 +164,7 @@ def without_idle_keys(declared: Mapping[str, Any]) -> dict[str, Any]:
 def _idle_keys(design: Any, source: str) -> Iterator[BadInput]:
     """Yield a problem for each key of [design] that the rule which the file itself declares would never look at."""
     stop = design.get("stop", "fixed") if isinstance(design, Mapping) else None
-    if stop not in RULES:
+    if stop not in get_args(Stop):
         return
     for key, rules in _KEYS_OF_RULES.items():
         if key in design and stop not in rules:

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
+from vtax.stats.terms import COUNTED, MINIMUM_BLOCKS, Stop
 from vtax.study import boots, limits
 from vtax.study.claims import ClaimTable, PaperTable, PublishedTable
 from vtax.study.fields import Duration, Level, Name, Table, disagreement
@@ -16,9 +17,6 @@ from vtax.study.units import size_bytes
 from vtax.study.variants import Protocols, Scales, problems_of
 
 Size = Annotated[int, BeforeValidator(size_bytes), Field(json_schema_extra={"type": ["integer", "string"]})]
-MIN_BLOCKS_TO_JUDGE = 5  # blocks: stats.checks.MINIMUM_BLOCKS
-Rule = Literal["fixed", "open", "precision", "verdict", "budget"]
-RULES: tuple[str, ...] = get_args(Rule)
 Tuning = Literal["default", "pinned", "hugepages", "pinned+hugepages"]
 
 
@@ -42,7 +40,7 @@ class GuestTable(Table):
 class DesignTable(Table):
     """`[design]`: how often, in what order, and when to stop. Declared before the run and stored with it."""
 
-    stop: Rule = Field(
+    stop: Stop = Field(
         "fixed",
         description="rule that ends the run: after 'blocks'; after 'blocks' and whenever more are added, with "
         "results that hold at every look ('open'); when every interval is within 'precision'; when every "
@@ -86,7 +84,7 @@ class DesignTable(Table):
     @property
     def is_counted(self) -> bool:
         """Whether the run ends after `blocks`."""
-        return self.stop in ("fixed", "open")
+        return self.stop in COUNTED
 
     @model_validator(mode="after")
     def _blocks_in_order(self) -> DesignTable:
@@ -94,8 +92,8 @@ class DesignTable(Table):
             raise disagreement(
                 f"max_blocks ({self.max_blocks}) is below min_blocks ({self.min_blocks})", "max_blocks"
             )
-        if self.stop == "verdict" and self.max_blocks < MIN_BLOCKS_TO_JUDGE:
-            what = f"max_blocks ({self.max_blocks}) leaves nothing to judge: below {MIN_BLOCKS_TO_JUDGE} blocks"
+        if self.stop == "verdict" and self.max_blocks < MINIMUM_BLOCKS:
+            what = f"max_blocks ({self.max_blocks}) leaves nothing to judge: below {MINIMUM_BLOCKS} blocks"
             raise disagreement(f"{what} there is no verdict", "max_blocks")
         if self.order == "sequential" and (self.stop != "fixed" or self.budget is not None):
             what = "makes all blocks of one platform before the next, so that no rule can judge it block by block"

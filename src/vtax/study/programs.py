@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, Field, model_validator
 
+from vtax.stats.terms import Better
 from vtax.study import limits
 from vtax.study.fields import Duration, Level, Name, Table, disagreement
 
@@ -83,7 +84,7 @@ class MetricTable(Table):
 
     name: Name
     unit: Annotated[str, Field(min_length=1, max_length=40)]
-    better: Literal["higher", "lower"] = Field(description="whether higher or lower is better")
+    better: Better = Field(description="whether higher or lower is better")
     title: str = ""
     pattern: Annotated[str, AfterValidator(_pattern)] | None = Field(
         None, description="Python regular expression with one group, the number; '^' and '$' are those of a line"

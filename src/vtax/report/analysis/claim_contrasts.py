@@ -14,7 +14,7 @@ from vtax.report.analysis.unpaired import labels
 from vtax.report.analysis.values import Analysis, Floats
 from vtax.stats.checks import StatsError
 from vtax.stats.claims import Sample
-from vtax.stats.contrasts import Contrast, paired_contrast
+from vtax.stats.contrasts import Contrast, Side, paired_contrast
 from vtax.stats.ratio import BlockMeans
 from vtax.stats.spread import (
     BLOCKS_OF_A_SPREAD,
@@ -111,9 +111,9 @@ def contrast_of(
         parts = [_of_blocks(_side_logs(side, divisor), only) for side in (of, to)]
         if not set(parts[0]) & set(parts[1]):
             raise StatsError(Note("no-shared-block"))
-        made = paired_contrast(_means(parts[0]), _means(parts[1]), of[0].better)
-        blocks = np.union1d(_means(parts[0]).blocks, _means(parts[1]).blocks)
-        return replace(made, sessions=_sessions(analysis, blocks))
+        means = _means(parts[0]), _means(parts[1])
+        made = paired_contrast(Side(means[0]), Side(means[1]), of[0].better)
+        return replace(made, sessions=_sessions(analysis, np.union1d(means[0].blocks, means[1].blocks)))
     blocks = np.array(sorted(found), np.int64)
     if not blocks.size:
         raise StatsError(Note("no-shared-block"))

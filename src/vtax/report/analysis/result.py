@@ -28,10 +28,10 @@ from vtax.report.document import Place
 from vtax.stats.analysis import Comparison, Contrast
 from vtax.stats.analysis import analyse as judge
 from vtax.stats.checks import StatsError
-from vtax.stats.contrasts import paired_contrast
+from vtax.stats.contrasts import Side, paired_contrast
 from vtax.stats.describe import describe_blocks
 from vtax.stats.means import Average, average_with
-from vtax.stats.ratio import block_contrast
+from vtax.stats.ratio import BlockMeans, block_contrast
 from vtax.stats.sessions import half_width_over_sessions
 from vtax.stats.stopping import Rule, rule_of
 from vtax.store.query import RunData, load
@@ -297,16 +297,12 @@ def row_contrast(row: Row, base: Row | None, section: Section, session_of: Mappi
         raise StatsError(Note("no-baseline-here"))
     if withheld := next((each.reason for each in (row, base) if each.is_withheld), None):
         raise StatsError(withheld)
-    found = paired_contrast(row.means_of_blocks, base.means_of_blocks, section.better)
-    sessions = None
-    if len(set(session_of.values())) > 1:
-        sessions = np.array([session_of[block] for block in np.union1d(row.blocks, base.blocks).tolist()])
-    medians = block_contrast(row.medians_of_blocks, base.medians_of_blocks)
-    return replace(
-        found, medians=medians, trials=min(row.fewest_trials, base.fewest_trials),
-        failed=(row.failed, base.failed), tried=(tried(row), tried(base)), sessions=sessions,
-        clock_is_wrong=row.clock_is_wrong or base.clock_is_wrong,
-    )  # fmt: skip
+    return paired_contrast(_side(row), _side(base), section.better, session_of)
+
+
+def _side(row: Row) -> Side:
+    medians = BlockMeans(row.blocks, row.block_medians)
+    return Side(row.means_of_blocks, medians, row.fewest_trials, row.failed, tried(row), row.clock_is_wrong)
 
 
 def tried(row: Row) -> int:

@@ -72,11 +72,6 @@ class Row:
         return BlockMeans(self.blocks, self.block_means)
 
     @property
-    def medians_of_blocks(self) -> BlockMeans:
-        """What its typical ratio is built from."""
-        return BlockMeans(self.blocks, self.block_medians)
-
-    @property
     def warnings(self) -> tuple[str, ...]:
         """Of the summary, the ratios and the verdict, each text once.
 
