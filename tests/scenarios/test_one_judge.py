@@ -1,4 +1,5 @@
-"""The rule that stops a run is the judge that reports it: over the stored runs of docs/examples."""
+"""The rule that stops a run is the judge that reports it, and every command says its words: over the runs of
+docs/examples."""
 
 from __future__ import annotations
 
@@ -11,7 +12,10 @@ from click.testing import CliRunner
 from vtax.cli.main import group
 from vtax.image.image import Image
 from vtax.platforms.base import Probe
-from vtax.report.analysis.result import judged_run
+from vtax.report.analysis import Analysis
+from vtax.report.analysis.check import check
+from vtax.report.analysis.contrast import contrast
+from vtax.report.analysis.result import analyse, judged_run
 from vtax.runner.plan import make_plan
 from vtax.runner.stopping import Stopping
 from vtax.store.query import load
@@ -54,3 +58,64 @@ def test_what_a_further_block_holds_is_what_the_report_leaves_open(
         assert left == expected
         assert (decision.stop, decision.reason) == (found.targets.decision.stop, found.targets.decision.reason)
         assert len(left) < len(plan.cells)
+
+
+def stored(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+    monkeypatch.setenv("VTAX_STORE", f"sqlite:///{tmp_path}/store.sqlite")
+    assert CliRunner().invoke(group, ["import", str(EXAMPLES / f"{name}.vtax.gz")]).exit_code == 0
+    return Store.open(f"sqlite:///{tmp_path}/store.sqlite", read_only=True)
+
+
+def words_of_show(analysis: Analysis) -> dict[tuple[str, str], tuple[str, int] | None]:
+    """(section, cell) -> word and size of its family of every primary ratio to the baseline; None: no verdict."""
+    return {
+        (section.name, row.cell.key): (row.verdict.kind, row.verdict.family) if row.verdict else None
+        for section in analysis.primary
+        for point in section.points
+        for row in point.rows
+        if not row.platform.is_baseline
+    }
+
+
+SHIPPED = ["tour", "ufla2010", "mauricio2013", "urschei2007", "trindade2018", "santos2008"]
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_every_command_says_the_same_word_of_a_ratio(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with stored(name, tmp_path, monkeypatch) as store:
+        run = analyse(store)
+        shown, compared = words_of_show(run), {}
+        gate = {(e.pair.section.name, e.pair.treatment.cell.key): e for e in check(store, run).compared}
+        platforms = [p.name for p in run.platforms if p.available and not p.is_baseline]
+        for platform in platforms:
+            for each in contrast(store, platform, run.baseline, run=run).compared:
+                word = (each.verdict.kind, each.verdict.family) if each.verdict else None
+                compared[each.section.name, each.treatment.cell.key] = word
+        label = gate[next(key for key in gate if gate[key].pair.treatment.platform.name == platforms[0])].pair.section
+        for one in check(store, run, treatment=platforms[0], label=label.label).compared:
+            other = gate[one.pair.section.name, one.pair.treatment.cell.key]
+            assert (one.outcome, one.family, one.p_slower) == (other.outcome, other.family, other.p_slower)
+        assert compared == shown
+        assert gate.keys() == shown.keys()
+        for key, one in gate.items():
+            word = shown[key]
+            assert one.family == (word[1] if word else 0)
+            contrary = {"slower": ("faster", "equivalent"), "passed": ("slower",)}  # by the run's own margin
+            assert word is None or word[0] not in contrary.get(one.outcome, ())
+
+
+def test_the_word_of_two_platforms_does_not_depend_on_what_is_named_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with stored("mauricio2013", tmp_path, monkeypatch) as store:
+        run = analyse(store)
+        treatment, baseline = [p.name for p in run.platforms if p.available and not p.is_baseline][:2]
+        together = contrast(store, treatment, baseline, run=run)
+        sizes = set()
+        for label in {section.label for section in run.primary}:
+            alone = contrast(store, treatment, baseline, label=label, run=run).compared
+            assert list(alone) == [each for each in together.compared if each.section.label == label]
+            sizes |= {each.verdict.family for each in alone if each.verdict}
+        assert max(sizes) < len(together.compared)

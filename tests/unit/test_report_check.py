@@ -47,7 +47,7 @@ def test_slower_means_beyond_the_margin() -> None:
     analysis = run_of(0.9, 0.97)
     found = check(None, analysis, 0.05)
     assert outcomes(found) == {"first": {"slower"}, "second": {"passed"}}
-    assert (found.status, found.family) == ("failed", 4)
+    assert (found.status, found.families) == ("failed", (4,))
     assert outcomes(check(None, analysis, 0.15)) == {"first": {"passed"}, "second": {"passed"}}
     assert outcomes(check(None, analysis, 0.01)) == {"first": {"slower"}, "second": {"slower"}}
 

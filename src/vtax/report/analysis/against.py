@@ -54,14 +54,14 @@ def check_against(
     alike, unlike = _split(pairs)
     rule = _rule([*runs, *others], alike, margin)
     of = {id(pair.compared): pair for pair in alike}
-    compared, family, alpha = judged(
+    compared, alpha = judged(
         rule, [pair.compared for pair in alike], rule.margin, lambda pair: _finding(of[id(pair)], rule.margin)
     )
     not_tested = (*untested(lead, {platform} if platform else None, baseline), *unlike,
                   *_only_in_one(sides, pairs, (metric, label), [platform] if platform else None))  # fmt: skip
     against = Against(tuple(runs), tuple(others), tuple(differences_of(sides, [pair.compared for pair in alike])))
     shown = tuple(dict.fromkeys(each.pair.treatment.platform.name for each in compared))
-    return Checks(lead, shown, baseline, rule.margin, tuple(compared), not_tested, family, alpha, against, detect)
+    return Checks(lead, shown, baseline, rule.margin, tuple(compared), not_tested, alpha, against, detect)
 
 
 def _only_in_one(

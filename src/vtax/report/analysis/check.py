@@ -2,7 +2,7 @@
 
 A comparison is judged as a published finding is (`stats.claims`), with one bound: the finding is that the ratio lies
 on the better side of the margin. It passes when its interval lies there, it is slower when the interval lies beyond
-the margin. All comparisons of a check are one family.
+the margin. Families are those of the result: all comparisons of a metric of a benchmark.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Literal
 
 from vtax.errors import BadInput
 from vtax.messages import Note
-from vtax.report.analysis.compared import Compared, Side
+from vtax.report.analysis.compared import Compared, Side, by_table
 from vtax.report.analysis.contrast import check_names, paired, pairs_of, side_of
 from vtax.report.analysis.values import Analysis
 from vtax.report.document import Inline
@@ -46,10 +46,11 @@ class Checked:
     """A comparison with its outcome.
 
     ratio: treatment / baseline, with its interval for this comparison alone; None without a result. p_slower,
-    p_passed: Holm-adjusted over the check. detectable: the smallest true slowdown that this comparison finds with
-    probability 0.8, in its family; None where it can find none. blocks_needed_low, blocks_needed: the range of
-    further blocks that decides it; 0 when decided, None when not known. reasons: why it is undecided or has no
-    result. noise: standard deviation of the log-ratio from block to block. assumptions: see Judgement.
+    p_passed: Holm-adjusted over its family, of so many comparisons. detectable: the smallest true slowdown that this
+    comparison finds with probability 0.8, in its family; None where it can find none. blocks_needed_low,
+    blocks_needed: the range of further blocks that decides it; 0 when decided, None when not known. reasons: why it
+    is undecided or has no result. noise: standard deviation of the log-ratio from block to block. assumptions: see
+    Judgement.
     """
 
     pair: Compared
@@ -63,6 +64,7 @@ class Checked:
     reasons: tuple[str, ...] = ()
     noise: float | None = None
     assumptions: tuple[str, ...] = ()
+    family: int = 0
 
     @property
     def slowdown(self) -> Slowdown | None:
@@ -115,7 +117,7 @@ class Against:
 
 @dataclass(frozen=True)
 class Checks:
-    """All comparisons of a check. treatments, baseline: as they were written. family: how many were judged.
+    """All comparisons of a check. treatments, baseline: as they were written. alpha: of each family.
 
     against: set where the ratio of a comparison is that of two ratios to the baseline, of runs that share no block.
     detect: a slowdown, 0 to 1, that every comparison has to be able to find; None for none.
@@ -127,10 +129,14 @@ class Checks:
     margin: float
     compared: tuple[Checked, ...]
     not_tested: tuple[NotTested, ...]
-    family: int
     alpha: float
     against: Against | None = None
     detect: float | None = None
+
+    @property
+    def families(self) -> tuple[int, ...]:
+        """How many comparisons the words are corrected for, ascending."""
+        return tuple(sorted({each.family for each in self.compared if each.family})) or (0,)
 
     @property
     def blind(self) -> tuple[Checked, ...]:
@@ -179,21 +185,24 @@ def check(
         what = f"{written} and {to.text} have nothing in common that was measured in {name}"
         raise BadInput(what, hint=f"vtax show {name} prints what was measured")
     every = _family(analysis, to, pairs)
-    found, family, alpha = judged(analysis.rule, every, margin, lambda pair: finding(paired(pair, analysis), margin))
+    found, alpha = judged(analysis.rule, every, margin, lambda pair: finding(paired(pair, analysis), margin))
     chosen = {_cells(pair) for pair in pairs}
     found = [each for each in found if _cells(each.pair) in chosen]
     return Checks(
-        analysis, tuple(side.text for side in sides), to.text, margin, tuple(found), tuple(not_tested), family, alpha,
+        analysis, tuple(side.text for side in sides), to.text, margin, tuple(found), tuple(not_tested), alpha,
         detect=detect,
     )  # fmt: skip
 
 
 def _family(analysis: Analysis, to: Side, chosen: Sequence[Compared]) -> Sequence[Compared]:
-    """What is judged together: every platform in every primary metric, however few of these are asked for, so that no
-    word depends on what is named beside it. What is not among these is a family of its own.
+    """What is judged together: every platform in the metrics of what is asked for, so that no word depends on what is
+    named beside it. Levels that are compared with others are families of their own.
     """
-    sides = (Side(p.name, analysis, p.name, {}) for p in analysis.platforms if p.available)
-    every = [p for side in sides for p in pairs_of(side, to, "", "") if p.treatment is not p.baseline]
+    sides = [Side(p.name, analysis, p.name, {}) for p in analysis.platforms if p.available]
+    tables = dict.fromkeys((pair.section.metric.name, pair.section.label) for pair in chosen)
+    every = [
+        p for table in tables for side in sides for p in pairs_of(side, to, *table) if p.treatment is not p.baseline
+    ]
     return every if {_cells(pair) for pair in chosen} <= {_cells(pair) for pair in every} else chosen
 
 
@@ -233,23 +242,24 @@ def _side(store: Store | None, analysis: Analysis, text: str) -> Side:
 
 def judged(
     rule: Rule, pairs: Sequence[Compared], margin: float, finding_of: Callable[[Compared], Check]
-) -> tuple[list[Checked], int, float]:
-    """(every comparison with its outcome, how many were judged, the error rate of all words together).
+) -> tuple[list[Checked], float]:
+    """(every comparison with its outcome, the error rate of the words of each family).
 
     finding_of: what is claimed of a pair; raises StatsError for one without a result.
     """
-    claims: dict[str, list[Check]] = {}
-    result: list[Checked | None] = [None] * len(pairs)
-    for number, pair in enumerate(pairs):
-        try:
-            claims[str(number)] = [finding_of(pair)]
-        except StatsError as error:
-            result[number] = Checked(pair, "no-result", reasons=(error.note,))
-    found = judge_claims(replace(rule, margin=margin), claims)
-    for key, judgement in found.items():
-        result[int(key)] = _checked(pairs[int(key)], judgement, margin)
-    alpha = next((each.alpha for each in found.values()), rule.alpha)
-    return [each for each in result if each is not None], len(claims), alpha
+    alpha, result = rule.alpha, dict[int, Checked]()
+    for family in by_table(pairs):
+        claims: dict[str, list[Check]] = {}
+        for number in family:
+            try:
+                claims[str(number)] = [finding_of(pairs[number])]
+            except StatsError as error:
+                result[number] = Checked(pairs[number], "no-result", reasons=(error.note,))
+        for key, judgement in judge_claims(replace(rule, margin=margin), claims).items():
+            found = _checked(pairs[int(key)], judgement, margin)
+            result[int(key)] = replace(found, family=judgement.family)
+            alpha = min(alpha, judgement.alpha)
+    return [result[number] for number in range(len(pairs))], alpha
 
 
 def finding(contrast: Contrast, margin: float, apart: tuple[Sample, Sample] | None = None) -> Check:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,6 +77,14 @@ class Compared:
         parts = (self.ratio, self.verdict, self.relative)
         found = [text for part in parts if part is not None for text in part.warnings]
         return tuple(dict.fromkeys(found))
+
+
+def by_table(pairs: Sequence[Compared]) -> list[list[int]]:
+    """The families of pairs, as places in their order: those of one metric of one benchmark, as a table shows it."""
+    families: dict[str, list[int]] = {}
+    for number, pair in enumerate(pairs):
+        families.setdefault(pair.section.name, []).append(number)
+    return list(families.values())
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ import numpy as np
 
 from vtax.errors import BadInput
 from vtax.messages import Note
-from vtax.report.analysis.compared import Compared, Contrasts, Mismatch, Side
+from vtax.report.analysis.compared import Compared, Contrasts, Mismatch, Side, by_table
 from vtax.report.analysis.lookup import Levels, neither, unknown
 from vtax.report.analysis.result import analyse, row_contrast
 from vtax.report.analysis.run_differences import differences, setting_differences
@@ -311,16 +311,17 @@ def paired(pair: Compared, analysis: Analysis) -> Contrast:
 
 
 def _paired(pairs: Sequence[Compared], side: Side) -> list[Compared]:
-    """Block-paired ratios and verdicts of one family, under the rule that ended the run."""
-    contrasts: dict[str, Contrast] = {}
+    """Block-paired ratios and verdicts, under the rule that ended the run; those of a metric are one family."""
     result = list(pairs)
-    for number, pair in enumerate(pairs):
-        try:
-            contrasts[str(number)] = paired(pair, side.analysis)
-        except StatsError as error:
-            result[number] = replace(pair, reason=error.note)
-    for name, answer in judge(side.analysis.rule, contrasts).items():
-        result[int(name)] = _answered(pairs[int(name)], answer)
+    for family in by_table(pairs):
+        contrasts: dict[str, Contrast] = {}
+        for number in family:
+            try:
+                contrasts[str(number)] = paired(pairs[number], side.analysis)
+            except StatsError as error:
+                result[number] = replace(pairs[number], reason=error.note)
+        for name, answer in judge(side.analysis.rule, contrasts).items():
+            result[int(name)] = _answered(pairs[int(name)], answer)
     return result
 
 

@@ -30,6 +30,7 @@ from vtax.report.document import (
     Warning,
     joined,
     levels_of,
+    listed,
     msg,
     muted,
     plural,
@@ -71,19 +72,17 @@ def document_of(found: Checks, seconds: Mapping[str, float] | None = None) -> Do
 def _lead(found: Checks) -> Inline:
     if found.against:
         run, other = found.against.names
-        return plural(
-            "{run} against {other}: {treatments}, by ratios to {baseline}, margin {margin}; Holm-corrected over "
-            "{count} comparison",
-            "{run} against {other}: {treatments}, by ratios to {baseline}, margin {margin}; Holm-corrected over "
-            "{count} comparisons",
-            found.family, run=run, other=other, treatments=joined(found.treatments), baseline=found.baseline,
-            margin=Share(found.margin, "declared"),
+        return msg(
+            "{run} against {other}: {treatments}, by ratios to {baseline}, margin {margin}; Holm-corrected over all "
+            "comparisons of a metric ({families})",
+            families=listed([Count(each) for each in found.families]), run=run, other=other,
+            treatments=joined(found.treatments), baseline=found.baseline, margin=Share(found.margin, "declared"),
         )  # fmt: skip
-    return plural(
-        "{run}: {treatments} against {baseline}, margin {margin}; Holm-corrected over {count} comparison",
-        "{run}: {treatments} against {baseline}, margin {margin}; Holm-corrected over {count} comparisons",
-        found.family, run=found.analysis.name, treatments=joined(found.treatments), baseline=found.baseline,
-        margin=Share(found.margin, "declared"),
+    return msg(
+        "{run}: {treatments} against {baseline}, margin {margin}; Holm-corrected over all comparisons of a metric "
+        "({families})",
+        families=listed([Count(each) for each in found.families]), run=found.analysis.name,
+        treatments=joined(found.treatments), baseline=found.baseline, margin=Share(found.margin, "declared"),
     )  # fmt: skip
 
 
@@ -254,8 +253,10 @@ def _differences_from_show(found: Checks) -> Iterator[Part]:
     """Yield why words and numbers of the same comparisons are others in `vtax show`."""
     yield Paragraph(
         msg(
-            "one family: all comparisons of the run, whichever are shown; verdicts of vtax show are of other "
-            "families, one a metric"
+            "families are those of vtax show: all comparisons of a metric in the run, whichever are shown; slower "
+            "there is slower than {baseline}, here by more than {margin}",
+            baseline=found.baseline,
+            margin=Share(found.margin, "declared"),
         ),
         "muted",
     )
@@ -333,7 +334,7 @@ def _plain(found: Checks, warnings: Sequence[Warning]) -> dict[str, Any]:
         "confidence": found.analysis.rule.confidence,
         "alpha": found.alpha,
         "against": _plain_against(found.against) if found.against else None,
-        "family": found.family,
+        "families": found.families,
         "comparisons": [_plain_of(each) for each in found.compared],
         "not_tested": [
             {"platform": each.platform, "label": each.label, "reason": each.reason, "hint": each.hint}
@@ -366,6 +367,7 @@ def _plain_of(each: Checked) -> dict[str, Any]:
         "slowdown": vars(each.slowdown) if each.slowdown else None,
         "blocks": ratio.n_blocks if ratio else 0,
         "sessions": ratio.n_sessions if ratio else 0,
+        "family": each.family,
         "p_slower": each.p_slower,
         "p_passed": each.p_passed,
         "detectable_slowdown": each.detectable,

@@ -85,18 +85,19 @@ def _method(found: Contrasts) -> Inline:
             how=how, margin=Share(found.margin, "declared"), run=found.baseline.name,
             families=listed([Count(each) for each in found.families]), **sides,
         )  # fmt: skip
-    method = plural(
-        "{treatment} / {baseline}, {how}; within ±{margin} is equivalent; Holm-corrected over {count} contrast",
-        "{treatment} / {baseline}, {how}; within ±{margin} is equivalent; Holm-corrected over {count} contrasts",
-        found.family, how=how, margin=Share(found.margin, "declared"), **sides,
-    )  # fmt: skip
     if not found.is_paired:
-        return method
-    chosen = msg(
-        "corrected for no other sides of {run} that could have been named: name them before its table is seen",
-        run=found.baseline.name,
-    )
-    return joined([method, chosen], "; ")
+        return plural(
+            "{treatment} / {baseline}, {how}; within ±{margin} is equivalent; Holm-corrected over {count} contrast",
+            "{treatment} / {baseline}, {how}; within ±{margin} is equivalent; Holm-corrected over {count} contrasts",
+            found.family, how=how, margin=Share(found.margin, "declared"), **sides,
+        )  # fmt: skip
+    return msg(
+        "{treatment} / {baseline}, {how}; within ±{margin} is equivalent; Holm-corrected over all comparisons of a "
+        "metric between these sides ({families}), for no other sides of {run} that could have been named: name them "
+        "before its table is seen",
+        how=how, margin=Share(found.margin, "declared"), run=found.baseline.name,
+        families=listed([Count(each) for each in found.families]), **sides,
+    )  # fmt: skip
 
 
 def _table(compared: Sequence[Compared], found: Contrasts) -> Table:
