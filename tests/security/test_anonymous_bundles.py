@@ -71,6 +71,8 @@ def of_ipv4(text: str) -> tuple[str, ...]:
     number = ipaddress.IPv4Address(text)
     return (
         text, f"::ffff:{text}", f"[::ffff:{text}]:80", f"{text}:5201", text.replace(".", "-"), f"ip={text}::10.0.0.1",
+        f"{text}.5201", f"IP {text}.5201 > {text}.40000:",
+        f"::ffff:{number.packed.hex()[:4]}:{number.packed.hex()[4:]}",
         number.packed.hex().upper(), number.packed[::-1].hex().upper(), str(int(number)), f"64:ff9b::{text}",
     )  # fmt: skip
 
@@ -140,7 +142,8 @@ class Identities:
         self.spelled: dict[str, tuple[str, ...]] = {
             self.host: (*names(self.host), f"{self.host}.lab.example", f"{self.host.upper()}.LAB.EXAMPLE"),
             self.user: (*names(self.user), f"/home/{self.user}/x", f"{self.user}@{self.host}",
-                        f"{self.user}@{self.ipv4}", f"{self.user}@198.18.0.1", f"{self.user.upper()}%40mail.example"),
+                        f"{self.user}@{self.ipv4}", f"{self.user}@198.18.0.1", f"{self.user.upper()}%40mail.example",
+                        f"postgresql://{self.user}:s3cret@{self.host}/x", f"https://{self.user}:p%40ss@198.18.0.1/"),
             self.mac: of_mac(self.mac),
             self.ipv4: of_ipv4(self.ipv4),
             self.ipv6: of_ipv6(self.ipv6),

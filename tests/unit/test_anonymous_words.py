@@ -32,6 +32,10 @@ def test_a_login_in_a_text_is_still_replaced() -> None:
     assert _without_names("ana@bench-7 and xen-pv@link.mtu=1500") == "user-1@host-1 and xen-pv@link.mtu=1500"
 
 
+def test_a_mapped_address_is_an_address_still() -> None:
+    assert _without_names("::ffff:0a09:0807 ::ffff:10.9.8.7") == "::ffff:192.0.2.1 ::ffff:192.0.2.1"
+
+
 @pytest.mark.parametrize(
     ("text", "secret"),
     [
@@ -47,6 +51,10 @@ def test_a_login_in_a_text_is_still_replaced() -> None:
         ("addr:2a01:4f8::17", "4f8"),
         ("::ffff:10.9.8.7", "10.9.8.7"),
         ("_10.9.8.7_", "10.9.8.7"),
+        ("::ffff:0a09:0807", "0a09"),
+        ("IP 10.9.8.7.5201 > 10.9.8.6.40000:", "10.9.8"),
+        ("postgresql://maria:s3cret@db.example/x", "maria"),
+        ("https://maria:s3%40cret@10.9.8.7/", "cret"),
         ("S/N:X1Y2Z3", "X1Y2Z3"),
         ("maria@10.9.8.7", "maria"),
         ("maria@[2a01:4f8::17]", "maria"),

@@ -16,7 +16,7 @@ from typing import Any
 from sqlalchemy import String
 
 from vtax.store import schema
-from vtax.store.identifiers import DISK, HOST, ID, IPV4, IPV6, MAC, SERIAL, USER, address, identifiers
+from vtax.store.identifiers import DISK, HOST, ID, IPV4, IPV6, MAC, PASSWORD, SERIAL, USER, address, identifiers
 from vtax.store.known_names import KnownNames, squeezed
 from vtax.store.public_facts import facts_of_guest, facts_of_host
 from vtax.store.transfer import Row
@@ -44,7 +44,7 @@ _NAMED = {
 }  # fmt: skip
 _PIECES = re.compile(r"[_.:-]|0x")  # of a disk's id
 _LONG_PIECE = 8  # characters from which on one with a digit is a serial number
-_SHORTEST = {SERIAL: 5, ID: 6, DISK: 6}
+_SHORTEST = {SERIAL: 5, ID: 6, DISK: 6, PASSWORD: 8}
 _LENGTHS = {
     (table.name, column.name): column.type.length
     for table in schema.metadata.tables.values()
@@ -214,6 +214,8 @@ class Anonymizer:
         if kind == IPV4:  # RFC 5737, then what nobody routes
             rest = f"{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}"
             new = f"192.0.2.{number}" if number < 255 else f"0.{rest}"
+            if ":" in spelled:  # ::ffff:0a09:0807
+                return f"::ffff:{new}"
             return new if "." in spelled or not (joint := spelled.strip("0123456789")) else new.replace(".", joint[0])
         if kind == IPV6:  # RFC 3849
             return f"2001:db8::{number:x}".replace(":", ":" if ":" in spelled else "-")

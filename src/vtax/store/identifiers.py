@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 MAC, IPV4, IPV6, ID = "MAC address", "IPv4 address", "IPv6 address", "machine id"
-SERIAL, DISK, HOST, USER = "serial number", "disk id", "host name", "user name"
+SERIAL, DISK, HOST, USER, PASSWORD = "serial number", "disk id", "host name", "user name", "password"
 _KEPT_V4 = tuple(map(ipaddress.IPv4Network, ("0.0.0.0/8", "127.0.0.0/8", "198.18.0.0/15", "224.0.0.0/3")))
 _KEPT_V6 = tuple(map(ipaddress.IPv6Network, ("::/127", "2001:2::/48", "fe80::/128", "ff00::/8")))
 _H, _START, _END = "[0-9A-Fa-f]", r"(?:(?<![0-9A-Za-z])|(?<=\\[nrt]))", "(?![0-9A-Za-z])"
@@ -27,10 +27,11 @@ _IN_HEXADECIMAL = re.compile(
     rf"|(?P<nic>(?i:(?<=enx)|(?<=wlx)|(?<=wwx)){_H}{{12}}{_END})"
     rf"|(?P<nibbles>(?<![0-9A-Za-z.])(?:{_H}\.){{15,}}+{_H}{_END})"
     r"|(?P<colons>(?<![0-9A-Fa-f:.])[0-9A-Fa-f.]*+:[0-9A-Fa-f.]*+:[0-9A-Fa-f:.]*+)"
-    r"|(?P<dots>(?<![0-9.])\d{1,3}(?:\.\d{1,3}){3}(?!\d|\.\d))"
+    r"|(?P<dots>(?<![0-9.])\d{1,3}(?:\.\d{1,3}){3}(?!\d|\.\d+\.\d|\.\d{6}))"  # a port may follow a dot
 )
 _AT = re.compile(r"(?:@|%40|\\u0040)(?P<at>\[|[0-9A-Za-z][\w.-]*+(?!=))")
 _BEFORE_AT = re.compile(r"[\w.+-]{1,64}")  # backwards
+_LOGIN = re.compile(r"://(?P<user>[^\s/:@\"'<>\\]{1,64}):(?P<password>[^\s/@\"'<>\\]{1,128})@")
 _DISKS = ("ata-", "scsi-", "nvme-", "usb-", "mmc-", "wwn-", "dm-uuid-", "dm-name-", "lvm-pv-uuid-", "md-uuid-",
           "naa.", "eui.", "t10.", "nvme.")  # fmt: skip
 _MACS = re.compile(rf"(?<!{_H}){_H}{{2}}(?::{_H}{{2}}){{5,}}(?!{_H})")
@@ -145,6 +146,9 @@ def _is_value(kind: str, key: str, value: str, before: str) -> bool:
 def _logins(text: str) -> Iterator[Identifier]:
     if "@" not in text and "%40" not in text and "u0040" not in text:
         return
+    for match in _LOGIN.finditer(text):
+        yield Identifier(*match.span("user"), USER, match["user"])
+        yield Identifier(*match.span("password"), PASSWORD, match["password"])
     for match in _AT.finditer(text):
         at, start = match["at"].rstrip(".-_"), match.start("at")
         is_ipv6 = bool(_BEGINS_IPV6.match(text, start))
