@@ -176,8 +176,8 @@ def test_runs_that_do_not_measure_the_same_are_refused(home_store: Store) -> Non
     made(home_store, "primes-1", cells=[replace(each, label="primes") for each in chosen])
     for name, error in (
         ("primes-1", "the same: new-1 (study tour) has sysbench-cpu; primes-1 (study tour) has primes"),
-        ("longer-1", "the same: sysbench-cpu: parameters of sysbench-cpu differs in duration_s: 1.0 and 5.0"),
-        ("larger-1", "the same: sysbench-cpu: guest differs in vcpus: 1 and 2"),
+        ("longer-1", "the same: sysbench-cpu: parameters of sysbench-cpu: duration_s 1 against 5"),
+        ("larger-1", "the same: sysbench-cpu: guest: vcpus 1 against 2"),
         ("of-lxc-1", "the runs have no baseline in common: native in new-1, lxc in of-lxc-1"),
         ("empty-1", "empty-1 has no finished block"),
         ("new-1", "new-1 is the run itself"),

@@ -94,7 +94,7 @@ def test_runs_are_compared_as_two_samples_and_what_differs_is_said(store: Store)
     assert found.margin == contrast(store, "tour-2:docker", "tour-1:docker").margin == 0.02  # the smaller of the two
     text = "\n".join(map(english, found.warnings))
     for expected in ("hosts differ in CPU: not known and Other", "images differ: 4f1d0c77aa31 and other",
-                     "design differs in margin: 0.02 and 0.05"):  # fmt: skip
+                     "design: margin 0.02 against 0.05"):  # fmt: skip
         assert expected in text
     for each in found.compared:
         assert each.ratio is not None

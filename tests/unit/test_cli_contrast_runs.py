@@ -178,10 +178,14 @@ def own_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ("changes", "reason"),
     [
         ({"topology": "multi-nic"}, "topologies of iperf3 differ: point-to-point and multi-nic"),
-        ({"link": {"mtu": 9000}}, "link of iperf3 differs in mtu: not set and 9000"),
+        ({"link": {"mtu": 9000}}, "link of iperf3: mtu not set against 9000"),
         (
             {"parameters": {"direction": "send", "streams": 4}},
-            "parameters of iperf3 differs in streams: not set and 4",
+            "parameters of iperf3: streams not set against 4",
+        ),
+        (
+            {"parameters": {"direction": "send", "length": 131072}},
+            "parameters of iperf3: length not set against 128KiB",
         ),
     ],
 )
@@ -234,12 +238,17 @@ def _of_rule(store: Store, name: str, made: int, design: dict[str, Any]) -> None
         (
             (7, {"stop": "verdict", "blocks": 5, "max_blocks": 7}),
             (7, {"stop": "fixed", "blocks": 7, "margin": 0.05}),
-            {"design differs in stop: verdict and fixed", "design differs in margin: 0.02 and 0.05"},
+            {"design: stop verdict against fixed", "design: margin 0.02 against 0.05"},
         ),
         (
             (7, {"stop": "verdict", "max_blocks": 7}),
             (7, {"stop": "verdict", "max_blocks": 9, "blocks": 3}),
-            {"design differs in max_blocks: 7 and 9"},
+            {"design: max_blocks 7 against 9"},
+        ),
+        (
+            (7, {"blocks": 7, "timeout": 60.0}),
+            (7, {"blocks": 7, "timeout": 600.0}),
+            {"design: timeout 1min against 10min"},
         ),
     ],
 )

@@ -6,10 +6,13 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from vtax.benchmarks.registry import benchmarks
 from vtax.report.analysis.facts import fact_name
 from vtax.report.analysis.values import Analysis
 from vtax.report.document import Count, Inline, msg
 from vtax.store.records import CellRecord
+from vtax.study.declared import with_units
+from vtax.study.model import DesignTable, GuestTable
 
 _MAX_NAMED = 5  # fields of a fact
 _ADAPTIVE = ("precision", "verdict")
@@ -40,7 +43,7 @@ def differences(
         yield msg(
             "versions of vtax differ: {treatment} and {baseline}", treatment=a.vtax_version, baseline=b.vtax_version
         )
-    yield from _unlike("guest", a.declared.get("guest") or {}, b.declared.get("guest") or {})
+    yield from _unlike("guest", *(with_units(GuestTable, run.declared.get("guest") or {}) for run in (a, b)))
     yield from _of_designs(a, b)
     versions = {p.name: p.version for p in b.platforms if p.name in platforms}
     for platform in a.platforms:
@@ -79,7 +82,7 @@ def _of_designs(a: Analysis, b: Analysis) -> Iterator[Inline]:
         }
         for run in (a, b)
     ]
-    yield from _unlike("design", *designs)
+    yield from _unlike("design", *(with_units(DesignTable, design) for design in designs))
     if a.blocks != b.blocks:
         yield msg(
             "numbers of blocks differ: {treatment} and {baseline}",
@@ -114,6 +117,9 @@ def setting_differences(
         [{k: v for k, v in getattr(cell, kind).items() if k not in fixed} for cell in (treatment_cell, baseline_cell)]
         for kind in ("parameters", "link")
     )
+    benchmark = benchmarks().get(treatment_cell.benchmark)
+    if benchmark is not None:
+        parameters = [with_units(benchmark.Parameters, each) for each in parameters]
     yield from _unlike(msg("parameters of {name}", name=treatment_cell.label), *parameters)
     yield from _unlike(msg("link of {name}", name=treatment_cell.label), *links)
 
@@ -128,9 +134,10 @@ def design_differences(earlier: Analysis, later: Analysis, cells: tuple[CellReco
     if earlier.baseline != later.baseline:
         sides = {"treatment": earlier.baseline, "baseline": later.baseline}
         found.append(msg("baselines differ: {treatment} and {baseline}", **sides))
-    guests = _shared(earlier.declared.get("guest") or {}, later.declared.get("guest") or {})
+    both = _shared(earlier.declared.get("guest") or {}, later.declared.get("guest") or {})
     parameters, links = _shared(a.parameters, b.parameters), _shared(a.link, b.link)
     alike = [replace(cell, parameters=parameters[n], link=links[n]) for n, cell in enumerate(cells)]
+    guests = [with_units(GuestTable, guest) for guest in both]
     return [*found, *_unlike("guest", *guests), *setting_differences(alike[0], alike[1], ())]
 
 
@@ -147,7 +154,7 @@ def _unlike(what: Inline, treatment: Mapping[str, Any], baseline: Mapping[str, A
         elif treatment.get(key) != baseline.get(key):
             values = [_short(side[key]) if key in side else msg("not set") for side in (treatment, baseline)]
             sides = dict(zip(("treatment", "baseline"), values, strict=True))
-            yield msg("{what} differs in {key}: {treatment} and {baseline}", what=what, key=key, **sides)
+            yield msg("{what}: {key} {treatment} against {baseline}", what=what, key=key, **sides)
 
 
 def _short(value: Any) -> Inline:
@@ -155,5 +162,5 @@ def _short(value: Any) -> Inline:
         return msg("not known")
     if isinstance(value, Mapping):
         value = ", ".join(f"{name}={each}" for name, each in value.items())
-    text = str(value)
+    text = f"{value:.15g}" if isinstance(value, float) else str(value)
     return text if len(text) <= 60 else f"{text[:57]}..."

@@ -71,10 +71,14 @@ def ratio(value: float) -> str:
 
 
 def interval(low: float, high: float) -> str:
-    """`[0.993, 1.002]`; nothing when it is not bounded."""
+    """Return `[0.993, 1.002]`, `[7.2, 16.2]`: both ends with the decimals of the upper one, unless that leaves nothing
+    of the lower; nothing when it is not bounded."""
     if not math.isfinite(high):
         return ""
-    return f"[{ratio(low)}, {ratio(high)}]"
+    last = ratio(high)
+    decimals = len(last.partition(".")[2])
+    is_plain = low == 0 or ("e" not in last and round(low, decimals) > 0)
+    return f"[{fixed(low, decimals) if low and is_plain else ratio(low)}, {last}]"
 
 
 def bounds(low: float, high: float, scale: Scale) -> str:
