@@ -262,6 +262,10 @@ def test_the_time_of_a_block_is_that_of_the_same_benchmarks_in_runs_of_this_host
     assert slow["block_s_from"] == "estimated from the same benchmarks in run tour-3"
     of_two_s = 2.0  # duration_s of the drafted sysbench, twice the stored one's
     assert slow["block_s"] - quick["block_s"] == pytest.approx(3 * of_two_s * (4.0 - 1.0), rel=0.2)
+    planned = json.loads(CliRunner().invoke(group, ["run", "mine.toml", "--dry-run", "--json"]).stdout)
+    assert (planned["block_s"], planned["block_s_from"]) == (
+        slow["block_s"], slow["block_s_from"].removeprefix("estimated from "),
+    )  # fmt: skip
     disk = json.loads(invoked(*arguments, "--resource", "cpu", "--resource", "disk").output)
     assert disk["block_s_from"] == "a rough estimate, too high for containers"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from scripted import ScriptedDriver, executed, plan_of, study
+from scripted import ScriptBenchmark, ScriptedDriver, executed, plan_of, study
 
 from vtax.cli.plan import announce, as_json
 from vtax.host.home import Home
@@ -48,14 +48,23 @@ def test_a_budget_is_divided_by_the_stored_cost(driver: ScriptedDriver, store: S
     assert f"fits about {fitting} whole blocks by that estimate" in announced(plan)
 
 
-@pytest.mark.parametrize("change", ["another host", "other cells"])
-def test_other_runs_estimate_nothing(
-    driver: ScriptedDriver, store: Store, home: Home, monkeypatch: pytest.MonkeyPatch, change: str
+def test_runs_of_another_host_estimate_nothing(
+    driver: ScriptedDriver, store: Store, home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan = planned()
     executed(plan, store, home)
-    if change == "another host":
-        monkeypatch.setattr("vtax.runner.estimates.machine_id", lambda: "another")
-    else:
-        plan = replace(plan, cells=tuple(replace(cell, key=f"other {cell.key}") for cell in plan.cells))
+    monkeypatch.setattr("vtax.runner.estimates.machine_id", lambda: "another")
     assert with_costs(plan, store) is plan
+
+
+def test_other_cells_are_estimated_from_the_same_benchmarks_as_vtax_new_does(
+    driver: ScriptedDriver, store: Store, home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("vtax.runner.estimates.benchmarks", lambda: {"script": ScriptBenchmark()})
+    plan = planned()
+    run = executed(plan, store, home)
+    other = replace(plan, cells=tuple(replace(cell, key=f"other {cell.key}") for cell in plan.cells))
+    estimated = with_costs(other, store)
+    assert f"(estimated from the same benchmarks in run {run.name})" in announced(estimated)
+    same = with_costs(plan, store)
+    assert estimated.expected_block_s() == pytest.approx(same.expected_block_s(), rel=0.5)

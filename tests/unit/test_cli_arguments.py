@@ -5,9 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
+import click
 import pytest
 
-from vtax.cli.arguments import moment_of, share_of
+from vtax.cli.arguments import listed, moment_of, share_of
+from vtax.cli.commands import COMMANDS
+from vtax.cli.main import group
 from vtax.errors import BadInput
 
 
@@ -57,3 +60,34 @@ def test_a_day_begins_in_the_time_zone_of_the_host() -> None:
 def test_what_is_no_day_is_refused(text: str) -> None:
     with pytest.raises(BadInput, match="is not a day or a time"):
         moment_of(text, "--since")
+
+
+_FILES = {("conformance", "outputs"), ("conformance", "failed"), ("new", "files")}
+_OTHER_COMMAS = {("conformance", "values"), ("run", "boot")}
+
+
+def repeatable() -> Iterator[tuple[str, click.Parameter]]:
+    for name in COMMANDS:
+        command = group.get_command(click.Context(group), name)
+        assert command is not None
+        below = command.commands.values() if isinstance(command, click.Group) else [command]
+        yield from ((name, option) for each in below for option in each.params if getattr(option, "multiple", False))
+
+
+def test_every_repeatable_option_takes_commas_too() -> None:
+    found = [(name, option) for name, option in repeatable() if (name, option.name) not in _FILES | _OTHER_COMMAS]
+    assert len(found) > 20
+    for name, option in found:
+        assert option.callback is not None, (name, option.name)
+        given = ("1,2", "3") if option.name == "removed" else ("a,b", "c")
+        entries = option.callback(click.Context(group), option, given)
+        assert list(map(str, entries)) == [*given[0].split(","), given[1]], (name, option.name)
+
+
+def test_a_comma_within_a_value_stays() -> None:
+    option = click.Option(["--where"], multiple=True)
+    context = click.Context(group)
+    assert listed(context, option, ("size=1, 2", "mtu=9, mode=x", "mtu=9")) == ("size=1, 2", "mtu=9", "mode=x")
+    with pytest.raises(BadInput, match="' ,' names nothing") as refused:
+        listed(context, option, (" ,",))
+    assert refused.value.where == "--where"

@@ -93,7 +93,7 @@ def test_notes_and_tags_are_removed_again() -> None:
         (["--tag", "two words"], "is no tag"),
         (["--tag", "x" * 41], "is no tag"),
         (["--tag", "a=b"], "is no tag"),
-        (["--tag", ""], "is no tag"),
+        (["--tag", ""], "'' names nothing"),
         (["  "], "the note is empty"),
         (["x" * (MAX_NOTE_CHARS + 1)], f"at most {MAX_NOTE_CHARS} characters"),
         ([f"--tag=t{n}" for n in range(MAX_TAGS + 1)], f"at most {MAX_TAGS} tags"),

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from shown import english, page, sentence, terminal
+from shown import drawn, english, page, sentence, terminal, view
 from synthetic_run import begin, fill, trial
 
 from vtax.counters.host import HostSample, host_warnings
@@ -126,6 +126,9 @@ def test_an_outlier_of_one_trial_per_block_is_reported_once_and_apart_from_other
         (text, True, ["docker, sysbench-cpu events"]),
         (text, False, ["docker, sysbench-cpu latency"]),
     ]
+    listed = " ".join(drawn(view("warnings", analysis)).split())
+    assert "flagged and kept docker, sysbench-cpu events" in listed
+    assert "flagged and kept (of secondary metrics) docker, sysbench-cpu latency" in listed
     ratio = next(r.ratio for r in analysis.primary[0].points[0].rows if r.platform.name == "docker")
     assert ratio is not None
     assert ratio.outliers == (7,)

@@ -5,11 +5,31 @@ from __future__ import annotations
 import re
 from datetime import datetime
 
+import click
+
 from vtax.errors import BadInput
 
 _NUMBER = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*(%?)", re.ASCII)
 _PLAIN_FRACTION = 0.2  # above, a number without % may be meant as a percentage
 _SHARE_HINT = "write a percentage such as 5%, or a fraction such as 0.05"
+
+
+def listed(_: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the entries of a repeatable option, each of which may be several between commas, each once.
+
+    A comma within a value of the form KEY=VALUE stays, unless another KEY=VALUE follows. Raises BadInput for a text
+    that names nothing.
+    """
+    found: list[str] = []
+    for text in given:
+        parts = [part.strip() for part in text.split(",") if part.strip()]
+        if not parts:
+            raise BadInput(
+                f"{text!r} names nothing", where=parameter.opts[0], hint="omit the option, or name something"
+            )
+        is_one = "=" in text and not all("=" in part for part in parts)
+        found += [text] if is_one else parts
+    return tuple(dict.fromkeys(found))
 
 
 def share_of(text: str, where: str) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from vtax.cli.arguments import listed
 from vtax.cli.completion import run_names
 from vtax.cli.output import json_option, language_option, print_json
 from vtax.errors import BadInput
@@ -13,7 +14,7 @@ from vtax.host.home import Home
 @click.command("claims")
 @click.argument("run_name", metavar="[RUN]", default="last", shell_complete=run_names)
 @click.option(
-    "--map", "mapped", multiple=True, metavar="THERE=HERE",
+    "--map", "mapped", multiple=True, callback=listed, metavar="THERE=HERE,...",
     help="Judge claims about platform THERE of the publication by platform HERE of the run (repeatable).",
 )  # fmt: skip
 @click.option("--all", "is_full", is_flag=True, help="List every comparison of every claim.")

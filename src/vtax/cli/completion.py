@@ -88,7 +88,7 @@ def conditions_on_runs(_: click.Context, __: click.Parameter, incomplete: str) -
 
 def platforms_of_run(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
     """Return the platforms of the run in the command line."""
-    return _with_prefix(incomplete, _platforms(str(context.params.get("run_name") or "last")))
+    return _last_of(incomplete, _platforms(str(context.params.get("run_name") or "last")))
 
 
 def sides(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
@@ -100,8 +100,13 @@ def platform_names(_: click.Context, __: click.Parameter, incomplete: str) -> li
     """Return the shipped platforms, the last of several between commas."""
     from vtax.platforms.registry import names
 
+    return _last_of(incomplete, names())
+
+
+def _last_of(incomplete: str, there: Iterable[str]) -> list[str]:
+    """Return what completes the last of several names between commas."""
     before, comma, last = incomplete.rpartition(",")
-    return [f"{before}{comma}{name}" for name in _with_prefix(last, names())]
+    return [f"{before}{comma}{name}" for name in _with_prefix(last, there)]
 
 
 def platforms_and_drivers(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:

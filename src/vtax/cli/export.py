@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from vtax.cli.arguments import listed
 from vtax.cli.completion import run_names
 from vtax.cli.filters import FILTERS, filter_options, wanted
 from vtax.cli.output import json_option, language_option, notify, print_json, print_path, print_table
@@ -57,7 +58,7 @@ _FILTERS = "--platform, --benchmark, --where"
 @click.option("--license", "license_url", metavar="URL", default="", help="Name the license of the data (ro-crate).")
 @click.option("--weights", metavar="RESOURCE=N,...", help="Add a ranking of the platforms (markdown, latex).")
 @click.option(
-    "--map", "mapped", multiple=True, metavar="THERE=HERE",
+    "--map", "mapped", multiple=True, callback=listed, metavar="THERE=HERE,...",
     help="Let platform HERE stand for platform THERE of the publication (markdown, latex; repeatable).",
 )  # fmt: skip
 @language_option

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from vtax.cli.arguments import listed
 from vtax.cli.claims import mapping_of
 from vtax.cli.completion import run_names
 from vtax.cli.output import json_option, language_option, notify, print_json, resume_hint
@@ -28,14 +29,16 @@ _FORMATS = ("svg", "pdf", "png")
 @click.command("figures")
 @click.argument("run_name", metavar="[RUN]", default="last", shell_complete=run_names)
 @click.option("--report", "of_report", is_flag=True, help="Write the figures of the report instead.")
-@click.option("--only", "only", multiple=True, metavar="ID", help="Write this figure only (repeatable).")
+@click.option(
+    "--only", "only", multiple=True, callback=listed, metavar="ID,...", help="Write these figures only (repeatable)."
+)
 @click.option("--format", "file_format", type=click.Choice(_FORMATS), default="svg", show_default=True)
 @click.option(
     "--output", "-o", type=click.Path(path_type=Path, file_okay=False), default=Path(),
     help="Write into this directory, made if absent; default: the current one.",
 )  # fmt: skip
 @click.option(
-    "--map", "mapped", multiple=True, metavar="THERE=HERE",
+    "--map", "mapped", multiple=True, callback=listed, metavar="THERE=HERE,...",
     help="Draw platform HERE of the run where the publication has THERE (repeatable).",
 )  # fmt: skip
 @language_option

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from vtax.cli.arguments import listed
 from vtax.cli.completion import platforms_of_run
 
 if TYPE_CHECKING:
@@ -23,15 +24,15 @@ def filter_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add --platform, --benchmark and --where: parameters `platforms`, `benchmarks` and `where`, see `wanted`."""
     options = (
         click.option(
-            "--platform", "platforms", multiple=True, metavar="P", shell_complete=platforms_of_run,
-            help="Show platform P only (repeatable).",
+            "--platform", "platforms", multiple=True, callback=listed, metavar="P,...",
+            shell_complete=platforms_of_run, help="Show these platforms only (repeatable).",
         ),
         click.option(
-            "--benchmark", "benchmarks", multiple=True, metavar="B",
-            help="Show benchmark B only, by its name or label (repeatable).",
+            "--benchmark", "benchmarks", multiple=True, callback=listed, metavar="B,...",
+            help="Show these benchmarks only, by name or label (repeatable).",
         ),
         click.option(
-            "--where", "where", multiple=True, metavar="FACTOR=LEVEL",
+            "--where", "where", multiple=True, callback=listed, metavar="FACTOR=LEVEL,...",
             help="Show only cells with this level (repeatable; levels of one factor are alternatives).",
         ),
     )  # fmt: skip

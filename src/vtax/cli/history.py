@@ -8,7 +8,7 @@ from typing import Literal
 
 import click
 
-from vtax.cli.arguments import moment_of
+from vtax.cli.arguments import listed, moment_of
 from vtax.cli.completion import studies_with_runs
 from vtax.cli.output import json_option, language_option, print_json, print_path
 from vtax.cli.row_progress import PLAIN_S, StatusLine
@@ -19,7 +19,10 @@ from vtax.host.home import Home
 @click.command("history")
 @click.argument("study", shell_complete=studies_with_runs)
 @click.option("--metric", default="", help="Show this metric; default: every primary one.")
-@click.option("--platform", "platforms", multiple=True, metavar="P", help="Show platform P only (repeatable).")
+@click.option(
+    "--platform", "platforms", multiple=True, callback=listed, metavar="P,...",
+    help="Show these platforms only (repeatable).",
+)  # fmt: skip
 @click.option(
     "--since",
     metavar="DATE",

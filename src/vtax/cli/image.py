@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from vtax.cli.arguments import listed
 from vtax.cli.completion import study_names
 from vtax.cli.needed_image import all_recipes, recipe_for
 from vtax.cli.output import json_option, missing_image, need_root, notify, print_json, print_table
@@ -32,7 +33,14 @@ def command() -> None:
 @click.option(
     "--all", "everything", is_flag=True, help="Build those of all shipped studies, benchmarks and topologies."
 )
-@click.option("--with", "packages", multiple=True, help="Add a Debian package (repeatable).")
+@click.option(
+    "--with",
+    "packages",
+    multiple=True,
+    callback=listed,
+    metavar="PACKAGE,...",
+    help="Add Debian packages (repeatable).",
+)
 def build(study: str | None, everything: bool, packages: tuple[str, ...]) -> None:
     """Build the base image, or with STUDY the image with what its benchmarks and topologies need.
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from vtax.cli.arguments import moment_of
+from vtax.cli.arguments import listed, moment_of
 from vtax.cli.completion import conditions_on_runs
 from vtax.cli.output import (
     in_language,
@@ -35,7 +35,8 @@ from vtax.study.units import format_duration
     "--where",
     "conditions",
     multiple=True,
-    metavar="KEY=VALUE",
+    callback=listed,
+    metavar="KEY=VALUE,...",
     help="List only runs with this study, platform, status, origin, tag, note (a text in one) or host (the "
     "begin of its machine id), or since=YYYY-MM-DD (repeatable; values of one key are alternatives).",
     shell_complete=conditions_on_runs,

@@ -11,7 +11,7 @@ from typing import Any, TypeVar, cast
 
 import click
 
-from vtax.cli.arguments import share_of
+from vtax.cli.arguments import listed, share_of
 from vtax.cli.completion import platform_names
 from vtax.cli.output import json_option, print_json, print_table
 from vtax.cli.preview import Preview, preview, startable
@@ -42,8 +42,8 @@ Answer = TypeVar("Answer")
 @click.option("--time", "time", metavar="TIME", help="How long the run may take, e.g. 30min.")
 @click.option("--margin", metavar="PERCENT", help="Ratios within this of 1 are equivalent.  [default: 2%]")
 @click.option(
-    "--resource", "resources", multiple=True, type=click.Choice(list(TABLES)),
-    help="Measure this resource (repeatable); of compare, difference and density.",
+    "--resource", "resources", multiple=True, callback=listed, metavar="R,...",
+    help=f"Measure {', '.join(TABLES)} (repeatable); of compare, difference and density.",
 )  # fmt: skip
 @click.option("--difference", metavar="PERCENT", help="The difference to find; of the question difference.")
 @click.option("--guests", type=click.IntRange(2, MAX_GUESTS), help="Most guests at once; of density.  [default: 4]")

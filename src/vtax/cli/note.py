@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from vtax.cli.arguments import listed
 from vtax.cli.completion import run_names, tags_of_runs
 from vtax.cli.output import in_language, json_option, language_option, print_json, with_program_path
 from vtax.errors import BadInput
@@ -13,16 +14,34 @@ from vtax.store.annotations import Annotations, annotate, checked_note, checked_
 from vtax.store.store import Store
 
 
+def _numbers(context: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> tuple[int, ...]:
+    """Return the numbers of --remove. Raises BadInput."""
+    texts = listed(context, parameter, given)
+    for text in texts:
+        if not text.isdecimal():
+            raise BadInput(f"{text!r} is no number of a note", where="--remove", hint="vtax note RUN numbers them")
+    return tuple(map(int, texts))
+
+
 @click.command("note")
 @click.argument("run_name", metavar="RUN", shell_complete=run_names)
 @click.argument("words", metavar="[TEXT]", nargs=-1)
 @click.option(
-    "--tag", "tags", multiple=True, metavar="TAG", shell_complete=tags_of_runs, help="Add a tag (repeatable)."
+    "--tag",
+    "tags",
+    multiple=True,
+    callback=listed,
+    metavar="TAG,...",
+    shell_complete=tags_of_runs,
+    help="Add tags (repeatable).",
 )
-@click.option("--untag", "untags", multiple=True, metavar="TAG", shell_complete=tags_of_runs, help="Remove a tag.")
 @click.option(
-    "--remove", "removed", multiple=True, type=int, metavar="NUMBER",
-    help="Remove a note, by its number in the list.",
+    "--untag", "untags", multiple=True, callback=listed, metavar="TAG,...", shell_complete=tags_of_runs,
+    help="Remove tags (repeatable).",
+)  # fmt: skip
+@click.option(
+    "--remove", "removed", multiple=True, callback=_numbers, metavar="NUMBER,...",
+    help="Remove notes, by their numbers in the list (repeatable).",
 )  # fmt: skip
 @language_option
 @json_option

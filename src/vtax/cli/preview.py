@@ -21,7 +21,7 @@ from vtax.platforms.probing import unprobed
 from vtax.platforms.registry import get, names
 from vtax.report.analysis.noise import BlockNoise, noise_of_host
 from vtax.report.replacing import replacing
-from vtax.runner.estimates import with_costs, with_costs_of_benchmarks
+from vtax.runner.estimates import with_costs
 from vtax.runner.plan import Plan, make_plan
 from vtax.stats.planning import detectable_distance, smallest_overhead
 from vtax.stats.terms import MINIMUM_BLOCKS
@@ -115,9 +115,7 @@ def _plan(path: Path) -> tuple[Plan, str]:
         probes = unprobed(loaded.study.platforms) if why_not else None
         plan = make_plan(loaded, image=image or Image("none", home.images), probes=probes, dry=True)
     with suppress(BadInput):  # no store yet
-        store = Store.existing(home.store_url)
-        plan = with_costs(plan, store)
-        plan = plan if plan.stored_costs else with_costs_of_benchmarks(plan, store)
+        plan = with_costs(plan, Store.existing(home.store_url))
     return plan, why_not
 
 

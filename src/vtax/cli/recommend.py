@@ -6,6 +6,7 @@ import math
 
 import click
 
+from vtax.cli.arguments import listed
 from vtax.cli.completion import platforms_of_run, run_names
 from vtax.cli.output import json_option, language_option, print_json
 from vtax.errors import BadInput
@@ -21,8 +22,8 @@ WEIGHTS_FORM = "for example --weights cpu=1,network=3,disk=1"
     help="How much each resource counts; those that are not named do not. Default: all measured resources alike.",
 )  # fmt: skip
 @click.option(
-    "--platform", "platforms", multiple=True, metavar="P", shell_complete=platforms_of_run,
-    help="Rank platform P only, beside the others that are named (repeatable).",
+    "--platform", "platforms", multiple=True, callback=listed, metavar="P,...", shell_complete=platforms_of_run,
+    help="Rank these platforms only (repeatable).",
 )  # fmt: skip
 @language_option
 @json_option

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from vtax.cli.arguments import listed
 from vtax.cli.completion import run_names
 from vtax.cli.filters import FILTERS, filter_options, wanted
 from vtax.cli.output import language_option, print_path
@@ -24,7 +25,7 @@ from vtax.cli.output import language_option, print_path
     "--weights", metavar="RESOURCE=N,...", help="Add a chapter that ranks the platforms, as vtax recommend does."
 )
 @click.option(
-    "--map", "mapped", multiple=True, metavar="THERE=HERE",
+    "--map", "mapped", multiple=True, callback=listed, metavar="THERE=HERE,...",
     help="Let platform HERE of the run stand for platform THERE of the publication, in claims and figures "
     "(repeatable).",
 )  # fmt: skip

@@ -11,6 +11,7 @@ import click
 
 from vtax import __version__
 from vtax.cli import overrides
+from vtax.cli.arguments import listed
 from vtax.cli.completion import platform_names, study_names, tags_of_runs
 from vtax.cli.gate import Limits, detect_option, judge, junit_option, limits_of
 from vtax.cli.long_runs import confirm, yes_option
@@ -57,10 +58,10 @@ from vtax.study.model import Study
 from vtax.study.units import duration_s, format_duration
 
 
-def _tags(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
+def _tags(context: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
     """Return the tags of --tag. Raises BadInput."""
     with placed("--tag"):
-        return checked_tags(given)
+        return checked_tags(listed(context, parameter, given))
 
 
 @click.command("run")
@@ -70,6 +71,7 @@ def _tags(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> tupl
     "-p",
     "platforms",
     multiple=True,
+    callback=listed,
     metavar="A,B,...",
     shell_complete=platform_names,
     help="Run these platforms in place of those of STUDY: its own, or shipped ones; the baseline is one of them.",
@@ -90,7 +92,11 @@ def _tags(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> tupl
 @click.option("--memory", metavar="SIZE", help="Limit the memory of every guest to this, e.g. 2GiB.")
 @click.option("--disk", metavar="SIZE", help="Give every virtual machine a disk of this size, e.g. 6GiB.")
 @click.option(
-    "--link", multiple=True, metavar="KEY=VALUE", help="Set this of every link, e.g. delay_us=50 (repeatable)."
+    "--link",
+    multiple=True,
+    callback=listed,
+    metavar="KEY=VALUE,...",
+    help="Set this of every link, e.g. delay_us=50 (repeatable).",
 )
 @click.option(
     "--boot", multiple=True, metavar="NAME=ENTRY[:P,...]",
@@ -116,7 +122,7 @@ def _tags(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> tupl
     help="Set the seed of the random order (recorded in any case).",
 )
 @click.option(
-    "--tag", "tags", multiple=True, callback=_tags, metavar="TAG", shell_complete=tags_of_runs,
+    "--tag", "tags", multiple=True, callback=_tags, metavar="TAG,...", shell_complete=tags_of_runs,
     help="Give the run a tag, to find it by with vtax list --where tag=TAG (repeatable).",
 )  # fmt: skip
 @yes_option
@@ -175,27 +181,27 @@ def command(
     budget_s(budget)
     limits = _limits(check, detect, junit)
     varied = _varied(study, Chosen(scale, protocol))
-    named_platforms = _named_platforms(platforms, varied)
+    _check_platforms(platforms, varied)
     sides = two_sides(ab, varied) if ab is not None else None
     changes = overrides.merged(
-        {"platforms": list(named_platforms)} if named_platforms else {},
+        {"platforms": list(platforms)} if platforms else {},
         overrides.of_guest(vcpus, memory, disk),
         overrides.of_links(varied, link),
-        overrides.of_boots(varied, boot, blocks, named_platforms),
+        overrides.of_boots(varied, boot, blocks, platforms),
         overrides.of_design(varied, blocks, sessions, budget),
         overrides.named(varied, vcpus=vcpus, memory=memory, disk=disk, link=link, boot=boot),
     )
     if sides is not None:
-        if named_platforms:
+        if platforms:
             raise BadInput("--ab names the platforms", where="--platforms", hint="give one of the two options")
-        named_platforms = (sides.old.name, sides.new.name)
+        platforms = (sides.old.name, sides.new.name)
     loaded = load(study, changes, Chosen(scale, protocol, sides))
     pause_s = _pause_s(pause, loaded.study)
     if limits:
         _require_one_part(loaded.study, pause_s)
     if only_plan:
         here = boots.look(loaded.study, reboot=True) if reboot else None
-        return _print_plan(loaded, named_platforms, seed, here, as_json=as_json)
+        return _print_plan(loaded, platforms, seed, here, as_json=as_json)
     need_root("measuring")
     here = boots.look(loaded.study, reboot=reboot)
     home = Home.from_environment().ensure()
@@ -210,7 +216,7 @@ def command(
         image = provide(home, recipe_for(loaded))
         probes = boots.probes_elsewhere(loaded.study, here.name) if here else None
         plan = make_plan(loaded, image=image, seed=seed, probes=probes, consented=programs)
-        _check_named_available(plan, named_platforms)
+        _check_named_available(plan, platforms)
         store = Store.open(home.store_url)
         plan = _announced(plan, store)
         if not (yes or budget):
@@ -331,26 +337,21 @@ def _pause_s(pause: str | None, study: Study) -> float | None:
     return found
 
 
-def _named_platforms(given: tuple[str, ...], study: Study) -> tuple[str, ...]:
-    """Return the names of --platforms, each once; none where it is absent.
-
-    Raises BadInput for a platform that neither the study nor a driver has, and without the baseline.
-    """
-    named = [name.strip() for text in given for name in text.split(",")]
-    named = list(dict.fromkeys(name for name in named if name))
+def _check_platforms(named: tuple[str, ...], study: Study) -> None:
+    """Raise BadInput for a platform of --platforms that neither the study nor a driver has, and where the baseline is
+    not among them."""
     own = [table.name for table in study.platform]
     with placed("--platforms"):
         for name in named:
             if name not in own:
                 registry.get(name, own)
-    if given and study.baseline not in named:
+    if named and study.baseline not in named:
         raise BadInput(
-            f"the baseline of {study.name}, {study.baseline}, is not among {', '.join(named) or 'no platforms'}; "
+            f"the baseline of {study.name}, {study.baseline}, is not among {', '.join(named)}; "
             "every platform is compared with it",
             where="--platforms",
             hint=f"--platforms {','.join([study.baseline, *named])}",
         )
-    return tuple(named)
 
 
 def _check_named_available(plan: Plan, named: tuple[str, ...]) -> None:

@@ -12,6 +12,7 @@ from urllib.parse import urlencode
 
 import click
 
+from vtax.cli.arguments import listed
 from vtax.cli.output import notify
 from vtax.errors import BadInput, CommandFailed
 from vtax.host.home import Home
@@ -33,7 +34,12 @@ _TOKEN_BYTES = 24
     "--port", type=click.IntRange(0, 65535), default=_PORT, show_default=True, help="0 takes one that is free."
 )
 @click.option(
-    "--name", "names", multiple=True, metavar="HOST", help="Answer to this host name, too, as a proxy has it."
+    "--name",
+    "names",
+    multiple=True,
+    callback=listed,
+    metavar="HOST,...",
+    help="Answer to this host name, too, as a proxy has it.",
 )
 def command(host: str, port: int, names: tuple[str, ...]) -> None:
     """Serve the runs of the store as a read-only web page, until Ctrl-C.

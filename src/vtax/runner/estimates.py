@@ -39,12 +39,13 @@ def stored_runs(plan: Plan, store: Store) -> Iterator[tuple[str, RunData]]:
 
 
 def with_costs(plan: Plan, store: Store) -> Plan:
-    """Return the plan with the costs of its cells in the newest stored run that has those of all; else as it was."""
+    """Return the plan with the costs of its cells in the newest stored run that has those of all; without one, with
+    costs of the same benchmarks in other runs; else as it was."""
     for name, data in stored_runs(plan, store):
         found = costs(data, own_time=True)
         if all(cell.key in found for cell in plan.cells):
             return replace(plan, stored_costs=StoredCosts(f"run {name}", found))
-    return plan
+    return _with_costs_of_benchmarks(plan, store)
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ class _Known:
     start_s: Mapping[str, float]
 
 
-def with_costs_of_benchmarks(plan: Plan, store: Store) -> Plan:
+def _with_costs_of_benchmarks(plan: Plan, store: Store) -> Plan:
     """Return the plan with costs from the newest runs of this host that have its benchmarks on its platforms.
 
     A trial is expected to last as long as its tool expects, times the median ratio of observed to expected durations

@@ -122,10 +122,12 @@ class Formatter:
         return text + (self.text(like) if others else "")
 
     def times(self, warning: Warning) -> str:
-        """Return how often it was given, where that is more than once."""
-        if warning.times < 2:
-            return ""
-        return self.text(plural(" ({count} times)", " ({count} times)", warning.times))
+        """Return how often it was given, where that is more than once, and that it is of secondary metrics."""
+        if warning.is_primary:
+            return (
+                self.text(plural(" ({count} times)", " ({count} times)", warning.times)) if warning.times > 1 else ""
+            )
+        return self.text(plural(" (of secondary metrics)", " ({count} times, of secondary metrics)", warning.times))
 
     def where(self, warning: Warning) -> str:
         """Return the places on one line: the first two, and how many more."""

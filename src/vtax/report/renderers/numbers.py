@@ -71,8 +71,10 @@ def ratio(value: float) -> str:
 
 
 def interval(low: float, high: float) -> str:
-    """Return `[0.993, 1.002]`, `[7.2, 16.2]`: both ends with the decimals of the upper one, unless that leaves nothing
-    of the lower; nothing when it is not bounded."""
+    """Return `[0.993, 1.002]`, `[7.2, 16.2]`: both ends with the decimals of the upper one.
+
+    The lower one has its own digits where these would leave nothing of it. Nothing when it is not bounded.
+    """
     if not math.isfinite(high):
         return ""
     last = ratio(high)
