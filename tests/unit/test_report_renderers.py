@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from dataclasses import replace
 from typing import get_args
@@ -81,7 +82,7 @@ CELLS: dict[type, tuple[Inline, str]] = {
     Moment: (Moment(0), "1970-01-01"),
     Verdict: (Verdict("undecided", 3), "? undecided, about 3 more blocks"),
     Bar: (Bar(0.4, 0.5, 0.6), "████◆░"),
-    Efficiency: (Efficiency(0.954, 0.93, 0.97, Verdict("slower")), f"▼ 95.4{SPACE}% [93.0, 97.0]"),
+    Efficiency: (Efficiency(0.954, 0.93, 0.97, Verdict("slower")), f"95.4{SPACE}% [93.0, 97.0] slower"),
     Platform: (Platform("qemu_tcg", ("emulated",), 2), "qemu_tcg (emulated)"),
     Factor: (Factor((("mtu", "1500"),)), "mtu=1500"),
     Range: (Range(Count(1), Count(3)), "1 to 3"),
@@ -118,6 +119,14 @@ def test_every_type_of_value_is_here_and_has_its_text() -> None:
     assert set(CELLS) == set(get_args(Value))
     for cell, text in CELLS.values():
         assert english(cell).startswith(text) if isinstance(cell, Moment) else english(cell) == text
+
+
+def test_below_half_of_the_baseline_an_efficiency_is_a_multiple() -> None:
+    slower, open_one = Verdict("slower"), Verdict("undecided")
+    assert english(Efficiency(0.135, 0.128, 0.141, slower)) == "7.4 times slower [7.1, 7.8]"
+    assert english(Efficiency(0.4, 0.1, 1.6, open_one)) == "2.5 times slower [0.6, 10.0] undecided"
+    assert english(Efficiency(0.4, 0.0, math.inf, open_one)) == "2.5 times slower undecided"
+    assert english(Efficiency(0.5, 0.4, 0.6, slower)) == f"50.0{SPACE}% [40.0, 60.0] slower"
 
 
 @pytest.mark.parametrize("width", [80, 120, 160])

@@ -78,7 +78,7 @@ def test_a_result_with_wide_intervals_keeps_every_name_number_and_verdict(wide: 
 def test_at_80_columns_a_name_and_its_mark_may_part_and_nothing_else_does(wide: Analysis) -> None:
     table = [line.split() for line in shown(wide, 80)]
     named = [line for line in table if line[:1] == ["qemu-tcg-e1000"]]
-    assert len(named) == 4  # in the result and the figures, at both points
+    assert len(named) == 5  # in the result and the figures, at both points, and in the matrix
     assert sum("(emulated)" in line for line in table) >= 4
 
 

@@ -40,6 +40,8 @@ _NAME = re.compile(r"\{(\w+)\}")
 _BAR_CELLS = 10  # are the baseline
 _BAR_MAX = 12
 _PLACES_SHOWN = 2
+_TEN = 10.0  # times, from which no decimal is shown
+_HALF = 0.5  # of the baseline, below which "times slower" is clearer than a percentage
 
 
 @dataclass(frozen=True)
@@ -224,9 +226,19 @@ def _verdict(f: Formatter, value: cells.Verdict) -> str:
 
 
 def _efficiency(f: Formatter, value: cells.Efficiency) -> str:
-    share = f.value(cells.Share(value.estimate, "efficiency"))
-    interval = f.value(cells.Interval(value.low, value.high, "efficiency")) if math.isfinite(value.high) else ""
-    return " ".join(filter(None, [SIGNS[value.verdict.kind], share, interval]))
+    """`95.4 % [93.0, 97.0] slower`; below half of the baseline `7.4 times slower [7.1, 7.8]`."""
+    word = f.text(WORDS[value.verdict.kind])
+    if 0 < value.estimate < _HALF:
+        decimals = 1 if value.estimate > 1 / _TEN else 0
+        times, *ends = (1 / each if each else math.inf for each in (value.estimate, value.high, value.low))
+        shown = f.text(msg("{times} times slower", times=f.number(numbers.fixed(times, decimals))))
+        interval = f.number(f"[{', '.join(numbers.fixed(end, decimals) for end in ends)}]")
+        interval = interval if all(map(math.isfinite, ends)) else ""
+        word = "" if value.verdict.kind == "slower" else word
+    else:
+        shown = f.value(cells.Share(value.estimate, "efficiency"))
+        interval = f.value(cells.Interval(value.low, value.high, "efficiency")) if math.isfinite(value.high) else ""
+    return " ".join(filter(None, [shown, interval, word]))
 
 
 def _platform(f: Formatter, value: cells.Platform) -> str:

@@ -50,6 +50,7 @@ from vtax.report.views.base import Options, View
 from vtax.store.records import UntestedRecord
 
 _MOST_NAMED = 4
+_MOST_COLUMNS = 6  # of a terminal's matrix
 
 
 def document(source: Source, options: Options) -> Document:
@@ -79,7 +80,7 @@ def _summary(analysis: Analysis, options: Options) -> Iterator[Titled]:
             parts += _overview(analysis)
             parts += [Titled(msg("Every platform in a sentence"), tuple(each), is_folded=True)] if each else []
         else:
-            parts += answer_lines(analysis)
+            parts += [*_matrix(analysis), *answer_lines(analysis)]
         parts += next_line(analysis)
     if parts:
         title = msg("Summary")
@@ -201,6 +202,29 @@ def _overview(analysis: Analysis) -> Iterator[Part]:
     ]
     yield Paragraph(text, "muted")
     yield Table(columns, (Group(tuple(rows)),), key="overview", label=msg("Overview"), style="overview", repeats=True)
+
+
+def _matrix(analysis: Analysis) -> Iterator[Part]:
+    """The same for a terminal, its longer side downwards; nothing where neither side fits the width."""
+    compared = [p for p in analysis.platforms if p.available and not p.is_baseline]
+    points = [(section, point) for section in analysis.primary for point in section.points]
+    if not 0 < min(len(compared), len(points)) <= _MOST_COLUMNS:
+        return
+    across: list[Inline] = [shared.platform_of(platform) for platform in compared]
+    down: list[Inline] = [_short_name(section, point, analysis) for section, point in points]
+    cells = [list(_efficiencies(section, point, [p.name for p in compared])) for section, point in points]
+    if len(points) <= len(compared):
+        across, down, cells = down, across, [list(column) for column in zip(*cells, strict=True)]
+    columns = (Column("name", ""), *(Column(f"column-{n}", title) for n, title in enumerate(across)))
+    rows = tuple(TableRow((name, *row)) for name, row in zip(down, cells, strict=True))
+    yield Paragraph(msg("Percent of {baseline}; higher is better everywhere:", baseline=analysis.baseline), "muted")
+    yield Table(columns, (Group(rows),), key="matrix", label=msg("Overview"))
+
+
+def _short_name(section: Section, point: ResultPoint, analysis: Analysis) -> Inline:
+    """The benchmark; its metric only where it has several."""
+    is_alone = sum(other.label == section.label for other in analysis.primary) == 1
+    return joined([section.label, "" if is_alone else shared.metric_of(section), shared.levels(point)], " ")
 
 
 def _overview_name(section: Section, point: ResultPoint, analysis: Analysis) -> Inline:
