@@ -238,6 +238,14 @@ def test_json_has_runs_values_and_change_points() -> None:
     assert change["differences"] == ["hosts differ in CPU microcode: 0x1 and 0x2"]
 
 
+def test_without_a_study_those_with_runs_are_listed() -> None:
+    rows = [line.split() for line in output_of("history").splitlines()]
+    assert ["tour", str(RUNS), time.strftime("%Y-%m-%d", time.localtime(START + RUNS * DAY))] in rows
+    assert {"alone", "mixed"} < {row[0] for row in rows if row}
+    plain = {each["name"]: each for each in json.loads(output_of("history", "--json"))}
+    assert (plain["tour"]["runs"], plain["tour"]["finished"]) == (RUNS + 1, RUNS)
+
+
 def test_output_writes_a_page(tmp_path: Any) -> None:
     path = tmp_path / "tour.html"
     assert str(path) in output_of("history", "tour", "-o", str(path))

@@ -85,6 +85,8 @@ def test_notes_and_tags_are_removed_again() -> None:
     assert "no note 3: it has 2" in refusal("note", "tour-1", "--remove", "3").what
     assert "no tag 'a'" in refusal("note", "tour-1", "--untag", "a").what
     assert annotations("tour-1") == (["b"], ["two", "three"])
+    assert output_of("note", "tour-1", "--remove", "1,2", "--untag", "b") == "tour-1 has no tags and no notes\n"
+    assert "add one: " in output_of("note", "tour-1")
 
 
 @pytest.mark.parametrize(

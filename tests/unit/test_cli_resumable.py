@@ -13,6 +13,7 @@ from planned_run import KEY, STUDY, begin_planned
 from sqlalchemy import update
 from synthetic_run import begin
 
+from vtax.cli import resume
 from vtax.errors import BadInput
 from vtax.host.home import Home
 from vtax.runner.plan import Plan
@@ -163,3 +164,11 @@ def test_a_paused_run_is_offered_its_next_session_and_nothing_else(
     run.finish("interrupted", "killed", 1_700_000_300.0)
     with pytest.raises(BadInput, match="session 1 of tour-1 is not complete"):
         output_of("resume", "--session")
+
+
+def test_a_finished_run_is_refused_with_the_way_to_more_blocks(store: Store, home: Home) -> None:
+    run = begin_planned(store, home)
+    run.finish("finished", "", 1_700_000_300.0)
+    with pytest.raises(BadInput) as refused:
+        resume._check_status(store.open_run(run.name), session=False, more_s=None)
+    assert f"vtax resume {run.name} --budget 10min adds blocks" in refused.value.hint

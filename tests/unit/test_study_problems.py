@@ -259,3 +259,35 @@ def test_what_a_tool_cannot_do_is_a_problem_of_the_plan(
     monkeypatch.setattr(local, "_free_inodes", lambda path: 7)
     text = f'{HEAD}[[benchmark]]\nname = "{name}"\nparameters = {{ {parameters} }}\n'
     assert found in str(refused(tmp_path, text))
+
+
+def test_small_mistakes_have_their_hint(tmp_path: Path) -> None:
+    error = refused(
+        tmp_path,
+        """
+        name = "small"
+        platforms = ["native", "kvm", "Docker"]
+        [guest]
+        memory = 512
+        [[benchmark]]
+        name = "stream"
+        parameters = { threads = 2026-01-01 }
+        [[program]]
+        name = "gz"
+        argv = ["gzip"]
+        [[program.metric]]
+        name = "x"
+        unitt = "s"
+        """,
+    )
+    printed = "\n".join(lines(error))
+    for expected in (
+        "key metric number 1, unitt: unknown key 'unitt'",
+        'for MiB write memory = "512MiB"',
+        "write a table: argv = { guest = [...] }",
+        "threads is 2026-01-01; it must be",
+        "there is no platform 'kvm'; did you mean kvm-",
+        ", kvm-virtio, ",
+        "there is no platform 'Docker'; did you mean docker?",
+    ):
+        assert expected in printed, expected

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import asdict
+from datetime import datetime
 from pathlib import Path
 from typing import Literal
 
@@ -10,14 +12,14 @@ import click
 
 from vtax.cli.arguments import listed, moment_of
 from vtax.cli.completion import studies_with_runs
-from vtax.cli.output import json_option, language_option, print_json, print_path
+from vtax.cli.output import json_option, language_option, print_json, print_path, print_table
 from vtax.cli.row_progress import PLAIN_S, StatusLine
 from vtax.errors import BadInput, VtaxError
 from vtax.host.home import Home
 
 
 @click.command("history")
-@click.argument("study", shell_complete=studies_with_runs)
+@click.argument("study", default="", shell_complete=studies_with_runs)
 @click.option("--metric", default="", help="Show this metric; default: every primary one.")
 @click.option(
     "--platform", "platforms", multiple=True, callback=listed, metavar="P,...",
@@ -41,7 +43,7 @@ def command(
     study: str, metric: str, platforms: tuple[str, ...], since: str | None, value: Literal["ratio", "mean"],
     output: Path | None, language: str, as_json: bool,
 ) -> None:  # fmt: skip
-    """Show the metrics of STUDY over its finished runs, with intervals and change points.
+    """Show the metrics of STUDY over its finished runs, with intervals and change points; without it, list studies.
 
     Runs stand in the order of time, whatever host they are of. Runs whose baseline, guest, topology, parameters or
     link differ are shown apart, with the difference. At a change point, the command prints what else differs between
@@ -52,6 +54,8 @@ def command(
       vtax history tour --metric throughput --platform podman
       vtax history tour --since 2026-01-31 -o tour.html
     """
+    if not study:
+        return _print_studies(as_json=as_json)
     from vtax.cli.show import console
     from vtax.report.analysis.history import history
     from vtax.report.parts.history import document_of
@@ -84,6 +88,20 @@ def command(
         print_path(output)
     else:
         render(document, console(), chosen_language(language))
+
+
+def _print_studies(*, as_json: bool) -> None:
+    """Print the studies that have runs here, that with the newest first."""
+    from vtax.store.listing import studies
+    from vtax.store.store import Store
+
+    found = studies(Store.existing(Home.from_environment().store_url))
+    if as_json:
+        print_json([asdict(each) for each in found])
+        return
+    newest = (datetime.fromtimestamp(each.started_at).date().isoformat() for each in found)
+    rows = [(each.name, str(each.finished), day) for each, day in zip(found, newest, strict=True)]
+    print_table(("study", "finished runs", "newest run"), rows)
 
 
 def _progress(study: str) -> Callable[[int, int], None]:

@@ -73,7 +73,10 @@ def command(
         print_json({"schema": "vtax.note/1", "run": run.name, "tags": found.tags, "notes": found.notes})
         return
     if not found.tags and not found.notes:
-        nothing = msg("{run} has no tags and no notes; add one: vtax note {run} TEXT", run=run.name)
+        nothing = (
+            msg("{run} has no tags and no notes", run=run.name) if removed or untags
+            else msg("{run} has no tags and no notes; add one: vtax note {run} TEXT", run=run.name)
+        )  # fmt: skip
         click.echo(with_program_path(in_language(language, nothing)))
     if found.tags:
         click.echo(in_language(language, msg("tags: {tags}", tags=", ".join(found.tags))))

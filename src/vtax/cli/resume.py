@@ -174,7 +174,8 @@ def _check_status(run: RunHandle, *, session: bool, more_s: float | None) -> str
     if session:
         return check_next(run, stored_study(run).study.design)
     if run.status == "finished":
-        raise BadInput(f"{run.name} is finished and cannot be resumed", hint=f"vtax show {run.name}")
+        hint = f"vtax resume {run.name} --budget 10min adds blocks; vtax show {run.name} has its result"
+        raise BadInput(f"{run.name} is finished", hint=hint)
     if run.status == "paused":
         raise BadInput(
             f"{run.name} is paused between sessions", hint=f"vtax resume {run.name} --session starts the next one"

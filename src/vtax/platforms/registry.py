@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import cache
 from typing import Any
@@ -12,6 +12,8 @@ from vtax.errors import BadInput
 from vtax.host.plugins import Origin, discover, origins
 from vtax.platforms.base import Driver, Platform
 from vtax.study.refusals import Refused, validated
+
+_MOST_OF_A_FAMILY = 6  # suggested
 
 
 @cache
@@ -48,11 +50,20 @@ def get(name: str, more: Iterable[str] = ()) -> Platform:
     driver_name, _, value = name.partition(":")
     if value and driver_name in drivers() and (key := drivers()[driver_name].argument):
         return make(name, driver_name, {key: value})
-    near = get_close_matches(name, [*more, *names(), *forms()], 3)
+    near = _near(name, [*more, *names(), *forms()])
     raise BadInput(
         f"there is no platform {name!r}" + (f"; did you mean {', '.join(near)}?" if near else ""),
         hint="vtax platforms lists them",
     )
+
+
+def _near(name: str, known: Sequence[str]) -> list[str]:
+    """Return the names that may be meant, whatever the capitals; of a family, such as kvm, its members."""
+    typed = name.lower()
+    if typed in known:
+        return [typed]
+    family = [each for each in known if each.startswith(f"{typed}-")]
+    return family[:_MOST_OF_A_FAMILY] or get_close_matches(typed, known, 3)
 
 
 def make(name: str, driver_name: str, options: Mapping[str, Any]) -> Platform:

@@ -6,6 +6,7 @@ import types
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import date, time
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import annotated_types
@@ -28,6 +29,8 @@ def shown(value: Any) -> str:
         return f"{value:.15g}"
     if isinstance(value, Mapping):
         return "a table"
+    if isinstance(value, date | time):
+        return value.isoformat()
     return cut(repr(value))
 
 

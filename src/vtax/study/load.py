@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -244,7 +244,18 @@ def describe_location(location: tuple[int | str, ...], data: Mapping[str, Any]) 
         table = f"[[{_shown(str(first))}]]"
     else:
         return f"key {_shown(str(first))}"
-    return table + (f", key {_shown('.'.join(map(str, rest)))}" if rest else "")
+    return table + (f", key {_shown(_path(rest))}" if rest else "")
+
+
+def _path(keys: Sequence[int | str]) -> str:
+    """Return keys below a table; entries count from 1: `factors.mtu number 2`, `metric number 1, unit`."""
+    text = ""
+    for before, key in zip(["", *keys], keys, strict=False):
+        if isinstance(key, int):
+            text += f" number {key + 1}"
+        else:
+            text += (", " if isinstance(before, int) else "." if text else "") + key
+    return text.strip()
 
 
 def _called(entry: Any) -> str:

@@ -206,15 +206,30 @@ def _hint(value: Any, name: str, declaration: Declaration | None) -> str:
         return f"did you mean {near[0]!r}?"
     if isinstance(value, str) and kinds & {int, float}:
         return _hint_of_number(value, name, alternatives)
+    if isinstance(value, int) and not isinstance(value, bool) and (size := _hint_of_size(value, name, alternatives)):
+        return size
     share = next((each for each in alternatives if bounds_of(each.metadata).get("lt") == 1), None)
     if share and isinstance(value, int | float) and not isinstance(value, bool) and 1 < value < 100:
         return f"for {value:g} % write {value / 100:g}"
     if list in kinds and isinstance(value, str | int | float) and not isinstance(value, bool):
         entries = [each.strip("[]\"' ") for each in str(value).split(",")]
         return f"write a list: {name} = [{', '.join(_toml(each) for each in entries if each)}]"
+    if isinstance(value, list) and (
+        table := next((k for k in kinds if is_model(k) and "guest" in k.model_fields), None)
+    ):
+        return f"write a table: {name} = {{ guest = [...] }}" if table else ""
     if list in kinds and isinstance(value, Mapping):
         return f"write [[{name}]], in two brackets: there may be several"
     return ""
+
+
+def _hint_of_size(value: int, name: str, alternatives: Sequence[Declaration]) -> str:
+    """Return how to write MiB, where a number of bytes is too small and as many MiB would not be."""
+    sizes = [
+        bounds_of(each.metadata).get("ge", 0) for each in alternatives if conversion_of(each.metadata) is size_bytes
+    ]
+    is_meant = any(value < least <= value * 1024**2 for least in sizes)
+    return f'a number alone counts bytes; for MiB write {name} = "{value}MiB"' if is_meant else ""
 
 
 def _hint_of_number(text: str, name: str, alternatives: Sequence[Declaration]) -> str:
