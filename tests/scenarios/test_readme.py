@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -31,3 +32,16 @@ def test_the_output_of_a_readme_is_printed_by_its_command(
 @pytest.mark.parametrize("page", ["README.md", "README.pt-BR.md"])
 def test_a_readme_is_short(page: str) -> None:
     assert len((ROOT / page).read_text().split()) <= 1000
+
+
+def test_the_picture_of_a_readme_is_a_figure_of_the_shipped_run_with_its_mark(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VTAX_HOME", f"{tmp_path}/home")
+    assert CliRunner().invoke(group, ["import", str(ROOT / "docs/examples/tour.vtax.gz")]).exception is None
+    words = ["figures", "tour-1", "--report", "--only", "means-iperf3-throughput", "-o", str(tmp_path)]
+    assert CliRunner().invoke(group, words).exception is None
+    (written,) = tmp_path.glob("*.svg")
+    shown, made = ((path.read_text(encoding="utf-8")) for path in (ROOT / "docs/tour-iperf3.svg", written))
+    assert shown.count("(emulated)") == made.count("(emulated)") == 2
+    assert re.findall(r"<text[^>]*>([^<]+)<", shown) == re.findall(r"<text[^>]*>([^<]+)<", made)
