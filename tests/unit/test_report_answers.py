@@ -393,23 +393,3 @@ def test_statistical_cautions_come_first_and_requests_are_none(store: Store) -> 
     assert caution.startswith("Caution: blocks may depend (docker, iperf3); ")
     assert "study-changed" not in caution
     assert "trusted" not in caution
-
-
-@pytest.mark.parametrize("width", [80, 120])
-def test_a_terminal_shows_the_matrix_directly_before_the_answer(store: Store, width: int) -> None:
-    ratios = {"1": [0.96, 0.961, 0.959, 0.96, 0.962], "2": [0.13, 0.131, 0.129, 0.13, 0.132]}
-    lines = drawn(result(analysed(store, ratios)), width).splitlines()
-    assert max(map(len, lines)) <= width
-    title = next(n for n, line in enumerate(lines) if line.startswith("Percent of native; higher is better"))
-    answered = next(n for n, line in enumerate(lines) if line.startswith("other: 1.0 to 7.7 times slower."))
-    matrix = " ".join(" ".join(lines[title + 1 : answered]).split())
-    assert "iperf3 size=1 96.0 % [95.9, 96.2] slower" in matrix
-    assert "iperf3 size=2 7.7 times slower [7.6, 7.8]" in matrix
-    assert lines[answered - 1].strip()
-
-
-def test_a_matrix_that_fits_neither_way_is_left_out(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    analysis = analysed(store, {str(size): [0.9] * 5 for size in range(9)})
-    assert "higher is better everywhere" in drawn(result(analysis), 80)  # one platform: points go down
-    monkeypatch.setattr("vtax.report.views.result._MOST_COLUMNS", 0)
-    assert "higher is better everywhere" not in drawn(result(analysis), 80)

@@ -1,0 +1,56 @@
+"""The matrix of a terminal: benchmarks and platforms, in percent of the baseline. Figures here are invented."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+from shown import drawn, result
+from synthetic_run import begin, trial
+
+from vtax.report.analysis import Analysis, analyse
+from vtax.store.records import CellRecord, PlatformRecord
+from vtax.store.store import Store
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store.open(f"sqlite:///{tmp_path / 'store.sqlite'}") as opened:
+        yield opened
+
+
+def analysed(store: Store, ratios: Mapping[str, Sequence[float]]) -> Analysis:
+    """A finished run. ratios: level of a point -> the throughput of each block, 1000 on the baseline."""
+    platforms = PlatformRecord("native", {}, True, is_baseline=True), PlatformRecord("other", {}, True)
+    cells = [
+        CellRecord(f"{p.name}{size}", size, p.name, "iperf3", "iperf3", levels={"size": size})
+        for p in platforms for size in ratios
+    ]  # fmt: skip
+    run = begin(store, platforms=platforms, cells=cells)
+    for block in range(5):
+        for position, cell in enumerate(cells, start=len(cells) * block):
+            share = 1 if cell.platform == "native" else ratios[str(cell.levels["size"])][block]
+            run.add_trial(trial(cell, block=block, position=position, values={"throughput": 1000.0 * share}))
+    run.finish("finished", "", 2.0)
+    return analyse(store)
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_a_terminal_shows_the_matrix_directly_before_the_answer(store: Store, width: int) -> None:
+    ratios = {"1": [0.96, 0.961, 0.959, 0.96, 0.962], "2": [0.13, 0.131, 0.129, 0.13, 0.132]}
+    lines = drawn(result(analysed(store, ratios)), width).splitlines()
+    assert max(map(len, lines)) <= width
+    title = next(n for n, line in enumerate(lines) if line.startswith("Percent of native; higher is better"))
+    answered = next(n for n, line in enumerate(lines) if line.startswith("other: 1.0 to 7.7 times slower."))
+    matrix = " ".join(" ".join(lines[title + 1 : answered]).split())
+    assert "iperf3 size=1 96.0 % [95.9, 96.2] slower" in matrix
+    assert "iperf3 size=2 7.7 times slower [7.6, 7.8]" in matrix
+    assert lines[answered - 1].strip()
+
+
+def test_a_matrix_that_fits_neither_way_is_left_out(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    analysis = analysed(store, {str(size): [0.9] * 5 for size in range(9)})
+    assert "higher is better everywhere" in drawn(result(analysis), 80)  # one platform: points go down
+    monkeypatch.setattr("vtax.report.views.result._MOST_COLUMNS", 0)
+    assert "higher is better everywhere" not in drawn(result(analysis), 80)
