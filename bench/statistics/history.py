@@ -1,11 +1,11 @@
 """Change points of `vtax history`: false ones where nothing changed, and how often a change is found and placed.
 
-    python bench/statistics/history.py [--series 2000]
+    python bench/statistics/history.py [--series 2000] [--only false|found] [--processes 2]
 
 Every series has a value a run, of standard deviation 1, in logarithms. The noise of the runs is normal, `heavy`
-(Student's t with 3 degrees of freedom scaled to the same deviation), or `dependent` (AR(1) with a correlation of 0.3
-from run to run, which the test may take for changes). A change is a step in the middle. Of 12 series at once, as of 4
-platforms and 3 metrics, false is any change point in any of them.
+(Student's t with 3 degrees of freedom scaled to the same deviation), or AR(1) with a correlation of 0.3 or 0.6 from
+run to run. Of false ones those without a warning stand behind the others. A change is a step in the middle. Of 12
+series at once, as of 4 platforms and 3 metrics, false is any change point in any of them.
 """
 
 from __future__ import annotations
@@ -21,25 +21,27 @@ import numpy.typing as npt
 from vtax.stats.change_points import change_points_of
 
 Array = npt.NDArray[np.float64]
-RUNS, NOISES, STEPS, FAMILY = (8, 10, 20, 40), ("normal", "heavy", "dependent"), (1.0, 2.0, 4.0), 12
+RUNS, NOISES, STEPS, FAMILY = (8, 10, 20, 40), ("normal", "heavy", "0.3", "0.6"), (1.0, 2.0, 4.0), 12
 
 
 def noise_of(kind: str, runs: int, random: np.random.Generator) -> Array:
     if kind == "heavy":
         return random.standard_t(3, runs) / np.sqrt(3.0)
     values: Array = random.standard_normal(runs)
-    if kind == "dependent":
+    if kind != "normal":
+        correlation = float(kind)
         for n in range(1, runs):
-            values[n] = 0.3 * values[n - 1] + np.sqrt(1 - 0.3**2) * values[n]
+            values[n] = correlation * values[n - 1] + np.sqrt(1 - correlation**2) * values[n]
     return values
 
 
-def false_rate(task: tuple[str, int, int, int]) -> float:
-    """The share of histories with any change point though nothing changed."""
+def false_rate(task: tuple[str, int, int, int]) -> tuple[float, float]:
+    """Shares of histories with any change point, and with any that has no warning, though nothing changed."""
     kind, runs, family, count = task
     random = np.random.default_rng([2014, zlib.crc32(repr(task[:3]).encode())])
-    return float(np.mean([any(change_points_of([noise_of(kind, runs, random) for _ in range(family)]))
-                          for _ in range(count)]))  # fmt: skip
+    found = [change_points_of([noise_of(kind, runs, random) for _ in range(family)]) for _ in range(count)]
+    sure = [any(point.is_sure for points in each for point in points) for each in found]
+    return float(np.mean([any(each) for each in found])), float(np.mean(sure))
 
 
 def found_rate(task: tuple[str, int, float, int, int]) -> tuple[float, float, float]:
@@ -60,19 +62,28 @@ def found_rate(task: tuple[str, int, float, int, int]) -> tuple[float, float, fl
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--series", type=int, default=2000, help="histories for each point")
-    count = parser.parse_args().series
+    parser.add_argument("--only", choices=("false", "found"), help="one of the two tables")
+    parser.add_argument("--processes", type=int, help="by default one for each CPU")
+    arguments = parser.parse_args()
+    count = arguments.series
     family_count = max(100, count // 10)
     os.nice(10)
     alone = [(kind, runs, 1, count) for kind in NOISES for runs in RUNS]
     families = [("normal", runs, FAMILY, family_count) for runs in RUNS]
-    steps = [(kind, runs, step, 1, count) for kind in NOISES[:2] for runs in RUNS for step in STEPS]
+    steps = [(kind, runs, step, 1, count) for kind in (*NOISES[:2], "0.3") for runs in RUNS for step in STEPS]
     family_steps = [("normal", runs, step, FAMILY, family_count) for runs in RUNS for step in STEPS]
-    with ProcessPoolExecutor() as pool:
-        print(f"false change points, % of {count} histories of one series, {family_count} of {FAMILY}")
-        for task, rate in zip([*alone, *families], pool.map(false_rate, [*alone, *families]), strict=True):
-            print(f"{task[0]:10} {task[1]:3} runs {task[2]:3} series: {100 * rate:5.1f}", flush=True)
+    tasks = [] if arguments.only == "found" else [*alone, *families]
+    steps = [] if arguments.only == "false" else [*steps, *family_steps]
+    with ProcessPoolExecutor(arguments.processes) as pool:
+        print(
+            f"false change points, % of {count} histories of one series, {family_count} of {FAMILY}; without warning"
+        )
+        for task, (rate, sure) in zip(tasks, pool.map(false_rate, tasks), strict=True):
+            print(
+                f"{task[0]:10} {task[1]:3} runs {task[2]:3} series: {100 * rate:5.1f} {100 * sure:5.1f}", flush=True
+            )
         print("a step in the middle, in standard deviations: found within one run, at the very run, with more")
-        for step, rates in zip([*steps, *family_steps], pool.map(found_rate, [*steps, *family_steps]), strict=True):
+        for step, rates in zip(steps, pool.map(found_rate, steps), strict=True):
             shown = "  ".join(f"{100 * rate:5.1f}" for rate in rates)
             print(f"{step[0]:10} {step[1]:3} runs {step[3]:3} series, step {step[2]:.0f}: {shown}", flush=True)
 

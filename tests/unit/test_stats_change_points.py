@@ -70,3 +70,23 @@ def test_the_same_values_give_the_same_answer() -> None:
 def test_what_is_no_number_is_refused(values: list[float]) -> None:
     with pytest.raises(StatsError):
         change_points_of([values])
+
+
+def test_where_neighbours_correlate_one_is_not_found_or_has_a_warning() -> None:
+    random, found, sure = np.random.default_rng(10), 0, 0
+    for _ in range(60):
+        values = random.normal(size=20)
+        for n in range(1, 20):
+            values[n] = 0.6 * values[n - 1] + 0.8 * values[n]
+        (points,) = change_points_of([values])
+        found += bool(points)
+        sure += any(point.is_sure for point in points)
+    assert found <= 16  # of random orders alone about 29
+    assert sure <= 8  # 3 expected
+
+
+def test_a_clear_step_stands_without_a_warning() -> None:
+    random = np.random.default_rng(11)
+    values = random.normal(size=20) + np.repeat([0.0, 6.0], 10)
+    (points,) = change_points_of([values])
+    assert [(point.index, point.is_sure) for point in points] == [(10, True)]

@@ -3,8 +3,9 @@
 Matteson & James, A nonparametric approach for multiple change point analysis of multivariate data, J. Am. Stat.
 Assoc. 2014. The two parts of a split are compared by their energy distance (exponent 1), times n m / (n + m). The
 split with the largest value is a change point when few random orders of the series have one as large; then its parts
-are searched alike, in random orders within the parts. Nothing is assumed about the distribution, but that the values
-could stand in any order where nothing changed. Of packages with this method, apache-otava needs clients of cloud
+are searched alike, in random orders within the parts. That takes the values as independent of one another. So a split
+must also be larger than all but few of normal series without a change whose neighbours correlate, by as much as the
+values around it leave plausible. Of packages with this method, apache-otava needs clients of cloud
 services, and signal-processing-algorithms a numpy before 2.
 """
 
@@ -12,8 +13,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+from dataclasses import dataclass, replace
+from itertools import pairwise, takewhile
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +27,8 @@ FEWEST = 8
 """Values from which a change in one series can be found at 5 %: 2 of the 70 ways to halve 8 values separate most."""
 _SHORTEST = 2  # values of a part
 _PERMUTATIONS = 999
+_PRIOR_SD, _MOST_CORRELATED = 0.4, 0.9  # of neighbouring runs: more than of blocks, whose order is random
+_GUARDED, _WARNED = 1.0, 1.645  # standard errors above its estimate: that a change point allows for, or is named
 _SEED = 2014
 _AT_ONCE, _ORDERS = 1 << 22, 100  # elements of an array of permuted distances, and orders at a time
 
@@ -34,10 +37,12 @@ Order = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class ChangePoint:
-    """index: of the first value after the change. p_value: of its permutation test alone."""
+    """index: of the first value after the change. p_value: of its test alone, where neighbours correlate plausibly.
+    is_sure: it stands, too, where they correlate by the upper limit of what is plausible."""
 
     index: int
     p_value: float
+    is_sure: bool = True
 
 
 def change_points_of(series: Sequence[Values], level: float = 0.05) -> list[tuple[ChangePoint, ...]]:
@@ -51,49 +56,53 @@ def change_points_of(series: Sequence[Values], level: float = 0.05) -> list[tupl
     first = [search.next() for search in searches]
     if not series:
         return []
-    adjusted = holm([each.p_value if each else 1.0 for each in first]).tolist()
-    for search, point, p_value in zip(searches, first, adjusted, strict=True):
+    for search, point, p_value in zip(searches, first, _adjusted(first), strict=True):
         further = point if p_value <= level else None
         while further is not None and further.p_value <= level:
             search.add(further)
             further = search.next()
-    return [tuple(search.found) for search in searches]
+    guarded, warned = ([search.dependent(errors) for search in searches] for errors in (_GUARDED, _WARNED))
+    families = [_adjusted([each[0] if each else None for each in found]) for found in (guarded, warned)]
+    result = []
+    for *points, p_value, surely in zip(guarded, warned, *families, strict=True):
+        stand = [] if p_value > level else list(takewhile(lambda point: point.p_value <= level, points[0]))
+        limits = [surely, *(point.p_value for point in points[1][1:])]
+        kept = [replace(point, is_sure=limit <= level) for point, limit in zip(stand, limits, strict=False)]
+        result.append(tuple(sorted(kept, key=lambda point: point.index)))
+    return result
+
+
+def _adjusted(points: Sequence[ChangePoint | None]) -> list[float]:
+    return list(map(float, holm([each.p_value if each else 1.0 for each in points])))
 
 
 class _Search:
-    """found: the change points of one series so far, ascending."""
+    """found: the change points of one series so far, in the order found."""
 
     def __init__(self, values: Values, level: float, permutations: int) -> None:
-        given = as_array(values, "values")
-        if np.isnan(given).any():
+        self._values = as_array(values, "values")
+        if np.isnan(self._values).any():
             raise StatsError(Note("not-numbers", what="values"))
         self.found: list[ChangePoint] = []
-        self._distances = np.abs(given[:, None] - given[None, :])
+        self._distances = np.abs(self._values[:, None] - self._values[None, :])
         self._level, self._permutations = level, permutations
         self._random = np.random.default_rng(_SEED)
 
     def add(self, point: ChangePoint) -> None:
-        self.found = sorted([*self.found, point], key=lambda each: each.index)
+        self.found.append(point)
+
+    def _edges(self, count: int) -> list[int]:
+        """Where parts begin and end after so many change points."""
+        return sorted([0, *(each.index for each in self.found[:count]), len(self._values)])
 
     def next(self) -> ChangePoint | None:
         """The best further split, with the p-value of its test; None where no part can be split.
 
         The test ends as soon as its p-value cannot be below the level any more.
         """
-        edges = [0, *(each.index for each in self.found), len(self._distances)]
-        parts = [
-            (start, self._distances[start:end, start:end])
-            for start, end in pairwise(edges)
-            if end - start >= 2 * _SHORTEST
-        ]
-        if not parts:
-            return None
-        best, index = 0.0, -1
-        for start, distances in parts:
-            gains = _gains(distances, np.arange(len(distances))[None, :])[0]
-            if gains.max() > best:
-                best, index = float(gains.max()), start + _SHORTEST + int(gains.argmax())
-        if index < 0:  # all values are equal
+        parts = _parts(self._distances, self._edges(len(self.found)))
+        best, index = _best(parts)
+        if index < 0:  # all values are equal, or no part can be split
             return None
         as_large = done = 0
         at_once = min(_ORDERS, max(1, _AT_ONCE // max(len(distances) for _, distances in parts) ** 2))
@@ -106,6 +115,75 @@ class _Search:
                 largest = np.maximum(largest, _gains(distances, orders).max(axis=1))
             as_large += int((largest >= best * (1 - 1e-9)).sum())
         return ChangePoint(index, (1 + as_large) / (1 + done))
+
+    def dependent(self, errors: float) -> list[ChangePoint]:
+        """The change points with the p-values that they have where neighbours correlate plausibly, which is so many
+        standard errors above the estimate.
+
+        The share of normal series with that correlation and no change that have so large a split, scaled by the mean
+        distance of their values.
+        """
+        if not self.found:
+            return []
+        correlation = _plausible_correlation(self._values, self._edges(len(self.found)), errors)
+        result = []
+        for count, point in enumerate(self.found):
+            edges = self._edges(count)
+            parts = _parts(self._distances, edges)
+            size = _best(parts)[0] / _mean_distance(parts)
+            random, as_large, done = np.random.default_rng(_SEED), 0, 0
+            while done < self._permutations and 1 + as_large <= self._level * (1 + self._permutations):
+                done += 1
+                values = _correlated(random.standard_normal(len(self._values)), correlation)
+                parts = _parts(np.abs(values[:, None] - values[None, :]), edges)
+                as_large += _best(parts)[0] >= size * _mean_distance(parts)
+            result.append(replace(point, p_value=max(point.p_value, (1 + as_large) / (1 + done))))
+        return result
+
+
+def _correlated(noise: Array, correlation: float) -> Array:
+    """The noise as an autoregressive series."""
+    values = noise.tolist()
+    for n in range(1, len(values)):
+        values[n] = correlation * values[n - 1] + math.sqrt(1 - correlation**2) * values[n]
+    return np.array(values)
+
+
+def _parts(distances: Array, edges: list[int]) -> list[tuple[int, Array]]:
+    """(first value, distances) of the parts between edges that can be split."""
+    return [
+        (start, distances[start:end, start:end]) for start, end in pairwise(edges) if end - start >= 2 * _SHORTEST
+    ]
+
+
+def _best(parts: Sequence[tuple[int, Array]]) -> tuple[float, int]:
+    """(the largest gain of a split, the first value after it); (0, -1) without one."""
+    best, index = 0.0, -1
+    for start, distances in parts:
+        gains = _gains(distances, np.arange(len(distances))[None, :])[0]
+        if gains.max() > best:
+            best, index = float(gains.max()), start + _SHORTEST + int(gains.argmax())
+    return best, index
+
+
+def _mean_distance(parts: Sequence[tuple[int, Array]]) -> float:
+    return float(sum(each.sum() for _, each in parts) / sum(each.size for _, each in parts))
+
+
+def _plausible_correlation(values: Array, edges: Sequence[int], errors: float) -> float:
+    """The correlation of neighbouring values within parts, so many standard errors above its estimate, which a normal
+    prior of _PRIOR_SD shrinks to 0. Every part's own mean takes 3 r + 1 from it (Kendall 1954)."""
+    centred = [values[start:end] - values[start:end].mean() for start, end in pairwise(edges)]
+    square = sum(float(part @ part) for part in centred)
+    n, left = len(values), max(len(values) - 3 * len(centred), 1)
+    if square <= 1e-26:
+        return 0.0
+    lag = sum(float(part[1:] @ part[:-1]) for part in centred) / square
+    se = (n - 2) / (left * math.sqrt(n - 1))
+    known = 1 / (1 / _PRIOR_SD**2 + 1 / se**2)
+    return float(
+        min(max(known * (n * lag + len(centred)) / left / se**2 + errors * math.sqrt(known), 0.0), _MOST_CORRELATED)
+    )
 
 
 def _gains(distances: Array, orders: Order) -> Array:

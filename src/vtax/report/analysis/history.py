@@ -64,7 +64,7 @@ class Change:
     before: float
     after: float
     differences: tuple[Inline, ...] = ()
-    warnings: tuple[str, ...] = (Note("assumes-independent-runs"),)
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -290,6 +290,7 @@ def _with_changes(store: Store, plots: list[Plot]) -> tuple[Plot, ...]:
                     point.index, point.p_value, _mean(each, edges[number], edges[number + 1]),
                     _mean(each, edges[number + 1], edges[number + 2]),
                     tuple(_between(*runs, before.cell, after.cell)),
+                    () if point.is_sure else (Note("assumes-independent-runs"),),
                 ))  # fmt: skip
             changed.append(replace(each, changes=tuple(changes)))
         result.append(replace(plot, series=tuple(changed)))
