@@ -50,6 +50,14 @@ def test_quantiles_are_over_all_starts_of_a_cell(driver: ScriptedDriver, store: 
     ]
     assert all(row["starts"] == 4 and row["blocks"] == 2 for row in document.data)
     assert all(row["p99"]["high"] is None for row in document.data)  # four starts bound no 99th percentile
+    base = {(str(row["levels"]), row["stage"]): row for row in document.data if row["platform"] == "native"}
+    others = [row for row in document.data if row["platform"] != "native"]
+    assert others
+    assert not any(row["ratios"] for row in base.values())
+    for row in others:
+        to = base[str(row["levels"]), row["stage"]]
+        assert row["ratios"]["p50"]["estimate"] == pytest.approx(row["p50"]["estimate"] / to["p50"]["estimate"])
+        assert row["ratios"]["p99"]["high"] is None
 
 
 def test_a_run_without_starts_has_no_such_view(driver: ScriptedDriver, store: Store, home: Home) -> None:

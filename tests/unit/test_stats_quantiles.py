@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from vtax.stats.quantiles import fewest_values, quantile_interval, worth
+from vtax.stats.intervals import Interval
+from vtax.stats.quantiles import fewest_values, quantile_interval, ratio_of_quantiles, worth
 
 
 @pytest.mark.parametrize("n", [20, 100, 500])
@@ -47,3 +48,23 @@ def test_intervals_hold_what_they_promise_with_noise_between_blocks():
         narrow += alone.low <= 0 <= alone.high
     assert covered / 400 > 0.92
     assert narrow < covered  # blocks ignored, it holds less than it promises
+
+
+def test_ratios_of_quantiles_cover_the_true_one() -> None:
+    random, blocks, hits = np.random.default_rng(3), np.repeat(np.arange(20), 5), 0
+    for _ in range(200):
+        sides = [quantile_interval(np.exp(random.normal(level, 0.3, 100)), blocks, 0.5) for level in (0.5, 0.0)]
+        found = ratio_of_quantiles(*sides)
+        hits += found.low <= np.exp(0.5) <= found.high
+    assert 186 <= hits < 200  # 95 % is 190; simulated with more studies 98 %
+
+
+def test_a_ratio_of_quantiles_is_as_in_zou_and_donner_and_swaps() -> None:
+    a, b = Interval(4.0, 2.0, 8.0, 0.95), Interval(1.0, 0.5, 4.0, 0.95)
+    found, back = ratio_of_quantiles(a, b), ratio_of_quantiles(b, a)
+    assert found.estimate == pytest.approx(4.0)
+    assert np.log(4 / found.low) == pytest.approx(np.hypot(np.log(2), np.log(4)))
+    assert np.log(found.high / 4) == pytest.approx(np.hypot(np.log(2), np.log(2)))
+    assert (back.low, back.high) == pytest.approx((1 / found.high, 1 / found.low))
+    assert ratio_of_quantiles(Interval(4.0, 2.0, math.inf, 0.95), b).high == math.inf
+    assert ratio_of_quantiles(a, Interval(1.0, 0.5, math.inf, 0.95)).low == 0

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from vtax.benchmarks.registry import benchmarks
 from vtax.stats.intervals import Interval
-from vtax.stats.quantiles import fewest_values, quantile_interval
+from vtax.stats.quantiles import fewest_values, quantile_interval, ratio_of_quantiles
 from vtax.store.query import RunData
 from vtax.store.records import CellRecord
 
@@ -20,13 +20,17 @@ LARGEST = QUANTILES["p99"]
 
 @dataclass(frozen=True)
 class StageTimes:
-    """Seconds from the request for a guest to one of its stages. starts, blocks: how many. quantiles: by name."""
+    """Seconds from the request for a guest to one of its stages. starts, blocks: how many. quantiles: by name.
+
+    ratios: of quantiles, to those of the baseline at the same point and stage; none of the baseline itself.
+    """
 
     cell: CellRecord
     stage: str
     starts: int
     blocks: int
     quantiles: Mapping[str, Interval]
+    ratios: Mapping[str, Interval] = field(default_factory=dict)
 
     @property
     def levels(self) -> Mapping[str, Any]:
@@ -58,7 +62,14 @@ def stage_times(
             if values := [value for each in times for value in each]:
                 quantiles = {n: quantile_interval(values, blocks, p, confidence) for n, p in QUANTILES.items()}
                 found.append(StageTimes(cell, stage, len(values), np.unique(blocks).size, quantiles))
-    return found
+    baseline = next((platform.name for platform in data.run.platforms if platform.is_baseline), "")
+    base = {(each.cell.point, each.stage): each.quantiles for each in found if each.cell.platform == baseline}
+    return [
+        replace(each, ratios={name: ratio_of_quantiles(each.quantiles[name], to[name]) for name in QUANTILES})
+        if each.cell.platform != baseline and (to := base.get((each.cell.point, each.stage)))
+        else each
+        for each in found
+    ]
 
 
 def fewest_starts(confidence: float) -> int:

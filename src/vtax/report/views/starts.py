@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 from vtax.report.analysis import Analysis
@@ -21,6 +22,7 @@ from vtax.report.document import (
     Paragraph,
     Part,
     Quantity,
+    Ratio,
     Scale,
     Table,
     joined,
@@ -58,9 +60,10 @@ def document_of(found: Sequence[StageTimes], analysis: Analysis) -> Document:
     for label, levels in dict.fromkeys((each.cell.label, tuple(each.levels.items())) for each in found):
         group = [each for each in found if (each.cell.label, tuple(each.levels.items())) == (label, levels)]
         title = joined([label, Factor(levels_of(dict(levels))) if levels else ""], " · ")
-        parts.append(
-            Titled(title, (_table(group, analysis),), subtitle=msg("seconds since the request, lower is better"))
-        )
+        tables = [_table(group, analysis)]
+        if compared := [each for each in group if each.ratios]:
+            tables.append(_ratios(compared, analysis))
+        parts.append(Titled(title, tuple(tables), subtitle=msg("seconds since the request, lower is better")))
     note = msg(
         "In brackets: {level} intervals between order statistics, free of a distribution, for as many independent "
         "starts as those of the blocks are worth. ∞: the upper bound is not known; for the 99th percentile it needs "
@@ -80,6 +83,28 @@ def _table(found: Sequence[StageTimes], analysis: Analysis) -> Table:
         rows = [_row(each) for each in found if each.cell.platform == platform]
         groups.append(Group(tuple(rows), analysis.platform_of(platform)))
     return Table(tuple(columns), tuple(groups), key=f"{found[0].cell.label} starts", label=msg("Start times"))
+
+
+def _ratios(found: Sequence[StageTimes], analysis: Analysis) -> Table:
+    """Return the ratios to the baseline with their intervals; no verdict looks at them."""
+    columns = [Column("stage", msg("request to"))]
+    for name, title in (("p50", msg("median")), ("p95", msg("95th\npercentile")), ("p99", msg("99th\npercentile"))):
+        columns += [Column(name, title, is_number=True), Column(f"{name}_interval", msg("interval"))]
+    groups = []
+    for platform in dict.fromkeys(each.cell.platform for each in found):
+        rows = [
+            TableRow((_STAGES.get(each.stage, each.stage), *chain.from_iterable(map(_ratio, each.ratios.values()))))
+            for each in found
+            if each.cell.platform == platform
+        ]
+        groups.append(Group(tuple(rows), analysis.platform_of(platform)))
+    label = msg("Ratios to {baseline}", baseline=analysis.baseline)
+    return Table(tuple(columns), tuple(groups), key=f"{found[0].cell.label} starts ratios", label=label)
+
+
+def _ratio(found: Bounds) -> tuple[Inline, Inline]:
+    is_bounded = found.low > 0 and math.isfinite(found.high)
+    return Ratio(found.estimate), muted(Interval(found.low, found.high, "ratio") if is_bounded else Nothing())
 
 
 def _row(times: StageTimes) -> TableRow:
@@ -110,6 +135,7 @@ def _plain(found: Sequence[StageTimes]) -> list[dict[str, Any]]:
             "starts": each.starts,
             "blocks": each.blocks,
             **{name: _as_json(quantile) for name, quantile in each.quantiles.items()},
+            "ratios": {name: _as_json(ratio) for name, ratio in each.ratios.items()},
         }
         for each in found
     ]
