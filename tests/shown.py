@@ -31,7 +31,9 @@ def source_of(analysis: Analysis) -> Source:
     whole, real, flags = np.zeros(0, np.int64), np.zeros(0), np.zeros(0, np.bool_)
     trials = Trials(whole, whole, whole, whole, whole, flags, flags, real, real, real, whole)
     run: Any = SimpleNamespace(
-        cells=analysis.cells, metrics=[MetricRecord("tool", "speed", "speed", "1/s", "higher", True)]
+        cells=analysis.cells,
+        platforms=analysis.platforms,
+        metrics=[MetricRecord("tool", "speed", "speed", "1/s", "higher", True)],
     )
     return Source(RunData(run, trials, Measurements(whole, whole, real), (), (), ()), analysis)
 
