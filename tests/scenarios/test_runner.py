@@ -531,7 +531,9 @@ def test_every_guest_is_given_what_its_level_says_and_the_host_is_as_before(
     policies: list[str] = []
     started_at = ProcessGuest.__init__
     monkeypatch.setattr(
-        ProcessGuest, "__init__", lambda self, spec: (policies.append(enabled.read_text()), started_at(self, spec))[1]
+        ProcessGuest,
+        "__init__",
+        lambda self, *words: (policies.append(enabled.read_text()), started_at(self, *words))[1],
     )
     levels = ["default", "pinned", "pinned+hugepages"]
     plan = plan_of(study(tuning=levels, design={"blocks": 1, "order": "sequential"}, platforms=["native"]))
