@@ -95,15 +95,15 @@ def test_every_kind_is_accepted(check: str, tmp_path: Path) -> None:
             "key where",
         ),
         ('of = "podman"\nbelow = 1\naverage_over = ["size"]', "no factor 'size'", "key average_over"),
-        ('of = "podman@"\nbelow = 1', "is not of the form PLATFORM@factor=level", "check.0.of"),
-        ('of = "podman"', "needs above, below or both", "check.0.above"),
-        ('of = "podman"\nbelow = 1\nabove = 2', "is not below `below`", "check.0.above"),
+        ('of = "podman@"\nbelow = 1', "is not of the form PLATFORM@factor=level", "check number 1, of"),
+        ('of = "podman"', "needs above, below or both", "check number 1, above"),
+        ('of = "podman"\nbelow = 1\nabove = 2', "is not below `below`", "check number 1, above"),
         (
             'of = "podman"\nbelow = 1\nwithin = 0.1',
             "within has no effect in a check of kind 'ratio'",
-            "check.0.within",
+            "check number 1, within",
         ),
-        ('of = "podman"\nbelo = 1', "unknown key 'belo'; did you mean below?", "check.0.belo"),
+        ('of = "podman"\nbelo = 1', "unknown key 'belo'; did you mean below?", "check number 1, belo"),
     ],
 )
 def test_what_a_claim_names_must_be_in_the_study(check: str, what: str, where: str, tmp_path: Path) -> None:
