@@ -91,7 +91,10 @@ def test_behind_translation_the_peer_never_sees_the_guests_address(platform, top
         has_engine = attachment == "own-nat" and platform == "qemu-tcg"
         assert at.links.end("guest").is_behind_engine == has_engine
         assert ("lab.guest-eth0" in carried) != has_engine
+        if topology == "guest-to-guest":
+            return
         done = at.trial("iperf3", duration_s=1)
+        assert not done.error
         assert done.counters["link", "under_test.bytes"] > bytes_of(done.outcome)
 
 
