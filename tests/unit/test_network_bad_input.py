@@ -130,6 +130,7 @@ def test_no_open_vswitch(topology: str, monkeypatch: pytest.MonkeyPatch) -> None
         ("router", {"interfaces": 3}, "link setting interfaces: router has no such setting"),
         ("router", {"peer": "ssh:x/a:b"}, "link setting peer: router has no such setting"),
         ("guest-to-host", {"peer": "ssh:x/a:b"}, "link setting peer: guest-to-host has no such setting"),
+        ("guest-to-host", {"attachment": "own-nat", "rate_mbit_s": 4}, "where no link has a rate, delay or loss"),
     ],
 )
 def test_links_that_a_topology_cannot_have(topology: str, link: dict[str, Any], message: str) -> None:
