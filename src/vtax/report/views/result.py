@@ -213,9 +213,11 @@ def _matrix(analysis: Analysis) -> Iterator[Part]:
     across: list[Inline] = [shared.platform_of(platform) for platform in compared]
     down: list[Inline] = [_short_name(section, point, analysis) for section, point in points]
     cells = [list(_efficiencies(section, point, [p.name for p in compared])) for section, point in points]
+    names = msg("benchmark")
     if len(points) <= len(compared):
         across, down, cells = down, across, [list(column) for column in zip(*cells, strict=True)]
-    columns = (Column("name", ""), *(Column(f"column-{n}", title) for n, title in enumerate(across)))
+        names = msg("platform")
+    columns = (Column("name", names), *(Column(f"column-{n}", title) for n, title in enumerate(across)))
     rows = tuple(TableRow((name, *row)) for name, row in zip(down, cells, strict=True))
     yield Paragraph(msg("Percent of {baseline}; higher is better everywhere:", baseline=analysis.baseline), "muted")
     yield Table(columns, (Group(rows),), key="matrix", label=msg("Overview"))
