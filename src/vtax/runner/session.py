@@ -20,6 +20,7 @@ from vtax.host.emulated_cpu import timeout_factor
 from vtax.host.home import Home
 from vtax.host.journal import Journal
 from vtax.host.resources import Tree
+from vtax.messages import Note, at
 from vtax.network import registry as topology_registry
 from vtax.network.end import End
 from vtax.network.lab import numbered
@@ -77,7 +78,7 @@ class OpenSession:
         self._observer.guest_starting(name, self._session.block)
         self.guest_id = self._run.begin_guest(name, self._session.block, topology, time.time())
         try:
-            with contained(self._start_failure, "the guest did not start: "):
+            with contained(self._start_failure, "guest-not-started"):
                 self._start()
         except BaseException:
             self._take_down()
@@ -121,7 +122,7 @@ class OpenSession:
         if self._start_failure:
             return ""
         failure, found = Failure(), ""
-        with contained(failure, f"the version of {benchmark.tool} is not known: "):
+        with contained(failure, "version-unknown", tool=benchmark.tool):
             found = self._version(benchmark, self._endpoints["guest"].guest)
             self._compare_machines(benchmark, found)
             return found
@@ -137,8 +138,8 @@ class OpenSession:
         for role, name in self._elsewhere.items():
             there = self._version(benchmark, self._endpoints[role].guest)
             if there != version:
-                text = f"{benchmark.tool} is {there} on {name}, and {version} in the guests"
-                self._run.add_warning("link", text)
+                versions = {"there": there, "machine": name, "here": version}
+                self._run.add_warning(Note("other-tool-version", tool=benchmark.tool, **versions))
 
     @property
     def _elsewhere(self) -> Mapping[str, str]:
@@ -196,7 +197,7 @@ class OpenSession:
             self._links = topology_registry.get(point.topology).build(self._journal, point.link, guests)
             self._guests.callback(self._links.close)
             for note in self._links.notes:
-                self._run.add_warning("link", f"{point.topology}: {note}")
+                self._run.add_warning(Note("topology", topology=point.topology, what=note))
             for end in self._links.ends:
                 self._endpoints[end.role] = self._start_end(end)
         self._start_colocated()
@@ -234,12 +235,12 @@ class OpenSession:
                 end.connected(lambda argv: _must(endpoint.guest, argv))
             tuning.apply_inside(self._session.tuning, endpoint.guest)
         except VtaxError as error:
-            error.what = f"{name}: {error.what}"
+            error.what = at(name, error.what)
             raise
         self._observer.message(f"{platform.name}: {name} ready in {time.monotonic() - endpoint.requested_at:.2f} s")
         return endpoint
 
-    def _overcommit(self, cell: Cell) -> tuple[tuple[str, str], ...]:
+    def _overcommit(self, cell: Cell) -> tuple[Note, ...]:
         """A warning about virtual CPUs that share host CPUs because of further guests."""
         total = cell.point.colocation.total
         return density.overcommit(total, self._resources.vcpus, len(os.sched_getaffinity(0))) if total > 1 else ()
@@ -271,9 +272,8 @@ class OpenSession:
         end.connected(lambda argv: _must(endpoint.guest, argv))
         for uplink in end.uplinks:
             platform = self._session.platform.name if end.under_test else name
-            self._run.add_warning(
-                "link", f"the {end.role} is {platform}: {uplink.here} of this host leads to its {uplink.there}"
-            )
+            said = {"role": end.role, "platform": platform, "nic": uplink.here, "there": uplink.there}
+            self._run.add_warning(Note("end-elsewhere", **said))
         return endpoint
 
     def _number_of(self, end: End) -> int:
@@ -335,13 +335,13 @@ class OpenSession:
         """Stop the guest and its network, last started first; failed removals stay in the journal."""
         failure = Failure()
         try:
-            with contained(failure, f"{self._session.platform.name}: "):
+            with contained(failure):
                 for endpoint in (self._endpoints | self._colocated).values():
                     endpoint.guest.remove_put()
                 self._stack.close()
         finally:
             if failure:
-                self._observer.message(failure.error)
+                self._observer.message(f"{self._session.platform.name}: {failure.error}")
             if self.guest_id is not None:
                 self._run.end_guest(self.guest_id, **self._ended)
 
