@@ -13,13 +13,11 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from ssh_server import serve
 from support import needs_program, needs_root
 
-from vtax.errors import PlatformError
 from vtax.guest.guest import Guest
 from vtax.host.journal import Journal, clean
 from vtax.host.process import start_time_of
@@ -82,12 +80,12 @@ def wait_until(true, timeout_s=15):
         time.sleep(0.05)
 
 
-def spec(journal, private_home, image=None, plugboard=None):
+def spec(journal, private_home, image=None):
     name = f"vtax-{secrets.token_hex(3)}"
     directory = private_home.guests / name
     journal.register(Tree(str(directory)))
     directory.mkdir()
-    return GuestSpec(name, image, Resources(1, 128 << 20, (0,)), directory, journal, plugboard)
+    return GuestSpec(name, image, Resources(1, 128 << 20, (0,)), directory, journal, None)
 
 
 def started(platform, journal, private_home):
@@ -216,11 +214,6 @@ def test_a_missing_python_is_explained(remote, private_home):
     probe = registry.make("lab", "ssh", options).probe(None)
     assert not probe.available
     assert "/nowhere/python3" in probe.reason
-
-
-def test_a_topology_is_refused(remote, journal, private_home):
-    with pytest.raises(PlatformError, match="topology"):
-        remote.start(spec(journal, private_home, plugboard=SimpleNamespace(machine=None)))
 
 
 STUDY = """
