@@ -121,5 +121,5 @@ def test_a_format_of_one_run_refuses_several(store: Store, tmp_path: Path, file_
     error = CliRunner().invoke(group, arguments, standalone_mode=False).exception
     assert isinstance(error, BadInput)
     assert f"{file_format} holds one run" in str(error)
-    assert "--format html" in str(error.hint)
+    assert "--format markdown" in str(error.hint)
     assert not (tmp_path / "x").exists()

@@ -63,7 +63,7 @@ def write_several(
 
     if file_format not in DOCUMENTS:
         what = f"{file_format} holds one run"
-        raise BadInput(what, hint=f"write a file for each run, or use --format {', '.join(DOCUMENTS)}")
+        raise BadInput(what, hint="write a file for each run, or use --format markdown, latex")
     analyses, chapters = [], []
     for name in run_names:
         source = source_of(store, name, wanted=wanted)
