@@ -65,7 +65,7 @@ class OneAtATime(Protocol):
 
 @dataclass(frozen=True)
 class Operations:
-    """What a trial does many times.
+    """Operation that a trial does many times.
 
     unit: one of them, such as `operation`. setting: the effective setting, or the metric, that has their number in a
     trial; without one the whole trial is one. each: how much of that number is one, such as 10^9 bytes of a gigabyte.
@@ -141,10 +141,10 @@ WIRE_SHARE = Metric(
     "lower",
     "8 KiB there and back over the link, of what a wire of its rate and delay carries",
 )
-"""What a link with a rate or delay is: a wire up to 100 %, above it something faster. Measured when it is made."""
+"""Share of a wire that a link with a rate or delay carries; above 100 % it is faster than one."""
 
 HOST_CPU_PER, ENERGY_PER = "host_cpu_per_", "energy_per_"
-"""How the metrics of what the host spends on a unit of work begin."""
+"""Prefixes of the metrics of what the host spends on a unit of work."""
 _ENERGY = {"s": "J", "µs": "mJ", "ns": "µJ"}  # what suits work whose CPU time is in a unit
 
 

@@ -20,7 +20,7 @@ _MEMORY_FOR_REST = 128 * 1024**2  # of a guest: kernel, agent, and the server's 
 
 
 LATENCY = "latency"
-"""What the histograms of services are of."""
+"""Quantity that the histograms of services count."""
 _PERCENTS = (50, 95, 99)
 
 

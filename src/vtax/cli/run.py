@@ -241,7 +241,7 @@ def command(
 
 
 def _limits(check: str | None, detect: str | None, junit: Path | None) -> Limits | None:
-    """Of the gate; None without one. Raises BadInput for what is no share, and for a file without a gate."""
+    """Return the gate, or None without one. Raises BadInput for what is no share, and for a file without a gate."""
     if check is None and (detect or junit):
         what = "--detect and --junit are of a gate, and there is none"
         raise BadInput(what, where="vtax run", hint="add --check 5%")
