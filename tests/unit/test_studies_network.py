@@ -38,12 +38,13 @@ def test_santos_has_the_sizes_of_the_paper_with_equal_responses():
     }  # fmt: skip
 
 
-def test_mauricio_measures_the_four_paths_of_the_paper_15_times():
+def test_mauricio_measures_the_paths_of_the_paper_15_times():
     study = load("mauricio2013").study
     paths = {point.label: point.topology for point in points(study) if point.benchmark == "iperf2"}
     assert paths == {
         "point to point, 64 B": "point-to-point", "point to point": "point-to-point", "router": "router",
-        "router with OpenFlow": "router-openflow",
+        "router with OpenFlow": "router-openflow", "two routers": "router",
+        "two routers with OpenFlow": "router-openflow", "OpenFlow with a moving controller": "router-openflow",
     }  # fmt: skip
     assert study.design.blocks == 15
 
@@ -53,7 +54,7 @@ def test_mauricio_measures_the_four_paths_of_the_paper_15_times():
     [
         ("ufla2010", 8),
         ("santos2008", 15),
-        ("mauricio2013", 18),
+        ("mauricio2013", 19),
         ("urschei2007", 15),
         ("trindade2018", 19),
         ("folklore", 8),
