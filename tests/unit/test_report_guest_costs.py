@@ -1,4 +1,4 @@
-"""What a guest costs as weights of a recommendation: memory of benchmarks with several guests."""
+"""Costs beside speed as weights of a recommendation."""
 
 from __future__ import annotations
 
@@ -12,20 +12,29 @@ from vtax.report.analysis.recommendation import recommend
 from vtax.report.analysis.values import Analysis
 
 
-def with_memory(run: Analysis) -> Analysis:
-    """A run of which one benchmark's values are the memory of a guest, too."""
+def with_cost(run: Analysis, metric: str) -> Analysis:
+    """A run of which one benchmark's values are those of a cost, too."""
     first = run.sections[0]
-    memory = replace(first, metric=replace(first.metric, name="memory_pss", better="lower", is_primary=False))
-    return replace(run, sections=(*run.sections, memory))
+    cost = replace(first, metric=replace(first.metric, name=metric, better="lower", is_primary=False))
+    return replace(run, sections=(*run.sections, cost))
 
 
-def test_memory_of_a_guest_is_weighed_where_it_is_named() -> None:
+@pytest.mark.parametrize(
+    ("metric", "cost"),
+    [
+        ("memory_pss", "guest-memory"),
+        ("host_cpu_per_event", "host-cpu"),
+        ("cpu_per_gigabyte", "host-cpu"),
+        ("energy_per_event", "energy"),
+    ],
+)
+def test_a_cost_is_weighed_where_it_is_named(metric: str, cost: str) -> None:
     """far has a third to two thirds of native's, of which less is better."""
-    run = with_memory(measured())
-    found = recommend(run, {"guest-memory": 1})
+    run = with_cost(measured(), metric)
+    found = recommend(run, {cost: 1})
     assert found.standings[0].platform.name == "far"
     assert found.standings[0].score.estimate > 1.5
-    assert {each.name: each.share for each in found.resources} == {"application": 0.0, "guest-memory": 1.0}
+    assert {each.name: each.share for each in found.resources} == {"application": 0.0, cost: 1.0}
     assert [each.name for each in recommend(run).resources] == ["application"]
 
 

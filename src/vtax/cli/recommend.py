@@ -31,8 +31,9 @@ def command(run_name: str, weights: str | None, platforms: tuple[str, ...], lang
     """Rank the platforms of RUN (default: the last run) for a workload.
 
     The score of a platform is the weighted geometric mean of its efficiencies: of cpu, memory, disk, network,
-    kernel (system calls), start (of guests) and application, as far as the run measured them. What a guest costs
-    counts where it is named: guest-memory, of runs with several guests at once, and guest-start. Printed are the
+    kernel (system calls), start (of guests) and application, as far as the run measured them. A cost
+    counts where it is named: guest-memory, of runs with several guests at once, guest-start, host-cpu and
+    energy, both of a unit of work. Printed are the
     probability of every place, the resource that decides, and the weights at which another platform would be the
     first. A resource that was not tested on a platform makes its place a range, with the reason; one that the run
     does not measure is left out, and named first.

@@ -53,6 +53,7 @@ def resource(name: str) -> Inline:
         "cpu": msg("cpu"), "memory": msg("memory"), "disk": msg("disk"), "network": msg("network"),
         "kernel": msg("kernel"), "start": msg("start"), "application": msg("application"),
         "guest-memory": msg("memory of a guest"), "guest-start": msg("start of a guest"),
+        "host-cpu": msg("CPU time of the host"), "energy": msg("energy"),
     }[name]  # fmt: skip
 
 
