@@ -391,6 +391,15 @@ def test_pairs_on_vlans_share_a_trunk_and_nothing_else(platform, lab):
         assert crossed(before, after, "lab.peer-eth0")["tx_packets"] < BURST / 4
 
 
+@needs_program("ovs-vswitchd", "ovs-vsctl")
+def test_each_pair_crosses_one_trunk_of_several(lab):
+    with lab("native", "vlan-pairs", pairs=3, trunks=2) as at:
+        for number, (own, other) in enumerate((("trunk", "trunk2"), ("trunk2", "trunk"), ("trunk", "trunk2"))):
+            outcome, carried = measured(at, flow=number)
+            assert carried[f"lab.{own}-right"]["rx_bytes"] > bytes_of(outcome)
+            assert carried[f"lab.{other}-right"]["rx_bytes"] < 0.01 * bytes_of(outcome)
+
+
 HOLD = """
 import sys, time
 from pathlib import Path

@@ -62,7 +62,7 @@ def test_a_setting_a_topology_cannot_take_is_refused():
     [
         ("point-to-point", {}, "43c243c674e6"),
         ("multi-nic", {"interfaces": 3}, "08b931556ed9"),
-        ("vlan-pairs", {"pairs": 2}, "10882618be99"),
+        ("vlan-pairs", {"pairs": 2}, "ea353a489bb5"),
     ],
 )
 def test_a_cell_has_the_same_key_on_every_host(topology, link, key, tmp_path, monkeypatch):

@@ -56,7 +56,7 @@ def test_the_slowest_of_both_interfaces_and_the_limit_is_the_rate(
     hops = [Hop("nic.eth1", HOST, "eth1", "nic")]
     made = Links(None, settings, [peer], [Flow("guest", "peer", "198.18.0.2", "198.18.0.1")], more_hops=hops)
     assert made.link_mbit_s == limit
-    made._read_back()
+    made.read_back()
     assert made.link_mbit_s == rate
     if rate is not None:
         with pytest.raises(BenchmarkError, match="is impossible"):

@@ -71,6 +71,11 @@ class Channel:
         """Return the descriptor that is readable when the guest has sent something, for poll(2)."""
         return self._read_fd
 
+    @property
+    def descriptors(self) -> tuple[int, int]:
+        """Return what it reads from and writes to, to hand the stream over before anything was read."""
+        return self._read_fd, self._write_fd
+
     def read(self, size: int, deadline: float) -> bytes:
         """Exactly size bytes. deadline: on time.monotonic(). Raises GuestError when it passes or the stream ends."""
         while len(self._buffer) < size:

@@ -47,7 +47,11 @@ _PROGRAMS = {"mmdebstrap": "mmdebstrap", "mke2fs": "e2fsprogs", "tar": "tar", "u
 def find(home: Home, recipe: Recipe = DEFAULT) -> Image | None:
     """Return the finished image of a recipe, None when it is not built, or when this user may not enter the
     images."""
-    image = Image(recipe.key, home.images / recipe.key)
+    return _finished(home, recipe.key)
+
+
+def _finished(home: Home, key: str) -> Image | None:
+    image = Image(key, home.images / key)
     with suppress(PermissionError):
         return image if image.directory.is_dir() else None
     return None
@@ -56,7 +60,12 @@ def find(home: Home, recipe: Recipe = DEFAULT) -> Image | None:
 def checked(home: Home, recipe: Recipe = DEFAULT) -> Image | None:
     """As `find`, for guests to start from. Raises ImageError when the image is not as it was built, and BadInput for
     a home that others own or may change."""
-    image = find(home, recipe)
+    return checked_key(home, recipe.key)
+
+
+def checked_key(home: Home, key: str) -> Image | None:
+    """As `checked`, by the hash of a recipe."""
+    image = _finished(home, key)
     if image is not None:
         home.ensure()
         contents.check(image)

@@ -17,6 +17,8 @@ from vtax.network.uplink import attach_uplink
 
 Execute = Callable[[Sequence[str]], str]
 """Runs a command inside a guest and returns what it printed; raises a VtaxError when it fails."""
+Commands = Callable[[LinkSettings | None], Sequence[Sequence[str]]]
+"""What to run inside a guest on another machine: to configure its interfaces (None), or after a change of links."""
 
 _CONFIGURE = """set -e
 batch=$1; settings=$2; shift 2
@@ -58,8 +60,8 @@ class End:
 
     role: what it is called (`guest`, `peer`, `receiver`, ...). under_test: whether the guest is of the platform under
     test or native. forwards: whether it must route between its interfaces. prepare: what else must happen in the
-    started guest before the first trial. Its driver decides where the guest is: in a namespace, behind taps, or on
-    another machine behind uplinks.
+    started guest before the first trial. is_there: it stands in the half of its topology that another machine makes.
+    Its driver decides where the guest is: in a namespace, behind taps, or on another machine behind uplinks.
     """
 
     def __init__(
@@ -70,12 +72,15 @@ class End:
         under_test: bool,
         forwards: bool = False,
         prepare: Callable[[Execute], None] | None = None,
+        is_there: bool = False,
     ) -> None:
         self.role = role
         self.under_test = under_test
         self.forwards = forwards
         self._placed = tuple(interfaces)
         self._prepare = prepare
+        self.is_there = is_there
+        self._commands: Commands | None = None
         self.uplinks: tuple[Uplink, ...] = ()
         self._tapped = False
         self.is_behind_engine = False
@@ -98,7 +103,7 @@ class End:
     @property
     def has_taps(self) -> bool:
         """Whether the guest's interfaces are taps, or on another machine: they are configured from inside."""
-        return self._tapped or bool(self.uplinks)
+        return self._tapped or bool(self.uplinks) or self._commands is not None
 
     @property
     def stack(self) -> Namespace | None:
@@ -162,8 +167,14 @@ class End:
         self.uplinks = tuple(uplinks)
         self._fit()
 
+    def plug_there(self, commands: Commands) -> None:
+        """Say that the guest was plugged into the other machine's half, which knows what to run inside it."""
+        self._commands = commands
+
     def configure_commands(self) -> Sequence[Sequence[str]]:
         """See Plugboard.configure_commands. Nothing when the interfaces are in a namespace: they are ready."""
+        if self._commands is not None:
+            return self._commands(None)
         if not self.has_taps:
             return ()
         batch = ["link set dev lo up"]
@@ -189,6 +200,8 @@ class End:
 
     def change_commands(self, settings: LinkSettings, before: LinkSettings) -> Sequence[Sequence[str]]:
         """Return what to run inside a guest with taps to go from one setting to another."""
+        if self._commands is not None:
+            return self._commands(settings)
         if not self.has_taps:
             return ()
         commands: list[Sequence[str]] = []

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from vtax.counters import table
 from vtax.errors import NetworkError, VtaxError
@@ -16,10 +16,10 @@ from vtax.network.end import End
 from vtax.network.hop import Hop
 from vtax.network.lab import Lab
 from vtax.network.readback import mtu_of
-from vtax.network.segment import port_name
+from vtax.network.segment import Segment, port_name
 from vtax.network.settings import LinkSettings
 from vtax.network.translation import OUTER_HOP
-from vtax.network.uplink import nic_rate_mbit_s
+from vtax.network.uplink import attach_uplink, nic_rate_mbit_s
 
 _PING_PONG_BYTES, _PING_PONGS = 8192, 16
 
@@ -38,6 +38,19 @@ class Flow:
     hidden: bool = False
 
 
+class OtherHalf(Protocol):
+    """The half of a topology that stands on another machine, and is made there."""
+
+    @property
+    def link_mbit_s(self) -> float | None:
+        """The rate of its slowest physical interface, once settings were applied; None when unknown."""
+        ...
+
+    def counters(self) -> Mapping[str, float]:
+        """See Links.counters."""
+        ...
+
+
 def _nothing() -> AbstractContextManager[dict[str, Any]]:
     return nullcontext({})
 
@@ -49,8 +62,9 @@ class Links:
     single client and server use. more_hops: interfaces of the lab that belong to no segment (a trunk). notes: what
     must be shown wherever figures over these links appear. forced: settings these links cannot do without, whatever
     is requested. more_counters: what a switch of the lab counts. meanwhile: what happens to the lab in a trial, as a
-    context that knows afterwards what it did. wire_share: of the ping-pongs that a wire of the links' rate and delay
-    carries, how many they do; None where none was sent.
+    context that knows afterwards what it did. trunks: the networks that go on on another machine. there: the half
+    that stands on it. wire_share: of the ping-pongs that a wire of the links' rate and delay carries, how many they
+    do; None where none was sent.
     """
 
     def __init__(
@@ -64,6 +78,7 @@ class Links:
         forced: Mapping[str, Any] | None = None,
         more_counters: Callable[[], Mapping[str, float]] = dict,
         meanwhile: Callable[[], AbstractContextManager[dict[str, Any]]] = _nothing,
+        trunks: Sequence[Segment] = (),
     ) -> None:
         self.lab = lab
         self.settings = settings
@@ -77,10 +92,17 @@ class Links:
         self._more_counters = more_counters
         self.meanwhile = meanwhile
         self._more_hops = tuple(more_hops)
+        self._trunks = tuple(trunks)
+        self.there: OtherHalf | None = None
         self._verified = False
         self._nic_rates_mbit_s: list[float | None] = []
         for end in self.ends:
             end.request(settings, lab)
+
+    @property
+    def trunks(self) -> int:
+        """How many networks go on on another machine."""
+        return len(self._trunks)
 
     @property
     def guests(self) -> tuple[End, ...]:
@@ -100,7 +122,7 @@ class Links:
     @property
     def hops(self) -> list[Hop]:
         """Every interface that packets cross and that can be reached from outside, the lab's trunk first."""
-        segments = dict.fromkeys(segment for end in self.ends for segment in end.segments)
+        segments = dict.fromkeys((*self._trunks, *(segment for end in self.ends for segment in end.segments)))
         return [*self._more_hops, *(hop for segment in segments for hop in segment.hops)]
 
     @property
@@ -111,21 +133,35 @@ class Links:
     @property
     def link_mbit_s(self) -> float | None:
         """The known rate of the link in each direction, or of the slower physical interface; None when unknown."""
-        known = [rate for rate in (self.settings.rate_mbit_s, *self._nic_rates_mbit_s) if rate is not None]
+        there = self.there.link_mbit_s if self.there else None
+        known = [rate for rate in (self.settings.rate_mbit_s, there, *self._nic_rates_mbit_s) if rate is not None]
         return min(known, default=None)
 
-    def apply(self, link: LinkSettings) -> Sequence[Sequence[str]]:
+    def join(self, nics: Iterable[str]) -> None:
+        """Lead each network that goes on on another machine to it, by an interface of this host.
+
+        Raises BadInput, NetworkError or CommandFailed.
+        """
+        for number, (trunk, nic) in enumerate(zip(self._trunks, nics, strict=True)):
+            port = f"trunk{number}"
+            attach_uplink(self.lab, trunk.namespace, nic, port, self.settings.mtu)
+            trunk.plug_uplink(port, nic, limits=False)  # both ways are shaped at the ends
+        for hop in self.hops:
+            hop.apply(self.settings, LinkSettings(mtu=self.settings.mtu))
+
+    def apply(self, link: LinkSettings) -> Mapping[str, Sequence[Sequence[str]]]:
         """Change MTU, offloads and rate at every hop without restarting a guest.
 
         Guests with taps that were `connected` are changed from inside here; for others the commands to run in them
-        are returned. When nothing is left to run, a full-size packet proves the new settings (see verify);
+        are returned, by role. When nothing is left to run, a full-size packet proves the new settings (see verify);
         `effective` and `warnings` show what is in force then.
         Raises NetworkError (also for a setting that needs fresh guests) or CommandFailed.
         """
         settings = link.model_copy(update=self._forced)
-        before, left = self.settings, []
+        before = self.settings
+        left: dict[str, list[Sequence[str]]] = {}
         if settings == before and self._verified:
-            return ()
+            return left
         if settings.structure() != before.structure():
             raise NetworkError(
                 f"{_changed(settings, before)} cannot change while guests live; build the topology anew"
@@ -137,12 +173,12 @@ class Links:
             end.readdress(settings, before)
             for argv in end.change_commands(settings, before):
                 if end.execute is None:
-                    left.append(argv)
+                    left.setdefault(end.role, []).append(argv)
                 else:
                     _change(end, argv)
         if not left:
             self.verify()
-            self._read_back()
+            self.read_back()
         return left
 
     def verify(self) -> None:
@@ -170,12 +206,13 @@ class Links:
             for hop in hops
             for name, value in traffic[hop.namespace.path][hop.interface].items()
         }
-        return {
+        found = {
             **counted,
             **self._more_counters(),
             table.UNDER_TEST_BYTES.name: self._through_guests(counted),
             table.DROPS.name: drops(hops, counted),
         }
+        return {**found, **_with_there(found, self.there.counters())} if self.there else found
 
     def _through_guests(self, counted: Mapping[str, float]) -> float:
         """Bytes in and out of every interface of the guests under test, from whichever end can be read."""
@@ -189,7 +226,7 @@ class Links:
             total += sum(counted.get(counter.of(OUTER_HOP), 0.0) for counter in (table.RX_BYTES, table.TX_BYTES))
         return total
 
-    def _read_back(self) -> None:
+    def read_back(self) -> None:
         """Read the MTU of every hop, the offloads of every interface, and the speed of physical ones.
 
         Raises NetworkError when a hop is too small.
@@ -252,6 +289,13 @@ class Links:
     def close(self) -> None:
         """Remove the lab. May be called twice."""
         self.lab.close()
+
+
+def _with_there(here: Mapping[str, float], there: Mapping[str, float]) -> dict[str, float]:
+    """What the other machine's half counted: each hop by its name behind `there.`, the sums added to those here."""
+    sums = (table.UNDER_TEST_BYTES.name, table.DROPS.name)
+    hops = {f"there.{name}": value for name, value in there.items() if name.count(".") > 1}
+    return {**hops, **{name: here[name] + there[name] for name in sums}}
 
 
 def drops(hops: Sequence[Hop], counted: Mapping[str, float]) -> float:

@@ -39,7 +39,7 @@ class MacvlanSegment:
         )
         self.hops.append(Hop(f"{role}.{interface.name}", guest, interface.name, "macvlan", role=role))
 
-    def plug_uplink(self, port: str, nic: str) -> None:
+    def plug_uplink(self, port: str, nic: str, *, limits: bool = True) -> None:
         """Refused, see no_uplink."""
         raise no_uplink(nic)
 

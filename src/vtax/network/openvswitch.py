@@ -76,9 +76,21 @@ class Switch:
         kind = "netdev" if self.kind == "userspace" else "system"
         self._vsctl("add-br", bridge, "--", "set", "bridge", bridge, f"datapath_type={kind}", *options)
 
-    def add_port(self, bridge: str, interface: str, *, number: int | None = None, tag: int | None = None) -> None:
-        """Make an interface of the namespace a port. number: its OpenFlow port. tag: the VLAN of an access port."""
+    def add_port(
+        self,
+        bridge: str,
+        interface: str,
+        *,
+        number: int | None = None,
+        tag: int | None = None,
+        vlans: Sequence[int] = (),
+    ) -> None:
+        """Make an interface of the namespace a port.
+
+        number: its OpenFlow port. tag: the VLAN of an access port. vlans: those of a trunk, which carries no others.
+        """
         command = ["add-port", bridge, interface, *([f"tag={tag}"] if tag is not None else [])]
+        command += [f"trunks={','.join(map(str, vlans))}"] if vlans else []
         if number is not None:
             command += ["--", "set", "interface", interface, f"ofport_request={number}"]
         self._vsctl(*command)
@@ -156,12 +168,23 @@ class Switch:
 
 
 class SwitchSegment:
-    """A network that is a bridge of the switch. number: OpenFlow port of the next interface; tag: its VLAN."""
+    """A network that is a bridge of the switch.
 
-    def __init__(self, switch: Switch, bridge: str, *, number: int | None = None, tag: int | None = None) -> None:
+    number: OpenFlow port of the next interface. tag: its VLAN. vlans: of a trunk.
+    """
+
+    def __init__(
+        self,
+        switch: Switch,
+        bridge: str,
+        *,
+        number: int | None = None,
+        tag: int | None = None,
+        vlans: Sequence[int] = (),
+    ) -> None:
         self.namespace = switch.namespace
         self.hops: list[Hop] = []
-        self._switch, self._bridge, self._number, self._tag = switch, bridge, number, tag
+        self._switch, self._bridge, self._number, self._tag, self._vlans = switch, bridge, number, tag, vlans
 
     def plug(self, role: str, interface: Interface, guest: Namespace) -> None:
         """A veth whose outer end is a port of the bridge."""
@@ -181,7 +204,7 @@ class SwitchSegment:
         self.hops.append(Hop(f"lab.{port}", self.namespace, port, "tap", limits=True))
         return port
 
-    def plug_uplink(self, port: str, nic: str) -> None:
+    def plug_uplink(self, port: str, nic: str, *, limits: bool = True) -> None:
         """A port of the bridge."""
-        self._switch.add_port(self._bridge, port, number=self._number, tag=self._tag)
-        self.hops += uplink_hops(self.namespace, port, nic)
+        self._switch.add_port(self._bridge, port, number=self._number, tag=self._tag, vlans=self._vlans)
+        self.hops += uplink_hops(self.namespace, port, nic, limits=limits)

@@ -42,8 +42,11 @@ class Segment(Protocol):
         """
         ...
 
-    def plug_uplink(self, port: str, nic: str) -> None:
-        """Make a macvlan that stands in its namespace, on an interface of this host, a port of the network."""
+    def plug_uplink(self, port: str, nic: str, *, limits: bool = True) -> None:
+        """Make a macvlan that stands in its namespace, on an interface of this host, a port of the network.
+
+        limits: whether its egress is shaped. It is not where the network goes on behind it.
+        """
         ...
 
 
@@ -101,10 +104,10 @@ class BridgeSegment:
         )
         return port
 
-    def plug_uplink(self, port: str, nic: str) -> None:
+    def plug_uplink(self, port: str, nic: str, *, limits: bool = True) -> None:
         """Make a port of the bridge."""
         self.namespace.ip(f"link set dev {port} master {self.bridge}")
-        self.hops += uplink_hops(self.namespace, port, nic, self._limits_entry)
+        self.hops += uplink_hops(self.namespace, port, nic, self._limits_entry, limits=limits)
 
 
 class VethSegment:
@@ -147,7 +150,7 @@ class VethSegment:
         self._redirect(port)
         return port
 
-    def plug_uplink(self, port: str, nic: str) -> None:
+    def plug_uplink(self, port: str, nic: str, *, limits: bool = True) -> None:
         """Refused: only a bridge or a switch has a port for another machine."""
         raise no_uplink(nic)
 
@@ -166,12 +169,14 @@ def port_name(role: str, interface: Interface) -> str:
     return f"{role[:10]}-{interface.name}"
 
 
-def uplink_hops(namespace: Namespace, port: str, nic: str, limits_entry: str = "") -> list[Hop]:
+def uplink_hops(
+    namespace: Namespace, port: str, nic: str, limits_entry: str = "", *, limits: bool = True
+) -> list[Hop]:
     """Return an interface of this host that leads to another machine, and the macvlan on it that is a port of the
     lab."""
     return [
         Hop(f"nic.{nic}", HOST, nic, "nic"),
-        Hop(f"lab.{port}", namespace, port, "macvlan", limits=True, limits_entry=limits_entry),
+        Hop(f"lab.{port}", namespace, port, "macvlan", limits=limits, limits_entry=limits_entry),
     ]
 
 

@@ -18,6 +18,7 @@ from vtax.network.settings import Attachment, LinkSettings, check_congestion
 from vtax.network.wire import check_wire
 
 __all__ = ["Links", "Topology"]
+_THERE = "peer"
 S = TypeVar("S", bound=LinkSettings)
 
 
@@ -32,6 +33,8 @@ class Topology(Generic[S]):
     joins_several: whether it joins as many guests side by side as a lab asks for (`Lab.guests`), a flow for each.
     attachments: the ones it can be built with. max_mtu: the largest that what it is built with carries. packages:
     what the image must hold beyond the usual. check_host: raises BadInput when the host lacks what it is built with.
+    wire_there: makes the half of it that stands on the machine which the setting `peer` names, with guests of the
+    platform; `wire` makes the other one then. trunks: the networks that both halves share, an uplink each.
     """
 
     name: str
@@ -47,6 +50,8 @@ class Topology(Generic[S]):
     max_mtu: int = 65535
     packages: tuple[str, ...] = ()
     check_host: Callable[[], None] = lambda: None
+    wire_there: Callable[[Lab, S], Links] | None = None
+    trunks: Callable[[S], int] = lambda settings: 1
 
     def own(self, settings: LinkSettings) -> S:
         """Settings as an instance of this topology's class. Raises TypeError for those of another one."""
@@ -55,8 +60,13 @@ class Topology(Generic[S]):
         return settings
 
     def machines(self, settings: LinkSettings) -> dict[str, str]:
-        """The platforms that reach the machines of those native ends that are not on this host, by role."""
-        return {role: name for role in self.natives if (name := getattr(settings, role, ""))}
+        """The platforms that reach the machines of those ends that are not on this host, by role."""
+        roles = (*self.natives, *((_THERE,) if self.wire_there else ()))
+        return {role: name for role in roles if (name := getattr(settings, role, ""))}
+
+    def other_machine(self, settings: LinkSettings) -> str:
+        """The platform that reaches the machine with the other half; empty when all of it is here."""
+        return self.machines(settings).get(_THERE, "") if self.wire_there else ""
 
     def check(self, settings: LinkSettings) -> None:
         """Raise BadInput, naming what is wrong, unless this topology can be built here with these settings."""
@@ -80,10 +90,20 @@ class Topology(Generic[S]):
 
         Raises BadInput, NetworkError or CommandFailed and removes the lab then.
         """
+        return self._built(self.wire, journal, settings, guests)
+
+    def build_there(self, journal: Journal, settings: LinkSettings) -> Links:
+        """Make the half that stands on this machine for a run on another one. Raises as `build`."""
+        assert self.wire_there is not None
+        return self._built(self.wire_there, journal, settings)
+
+    def _built(
+        self, wire: Callable[[Lab, S], Links], journal: Journal, settings: LinkSettings, guests: int = 1
+    ) -> Links:
         self.check(settings)
         lab = Lab(journal, guests)
         try:
-            return self.wire(lab, self.own(settings))
+            return wire(lab, self.own(settings))
         except BaseException:
             lab.close()
             raise

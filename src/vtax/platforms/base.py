@@ -261,6 +261,14 @@ class MachineDriver(Protocol):
         end of its uplinks cannot be used, or not with this MTU."""
         ...
 
+    def command(self, options: Any, arguments: Sequence[str]) -> Sequence[str]:
+        """Return the command of this host that runs the Python there with these arguments."""
+        ...
+
+    def launch(self, options: Any, spec: GuestSpec, argv: Sequence[str]) -> RunningGuest:
+        """Run argv there, its standard streams the channel. Whether that worked, the channel shows."""
+        ...
+
 
 @dataclass(frozen=True)
 class Platform:

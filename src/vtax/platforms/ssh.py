@@ -207,6 +207,10 @@ class Ssh(Driver):
         client_program = stdio.start(spec, lambda group: program, register)
         return SshGuest(client_program, client_program.channel, registered[0], scratch)
 
+    def command(self, options: SshOptions, arguments: Sequence[str]) -> Sequence[str]:
+        """See platforms.base.MachineDriver."""
+        return [*client(options), shlex.join([options.python, *arguments])]
+
     def uplinks(self, options: SshOptions) -> tuple[Uplink, ...]:
         """See platforms.base.MachineDriver."""
         return options.joined

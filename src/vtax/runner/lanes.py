@@ -15,6 +15,7 @@ from vtax.foreign_text import one_line
 from vtax.guest.guest import Guest
 from vtax.guest.results import Begun, CommandResult
 from vtax.host.emulated_cpu import timeout_factor
+from vtax.network.links import Links
 from vtax.platforms.base import RunningGuest
 from vtax.runner import density
 from vtax.runner.cold_cache import made_cold
@@ -45,12 +46,18 @@ def of_guest(number: int, guests: int) -> Iterator[None]:
 
 
 @contextmanager
-def naming_lost(ends: Mapping[str, Endpoint]) -> Iterator[None]:
-    """Errors of the block name the end that is lost, by its role, where it is no guest under test."""
+def naming_lost(ends: Mapping[str, Endpoint], links: Links | None) -> Iterator[None]:
+    """Errors of the block name the end that is lost, by its role, unless it is a guest that is measured.
+
+    Those are the guests under test that serve nobody; without a topology, all but the neighbour.
+    """
+    measured = {role for role in ends if role.rstrip("0123456789") == "guest"}
+    if links is not None:
+        measured = {end.role for end in links.guests} - {flow.server for flow in links.flows}
     try:
         yield
     except GuestError as error:
-        if lost := [role for role, end in ends.items() if end.guest.lost and role.rstrip("0123456789") != "guest"]:
+        if lost := [role for role, end in ends.items() if end.guest.lost and role not in measured]:
             error.what = f"the {' and the '.join(lost)} of the trial disappeared: {error.what}"
         raise
 

@@ -36,7 +36,7 @@ def why_not(platform: Platform, point: Point, source: str) -> BadInput | None:
 def check_machines(
     points: Sequence[Point], resolve: Callable[[str, str], Platform], source: str, *, starting: bool = True
 ) -> None:
-    """Raise BadInput when a machine that a study names for a native end cannot be reached, or lacks what its points
+    """Raise BadInput when a machine that a study names for an end cannot be reached, or lacks what its points
     need.
 
     resolve: from a platform's name and where it is asked for to the platform. starting: whether programs that the
@@ -72,7 +72,7 @@ def check_machines(
                 hint=f"{role} = 'ssh:HOST/NIC:NIC_THERE', or uplinks = 'NIC:NIC_THERE' in its [[platform]]",
             )
         for _, point in asking:
-            _refuse_beyond(platform, point, _native_interfaces(point), source)
+            _refuse_beyond(platform, point, _interfaces_there(point), source)
         if platform.host_programs and not starting:
             continue
         programs = list(dict.fromkeys(program for _, point in asking for program in _programs(point)))
@@ -82,9 +82,14 @@ def check_machines(
     _refuse_shared([resolve(name, source) for name in wanted], source)
 
 
-def _native_interfaces(point: Point) -> int:
-    """How many interfaces each native end has: as many as the guest where it is the only one, else one for each."""
+def _interfaces_there(point: Point) -> int:
+    """How many interfaces lead to a machine: one for each trunk to another half; else those of a native end.
+
+    A native end has as many as the guest where it is the only one, else one for each guest.
+    """
     topology = topology_registry.get(point.topology)
+    if topology.wire_there and point.link:
+        return topology.trunks(point.link)
     return topology.interfaces(point.link) if len(topology.natives) == 1 and point.link else point.colocation.guests
 
 
@@ -106,6 +111,8 @@ def _programs(point: Point) -> list[str]:
     """What a benchmark runs at native ends: its server, and its client too where both ends are native."""
     context = Context(1, 1, guest_address="198.18.0.1", peer_address="198.18.0.2")
     topology = topology_registry.get(point.topology)
+    if topology.wire_there:  # they are in the image
+        return []
     both = len(topology.natives) > 1
     commands = [c for c in point.benchmark.commands(point.parameters, context) if both or c.place == "peer"]
     own = [c.argv[0] for c in commands if c.argv[0] not in [file.path for file in c.files]]

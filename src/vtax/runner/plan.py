@@ -10,7 +10,7 @@ import os
 import random
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 from vtax.benchmarks.base import Context
 from vtax.benchmarks.program import Program
@@ -19,7 +19,7 @@ from vtax.image.image import Image
 from vtax.network import registry as topology_registry
 from vtax.network.settings import LinkSettings
 from vtax.platforms.base import HostProgram, Platform, Probe, Resources
-from vtax.runner import consent, networks, tuning
+from vtax.runner import consent, elsewhere, networks, tuning
 from vtax.runner.check import checked_study, resolve_platform
 from vtax.runner.points import GuestConfiguration, GuestKind, Point, programs_of
 from vtax.runner.untested import why_not, why_not_here
@@ -235,14 +235,15 @@ def make_plan(
     programs = (*platform_programs(study, loaded.source), *consent.of_programs(study, own))
     if not dry:
         consent.require_consent(programs, consented, loaded.source)
-    networks.check_machines(
-        checked, lambda name, where: resolve_platform(study, name, where), loaded.source, starting=not dry
-    )
+    resolve = partial(resolve_platform, study)
+    networks.check_machines(checked, resolve, loaded.source, starting=not dry)
     known = {**(probes or {}), **_carrying_nothing(named, checked, untested)}
     planned = tuple(PlannedPlatform(p, _probe(p, image, known, dry=dry)) for p in named)
     _refuse_nothing_to_compare(study, planned, loaded.source)
     chosen = (seed, study.design.seed, random.SystemRandom().randrange(2**31))
     guest_cpus, other_cpus = split_cpus(study.guest.vcpus)
+    available = [] if dry else [entry.platform for entry in planned if entry.probe.available]
+    elsewhere.check(checked, available, resolve, image.key, study.guest, loaded.source)
     return Plan(
         study=study,
         source=loaded.source,

@@ -24,12 +24,14 @@ from vtax.network import registry as topology_registry
 from vtax.network.end import End
 from vtax.network.lab import numbered
 from vtax.network.links import Links
-from vtax.network.plugboard import Plugboard
+from vtax.network.plugboard import Plugboard, Uplink
+from vtax.network.settings import LinkSettings
 from vtax.platforms.base import GuestSpec, Platform, Resources
-from vtax.runner import density, neighbour, tuning
+from vtax.runner import density, elsewhere, neighbour, tuning
 from vtax.runner.check import resolve_platform
 from vtax.runner.containment import Failure, contained
 from vtax.runner.counting import Endpoint
+from vtax.runner.elsewhere import OtherMachine
 from vtax.runner.events import Observer
 from vtax.runner.guest_starts import run_starts
 from vtax.runner.lanes import Lane
@@ -61,6 +63,7 @@ class OpenSession:
         self._stack = ExitStack()
         self._guests = ExitStack()
         self._links: Links | None = None
+        self._there: OtherMachine | None = None
         self._endpoints: dict[str, Endpoint] = {}
         self._colocated: dict[str, Endpoint] = {}
         self._neighbour: Neighbour | None = None
@@ -197,6 +200,8 @@ class OpenSession:
             self._guests.callback(self._links.close)
             for note in self._links.notes:
                 self._run.add_warning("link", f"{point.topology}: {note}")
+            if name := topology_registry.get(point.topology).other_machine(point.link):
+                self._connect(name, (point.topology, point.link))
             for end in self._links.ends:
                 self._endpoints[end.role] = self._start_end(end)
         self._start_colocated()
@@ -205,6 +210,16 @@ class OpenSession:
         tuning.apply_inside(self._session.tuning, guest)
         tools = {point.benchmark.tool for point in self._plan.points}
         self._ended["facts"] = {**guest.facts(tools), **self._facts_of_the_host()}
+
+    def _connect(self, name: str, link: tuple[str, LinkSettings]) -> None:
+        """Have the other half of the topology made on its machine. link: the topology's name and its settings."""
+        assert self._links is not None
+        machine = resolve_platform(self._plan.study, name, self._plan.source)
+        spec = self._spec(self._plan.peer_resources, None)
+        self._there = elsewhere.other_machine(machine, self._links, spec, self._guests.callback)
+        platform, level = self._session.platform, self._session.tuning
+        self._there.build(self._plan.image.key, platform, self._resources, level, link)
+        self._say_uplinks("peer", name, self._there.uplinks)
 
     def _start_colocated(self) -> None:
         """Start the further guests of the session, each on the next host CPUs, and its neighbour."""
@@ -269,12 +284,14 @@ class OpenSession:
             server = resolve_platform(self._plan.study, name, self._plan.source)
             endpoint = self._start_guest(server, end, self._plan.peer_resources, False)
         end.connected(lambda argv: _must(endpoint.guest, argv))
-        for uplink in end.uplinks:
-            platform = self._session.platform.name if end.under_test else name
-            self._run.add_warning(
-                "link", f"the {end.role} is {platform}: {uplink.here} of this host leads to its {uplink.there}"
-            )
+        self._say_uplinks(end.role, self._session.platform.name if end.under_test else name, end.uplinks)
         return endpoint
+
+    def _say_uplinks(self, role: str, platform: str, uplinks: Sequence[Uplink]) -> None:
+        for uplink in uplinks:
+            self._run.add_warning(
+                "link", f"the {role} is {platform}: {uplink.here} of this host leads to its {uplink.there}"
+            )
 
     def _number_of(self, end: End) -> int:
         """Which of the guests side by side an end is, from 0; 0 also for one that its topology has anyway."""
@@ -285,14 +302,12 @@ class OpenSession:
         self, platform: Platform, plugboard: Plugboard | None, resources: Resources, is_measured: bool
     ) -> Endpoint:
         """Start a guest and wait for its agent. is_measured: it is the one whose start is timed and shown."""
-        name = f"vtax-{secrets.token_hex(3)}"
-        directory = Path(self._home.guests, name)
-        registered = self._journal.register(Tree(str(directory)))
-        self._guests.callback(registered.release)
-        directory.mkdir(parents=True)
-        spec = GuestSpec(name, self._plan.image, resources, directory, self._journal, plugboard)
+        spec = self._spec(resources, plugboard)
         started = time.monotonic()
-        running = platform.start(spec)
+        if self._there and isinstance(plugboard, End) and plugboard.is_there:
+            running = self._there.start(plugboard, spec)
+        else:
+            running = platform.start(spec)
         self._guests.callback(running.stop)
         guest = Guest(running.channel)
         self._guests.callback(guest.close)
@@ -301,7 +316,16 @@ class OpenSession:
             self._ended["ready_s"] = time.monotonic() - started
             self._ended["notes"] = running.notes
             self._observer.guest_ready(platform.name, self._ended["ready_s"])
-        return Endpoint(running, guest, started, directory)
+        return Endpoint(running, guest, started, spec.directory)
+
+    def _spec(self, resources: Resources, plugboard: Plugboard | None) -> GuestSpec:
+        """What to start a guest from, with a directory of its own."""
+        name = f"vtax-{secrets.token_hex(3)}"
+        directory = Path(self._home.guests, name)
+        registered = self._journal.register(Tree(str(directory)))
+        self._guests.callback(registered.release)
+        directory.mkdir(parents=True)
+        return GuestSpec(name, self._plan.image, resources, directory, self._journal, plugboard)
 
     def _lanes(self, cell: Cell) -> list[Lane]:
         """The flows of a trial: one in the guest alone, or those of the topology, its links set as the cell asks."""

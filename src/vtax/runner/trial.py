@@ -91,7 +91,7 @@ def run_trial(
     counted = Counting(ends, links, margin)
     started: list[LaneRun] = []
     failure, outcome, on_links = Failure(), Outcome({}), OnLinks()
-    with contained(failure), named_packages(cell.point.benchmark), naming_lost(ends):
+    with contained(failure), named_packages(cell.point.benchmark), naming_lost(ends, links):
         started += (LaneRun(lane, cell.point) for lane in lanes)
         extra = run_lanes(started, timeout_s, counted.around(), _meanwhile(beside, links))
         outcome = _outcome(parsers, cell, started, counted.differences)

@@ -1,4 +1,4 @@
-"""Two guests of the same platform on one network: what neighbours on one machine see of each other."""
+"""Two guests of the same platform on one network: what neighbours on one machine, or on two, see of each other."""
 
 from __future__ import annotations
 
@@ -7,12 +7,20 @@ from vtax.network.attach import segment
 from vtax.network.end import End
 from vtax.network.lab import Lab, make_interface
 from vtax.network.links import Flow, Links
-from vtax.network.segment import Segment
-from vtax.network.settings import LinkSettings
+from vtax.network.segment import BridgeSegment, Segment
+from vtax.network.settings import Elsewhere, LinkSettings
 from vtax.network.topology import Topology
 
 
-def wire(lab: Lab, settings: LinkSettings) -> Links:
+class GuestToGuestSettings(LinkSettings):
+    """Link settings of `guest-to-guest`."""
+
+    ABSENT = (*LinkSettings.ABSENT, "peer")
+
+    peer: Elsewhere = ""
+
+
+def wire(lab: Lab, settings: GuestToGuestSettings) -> Links:
     """Return one network, two guests; the second serves. By translation, only the first is behind it."""
     inner: Segment
     outer: Segment
@@ -24,16 +32,30 @@ def wire(lab: Lab, settings: LinkSettings) -> Links:
     else:
         inner = outer = segment(lab.namespace("lab"), 0, settings)
         interface = make_interface(0, 0, 2, settings)
-    peer = End("peer", [(make_interface(0, int(is_hidden), 1, settings), outer)], under_test=True)
+    peer = _peer(settings, outer, is_there=bool(settings.peer))
     guest = End("guest", [(interface, inner)], under_test=True)
-    return Links(lab, settings, [peer, guest], [Flow("guest", "peer", guest.address(), peer.address(), is_hidden)])
+    flows = [Flow("guest", "peer", guest.address(), peer.address(), is_hidden)]
+    return Links(lab, settings, [peer, guest], flows, trunks=[outer] if settings.peer else [])
+
+
+def wire_there(lab: Lab, settings: GuestToGuestSettings) -> Links:
+    """Return the serving guest's end of that network."""
+    network = BridgeSegment(lab.namespace("lab"), "br0", settings.mtu)
+    return Links(lab, settings, [_peer(settings, network)], [], trunks=[network])
+
+
+def _peer(settings: GuestToGuestSettings, network: Segment, *, is_there: bool = False) -> End:
+    interface = make_interface(0, int(settings.attachment in translation.ATTACHMENTS), 1, settings)
+    return End("peer", [(interface, network)], under_test=True, is_there=is_there)
 
 
 TOPOLOGY = Topology(
     "guest-to-guest",
     "two guests of the platform on one network",
     wire,
+    GuestToGuestSettings,
     guests=lambda settings: 2,
     natives=(),
     attachments=("bridge", "veth", *translation.ATTACHMENTS),
+    wire_there=wire_there,
 )

@@ -81,9 +81,9 @@ class HostSegment:
         """A tap that is a port of the host's bridge."""
         return self._bridge.plug_tap(role, interface, queues, device)
 
-    def plug_uplink(self, port: str, nic: str) -> None:
+    def plug_uplink(self, port: str, nic: str, *, limits: bool = True) -> None:
         """See Segment.plug_uplink: a port of the host's bridge."""
-        self._bridge.plug_uplink(port, nic)
+        self._bridge.plug_uplink(port, nic, limits=limits)
 
 
 def wire(lab: Lab, settings: LinkSettings) -> Links:

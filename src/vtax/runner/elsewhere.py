@@ -1,0 +1,203 @@
+"""The half of a topology on another machine, as a run here sees it: vtax there makes it and starts its guests.
+
+One connection carries requests to `runner.there`, and ends the half when it ends. Each guest's stream comes over a
+connection of its own, so that it is used as that of any other guest.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from importlib.resources import files
+from typing import Any
+
+from vtax import __version__
+from vtax.errors import BadInput, GuestError, PlatformError, VtaxError, placed
+from vtax.guest.bootstrap import PYTHON
+from vtax.host.emulated_cpu import timeout_factor
+from vtax.host.process import run
+from vtax.host.resources import Remote
+from vtax.network import registry as topology_registry
+from vtax.network.end import End
+from vtax.network.links import Links
+from vtax.network.plugboard import Uplink
+from vtax.network.settings import LinkSettings
+from vtax.platforms.base import GuestSpec, MachineDriver, Platform, Resources, RunningGuest
+from vtax.runner.points import Point
+from vtax.study.model import GuestTable
+
+PREFIX = b"<vtax there> "
+"""Of an answer, behind whatever a login shell prints."""
+_VTAX = ("-P", "-m")  # arguments of its Python: nothing is imported from the directory where one logs in
+_MODULE = "vtax.runner.there"
+_RELAY = files("vtax.runner").joinpath("_relay.py")
+_NOISE = 1 << 16  # bytes of a login shell before an answer
+_MAX_ANSWER = 1 << 24
+_ANSWER_S = 180.0  # it starts a guest, and may have to end it
+
+
+class OtherMachine:
+    """The half on another machine (see network.links.OtherHalf). uplinks: what both halves share."""
+
+    def __init__(self, machine: Platform, spec: GuestSpec, uplinks: Sequence[Uplink]) -> None:
+        """Connect. spec: of the connection. Raises PlatformError or BadInput."""
+        self.name, self.uplinks = machine.name, tuple(uplinks)
+        self.link_mbit_s: float | None = None
+        self._driver, self._options = _driver(machine), machine.options
+        clean = self._driver.command(self._options, [*_VTAX, "vtax", "clean"])
+        self._remains = spec.journal.register(Remote(machine.name, "the guests of this run", tuple(clean)))
+        self._connection = self._driver.launch(self._options, spec, [PYTHON, *_VTAX, _MODULE])
+        self._first: dict[str, Sequence[Sequence[str]]] = {}
+        self._changed: LinkSettings | None = None
+        self._left: dict[str, Sequence[Sequence[str]]] = {}
+
+    def build(
+        self, image: str, platform: Platform, resources: Resources, level: str, link: tuple[str, LinkSettings]
+    ) -> None:
+        """Have the half made. link: the topology's name and its settings. Raises PlatformError or GuestError."""
+        self._ask(
+            "build",
+            image=image,
+            platform=_identity(platform),
+            vcpus=resources.vcpus,
+            memory=resources.memory_bytes,
+            level=level,
+            link=[link[0], link[1].model_dump(mode="json", exclude_none=True)],
+            nics=[uplink.there for uplink in self.uplinks],
+        )
+
+    def start(self, end: End, spec: GuestSpec) -> RunningGuest:
+        """Have the guest of an end started there; its stream is here. Raises PlatformError or GuestError."""
+        found = self._ask("start", role=end.role)
+        relay = [PYTHON, "-I", "-S", "-c", _RELAY.read_text(), found["stream"]]
+        running = self._driver.launch(self._options, replace(spec, plugboard=None), relay)
+        try:
+            self._ask("hand_over", role=end.role)
+        except VtaxError:
+            running.stop()
+            raise
+        running.channel.agent = base64.b64decode(found["agent"])
+        running.scratch, running.notes = found["scratch"], tuple(found["notes"])
+        self._first[end.role] = found["commands"]
+        end.plug_there(partial(self._commands, end.role))
+        return running
+
+    def counters(self) -> Mapping[str, float]:
+        """See Links.counters. Raises PlatformError or GuestError."""
+        counted: Mapping[str, float] = self._ask("counters")
+        return counted
+
+    def close(self) -> None:
+        """Have everything there taken down, from a second connection where the first one broke."""
+        try:
+            self._ask("close")
+        except VtaxError:
+            self._connection.stop()
+            self._remains.release()
+        else:
+            self._connection.stop()
+            self._remains.forget()
+
+    def _commands(self, role: str, settings: LinkSettings | None) -> Sequence[Sequence[str]]:
+        """What to run in a guest there. Its half is changed when the first of its guests is asked for."""
+        if settings is None:
+            return self._first[role]
+        if settings is not self._changed or role not in self._left:
+            found = self._ask("apply", settings=settings.model_dump(mode="json", exclude_none=True))
+            self.link_mbit_s = found["link_mbit_s"]
+            self._left = {each: found["commands"].get(each, ()) for each in self._first}
+            self._changed = settings
+        return self._left.pop(role)
+
+    def _ask(self, request: str, **arguments: Any) -> Any:
+        channel, deadline = self._connection.channel, time.monotonic() + _ANSWER_S * timeout_factor()
+        try:
+            channel.write(json.dumps([request, arguments]).encode() + b"\n", deadline)
+            channel.skip_to(PREFIX, _NOISE, deadline)
+            answer = channel.skip_to(b"\n", _MAX_ANSWER, deadline)
+        except GuestError as error:
+            raise GuestError(f"the machine {self.name} is gone", where=error.where or error.what) from error
+        return _done(json.loads(answer), self.name, PlatformError)
+
+
+def other_machine(
+    machine: Platform, links: Links, spec: GuestSpec, closing: Callable[[Callable[[], None]], object]
+) -> OtherMachine:
+    """Connect to the machine of the other half, and lead this half to it.
+
+    spec: of the connection. closing: called with what closes it. Raises BadInput, PlatformError or CommandFailed.
+    """
+    uplinks = _driver(machine).uplinks(machine.options)[: links.trunks]
+    made = OtherMachine(machine, spec, uplinks)
+    closing(made.close)
+    links.there = made
+    links.join(uplink.here for uplink in uplinks)
+    return made
+
+
+def check(
+    points: Sequence[Point],
+    platforms: Sequence[Platform],
+    resolve: Callable[[str, str], Platform],
+    image: str,
+    guest: GuestTable,
+    source: str,
+) -> None:
+    """Raise BadInput unless vtax on each machine of another half can start the guests of the platforms.
+
+    resolve: from a platform's name and where it is asked for to the platform. image: its key. guest: of the study.
+    """
+    asked: dict[str, list[Point]] = {}
+    for point in points:
+        if point.link and (name := topology_registry.get(point.topology).other_machine(point.link)):
+            asked.setdefault(name, []).append(point)
+    for name, there in asked.items():
+        where = f"{source}: link setting peer of {there[0].label}"
+        machine = resolve(name, where)
+        links = [[each.topology, each.link.model_dump(mode="json", exclude_none=True)] for each in there if each.link]
+        for platform in platforms:
+            arguments = {
+                "version": __version__,
+                "image": image,
+                "platform": _identity(platform),
+                "vcpus": guest.vcpus,
+                "memory": guest.memory,
+                "links": links,
+            }
+            with placed(where):
+                _ask_once(machine, "check", arguments)
+
+
+def _ask_once(machine: Platform, request: str, arguments: Mapping[str, Any]) -> None:
+    argv = _driver(machine).command(machine.options, [*_VTAX, _MODULE])
+    line = json.dumps([request, arguments]) + "\n"
+    done = run(argv, check=False, input_text=line, timeout_s=_ANSWER_S * timeout_factor())
+    _, found, answer = done.stdout.rpartition(PREFIX.decode())
+    if not found:
+        message = (done.stderr.strip() or f"status {done.status}")[-300:]
+        raise BadInput(
+            f"vtax does not answer on the machine {machine.name}: {message}",
+            hint="install this vtax there, and name its Python by the option python of the [[platform]]",
+        )
+    _done(json.loads(answer), machine.name, BadInput)
+
+
+def _done(answer: Mapping[str, Any], name: str, error: type[VtaxError]) -> Any:
+    if "error" in answer:
+        what, where, hint = answer["error"]
+        raise error(f"on the machine {name}: {what}", where=where, hint=hint)
+    return answer["done"]
+
+
+def _identity(platform: Platform) -> list[Any]:
+    identity = platform.identity()
+    return [platform.name, identity["driver"], identity["options"]]
+
+
+def _driver(machine: Platform) -> MachineDriver:
+    assert isinstance(machine.driver, MachineDriver)
+    return machine.driver

@@ -1,0 +1,142 @@
+"""Guests of a platform on two machines: the other half of a topology is made by vtax there."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from support import needs_program, needs_root
+from three_machines import (
+    assert_as_before,
+    carried,
+    command,
+    end_everything,
+    eventually,
+    state,
+    study,
+    three_machines,
+    through,
+    trials,
+    vtax,
+)  # fmt: skip
+
+from vtax.platforms import registry
+
+pytestmark = [
+    needs_root,
+    needs_program("ip", "nsenter", "ethtool", "sshd", "ssh", "ssh-keygen", "unshare"),
+    pytest.mark.root,
+]
+
+
+@pytest.fixture
+def machines(tmp_path):
+    with three_machines(tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
+def guests_there(machines, tmp_path, private_home):
+    """The home of vtax on the other machine, with the same images; what else a study must say."""
+    home = tmp_path / "home-there"
+    home.mkdir()
+    (home / "images").symlink_to(private_home.images)
+    yield {"host": "guests", "python": sys.executable}
+    assert not list((home / "journal").iterdir())
+    assert not list((home / "guests").iterdir())
+
+
+@pytest.mark.parametrize("platform", ["native", "lxc", "podman", "qemu-tcg"])
+def test_guests_of_a_platform_talk_from_machine_to_machine(platform, machines, image, guests_there, tmp_path):
+    if not (probe := registry.get(platform).probe(image)).available:
+        pytest.skip(f"{platform} does not run here: {probe.reason}")
+    before = state(machines)
+    further = 'topology = "guest-to-guest"\nlink = { peer = "other" }\nlink_factors = { mtu = [600, 1500] }'
+    platforms = f'"{platform}"]\nbaseline = "{platform}"\n#'
+    path = study(machines, tmp_path, platforms=platforms, further=further, **guests_there)
+    done = vtax(machines, "run", path, "--trust", "--strict", "--json")
+    assert done.returncode == 0, done.stderr
+    assert "the peer is other: lab0 of this host leads to its lab1" in done.stdout
+    found = trials(machines)
+    assert len(found) == 2
+    for trial in found:
+        own = trial["lab.guest-eth0.rx_bytes"] + trial["lab.guest-eth0.tx_bytes"]
+        assert through(trial, "nic.lab0") > 0.95 * own > 1e5
+        assert through(trial, "there.nic.lab1") > 0.95 * own
+        assert trial["under_test.bytes"] == pytest.approx(2 * own, rel=0.1)  # of both guests
+    assert_as_before(machines, before)
+
+
+@needs_program("ovs-vswitchd")
+def test_pairs_of_guests_on_two_machines_share_two_trunks(machines, image, guests_there, tmp_path):
+    before = state(machines)
+    further = 'topology = "vlan-pairs"\nlink = { peer = "other", pairs = 3, trunks = 2 }'
+    done = vtax(
+        machines, "run", study(machines, tmp_path, further=further, **guests_there), "--trust", "--strict", "--json"
+    )
+    assert done.returncode == 0, done.stderr
+    (trial,) = trials(machines)
+    sent = [trial[f"lab.guest{suffix}-eth0.rx_bytes"] for suffix in ("", "1", "2")]
+    assert min(sent) > 1e5
+    assert trial["nic.lab0.tx_bytes"] == pytest.approx(sent[0] + sent[2], rel=0.05)
+    assert trial["nic.lan0.tx_bytes"] == pytest.approx(sent[1], rel=0.05)
+    assert_as_before(machines, before)
+
+
+def test_a_guest_of_another_machine_that_disappears_fails_its_trial_and_the_run_goes_on(
+    machines, image, guests_there, tmp_path
+):
+    before = state(machines)
+    further = 'topology = "guest-to-guest"\nlink = { peer = "other" }'
+    path = study(machines, tmp_path, duration_s=5, blocks=2, further=further, **guests_there)
+    with (tmp_path / "printed").open("w") as printed:
+        running = subprocess.Popen(command(machines, "run", path, "--trust"), stdout=printed, stderr=printed)
+    eventually(lambda: carried(machines.other, "lab1") > 10_000_000, 60)
+    end_everything(machines)
+    running.wait(120)
+    text = (tmp_path / "printed").read_text()
+    assert "the peer of the trial disappeared" in text
+    (trial,) = trials(machines)  # the other block's
+    assert through(trial, "nic.lab0") > 10_000_000
+    assert_as_before(machines, before)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"python": "/usr/bin/python3"}, "vtax does not answer on the machine other"),
+        ({"host": "other"}, "on the machine other: it has no image"),
+        ({"further": 'topology = "vlan-pairs"\nlink = { peer = "other", pairs = 3, trunks = 3 }'}, "at most 2"),
+        ({"further": 'topology = "guest-to-guest"\nlink = { peer = "other", attachment = "veth" }'}, "by veth"),
+    ],
+)
+def test_what_another_machine_lacks_for_guests_is_said_before_the_run(
+    changed, message, machines, image, guests_there, tmp_path
+):
+    (tmp_path / "home-there" / "journal").mkdir()
+    (tmp_path / "home-there" / "guests").mkdir()
+    further = 'topology = "guest-to-guest"\nlink = { peer = "other" }'
+    done = vtax(
+        machines, "run", study(machines, tmp_path, **{"further": further, **guests_there, **changed}), "--trust"
+    )
+    assert done.returncode == 2
+    assert message in " ".join(done.stderr.split())
+
+
+def test_a_killed_run_leaves_what_clean_removes_on_both_machines(
+    machines, image, private_home, guests_there, tmp_path
+):
+    before = state(machines)
+    further = 'topology = "guest-to-guest"\nlink = { peer = "other" }'
+    argv = command(
+        machines, "run", study(machines, tmp_path, duration_s=120, further=further, **guests_there), "--trust"
+    )
+    running = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    eventually(lambda: carried(machines.other, "lab1") > 10_000_000, 60)
+    running.kill()
+    running.wait()
+    cleaned = vtax(machines, "clean")
+    assert cleaned.returncode == 0, cleaned.stderr
+    assert_as_before(machines, before)
+    assert not list(private_home.journal.iterdir())

@@ -1,0 +1,140 @@
+"""Topologies of which another machine has a half, and trunks that pairs share."""
+
+from __future__ import annotations
+
+import json
+from contextlib import ExitStack
+from types import SimpleNamespace
+
+import pytest
+
+from vtax.errors import BadInput, GuestError, PlatformError
+from vtax.network import registry
+from vtax.network.end import End
+from vtax.network.links import Flow, Links
+from vtax.runner import elsewhere, there
+from vtax.runner.elsewhere import PREFIX
+from vtax.runner.lanes import naming_lost
+
+
+def test_pairs_are_dealt_out_among_trunks_each_on_one():
+    settings = registry.settings("vlan-pairs", {"pairs": 5, "trunks": 2})
+    assert [settings.vlans(trunk) for trunk in range(2)] == [[100, 102, 104], [101, 103]]
+
+
+def test_a_trunk_that_carries_nothing_is_refused():
+    with pytest.raises(BadInput, match="trunks 3 is more than pairs 2"):
+        registry.settings("vlan-pairs", {"pairs": 2, "trunks": 3})
+
+
+@pytest.mark.parametrize("name", ["guest-to-guest", "vlan-pairs"])
+def test_the_machine_of_the_other_half_is_the_settings_peer(name):
+    topology = registry.get(name)
+    assert topology.other_machine(registry.settings(name, {"peer": "ssh:web1/eth1:ens3"})) == "ssh:web1/eth1:ens3"
+    assert topology.other_machine(registry.settings(name, {})) == ""
+
+
+def test_a_native_peer_is_no_other_half():
+    topology = registry.get("point-to-point")
+    settings = registry.settings("point-to-point", {"peer": "ssh:web1/eth1:ens3"})
+    assert topology.machines(settings) == {"peer": "ssh:web1/eth1:ens3"}
+    assert topology.other_machine(settings) == ""
+
+
+def half(tmp_path):
+    return there.Half(SimpleNamespace(images=tmp_path, ensure=lambda: None), SimpleNamespace(), ExitStack())
+
+
+def asked(half, request, **arguments):
+    answer = there.answer(half, json.dumps([request, arguments]).encode())
+    assert answer.startswith(PREFIX)
+    return json.loads(answer.removeprefix(PREFIX))
+
+
+def test_another_version_of_vtax_is_refused(tmp_path):
+    answer = asked(half(tmp_path), "check", version="9.9", image="x", platform=[], vcpus=1, memory=1, links=[])
+    assert "and this is 9.9" in answer["error"][0]
+
+
+def test_a_missing_image_is_named(tmp_path):
+    arguments = {"version": there.__version__, "platform": ["native", "native", {}], "vcpus": 1, "memory": 1 << 20}
+    answer = asked(half(tmp_path), "check", image="0123456789ab", links=[], **arguments)
+    assert answer["error"][0] == "it has no image 0123456789ab"
+
+
+def test_nothing_is_started_before_it_is_built(tmp_path):
+    assert asked(half(tmp_path), "start", role="peer")["error"][0] == "nothing is built there"
+
+
+class Connection:
+    """A machine that answers every request in the same way, and writes down what is asked."""
+
+    def __init__(self, answer):
+        self.asked, self.answer = [], answer
+        self.channel = SimpleNamespace(write=lambda data, deadline: self.asked.append(json.loads(data)))
+        self.channel.skip_to = lambda marker, limit, deadline: json.dumps(self.answer).encode()
+        self.stop = lambda: self.asked.append("stopped")
+
+
+def machine(answer):
+    """The half behind such a connection. remains: what becomes of its entry in the journal."""
+    made = object.__new__(elsewhere.OtherMachine)
+    made.name, made._connection, made._changed, made._left = "lab3", Connection(answer), None, {}
+    made._first = {"peer": [["ip"]], "peer1": []}
+    made.remains = []
+    made._remains = SimpleNamespace(
+        forget=lambda: made.remains.append("forgotten"), release=lambda: made.remains.append("removed")
+    )
+    return made
+
+
+def test_its_half_is_changed_once_for_all_its_guests():
+    made = machine({"done": {"commands": {"peer1": [["true"]]}, "link_mbit_s": 1000.0}})
+    settings = registry.settings("vlan-pairs", {"pairs": 2, "mtu": 600})
+    assert made._commands("peer", None) == [["ip"]]
+    assert [made._commands(role, settings) for role in ("peer", "peer1")] == [(), [["true"]]]
+    assert [request for request, _ in made._connection.asked] == ["apply"]
+    made._commands("peer", settings)  # the same settings again, as after a failure
+    assert len(made._connection.asked) == 2
+    assert made.link_mbit_s == 1000.0
+
+
+def test_what_fails_there_names_the_machine():
+    with pytest.raises(PlatformError, match="on the machine lab3: no switch"):
+        machine({"error": ["no switch", "", ""]}).counters()
+
+
+@pytest.mark.parametrize(
+    ("answer", "remains"), [({"done": None}, "forgotten"), ({"error": ["x", "", ""]}, "removed")]
+)
+def test_what_it_did_not_take_down_is_removed_by_a_second_connection(answer, remains):
+    made = machine(answer)
+    made.close()
+    assert made.remains == [remains]
+    assert made._connection.asked[-1] == "stopped"
+
+
+def ends(**lost):
+    return {role: SimpleNamespace(guest=SimpleNamespace(lost=is_lost)) for role, is_lost in lost.items()}
+
+
+def links(flow, **under_test):
+    made = [End(role, [], under_test=is_tested) for role, is_tested in under_test.items()]
+    return Links(SimpleNamespace(), registry.settings("guest-to-guest", {}), made, [Flow(*flow, "", "")])
+
+
+@pytest.mark.parametrize(
+    ("lost", "between", "said"),
+    [
+        ({"guest": False, "peer": True}, (("guest", "peer"), {"guest": True, "peer": False}), "the peer of"),
+        ({"guest": False, "peer": True}, (("guest", "peer"), {"guest": True, "peer": True}), "the peer of"),
+        ({"guest": True, "peer": False}, (("guest", "peer"), {"guest": True, "peer": False}), "gone"),
+        ({"dut": True, "peer": False}, (("dut", "peer"), {"dut": True, "peer": False}), "gone"),
+        ({"guest": False, "guest2": True}, None, "gone"),
+        ({"guest": False, "neighbour": True}, None, "the neighbour of"),
+    ],
+)
+def test_an_end_that_is_lost_is_named_unless_it_is_the_guest_that_is_measured(lost, between, said):
+    made = links(between[0], **between[1]) if between else None
+    with pytest.raises(GuestError, match=f"^{said}"), naming_lost(ends(**lost), made):
+        raise GuestError("gone")
