@@ -50,8 +50,6 @@ ONE_SIDED = (
     "one boot in ten 18 % slower, on one platform only",
     "both: one boot in twenty 63 % slower",
 )
-MARGIN_RULES = ("fixed 10, one", "fixed 10, six", "precision, six", "verdict, one", "verdict, six")
-OVERSTATED_RULES = ("fixed 10", "precision", "verdict")
 MOST_FIXED = 160  # blocks tried to match the power of the rule verdict; more count as 161
 
 
@@ -67,8 +65,8 @@ def centred(noise: Noise, cv: float, ratio: float, studies: int, blocks: int, rn
 
 def coverage(noise: Noise, studies: int) -> list[str]:
     """Fixed n: t-interval for 5 to 40 blocks."""
-    row = [noise.name]
-    for blocks in (5, 10, 20, 40):
+    row = []
+    for blocks in (5, 10, 40):
         found = []
         for cv, ratio in POINTS:
             logs = centred(noise, cv, ratio, 4 * studies, blocks, generator("coverage", noise.name, blocks, cv))[:, 0]
@@ -79,19 +77,19 @@ def coverage(noise: Noise, studies: int) -> list[str]:
 
 
 def precision_coverage(noise: Noise, studies: int) -> list[str]:
-    """Rule precision, 2 (3, 4, 5, 10) to 40 blocks: over ratios of noise to target; from 5 the naive rule's too."""
-    row = [noise.name]
+    """Rule precision, 2 (3, 4, 5, 10) to 40 blocks: lowest coverage, the naive rule's from 5, and the price there."""
+    ours, naive, more = [], [], []
     for min_blocks in (2, 3, 4, 5, 10):
-        ours, naive, more = [], [], []
         for cv in (0.01, 0.02, 0.03, 0.05, 0.1):
             logs = centred(noise, cv, 0.95, 2 * studies, 40, generator("precision", noise.name, min_blocks, cv))
             covers, _, n = precision(logs, 0.03, MARGIN, min_blocks)
             plain, _, n_plain = precision(logs, 0.03, MARGIN, min_blocks, share=1.0)
             ours.append(float(covers.mean()))
-            naive.append(float(plain.mean()))
-            more.append(n.mean() / n_plain.mean())
-        row += [span(ours), span(naive), f"{np.mean(more) - 1:+.0%}"][: 3 if min_blocks >= 5 else 1]
-    return row
+            if min_blocks >= 5:
+                naive.append(float(plain.mean()))
+            if min_blocks == 5:
+                more.append(n.mean() / n_plain.mean())
+    return [percent(min(ours)), percent(min(naive)), f"{np.mean(more) - 1:+.0%}"]
 
 
 def false_alarms(noise: Noise, studies: int) -> list[str]:
@@ -108,44 +106,51 @@ def false_alarms(noise: Noise, studies: int) -> list[str]:
         }
         for rule, codes in found.items():
             rates[rule].append(float(((codes == ABOVE) | (codes == BELOW)).any(axis=1).mean()))
-    return [noise.name, *(percent(max(values)) for values in rates.values())]
+    return [percent(max(values)) for values in rates.values()]
 
 
 def false_equivalence(noise: Noise, studies: int) -> list[str]:
     """Share of families (of one, of six) exactly at the margin with any `equivalent`; worst over CVs and ends.
 
-    "fixed 10, one" is the level of a t-test itself, so it is distinguished from 5 by twenty times as many studies.
+    "fixed, one" is the level of a t-test itself, so it is distinguished from 5 by twenty times as many studies.
     """
-    rates: dict[str, list[float]] = {name: [] for name in MARGIN_RULES}
+    rates: dict[str, list[float]] = {"fixed, one": [], "fixed, six": [], "verdict, one": []}
     for cv in CVS[:3]:
         for end in (1 - MARGIN, 1 + MARGIN):
             rng = generator("margin", noise.name, cv, end)
             ratios = np.array([1.0] + [end] * FAMILY)
             logs = log_ratios(randomized(noise, cv, ratios, studies, 40, TRIALS, rng))
+            one = log_ratios(randomized(noise, cv, ratios[:2], 20 * studies, 10, TRIALS, rng))
             found = {
-                "fixed 10, one": fixed(
-                    log_ratios(randomized(noise, cv, ratios[:2], 20 * studies, 10, TRIALS, rng)), MARGIN
-                ),
-                "fixed 10, six": fixed(logs[..., :10], MARGIN),
-                "precision, six": precision(logs, 0.015, MARGIN, 5)[1],
+                "fixed, one": fixed(one, MARGIN),
+                "fixed, six": fixed(logs[..., :10], MARGIN),
                 "verdict, one": sequential(logs[:, :1], MARGIN, 5)[0],
-                "verdict, six": sequential(logs, MARGIN, 5)[0],
             }
             for rule, codes in found.items():
                 rates[rule].append(float((codes == EQUIVALENT).any(axis=1).mean()))
-    return [noise.name, *(percent(max(values)) for values in rates.values())]
+    return [percent(max(values)) for values in rates.values()]
 
 
 def power(noise: Noise, studies: int) -> list[str]:
-    """Share of `slower` for a ratio of 0.95 with 10 blocks: alone, and each of a family of six."""
-    row = [noise.name]
+    """Share of `slower` for a ratio of 0.95 with 10 blocks: six, of blocks of CV 2 %; of trials, alone and six."""
+    row = []
     trial = randomized(noise, 0.02, np.ones(2), studies, 10, TRIALS, generator("scale", noise.name))
     spread = float(log_ratios(trial).std() / np.sqrt(2))  # of one platform's block value, without the shared noise
     for cv in (0.02 * 0.02 / spread, 0.02):
         ratios = np.array([1.0] + [0.95] * FAMILY)
         logs = log_ratios(randomized(noise, cv, ratios, studies, 10, TRIALS, generator("power", noise.name, cv)))
         row += [percent(float((fixed(part, MARGIN) == BELOW).mean())) for part in (logs[:, :1], logs)]
-    return [*row, f"{spread:.1%}"]
+    return row[1:]
+
+
+def intervals(noise: Noise, studies: int) -> list[str]:
+    """How often the intervals of the rules cover, under one noise."""
+    return [noise.name, *coverage(noise, studies), *precision_coverage(noise, studies)]
+
+
+def words(noise: Noise, studies: int) -> list[str]:
+    """False words and power, under one noise."""
+    return [noise.name, *false_alarms(noise, studies), *false_equivalence(noise, studies), *power(noise, studies)]
 
 
 def economy(point: tuple[Noise, float, float], studies: int) -> tuple[str, float, float, float, float, float]:
@@ -167,13 +172,13 @@ def economy(point: tuple[Noise, float, float], studies: int) -> tuple[str, float
 
 
 def overstated(noise: Noise, studies: int) -> list[str]:
-    """Share of `slower` at a true ratio of 0.99, inside the margin."""
+    """Share of `slower` at a true ratio of 0.99, inside the margin, by the rules fixed (10) and verdict."""
     row = [noise.name]
     for cv in (0.01, 0.02, 0.05):
         rng = generator("overstated", noise.name, cv)
         one = log_ratios(randomized(noise, cv, np.array([1.0, 0.99]), 4 * studies, 40, TRIALS, rng))
-        found = fixed(one[..., :10], MARGIN), precision(one, 0.02, MARGIN, 5)[1], sequential(one, MARGIN, 5)[0]
-        row += [percent(float((codes == BELOW).mean())) for codes in found]
+        found = fixed(one[..., :10], MARGIN), sequential(one, MARGIN, 5)[0]
+        row.append(", ".join(percent(float((codes == BELOW).mean())) for codes in found))
     return row
 
 
@@ -199,7 +204,7 @@ def others(noise: Noise, studies: int) -> list[str]:
 def limits(case: str, studies: int) -> list[str]:
     """Beyond the promise: noise that one platform alone has, where ten blocks cannot hold what they never saw."""
     row = [case]
-    for blocks in (10, 20, 40):
+    for blocks in (10, 40):
         rng = generator("limits", case, blocks)
         base = 0.02 * rng.standard_normal((studies, blocks))
         treated = 0.02 * rng.standard_normal((studies, blocks))
@@ -233,60 +238,38 @@ def table(heads: list[str], rows: list[list[str]]) -> str:
     return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
 
 
-def economy_tables(points: list[tuple[str, float, float, float, float, float]]) -> tuple[str, str]:
-    """The grid of normal noise, and a sentence on all of it."""
+def economy_sentence(points: list[tuple[str, float, float, float, float, float]]) -> str:
+    """The median shares of the grid."""
     requested = [p for p in points if p[3] >= 0.8 and p[5] > 5]
     shares = np.array([p[4] / p[5] for p in requested])
     every = np.array([p[4] / p[5] for p in points if p[3] >= 0.8])
-    sentence = (
-        f"Median {np.median(shares):.2f} (quartiles {np.quantile(shares, 0.25):.2f} and "
-        f"{np.quantile(shares, 0.75):.2f}) over the {len(requested)} points of the grid (of {len(points)}) where a "
-        f"verdict can be expected within 40 blocks (power at least 0.8) and takes more than the least 5 blocks. With "
-        f"the {len(every) - len(requested)} easy points, where both take 5 blocks and nothing can be saved: "
-        f"{np.median(every):.2f}. Against a fixed 40 blocks, which is what reaches the same power when neither the "
-        f"ratio nor the noise is known beforehand: {np.median([p[4] / 40 for p in points if p[3] >= 0.8]):.2f}."
+    return (
+        f"Median {np.median(every):.2f} over the {len(every)} points of the grid (of {len(points)}) with a power of "
+        f"at least 0.8 within 40 blocks; {np.median(shares):.2f} (quartiles {np.quantile(shares, 0.25):.2f} and "
+        f"{np.quantile(shares, 0.75):.2f}) over the {len(requested)} that take more than the least 5 blocks. Against "
+        f"a fixed 40 blocks: {np.median([p[4] / 40 for p in points if p[3] >= 0.8]):.2f}."
     )
-    rows = [
-        [
-            f"{cv:.1%}",
-            f"{ratio:g}",
-            percent(p),
-            f"{used:.1f}",
-            f"{n:.0f}" if n <= MOST_FIXED else f"over {MOST_FIXED}",
-            f"{used / n:.2f}",
-        ]
-        for name, cv, ratio, p, used, n in requested
-        if name == "normal"
-    ]
-    return table(["CV of a trial", "true ratio", "power, %", "blocks used", "fixed blocks", "share"], rows), sentence
 
 
 def compute(studies: int, processes: int, only: str | None) -> dict[str, str]:
     """The tables by the name of their place in the document."""
     chosen = [n for n in NOISES if n.name in ("normal", "heavy-tailed (t, 3 df)") or "between-boot" in n.name]
     plans: dict[str, tuple[list[str], Callable[..., list[str]], list[object]]] = {
-        "coverage": (["noise", "5 blocks", "10", "20", "40"], coverage, [*NOISES]),
-        "precision": (
-            ["noise", "from 2 blocks", "from 3", "from 4", "from 5", "naive", "blocks", "from 10", "naive", "blocks"],
-            precision_coverage, [*NOISES],
+        "intervals": (
+            ["noise", "5 blocks", "10", "40", "`precision`, lowest", "naive, lowest", "blocks more"],
+            intervals, [*NOISES],
         ),
-        "alarms": (["noise", "fixed 10", "precision", "verdict", "verdict, one contrast"], false_alarms, [*NOISES]),
-        "margin": (
-            ["noise", *MARGIN_RULES], false_equivalence, [*NOISES]
+        "words": (
+            ["noise", "alarm: fixed 10", "`precision`", "`verdict`", "`verdict`, one", "`equivalent`: fixed 10, one",
+             "six", "`verdict`, one", "power: blocks, six", "trials, one", "trials, six"], words, [*NOISES],
         ),
-        "power": (
-            ["noise", "blocks of CV 2 %, one", "six", "trials of CV 2 %, one", "six", "CV of blocks then"],
-            power, [*NOISES],
-        ),
-        "overstated": (
-            ["noise", *(f"CV {cv} %: {rule}" for cv in (1, 2, 5) for rule in OVERSTATED_RULES)], overstated, [*chosen]
-        ),
+        "overstated": (["noise", *(f"CV {cv} %" for cv in (1, 2, 5))], overstated, [*chosen]),
         "others": (
             ["noise", "in a row, t: covers", "any alarm", "netperf: covers", "any alarm", "best of 10: any alarm",
-             "vtax: covers", "any alarm"], others, [ALONE, *NOISES],
+             "vtax: covers", "any alarm"], others, [ALONE, *chosen],
         ),
         "limits": (
-            ["noise", *(f"{n} blocks: {what}" for n in (10, 20, 40) for what in ("covers", "`equivalent`"))],
+            ["noise", *(f"{n} blocks: {what}" for n in (10, 40) for what in ("covers", "`equivalent`"))],
             limits, [*ONE_SIDED],
         ),
     }  # fmt: skip
@@ -300,7 +283,7 @@ def compute(studies: int, processes: int, only: str | None) -> dict[str, str]:
         points = [pool.submit(economy, point, studies) for point in grid if only in (None, "economy")]
         tables = {name: table(plans[name][0], [row.result() for row in rows[name]]) for name in rows}
         if points:
-            tables["economy"] = "\n\n".join(economy_tables([point.result() for point in points]))
+            tables["economy"] = economy_sentence([point.result() for point in points])
     return tables
 
 
