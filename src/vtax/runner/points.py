@@ -16,7 +16,6 @@ from vtax.image.image import Image
 from vtax.network import registry as topology_registry
 from vtax.network.settings import LinkSettings
 from vtax.runner import density
-from vtax.study.check import UNKNOWN_BENCHMARK
 from vtax.study.expand import ALONE, DEFAULT_TOPOLOGY, Colocation, RawPoint, key_of, points
 from vtax.study.load import LoadedStudy, refused
 from vtax.study.refusals import Refused, validated
@@ -94,7 +93,7 @@ def checked_points(loaded: LoadedStudy, image: Image) -> tuple[Point, ...]:
     links: dict[Any, LinkSettings] = {}
     problems: dict[str, BadInput] = {}
     for raw in points(loaded.study):
-        if raw.benchmark == UNKNOWN_BENCHMARK or raw.benchmark in refused_programs:
+        if raw.benchmark in refused_programs:
             continue
         where = f"{loaded.source}: [[benchmark]] number {raw.table + 1} ({raw.label})"
         try:

@@ -14,7 +14,7 @@ from vtax.errors import BadInput, all_of
 from vtax.foreign_text import one_line
 from vtax.stats.terms import COUNTED, Stop
 from vtax.study import limits, text
-from vtax.study.check import UNKNOWN_BENCHMARK, checked
+from vtax.study.check import checked
 from vtax.study.claim_names import known_platforms, unknown_names
 from vtax.study.declared import cut
 from vtax.study.fields import Level
@@ -197,7 +197,7 @@ def _idle_programs(study: Study, source: str) -> Iterator[BadInput]:
     """Yield a problem for each [[program]] that no benchmark uses."""
     used = {table.name for table in study.benchmark}
     for number, table in enumerate(study.program, 1):
-        if table.name not in used and UNKNOWN_BENCHMARK not in used:
+        if table.name not in used:
             yield BadInput(
                 f"the program {table.name} is declared and not used",
                 where=f"{source}: [[program]] number {number} ({table.name})",
