@@ -40,7 +40,8 @@ def machines(tmp_path):
 def guests_there(machines, tmp_path, private_home):
     """The home of vtax on the other machine, with the same images; what else a study must say."""
     home = tmp_path / "home-there"
-    home.mkdir()
+    for path in (home, home / "journal", home / "guests"):
+        path.mkdir(mode=0o700)
     (home / "images").symlink_to(private_home.images)
     yield {"host": "guests", "python": sys.executable}
     assert not list((home / "journal").iterdir())
@@ -106,7 +107,7 @@ def test_a_guest_of_another_machine_that_disappears_fails_its_trial_and_the_run_
     ("changed", "message"),
     [
         ({"python": "/usr/bin/python3"}, "vtax does not answer on the machine other"),
-        ({"host": "other"}, "on the machine other: it has no image"),
+        ({"images": False}, "on the machine other: it has no image"),
         ({"further": 'topology = "vlan-pairs"\nlink = { peer = "other", pairs = 3, trunks = 3 }'}, "at most 2"),
         ({"further": 'topology = "guest-to-guest"\nlink = { peer = "other", attachment = "veth" }'}, "by veth"),
     ],
@@ -114,12 +115,11 @@ def test_a_guest_of_another_machine_that_disappears_fails_its_trial_and_the_run_
 def test_what_another_machine_lacks_for_guests_is_said_before_the_run(
     changed, message, machines, image, guests_there, tmp_path
 ):
-    (tmp_path / "home-there" / "journal").mkdir()
-    (tmp_path / "home-there" / "guests").mkdir()
     further = 'topology = "guest-to-guest"\nlink = { peer = "other" }'
-    done = vtax(
-        machines, "run", study(machines, tmp_path, **{"further": further, **guests_there, **changed}), "--trust"
-    )
+    settings = {"further": further, "images": True, **guests_there, **changed}
+    if not settings.pop("images"):
+        (tmp_path / "home-there" / "images").unlink()
+    done = vtax(machines, "run", study(machines, tmp_path, **settings), "--trust")
     assert done.returncode == 2
     assert message in " ".join(done.stderr.split())
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 from contextlib import ExitStack
 from types import SimpleNamespace
 
 import pytest
 
-from vtax.errors import BadInput, GuestError, PlatformError
+from vtax.errors import BadInput, Busy, GuestError, PlatformError
+from vtax.guest.channel import Channel
+from vtax.image.image import Image
 from vtax.network import registry
 from vtax.network.end import End
 from vtax.network.links import Flow, Links
+from vtax.platforms.base import GuestSpec, Resources
 from vtax.runner import elsewhere, there
 from vtax.runner.elsewhere import PREFIX
 from vtax.runner.lanes import naming_lost
@@ -62,6 +66,17 @@ def test_a_missing_image_is_named(tmp_path):
     assert answer["error"][0] == "it has no image 0123456789ab"
 
 
+def test_a_machine_that_measures_by_itself_is_left_alone(tmp_path, monkeypatch):
+    def held(name):
+        raise Busy("run of its own has this host to itself")
+
+    monkeypatch.setattr(there, "measuring_lock", held)
+    monkeypatch.setattr(there.Half, "_image", lambda self, key: None)
+    arguments = {"version": there.__version__, "platform": ["native", "native", {}], "vcpus": 1, "memory": 1 << 20}
+    answer = asked(half(tmp_path), "check", image="0123456789ab", links=[], **arguments)
+    assert answer["error"][0] == "run of its own has this host to itself"
+
+
 def test_nothing_is_started_before_it_is_built(tmp_path):
     assert asked(half(tmp_path), "start", role="peer")["error"][0] == "nothing is built there"
 
@@ -97,6 +112,22 @@ def test_its_half_is_changed_once_for_all_its_guests():
     made._commands("peer", settings)  # the same settings again, as after a failure
     assert len(made._connection.asked) == 2
     assert made.link_mbit_s == 1000.0
+
+
+def test_what_is_known_there_of_a_guest_that_falls_silent_is_in_its_error(monkeypatch, tmp_path):
+    made = machine({"done": "the kernel panicked"})
+    channel = Channel(*os.pipe(), lambda: "ssh still running")
+    launched = SimpleNamespace(channel=channel, stop=channel.close)
+    made._driver, made._options = SimpleNamespace(launch=lambda options, spec, argv: launched), None
+    started = {"stream": "/run/x", "agent": "", "silence_hint": "", "scratch": "/x", "notes": [], "commands": []}
+    monkeypatch.setattr(
+        made, "_ask", lambda request, **more: started if request == "start" else "the kernel panicked"
+    )
+    image, resources = Image("key", tmp_path), Resources(1, 1, (0,))
+    spec = GuestSpec("vtax-1", image, resources, tmp_path, SimpleNamespace())
+    guest = made.start(End("peer", [], under_test=True, is_there=True), spec)
+    assert guest.channel.broken("it fell silent").where == "ssh still running; the kernel panicked"
+    guest.stop()
 
 
 def test_what_fails_there_names_the_machine():

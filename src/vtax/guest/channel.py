@@ -34,7 +34,7 @@ class Channel:
     def __init__(self, read_fd: int, write_fd: int, diagnose: Callable[[], str] = lambda: "") -> None:
         self._read_fd = read_fd
         self._write_fd = write_fd
-        self._diagnose = diagnose
+        self.diagnose = diagnose
         self._closed = False
         self.has_data = False
         self.agent = b""
@@ -122,7 +122,7 @@ class Channel:
     def broken(self, what: str) -> GuestError:
         """Return the error to raise about this stream: what happened, and what the platform knows of it."""
         hint = "" if self.has_data else self.silence_hint
-        return GuestError(what, where=self._diagnose().strip()[-_SHOWN_TAIL:], hint=hint)
+        return GuestError(what, where=self.diagnose().strip()[-_SHOWN_TAIL:], hint=hint)
 
     def _fill(self, deadline: float) -> None:
         self._refuse_closed()

@@ -10,6 +10,7 @@ import base64
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from importlib.resources import files
@@ -38,6 +39,7 @@ _RELAY = files("vtax.runner").joinpath("_relay.py")
 _NOISE = 1 << 16  # bytes of a login shell before an answer
 _MAX_ANSWER = 1 << 24
 _ANSWER_S = 180.0  # it starts a guest, and may have to end it
+_STATE_S = 5.0
 
 
 class OtherMachine:
@@ -80,7 +82,9 @@ class OtherMachine:
         except VtaxError:
             running.stop()
             raise
-        running.channel.agent = base64.b64decode(found["agent"])
+        channel, known = running.channel, running.channel.diagnose
+        channel.agent, channel.silence_hint = base64.b64decode(found["agent"]), found["silence_hint"]
+        channel.diagnose = lambda: "; ".join(filter(None, (known(), self._state(end.role))))
         running.scratch, running.notes = found["scratch"], tuple(found["notes"])
         self._first[end.role] = found["commands"]
         end.plug_there(partial(self._commands, end.role))
@@ -113,8 +117,14 @@ class OtherMachine:
             self._changed = settings
         return self._left.pop(role)
 
-    def _ask(self, request: str, **arguments: Any) -> Any:
-        channel, deadline = self._connection.channel, time.monotonic() + _ANSWER_S * timeout_factor()
+    def _state(self, role: str) -> str:
+        """What its platform knows of a guest there; empty when the machine does not say so soon."""
+        with suppress(VtaxError):
+            return str(self._ask("state", within_s=_STATE_S, role=role))
+        return ""
+
+    def _ask(self, request: str, within_s: float = _ANSWER_S, **arguments: Any) -> Any:
+        channel, deadline = self._connection.channel, time.monotonic() + within_s * timeout_factor()
         try:
             channel.write(json.dumps([request, arguments]).encode() + b"\n", deadline)
             channel.skip_to(PREFIX, _NOISE, deadline)

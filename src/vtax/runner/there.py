@@ -38,7 +38,8 @@ from vtax.runner.elsewhere import PREFIX
 from vtax.runner.interrupt import stop_requests
 from vtax.runner.plan import split_cpus
 
-_REQUESTS = ("check", "build", "start", "hand_over", "apply", "counters", "close")
+_REQUESTS = ("check", "build", "start", "hand_over", "state", "apply", "counters", "close")
+_NAME = "a run on another machine"
 _HANDED_S = 60.0
 
 
@@ -49,7 +50,7 @@ class Half:
         self._home, self._journal, self._stack = home, journal, stack
         self._links: Links | None = None
         self._left: Mapping[str, Sequence[Sequence[str]]] = {}
-        self._handed: dict[str, tuple[Channel, socket.socket]] = {}
+        self._streams: dict[str, tuple[Channel, socket.socket]] = {}
 
     def check(
         self, version: str, image: str, platform: Sequence[Any], vcpus: int, memory: int, links: Sequence[Any]
@@ -62,7 +63,8 @@ class Half:
         found = self._image(image)
         for topology, settings in links:
             topology_registry.get(topology).check(topology_registry.settings(topology, settings))
-        probe = tested.probe(found)
+        with measuring_lock(_NAME):
+            probe = tested.probe(found)
         if not probe.available:
             raise BadInput(f"{tested.name} does not run there: {probe.reason}", hint=probe.hint)
         return probe.version
@@ -78,7 +80,7 @@ class Half:
         nics: Sequence[str],
     ) -> None:
         """Make the half on uplinks at these interfaces. link: the topology's name and its settings."""
-        self._stack.enter_context(measuring_lock("a run on another machine"))
+        self._stack.enter_context(measuring_lock(_NAME))
         if problems := clean(self._home.journal, lambda line: None).problems:
             raise VtaxError("resources of a killed vtax are left there", where="; ".join(problems))
         self._platform: Platform = platform_registry.make(*platform)
@@ -108,10 +110,11 @@ class Half:
         listener.bind(str(meeting / "stream"))
         listener.listen(1)
         listener.settimeout(_HANDED_S * timeout_factor())
-        self._handed[role] = running.channel, listener
+        self._streams[role] = running.channel, listener
         return {
             "stream": str(meeting / "stream"),
             "agent": base64.b64encode(running.channel.agent).decode(),
+            "silence_hint": running.channel.silence_hint,
             "scratch": running.scratch,
             "notes": running.notes,
             "commands": end.configure_commands(),
@@ -119,13 +122,17 @@ class Half:
 
     def hand_over(self, role: str) -> None:
         """Give the guest's stream to whoever connects to its socket, and keep none of it."""
-        channel, listener = self._handed.pop(role)
+        channel, listener = self._streams[role]
         try:
             with listener, listener.accept()[0] as connection:
                 socket.send_fds(connection, [b"+"], channel.descriptors)
         except TimeoutError as error:
             raise PlatformError(f"nobody asked for the stream of the {role}") from error
         channel.close()
+
+    def state(self, role: str) -> str:
+        """What its platform knows of a guest (see Channel)."""
+        return self._streams[role][0].diagnose()
 
     def apply(self, settings: Mapping[str, Any]) -> dict[str, Any]:
         """Change its links; what is left to run in its guests, by role, and the rate of its interfaces."""
