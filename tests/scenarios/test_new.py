@@ -257,7 +257,7 @@ def test_the_time_of_a_block_is_that_of_the_same_benchmarks_in_runs_of_this_host
             synthetic_run.fill(synthetic_run.begin(store, name=name, host=host), blocks=3)
             found.append(json.loads(invoked(*arguments, "--resource", "cpu").output))
     rough, quick, slow = found
-    assert rough["block_s_from"] == "a rough estimate, too high for containers"
+    assert rough["block_s_from"] == "a rough estimate"
     assert quick["block_s_from"] == "estimated from the same benchmarks in run tour-2"
     assert slow["block_s_from"] == "estimated from the same benchmarks in run tour-3"
     of_two_s = 2.0  # duration_s of the drafted sysbench, twice the stored one's
@@ -267,7 +267,7 @@ def test_the_time_of_a_block_is_that_of_the_same_benchmarks_in_runs_of_this_host
         slow["block_s"], slow["block_s_from"].removeprefix("estimated from "),
     )  # fmt: skip
     disk = json.loads(invoked(*arguments, "--resource", "cpu", "--resource", "disk").output)
-    assert disk["block_s_from"] == "a rough estimate, too high for containers"
+    assert disk["block_s_from"] == "a rough estimate"
 
 
 def test_too_few_blocks_for_a_verdict_are_a_warning() -> None:

@@ -28,11 +28,11 @@ def test_a_stored_run_estimates_the_time_of_the_next(driver: ScriptedDriver, sto
     plan = planned()
     by_default = plan.expected_block_s()
     assert with_costs(plan, store) is plan
-    assert "in total (a rough estimate, too high for containers, since no stored run" in announced(plan)
+    assert "in total; a rough estimate, since no stored run" in announced(plan)
     assert as_json(plan)["block_s_from"] is None
     first, second = executed(plan, store, home), executed(plan, store, home)
     estimated = with_costs(plan, store)
-    assert f"in total (estimated from run {second.name})" in announced(estimated)
+    assert f"in total; estimated from run {second.name}" in announced(estimated)
     assert as_json(estimated)["block_s_from"] == f"run {second.name}"
     duration_s = store.runs()[-1].duration_s
     assert duration_s is not None
@@ -65,6 +65,6 @@ def test_other_cells_are_estimated_from_the_same_benchmarks_as_vtax_new_does(
     run = executed(plan, store, home)
     other = replace(plan, cells=tuple(replace(cell, key=f"other {cell.key}") for cell in plan.cells))
     estimated = with_costs(other, store)
-    assert f"(estimated from the same benchmarks in run {run.name})" in announced(estimated)
+    assert f"; estimated from the same benchmarks in run {run.name}" in announced(estimated)
     same = with_costs(plan, store)
     assert estimated.expected_block_s() == pytest.approx(same.expected_block_s(), rel=0.5)

@@ -132,7 +132,7 @@ def test_a_dry_run_shows_the_program_and_its_files(tmp_path: Path, capsys: pytes
     (tmp_path / "f").write_text("#!/bin/sh\n")
     dry_run(written(tmp_path))
     printed = capsys.readouterr().out
-    assert "has root of this host run: program own" in printed
+    assert "runs as root of this host: program own" in printed
     assert "program own" in printed
     assert f"files: {tmp_path}/f (sha256 " in printed
 

@@ -274,7 +274,7 @@ def test_the_plan_of_an_ordinary_user_shows_what_would_run(tmp_path: Path, unmad
         patch.setattr("os.geteuid", lambda: 65534)
         printed = CliRunner().invoke(group, ["run", str(study), "--plan"]).output
         plan = json.loads(CliRunner().invoke(group, ["run", str(study), "--dry-run", "--json"]).stdout)
-    assert "the study has root of this host run: platform mine: runsc = '/tmp/x' (a program)" in printed
+    assert "this study runs as root of this host: platform mine: runsc = '/tmp/x' (a program)" in printed
     assert "a dry run starts none of these" in printed
     assert plan["runs_as_root"] == [
         {"platform": "mine", "option": "runsc", "value": "/tmp/x", "what": "a program"},

@@ -11,7 +11,7 @@ import click
 
 from vtax.cli.completion import unfinished_runs
 from vtax.cli.orphans import close_orphans
-from vtax.cli.output import json_option, need_root, notify, print_json
+from vtax.cli.output import json_option, need_root, notify, print_json, say
 from vtax.cli.rebooting import take_back
 from vtax.errors import BadInput, VtaxError
 from vtax.host import reboots
@@ -58,8 +58,8 @@ def command(run_name: str, as_json: bool) -> None:
         print_json({"run": run.name, "stopped_process": process if stopped else None, "removed": removed})
         return
     for line in removed:
-        click.echo(f"removed {line}")
-    click.echo(f"{run.name} is ended; what was measured is kept")
+        say(f"removed {line}")
+    say(f"{run.name} is ended; what was measured is kept")
 
 
 def _opened(home: Home, run_name: str) -> RunHandle:

@@ -9,7 +9,7 @@ import click
 
 from vtax.benchmarks.base import Benchmark, counted_metrics
 from vtax.benchmarks.registry import about, benchmarks, get, packages_of, resource_of
-from vtax.cli.output import json_option, print_json, print_keys, print_table
+from vtax.cli.output import json_option, print_json, print_keys, print_table, say
 from vtax.errors import BadInput
 from vtax.runner.points import programs_of
 from vtax.study.keys import keys
@@ -62,13 +62,13 @@ def _describe(benchmark: Benchmark) -> dict[str, Any]:
 
 
 def _explain(benchmark: Benchmark) -> None:
-    click.echo(f"{benchmark.name}: {benchmark.title}\n")
+    say(f"{benchmark.name}: {benchmark.title}\n")
     if text := about(benchmark):
-        click.echo(text + "\n")
+        say(text + "\n")
     packages = packages_of([benchmark.name])
     needed = f", of the Debian package{'s'[: len(packages) - 1]} {', '.join(packages)}" if packages else ""
-    click.echo(f"tool: {benchmark.tool}{needed}")
-    click.echo(f"resource: {resource_of(benchmark.name)}")
+    say(f"tool: {benchmark.tool}{needed}")
+    say(f"resource: {resource_of(benchmark.name)}")
     print_keys("parameter", benchmark.Parameters)
     print_table(
         ("metric", "unit", "better", "meaning"),
@@ -77,4 +77,4 @@ def _explain(benchmark: Benchmark) -> None:
             for m in (*benchmark.metrics, *counted_metrics(benchmark))
         ],
     )
-    click.echo("* primary metric")
+    say("* primary metric")

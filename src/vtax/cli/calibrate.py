@@ -5,9 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-import click
-
-from vtax.cli.output import need_root, print_json, print_table
+from vtax.cli.output import need_root, notify, print_json, print_table, say
 from vtax.errors import BadInput
 from vtax.host.home import Home
 from vtax.host.lock import measuring_lock
@@ -31,7 +29,7 @@ def calibrate(text: str, *, as_json: bool) -> None:
     with measuring_lock("vtax doctor --calibrate"):
         prepare_host(home)
         image = built_image(home)
-        click.echo(f"calibrating for about {format_duration(seconds)}: native against native, in blocks", err=True)
+        notify(f"calibrating for about {format_duration(seconds)}: native against native, in blocks")
         with observer() as progress:
             found = measured(home, image, seconds, progress)
     duration_s = time.monotonic() - started_at
@@ -75,6 +73,6 @@ def _print(found: tuple[NoiseResult, ...], duration_s: float) -> None:
             for seen in found
         ],
     )  # fmt: skip
-    click.echo(f"measured for {duration_s:.0f} s; an overhead is detected with power 0.8 at significance level 5 %")
+    say(f"measured for {duration_s:.0f} s; an overhead is detected with power 0.8 at significance level 5 %")
     if any(seen.ratio.p_value < 0.05 / len(found) for seen in found):
-        click.echo("native differs from itself: a disturbance of this host depends on the order of trials", err=True)
+        notify("native differs from itself: a disturbance of this host depends on the order of trials")

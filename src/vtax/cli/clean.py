@@ -8,7 +8,7 @@ from dataclasses import replace
 import click
 
 from vtax.cli.orphans import close_orphans
-from vtax.cli.output import json_option, need_root, notify, print_json, with_program_path
+from vtax.cli.output import json_option, need_root, notify, print_json, say
 from vtax.errors import BadInput, VtaxError
 from vtax.host import reboots
 from vtax.host.home import Home
@@ -36,13 +36,13 @@ def command(forget: bool, as_json: bool) -> None:
         print_json({"removed": cleaned.removed, "problems": stay, "forgotten": forgotten, "killed": killed})
     else:
         for line in cleaned.removed:
-            click.echo(f"removed {line}")
+            say(f"removed {line}")
         for line in forgotten:
-            click.echo(f"forgot {line}")
+            say(f"forgot {line}")
         for name in killed:
-            click.echo(with_program_path(f"run {name} was killed; resume with: sudo vtax resume {name}"))
+            say(f"run {name} was killed; resume with: sudo vtax resume {name}")
         if not cleaned.removed and not cleaned.problems and not killed:
-            click.echo("no leaked resources")
+            say("no leaked resources")
     if stay:
         raise leaked_resources(stay)
 

@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from vtax.benchmarks.base import Benchmark
-from vtax.cli.output import json_option, notify, print_json, print_table
+from vtax.cli.output import json_option, notify, print_json, print_table, say
 from vtax.conformance.check import Result, results
 from vtax.conformance.stage import CheckEnvironment
 from vtax.conformance.target import Target, find
@@ -144,6 +144,6 @@ def _described(target: Target, found: list[Result]) -> dict[str, Any]:
 def _print(made: list[tuple[Target, list[Result]]]) -> None:
     """Print a table per plug-in: checks, results, reasons and hints."""
     for target, found in made:
-        click.echo(f"{target.kind} of {target.argument}\n")
+        say(f"{target.kind} of {target.argument}\n")
         rows = [(r.name, r.status, r.reason + (f" (hint: {r.hint})" if r.hint else "")) for r in found]
         print_table(("check", "result", "reason"), rows)

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import click
 
-from vtax.cli.output import json_option, missing_image, print_json, print_table, with_program_path
+from vtax.cli.language import said
+from vtax.cli.output import json_option, missing_image, print_json, print_table, say
 from vtax.cli.probing import probing_lock
 from vtax.doctor.examine import Examination, examine
 from vtax.host.home import Home
@@ -40,14 +41,14 @@ def command(calibrate_for: str | None, as_json: bool) -> None:
         return
     _print_platforms(examination)
     if hint:
-        click.echo(with_program_path(f"{hint}\n"))
+        say(f"{hint}\n")
     _print_findings(examination)
 
 
 def _print_platforms(examination: Examination) -> None:
     """Print the platforms; those with equal results stand together."""
     if examination.not_probed:
-        click.echo(f"platforms were not probed: {examination.not_probed}\n")
+        say(f"platforms were not probed: {examination.not_probed}\n")
         return
     rows: dict[tuple[str, str, str], list[str]] = {}
     hints: dict[str, list[str]] = {}
@@ -55,7 +56,7 @@ def _print_platforms(examination: Examination) -> None:
         if probe is None:
             continue
         notes = [*probe.marks, probe.reason] if probe.available else [probe.reason]
-        word = "yes" if probe.available else "no" if probe.is_made else "unknown"
+        word = said("yes" if probe.available else "no" if probe.is_made else "unknown")
         rows.setdefault((word, "; ".join(filter(None, notes)), probe.version), []).append(name)
         if not probe.available:
             hints.setdefault(probe.hint, []).append(name)
@@ -77,19 +78,19 @@ def _print_findings(examination: Examination) -> None:
 
     rows = [
         (
-            Text(finding.severity, style=_STYLES[finding.severity]),
-            finding.name,
-            finding.observed,
+            Text(said(finding.severity), style=_STYLES[finding.severity]),
+            said(finding.name),
+            said(finding.observed),
             "" if finding.severity == "ok" else finding.why,
         )
         for finding in examination.findings
     ]
     print_table(("severity", "check", "observed", "why it matters"), rows)
     if examination.not_observed:
-        click.echo(f"not observable on this host: {', '.join(examination.not_observed)}\n")
+        say(f"not observable on this host: {', '.join(map(said, examination.not_observed))}\n")
     _print_hints(
         {
-            finding.name + (" (vtax run --tune-host does it)" if finding.tunable else ""): finding.hint
+            said(finding.name) + said(" (vtax run --tune-host does it)" if finding.tunable else ""): finding.hint
             for finding in examination.findings
         }
     )
@@ -99,5 +100,5 @@ def _print_hints(hints: Mapping[str, str]) -> None:
     """Print hints below their table, on whole lines, so that commands can be copied."""
     for what, hint in hints.items():
         if hint:
-            click.echo(with_program_path(f"{what}:\n    {hint}"))
-    click.echo()
+            say(f"{what}:\n    {hint}")
+    say()

@@ -11,7 +11,7 @@ import click
 from vtax.cli.arguments import listed
 from vtax.cli.completion import study_names
 from vtax.cli.needed_image import all_recipes, recipe_for
-from vtax.cli.output import json_option, missing_image, need_root, notify, print_json, print_table
+from vtax.cli.output import json_option, missing_image, need_root, notify, print_json, print_table, say
 from vtax.errors import BadInput
 from vtax.host.home import Home
 from vtax.host.journal import Journal
@@ -56,11 +56,11 @@ def build(study: str | None, everything: bool, packages: tuple[str, ...]) -> Non
     for recipe in recipes:
         found = images.checked(home, recipe)
         if found is not None:
-            click.echo(f"image {found.key} ({recipe.summary}) exists: {found.directory}")
+            say(f"image {found.key} ({recipe.summary}) exists: {found.directory}")
             continue
         with measuring_lock("vtax image build"), Journal(home.journal) as journal:
             image = images.build(home, recipe, journal, notify)
-        click.echo(f"image {image.key} ({recipe.summary}) built: {image.directory}")
+        say(f"image {image.key} ({recipe.summary}) built: {image.directory}")
 
 
 @command.command("list")
@@ -127,4 +127,4 @@ def remove(key: str) -> None:
         with Journal(home.journal) as journal:
             copies = docker_copies.remove(home, image.key, journal)
         images.remove(home, key)
-    click.echo(f"image {key} removed" + "".join(f"\nremoved {copy}" for copy in copies))
+    say(f"image {key} removed" + "".join(f"\nremoved {copy}" for copy in copies))

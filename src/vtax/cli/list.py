@@ -17,7 +17,7 @@ from vtax.cli.output import (
     print_json,
     print_table,
     resume_hint,
-    with_program_path,
+    say,
 )
 from vtax.errors import BadInput
 from vtax.foreign_text import one_line
@@ -60,13 +60,13 @@ def command(conditions: tuple[str, ...], language: str, as_json: bool) -> None:
         click.echo(in_language(language, msg("no run with {conditions}", conditions=", ".join(conditions))))
         return
     if not runs:
-        click.echo(with_program_path(in_language(language, msg("no runs yet; start one with: sudo vtax run tour"))))
+        say(in_language(language, msg("no runs yet; start one with: sudo vtax run tour")))
         return
     _print_runs(runs, language)
     for run in runs:
         if run.name in how:
             because = (run.stopped_because or run.status).splitlines()[0]
-            click.echo(f"{run.name} was not finished: {because}; {how[run.name]}")
+            say(f"{run.name} was not finished: {because}; {how[run.name]}")
 
 
 def _print_runs(runs: Sequence[RunSummary], language: str) -> None:

@@ -18,6 +18,7 @@ import click
 from vtax import __version__
 from vtax.cli.commands import COMMANDS, SUBJECTS
 from vtax.cli.completion import COMPLETE_VARIABLE, complete
+from vtax.cli.language import HelpContext, said, with_help
 from vtax.cli.streams import discard, drain, standard_streams
 from vtax.errors import RunInterrupted, VtaxError
 from vtax.runner.interrupt import stop_requests
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 class LazyGroup(click.Group):
     """Loads a command's module only when that command is used."""
 
+    context_class = HelpContext
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return all commands in the order of first use."""
         return list(COMMANDS)
@@ -38,8 +41,7 @@ class LazyGroup(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module = importlib.import_module(f"vtax.cli.{cmd_name}")
-        command: click.Command = module.command
-        return command
+        return with_help(module.command)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands by subject for --help, without loading any of them."""
@@ -52,7 +54,9 @@ class LazyGroup(click.Group):
         """Return the commands that begin so, without loading any of them, and the options."""
         from click.shell_completion import CompletionItem
 
-        found = [CompletionItem(name, help=text) for name, text in COMMANDS.items() if name.startswith(incomplete)]
+        found = [
+            CompletionItem(name, help=said(text)) for name, text in COMMANDS.items() if name.startswith(incomplete)
+        ]
         return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def invoke(self, ctx: click.Context) -> Any:

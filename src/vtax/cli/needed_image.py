@@ -87,8 +87,8 @@ class NeededImage:
         """Raise BadInput, with both numbers, for an image that is not built and does not fit the disk of images."""
         if self.free_bytes is not None and self.size_bytes is not None:
             raise BadInput(
-                f"image {self.recipe.key} ({self.recipe.summary}) needs {'about' if self.complete else 'more than'} "
-                f"{about_size(self.size_bytes)} of disk, and {about_size(self.free_bytes)} are free",
+                f"image {self.recipe.key} ({self.recipe.summary}) needs {self._size()} of disk, "
+                f"and {about_size(self.free_bytes)} are free",
                 where=str(home.images),
                 hint="load less data, make room there, or set VTAX_HOME to a directory on a larger disk",
             )
@@ -110,11 +110,15 @@ class NeededImage:
         named = f"image: {self.recipe.key} ({self.recipe.summary})"
         if self.size_bytes is None:
             return f"{named}; only root can see whether it is built"
-        size = about_size(self.size_bytes)
         if self.built:
-            return f"{named}, built, {size} of disk"
+            return f"{named}, built, {about_size(self.size_bytes)} of disk"
         lacking = f", and {about_size(self.free_bytes)} are free" if self.free_bytes is not None else ""
-        return f"{named}, not built yet; {'about' if self.complete else 'more than'} {size} of disk{lacking}"
+        return f"{named}, not built yet; {self._size()} of disk{lacking}"
+
+    def _size(self) -> str:
+        """Return the disk space that building needs, as far as it is known."""
+        size = about_size(self.size_bytes or 0)
+        return f"about {size}" if self.complete else f"more than {size}"
 
 
 def examine(home: Home, recipe: Recipe) -> NeededImage:

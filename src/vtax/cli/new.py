@@ -13,7 +13,7 @@ import click
 
 from vtax.cli.arguments import listed, share_of
 from vtax.cli.completion import platform_names
-from vtax.cli.output import json_option, print_json, print_table
+from vtax.cli.output import json_option, notify, print_json, print_table, say
 from vtax.cli.preview import Preview, preview, startable
 from vtax.errors import BadInput
 from vtax.platforms import registry
@@ -139,13 +139,13 @@ def _answer(text: str, default: str, read: Callable[[str], Answer]) -> Answer:
         try:
             return read(_ask(text, default))
         except BadInput as error:
-            click.echo(f"error: {error}", err=True)
+            notify(f"error: {error}")
 
 
 def _ask_question() -> str:
-    click.echo("What should the study answer?", err=True)
+    notify("What should the study answer?")
     for question, text in QUESTIONS.items():
-        click.echo(f"  {question}: {text}", err=True)
+        notify(f"  {question}: {text}")
     return str(click.prompt("Question", type=click.Choice(list(QUESTIONS)), default="compare", err=True))
 
 
@@ -278,10 +278,10 @@ def _ask_platforms() -> tuple[str, ...]:
     """Ask with those that start here as the default; root probes them."""
     names, why_not = startable()
     if why_not:
-        click.echo(f"Platforms were not probed: {why_not}. vtax platforms lists them.", err=True)
+        notify(f"Platforms were not probed: {why_not}. vtax platforms lists them.")
         return _answer("Which platforms, separated by commas?", "podman", _known_platforms)
     others = [name for name in names if name != BASELINE]
-    click.echo(f"These start here: {', '.join(others) or 'none but native'}", err=True)
+    notify(f"These start here: {', '.join(others) or 'none but native'}")
     return _answer("Which of them, separated by commas?", ", ".join(others), _known_platforms)
 
 
@@ -313,14 +313,14 @@ def _checked_time(text: str) -> str:
 
 
 def _print(draft: Draft, path: Path, found: Preview) -> None:
-    click.echo(f"wrote {path.resolve()}: {format_count(found.cells, 'cell')} on {', '.join(draft.platforms)}")
-    click.echo(
+    say(f"wrote {path.resolve()}: {format_count(found.cells, 'cell')} on {', '.join(draft.platforms)}")
+    say(
         f"{draft.time} fits about {format_count(found.blocks, 'block')} of {format_duration(found.block_s)} "
         f"({found.block_s_from})"
     )
     if found.blocks < MINIMUM_BLOCKS:
         need = format_duration(MINIMUM_BLOCKS * found.block_s)
-        click.echo(f"warning: a verdict needs {MINIMUM_BLOCKS} blocks, so {need} or more")
+        say(f"warning: a verdict needs {MINIMUM_BLOCKS} blocks, so {need} or more")
     within = format_percent(draft.margin, "g")
     print_table(
         ("benchmark", "noise of a block's ratio", "finds a difference of", f"can show equality within ±{within}"),
@@ -334,7 +334,7 @@ def _print(draft: Draft, path: Path, found: Preview) -> None:
             for each in found.sees
         ],
     )
-    click.echo("with a probability of 80 %, for one comparison alone; several in a table need more")
+    say("with a probability of 80 %, for one comparison alone; several in a table need more")
     for line in found.notes:
-        click.echo(line)
-    click.echo(f"run it: sudo vtax run {path}")
+        say(line)
+    say(f"run it: sudo vtax run {path}")

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from vtax.cli.commands import COMMANDS
+from vtax.cli.language import said
 from vtax.cli.streams import discard, document_stream
 from vtax.errors import BadInput
 from vtax.foreign_text import json_escaped, printable
@@ -64,17 +65,22 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON f
 
 
 def notify(text: str) -> None:
-    """Print a line on stderr. A closed stderr is replaced by /dev/null, and the command continues."""
+    """Print a text on stderr, in the language of the locale. A closed stderr becomes /dev/null."""
     try:
-        click.echo(printable(with_program_path(text)), err=True)
+        click.echo(printable(with_program_path(said(text))), err=True)
     except OSError:
         discard(2)
+
+
+def say(text: str = "") -> None:
+    """Print a text on stdout, in the language of the locale."""
+    click.echo(with_program_path(said(text)))
 
 
 def confirmed(question: str, unanswered: BadInput) -> bool:
     """Prompt for confirmation on stderr. Raises `unanswered`, below the prompt, when stdin cannot answer."""
     try:
-        return click.confirm(question, default=False, err=True)
+        return click.confirm(said(question), default=False, err=True)
     except click.Abort:
         if sys.stdin.isatty():
             raise KeyboardInterrupt from None
@@ -130,9 +136,9 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str | Text]]) ->
 
     table = Grid("bold")
     for column in columns:
-        table.add_column(column)
+        table.add_column(said(column))
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*(said(cell) if isinstance(cell, str) and " " in cell else cell for cell in row))
     console = Console(file=document_stream(), highlight=False, width=width())
     with console.capture() as captured:
         console.print(table)

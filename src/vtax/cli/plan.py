@@ -138,9 +138,9 @@ def announce(plan: Plan, notify: Callable[[str], None] = notify) -> None:
         notify(f"changed by {text}")
     notify(
         f"cells: {len(plan.cells)}, on {', '.join(available)}; {rules[design.stop]}, "
-        f"{design.order} order, seed {plan.seed}; "
-        f"about {format_duration(plan.expected_block_s())} per block{_total_duration(plan)}{_source(plan)}"
+        f"{design.order} order, seed {plan.seed}"
     )
+    notify(f"about {format_duration(plan.expected_block_s())} per block{_total_duration(plan)}; {_source(plan)}")
     for line in _factor_lines(plan):
         notify(line)
     for line in [*_guest_resources(plan), *_cache_lines(plan)]:
@@ -156,7 +156,7 @@ def announce(plan: Plan, notify: Callable[[str], None] = notify) -> None:
         blocks = format_count(bought, "whole block")
         notify(f"the budget of {format_duration(design.budget)} fits about {blocks} by that estimate{few}")
     for program in plan.programs:
-        notify(f"the study has root of this host run: {program}")
+        notify(f"this study runs as root of this host: {program}")
     for planned in plan.platforms:
         if not planned.probe.available:
             notify(f"not tested: {planned.platform.name}: {with_hint(planned.probe.reason, planned.probe.hint)}")
@@ -321,8 +321,8 @@ def _factor_lines(plan: Plan) -> list[str]:
 def _source(plan: Plan) -> str:
     """Return what the estimated time was made from."""
     if plan.stored_costs:
-        return f" (estimated from {plan.stored_costs.source})"
-    return " (a rough estimate, too high for containers, since no stored run of this host has these cells)"
+        return f"estimated from {plan.stored_costs.source}"
+    return "a rough estimate, since no stored run of this host has these cells"
 
 
 def longest_s(plan: Plan) -> float:

@@ -8,7 +8,16 @@ from typing import Any
 import click
 
 from vtax.cli.completion import platforms_and_drivers
-from vtax.cli.output import json_option, missing_image, notify, print_json, print_keys, print_table, with_program_path
+from vtax.cli.language import said
+from vtax.cli.output import (
+    json_option,
+    missing_image,
+    notify,
+    print_json,
+    print_keys,
+    print_table,
+    say,
+)
 from vtax.cli.probing import probing_lock
 from vtax.errors import with_hint
 from vtax.foreign_text import printable
@@ -66,7 +75,7 @@ def _explain_named(name: str, as_json: bool, *, no_probe: bool) -> None:
         if as_json:
             print_json(_driver_json(drivers()[name]))
             return
-        click.echo(f"{name}: {drivers()[name].summary}\n")
+        say(f"{name}: {drivers()[name].summary}\n")
         _print_driver(drivers()[name])
         return
     platform = get(name)
@@ -77,11 +86,11 @@ def _explain_named(name: str, as_json: bool, *, no_probe: bool) -> None:
                     **_probe_json(probe), "not_probed": why_not})  # fmt: skip
         return
     driver = ", ".join(filter(None, (platform.driver.name, _written(own))))
-    click.echo(f"{name}: {platform.driver.summary}\n  driver: {driver}")
+    say(f"{name}: {platform.driver.summary}\n  driver: {driver}")
     for what, text in _probe_facts(probe, why_not):
         if text:
-            click.echo(with_program_path(f"  {what}: {printable(text)}"))
-    click.echo()
+            say(f"  {what}: {printable(text)}")
+    say()
     _print_driver(platform.driver)
 
 
@@ -89,7 +98,7 @@ def _probe_facts(probe: Probe | None, why_not: str) -> list[tuple[str, str]]:
     if probe is None:
         return [("available", f"not probed ({why_not})")]
     return [
-        ("available", "yes" if probe.available else "no"),
+        ("available", said("yes" if probe.available else "no")),
         ("marks", ", ".join(probe.marks)),
         ("note" if probe.available else "reason", probe.reason),
         ("hint", probe.hint),
@@ -148,7 +157,9 @@ def _written(options: Mapping[str, Any]) -> str:
 def _availability(probe: Probe | None) -> str:
     if probe is None:
         return "?"
-    return "yes" + (f" ({', '.join(probe.marks)})" if probe.marks else "") if probe.available else "no"
+    return said("yes" if probe.available else "no") + (
+        f" ({', '.join(probe.marks)})" if probe.available and probe.marks else ""
+    )
 
 
 def _note(probe: Probe | None, summary: str) -> str:

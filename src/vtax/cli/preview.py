@@ -97,7 +97,7 @@ def preview(draft: Draft, path: Path) -> Preview:
     source = plan.stored_costs.source if plan.stored_costs else ""
     return Preview(
         draft.name, draft.platforms, len(plan.points), block_s,
-        f"estimated from {source}" if source else "a rough estimate, too high for containers",
+        f"estimated from {source}" if source else "a rough estimate",
         blocks, tuple(_sights(draft, plan, blocks)), tuple(_notes(plan, why_not)),
         len(plan.cells),
     )  # fmt: skip

@@ -6,6 +6,7 @@ import sys
 from types import TracebackType
 from typing import IO, Self, cast
 
+from vtax.cli.language import said
 from vtax.cli.output import notify
 from vtax.cli.streams import StandardError
 from vtax.foreign_text import one_line
@@ -133,7 +134,7 @@ class BarProgress(PlainProgress):
         )
 
     def _draw(self, **fields: str) -> None:
-        self._bar.update(self._task, **{name: one_line(text) for name, text in fields.items()})  # type: ignore[arg-type]
+        self._bar.update(self._task, **{name: one_line(said(text)) for name, text in fields.items()})  # type: ignore[arg-type]
         with self._console.capture() as captured:
             self._console.print(self._bar.get_renderable(), end="")
         self._stream.status_line(captured.get().partition("\n")[0])

@@ -10,7 +10,7 @@ import click
 
 from vtax import __version__
 from vtax.cli.completion import run_names
-from vtax.cli.output import json_option, notify, print_json, print_table
+from vtax.cli.output import json_option, notify, print_json, print_table, say
 from vtax.errors import BadInput, placed
 from vtax.foreign_text import one_line
 from vtax.host.home import Home
@@ -54,13 +54,13 @@ def command(run_name: str, study: str | None, is_writing: bool, as_json: bool) -
         print_table(columns, [_row(change) for change in result.changes])
     _print_unread(result)
     for why, count in Counter(why for _, why in result.kept).items():
-        click.echo(f"{format_count(count, 'trial')} left as stored: {why}")
+        say(f"{format_count(count, 'trial')} left as stored: {why}")
     if result.differences:
         headings = ("trial", "block", "platform", "cell", "changed", "old", "new")
         print_table(headings, [_difference_row(each) for each in result.differences])
     figures = format_count(len(result.changes), "figure")
     more = f", {len(result.differences)} other differences" if result.differences else ""
-    click.echo(f"{run.name}: {format_count(result.read, 'trial')} read again, {figures} changed{more}")
+    say(f"{run.name}: {format_count(result.read, 'trial')} read again, {figures} changed{more}")
     if is_writing:
         notify("written")
     elif result.revisions:
@@ -73,12 +73,12 @@ def _print_unread(result: Reparsed) -> None:
     hints: dict[str, None] = {}
     for position, error in list(errors.items())[:_UNREAD_SHOWN]:
         what, _, hint = error.partition("\n  hint: ")
-        click.echo(f"trial {position} cannot be read any more: {what}")
+        say(f"trial {position} cannot be read any more: {what}")
         hints[hint] = None
     if len(errors) > _UNREAD_SHOWN:
-        click.echo(f"and {format_count(len(errors) - _UNREAD_SHOWN, 'more trial')}; --json lists all")
+        say(f"and {format_count(len(errors) - _UNREAD_SHOWN, 'more trial')}; --json lists all")
     for hint in filter(None, hints):
-        click.echo(f"  hint: {hint}")
+        say(f"  hint: {hint}")
 
 
 def _note(result: Reparsed, loaded: LoadedStudy | None) -> str:

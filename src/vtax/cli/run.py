@@ -29,7 +29,7 @@ from vtax.cli.measure import (
 from vtax.cli.measure import wait as wait_between
 from vtax.cli.needed_image import examine as examine_image
 from vtax.cli.needed_image import provide, recipe_for
-from vtax.cli.output import built_image, need_root, print_json
+from vtax.cli.output import built_image, need_root, print_json, say
 from vtax.cli.plan import announce
 from vtax.cli.plan import as_json as plan_as_json
 from vtax.cli.probing import probing_lock
@@ -301,17 +301,17 @@ def _print_plan(
     if as_json:
         print_json({**plan_as_json(plan), "needed_image": needed.as_json(), "not_probed": why_not})
         return
-    announce(plan, click.echo)
-    click.echo(str(needed))
+    announce(plan, say)
+    say(str(needed))
     if plan.programs:
-        click.echo("a dry run starts none of these; a run prompts once for this file, or needs --trust")
+        say("a dry run starts none of these; a run prompts once for this file, or needs --trust")
     if absent := [each.platform.name for each in _absent(plan, named)]:
-        click.echo(f"vtax run refuses this: {', '.join(absent)} was named, and does not run here")
+        say(f"vtax run refuses this: {', '.join(absent)} was named, and does not run here")
     if why_not:
-        click.echo(f"the platforms were not probed: {why_not}")
-        click.echo("cells and time are those of all of them, whether they start here or not")
+        say(f"the platforms were not probed: {why_not}")
+        say("cells and time are those of all of them, whether they start here or not")
     if loaded.study.boot and here is None and (no_reboot := _no_reboot(loaded.study)):
-        click.echo(f"vtax cannot reboot this host: {no_reboot}")
+        say(f"vtax cannot reboot this host: {no_reboot}")
 
 
 def _no_reboot(study: Study) -> str:

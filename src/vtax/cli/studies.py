@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import click
 
 from vtax.cli.completion import study_names
-from vtax.cli.output import json_option, print_json, print_table
+from vtax.cli.output import json_option, print_json, print_table, say
 from vtax.errors import BadInput
 from vtax.study.claims import ClaimTable
 from vtax.study.expand import count_points
@@ -45,14 +45,14 @@ def command(name: str | None, as_toml: bool, as_json: bool) -> None:
         ("study", "question", "platforms", "cells"),
         [(s.name, s.question or s.title, ", ".join(s.platforms), str(_cells(s))) for s in studies],
     )
-    click.echo("a cell is one combination of levels on one platform; a block runs every cell once")
+    say("a cell is one combination of levels on one platform; a block runs every cell once")
 
 
 def _explain(study: Study, reference: str, *, as_json: bool) -> None:
     if as_json:
         print_json({**study.declared(), "cells": _cells(study), "changes": _variants(study, reference)})
         return
-    click.echo(": ".join(filter(None, (study.name, study.title))))
+    say(": ".join(filter(None, (study.name, study.title))))
     design, rule = study.design, study.design.stop
     blocks = format_count(design.blocks, "block") if design.is_counted else f"{design.min_blocks} blocks or more"
     facts = {
@@ -66,8 +66,8 @@ def _explain(study: Study, reference: str, *, as_json: bool) -> None:
     }
     for what, text in facts.items():
         if text:
-            click.echo(f"  {what}: {text}")
-    click.echo()
+            say(f"  {what}: {text}")
+    say()
     print_table(
         ("benchmark", "topology", "parameters", "factors"),
         [
@@ -82,9 +82,9 @@ def _explain(study: Study, reference: str, *, as_json: bool) -> None:
     )
     _list("scales and protocols", _variants(study, reference))
     if study.paper:
-        click.echo(f"publication: {study.paper.citation}")
+        say(f"publication: {study.paper.citation}")
         for boot, platforms in study.paper.boots.items():
-            click.echo(f"boot of the host for {', '.join(platforms)}: --boot {boot}=ENTRY")
+            say(f"boot of the host for {', '.join(platforms)}: --boot {boot}=ENTRY")
         print_table(
             ("what differs", "in the publication", "here"),
             [(each.what, each.paper, each.here) for each in study.paper.differences],
@@ -96,7 +96,7 @@ def _explain(study: Study, reference: str, *, as_json: bool) -> None:
         )
     if study.figure:
         print_table(("figure", "shows", "kind"), [(each.id, each.title, each.kind) for each in study.figure])
-    click.echo(f"vtax run {reference} --dry-run prints its plan on this host")
+    say(f"vtax run {reference} --dry-run prints its plan on this host")
 
 
 def _variants(study: Study, reference: str) -> list[str]:
@@ -108,7 +108,7 @@ def _variants(study: Study, reference: str) -> list[str]:
 def _list(heading: str, lines: Sequence[str]) -> None:
     """Print a heading and its lines, and an empty line; nothing without lines."""
     if lines:
-        click.echo("\n".join([f"{heading}:", *(f"  {line}" for line in lines), ""]))
+        say("\n".join([f"{heading}:", *(f"  {line}" for line in lines), ""]))
 
 
 def _finding(claim: ClaimTable) -> str:

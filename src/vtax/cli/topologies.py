@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from vtax.cli.completion import topology_names
-from vtax.cli.output import json_option, print_json, print_keys, print_table
+from vtax.cli.output import json_option, print_json, print_keys, print_table, say
 from vtax.network.registry import get, topologies
 from vtax.network.settings import LinkSettings
 from vtax.network.topology import Topology
@@ -51,11 +51,11 @@ def _explain(topology: Topology[LinkSettings], *, as_json: bool) -> None:
     if as_json:
         print_json({**described, "link": [key.as_json() for key in keys(topology.Settings)]})
         return
-    click.echo(f"{topology.name}: {topology.summary}")
+    say(f"{topology.name}: {topology.summary}")
     for what in ("attachments", "packages"):
         if described[what]:
-            click.echo(f"  {what}: {', '.join(described[what])}")
-    click.echo()
+            say(f"  {what}: {', '.join(described[what])}")
+    say()
     print_keys("link setting", topology.Settings)
 
 

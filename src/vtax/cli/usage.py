@@ -28,6 +28,19 @@ _SYNONYMS = {
     "image": "build",
 }
 """Command -> what people type for it."""
+OF_CLICK = (
+    "no such command {name}", "no such option {name}", "no such option {name}. Did you mean {near}?",
+    "no such option {name}. (Did you mean one of: {near}?)", "missing command", "missing argument {name}",
+    "missing option {name}", "got unexpected extra argument ({name})", "got unexpected extra arguments ({name})",
+    "invalid value for {name}: {why}", "option {name} requires an argument", "option {name} does not take a value",
+    "{value} is not one of {choices}", "{value} is not a valid float", "{value} is not a whole number",
+    "{value} is not in the range {range}", "{kind} {path} does not exist", "{kind} {path} is a directory",
+    "{kind} {path} is not readable", "{kind} {path} is not writable", "did you mean {near}?",
+    "{command} --help lists what it takes", "write a whole number from {low} to {high}",
+    "write a whole number from {low}",
+    "Show this message and exit.", "Show the version and exit.",
+)  # fmt: skip
+"""Texts of click that users meet, as templates."""
 
 
 def usage_error(error: click.ClickException) -> BadInput:

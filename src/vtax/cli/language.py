@@ -1,0 +1,179 @@
+"""The reader's language on the command line: help, errors, and the lines and tables of commands.
+
+Commands and errors are plain English where they arise. What leaves for a terminal is looked up here, by the templates
+of two catalogues: that of the command line beside this file, and that of reports. What neither has stays English.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from inspect import cleandoc
+from pathlib import Path
+
+import click
+
+LANGUAGES = Path(__file__).parent / "languages"
+_ENGLISH = re.compile(r"|C|POSIX|(C|en)[_.@].*")
+_NAME = re.compile(r"\{(\w+)\}")
+_LABEL = re.compile(r"(\w+): ")
+_WITHIN = "(?:(?!: |; ).)"
+"""What data are at first: what is beyond a colon or semicolon is another sentence as a rule."""
+_COUNT = re.compile(r"([\d.,]+) ([A-Za-z ]+)")
+_WORDS = re.compile(r"[^\W\d_]{4,}.*[^\W\d_]{2,}|[^\W\d_]{2,}.*[^\W\d_]{4,}|[^\W\d_]{5,}", re.DOTALL)
+"""Templates have so many letters: `{a} of {b}` would match what it was not made for."""
+_LONGEST = 2000  # characters of a line that is looked up: what a tool says may be endless
+EXTRA = "  ["
+"""Between the help of an option and its default or range."""
+COUNTED = (
+    "block", "blocks", "whole block", "whole blocks", "cell", "cells", "trial", "trials", "reboot", "reboots",
+    "vCPU", "vCPUs", "more trial", "more trials", "{name} (process {pid})", "a whole number from {low} to {high}",
+    "a number from {low} to {high}", "true or false", "known: {names}", "{count} problems:",
+    "the base", "and {count} problem more", "and {count} problems more",
+)  # fmt: skip
+"""What is counted, and what data are."""
+FIRST = ("vtax", "hint", "where", "warning", "error")
+"""Before what failed, where, and how to fix it."""
+LABELS = (
+    *FIRST[1:], "Usage", "Options", "Commands", "yes", "no", "unknown", "bad", "warn", "ok",
+    "off", "on", "none", "counters", "packages", "battery", "heat", "turbo", "available", "marks", "note", "reason",
+    "version", "probe", "driver", "question", "platforms", "baseline", "guest", "tuning", "design", "cells",
+    "publication", "tool", "resource", "attachments", "order",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """Texts in one language. exact: English to it. templates: (longest piece without data, English, it), longest
+    first."""
+
+    exact: Mapping[str, str]
+    templates: tuple[tuple[str, str, str], ...]
+
+    def of(self, text: str) -> str:
+        """Return a text of any number of lines in this language, in English what is not known."""
+        whole = self._known(text) if "\n" in text else None
+        return whole if whole is not None else "\n".join(map(self._line, text.split("\n")))
+
+    def _line(self, line: str) -> str:
+        text = line.lstrip(" -")
+        indent = line[: len(line) - len(text)]
+        label = _LABEL.match(text)
+        if label and (label[1] in FIRST or self._known(text, _WITHIN) is None):
+            return f"{indent}{self.exact.get(label[1], label[1])}: {self._line(text[label.end() :])}"
+        return indent + self._sentences(text)
+
+    def _sentences(self, text: str) -> str:
+        """Return a text, or the parts of it that colons and semicolons join, from the longest that is known."""
+        if len(text) > _LONGEST:
+            return text
+        for data in (_WITHIN, "."):
+            if (known := self._known(text, data)) is not None:
+                return known
+            for found in re.finditer(r"[;:] ", text):
+                if (known := self._known(text[found.end() :], data)) is not None:
+                    return f"{self._sentences(text[: found.start()])}{found[0]}{known}"
+        return text
+
+    def _known(self, text: str, data: str = ".") -> str | None:
+        """Return a text that the catalogue has as it is or by a template; None for another.
+
+        data: the characters that stand in a template, as a regular expression."""
+        if (exact := self.exact.get(text)) is not None:
+            return exact
+        if (count := _COUNT.fullmatch(text)) and count[2] in self.exact:
+            return f"{count[1]} {self.exact[count[2]]}"
+        for piece, template, translated in self.templates:
+            if piece in text and (match := _pattern(template, data).fullmatch(text)):
+                parts = _NAME.split(translated)
+                return "".join(self._datum(match[part]) if n % 2 else part for n, part in enumerate(parts))
+        return None
+
+    def _datum(self, text: str) -> str:
+        """Return what stands in a template: a name as it is, several words in this language."""
+        words = text.strip()
+        return text.replace(words, self._known(text) or self._sentences(words)) if " " in words else text
+
+
+@cache
+def _pattern(template: str, data: str) -> re.Pattern[str]:
+    """Return what matches the texts that were made from a template: any text of one line for each name."""
+    parts = _NAME.split(template)
+    return re.compile("".join(f"(?P<{p}>{data}*?)" if n % 2 else re.escape(p) for n, p in enumerate(parts)))
+
+
+def said(text: str) -> str:
+    """Return a text of vtax in the language of the locale."""
+    catalogue = _here()
+    return catalogue.of(text) if catalogue and text else text
+
+
+def with_help(command: click.Command) -> click.Command:
+    """Return a command whose help is in the language of the locale."""
+    command.context_class = HelpContext
+    for inner in getattr(command, "commands", {}).values():
+        with_help(inner)
+    return command
+
+
+def paragraphs(text: str) -> list[str]:
+    """Return the paragraphs of a help text, each on one line but for those that click prints as they are."""
+    found = cleandoc(text.partition("\f")[0]).split("\n\n")
+    return [each if each.startswith("\b") else " ".join(each.split()) for each in found]
+
+
+class _Formatter(click.HelpFormatter):
+    """Help in the language of the locale."""
+
+    def write_usage(self, prog: str, args: str = "", prefix: str | None = None) -> None:
+        super().write_usage(prog, args, f"{said('Usage')}: ")
+
+    def write_heading(self, heading: str) -> None:
+        super().write_heading(said(heading))
+
+    def write_text(self, text: str) -> None:
+        super().write_text("\n\n".join(map(said, paragraphs(text))))
+
+    def write_dl(self, rows: Iterable[tuple[str, str]], col_max: int = 30, col_spacing: int = 2) -> None:
+        parted = ((name, text.partition(EXTRA)) for name, text in rows)
+        super().write_dl([(name, f"{said(text)}{extra}{more}") for name, (text, extra, more) in parted], col_max)
+
+
+class HelpContext(click.Context):
+    """The context of a command whose help is in the language of the locale."""
+
+    formatter_class = _Formatter
+
+
+def _here() -> Catalogue | None:
+    """Return the catalogue of --language, or else of the locale; None for English."""
+    context = click.get_current_context(silent=True)
+    if context and (given := context.params.get("language")):
+        return _read(given) if given != "en" and (LANGUAGES / f"{given}.po").exists() else None
+    locale = next((os.environ[n] for n in ("LC_ALL", "LC_MESSAGES", "LANG") if os.environ.get(n)), "")
+    if _ENGLISH.fullmatch(locale):
+        return None
+    from vtax.report.renderers.language import of_locale
+
+    code = of_locale(os.environ)
+    return None if code == "en" else _read(code)
+
+
+@cache
+def _read(code: str) -> Catalogue:
+    from babel.messages.pofile import read_po
+
+    from vtax.report.renderers.language import LANGUAGES as REPORTS
+
+    pairs: dict[str, str] = {}
+    for path in (REPORTS / f"{code}.po", LANGUAGES / f"{code}.po"):
+        with path.open("rb") as file:
+            for each in read_po(file):
+                ids, strings = ((x,) if isinstance(x, str) else tuple(x) for x in (each.id, each.string or ""))
+                pairs.update(pair for pair in zip(ids, strings, strict=False) if all(pair))
+    templates = [(max(_NAME.split(text)[::2], key=len), text, other) for text, other in pairs.items() if "{" in text]
+    worded = (each for each in templates if _WORDS.search(_NAME.sub(" ", each[1])))
+    return Catalogue(pairs, tuple(sorted(worded, key=lambda each: -len(_NAME.sub("", each[1])))))

@@ -1,0 +1,122 @@
+"""The command line speaks the language of the locale: help, errors, plans and tables."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import click
+import pytest
+from command_line import output_of
+
+from vtax.cli.commands import COMMANDS
+from vtax.cli.language import Catalogue, paragraphs, said
+from vtax.cli.main import group, main
+
+pytestmark = pytest.mark.usefixtures("unmade_home")
+
+
+@pytest.fixture(autouse=True)
+def portuguese(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LANG", "pt_BR.UTF-8")
+
+
+def error_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    with pytest.raises(SystemExit):
+        main([*arguments])
+    return capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_no_help_has_a_line_in_english(name: str) -> None:
+    command = group.get_command(click.Context(group), name)
+    assert command is not None
+    printed = " ".join(output_of(name, "--help").split())
+    assert printed.startswith("Uso: ")
+    assert "Opções: " in printed
+    english = paragraphs(command.help or "")[:1] + [getattr(each, "help", None) or "" for each in command.params]
+    assert [text for text in english if text and " ".join(text.split("  [")[0].split()) in printed] == []
+
+
+def test_the_overview_has_subjects_and_commands_in_portuguese() -> None:
+    printed = output_of("--help")
+    assert "Comparação:\n" in printed
+    assert re.search(r"list +Lista as execuções do banco\.\n", printed)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (("run",), "falta o argumento 'STUDY'"),
+        (
+            ("run", "toru"),
+            "não há estudo 'toru'; você quis dizer tour?\n  dica: vtax studies lista os do vtax; ou dê o",
+        ),
+        (("run", "tour", "--blocks", "x"), "valor inválido de '--blocks': 'x' não é um número inteiro"),
+        (("run", "tour", "--blocks", "x"), "dica: escreva um número inteiro de 1 a 10000"),
+        (("run", "tour", "--memory", "x"), "'x' não é compreensível; escreva por exemplo 512MiB"),
+        (("shwo",), "o comando 'shwo' não existe"),
+        (("show", "--what"), "a opção '--what' não existe"),
+        (("benchmarks", "stram"), "não há benchmark 'stram'"),
+        (("show",), "ainda não há execução"),
+    ],
+)
+def test_errors_are_in_portuguese(
+    arguments: tuple[str, ...], expected: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert expected in re.sub(r"\S*/vtax ", "vtax ", error_of(capsys, *arguments))
+
+
+def test_every_problem_of_a_file_is_in_portuguese(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    study = tmp_path / "bad.toml"
+    study.write_text('name = "bad"\nplatforms = ["native"]\n[[benchmark]]\nname = "stream"\nthrads = 3\n')
+    printed = error_of(capsys, "run", str(study), "--plan")
+    assert "chave 'thrads' desconhecida" in printed
+    assert "onde: " in printed
+    assert "dica: " in printed
+    assert not re.search(r"\b(hint|where|unknown|is missing)\b", printed)
+
+
+def test_a_plan_is_in_portuguese(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    printed = output_of("run", "tour", "--plan")
+    assert "células: 35, em native, podman" in printed
+    assert "comparado com native; equivalente: dentro de ±2\N{NO-BREAK SPACE}%" in printed
+    assert "estimativa grosseira, pois nenhuma execução guardada" in printed
+    assert not re.search(r"\b(the|of|with|and|about|block)\b", printed.replace("the base", ""))
+
+
+def test_tables_have_portuguese_headings() -> None:
+    printed = output_of("platforms", "--no-probe")
+    assert re.match(r"plataforma +driver +disponível +nota\n", printed)
+    assert "contêiner do Docker: opções padrão" in printed
+
+
+CATALOGUE = Catalogue(
+    {"a hint": "uma dica", "block": "bloco"},
+    tuple(
+        (max(re.split(r"\{\w+\}", english), key=len), english, other)
+        for english, other in (("no run of {name}", "sem {name}"), ("cannot read {path}: {why}", "{why} em {path}"))
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    ("english", "expected"),
+    [
+        ("what nobody translated", "what nobody translated"),
+        ("no run of block", "sem block"),
+        ("no run of 1 block", "sem 1 bloco"),
+        ("cannot read /x: a hint", "uma dica em /x"),
+        ("nobody knows; no run of x", "nobody knows; sem x"),
+        ("  - place: no run of x\n      a hint", "  - place: sem x\n      uma dica"),
+    ],
+)
+def test_names_and_what_is_not_known_stay_as_they_are(english: str, expected: str) -> None:
+    assert CATALOGUE.of(english) == expected
+
+
+@pytest.mark.parametrize("locale", ["C", "C.UTF-8", "en_US.UTF-8", "de_DE.UTF-8", ""])
+def test_other_locales_are_english(locale: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LANG", locale)
+    assert said("run it again with sudo") == "run it again with sudo"
