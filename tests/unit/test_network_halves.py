@@ -12,7 +12,7 @@ import pytest
 from vtax.errors import BadInput, Busy, GuestError, PlatformError
 from vtax.guest.channel import Channel
 from vtax.image.image import Image
-from vtax.network import registry
+from vtax.network import openvswitch, registry
 from vtax.network.end import End
 from vtax.network.links import Flow, Links
 from vtax.platforms.base import GuestSpec, Resources
@@ -56,12 +56,17 @@ def asked(half, request, **arguments):
 
 
 def test_another_version_of_vtax_is_refused(tmp_path):
-    answer = asked(half(tmp_path), "check", version="9.9", image="x", platform=[], vcpus=1, memory=1, links=[])
+    answer = asked(half(tmp_path), "check", version="9.9", image="x", platform=[], vcpus=1, memory_bytes=1, links=[])
     assert "and this is 9.9" in answer["error"][0]
 
 
 def test_a_missing_image_is_named(tmp_path):
-    arguments = {"version": there.__version__, "platform": ["native", "native", {}], "vcpus": 1, "memory": 1 << 20}
+    arguments = {
+        "version": there.__version__,
+        "platform": ["native", "native", {}],
+        "vcpus": 1,
+        "memory_bytes": 1 << 20,
+    }
     answer = asked(half(tmp_path), "check", image="0123456789ab", links=[], **arguments)
     assert answer["error"][0] == "it has no image 0123456789ab"
 
@@ -72,9 +77,29 @@ def test_a_machine_that_measures_by_itself_is_left_alone(tmp_path, monkeypatch):
 
     monkeypatch.setattr(there, "measuring_lock", held)
     monkeypatch.setattr(there.Half, "_image", lambda self, key: None)
-    arguments = {"version": there.__version__, "platform": ["native", "native", {}], "vcpus": 1, "memory": 1 << 20}
+    arguments = {
+        "version": there.__version__,
+        "platform": ["native", "native", {}],
+        "vcpus": 1,
+        "memory_bytes": 1 << 20,
+    }
     answer = asked(half(tmp_path), "check", image="0123456789ab", links=[], **arguments)
     assert answer["error"][0] == "run of its own has this host to itself"
+
+
+def test_guests_that_do_not_fit_there_all_at_once_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(there.Half, "_image", lambda self, key: None)
+    monkeypatch.setattr(openvswitch, "find_program", lambda name: f"/usr/bin/{name}")
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    links = [["vlan-pairs", {"pairs": 16, "peer": "ssh:web1/eth1:ens3"}]]
+    arguments = {"version": there.__version__, "platform": ["native", "native", {}], "vcpus": 1}
+    answer = asked(half(tmp_path), "check", image="0123456789ab", links=links, memory_bytes=total // 15, **arguments)
+    assert answer["error"][0].startswith("16 guests of")
+
+
+def test_only_guests_of_this_half_need_this_hosts_memory():
+    assert registry.get("vlan-pairs").guests_there(registry.settings("vlan-pairs", {"pairs": 3, "peer": "x"})) == 3
+    assert registry.get("guest-to-guest").guests_there(registry.settings("guest-to-guest", {})) == 0
 
 
 def test_nothing_is_started_before_it_is_built(tmp_path):

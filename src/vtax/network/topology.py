@@ -68,6 +68,10 @@ class Topology(Generic[S]):
         """The platform that reaches the machine with the other half; empty when all of it is here."""
         return self.machines(settings).get(_THERE, "") if self.wire_there else ""
 
+    def guests_there(self, settings: LinkSettings) -> int:
+        """How many of the guests stand on that machine: those that serve, one of two."""
+        return self.guests(self.own(settings)) // 2 if self.other_machine(settings) else 0
+
     def check(self, settings: LinkSettings) -> None:
         """Raise BadInput, naming what is wrong, unless this topology can be built here with these settings."""
         self.own(settings)

@@ -103,10 +103,10 @@ def check_host(vcpus: int, memory_bytes: int, where: str, platforms: Sequence[Pl
 def _refuse_too_many_guests(loaded: LoadedStudy, points: Sequence[Point], platforms: Sequence[Platform]) -> None:
     """Raise BadInput when the memory is too small for all guests that run at once; `check_host` checks one."""
     alone = [point for point in points if point.colocation.total == 1]  # others have no cell where they do not fit
-    maximum = max(alone, key=lambda point: point.guests, default=None)
+    maximum = max(alone, key=lambda point: point.guests_here, default=None)
     if maximum is None:
         return
-    of_each, guests = loaded.study.guest.memory, maximum.guests
+    of_each, guests = loaded.study.guest.memory, maximum.guests_here
     for available in memory.of_all(platforms):
         if available.fits(1, of_each) and not available.fits(guests, of_each):
             limit = available.available_bytes / guests - available.overhead_bytes

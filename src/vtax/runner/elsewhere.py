@@ -66,7 +66,7 @@ class OtherMachine:
             image=image,
             platform=_identity(platform),
             vcpus=resources.vcpus,
-            memory=resources.memory_bytes,
+            memory_bytes=resources.memory_bytes,
             level=level,
             link=[link[0], link[1].model_dump(mode="json", exclude_none=True)],
             nics=[uplink.there for uplink in self.uplinks],
@@ -175,7 +175,7 @@ def check(
                 "image": image,
                 "platform": _identity(platform),
                 "vcpus": guest.vcpus,
-                "memory": guest.memory,
+                "memory_bytes": guest.memory,
                 "links": links,
             }
             with placed(where):

@@ -53,6 +53,11 @@ class Point:
         return of_topology * self.colocation.guests + bool(self.colocation.neighbour)
 
     @property
+    def guests_here(self) -> int:
+        """How many of them run on this host: those that serve may stand on another machine."""
+        return self.guests - (topology_registry.get(self.topology).guests_there(self.link) if self.link else 0)
+
+    @property
     def metrics(self) -> tuple[Metric, ...]:
         """Metrics of the benchmark, and of several guests that run it at once where their number is a factor."""
         own = self.own_metrics

@@ -32,11 +32,12 @@ from vtax.network import registry as topology_registry
 from vtax.network.links import Links
 from vtax.platforms import registry as platform_registry
 from vtax.platforms.base import GuestSpec, Platform, Resources
-from vtax.runner import tuning
+from vtax.runner import memory, tuning
 from vtax.runner.check import check_host
 from vtax.runner.elsewhere import PREFIX
 from vtax.runner.interrupt import stop_requests
 from vtax.runner.plan import split_cpus
+from vtax.study.units import about_size
 
 _REQUESTS = ("check", "build", "start", "hand_over", "state", "apply", "counters", "close")
 _NAME = "a run on another machine"
@@ -53,16 +54,18 @@ class Half:
         self._streams: dict[str, tuple[Channel, socket.socket]] = {}
 
     def check(
-        self, version: str, image: str, platform: Sequence[Any], vcpus: int, memory: int, links: Sequence[Any]
+        self, version: str, image: str, platform: Sequence[Any], vcpus: int, memory_bytes: int, links: Sequence[Any]
     ) -> str:
         """Raise BadInput unless this machine can do what a run asks. links: names of topologies, and settings."""
         if version != __version__:
             raise BadInput(f"it has vtax {__version__}, and this is {version}", hint="install the same vtax there")
         tested = platform_registry.make(*platform)
-        check_host(vcpus, memory, "[guest]", [tested])
+        check_host(vcpus, memory_bytes, "[guest]", [tested])
         found = self._image(image)
-        for topology, settings in links:
-            topology_registry.get(topology).check(topology_registry.settings(topology, settings))
+        for name, values in links:
+            topology, settings = topology_registry.get(name), topology_registry.settings(name, values)
+            topology.check(settings)
+            _refuse_too_many(topology.guests_there(settings), memory_bytes, tested)
         with measuring_lock(_NAME):
             probe = tested.probe(found)
         if not probe.available:
@@ -74,7 +77,7 @@ class Half:
         image: str,
         platform: Sequence[Any],
         vcpus: int,
-        memory: int,
+        memory_bytes: int,
         level: str,
         link: Sequence[Any],
         nics: Sequence[str],
@@ -85,7 +88,7 @@ class Half:
             raise VtaxError("resources of a killed vtax are left there", where="; ".join(problems))
         self._platform: Platform = platform_registry.make(*platform)
         self._image_there = self._image(image)
-        pinned = Resources(vcpus, memory, split_cpus(vcpus)[0])
+        pinned = Resources(vcpus, memory_bytes, split_cpus(vcpus)[0])
         self._resources = tuning.resources_at(level, pinned)
         for registered in tuning.apply(level, self._journal):
             self._stack.callback(registered.release)
@@ -160,6 +163,16 @@ class Half:
         if found := images.checked_key(self._home, key):
             return found
         raise BadInput(f"it has no image {key}", hint="run vtax image build there, with the same packages")
+
+
+def _refuse_too_many(guests: int, memory_bytes: int, platform: Platform) -> None:
+    for available in memory.of_all([platform]):
+        if not available.fits(guests, memory_bytes):
+            raise BadInput(
+                f"{guests} guests of {about_size(memory_bytes)} at once need {about_size(guests * memory_bytes)} of "
+                f"memory, and {available}",
+                hint="use fewer guests, or less memory in [guest]",
+            )
 
 
 def answer(half: Half, line: bytes) -> bytes:
