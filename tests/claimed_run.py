@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import synthetic_run
 
+from vtax.messages import Note
 from vtax.report.analysis import Analysis, analyse_data
 from vtax.report.analysis.claims import JudgedClaim, claims
 from vtax.store.annotations import Annotations
@@ -93,9 +94,18 @@ def measured(
     warned = [
         n for n, c in enumerate(cells) if other and (c.platform, c.label, c.levels["size"]) == ("far", "small", 64)
     ]
-    warnings = tuple(WarningRow(other, "said", n, 1) for n in warned)
+    warnings = tuple(WarningRow(NOTES[other], n, 1) for n in warned)
     data = RunData(run, trials, Measurements(each[ok], zeros[ok], values[ok]), (), warnings, ())
     return analyse_data(data)
+
+
+NOTES = {
+    "host-cache": Note("host-cache", size="2 GiB", guest="1 GiB", host="8 GiB"),
+    "clock-rate": Note("clock-rate", rate=1.1, error=0.001, margin=0.02),
+    "clock-skew": Note("clock-skew", inside=1.1, outside=1.0),
+    "packet-size": Note("packet-size", requested=64, found=1500, hop="eth0"),
+    "not-a-wire": Note("not-a-wire", found=9.0, request=1, response=1, rate=1, limit=2.0),
+}
 
 
 def claim(**changes: Any) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
+from vtax.messages import Note
 from vtax.store.records import CellRecord, MetricRecord, OutputRecord, PlatformRecord, TrialRecord
 from vtax.store.store import RunHandle, Store
 
@@ -17,7 +18,7 @@ PLATFORMS = (
     ),
     PlatformRecord(
         "kvm-virtio", {"driver": "qemu", "options": {"accelerator": "kvm"}}, False,
-        reason="guests are started as root", hint="run vtax with sudo",
+        reason=Note("needs-root"), hint=Note("hint-sudo"),
     ),
 )  # fmt: skip
 METRICS = (
@@ -113,14 +114,14 @@ def fill(
                             is_warmup=number < warmup, values={} if failed else values,
                             status="failed" if failed else "ok",
                             error="iperf3: unable to connect to server" if failed else "",
-                            warnings=(("clock-skew", "the guest's clock counted 1.1 s where 1 s passed"),)
+                            warnings=(Note("clock-skew", inside=1.1, outside=1.0),)
                             if platform.name == "qemu-tcg" and number == warmup and block == 0 else (),
                         )
                     )  # fmt: skip
                     position += 1
             ready = {"native": 0.06, "docker": 0.3, "lxc": 0.09, "qemu-tcg": 3.4}[platform.name]
-            notes = ("no memory limit: this host has no memory controller",) if platform.name == "lxc" else ()
+            notes = (Note("no-memory-controller"),) if platform.name == "lxc" else ()
             run.end_guest(guest, ready_s=ready * (1 + noise.random() / 10), clock_offset_s=0.0,
                           facts={"kernel": "6.12.1"}, notes=notes)  # fmt: skip
     if finishes:
-        run.finish("finished", f"{blocks} of {blocks} blocks are made", 1_700_000_300.0)
+        run.finish("finished", Note("blocks-made", count=blocks, total=blocks), 1_700_000_300.0)

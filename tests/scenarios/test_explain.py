@@ -12,6 +12,7 @@ from counted_run import TRIAL_S, stored
 
 from vtax.cli.main import group
 from vtax.counters import table
+from vtax.messages import Note, packed
 from vtax.report.analysis.explain import NARROW, explained
 from vtax.report.analysis.source import source_of
 from vtax.report.renderers.markdown import markdown as as_markdown
@@ -250,11 +251,12 @@ def test_a_time_of_the_whole_trial_is_one_piece_of_work(store):
 
 
 def test_json_has_every_counter_and_the_report_the_section(store, tmp_path):
-    stored(store, script, host={"not_counted": {"cycles": "no counters", "instructions": "no counters"}})
+    why = Note("no-hardware-counters")
+    stored(store, script, host={"not_counted": {"cycles": packed(why), "instructions": packed(why)}})
     result = CliRunner().invoke(group, ["explain", "counted-1", "--json"])
     assert result.exit_code == 0, result.output
     printed = json.loads(result.output)["explain"]
-    assert printed["not_counted"] == {"cycles": "no counters", "instructions": "no counters"}
+    assert printed["not_counted"] == {"cycles": why, "instructions": why}
     [contrast] = printed["contrasts"]
     assert contrast["work"] == "operations"
     by_name = {each["name"]: each for each in contrast["counters"]}

@@ -17,6 +17,7 @@ from vtax.cli.main import group
 from vtax.errors import BadInput, BenchmarkError
 from vtax.host.home import Home
 from vtax.image.image import Image
+from vtax.messages import quoted
 from vtax.runner.events import NullObserver
 from vtax.runner.execute import begin, execute
 from vtax.runner.plan import host_programs, make_plan
@@ -85,7 +86,7 @@ def test_a_corrected_parser_changes_figures_only_with_write(
     assert figures(store, run) == [3.0] * 12
     (warning,) = load_run(store.engine, run).warnings
     assert warning.code == "reparsed"
-    assert "12 figures of 12 trials" in warning.text
+    assert "12 figures and " in warning.note
     assert "0 figures changed" in reparse("--write").stdout
 
 
@@ -106,7 +107,7 @@ def test_a_trial_that_failed_before_its_output_was_read_stays_failed(
 ) -> None:
     first, second, third, *_ = stored_trials(store.engine, run)
     lost = [Revision(each.id, "script", {}, "it fell silent") for each in (first, second)]
-    write(store.engine, run, lost, "test")
+    write(store.engine, run, lost, quoted("test"))
     with writing(store.engine) as connection:
         connection.execute(delete(schema.counter).where(schema.counter.c.trial_id == first.id))
         connection.execute(delete(schema.output).where(schema.output.c.trial_id == third.id))
@@ -125,7 +126,7 @@ def test_a_write_that_fails_changes_nothing(store: Store, run: RunHandle) -> Non
     trials = stored_trials(store.engine, run)
     revisions = [Revision(trials[0].id, "script", {}, "x"), Revision(trials[1].id, "script", {"unknown": 1.0}, "")]
     with pytest.raises(KeyError):
-        write(store.engine, run, revisions, "test")
+        write(store.engine, run, revisions, quoted("test"))
     assert figures(store, run) == before
     assert load_run(store.engine, run).trials.is_ok.all()
 
@@ -165,7 +166,7 @@ def test_a_corrected_pattern_is_taken_from_a_study_file(tmp_path: Path, private_
     assert "1 figure changed" in reparse(run.name, "--study", corrected, "--write").stdout
     assert figures(store, run) == [7.0]
     assert load_run(store.engine, run).trials.is_ok.all()
-    (text,) = [each.text for each in load_run(store.engine, run).warnings if each.code == "reparsed"]
+    (text,) = [each.note for each in load_run(store.engine, run).warnings if each.code == "reparsed-study"]
     assert corrected in text
     other = reparse(run.name, "--study", own(tmp_path, "took ([0-9]+) s", unit="ms")).exception
     assert isinstance(other, BadInput)
@@ -191,7 +192,7 @@ def test_settings_samples_and_warnings_follow_the_parser(
     assert load_run(store.engine, run).warnings == ()  # nothing was written
     assert "0 figures changed, 36 other differences" in reparse("--write").stdout
     data = load_run(store.engine, run)
-    assert {warning.text for warning in data.warnings if warning.code == "tool"} == {"it warns now"}
+    assert {warning.note for warning in data.warnings if warning.code == "tool-said"} == {"it warns now"}
     assert {tuple(found["figure"]) for found in samples(store.engine, run).values()} == {(1.5, 3.0)}
     assert json.loads(reparse("--json").stdout)["differences"] == []  # it is settled
 
@@ -206,7 +207,7 @@ def test_a_warning_that_a_parser_no_longer_gives_goes(
     reparse("--write")
     monkeypatch.setattr(ScriptBenchmark, "parse", warning())
     assert "old" in reparse("--write").stdout
-    assert [each.code for each in load_run(store.engine, run).warnings if each.code == "tool"] == []
+    assert [each.code for each in load_run(store.engine, run).warnings if each.code == "tool-said"] == []
 
 
 def test_the_figures_of_several_guests_are_read_again_together(
@@ -239,8 +240,8 @@ def test_what_the_disks_of_the_host_did_is_judged_again(
     disk = DiskWork(100, is_direct=True)
     monkeypatch.setattr(ScriptBenchmark, "parse", lambda *_: Outcome({"figure": 1.5}, disk=disk))
     assert "0 figures changed, 24 other differences" in reparse("--write").stdout
-    warnings = {each.text for each in load_run(store.engine, run).warnings if each.code == "tool"}
-    assert warnings == {"direct: the host's disks moved 40% of the bytes; a cache below the guest had the rest"}
+    (note,) = {each.note for each in load_run(store.engine, run).warnings if each.code == "disks-direct"}
+    assert note.data == {"share": 0.4}
     assert {trial.effective["host_disk_ratio"] for trial in stored_trials(store.engine, run)} == {0.4}
 
 

@@ -16,6 +16,7 @@ from shown import page as page_of
 from synthetic_run import begin, fill, trial
 
 from vtax.errors import BadInput, StoreError
+from vtax.messages import quoted
 from vtax.report.analysis import Analysis, analyse
 from vtax.report.analysis.reproduce import commands, study_toml
 from vtax.report.document import Figure
@@ -232,7 +233,7 @@ def test_text_from_guests_cannot_become_markup(store: Store) -> None:
     evil = "</script><script>alert(1)</script><img src=x onerror=alert(2)>"
     run = begin(store, "evil-1", declared={**synthetic_run.DECLARED, "title": evil, "question": evil})
     fill(run, blocks=1, trials=1, warmup=0)
-    run.add_warning("guest", evil, "c-native")
+    run.add_warning(quoted(evil), "c-native")
     guest = run.begin_guest("native", 0, "", 1.0)
     run.end_guest(guest, ready_s=1.0, clock_offset_s=0.0, facts={evil: evil}, notes=[evil], error=evil)
     found = page_of(analyse(store, "evil-1"))

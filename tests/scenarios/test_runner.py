@@ -23,6 +23,7 @@ from vtax.guest.guest import Guest
 from vtax.host import huge_pages
 from vtax.host.home import Home
 from vtax.host.resources import Tree
+from vtax.messages import Note
 from vtax.platforms.base import GuestSpec
 from vtax.runner import plan as planning
 from vtax.runner.counting import own_cpu_s
@@ -310,7 +311,7 @@ def test_what_stays_behind_is_reported_and_kept_with_the_run(
     execute(plan, run, home, watching)
     assert run.status == "finished"
     assert any(text.startswith("leaked: files ") for text in watching.messages)
-    warnings = [warning.text for warning in load_run(store.engine, run).warnings if warning.code == "left-behind"]
+    warnings = [warning.note for warning in load_run(store.engine, run).warnings if warning.code == "left-behind"]
     assert len(warnings) == 2
     assert all("is busy (hint: sudo vtax clean)" in text for text in warnings)
 
@@ -667,7 +668,9 @@ def test_blocks_hold_what_is_undecided_and_a_platform_without_such_cells_leaves(
 def test_a_wrong_clock_ends_a_run_that_waits_for_a_verdict(
     driver: ScriptedDriver, store: Store, home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("vtax.runner.counting.clock_warnings", lambda *_: (("clock-rate", "wrong"),))
+    monkeypatch.setattr(
+        "vtax.runner.counting.clock_warnings", lambda *_: (Note("clock-rate", rate=1.1, error=0.001, margin=0.02),)
+    )
     design = {"stop": "verdict", "min_blocks": 5, "max_blocks": 8, "trials": 1, "warmup": 0, "seed": 1}
     plan = plan_of(study(benchmark=[{"name": "script", "parameters": {"code": "echo 100"}}], design=design))
     run = executed(plan, store, home)

@@ -65,7 +65,7 @@ def test_data_that_stay_are_a_warning(
 ) -> None:
     monkeypatch.setattr(page_cache, "resident_bytes", lambda _: 7 << 20)
     data = load(store.engine, executed(plan_of(study(benchmark=[READS])), store, home))
-    texts = {warning.text for warning in data.warnings if "page cache" in warning.text}
+    texts = {warning.note for warning in data.warnings if "page cache" in warning.note}
     assert any(text.startswith("7 MiB of the guest's files stayed") for text in texts)
 
 

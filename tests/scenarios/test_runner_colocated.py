@@ -90,7 +90,7 @@ def test_more_vcpus_than_host_cpus_are_a_warning(
 ) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
     data = load(store.engine, executed(plan_of(counting(tmp_path, 3)), store, home))
-    texts = [warning.text for warning in data.warnings if warning.code == density.OVERCOMMIT]
+    texts = [warning.note for warning in data.warnings if warning.code == "overcommit"]
     assert texts == ["3 guests of 1 vCPU share 2 host CPUs: figures include waiting for a CPU"]
     assert density.overcommit(2, 1, 2) == ()
 

@@ -129,7 +129,7 @@ def test_without_consent_nothing_runs_and_a_changed_file_is_not_resumed(
     run = begin(store, plan_of(study), vtax_version="test")
     with pytest.raises(RunInterrupted):
         execute(plan_of(study), run, private_home, StopAfter(1))
-    (kept,) = [warning.text for warning in load_run(store.engine, run).warnings if warning.code == "trusted"]
+    (kept,) = [warning.note for warning in load_run(store.engine, run).warnings if warning.code == "trusted-file"]
     assert "tool.sh" in kept
     assert resume.rebuild_plan(run, private_home, consented).programs == consented
     (tmp_path / "tool.sh").write_text(SCRIPT + "#\n")

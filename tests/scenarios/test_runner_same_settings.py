@@ -9,7 +9,6 @@ from scripted import ScriptBenchmark, ScriptedDriver, executed, plan_of, study
 from vtax.benchmarks import registry
 from vtax.benchmarks.base import Command, Context, Outcome
 from vtax.host.home import Home
-from vtax.runner.same_settings import CODE
 from vtax.store.query import load
 from vtax.store.store import Store
 
@@ -57,8 +56,8 @@ def test_platforms_that_differ_are_a_warning_given_once(
 ) -> None:
     monkeypatch.setattr(registry, "benchmarks", lambda: {"choosing": Choosing(driver, guests)})
     run = executed(plan_of(DECLARED), store, home)
-    found = [warning for warning in load(store.engine, run).warnings if warning.code == CODE]
-    assert [warning.text for warning in found] == warnings
+    found = [warning for warning in load(store.engine, run).warnings if warning.code == "different-settings"]
+    assert [warning.note for warning in found] == warnings
 
 
 def test_one_platform_alone_is_no_difference(
@@ -66,4 +65,4 @@ def test_one_platform_alone_is_no_difference(
 ) -> None:
     monkeypatch.setattr(registry, "benchmarks", lambda: {"choosing": Choosing(driver, 1)})
     run = executed(plan_of({**DECLARED, "platforms": ["native"]}), store, home)
-    assert [warning for warning in load(store.engine, run).warnings if warning.code == CODE] == []
+    assert [warning for warning in load(store.engine, run).warnings if warning.code == "different-settings"] == []

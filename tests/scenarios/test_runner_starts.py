@@ -15,7 +15,6 @@ from vtax.platforms.base import GuestSpec
 from vtax.report.analysis.source import source_of
 from vtax.report.views import starts
 from vtax.report.views.base import Options
-from vtax.runner import guest_starts
 from vtax.store.query import load, samples
 from vtax.store.store import Store
 
@@ -96,7 +95,7 @@ def test_files_that_stay_in_the_cache_are_a_warning(
         benchmark=[{"name": "start", "parameters": {"repetitions": 2, "image": "cold"}}],
     )  # fmt: skip
     data = load(store.engine, executed(plan_of(declared), store, home))
-    assert [warning.code for warning in data.warnings if warning.code == guest_starts.COLD] == [guest_starts.COLD]
+    assert [warning.code for warning in data.warnings if warning.code == "cold-image"] == ["cold-image"]
 
 
 def test_a_cold_start_is_not_tested_where_the_image_is_elsewhere(

@@ -43,7 +43,7 @@ def test_a_run_keeps_what_it_ran_on_trust_and_resumes_only_after_consent(
         run = begin(store, plan, vtax_version="test")
         with pytest.raises(RunInterrupted):
             execute(plan, run, private_home, StopAfter(2))
-        (kept,) = [warning.text for warning in load(store.engine, run).warnings if warning.code == "trusted"]
+        (kept,) = [warning.note for warning in load(store.engine, run).warnings if warning.code == "trusted-file"]
         assert "(SHA-256 12ab)" in kept
         assert "platform mine: program = '/opt/x' (a program)" in kept
         with pytest.raises(BadInput, match="program = '/opt/x'"):

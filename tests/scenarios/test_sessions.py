@@ -55,7 +55,7 @@ def next_session(run: RunHandle, plan: Plan, home: Home, boot: str, **facts: Any
     """What `vtax resume --session` does, in another boot of the host."""
     added = host_sessions.check_next(run, plan.study.design)
     host = {**run.host, **facts}
-    check_host(run, host, f"session {run.session.number + 1}")
+    check_host(run, host, run.session.number + 1)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(host_sessions, "boot_id", lambda: boot)
         host_sessions.begin_next(run, host, added)
@@ -105,7 +105,7 @@ def test_a_run_of_three_sessions_pauses_between_them_and_the_session_is_the_unit
     assert set(changed) == {"kernel", "CPU microcode"}
     assert changed["kernel"][1] == "6.99"
     assert "as if sessions did not differ" in drawn(views()["variance"].document(source, Options("brief")))
-    (warning,) = [each for each in source.analysis.warnings if each.code == "host-changed"]
+    (warning,) = [each for each in source.analysis.warnings if each.code == "host-changed-session"]
     assert sentence_of(warning).startswith("the host changed before session 2: ")
 
 
@@ -201,7 +201,7 @@ def test_an_open_run_takes_sessions_and_blocks_without_a_warning(store: Store, h
     plan = planned(blocks=2, sessions=1, stop="open")
     run = begin(store, plan, vtax_version="test")
     execute(plan, run, home, NullObserver())
-    assert host_sessions.check_more(run, plan.study.design, 3600.0) == ""
+    assert host_sessions.check_more(run, plan.study.design, 3600.0) is None
     next_session(run, plan, home, "b" * 32)
     assert blocks_by_session(store, run) == {1: [0, 1], 2: [2, 3]}
     analysis = source_of(store, run.name).analysis

@@ -21,6 +21,7 @@ from sqlalchemy import Connection, func, inspect, select, text
 from synthetic_run import begin, cells, fill, trial
 
 from vtax.errors import BadInput, StoreError
+from vtax.messages import quoted
 from vtax.store import schema
 from vtax.store.database import writing
 from vtax.store.migrate import upgrade
@@ -183,7 +184,7 @@ def test_a_trial_is_there_with_all_it_left(store: Store) -> None:
     message = OutputRecord("single", ("sysbench", "cpu"), 1, "out \0 \ud800 ü", "err")
     run.add_trial(trial(cell, guest_id=guest, outputs=(message,), values={"events": 12.5, "latency": 0.1},
                         counters={("guest", "ctxt"): 3.0, ("host", "steal_s"): math.nan},
-                        warnings=(("clock-skew", "late"), ("clock-skew", "late"))))  # fmt: skip
+                        warnings=(quoted("late"), quoted("late"))))  # fmt: skip
     data = load(store.engine, run)
     assert data.trials.is_ok.tolist() == [True]
     assert data.trials.outside_s.tolist() == [1.01]
@@ -192,7 +193,7 @@ def test_a_trial_is_there_with_all_it_left(store: Store) -> None:
     (kept,) = outputs(store.engine, run)
     assert (kept.argv, kept.status, kept.stdout, kept.stderr) == (message.argv, 1, message.stdout, message.stderr)
     assert counters(store.engine, run) == {(0, "guest", "ctxt"): (3.0, 1)}
-    assert [(w.code, w.text, w.cell, w.times) for w in data.warnings] == [("clock-skew", "late", 0, 2)]
+    assert [(w.code, w.note, w.cell, w.times) for w in data.warnings] == [("tool-said", "late", 0, 2)]
     assert (data.guests[0].ready_s, data.guests[0].facts, data.guests[0].notes) == (
         0.25, {"kernel": "6.1"}, ("no memory limit",),
     )  # fmt: skip
@@ -248,9 +249,9 @@ def test_a_resumed_run_knows_what_is_done_and_where_to_go_on(store: Store) -> No
 def test_a_warning_about_the_run_is_kept_once(store: Store) -> None:
     run = begin(store)
     for _ in range(2):
-        run.add_warning("host", "the governor is powersave")
-        run.add_warning("host", "about a cell", "c-native")
-    assert [(w.text, w.cell, w.times) for w in load(store.engine, run).warnings] == [
+        run.add_warning(quoted("the governor is powersave"))
+        run.add_warning(quoted("about a cell"), "c-native")
+    assert [(w.note, w.cell, w.times) for w in load(store.engine, run).warnings] == [
         ("the governor is powersave", None, 1), ("about a cell", 0, 1),
     ]  # fmt: skip
 

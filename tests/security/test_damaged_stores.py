@@ -20,6 +20,7 @@ from vtax.cli.main import group
 from vtax.cli.orphans import close_orphans
 from vtax.errors import StoreError
 from vtax.host.home import Home
+from vtax.messages import Note, quoted
 from vtax.runner.resume import rebuild_plan
 from vtax.store import schema
 from vtax.store.records import SAMPLES
@@ -85,9 +86,9 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
             cell = next(cell for cell in cells() if cell.platform == platform)
             used = {"flows": 1, "congestion": "cubic", SAMPLES: {"events": [999.0, 1001.0, 1000.0, 998.0] * 5}}
             given = {"guest_id": guest, "block": 3, "position": run.next_position(), "effective": used}
-            run.add_trial(trial(cell, counters=counters, warnings=(("tool", "odd"),), **given))
+            run.add_trial(trial(cell, counters=counters, warnings=(quoted("odd"),), **given))
             run.end_guest(guest, ready_s=0.1, clock_offset_s=0.1, facts={**facts, "cpu": platform}, notes=("none",))
-        run.add_warning("resumed", "the run was stopped")
+        run.add_warning(Note("resumed", place="after", block=1, later=""))
         run.finish("interrupted", "stopped on request", 1.7e9 + 300)
     assert not file.with_name("store.sqlite-wal").exists()
     return file

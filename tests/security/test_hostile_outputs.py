@@ -19,6 +19,7 @@ from vtax.errors import BenchmarkError, GuestError
 from vtax.guest.audit import checked
 from vtax.guest.results import CommandResult
 from vtax.host.home import Home
+from vtax.messages import quoted
 from vtax.runner.containment import Failure, contained
 from vtax.runner.parsers import Parsers
 from vtax.runner.records import trial_record
@@ -147,7 +148,7 @@ def hostile_result(random: Random, report: tuple[str, dict[str, Any], dict[str, 
     with contained(failure):
         made = replace(made, outcome=outcome(name, parameters, texts))
     assert not failure.traceback, failure.traceback
-    warnings = tuple(("tool", text) for text in made.outcome.warnings)
+    warnings = tuple(map(quoted, made.outcome.warnings))
     counters = {("guest", f"net.{random.choice(WORDS)[:15]}.rx_bytes"): 1.0, ("guest", "ctxt"): 1e18}
     return replace(made, results=results, counters=counters, warnings=(*warnings, *cut), error=failure.error)
 
@@ -196,7 +197,7 @@ def test_no_output_fact_or_version_of_a_guest_stops_the_run_or_a_view(campaign: 
         try:
             facts = checked(hostile_facts(random))
         except GuestError as error:
-            forum.run.add_warning("audit", str(error))
+            forum.run.add_warning(quoted(str(error)))
         forum.run.end_guest(guest, ready_s=1.0, clock_offset_s=0.0, facts=facts, notes=[random.choice(WORDS)])
         benchmark = registry.get(REPORTS[index][0])
         try:
@@ -204,7 +205,7 @@ def test_no_output_fact_or_version_of_a_guest_stops_the_run_or_a_view(campaign: 
                 version = parsers.version(benchmark, random.choice(WORDS) + random.choice(WORDS))
             forum.run.set_tool_version(benchmark.name, version)
         except BenchmarkError as error:
-            forum.run.add_warning("tool", str(error))
+            forum.run.add_warning(quoted(str(error)))
         if number % ROUND == ROUND - 1:
             forum.run.finish("finished", random.choice(WORDS), time.time())
             look()
@@ -219,7 +220,7 @@ def test_a_hostile_text_everywhere_a_guest_speaks_reaches_no_terminal(word: str,
     for platform in PLATFORMS:
         guest = forum.run.begin_guest(platform, 0, "", time.time())
         output = CommandResult((word,), 1, word, word, 1.0, 1.0)
-        result = replace(failed(Failure(word or "x")), results={"single": output}, warnings=(("tool", word),))
+        result = replace(failed(Failure(word or "x")), results={"single": output}, warnings=(quoted(word),))
         cell: Any = PlanCell(f"0-{platform}")
         forum.run.add_trial(trial_record(cell, 0, 0, 0, False, guest, result))
         forum.run.end_guest(guest, ready_s=1.0, clock_offset_s=0.0, facts=checked({word: word}), notes=[word],

@@ -23,6 +23,7 @@ from vtax.host.home import Home
 from vtax.host.journal import Journal, clean
 from vtax.host.lock import is_measuring, measuring_lock, open_lock
 from vtax.host.resources import RestoreCommand, Tree, to_record
+from vtax.messages import quoted
 from vtax.store.store import Store
 
 pytestmark = [needs_root, pytest.mark.root]
@@ -190,13 +191,13 @@ def test_a_neighbour_that_locks_every_byte_it_may_of_a_store_stops_no_writer(hom
             assert home.root / "store.sqlite" in locked
             assert home.root / "store.sqlite-shm" not in locked
             started_at = time.monotonic()
-            run.add_warning("test", "written while a neighbour holds locks")
+            run.add_warning(quoted("written while a neighbour holds locks"))
             assert time.monotonic() - started_at < 5
         with neighbour_locks(home.root, program=LOCK_EVERY_BYTE):
             shown = neighbour(*VTAX, "list", VTAX_HOME=str(home.root))
             assert (shown.returncode, shown.stderr) == (0, "")
     with neighbour_locks(home.root, program=LOCK_EVERY_BYTE), Store.open(home.store_url) as store:
-        store.open_run("last").add_warning("test", "and from a store that is opened meanwhile")
+        store.open_run("last").add_warning(quoted("and from a store that is opened meanwhile"))
 
 
 def test_a_lock_taken_while_it_was_open_is_waited_for_a_while_and_its_holder_named(

@@ -22,7 +22,7 @@ def test_requests_have_a_rate_and_a_latency(suite, values):
 
 def test_a_saturated_client_is_a_warning():
     (warning,) = parse(read("memcached/trixie.txt"), cpu_s=2.05).warnings
-    assert warning.startswith("the client memcaslap used 98% of its 1 CPU")
+    assert warning.startswith("the client memcaslap used 98 % of its 1 CPU")
 
 
 def test_a_client_without_a_server_fails_the_trial():

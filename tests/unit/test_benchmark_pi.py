@@ -102,7 +102,7 @@ def test_digits_that_vtax_does_not_know_are_a_warning():
     text = read("flint-3.1.0.txt").replace("digits 100000", "digits 100007")
     (warning,) = parse(pi_flint, text, digits=100_007).warnings
     assert warning.startswith(
-        "the last digits are not verified: vtax knows those of up to 20000 digits, and of 100 000,"
+        "the last digits are not verified: vtax knows those of up to 20000 digits, and of 100000,"
     )
 
 

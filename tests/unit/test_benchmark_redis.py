@@ -22,7 +22,7 @@ def test_both_tests_have_a_rate_and_latencies(version, rates):
 
 def test_a_saturated_client_is_a_warning():
     (warning,) = parse(read("redis/7.0.csv"), cpu_s=1.15).warnings
-    assert warning.startswith("the client redis-benchmark used 99% of its 1 CPU")
+    assert warning.startswith("the client redis-benchmark used 99 % of its 1 CPU")
     assert parse(read("redis/7.0.csv"), cpu_s=1.15, client="guest", threads=4).warnings != ()
 
 

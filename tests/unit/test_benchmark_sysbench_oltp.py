@@ -77,7 +77,7 @@ def test_another_or_an_impossible_report_fails_the_trial(old, new, message):
 def test_a_saturated_client_is_a_warning():
     assert parse(read(POINT_SELECT), cpu_s=0.1, events=10_000).warnings == ()
     (warning,) = parse(read(POINT_SELECT), cpu_s=0.18, events=10_000).warnings
-    assert warning.startswith("the client sysbench used 99% of its 1 CPU: it may be the limit")
+    assert warning.startswith("the client sysbench used 99 % of its 1 CPU: it may be the limit")
 
 
 def test_the_server_runs_on_a_copy_of_the_images_data():

@@ -20,6 +20,7 @@ from vtax.cli.main import group
 from vtax.cli.row_progress import row_progress
 from vtax.errors import BadInput
 from vtax.host.home import Home
+from vtax.messages import Note, quoted
 from vtax.runner.resume import check_host, obstacle
 from vtax.store import bundle, bundle_lines
 from vtax.store.importing import import_bundle
@@ -42,8 +43,8 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
         outputs = (OutputRecord("client", ("tool", "--x"), 1, "\udcff\x1b[2J\n", "é"),)
         effective = {"flows": 1, SAMPLES: {"events": SAMPLE_VALUES}}
         given = {"guest_id": guest, "block": 3, "position": run.next_position(), "effective": effective}
-        run.add_trial(trial(cells()[0], outputs=outputs, warnings=(("tool", "odd"),), **given))
-        run.add_warning("resumed", "the run was stopped")
+        run.add_trial(trial(cells()[0], outputs=outputs, warnings=(quoted("odd"),), **given))
+        run.add_warning(Note("resumed", place="after", block=1, later=""))
         run.finish("finished", "all blocks", 1.7e9 + 300)
     return file
 
@@ -154,7 +155,7 @@ def test_the_same_run_makes_the_same_bundle_also_from_another_store(
 def test_a_run_that_went_on_after_it_was_exported_is_not_replaced(home: Home) -> None:
     output_of("export")
     with Store.open(home.store_url) as store:
-        store.open_run("tour-1").add_warning("resumed", "once more")
+        store.open_run("tour-1").add_warning(quoted("once more"))
     error = refusal("import", "tour-1.vtax.gz")
     assert "in the store as tour-1, with other content" in error.what
     assert "vtax remove tour-1" in error.hint

@@ -327,7 +327,7 @@ def test_a_tuned_host_is_put_back_whatever_is_requested_meanwhile(monkeypatch: p
         done.append("put back")
 
     monkeypatch.setattr("vtax.doctor.tunables.tuned", tuned)
-    run = cast(RunHandle, SimpleNamespace(add_warning=lambda code, text: done.append(text)))
+    run = cast(RunHandle, SimpleNamespace(add_warning=done.append))
     with suppress(KeyboardInterrupt), _tuned_host(run, Home.from_environment().ensure(), True):
         pass
     assert done == ["the host was tuned for this run: swappiness: 60 -> 0", "put back"]

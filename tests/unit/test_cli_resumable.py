@@ -16,6 +16,7 @@ from synthetic_run import begin
 from vtax.cli import resume
 from vtax.errors import BadInput
 from vtax.host.home import Home
+from vtax.messages import Note
 from vtax.runner.plan import Plan
 from vtax.store import schema
 from vtax.store.records import REFUSED
@@ -109,7 +110,7 @@ def test_not_one_whose_guests_never_started(store: Store, home: Home) -> None:
 
 def test_not_one_that_its_study_ended(store: Store, home: Home) -> None:
     run = begin_planned(store, home)
-    run.add_warning(REFUSED, "the guests differ")
+    run.add_warning(Note(REFUSED, reason="the guests differ"))
     run.finish("failed", "the guests differ", 3.0)
     assert "change it and start a new run" in reason()
     run.finish("interrupted", "stopped on request (SIGINT)", 4.0)  # it was resumed, and came further

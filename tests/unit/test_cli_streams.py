@@ -28,6 +28,7 @@ from vtax.cli.streams import StandardError, StandardOutput, standard_streams
 from vtax.errors import VtaxError
 from vtax.foreign_text import MAX_TEXT_CHARS
 from vtax.host.home import Home
+from vtax.messages import quoted
 from vtax.report.renderers.unbroken import prepared
 from vtax.runner.events import Progress
 from vtax.store.store import Store
@@ -56,7 +57,7 @@ def evil_run(unmade_home: Path) -> str:
     with Store.open(Home.from_environment().ensure().store_url) as store:
         run = begin(store, declared={"name": "tour", "title": EVIL, "baseline": "native", "question": EVIL})
         fill(run, blocks=2, trials=1, warmup=0)
-        run.add_warning("guest", EVIL, "c-native")
+        run.add_warning(quoted(EVIL), "c-native")
         run.add_trial(trial(cells()[0], block=2, status="failed", error=EVIL, values={}))
         guest = run.begin_guest("native", 3, "", 1.0)
         run.end_guest(guest, ready_s=1.0, clock_offset_s=0.0, facts={"kernel": EVIL}, notes=[EVIL], error=EVIL)
@@ -196,7 +197,7 @@ def test_a_text_that_fills_screens_is_cut_and_the_rest_counted(capsys: pytest.Ca
         run = begin(store)
         fill(run, blocks=2, trials=1, warmup=0)
         run.add_trial(trial(cells()[0], block=2, status="failed", error=long, values={}))
-        run.add_warning("guest", long, "c-native")
+        run.add_warning(quoted(long), "c-native")
         run.finish("failed", long, 2.0)
     for command in (["show", "--all"], ["list"], ["show", "--audit"]):
         assert status_of(*command) == 0

@@ -50,7 +50,7 @@ def later(elapsed_s=10.0, **more_cpu_s):
 
 
 def codes(after, own_cpu_s=None):
-    return [code for code, _ in host_warnings(BEFORE, after, own_cpu_s)]
+    return [note.code for note in host_warnings(BEFORE, after, own_cpu_s)]
 
 
 def test_every_counter_of_a_guest_is_in_the_table():
@@ -122,24 +122,26 @@ def test_a_quiet_trial_has_no_warnings():
 
 
 def test_steal_is_said_with_its_share():
-    [(code, text)] = host_warnings(BEFORE, later(user=9.4, idle=10.0, steal=0.6))
-    assert code == "host-steal"
-    assert text.startswith("steal 3 %")
+    (note,) = host_warnings(BEFORE, later(user=9.4, idle=10.0, steal=0.6))
+    assert (note.code, note) == (
+        "host-steal",
+        "steal 3 %: the machine below this host kept its CPUs from it for that share",
+    )
 
 
 def test_other_programs_are_reported_from_the_trials_own():
     after = later(user=9.0, system=3.0, softirq=4.0, idle=4.0)
     assert codes(after, own_cpu_s=11.5) == []
-    [(code, text)] = host_warnings(BEFORE, after, own_cpu_s=7.0)
-    assert (code, text) == ("host-busy", "other programs kept 0.50 of the host's CPUs busy during the trial")
+    (note,) = host_warnings(BEFORE, after, own_cpu_s=7.0)
+    assert (note.code, note) == ("host-busy", "other programs kept 0.5 of the host's CPUs busy during the trial")
     assert codes(replace(after, controller_cpu_s=6.0), own_cpu_s=7.0) == []
 
 
 def test_in_dom0_the_domains_of_others_are_other_programs_and_the_trials_own_are_not():
     of_dom0 = later(user=4.0, idle=16.0)
     assert codes(replace(of_dom0, domains_cpu_s=7.5), own_cpu_s=11.5) == []
-    [(code, text)] = host_warnings(BEFORE, replace(of_dom0, domains_cpu_s=12.5), own_cpu_s=11.5)
-    assert (code, text) == ("host-busy", "other programs kept 0.50 of the host's CPUs busy during the trial")
+    (note,) = host_warnings(BEFORE, replace(of_dom0, domains_cpu_s=12.5), own_cpu_s=11.5)
+    assert (note.code, note) == ("host-busy", "other programs kept 0.5 of the host's CPUs busy during the trial")
 
 
 def test_very_short_trials_are_not_judged_by_cpu_times():
@@ -148,7 +150,7 @@ def test_very_short_trials_are_not_judged_by_cpu_times():
 
 def test_memory_pressure_swapping_frequency_and_heat_are_said():
     after = replace(later(idle=20.0), memory_stall_s=0.5, swapped_pages=7.0, frequency_hz=1.5e9, throttled=5.0)
-    assert dict(host_warnings(BEFORE, after)) == {
+    assert {note.code: str(note) for note in host_warnings(BEFORE, after)} == {
         "host-memory": "programs on the host waited for memory 5 % of the time",
         "host-swap": "the host swapped 7 pages during the trial",
         "host-frequency": "the CPU frequency changed by -25 % from before the trial to after it",

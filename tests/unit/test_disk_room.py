@@ -87,13 +87,13 @@ def test_a_file_that_fits_a_cache_on_one_side_alone_is_named(monkeypatch: pytest
 def test_a_trial_says_that_only_the_cache_below_its_disk_holds_its_files(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "host_memory", lambda: 8 * GIB)
 
-    def said(file_size: str) -> dict[str, str]:
+    def said(file_size: str) -> dict[str, str | None]:
         plan = planned(file_size, MACHINE, "podman", disk="20GiB", memory="1GiB")
         (point,) = plan.points
         return {p.platform.name: disk_room.held_below(point, plan.context(), p.platform) for p in plan.platforms}
 
     of = said("2GiB")
-    assert [of["native"], of["podman"]] == ["", ""]
+    assert [of["native"], of["podman"]] == [None, None]
     assert of[MACHINE].startswith("files of 2 GiB do not fit the memory of the guest (1 GiB), and below its disk")
     assert not any([*said("512MiB").values(), *said("9GiB").values()])
 

@@ -19,6 +19,7 @@ from synthetic_run import DECLARED, PLATFORMS, begin, cells, fill, trial
 from vtax.cli.main import group
 from vtax.errors import BadInput
 from vtax.host.home import Home
+from vtax.messages import Note
 from vtax.report.analysis.source import source_of
 from vtax.runner.resume import obstacle
 from vtax.stats.ratio import log_ratios
@@ -38,7 +39,8 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for number, host in enumerate((HOSTS[0], HOSTS[1], HOSTS[0]), start=1):
             run = begin(store, f"tour-{number}", host=host, started_at=1.7e9 + number, boot_id=f"boot-{number}")
             before = {"block": -1, "is_warmup": True, "position": 0}
-            run.add_trial(trial(cells()[0], **before, warnings=(("clock-rate", f"of {number}"),)))
+            note = Note("clock-rate", rate=float(number), error=0.0, margin=0.02)
+            run.add_trial(trial(cells()[0], **before, warnings=(note,)))
             fill(run, blocks=BLOCKS[number - 1], trials=1, warmup=0, seed=number)
     return file
 
@@ -76,7 +78,7 @@ def test_all_trials_are_there_in_sessions_of_their_own(store: Store) -> None:
         own = found.measurements.value[found.trials.session[found.measurements.trial] == number]
         assert own.tolist() == part.measurements.value.tolist()
     assert len(found.guests) == sum(len(part.guests) for part in parts)
-    assert {w.text for w in found.warnings} >= {"of 1", "of 2", "of 3"}
+    assert {w.note.data.get("rate") for w in found.warnings} >= {1.0, 2.0, 3.0}
     count = len(outputs(store.engine, store.open_run(merged)))
     assert count == sum(len(outputs(store.engine, part.run)) for part in parts)
 

@@ -18,6 +18,7 @@ from synthetic_run import DECLARED, PLATFORMS, begin, cells, trial
 from vtax.cli.main import group
 from vtax.errors import BadInput
 from vtax.host.home import Home
+from vtax.messages import Note
 from vtax.report.analysis.pivot import Axes
 from vtax.report.analysis.pivot import pivot as analysis_pivot
 from vtax.report.analysis.source import source_of
@@ -338,8 +339,7 @@ def uneven(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
             value = (1.0 if cell.platform == "native" else 0.9) * (1 + 0.01 * ((block * 7 + position) % 5))
             run.add_trial(trial(cell, block=block, position=position, values={"throughput": value}))
         for busy, cell in zip((0.1, 0.9), (made[0], made[3]), strict=True):
-            text = f"other programs kept {busy} of the host's CPUs busy during the trial"
-            run.add_warning("host-busy", text, cell.key)
+            run.add_warning(Note("host-busy", cpus=busy), cell.key)
         run.finish("finished", "", 2.0)
         yield store
 

@@ -10,6 +10,7 @@ import pytest
 import synthetic_run
 from synthetic_run import begin, fill
 
+from vtax.messages import Note
 from vtax.report.analysis import analyse
 from vtax.report.analysis.reproduce import commands, study_toml
 from vtax.report.files import write
@@ -21,7 +22,7 @@ def test_a_run_is_made_again_with_the_tuning_it_had(tmp_path: Path) -> None:
     table = {**synthetic_run.DECLARED["benchmark"][1], "topology": "router-openflow"}
     with Store.open(f"sqlite:///{tmp_path / 'store.sqlite'}") as opened:
         run = begin(opened, declared={**synthetic_run.DECLARED, "benchmark": [table]})
-        run.add_warning("tuned", "the host was tuned for this run: governor performance")
+        run.add_warning(Note("tuned", changes="governor performance"))
         printed = commands(analyse(opened))
     assert "sudo .venv/bin/vtax image build" in printed  # the run builds the layer of its study itself
     assert printed[-1] == "sudo .venv/bin/vtax run tour.toml --seed 1099511627783 --tune-host"

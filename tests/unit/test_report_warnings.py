@@ -11,6 +11,7 @@ from shown import drawn, english, page, sentence, terminal, view
 from synthetic_run import begin, fill, trial
 
 from vtax.counters.host import HostSample, host_warnings
+from vtax.messages import quoted
 from vtax.report.analysis import Row, analyse, warning_texts
 from vtax.report.document import Count, Number, Range, Share, Warning
 from vtax.report.parts.result_notes import notes_under
@@ -26,9 +27,9 @@ def store(tmp_path: Path) -> Iterator[Store]:
 def test_texts_that_differ_in_numbers_alone_are_one_warning(store: Store) -> None:
     run = begin(store)
     for block in range(12):
-        warning = ("host-busy", f"other programs kept {0.5 + block / 10:.2f} of the host's CPUs busy")
+        warning = quoted(f"other programs kept {0.5 + block / 10:.2f} of the host's CPUs busy")
         run.add_trial(trial(run.cells[0], block=block, position=block, warnings=(warning,)))
-    (warning,) = [w for w in analyse(store).warnings if w.code == "host-busy"]
+    (warning,) = [w for w in analyse(store).warnings if w.code == "tool-said"]
     assert warning.times == 12
     assert len(warning.cases) == 12
     assert sentence(warning) == "other programs kept 0.50 to 1.60 of the host's CPUs busy"
@@ -81,7 +82,7 @@ def test_what_the_host_warns_of_has_typed_data(
         others = {name: value for name, value in changed.items() if name not in spent}
         after = replace(before, monotonic_s=10.0, cpu_s=spent, **others)
         given = host_warnings(before, after, 7.0)
-        made = tuple(each for each in given if each[0] == code)
+        made = tuple(each for each in given if each.code == code)
         run.add_trial(trial(run.cells[0], block=block, position=block, warnings=made))
     (warning,) = [w for w in analyse(store).warnings if w.code == code]
     assert warning.data == data

@@ -45,7 +45,7 @@ def test_fewer_writes_on_the_host_than_half_of_the_flushes_are_a_warning():
 
 
 def test_direct_that_ends_at_a_cache_of_the_host_is_a_warning():
-    assert "moved 40% of the bytes" in on_host(outcome(is_direct=True), counted(read=400.0)).warnings[-1]
+    assert "moved 40 % of the bytes" in on_host(outcome(is_direct=True), counted(read=400.0)).warnings[-1]
     assert on_host(outcome(is_direct=True), counted(read=500.0)).warnings == ("first",)
 
 
@@ -62,7 +62,7 @@ def test_a_cache_below_the_guest_is_only_suspected_where_no_disk_was_counted():
     served = on_host(suspected, counted(read=130.0)).warnings
     assert served == (
         "first",
-        "the host's disks moved 13% of the bytes; a cache, of the guest or below it, had the rest",
+        "the host's disks moved 13 % of the bytes; a cache, of the guest or below it, had the rest",
     )
     assert on_host(outcome(), counted(read=130.0)).warnings == ("first",)
 

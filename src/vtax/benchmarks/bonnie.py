@@ -23,6 +23,7 @@ from vtax.benchmarks.base import Benchmark, Command, Context, Metric, Operations
 from vtax.benchmarks.local import check_cpu, check_files, check_room, succeeded
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
+from vtax.messages import Note
 from vtax.study.model import Size
 from vtax.study.units import about_size
 
@@ -178,15 +179,13 @@ def _figure(name: str, text: str) -> float:
 
 
 def _warnings(size_bytes: int, context: Context, too_fast: Sequence[str]) -> list[str]:
-    warnings = []
-    memories = {"the guest": context.memory_bytes, "the host": host_memory_bytes()}
-    if any(size_bytes < _MEMORY_MULTIPLE * each for each in memories.values()):
-        both = " and ".join(f"{about_size(each)} of {whose}" for whose, each in memories.items())
-        warnings.append(
-            f"the file of {about_size(size_bytes)} is not twice the memory, {both}: caches served part of it"
-        )
+    warnings = list[str]()
+    guest, host = context.memory_bytes, host_memory_bytes()
+    if size_bytes < _MEMORY_MULTIPLE * max(guest, host):
+        sizes = {"size": size_bytes, "guest": guest, "host": host}
+        warnings.append(Note("file-not-twice-memory", **{name: about_size(each) for name, each in sizes.items()}))
     if too_fast:
-        warnings.append(f"too fast to time, no value: {', '.join(too_fast)}; raise size or files")
+        warnings.append(Note("too-fast-to-time", names=tuple(too_fast)))
     return warnings
 
 

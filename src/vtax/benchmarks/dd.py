@@ -36,6 +36,7 @@ from vtax.benchmarks.base import (
 from vtax.benchmarks.local import check_cpu, check_room, succeeded
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
+from vtax.messages import Note
 from vtax.study.model import Size
 
 _SECTOR_BYTES = 512
@@ -143,7 +144,7 @@ class Dd(Benchmark):
 
 def _warnings(parameters: DdParameters) -> tuple[str, ...]:
     if parameters.cache == "cached":
-        return ("the guest's page cache is part of this figure (cache = 'cached')",)
+        return (Note("guest-cache"),)
     return ()
 
 
@@ -151,7 +152,7 @@ def _if_not_counted(parameters: DdParameters) -> str:
     """See DiskWork."""
     if parameters.direction == "write" or parameters.cache in ("cached", "cold"):
         return ""
-    return "a cache below the guest may have served this read: the host's, where the disk is a file"
+    return Note("cache-below")
 
 
 BENCHMARK = Dd()

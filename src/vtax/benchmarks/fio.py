@@ -42,6 +42,7 @@ from vtax.benchmarks.base import (
 from vtax.benchmarks.local import check_cpu, check_room
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
+from vtax.messages import Note
 from vtax.study.model import Size
 
 _SECTOR_BYTES = 512
@@ -283,7 +284,7 @@ def _file_warnings(p: FioParameters) -> list[str]:
     ]
     if not unflushed:
         return []
-    return [f"the guest's page cache is part of the figures: no write was flushed ({', '.join(unflushed)})"]
+    return [Note("guest-cache-jobs", names=tuple(unflushed))]
 
 
 def _job(report: str) -> dict[str, Any]:
@@ -311,22 +312,19 @@ def _check_time(direction: str, runtime_s: float, result: CommandResult) -> None
 def _warnings(p: FioParameters) -> list[str]:
     if p.direct or p.fsync or p.rw in ("read", "randread"):
         return []
-    return ["the guest's page cache is part of this figure: no write was flushed (fsync = 0)"]
+    return [Note("guest-cache-unflushed")]
 
 
 def _if_not_counted(p: FioParameters) -> str:
     """See DiskWork."""
     if p.job_file:
         readers = [job.name for job in p.file_jobs if "read" in job.directions]
-        is_suspect = readers and not p.cold
-        return (
-            f"a cache below the guest may have served reads: the host's ({', '.join(readers)})" if is_suspect else ""
-        )
+        return Note("cache-below-jobs", names=tuple(readers)) if readers and not p.cold else ""
     if p.direct:
-        return "direct ends at the guest's own disk; where that is a file of the host, its cache may serve it"
+        return Note("cache-below-direct")
     if p.rw in ("write", "randwrite") or p.cold:
         return ""
-    return "a cache below the guest may have served reads: the host's, where the disk is a file"
+    return Note("cache-below")
 
 
 BENCHMARK = Fio()

@@ -39,6 +39,7 @@ from vtax.benchmarks.network import (
 )
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
+from vtax.messages import Note
 from vtax.study.model import Size
 
 PORT = 5201
@@ -238,7 +239,7 @@ def _warnings(effective: Mapping[str, Any], p: Iperf3Parameters, context: Contex
     for name in ("length", "mss"):
         requested, value = getattr(p, name), effective.get(name)
         if requested is not None and value not in (None, NOT_REPORTED, requested):
-            warnings.append(f"{name}: requested {requested}, effective {value}")
+            warnings.append(Note("not-as-requested", name=name, requested=requested, found=value))
     return [*warnings, *congestion_warnings(effective, context)]
 
 

@@ -22,6 +22,7 @@ from vtax.benchmarks.local import check_cpu
 from vtax.benchmarks.own_program import Report, loops_outside_s, short_warnings
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
+from vtax.messages import Note
 
 _TOOL = "vtax-kernel-paths"
 Operation = Literal[
@@ -120,9 +121,7 @@ class KernelPaths(OwnProgram):
         }
         warnings = short_warnings(outside_s, "loops")
         if parameters.operation in _ON_ONE_CPU and not effective["one_cpu"]:
-            warnings.append(
-                "the guest did not bind both sides to one CPU: they may have run on two, without switches"
-            )
+            warnings.append(Note("two-cpus"))
         return Outcome(values, effective, tuple(warnings))
 
 

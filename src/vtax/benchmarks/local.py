@@ -13,6 +13,7 @@ from vtax.benchmarks.base import Context, Role
 from vtax.errors import BadInput, BenchmarkError
 from vtax.guest.results import CommandResult
 from vtax.host.home import Home
+from vtax.messages import Note
 from vtax.study.units import about_size
 
 _CPU_ROOM = 1.05  # the guest's accounting ticks, and its start and end are not the controller's
@@ -75,7 +76,7 @@ def thread_warnings(threads: int, context: Context) -> list[str]:
     """A warning for more threads than CPUs."""
     if threads <= context.vcpus:
         return []
-    return [f"{threads} threads on {context.vcpus} CPUs: threads share CPU time"]
+    return [Note("threads-share-cpus", threads=threads, cpus=context.vcpus)]
 
 
 def check_room(name: str, size_bytes: int, context: Context) -> None:

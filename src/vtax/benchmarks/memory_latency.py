@@ -21,6 +21,7 @@ from vtax.benchmarks.base import Command, Context, Metric, Operations, Outcome, 
 from vtax.benchmarks.local import check_cpu, check_memory
 from vtax.benchmarks.own_program import Report, loops_outside_s, short_warnings
 from vtax.guest.results import CommandResult
+from vtax.messages import Note
 from vtax.study.model import Size
 from vtax.study.units import about_size
 
@@ -110,9 +111,9 @@ def _page_warnings(effective: Mapping[str, Any]) -> list[str]:
     if effective["pages"] == "small":
         return []
     if found is None:
-        return ["the guest's kernel does not say whether the working set is in huge pages"]
+        return [Note("huge-pages-unknown")]
     if found < size * _ENOUGH_HUGE:
-        return [f"huge pages were requested: {about_size(found)} of the working set of {about_size(size)} is in them"]
+        return [Note("huge-pages-missing", part=about_size(found), size=about_size(size))]
     return []
 
 

@@ -45,6 +45,7 @@ from vtax.benchmarks.network import (
 )
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
+from vtax.messages import Note
 from vtax.study.model import Size
 
 PORT = 12865
@@ -286,9 +287,7 @@ def _few(reported: Mapping[str, str], values: Mapping[str, float]) -> list[str]:
     completed = values["completed"] / max(_number(reported, "CONFIDENCE_ITERATION"), 1)
     if completed >= FEWEST_TRANSACTIONS:
         return []
-    return [
-        f"a rate of {completed:.0f} transactions: fewer than {FEWEST_TRANSACTIONS} say little; count asks for more"
-    ]
+    return [Note("few-transactions", found=round(completed), minimum=FEWEST_TRANSACTIONS)]
 
 
 def _cpu_values(reported: Mapping[str, str]) -> dict[str, float]:
@@ -333,16 +332,14 @@ def _warnings(reported: Mapping[str, str], p: NetperfParameters) -> list[str]:
     remote = p.remote_socket_buffer or p.socket_buffer
     warnings = []
     for place, requested, letter in (("local", p.socket_buffer, "L"), ("remote", remote, "R")):
-        found = window_warnings(requested, int(reported[f"{letter}SS_SIZE"]), int(reported[f"{letter}SR_SIZE"]))
-        warnings += [f"{place} {text}" for text in found]
+        sizes = (int(reported[f"{letter}SS_SIZE"]), int(reported[f"{letter}SR_SIZE"]))
+        warnings += window_warnings(requested, *sizes, end=place)
     if (
         p.confidence_percent is not None
         and (width := _number(reported, "THROUGHPUT_CONFID")) > p.confidence_width_percent
     ):
-        warnings.append(
-            f"netperf missed its confidence: its {p.confidence_percent} % interval is {width:.3g} % of the mean "
-            f"after {reported['CONFIDENCE_ITERATION']} iterations, {p.confidence_width_percent:g} % was requested"
-        )
+        given = {"percent": p.confidence_percent, "requested": p.confidence_width_percent, "found": width}
+        warnings.append(Note("confidence-missed", iterations=reported["CONFIDENCE_ITERATION"], **given))
     return warnings
 
 

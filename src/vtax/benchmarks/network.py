@@ -8,6 +8,7 @@ from typing import Any
 
 from vtax.benchmarks.base import Context
 from vtax.errors import BadInput, BenchmarkError
+from vtax.messages import Note
 from vtax.network.wire import burst_bytes
 
 LARGEST_DATAGRAM = 65507
@@ -45,17 +46,16 @@ def check_socket_buffer(name: str, size: int | None) -> None:
             )
 
 
-def window_warnings(requested: int | None, send: int | None, receive: int | None) -> list[str]:
-    """Warnings when the effective socket buffer is not the requested one.
+def window_warnings(requested: int | None, send: int | None, receive: int | None, end: str = "") -> list[str]:
+    """Warnings when the effective socket buffer is not the requested one. end: where, of several.
 
     It doubles every request, after capping it (socket(7)): one reported as asked was capped to half.
     """
-    warnings = []
+    warnings = list[str]()
     for side, effective in (("send", send), ("receive", receive)):
         if requested is not None and effective is not None and effective != 2 * requested:
-            warnings.append(
-                f"{side} buffer: requested {requested} bytes (which the kernel doubles), effective {effective}"
-            )
+            name = " ".join(filter(None, (end, side, "buffer")))
+            warnings.append(Note("buffer-not-as-requested", name=name, requested=requested, found=effective))
     return warnings
 
 
@@ -76,7 +76,7 @@ def congestion_warnings(effective: Mapping[str, Any], context: Context) -> list[
     reported = {name: control for name, control in effective.items() if name.endswith("congestion")}
     requested = context.congestion
     return [
-        f"{name}: requested {requested}, effective {control}"
+        Note("not-as-requested", name=name, requested=requested, found=control)
         for name, control in reported.items()
         if requested not in ("", control)
     ]
@@ -85,8 +85,7 @@ def congestion_warnings(effective: Mapping[str, Any], context: Context) -> list[
 def rate_warnings(requested_mbit_s: float, sent: Mapping[str, float]) -> list[str]:
     """Warnings for a UDP sender below the requested rate (0: none). sent: Mbit/s by direction."""
     return [
-        f"rate_mbit_s: requested {requested_mbit_s:g} ({direction}, all streams), sent {mbit_s:.4g}; "
-        "loss and jitter are those of the lower rate"
+        Note("sender-slower", requested=requested_mbit_s, direction=direction, found=mbit_s)
         for direction, mbit_s in sent.items()
         if mbit_s < _MIN_RATE_SHARE * requested_mbit_s
     ]

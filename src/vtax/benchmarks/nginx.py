@@ -39,6 +39,7 @@ from vtax.benchmarks.service import (
 )
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
+from vtax.messages import Note
 from vtax.study.model import Size
 
 PORT = 8080
@@ -159,7 +160,7 @@ class Nginx(Service):
             "h2load", found["cpu_s"], found["elapsed_s"], threads, cpus_of(p.client, context)
         )
         if p.rate and rate < _MIN_RATE_SHARE * p.rate:
-            warnings.append(f"rate: requested {p.rate:g} requests/s, effective {rate:.4g}")
+            warnings.append(Note("rate-not-reached", requested=p.rate, unit="requests/s", found=rate))
         effective = {
             "file_size": p.file_size, "client": p.client, "connections": p.connections, "threads": threads,
             "requests": total, "all_requests": round(total * (1 + p.warm_up_s / p.duration_s)),

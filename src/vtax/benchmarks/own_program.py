@@ -13,6 +13,7 @@ from vtax.benchmarks.base import Role
 from vtax.benchmarks.local import succeeded
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
+from vtax.messages import Note
 
 _CLOCK_ROOM = 1.01  # a program's time is part of the guest's time of it, but both are read at another moment
 _CLOCK_ROOM_S = 0.01
@@ -97,4 +98,4 @@ def short_warnings(outside_s: float, parameter: str) -> list[str]:
     """A warning for loops that are short beside a round trip to the guest. parameter: to raise."""
     if outside_s >= _SHORT_S:
         return []
-    return [f"the loops lasted {outside_s:.3f} s: a round trip to the guest is part of the figure; raise {parameter}"]
+    return [Note("loops-short", found=outside_s, parameter=parameter)]

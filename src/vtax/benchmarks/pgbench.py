@@ -33,6 +33,7 @@ from vtax.benchmarks.service import (
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
 from vtax.image.recipe import DataSet
+from vtax.messages import Note
 from vtax.study.model import Size
 
 PORT = 5432
@@ -169,9 +170,9 @@ class Pgbench(Service):
             "pgbench", found["cpu_s"], found["elapsed_s"], p.threads, cpus_of(p.client, context)
         )
         if p.rate and read["rate"] < _MIN_RATE_SHARE * p.rate:
-            warnings.append(f"rate: requested {p.rate:g} transactions/s, effective {read['rate']:.4g}")
+            warnings.append(Note("rate-not-reached", requested=p.rate, unit="transactions/s", found=read["rate"]))
         if p.test == "tpcb" and p.clients > p.scale:
-            warnings.append(f"{p.clients} clients on {p.scale} branches: they wait for each other; raise scale")
+            warnings.append(Note("clients-wait", clients=p.clients, branches=p.scale))
         effective = {
             "test": p.test, "scale": p.scale, "client": p.client, "connection": p.connection, "clients": p.clients,
             "transactions": int(read["transactions"]),

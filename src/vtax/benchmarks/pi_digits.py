@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from vtax.errors import BenchmarkError
+from vtax.messages import Note
 
 SHOWN = 50
 """Digits that are compared."""
@@ -53,8 +54,7 @@ def warnings_of(tool: str, digits: int, last: str) -> list[str]:
     """Compare the last digits that a program printed. Raises BenchmarkError when they are wrong."""
     expected = last_digits(digits)
     if expected is None:
-        known = ", ".join(f"{length:,}".replace(",", " ") for length in KNOWN)
-        return [f"the last digits are not verified: vtax knows those of up to {_COMPUTED} digits, and of {known}"]
+        return [Note("digits-not-verified", limit=_COMPUTED, known=tuple(KNOWN))]
     if last != expected:
         raise BenchmarkError(f"{tool} computed other digits than those of pi: {last[:SHOWN]} where {expected} are")
     return []

@@ -10,6 +10,7 @@ from vtax.benchmarks.base import Context, GuestFile, Metric, Place, Role, Tail
 from vtax.benchmarks.histograms import of_counts
 from vtax.errors import BadInput, BenchmarkError
 from vtax.guest.results import CommandResult
+from vtax.messages import Note
 from vtax.study.units import about_size
 
 Client = Literal["guest", "peer"]
@@ -136,5 +137,4 @@ def saturation_warnings(tool: str, cpu_s: float, elapsed_s: float, threads: int,
     share = cpu_s / (usable * elapsed_s) if elapsed_s > 0 else 0.0
     if share < _SATURATED:
         return []
-    cpus_text = "CPU" if usable == 1 else "CPUs"
-    return [f"the client {tool} used {share:.0%} of its {usable} {cpus_text}: it may be the limit, not the server"]
+    return [Note("client-saturated", tool=tool, share=share, count=usable)]

@@ -29,6 +29,7 @@ from vtax.benchmarks.base import (
 from vtax.benchmarks.network import NOT_REPORTED, check_datagram, check_link, check_socket_buffer, window_warnings
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
+from vtax.messages import Note
 from vtax.study.model import Size
 
 PORT = 11111
@@ -119,16 +120,16 @@ class Sockperf(NetworkPair):
         values["dropped"] = 100 * counted / max(answered + counted, 1)
         _check_link(total, run_s, p, context)
         effective: dict[str, Any] = {"observations": int(answered), "sent_messages": int(sent)}
-        warnings = []
-        for end, result in (("", client), ("peer_", results.get("server"))):
+        warnings = list[str]()
+        for end, result in (("", client), ("peer", results.get("server"))):
             receive, send = _buffers(result)
-            effective |= {f"{end}send_buffer": send or NOT_REPORTED, f"{end}receive_buffer": receive or NOT_REPORTED}
-            warnings += [end.replace("_", " ") + text for text in window_warnings(p.socket_buffer, send, receive)]
+            prefix = f"{end}_" if end else ""
+            effective[f"{prefix}send_buffer"] = send or NOT_REPORTED
+            effective[f"{prefix}receive_buffer"] = receive or NOT_REPORTED
+            warnings += window_warnings(p.socket_buffer, send, receive, end)
         if p.mode == "under-load" and values["messages"] < (1 - _RATE_TOLERANCE) * p.messages_per_second:
-            warnings.append(
-                f"messages_per_second: requested {p.messages_per_second}, sent {values['messages']:.0f}; "
-                "latencies are those of the lower load"
-            )
+            rates = {"requested": p.messages_per_second, "found": round(values["messages"])}
+            warnings.append(Note("load-lower", **rates))
         return Outcome(values, effective, tuple(warnings), histograms={"latency": [answered]})
 
 

@@ -24,6 +24,7 @@ from vtax.benchmarks.base import Command, Context, Metric, Operations, Outcome, 
 from vtax.benchmarks.local import check_cpu, check_threads, succeeded
 from vtax.errors import BadInput, BenchmarkError, Problems, all_of
 from vtax.guest.results import CommandResult
+from vtax.messages import Note
 from vtax.study.model import Size
 from vtax.study.units import format_size
 
@@ -161,17 +162,16 @@ def _array_bytes(parameters: StreamParameters, context: Context) -> int:
 
 
 def _warnings(effective: Mapping[str, Any], shortest_s: float) -> list[str]:
-    warnings = []
+    warnings = list[str]()
     cache_bytes = effective["last_level_cache_bytes"]
     if cache_bytes is None:
-        warnings.append("the host does not say how large its last-level cache is; STREAM's size rule is unchecked")
+        warnings.append(Note("cache-size-unknown"))
     elif effective["array_bytes"] < CACHE_MULTIPLE * cache_bytes:
-        warnings.append(
-            f"array of {effective['array_bytes'] // _MEBIBYTE} MiB is below {CACHE_MULTIPLE}x the last-level cache "
-            f"({cache_bytes // _MEBIBYTE} MiB): part of the figure is the cache's"
-        )
+        sizes = {"size": effective["array_bytes"], "cache": cache_bytes}
+        shown = {name: f"{value // _MEBIBYTE} MiB" for name, value in sizes.items()}
+        warnings.append(Note("array-in-cache", times=CACHE_MULTIPLE, **shown))
     if shortest_s < _MIN_S:
-        warnings.append("a kernel ran for less than 1 ms: raise array_size for a figure above the clock resolution")
+        warnings.append(Note("kernel-short"))
     return warnings
 
 

@@ -21,6 +21,7 @@ from vtax.benchmarks.base import Benchmark, Command, Context, Metric, Operations
 from vtax.benchmarks.local import check_cpu, check_threads, number_in, succeeded, thread_warnings
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
+from vtax.messages import Note
 
 _NUMBER = r"[ \t]*([0-9]+(?:\.[0-9]+)?)"
 _LINES = {
@@ -137,7 +138,7 @@ def _refuse_old(output: str) -> None:
 def _warnings(effective: Mapping[str, int], context: Context) -> list[str]:
     warnings = thread_warnings(effective["threads"], context)
     if effective["events"] < _FEW_EVENTS:
-        warnings.append(f"only {effective['events']} events: measure longer, or lower cpu_max_prime")
+        warnings.append(Note("few-events", found=effective["events"]))
     return warnings
 
 

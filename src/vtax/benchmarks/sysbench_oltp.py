@@ -26,6 +26,7 @@ from vtax.benchmarks.service import LATENCY, Client, check_cache, client_result,
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
 from vtax.image.recipe import DataSet
+from vtax.messages import Note
 from vtax.study.model import Size
 
 PORT = 3306
@@ -195,7 +196,7 @@ class SysbenchOltp(Service):
         cpu_s = result.user_s + result.system_s
         warnings = saturation_warnings("sysbench", cpu_s, read["time"], threads, cpus_of(p.client, context))
         if errors or reconnects:
-            warnings.append(f"{errors:g} transactions failed and were repeated, {reconnects:g} connections were lost")
+            warnings.append(Note("transactions-repeated", failed=round(errors), lost=round(reconnects)))
         effective |= {"events": events, "threads": threads}
         histogram = of_counts({float(value): int(count) for value, count in _BUCKET.findall(result.stdout)})
         return Outcome(values, effective, tuple(warnings), histograms={LATENCY: histogram})

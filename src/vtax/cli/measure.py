@@ -20,6 +20,7 @@ from vtax.errors import BadInput, RunInterrupted, VtaxError
 from vtax.host.home import Home
 from vtax.host.journal import Journal, clean
 from vtax.host.lock import is_measuring, measuring_process
+from vtax.messages import Note
 from vtax.report.analysis.source import source_of
 from vtax.report.renderers.format import english
 from vtax.runner.execute import execute
@@ -119,7 +120,7 @@ def wait(run: RunHandle, pause_s: float) -> None:
 def next_session(plan: Plan, run: RunHandle, home: Home, *, tune_host: bool = False) -> None:
     """Execute the next session of a paused run in the same process, as `measure`."""
     facts = host_facts()
-    changed = check_host(run, facts, f"session {run.session.number + 1}")
+    changed = check_host(run, facts, run.session.number + 1)
     prepare_host(home)
     if changed:
         notify(changed)
@@ -160,7 +161,7 @@ def _tuned_host(run: RunHandle, home: Home, tune_host: bool) -> Iterator[None]:
         try:
             changes = "; ".join(changed) or "no change needed"
             notify(f"host tuning: {changes}")
-            run.add_warning("tuned", f"the host was tuned for this run: {changes}")
+            run.add_warning(Note("tuned", changes=changes))
             yield
         finally:
             ignore_further()

@@ -31,5 +31,5 @@ def command(run_names: tuple[str, ...], as_json: bool) -> None:
         print_views(["sessions", "audit"], source, as_json=as_json, every_metric=False)
         for warning in source.data.warnings:
             if warning.code == MERGED_AGAIN:
-                notify(f"warning: {warning.text}")
+                notify(f"warning: {warning.note}")
     notify(with_program_path(f"merged as {name}; see it with: vtax show {name}"))

@@ -199,7 +199,7 @@ def conclude_part(run: RunHandle, awaited: Reboots, *, as_json: bool, strict: bo
 def _begin(run: RunHandle, visit: boots.Visit) -> None:
     """Begin a visit, and its session with the first one; or go on with it."""
     facts = host_facts()
-    if changed := check_host(run, facts, f"session {visit.session}", boots.facts_of(run, visit.boot) or {}):
+    if changed := check_host(run, facts, visit.session, boots.facts_of(run, visit.boot) or {}):
         notify(changed)
     if visit.session > run.session.number:
         begin_next(run, facts)

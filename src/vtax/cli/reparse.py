@@ -14,6 +14,7 @@ from vtax.cli.output import json_option, notify, print_json, print_table, say
 from vtax.errors import BadInput, placed
 from vtax.foreign_text import one_line
 from vtax.host.home import Home
+from vtax.messages import Note
 from vtax.runner.reparse import Change, Difference, Reparsed, reparse
 from vtax.store.reparse import write
 from vtax.store.store import Store
@@ -81,13 +82,12 @@ def _print_unread(result: Reparsed) -> None:
         say(f"  hint: {hint}")
 
 
-def _note(result: Reparsed, loaded: LoadedStudy | None) -> str:
+def _note(result: Reparsed, loaded: LoadedStudy | None) -> Note:
     """What is kept with the run."""
-    by = f", with the patterns of {loaded.source} (SHA-256 {loaded.digest})" if loaded else ""
-    figures = format_count(len(result.changes), "figure")
-    trials = format_count(len(result.revisions), "trial")
-    more = f", with {len(result.differences)} settings, samples or warnings" if result.differences else ""
-    return f"{figures} of {trials} were read again from stored outputs by vtax {__version__}{by}, and changed{more}"
+    counts = {"figures": len(result.changes), "settings": len(result.differences), "trials": len(result.revisions)}
+    if loaded is None:
+        return Note("reparsed", version=__version__, **counts)
+    return Note("reparsed-study", version=__version__, source=loaded.source, digest=loaded.digest, **counts)
 
 
 def _row(change: Change) -> tuple[str, ...]:

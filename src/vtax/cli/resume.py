@@ -30,6 +30,7 @@ from vtax.host import reboots
 from vtax.host.home import Home
 from vtax.host.lock import measuring_lock
 from vtax.host.reboots import Reboots
+from vtax.messages import Note
 from vtax.platforms.base import HostProgram
 from vtax.runner import boots
 from vtax.runner.host_sessions import add_blocks, begin_next, check_more, check_next, note_boot
@@ -114,8 +115,8 @@ def _go_on(
         refuse_pending(home, run.name)
         added = _check_status(run, session=session, more_s=more_s)
         facts = host_facts()
-        before = f"session {run.session.number + 1}" if session else "the run was resumed"
-        changed = check_host(run, facts, before)
+        number = run.session.number + 1 if session else None
+        changed = check_host(run, facts, number)
         prepare_host(home)
         plan = rebuild_plan(run, home, programs)
         if more_s is not None:
@@ -167,7 +168,7 @@ def _in_next_boot(
         return measure_boot(plan, run, home, here, state=state, options=options)
 
 
-def _check_status(run: RunHandle, *, session: bool, more_s: float | None) -> str:
+def _check_status(run: RunHandle, *, session: bool, more_s: float | None) -> Note | None:
     """What is said of a further session or further blocks. Raises BadInput for a run that cannot be resumed so."""
     if more_s is not None:
         return check_more(run, stored_study(run).study.design, more_s)
@@ -180,4 +181,4 @@ def _check_status(run: RunHandle, *, session: bool, more_s: float | None) -> str
         raise BadInput(
             f"{run.name} is paused between sessions", hint=f"vtax resume {run.name} --session starts the next one"
         )
-    return ""
+    return None

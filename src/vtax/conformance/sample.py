@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from vtax.messages import quoted
 from vtax.store.records import CellRecord, MetricRecord, PlatformRecord, TrialRecord
 from vtax.store.store import RunHandle, Store
 
@@ -83,7 +84,7 @@ def _fill(run: RunHandle) -> None:
                             cell.key, guest, block, number, position, False, "failed" if is_failed else "ok",
                             1.7e9 + position, 1.0, 1.0, error="the tool failed" if is_failed else "",
                             values={} if is_failed else values, counters={("guest", "ctxt"): 12.0},
-                            warnings=(("tool", "a warning"),) if position == 0 else (),
+                            warnings=(quoted("a warning"),) if position == 0 else (),
                         )
                     )  # fmt: skip
                     position += 1

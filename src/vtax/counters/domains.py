@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 
 from vtax.counters import table
+from vtax.messages import Note
 
 DOM0 = "Domain-0"
 CAPABILITIES = "proc/xen/capabilities"
@@ -98,5 +99,4 @@ def _open(root: Path) -> _Library | str:
     try:
         return _Library(f"libxenstat.so.{version}")
     except (OSError, AttributeError) as error:
-        reason = f"libxenstat of Xen {version} is missing or fails ({error}): apt install xen-utils-{version}"
-        return reason
+        return Note("no-libxenstat", version=version, error=error)

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from vtax.counters import table
+from vtax.messages import Note
 
 ZONES = "sys/class/powercap"
 _MICROJOULES = 1e6
@@ -46,9 +47,9 @@ class Energy:
 def reason_unavailable(root: Path = Path("/")) -> str:
     """Why this host's energy is not counted; empty when it is."""
     if not (root / ZONES).is_dir():
-        return "the kernel has no powercap (module intel_rapl_common), or hides RAPL from a virtual machine"
+        return Note("no-powercap")
     if not any(_number(path) is not None for path in Energy(root).paths):
-        return "no zone of RAPL can be read: the processor has none, or only root may read it"
+        return Note("no-rapl-zone")
     return ""
 
 

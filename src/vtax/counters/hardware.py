@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 
 from vtax.counters import table
+from vtax.messages import Note
 
 _SYSCALL = {"x86_64": 298, "aarch64": 241}
 _CLOSE_ON_EXEC = 8  # PERF_FLAG_FD_CLOEXEC
@@ -35,11 +36,11 @@ _EVENTS = {
     "cpu-migrations": (_SOFTWARE, 4),
 }
 _WORDS = {
-    errno.ENOENT: "the CPU shows no hardware counters (usual in a virtual machine)",
-    errno.EOPNOTSUPP: "the CPU shows no hardware counters (usual in a virtual machine)",
-    errno.EACCES: "the kernel forbids it (sysctl kernel.perf_event_paranoid)",
-    errno.EPERM: "the kernel forbids it (sysctl kernel.perf_event_paranoid)",
-    errno.ENOSYS: "the kernel has no perf events",
+    errno.ENOENT: Note("no-hardware-counters"),
+    errno.EOPNOTSUPP: Note("no-hardware-counters"),
+    errno.EACCES: Note("perf-forbidden"),
+    errno.EPERM: Note("perf-forbidden"),
+    errno.ENOSYS: Note("no-perf"),
 }
 
 
@@ -88,7 +89,7 @@ def _open_all(name: str, cpus: list[int]) -> list[int]:
     """A file for every CPU. Raises OSError, with none left open."""
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2
     if most < len(_EVENTS) * len(cpus):
-        reason = f"{len(_EVENTS) * len(cpus)} files are too many: raise the limit (ulimit -n)"
+        reason = Note("too-many-files", files=len(_EVENTS) * len(cpus))
         raise OSError(errno.EMFILE, reason)
     files: list[int] = []
     try:

@@ -23,6 +23,7 @@ from vtax.errors import CommandFailed
 from vtax.host.emulated_cpu import is_emulated
 from vtax.host.process import find_program, run
 from vtax.host.resources import chosen
+from vtax.messages import Note, packed
 
 # Below these shares a trial's figure moves less than the interval of any study of practical length.
 STEAL_LIMIT = 0.01
@@ -84,10 +85,8 @@ class HostSample:
         )
 
 
-def host_warnings(
-    before: HostSample, after: HostSample, own_cpu_s: float | None = None
-) -> tuple[tuple[str, str], ...]:
-    """What happened on the host between two samples that a reader of the trial must know: (code, text) each.
+def host_warnings(before: HostSample, after: HostSample, own_cpu_s: float | None = None) -> tuple[Note, ...]:
+    """What happened on the host between two samples that a reader of the trial must know.
 
     own_cpu_s: CPU seconds that the trial's own guests spent meanwhile, as the host counts them; with it, the CPU
     time of everything else on the host is judged too (this process's own is known and left out; interrupts count as
@@ -96,37 +95,31 @@ def host_warnings(
     return tuple(_warnings(before, after, own_cpu_s))
 
 
-def _warnings(before: HostSample, after: HostSample, own_cpu_s: float | None) -> Iterator[tuple[str, str]]:
+def _warnings(before: HostSample, after: HostSample, own_cpu_s: float | None) -> Iterator[Note]:
     elapsed_s = after.monotonic_s - before.monotonic_s
     if elapsed_s >= MIN_DURATION_S:
         spent = {kind: after.cpu_s[kind] - s for kind, s in before.cpu_s.items() if kind in after.cpu_s}
         total_s = sum(spent.values())
         if total_s > 0 and (share := spent.get("steal", 0.0) / total_s) > STEAL_LIMIT:
-            yield (
-                "host-steal",
-                f"steal {share * 100:.0f} %: the machine below this host kept its CPUs from it for that share",
-            )
+            yield Note("host-steal", share=round(share, 4))
         if own_cpu_s is not None:
             busy_s = sum(spent.get(kind, 0.0) for kind in ("user", "nice", "system"))
             busy_s += max(0.0, after.domains_cpu_s - before.domains_cpu_s)  # one that ended is not counted any more
             others = (busy_s - own_cpu_s - (after.controller_cpu_s - before.controller_cpu_s)) / elapsed_s
             if others > OTHERS_LIMIT_CPUS:
-                yield "host-busy", f"other programs kept {others:.2f} of the host's CPUs busy during the trial"
+                yield Note("host-busy", cpus=round(others, 2))
         if before.memory_stall_s is not None and after.memory_stall_s is not None:
             stalled = (after.memory_stall_s - before.memory_stall_s) / elapsed_s
             if stalled > MEMORY_STALL_LIMIT:
-                yield "host-memory", f"programs on the host waited for memory {stalled * 100:.0f} % of the time"
+                yield Note("host-memory", share=round(stalled, 4))
     if (pages := after.swapped_pages - before.swapped_pages) > 0:
-        yield "host-swap", f"the host swapped {pages:.0f} pages during the trial"
+        yield Note("host-swap", pages=round(pages))
     if before.frequency_hz and after.frequency_hz:
         change = after.frequency_hz / before.frequency_hz - 1
         if abs(change) > FREQUENCY_LIMIT:
-            yield (
-                "host-frequency",
-                f"the CPU frequency changed by {change * 100:+.0f} % from before the trial to after it",
-            )
+            yield Note("host-frequency", change=round(change, 4))
     if before.throttled is not None and after.throttled is not None and after.throttled > before.throttled:
-        yield "host-throttled", f"a CPU was slowed {after.throttled - before.throttled:.0f} times because it was hot"
+        yield Note("host-throttled", times=round(after.throttled - before.throttled))
 
 
 def host_facts() -> dict[str, Any]:
@@ -152,7 +145,7 @@ def host_facts() -> dict[str, Any]:
         "cgroups": cgroup_version(_text("/proc/self/mountinfo")),
         "systemd": _text("/proc/1/comm").strip() == "systemd",
         "python": platform.python_version(),
-        "not_counted": not_counted(),
+        "not_counted": {what: packed(why) for what, why in not_counted().items()},
         "measured_at": time.strftime("%Y-%m-%d %H:%M:%S %z"),
     }
     if found.get("virtualized"):

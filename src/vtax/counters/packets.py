@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from vtax.counters.table import LINK, RX_BYTES, RX_PACKETS, TX_BYTES, TX_PACKETS
+from vtax.messages import Note
 
 Counted = Mapping[tuple[str, str], float]
 """(place, name) -> value."""
@@ -42,16 +43,16 @@ def mean_packet_bytes(counted: Counted) -> dict[str, float]:
     }
 
 
-def size_warning(means: Mapping[str, float], requested: int | None) -> str:
-    """Faults of the packets of a trial: their size at the hop where it is farthest off; empty for nothing.
+def size_warning(means: Mapping[str, float], requested: int | None) -> Note | None:
+    """Faults of the packets of a trial: their size at the hop where it is farthest off; none where nothing is wrong.
 
     means: as mean_packet_bytes gives them. requested: bytes of an IP packet, None when nothing was asked for.
     """
     if requested is None:
-        return ""
+        return None
     if not means:
-        return f"packet_bytes: requested {requested}, and no hop counted {FEWEST} packets"
+        return Note("packets-not-counted", requested=requested, minimum=FEWEST)
     hop = max(means, key=lambda name: abs(means[name] / requested - 1))
     if abs(means[hop] / requested - 1) <= TOLERANCE:
-        return ""
-    return f"packet_bytes: requested {requested}, effective {means[hop]:.0f} (mean of those with data at {hop})"
+        return None
+    return Note("packet-size", requested=requested, found=round(means[hop]), hop=hop)

@@ -11,6 +11,7 @@ from pathlib import Path
 from vtax.counters import domains, energy, hardware, table
 from vtax.counters.guest import HOST_PATHS, network_totals, parse
 from vtax.counters.open_files import OpenFiles
+from vtax.messages import Note
 
 KVM = "sys/kernel/debug/kvm"
 FREQUENCY, THROTTLED = "cpufreq/scaling_cur_freq", "thermal_throttle/core_throttle_count"
@@ -85,9 +86,9 @@ def not_counted(root: Path = Path("/")) -> dict[str, str]:
     for event, reason in hardware.events().unavailable.items():
         found[event] = reason
     if not (root / "proc/schedstat").is_file():
-        found["run-queue wait of all tasks"] = "the kernel has no /proc/schedstat (CONFIG_SCHEDSTATS)"
+        found["run-queue wait of all tasks"] = Note("no-schedstat")
     if not (root / "proc/pressure").is_dir():
-        found["pressure"] = "the kernel has no /proc/pressure (CONFIG_PSI, option psi=1)"
+        found["pressure"] = Note("no-pressure")
     return {what: why for what, why in found.items() if why}
 
 
@@ -95,5 +96,5 @@ def _why_no_vm_exits(root: Path) -> str:
     if (root / KVM / "exits").is_file():
         return ""
     if not (root / "sys/module/kvm").is_dir():
-        return "KVM is not in use on this host"
-    return "KVM shows no counters: mount debugfs (mount -t debugfs none /sys/kernel/debug)"
+        return Note("kvm-not-used")
+    return Note("no-kvm-counters")

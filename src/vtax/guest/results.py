@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from vtax.counters import table
 from vtax.errors import GuestError
 from vtax.guest.protocol import Reply, checked_number
+from vtax.messages import Note
 
 SKEW_ALLOWANCE_S = 0.1
 SKEW_RELATIVE = 0.01
@@ -95,15 +96,12 @@ class Begun:
     deadline: float
 
 
-def skew_warning(result: CommandResult) -> str | None:
+def skew_warning(result: CommandResult) -> Note | None:
     """Return a warning when the guest's time of a program differs from the host's; None when it does not."""
     difference_s = result.outside_s - result.inside_s
     if abs(difference_s) <= SKEW_ALLOWANCE_S + SKEW_RELATIVE * result.outside_s:
         return None
-    return (
-        f"the guest's clock measured {result.inside_s:.3f} s, the host's {result.outside_s:.3f} s; "
-        "times measured by the tool have this error"
-    )
+    return Note("clock-skew", inside=round(result.inside_s, 3), outside=round(result.outside_s, 3))
 
 
 def files_in(answer: Reply, paths: Sequence[str], limit: int) -> dict[str, bytes | None]:

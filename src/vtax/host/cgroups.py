@@ -19,6 +19,7 @@ from vtax.errors import VtaxError
 from vtax.host.journal import Journal, Registration
 from vtax.host.process import run
 from vtax.host.resources import ControlGroup, RestoreCommand
+from vtax.messages import Note
 
 _WANTED = ("cpuset", "cpu", "memory", "io", "pids")
 NO_LIMIT = 1 << 62  # an untouched memory.limit_in_bytes of v1 is the largest number of whole pages in 63 bits
@@ -161,7 +162,7 @@ class Group:
             else:
                 (path / "memory.limit_in_bytes").write_text(str(limits.memory_bytes))
                 if not _write_if_there(path / "memory.memsw.limit_in_bytes", str(limits.memory_bytes)):
-                    notes.append("swap is not limited: this host does not account for it")
+                    notes.append(Note("swap-not-limited"))
         if limits.cpu_count is not None and (path := self.directory("cpu")) is not None:
             quota_us = limits.cpu_count * _PERIOD_US
             if not _write_if_there(path / "cpu.max", f"{quota_us} {_PERIOD_US}"):
@@ -171,22 +172,22 @@ class Group:
 
     def check(self, limits: Limits) -> list[str]:
         """Return notes on limits whose effective value differs from the requested one; empty when none does."""
-        notes = []
+        notes = list[str]()
         cpus, memory = self.in_force()
         if cpus is None:
-            notes.append("not pinned: this host has no cpuset controller")
+            notes.append(Note("no-cpuset"))
         elif cpus != limits.cpus:
-            notes.append(f"runs on CPUs {cpus}, not {limits.cpus}")
+            notes.append(Note("other-cpus", found=cpus, requested=limits.cpus))
         page = os.sysconf("SC_PAGE_SIZE")
         if memory is None:
-            notes.append("no memory limit: this host has no memory controller")
+            notes.append(Note("no-memory-controller"))
         elif memory >= NO_LIMIT:
-            notes.append(f"there is no memory limit instead of {limits.memory_bytes} bytes")
+            notes.append(Note("no-memory-limit", memory_bytes=limits.memory_bytes))
         elif memory // page != limits.memory_bytes // page:
-            notes.append(f"memory limit is {memory} bytes, not {limits.memory_bytes}")
+            notes.append(Note("other-memory-limit", memory=memory, memory_bytes=limits.memory_bytes))
         if limits.cpu_count is not None and self.cpu_count() != limits.cpu_count:
             effective = "no limit" if self.cpu_count() is None else f"{self.cpu_count():g} CPUs' time"
-            notes.append(f"CPU time: {effective} instead of {limits.cpu_count} CPUs' time")
+            notes.append(Note("cpu-time-limit", effective=effective, cpu_count=limits.cpu_count))
         return notes
 
     def cpu_count(self) -> float | None:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from vtax.foreign_text import one_line
+from vtax.messages import restored
 
 KEPT = 200
 """How many events a state holds, the newest ones."""
@@ -125,7 +126,7 @@ class EventReader:
         elif name in _APPLIED:
             self._found.count += 1
             if name == "ended":
-                self._found.ended = record.get("status", ""), record.get("because", "")
+                self._found.ended = record.get("status", ""), restored(str(record.get("because", "")))
             self._found.progress = _APPLIED[name](self._found.progress, record)
             self._found.events.append(Event(name, at, record, self._found.count))
 

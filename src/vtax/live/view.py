@@ -7,6 +7,7 @@ from typing import Any
 
 from vtax.live.events import Event
 from vtax.live.state import LiveState
+from vtax.messages import restored
 from vtax.report.analysis import Analysis, ResultPoint, Row, Section
 from vtax.report.document import (
     UNSCALED,
@@ -86,7 +87,7 @@ def now(state: LiveState) -> Inline:
     """Return what runs at this moment, or why the run ended."""
     at = state.progress
     if not state.is_running:
-        return stored(state.because) or status_word(state.status)
+        return state.because or status_word(state.status)
     if at.trial is not None:
         label, levels = at.trial
         return _trial(at.platform, label, levels)
@@ -158,7 +159,7 @@ def happened(event: Event) -> Inline:
     if event.name == "trial_ended":
         return joined([_trial(platform, label, str(data.get("levels", ""))), _outcome(data)], ", ")
     if event.name == "ended":
-        return joined([status_word(str(data.get("status", ""))), stored(str(data.get("because", "")))], ": ")
+        return joined([status_word(str(data.get("status", ""))), restored(str(data.get("because", "")))], ": ")
     return stored(str(data.get("text", "")))
 
 
@@ -220,7 +221,7 @@ def _ready(platform: str, ready_s: float) -> Inline:
 
 def _outcome(data: Mapping[str, Any]) -> Inline:
     if data.get("error"):
-        return styled(msg("failed: {error}", error=stored(str(data["error"]))), "error")
+        return styled(msg("failed: {error}", error=restored(str(data["error"]))), "error")
     value, unit = data.get("value"), str(data.get("unit", ""))
     if not isinstance(value, int | float):
         return ""

@@ -1,29 +1,41 @@
 """All that vtax says of a run, as code and data: one catalogue of sentences, from which every language is made.
 
 A `Note` is its English sentence, so that it can be printed and compared like any text. Who shows it to people takes
-its code and data instead, and makes the sentence of the reader's language.
+its code and data instead, and makes the sentence of the reader's language. Who stores it keeps `packed`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from vtax.messages import runs, statistics
+from vtax.foreign_text import MAX_TEXT_CHARS, clean, cleaned
+from vtax.messages import hosts, platforms, runs, statistics, tools
 
 Severity = Literal["note", "warning", "error"]
-SENTENCES: Mapping[str, str | tuple[str, str]] = {**statistics.SENTENCES, **runs.SENTENCES}
+SENTENCES: Mapping[str, str | tuple[str, str]] = {
+    **statistics.SENTENCES, **runs.SENTENCES, **tools.SENTENCES, **platforms.SENTENCES, **hosts.SENTENCES,
+}  # fmt: skip
 """Code -> its sentence in English, or (sentence, sentence for other counts than one, which `count` decides)."""
+TERMS = frozenset((*statistics.TERMS, *runs.TERMS, *tools.TERMS))
+"""Words of the catalogue that data may be."""
+QUOTED = "tool-said"
+"""The code of words that are not vtax's own: of tools, guests, the kernel and plug-ins."""
 UNITS: Mapping[str, str] = {
     "share": "fraction", "change": "fraction", "low": "fraction", "high": "fraction", "offset": "s", "p": "p-value",
 }  # fmt: skip
 """Units of data that are not plain numbers or texts, by name."""
+EXACT = ("requested", "found", "limit", "rate", "error", "margin", "inside", "outside")
+"""Numbers that are shown with up to four digits, by name."""
 _ERRORS = frozenset({"failed-trial", "failed-warmup", "failed-without-message", "lost-guest"})
-_NOTES = frozenset({"tuned", "warmup", "trials", "resumed", "boots"})
+_NOTES = frozenset({"tuned", "warmup", "trials", "resumed", "resumed-parted", "boots"})
+_PACKED = '{"code": '
+_NO_NOTE = (KeyError, ValueError, TypeError, AttributeError, IndexError, RecursionError)
 
 
 class Note(str):
-    """A sentence of SENTENCES with the data it holds: numbers, and texts such as those of statistics.TERMS."""
+    """A sentence of SENTENCES with the data it holds: numbers, texts, other notes, and lists of these."""
 
     __slots__ = ("code", "data")
 
@@ -31,7 +43,8 @@ class Note(str):
     data: Mapping[str, Any]
 
     def __new__(cls, code: str, /, **data: Any) -> Note:
-        """Raises KeyError for a code without a sentence."""
+        """Raises KeyError for a code without a sentence, and for data that it lacks."""
+        data = {name: _kept(value) for name, value in data.items()}
         one, many = forms_of(code)
         template = many if many and data.get("count") != 1 else one
         made = super().__new__(cls, template.format_map({name: _spelled(name, data[name]) for name in data}))
@@ -54,8 +67,96 @@ def severity_of(code: str) -> Severity:
     return "error" if code in _ERRORS else "note" if code in _NOTES else "warning"
 
 
+def quoted(text: str) -> Note:
+    """A note as it is; any other text as a note of QUOTED."""
+    return text if isinstance(text, Note) else Note(QUOTED, text=clean(text))
+
+
+def data_as_json(note: Note) -> dict[str, Any]:
+    """The data of a note as JSON values, cleaned; a note in it is an object of code and data."""
+    found: dict[str, Any] = cleaned({name: _plain(value) for name, value in note.data.items()})
+    return found
+
+
+def at(what: str, where: str, hint: str = "") -> str:
+    """What failed, where, and a hint, each of which may be a note; a text where none is."""
+    if where:
+        what = Note("at", what=what, where=where)
+    return Note("with-hint", what=what, hint=hint) if hint else what
+
+
+def first_line(text: str) -> str:
+    """The first line of a text; a note, which has one, as it is."""
+    return text if isinstance(text, Note) else text.partition("\n")[0]
+
+
+def together(texts: Sequence[str]) -> str:
+    """Several texts as one; a single one as it is, nothing for none."""
+    return Note("together", texts=tuple(texts)) if len(texts) > 1 else next(iter(texts), "")
+
+
+def columns_of(note: Note) -> dict[str, Any]:
+    """A note as two columns of a table: its code, and its data as a JSON object."""
+    return {"code": note.code, "data": data_as_json(note)}
+
+
+def note_in(code: str, data: Mapping[str, Any]) -> Note:
+    """The note of two columns, cleaned; of what is none, its code as QUOTED."""
+    try:
+        return Note(code, **{name: _value(value) for name, value in cleaned(data).items()})
+    except _NO_NOTE:
+        return Note(QUOTED, text=clean(code))
+
+
+def packed(text: str) -> str:
+    """A text as it is kept: of a note its code and data, as JSON; any other cleaned, and never read as a note."""
+    if isinstance(text, Note):
+        kept = json.dumps({"code": text.code, "data": data_as_json(text)}, ensure_ascii=False)
+        if len(kept) <= MAX_TEXT_CHARS:
+            return kept
+    return clean(f" {text}" if text.startswith(_PACKED) else text)
+
+
+def restored(kept: str) -> str:
+    """The inverse of `packed`, of whatever is kept."""
+    if kept.startswith(_PACKED):
+        try:
+            found = json.loads(kept)
+            return Note(found["code"], **{name: _value(value) for name, value in cleaned(found["data"]).items()})
+        except _NO_NOTE:
+            pass
+    return clean(kept)
+
+
+def _kept(value: Any) -> Any:
+    """A value as a note keeps it: what is no number, text or list of them becomes a text."""
+    if isinstance(value, list | tuple):
+        return tuple(_kept(each) for each in value)
+    return value if isinstance(value, str | int | float) else str(value)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Note):
+        return {"code": value.code, "data": {name: _plain(each) for name, each in value.data.items()}}
+    return [_plain(each) for each in value] if isinstance(value, list | tuple) else value
+
+
+def _value(value: Any) -> Any:
+    if isinstance(value, dict):
+        return Note(value["code"], **{name: _value(each) for name, each in value["data"].items()})
+    if isinstance(value, list):
+        return tuple(_value(each) for each in value)
+    if not isinstance(value, str | int | float):
+        raise TypeError("no value of a sentence")
+    return value
+
+
 def _spelled(name: str, value: Any) -> Any:
     """A value of data as English writes it."""
+    if isinstance(value, list | tuple):
+        return ("; " if name == "texts" else ", ").join(map(str, value))
+    if not isinstance(value, int | float):
+        return value
     if UNITS.get(name) == "fraction":
         return f"{value * 100:{'.0f' if name == 'share' else '+.0f'}} %"
-    return value
+    return f"{value:.4g}" if name in EXACT and isinstance(value, float) else value

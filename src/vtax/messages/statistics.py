@@ -79,11 +79,11 @@ SENTENCES: Mapping[str, str | tuple[str, str]] = {
         "interval",
     "one-session": "no verdict: a side has one session only",
     "timed-out":
-        "{failed} of {tried} trials timed out after {timeout} s: where their work is fixed, they are slower than the "
-        "ratio says",
+        "{failed} of {tried} trials timed out after {timeout} s: where their work is fixed, they are slower than "
+        "the ratio says",
     "timed-out-at-least":
-        "{failed} of {tried} trials timed out after {timeout} s: of the same work, trials are at least {times} times "
-        "slower than on the baseline",
+        "{failed} of {tried} trials timed out after {timeout} s: of the same work, trials are at least {times} "
+        "times slower than on the baseline",
     "pauses":
         "the platform may pause: its ratio of averages lies {percent}\N{NO-BREAK SPACE}% from its typical ratio (p "
         "\N{LESS-THAN OR EQUAL TO} {p}), as few slow trials or blocks make it",
@@ -95,8 +95,8 @@ SENTENCES: Mapping[str, str | tuple[str, str]] = {
     "other-quantity":
         "left out, since trials measured something else than the study asks for: see the warnings of the run",
     "withheld-clock":
-        "the verdict `equivalent` is withheld: a guest's clock ran off by more than the margin, and the figure is of "
-        "that clock",
+        "the verdict `equivalent` is withheld: a guest's clock ran off by more than the margin, and the figure is "
+        "of that clock",
     "withheld-clock-check":
         "not passed: a guest's clock ran off by more than the margin of the run, and the figure is of that clock",
     "few-for-spread": (
@@ -113,11 +113,53 @@ SENTENCES: Mapping[str, str | tuple[str, str]] = {
         "one block is too few for a verdict; at least {minimum} are needed",
         "{count} blocks are too few for a verdict; at least {minimum} are needed",
     ),
+    "time-is-left": "time is left",
+    "one-block-made": (
+        "{count} of {total} block is made",
+        "{count} of {total} block are made",
+    ),
+    "blocks-made": (
+        "{count} of {total} blocks is made",
+        "{count} of {total} blocks are made",
+    ),
+    "fewest-blocks-made": (
+        "{count} of at least {minimum} blocks is made",
+        "{count} of at least {minimum} blocks are made",
+    ),
+    "nothing-to-compare": "there is nothing to compare",
+    "no-data": "no contrast has data in any block",
+    "interval-within": "an interval within ±{precision}\N{NO-BREAK SPACE}%",
+    "all-have": (
+        "the contrast has {what} after {blocks} blocks",
+        "all {count} contrasts have {what} after {blocks} blocks",
+    ),
+    "contrast-misses": "the contrast misses {what} after {blocks} blocks",
+    "contrasts-miss": (
+        "{count} of {total} contrasts misses {what} after {blocks} blocks",
+        "{count} of {total} contrasts miss {what} after {blocks} blocks",
+    ),
+    "most-allowed": "{what}, the most allowed",
+    "contrast-refused": "the contrast cannot be judged, since a value is zero or negative",
+    "contrasts-refused": "{count} of {total} contrasts cannot be judged, since a value is zero or negative",
+    "contrast-lost": "the contrast had no value in the last {last} blocks and is left out",
+    "contrasts-lost": (
+        "{count} of {total} contrasts had no value in the last {last} blocks and is left out",
+        "{count} of {total} contrasts had no value in the last {last} blocks and are left out",
+    ),
+    "contrast-withheld": "the contrast is equivalent by a wrong clock alone and left out",
+    "contrasts-withheld": (
+        "{count} of {total} contrasts is equivalent by a wrong clock alone and left out",
+        "{count} of {total} contrasts are equivalent by a wrong clock alone and left out",
+    ),
+    "budget-over": (
+        "the time budget of {budget} ends before another block would, after {count} block",
+        "the time budget of {budget} ends before another block would, after {count} blocks",
+    ),
 }  # fmt: skip
 
 TERMS = (
     "values", "blocks", "log-ratios", "values of the platform", "values of the baseline", "values of the treatment",
     "blocks of the treatment", "blocks of the baseline", "logarithms", "p-values",
-    "positions", "values of a harmonic mean", "values of a geometric mean",
+    "positions", "a verdict", "values of a harmonic mean", "values of a geometric mean",
 )  # fmt: skip
 """What data of a note may name as `what`."""

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from vtax.counters import table
 from vtax.errors import NetworkError, VtaxError
 from vtax.host.process import run
+from vtax.messages import Note
 from vtax.network import wire
 from vtax.network.echo import echo, ping_pong_s
 from vtax.network.end import End
@@ -86,7 +87,7 @@ class Links:
         self.flows = tuple(flows)
         self.notes = tuple(notes)
         self.effective: dict[str, Any] = {}
-        self.warnings: tuple[str, ...] = ()
+        self.warnings: tuple[Note, ...] = ()
         self.wire_share: float | None = None
         self._forced = dict(forced or {})
         self._more_counters = more_counters
@@ -245,7 +246,7 @@ class Links:
         found = [text for name, state in states.items() for text in state.differences(name, self.settings)]
         self.warnings = (*found, *self._as_wires())
 
-    def _as_wires(self) -> list[str]:
+    def _as_wires(self) -> list[Note]:
         """What a shaped link is where it is no wire; see `wire`. Reads the kernel back, and sends messages.
 
         Raises NetworkError for settings that are not in force, and for one of netem that is faster than a wire.
@@ -261,14 +262,14 @@ class Links:
         if measured and at_least:
             self.wire_share = at_least / min(measured)
         if not measured or min(measured) >= at_least * (1 - wire.TOLERANCE):
-            return [text] if (text := wire.description(settings)) else []
-        found = (
-            f"{_PING_PONG_BYTES} bytes there and back took {min(measured) * 1e6:.0f} us over it, and a wire needs "
-            f"{at_least * 1e6:.0f} us"
-        )
+            return [what] if (what := wire.description(settings)) else []
+        found_us, least_us = round(min(measured) * 1e6), round(at_least * 1e6)
         if not (what := wire.description(settings)):
-            raise NetworkError(f"a link with {wire.MODULE} is no wire: {found}")
-        return [f"{what}; {found}"]
+            raise NetworkError(
+                f"a link with {wire.MODULE} is no wire: {_PING_PONG_BYTES} bytes there and back took {found_us} us, "
+                f"and a wire needs {least_us} us"
+            )
+        return [Note("link-echo", what=what, size=_PING_PONG_BYTES, found=found_us, limit=least_us)]
 
     def _ping_pong_s(self, flow: Flow, at_least: float) -> float | None:
         """Mean time of a message of known size along a flow and back, on a wire at_least so many seconds.

@@ -31,7 +31,6 @@ _KERNEL_DATAPATH = Path("/sys/module/openvswitch")
 _FLOW = re.compile(r"cookie=(0x[0-9a-f]+),.* n_packets=(\d+), n_bytes=(\d+)")
 MAX_MTU = 65500
 """Bytes. Open vSwitch 3.1 never ends adding a port with an MTU of 65517, and carries no full frame at 65522."""
-USERSPACE_NOTE = "the switch runs in user space (the kernel has no datapath), so offloads are off at every end"
 
 
 def check_installed() -> None:

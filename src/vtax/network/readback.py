@@ -10,6 +10,7 @@ import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from vtax.messages import Note
 from vtax.network.namespace import Namespace, inside
 from vtax.network.settings import LinkSettings
 
@@ -34,14 +35,16 @@ class InterfaceState:
     offloads: Mapping[str, bool]
     queues: int | None = None
 
-    def differences(self, name: str, settings: LinkSettings) -> list[str]:
+    def differences(self, name: str, settings: LinkSettings) -> list[Note]:
         """What is not as requested. A veth is made without receive offload, which `on` therefore leaves out."""
         requested = "on" if settings.offloads else "off"
-        found = [f"{name}: MTU requested {settings.mtu}, effective {self.mtu}"] if self.mtu != settings.mtu else []
+        found = []
+        if self.mtu != settings.mtu:
+            found.append(Note("link-mtu", name=name, requested=settings.mtu, found=self.mtu))
         if self.queues is not None and self.queues != settings.queues:
-            found.append(f"{name}: queues requested {settings.queues}, effective {self.queues}")
+            found.append(Note("link-queues", name=name, requested=settings.queues, found=self.queues))
         wrong = [k for k, on in self.offloads.items() if on != settings.offloads and (k != "gro" or on)]
-        return [*found, *(f"{name}: offload {feature} requested {requested}, not supported" for feature in wrong)]
+        return [*found, *(Note("link-offload", name=name, feature=each, requested=requested) for each in wrong)]
 
 
 def features(ethtool_text: str) -> dict[str, bool]:

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from vtax.errors import BadInput, NetworkError
 from vtax.host.process import find_program, run
+from vtax.messages import Note
 from vtax.network.settings import LinkSettings
 
 MODULE = "sch_netem"
@@ -161,14 +162,10 @@ def transactions_per_s(
     return rate_mbit_s * 1e6 / 8 / max(sum(payload) + beside * frames, frames * _SHORTEST_FRAME)
 
 
-def description(settings: LinkSettings) -> str:
-    """What a shaped link is where it is no wire; empty for a wire and for one that is not shaped."""
+def description(settings: LinkSettings) -> Note | None:
+    """What a shaped link is where it is no wire; none for a wire and for one that is not shaped."""
     if settings.rate_mbit_s is None or has_netem():
-        return ""
+        return None
     burst = burst_bytes(settings.rate_mbit_s, settings.mtu)
     frames = burst / (settings.mtu + _FRAME)
-    held = "one frame" if frames == 1 else f"{frames:.0f} frames"
-    return (
-        f"the link of {settings.rate_mbit_s:g} Mbit/s is a token bucket of {held} and no wire, since this kernel "
-        f"has no {MODULE}: it limits what flows, and delays no single {'frame' if frames == 1 else 'burst'}"
-    )
+    return Note("token-bucket", rate=settings.rate_mbit_s, count=1 if frames == 1 else round(frames), module=MODULE)

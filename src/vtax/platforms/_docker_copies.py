@@ -14,6 +14,7 @@ from vtax.host.home import Home
 from vtax.host.journal import Journal
 from vtax.host.process import find_program, run
 from vtax.host.resources import Tree
+from vtax.messages import Note
 from vtax.platforms.docker_daemon import REPOSITORY, host_daemon, owner_of, pid_file_of
 
 
@@ -36,7 +37,7 @@ def _from_host_daemon(key: str) -> list[str]:
     removed = run(daemon.command("image", "rm", name), check=False)
     if removed.status != 0:
         raise BadInput(
-            f"Docker cannot remove {name}: {removed.stderr.strip()[-200:]}", hint="stop its containers first"
+            f"Docker cannot remove {name}: {removed.stderr.strip()[-200:]}", hint=Note("hint-stop-containers")
         )
     return [f"the copy in the host's Docker ({name})"]
 

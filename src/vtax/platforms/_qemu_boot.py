@@ -20,6 +20,7 @@ from vtax.host.home import Home
 from vtax.host.journal import Journal
 from vtax.host.process import spawn
 from vtax.host.resources import TaggedProcesses
+from vtax.messages import Note
 from vtax.platforms import _qemu_command as command
 from vtax.platforms._qemu_crash import crash, leave_no_core
 from vtax.platforms._qemu_options import QemuOptions
@@ -108,7 +109,7 @@ def _watch(process: subprocess.Popen[bytes], deadline: float) -> tuple[str, bool
         while selector.get_map():
             ready = selector.select(max(0.0, deadline - time.monotonic()))
             if not ready:
-                return "the machine showed no activity before the timeout", True
+                return Note("machine-silent"), True
             for key, _ in ready:
                 part = os.read(key.fd, 65536)
                 output[key.data] += part
@@ -123,4 +124,6 @@ def _watch(process: subprocess.Popen[bytes], deadline: float) -> tuple[str, bool
     if crashed := crash(status, errors):
         return crashed, True
     lines = [line for line in errors.splitlines() if ": warning: " not in line]
-    return (lines[-1] if lines else f"QEMU ended with status {status}").removeprefix(f"{command.PROGRAM}: "), False
+    if not lines:
+        return Note("qemu-ended", status=status), False
+    return lines[-1].removeprefix(f"{command.PROGRAM}: "), False

@@ -29,6 +29,7 @@ from vtax.host.process import find_program, run
 from vtax.host.resources import Tree
 from vtax.image import host_kernel
 from vtax.image.image import Image
+from vtax.messages import Note, at, packed, restored
 from vtax.platforms import _qemu_boot, probing
 from vtax.platforms._qemu_command import PROGRAM
 from vtax.platforms._qemu_crash import crash_in
@@ -43,15 +44,9 @@ _GUEST_S = 19.0
 _POLL_S = 0.5
 _MEMORY_BYTES = 256 << 20
 _PACKAGES = {PROGRAM: "qemu-system-x86", "qemu-img": "qemu-utils"}
-_NO_KVM = (
-    "turn on virtualization (VT-x, AMD-V/SVM) in the firmware and load kvm_intel or kvm_amd; "
-    "inside a virtual machine, turn on nested virtualization outside it"
-)
-_NEWER_QEMU = "install another version of QEMU: this one crashes"
-_BROKEN_KVM = (
-    "this host's KVM has no hardware behind it: use a physical machine or one with nested virtualization; "
-    "the qemu-tcg platforms run here"
-)
+_NO_KVM = Note("hint-virtualization")
+_NEWER_QEMU = Note("hint-other-qemu")
+_BROKEN_KVM = Note("hint-real-kvm")
 
 
 def probe(options: QemuOptions, image: Image | None, start: Start) -> Probe:
@@ -65,7 +60,7 @@ def probe(options: QemuOptions, image: Image | None, start: Start) -> Probe:
             found = replace(found, version=_version())
             found = _booted(options, image, start, found, started_at)
     except VtaxError as error:
-        found = replace(found, reason=": ".join(filter(None, (error.what, error.where))), hint=error.hint)
+        found = replace(found, reason=at(error.what, error.where), hint=error.hint)
     except Exception as error:
         found = replace(found, reason=f"{type(error).__name__}: {error}")
     return replace(found, seconds=time.monotonic() - started_at)
@@ -76,16 +71,16 @@ def _missing(options: QemuOptions) -> tuple[str, str] | None:
     if lacking := probing.missing(_PACKAGES):
         return lacking
     if os.geteuid() != 0:
-        return "guests are started as root", "run vtax with sudo"
+        return Note("needs-root"), Note("hint-sudo")
     if options.accel == "kvm":
         if not KVM.exists():
-            return f"this host has no {KVM}", _NO_KVM
+            return Note("no-device", device=KVM), _NO_KVM
         try:
             os.close(os.open(KVM, os.O_RDWR | os.O_CLOEXEC))
         except OSError as error:
-            return f"{KVM} cannot be opened: {error.strerror}", _NO_KVM
+            return Note("cannot-open", device=KVM, error=error.strerror), _NO_KVM
     if options.machine == "microvm" and options.accel == "tcg" and tsc.frequency_khz() is None:
-        return "an emulated microvm has no clock where the host's time stamp counter is not constant", ""
+        return Note("microvm-clock"), ""
     if options.kernel == "host":
         host_kernel.find()
     return None
@@ -97,11 +92,11 @@ def _booted(options: QemuOptions, image: Image | None, start: Start, found: Prob
         reason, hint = _failure(options, booted.problem, booted.broken)
         return replace(found, reason=reason, hint=hint)
     if options.vhost == "on" and not os.access(VHOST, os.R_OK | os.W_OK):
-        return replace(found, reason=f"this host has no {VHOST}", hint="modprobe vhost_net, or option vhost = 'off'")
+        return replace(found, reason=Note("no-device", device=VHOST), hint=Note("hint-vhost"))
     if options.accel == "tcg":
         return replace(found, available=True)
     if image is None:
-        return replace(found, available=True, reason="a test program ran; there is no image to boot")
+        return replace(found, available=True, reason=Note("only-test-program"))
     return cached(
         options, image, lambda: _guest_started(options, image, start, found, started_at + _GUEST_S * timeout_factor())
     )
@@ -111,10 +106,10 @@ def _failure(options: QemuOptions, problem: str, broken: bool) -> tuple[str, str
     """Why the platform does not run, and the hint. broken: see _qemu_boot.BootProbe."""
     if options.accel == "kvm":
         if broken:
-            return f"this host's {KVM} cannot run ordinary kernels ({problem})", _BROKEN_KVM
+            return Note("kvm-no-kernels", device=KVM, problem=problem), _BROKEN_KVM
         if "kvm" in problem.lower():
-            return f"QEMU cannot use {KVM}: {problem}", _NO_KVM
-    return f"QEMU did not run a test program: {problem}", _NEWER_QEMU if broken else ""
+            return Note("kvm-unusable", device=KVM, problem=problem), _NO_KVM
+    return Note("qemu-no-test", problem=problem), _NEWER_QEMU if broken else ""
 
 
 def _guest_started(options: QemuOptions, image: Image, start: Start, found: Probe, deadline: float) -> Probe:
@@ -132,7 +127,7 @@ def _guest_started(options: QemuOptions, image: Image, start: Start, found: Prob
             if crashed := crash_in(error.where):
                 reason, hint = _failure(options, crashed, broken=True)
             else:
-                reason, hint = f"the image's kernel did not boot: {error.what}: {error.where}", error.hint
+                reason, hint = Note("image-not-booted", what=error.what, where=error.where), error.hint
             return replace(found, reason=reason, hint=hint or _BROKEN_KVM)
     return replace(found, available=True)
 
@@ -169,10 +164,14 @@ def cached(options: QemuOptions, image: Image, find_out: Callable[[], Probe]) ->
     kept = Home.from_environment().root / "probes" / hashlib.sha256(repr(identity).encode()).hexdigest()[:16]
     with suppress(OSError, ValueError, TypeError):
         values = json.loads(kept.read_text())
-        return Probe(**{**values, "marks": tuple(values["marks"])})
+        texts = {name: restored(values[name]) for name in ("reason", "hint")}
+        return Probe(**{**values, **texts, "marks": tuple(values["marks"])})
     found = find_out()
     kept.parent.mkdir(parents=True, exist_ok=True)
-    kept.write_text(json.dumps(asdict(found)))  # in place: a half of it is no JSON, and is as good as none
+    texts = {"reason": packed(found.reason), "hint": packed(found.hint)}
+    kept.write_text(
+        json.dumps({**asdict(found), **texts})
+    )  # in place: a half of it is no JSON, and is as good as none
     return found
 
 

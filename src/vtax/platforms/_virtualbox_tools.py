@@ -11,6 +11,7 @@ from pathlib import Path
 from vtax.errors import PlatformError
 from vtax.host.process import find_program, run
 from vtax.host.resources import RestoreCommand
+from vtax.messages import Note
 from vtax.platforms import probing
 from vtax.platforms._virtualbox_machine import LOADER_FILES
 
@@ -18,10 +19,7 @@ MIN_VERSION = (7, 0)
 """The first release with these names of options."""
 DEVICE = Path("/dev/vboxdrv")
 BRIDGE_MODULE = Path("/sys/module/vboxnetflt")
-INSTALL = (
-    "install VirtualBox 7 (Debian: unstable, section contrib: apt install virtualbox virtualbox-dkms "
-    "linux-headers-amd64 isolinux syslinux-common xorriso)"
-)
+INSTALL = Note("hint-virtualbox")
 _DIRECTORIES = tuple(map(Path, ("/usr/lib/virtualbox", "/usr/lib64/virtualbox", "/opt/VirtualBox")))
 """Where VirtualBox's own programs are: packages of Debian and Oracle, packages of others, Oracle's installer."""
 _PROGRAMS = {"xorriso": "xorriso", "ip": "iproute2", "ethtool": "ethtool"}
@@ -32,22 +30,22 @@ _ERROR = re.compile(
 )
 _KVM_IN_USE = re.compile("VERR_(?:VMX_IN_VMX_ROOT_MODE|SVM_IN_USE|SVM_HOST_SVME_NOT_ENABLED)")
 """Status codes of VirtualBox where KVM has VT-x or AMD-V, or has left it turned off."""
-_UNLOAD_KVM = "end KVM's machines and unload its module: rmmod kvm_intel, on AMD: rmmod kvm_amd"
+_UNLOAD_KVM = Note("hint-unload-kvm")
 _VCPU = re.compile(r"EMT(-\d+)?")
 
 
 def check_host(device: Path = DEVICE, loader: Iterable[Path] = LOADER_FILES) -> None:
     """Raise PlatformError unless the programs and the kernel module are there: the reason, and what to install."""
     if find_program("VBoxManage") is None or find_program("VBoxHeadless") is None:
-        raise PlatformError("VBoxManage is not installed", hint=INSTALL)
+        raise PlatformError(Note("no-vboxmanage"), hint=INSTALL)
     absent = {program: package for program, package in _PROGRAMS.items() if find_program(program) is None}
     absent |= {str(path): _LOADER_PACKAGES[path.name] for path in loader if not path.exists()}
     if lacking := probing.not_installed(absent):
         raise PlatformError(lacking[0], hint=lacking[1])
     if not device.exists():
         raise PlatformError(
-            f"there is no {device}: VirtualBox's kernel module is not loaded",
-            hint="modprobe vboxdrv; if there is no such module: apt install virtualbox-dkms linux-headers-amd64",
+            Note("no-vboxdrv", device=device),
+            hint=Note("hint-vboxdrv"),
         )
 
 
@@ -56,11 +54,11 @@ def check_network(
 ) -> None:
     """Raise PlatformError where VirtualBox cannot bridge a guest's interfaces."""
     if not module.exists():
-        raise PlatformError("VirtualBox's kernel module vboxnetflt is not loaded", hint="modprobe vboxnetflt")
+        raise PlatformError(Note("no-vboxnetflt"), hint="modprobe vboxnetflt")
     if own.readlink() != first.readlink():
         raise PlatformError(
-            "VirtualBox bridges interfaces of the host's first network namespace only",
-            hint="run vtax there, not in a container",
+            Note("vbox-first-namespace"),
+            hint=Note("hint-no-container"),
         )
 
 
@@ -68,7 +66,7 @@ def version() -> str:
     """`VirtualBox 7.2.4`. Raises CommandFailed, and PlatformError for one that is too old."""
     found = parse_version(run(["VBoxManage", "--version"]).stdout)
     if tuple(map(int, found.split(".")[:2])) < MIN_VERSION:
-        raise PlatformError(f"VirtualBox {found} is too old", hint=INSTALL)
+        raise PlatformError(Note("vbox-too-old", found=found), hint=INSTALL)
     return f"VirtualBox {found}"
 
 
@@ -77,14 +75,14 @@ def service_program(directories: Iterable[Path] = _DIRECTORIES) -> Path:
     for directory in directories:
         if (program := directory / "VBoxSVC").exists():
             return program
-    raise PlatformError(f"there is no VBoxSVC in {', '.join(map(str, directories))}", hint=INSTALL)
+    raise PlatformError(Note("no-vboxsvc", names=tuple(map(str, directories))), hint=INSTALL)
 
 
 def parse_version(text: str) -> str:
     """The number in the last line, `7.2.4` of `7.2.4_Debianr170995`, after warnings. Raises PlatformError."""
     last = (text.strip().splitlines() or [""])[-1]
     if (match := re.match(r"\d+\.\d+(\.\d+)?", last)) is None:
-        raise PlatformError(f"VBoxManage --version printed no version: {last[:100]!r}", hint=INSTALL)
+        raise PlatformError(Note("vbox-no-version", value=f"{last[:100]!r}"), hint=INSTALL)
     return match[0]
 
 

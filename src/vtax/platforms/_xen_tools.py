@@ -9,6 +9,7 @@ from pathlib import Path
 
 from vtax.errors import CommandFailed, PlatformError
 from vtax.host.process import run
+from vtax.messages import Note
 from vtax.platforms import probing
 
 PACKAGES = {"xl": "xen-utils-common", "xenstore-write": "xenstore-utils", "qemu-img": "qemu-utils"}
@@ -20,9 +21,7 @@ _CONTROL = "control_d"
 _IS_VIRTUAL_BIT = 1 << 31  # CPUID leaf 1, ECX
 _STATES = {"r": "running", "b": "blocked", "p": "paused", "s": "shut down", "c": "crashed", "d": "dying"}
 _HARMLESS = ("Parsing config", "got a tsc mode string", "Primary console has invalid configuration")
-_INSTALL = (
-    "apt install xen-system-amd64 qemu-system-xen qemu-utils, boot its entry 'with Xen hypervisor', run vtax there"
-)
+_INSTALL = Note("hint-xen")
 
 
 @dataclass(frozen=True)
@@ -50,13 +49,11 @@ def check_host(capabilities: Path = CAPABILITIES, hypervisor: Path = HYPERVISOR_
     """Raise PlatformError unless this host is dom0 and has the programs: the reason, and what to install."""
     kind = hypervisor.read_text().strip() if hypervisor.exists() else ""
     if kind != "xen":
-        raise PlatformError("this host is no dom0: it does not run under Xen", hint=_INSTALL)
+        raise PlatformError(Note("no-dom0"), hint=_INSTALL)
     if not capabilities.exists():
-        raise PlatformError(
-            f"there is no {capabilities}: Xen's services do not run", hint="systemctl start xen; or mount xenfs there"
-        )
+        raise PlatformError(Note("no-xen-services", capabilities=capabilities), hint=Note("hint-xenfs"))
     if _CONTROL not in capabilities.read_text():
-        raise PlatformError("this host is a guest of Xen, and only dom0 starts domains", hint="run vtax in dom0")
+        raise PlatformError(Note("xen-guest"), hint=Note("hint-dom0"))
     if lacking := probing.missing(PACKAGES):
         raise PlatformError(lacking[0], hint=lacking[1])
 
@@ -65,15 +62,13 @@ def info() -> Mapping[str, str]:
     """What `xl info` says of the hypervisor. Raises PlatformError when it does not answer or is too old."""
     result = run(["xl", "info"], check=False)
     if result.status != 0:
-        raise PlatformError(
-            "xl cannot talk to the hypervisor", where=errors(result.stderr), hint="systemctl start xen"
-        )
+        raise PlatformError(Note("xl-silent"), where=errors(result.stderr), hint="systemctl start xen")
     values = parse_info(result.stdout)
     version = tuple(int(values.get(f"xen_{part}", "0")) for part in ("major", "minor"))
     if version < MIN_VERSION:
         raise PlatformError(
-            f"Xen {version[0]}.{version[1]} is too old",
-            hint=f"install Xen {MIN_VERSION[0]}.{MIN_VERSION[1]} or newer",
+            Note("xen-too-old", version=".".join(map(str, version))),
+            hint=Note("hint-newer-xen", version=".".join(map(str, MIN_VERSION))),
         )
     return values
 

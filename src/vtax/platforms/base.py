@@ -24,6 +24,7 @@ from vtax.guest.channel import Channel
 from vtax.host.guest_memory import GuestMemory
 from vtax.host.journal import Journal
 from vtax.image.image import Image
+from vtax.messages import Note
 from vtax.network.plugboard import Plugboard, Uplink
 from vtax.study.keys import marked
 
@@ -286,7 +287,7 @@ class Platform:
         except VtaxError as error:
             return Probe(False, error.what, error.hint)
         except Exception as error:
-            return Probe(False, f"its probe failed: {type(error).__name__}: {error}")
+            return Probe(False, Note("probe-failed", kind=type(error).__name__, error=error))
 
     def start(self, spec: GuestSpec) -> RunningGuest:
         """See Driver.start."""

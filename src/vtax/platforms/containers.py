@@ -20,6 +20,7 @@ from vtax.host import cgroups, namespaces
 from vtax.host.namespaces import MountStep
 from vtax.host.user_namespace import IdRange, unused_range
 from vtax.host.waiting import wait_until
+from vtax.messages import Note
 from vtax.platforms.base import GuestSpec
 from vtax.platforms.stdio import REACHABLE_ROOT, StdioGuest, describe, limits
 
@@ -115,7 +116,7 @@ def finish_start(
     except BaseException as error:
         guest.stop()
         if isinstance(error, OSError):
-            raise PlatformError(f"{spec.name} did not start: {error}") from error
+            raise PlatformError(Note("not-started", name=spec.name, error=error)) from error
         raise
     return guest
 

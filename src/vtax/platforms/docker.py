@@ -17,6 +17,7 @@ from vtax.host import cgroups
 from vtax.host.cgroups import Group
 from vtax.host.process import find_program
 from vtax.image.image import Image
+from vtax.messages import Note
 from vtax.platforms import containers, probing, stdio
 from vtax.platforms.base import Driver, GuestSpec, Probe
 from vtax.platforms.containers import DROPPED_CAPABILITIES, NO_NEW_PRIVILEGES, USERNS
@@ -159,7 +160,7 @@ def _fitting_host_daemon(options: DockerOptions) -> Daemon | None:
 def _no_fitting_daemon(options: DockerOptions, running: Daemon | None) -> PlatformError:
     """Why the host's daemon is not used."""
     if running is None:
-        return PlatformError("the host's Docker daemon does not run", hint="systemctl start docker")
+        return PlatformError(Note("no-docker"), hint="systemctl start docker")
     if options.storage not in ("default", running.storage):
         difference, option = (
             f"uses the storage driver {running.storage}, not {options.storage}",
@@ -168,7 +169,9 @@ def _no_fitting_daemon(options: DockerOptions, running: Daemon | None) -> Platfo
     else:
         difference = f"runs containers {'with' if running.userns else 'without'} a user namespace (userns-remap)"
         option = f"userns = {str(running.userns).lower()}"
-    return PlatformError(f"the host's Docker daemon {difference}", hint=f"{option}, or daemon = 'private'")
+    return PlatformError(
+        Note("docker-differs", difference=difference), hint=Note("hint-docker-option", option=option)
+    )
 
 
 DRIVER = Docker()

@@ -35,6 +35,7 @@ from vtax.host.trust import private_directory
 from vtax.host.user_namespace import IdRange, unused_range
 from vtax.host.waiting import wait_until
 from vtax.image.image import Image
+from vtax.messages import Note
 from vtax.platforms.stdio import describe
 
 _HOST_SOCKETS = (Path("/run/docker.sock"), Path("/var/run/docker.sock"))
@@ -73,7 +74,7 @@ class Daemon:
         try:
             return _get(self.socket, path)
         except (OSError, ValueError, http.client.HTTPException) as error:
-            raise PlatformError(f"the Docker daemon does not answer: {error}", where=str(self.socket)) from error
+            raise PlatformError(Note("docker-silent", error=error), where=str(self.socket)) from error
 
     def pids(self) -> list[int]:
         """The daemon and what it started, such as its containerd; none when its socket is another program's."""
@@ -172,7 +173,7 @@ def _start(
                 before_exec=namespaces.private(mounts, network=True),
             )
         except (VtaxError, subprocess.SubprocessError) as error:
-            raise PlatformError(f"the private Docker daemon did not start: {error}", where=log.read_text()) from error
+            raise PlatformError(Note("private-docker-not-started", error=error), where=log.read_text()) from error
     return _wait_until_up(process, log), process
 
 
@@ -203,7 +204,7 @@ def _wait_until_up(process: subprocess.Popen[bytes], log: Path) -> Daemon:
     def failed() -> PlatformError:
         state = describe(process, log)
         process.terminate()
-        return PlatformError("the private Docker daemon did not come up", where=state)
+        return PlatformError(Note("private-docker-silent"), where=state)
 
     def daemon() -> Daemon | None:
         if process.poll() is not None:
@@ -222,8 +223,8 @@ def _refuse_second_owner(pid_file: Path) -> None:
     its PID, reused or not, lives."""
     if (pid := owner_of(pid_file)) is not None:
         raise PlatformError(
-            f"the private Docker daemon of another vtax process is running (PID {pid})",
-            hint="wait until it ends; if that process was killed, run vtax clean",
+            Note("private-docker-busy", pid=pid),
+            hint=Note("hint-wait-or-clean"),
         )
     pid_file.unlink(missing_ok=True)
 

@@ -29,20 +29,16 @@ from vtax.host.journal import Registration
 from vtax.host.process import find_program, run
 from vtax.host.resources import NetworkNamespace
 from vtax.image.image import Image
+from vtax.messages import Note
 from vtax.network.namespace import NAMES, Namespace
 from vtax.platforms import containers, probing, stdio
 from vtax.platforms.base import Driver, GuestSpec, NetworkLimits, Probe, RunsAsRoot
 from vtax.platforms.stdio import Program, StdioGuest
 
-OWN_STACK = "gVisor's own network stack: offloads and congestion control are its own, its MTU that of its start"
+OWN_STACK = Note("gvisor-network")
 PARTS = (Part("sentry", "runsc-sandbox|exe"), Part("gofer", "runsc-gofer"), Part("runtime", "runsc.*"))
-_HINT = (
-    "install a newer runsc than Debian 12's, whose only platform is ptrace (gvisor.dev, Installation), "
-    "and give its path as the option runsc if it is not on PATH"
-)
-_KVM_HINT = (
-    "use gvisor-systrap; the kvm platform needs the processor's own virtualization, on bare metal, and /dev/kvm"
-)
+_HINT = Note("hint-newer-runsc")
+_KVM_HINT = Note("hint-systrap")
 # What runtimes give a container's root (Docker's default set, without those that no container of vtax has); they
 # count inside the sandbox only.
 _CAPABILITIES = [
@@ -100,7 +96,7 @@ class Gvisor(Driver):
         if probe.available or os.geteuid() != 0:
             return probe
         if options.platform == "kvm" and not os.access("/dev/kvm", os.R_OK | os.W_OK):
-            return replace(probe, reason=f"there is no usable /dev/kvm; {probe.reason}", hint=_KVM_HINT)
+            return replace(probe, reason=Note("no-usable-kvm", reason=probe.reason), hint=_KVM_HINT)
         if options.platform != "ptrace" and find_program(options.runsc) is None:
             also = "; kvm needs bare metal, too (where kvm-virtio does not run, it does not)"
             return replace(probe, hint=_HINT + (also if options.platform == "kvm" else ""))

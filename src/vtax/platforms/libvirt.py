@@ -24,12 +24,13 @@ from vtax.host.journal import Registration
 from vtax.host.process import Result, find_program, run
 from vtax.host.resources import RestoreCommand
 from vtax.image.image import Image
+from vtax.messages import Note, together
 from vtax.platforms import probing
 from vtax.platforms.base import Driver, GuestSpec, Probe, RunningGuest, RunsAsRoot
 
 NOTES = (
-    "CPUs, memory, disk, kernel and files are the domain's own: vtax sets no limit there",
-    "a domain that already runs is not restarted between blocks",
+    Note("domain-own-limits"),
+    Note("domain-not-restarted"),
 )
 _CONNECT_TIMEOUT_S = 10.0
 _SHUTDOWN_TIMEOUT_S = 120.0
@@ -40,7 +41,7 @@ _ANSWER_S = 12.0
 # Connections to a daemon or driver of this host. Others start what they name: ?command=, ?proxy=, +ext, +ssh
 # (libvirt, "Connection URIs", "Remote support").
 _URI = r"^((qemu|xen|lxc|ch|vbox|bhyve)(\+unix)?:///(system|session)?(\?socket=/[A-Za-z0-9_./+-]+)?|test:///default)$"
-_HINT = "docs/platforms.md, section libvirt, shows the channel and the service that the guest needs"
+_HINT = Note("hint-libvirt-channel")
 
 
 class LibvirtOptions(BaseModel):
@@ -86,8 +87,10 @@ class LibvirtGuest(RunningGuest):
                 self.started.release()
             except VtaxError as error:
                 domain = self.options.domain
-                hint = f"virsh destroy {domain}, if nothing else helps"
-                raise PlatformError(f"the domain {domain} was not shut down: {error.what}", hint=hint) from error
+                hint = Note("hint-virsh-destroy", domain=domain)
+                raise PlatformError(
+                    Note("domain-not-shut-down", domain=domain, what=error.what), hint=hint
+                ) from error
 
 
 class Libvirt(Driver):
@@ -111,29 +114,29 @@ class Libvirt(Driver):
             return Probe(available, reason, hint, seconds=time.monotonic() - started_at)
 
         if find_program("virsh") is None:
-            return probed(False, "virsh is not installed", "apt install libvirt-clients")
+            return probed(False, Note("no-virsh"), "apt install libvirt-clients")
         try:
             state = _state(options)
             _socket_of(options)
             if state != "running":
-                return probed(True, f"the domain is {state}: a run starts it and then checks its service")
+                return probed(True, Note("domain-not-running", state=state))
             channel = _connect(options, running=True)
             try:
                 probing.exchange(channel, with_image=True, timeout_s=_ANSWER_S)
             finally:
                 channel.close()
         except GuestError as error:
-            return probed(False, f"nothing answers on channel {options.channel}: {error.what}", _HINT)
+            return probed(False, Note("channel-silent", channel=options.channel, what=error.what), _HINT)
         except VtaxError as error:
             return probed(False, error.what, error.hint)
-        return probed(True, "; ".join(NOTES))
+        return probed(True, together(NOTES))
 
     def start(self, options: LibvirtOptions, spec: GuestSpec) -> LibvirtGuest:
         """See platforms.base.Driver."""
         if spec.plugboard is not None:
             raise PlatformError(
-                f"the network interfaces of {options.domain} cannot be joined to a topology",
-                hint="take network benchmarks out of studies with this platform",
+                Note("not-joined", name=options.domain),
+                hint=Note("hint-no-network"),
             )
         _socket_of(options)
         registered = None
@@ -173,14 +176,16 @@ def _connect(options: LibvirtOptions, running: bool) -> Channel:
 def _socket_of(options: LibvirtOptions) -> Path:
     found = channel_socket(_virsh(options, "dumpxml", options.domain).stdout, options.channel)
     if found is None:
-        raise PlatformError(f"the domain {options.domain} has no virtio channel {options.channel!r}", hint=_HINT)
+        raise PlatformError(
+            Note("domain-no-channel", domain=options.domain, channel=f"{options.channel!r}"), hint=_HINT
+        )
     return found
 
 
 def _state(options: LibvirtOptions) -> str:
     state = _virsh(options, "domstate", options.domain).stdout.strip()
     if state not in ("running", "shut off"):
-        raise PlatformError(f"the domain {options.domain} is {state}", hint="it must run or be shut off")
+        raise PlatformError(Note("domain-state", domain=options.domain, state=state), hint=Note("hint-domain-state"))
     return state
 
 
@@ -214,9 +219,7 @@ def _virsh(options: LibvirtOptions, *words: str) -> Result:
         return run(_command(options, *words), timeout_s=15.0)
     except CommandFailed as error:
         message = error.what.rpartition("error: ")[2] or error.what
-        raise PlatformError(
-            f"libvirt: {message}", where=options.uri, hint="virsh list --all shows the domains"
-        ) from error
+        raise PlatformError(f"libvirt: {message}", where=options.uri, hint=Note("hint-virsh-list")) from error
 
 
 DRIVER = Libvirt()

@@ -24,6 +24,7 @@ from vtax.host.journal import Journal
 from vtax.host.process import find_program, run
 from vtax.host.resources import Tree
 from vtax.image.image import Image
+from vtax.messages import Note, at, together
 from vtax.platforms.base import GuestSpec, Probe, Resources, RunningGuest
 
 Launch = Callable[[Any, GuestSpec, Sequence[str]], RunningGuest]
@@ -55,7 +56,7 @@ def probe(
         return Probe(available, reason, hint, version=version, seconds=time.monotonic() - started_at)
 
     if os.geteuid() != 0:
-        return probed(False, "guests are started as root", "run vtax with sudo")
+        return probed(False, Note("needs-root"), Note("hint-sudo"))
     if lacking := missing(programs):
         return probed(False, *lacking)
     version = ""
@@ -66,15 +67,15 @@ def probe(
     except RunInterrupted:
         raise
     except VtaxError as error:
-        return probed(False, ": ".join(filter(None, (error.what, error.where))), error.hint, version)
+        return probed(False, at(error.what, error.where), error.hint, version)
     except Exception as error:
         return probed(False, f"{type(error).__name__}: {error}", version=version)
-    return probed(True, "; ".join(notes), version=version)
+    return probed(True, together(notes), version=version)
 
 
 def unprobed(names: Iterable[str]) -> dict[str, Probe]:
     """In place of probes where none are made: every platform counts as available."""
-    return {name: Probe(True, "not probed", is_made=False) for name in names}
+    return {name: Probe(True, Note("not-probed"), is_made=False) for name in names}
 
 
 def missing(programs: Mapping[str, str]) -> tuple[str, str] | None:
@@ -87,9 +88,7 @@ def not_installed(absent: Mapping[str, str]) -> tuple[str, str] | None:
     if not absent:
         return None
     packages = dict.fromkeys(absent.values())
-    names = ", ".join(absent)
-    reason = f"{names} is not installed" if len(absent) == 1 else f"{names} are not installed"
-    return reason, f"apt install {' '.join(packages)}"
+    return Note("not-installed", names=tuple(absent), count=len(absent)), f"apt install {' '.join(packages)}"
 
 
 def host_image(directory: Path) -> Image:

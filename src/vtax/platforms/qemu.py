@@ -28,6 +28,7 @@ from vtax.host import cgroups, huge_pages, tsc
 from vtax.host.emulated_cpu import timeout_factor
 from vtax.host.process import spawn
 from vtax.image.image import Image
+from vtax.messages import Note
 from vtax.platforms import _qemu_command as command
 from vtax.platforms import _qemu_probe, virtual_machine
 from vtax.platforms._qemu_crash import crash, leave_no_core
@@ -181,18 +182,18 @@ def _helper_cpus(resources: Resources) -> tuple[list[int], list[str]]:
     rest = sorted(os.sched_getaffinity(0) - set(cpus))
     if rest:
         return rest, []
-    return list(cpus), ["QEMU's own threads share the virtual CPUs' host CPUs: this host has no other"]
+    return list(cpus), [Note("threads-share-host-cpus")]
 
 
 def _network_notes(options: QemuOptions, spec: GuestSpec, nics: Sequence[command.Nic], vhost: bool) -> Iterator[str]:
     if nics and nics[0].network:
-        yield "its NAT is QEMU's own, in user space"
+        yield Note("own-nat")
         return
     if nics and options.accel == "kvm" and options.nic == "virtio-net" and not vhost:
-        yield "vhost-net is off: QEMU itself moves every packet"
+        yield Note("vhost-off")
     requested = max((i.queues for i in spec.plugboard.interfaces), default=1) if spec.plugboard else 1
     if nics and nics[0].queues < requested:
-        yield f"the interfaces have {nics[0].queues} queue where the link requests {requested}"
+        yield Note("interface-queues", queues=nics[0].queues, requested=requested)
 
 
 def _enter(join: Sequence[int], cpus: Sequence[int]) -> Callable[[], None]:
@@ -212,7 +213,7 @@ def _pin_and_run(connection: socket.socket, resources: Resources) -> cgroups.Lim
     monitor = Monitor(connection, _MONITOR_TIMEOUT_S * timeout_factor())
     threads = monitor.vcpu_threads()
     if len(threads) != resources.vcpus:
-        raise PlatformError(f"QEMU runs {len(threads)} virtual CPUs where {resources.vcpus} were requested")
+        raise PlatformError(Note("qemu-vcpus", found=len(threads), requested=resources.vcpus))
     if resources.pinned:
         for thread, cpu in zip(threads, resources.cpus, strict=True):
             os.sched_setaffinity(thread, {cpu})
@@ -228,7 +229,7 @@ def _memory_notes(pid: int, resources: Resources) -> list[str]:
     found, wanted = huge_pages.of_process(pid), resources.memory_bytes
     if found >= _MIN_HUGE_SHARE * wanted:
         return []
-    return [f"only {found >> 20} of {wanted >> 20} MiB are in huge pages: the host's memory is too fragmented"]
+    return [Note("huge-pages-part", found=found >> 20, requested=wanted >> 20)]
 
 
 def describe(process: subprocess.Popen[bytes], stderr: Path, console: Path) -> str:
@@ -240,7 +241,7 @@ def describe(process: subprocess.Popen[bytes], stderr: Path, console: Path) -> s
     if crashed := crash(status, _stderr(stderr)):
         parts = [crashed]
     else:
-        parts = ["QEMU is still running" if status is None else f"QEMU ended with status {status}"]
+        parts = ["QEMU is still running" if status is None else Note("qemu-ended", status=status)]
         if message := _stderr_summary(stderr):
             parts.insert(0, f"QEMU: {message}")
     if shown := virtual_machine.console_errors(console):

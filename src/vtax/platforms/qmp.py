@@ -8,6 +8,7 @@ import time
 from typing import Any
 
 from vtax.errors import PlatformError
+from vtax.messages import Note
 
 
 class Monitor:
@@ -26,7 +27,7 @@ class Monitor:
         try:
             self._connection.sendall(json.dumps({"execute": command, "arguments": named}).encode() + b"\n")
         except OSError as error:
-            raise PlatformError(f"QEMU's monitor does not accept {command}: {error}") from error
+            raise PlatformError(Note("monitor-refuses", command=command, error=error)) from error
         return self._next("return", command)
 
     def vcpu_threads(self) -> list[int]:
@@ -49,13 +50,13 @@ class Monitor:
             try:
                 part = self._connection.recv(65536)
             except OSError as error:
-                raise PlatformError(f"QEMU's monitor did not answer ({command}): {error}") from error
+                raise PlatformError(Note("monitor-silent", command=command, error=error)) from error
             if not part:
-                raise PlatformError("QEMU ended while it was starting")
+                raise PlatformError(Note("qemu-ended-starting"))
             self._buffer += part
         line, _, self._buffer = self._buffer.partition(b"\n")
         try:
             message: dict[str, Any] = json.loads(line)
         except ValueError as error:
-            raise PlatformError(f"QEMU's monitor sent no JSON: {line[:80]!r}") from error
+            raise PlatformError(Note("monitor-no-json", value=f"{line[:80]!r}")) from error
         return message

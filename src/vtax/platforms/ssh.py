@@ -35,6 +35,7 @@ from vtax.host.journal import Registration
 from vtax.host.process import run
 from vtax.host.resources import Remote
 from vtax.image.image import Image
+from vtax.messages import Note
 from vtax.network.namespace import NO_BACKGROUND_TRAFFIC
 from vtax.network.plugboard import Plugboard, Uplink
 from vtax.network.uplink import check_nic, check_usable
@@ -43,8 +44,8 @@ from vtax.platforms.base import Driver, GuestSpec, NetworkLimits, Probe, Running
 from vtax.platforms.stdio import Program, StdioGuest
 
 NOTES = (
-    "CPUs, memory, kernel and files are the machine's own: vtax sets no limit there",
-    "the machine is not restarted between blocks",
+    Note("machine-own-limits"),
+    Note("machine-not-restarted"),
 )
 _END_TIMEOUT_S = 15.0
 _EXAMINE_TIMEOUT_S = 30.0
@@ -167,9 +168,7 @@ class Ssh(Driver):
         probe = probing.probe(self.launch, options, image, programs={"ssh": "openssh-client"})
         who = options.local_user or os.environ.get("SUDO_USER") or "root"
         config = f"-F {options.config} " if options.config else ""
-        hint = (
-            probe.hint or f"as {who}, make this work: ssh {config}-o BatchMode=yes {options.host} {options.python} -V"
-        )
+        hint = probe.hint or Note("hint-ssh-as", who=who, config=config, host=options.host, python=options.python)
         probe = replace(probe, marks=("remote",), hint="" if probe.available else hint)
         if not probe.available or not options.uplinks:
             return probe
@@ -227,15 +226,17 @@ class Ssh(Driver):
             message = (done.stderr.strip() or f"status {done.status}")[-300:]
             raise BadInput(
                 f"the machine {options.host} cannot be reached: {message}",
-                hint=f"make this work: ssh -o BatchMode=yes {options.host} {options.python} -V",
+                hint=Note("hint-ssh", host=options.host, python=options.python),
             )
         found = json.loads(reply.removeprefix(_REPLY_PREFIX))
         if found["missing"]:
-            raise BadInput(f"the machine {options.host} lacks {', '.join(found['missing'])}", hint="install it there")
+            raise BadInput(
+                f"the machine {options.host} lacks {', '.join(found['missing'])}", hint=Note("hint-install-there")
+            )
         if found["uid"] != 0:
             raise BadInput(
                 f"on the machine {options.host} one is user {found['uid']}, and only root makes network namespaces",
-                hint=f"let ssh log in as root there: ssh:root@..., or User root for {options.host} in ssh_config",
+                hint=Note("hint-ssh-root", host=options.host),
             )
         for uplink in self.uplinks(options):
             check_usable(found["interfaces"], uplink.there, mtu, f"the machine {options.host}")

@@ -28,6 +28,7 @@ from vtax.host.namespaces import MountStep
 from vtax.host.process import spawn
 from vtax.host.resources import TaggedProcesses
 from vtax.host.user_namespace import IdRange, user_namespace
+from vtax.messages import Note
 from vtax.platforms.base import GuestSpec, RunningGuest
 
 _END_TIMEOUT_S = 10.0
@@ -35,9 +36,7 @@ _ENDING_S = 1.0  # how long a program that closed its stream may take until its 
 _STDERR_LINES = 6
 REACHABLE_ROOT = Path("/run/vtax-root")
 """Where a root is mounted that an unprivileged user of the host must reach, unlike the directory of its guest."""
-_USERNS_HINT = (
-    "userns needs Linux 5.19 and VTAX_HOME on a file system with id-mapped mounts, such as ext4, xfs or btrfs"
-)
+_USERNS_HINT = Note("hint-userns")
 
 
 def limits(spec: GuestSpec) -> Limits:
@@ -150,7 +149,7 @@ class StdioGuest(RunningGuest):
         if interrupted:
             raise interrupted
         if problems:
-            raise PlatformError("a guest did not stop cleanly", where="; ".join(problems), hint="run vtax clean")
+            raise PlatformError(Note("guest-not-stopped"), where="; ".join(problems), hint=Note("hint-clean"))
 
 
 @dataclass(frozen=True)
@@ -273,7 +272,7 @@ def start_error(spec: GuestSpec, error: Exception, output: str = "", hint: str =
     id_mapping = any(step in output for step in (namespaces.MAPPING_IDS, f"mounting {REACHABLE_ROOT}"))
     if id_mapping and os.strerror(errno.ENOENT) not in output:
         hint = _USERNS_HINT
-    return PlatformError(f"{spec.name} did not start: {error}", where=output, hint=hint)
+    return PlatformError(Note("not-started", name=spec.name, error=error), where=output, hint=hint)
 
 
 def _args(process: subprocess.Popen[bytes]) -> Sequence[str]:

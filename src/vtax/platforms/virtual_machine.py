@@ -21,6 +21,7 @@ from vtax.host.home import Home
 from vtax.host.process import run, spawn
 from vtax.image import host_kernel
 from vtax.image.image import Image
+from vtax.messages import Note, at
 from vtax.platforms import probing
 from vtax.platforms.base import GuestSpec, Probe, RunningGuest
 from vtax.platforms.stdio import text_of
@@ -33,7 +34,7 @@ _SKIPPED_AT_BOOT = (
 """What the kernel computes at boot and no guest of ours uses: self-tests of ciphers, keys that sign modules, a second
 source of random numbers, names in the formats of traces, a keyboard, encrypted keys, which of 45000 functions tracing
 could not name. A third of an emulated boot; nothing to a real CPU, which is left alone."""
-NOT_BOOTED = "the machine did not boot: try the option kernel; vtax platforms PLATFORM starts one again"
+NOT_BOOTED = Note("hint-kernel")
 _FATAL_MESSAGES = ("Kernel panic", "Out of memory", "vtax-init:")
 _SHOWN_LINES, _MAX_LINE_BYTES = 3, 90
 
@@ -98,13 +99,13 @@ def probe(
 ) -> Probe:
     """Start a machine once. host: version and marks of the hypervisor here; raises VtaxError without it."""
     if os.geteuid() != 0:
-        return Probe(False, "guests are started as root", "run vtax with sudo")
+        return Probe(False, Note("needs-root"), Note("hint-sudo"))
     try:
         version, marks = host()
     except VtaxError as error:
-        return Probe(False, ": ".join(filter(None, (error.what, error.where))), error.hint)
+        return Probe(False, at(error.what, error.where), error.hint)
     if image is None:
-        return Probe(False, "it starts from the image, and no image is built", "vtax image build", marks, version)
+        return Probe(False, Note("no-image"), "vtax image build", marks, version)
     found = probing.probe(lambda options, spec, argv: start(options, spec), options, image, programs={})
     return replace(found, version=version, marks=marks)
 
@@ -144,7 +145,7 @@ class Programs:
             process.wait()
             raise CommandFailed(f"{what} did not end in time") from error
         if status != 0:
-            raise PlatformError(f"{what} failed with status {status}")
+            raise PlatformError(Note("failed-with-status", what=what, status=status))
 
 
 def joining(join: Iterable[int]) -> Callable[[], None]:

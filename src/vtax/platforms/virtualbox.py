@@ -32,6 +32,7 @@ from vtax.host.resources import Tree
 from vtax.host.waiting import wait_until
 from vtax.image import host_kernel
 from vtax.image.image import Image
+from vtax.messages import Note
 from vtax.platforms import _virtualbox_machine as machine
 from vtax.platforms import _virtualbox_tools as tools
 from vtax.platforms import stdio, virtual_machine
@@ -111,7 +112,7 @@ class _Calls:
         """
         program, pid = str(tools.service_program()), str(self.made.service)
         status = self.programs.spawn([program, "--daemonize", "--pidfile", pid]).wait(_START_S * timeout_factor())
-        lacking = PlatformError(f"VBoxSVC did not start (status {status})")
+        lacking = PlatformError(Note("vboxsvc-not-started", status=status))
         wait_until(self.made.service.exists, _PID_S * timeout_factor(), 0.05, otherwise=lambda: lacking)
 
     def manage(self, *arguments: str) -> None:
@@ -157,7 +158,7 @@ def _start(options: VirtualBoxOptions, spec: GuestSpec) -> StdioGuest:
         undo.pop_all()
     if is_emulated():
         virtual_machine.compile_agent(channel, spec.image)
-    notes = (f"VirtualBox was {NEVER_ON_HARDWARE} with vtax",)
+    notes = (Note("never-on-hardware", what=NEVER_ON_HARDWARE),)
     return StdioGuest(
         process, channel, claimed, stderr, notes, machine=limits, executing_at=executing_at, parts=PARTS
     )
@@ -168,9 +169,7 @@ def _claim(spec: GuestSpec, undo: ExitStack) -> Claim:
     something else uses that."""
     directory = machine.service_directory(spec.name)
     if directory.exists():
-        raise PlatformError(
-            f"{directory} exists already, and is not of this run", hint=f"rm -r {directory}, if unused"
-        )
+        raise PlatformError(Note("directory-exists", directory=directory), hint=Note("hint-rm", directory=directory))
     registered = spec.journal.register(Tree(str(directory)))
     undo.callback(registered.release)
     claimed = claim(spec, undo)
@@ -237,7 +236,7 @@ def _pin(process: subprocess.Popen[bytes], resources: Resources) -> cgroups.Limi
         found = tools.vcpu_threads(process.pid)
         return found if len(found) == resources.vcpus else []
 
-    lacking = PlatformError(f"VirtualBox did not start {resources.vcpus} virtual CPUs")
+    lacking = PlatformError(Note("vbox-no-vcpus", vcpus=resources.vcpus))
     found = wait_until(threads, _START_S * timeout_factor(), 0.05, otherwise=lambda: lacking)
     for number, thread in enumerate(found):
         os.sched_setaffinity(thread, {resources.cpus[number]} if resources.pinned else resources.cpus)

@@ -26,6 +26,7 @@ from vtax.host.emulated_cpu import is_emulated, timeout_factor
 from vtax.host.process import run
 from vtax.host.resources import Tree
 from vtax.image.image import Image
+from vtax.messages import Note
 from vtax.platforms import _xen_config as config
 from vtax.platforms import _xen_tools as tools
 from vtax.platforms import stdio, virtual_machine
@@ -107,14 +108,14 @@ def _check_room(spec: GuestSpec) -> None:
     """
     if tools.find(spec.name) is not None:
         raise PlatformError(
-            f"a domain {spec.name} exists already, and is not of this run",
-            hint=f"xl list; if it is yours: xl rename {spec.name} NEW",
+            Note("domain-exists", name=spec.name),
+            hint=Note("hint-xl-rename", name=spec.name),
         )
     free_mib = tools.free_mib()
     needed_mib = (spec.resources.memory_bytes >> 20) + _EXTRA_MEMORY_MIB
     if free_mib < needed_mib:
         raise PlatformError(
-            f"the hypervisor has {free_mib} MiB free, and {spec.name} needs {needed_mib}",
+            Note("hypervisor-memory", free_mib=free_mib, name=spec.name, needed_mib=needed_mib),
             hint="end domains (xl list), xl mem-set Domain-0 SIZE, or boot Xen with dom0_mem=SIZE,max:SIZE",
         )
 
@@ -136,10 +137,10 @@ def _in_pool(name: str, spec: GuestSpec) -> GuestSpec:
         return spec
     pools = tools.pools()
     if name not in pools:
-        raise PlatformError(f"Xen has no CPU pool {name}", hint=f"pools are {', '.join(pools)} (xl cpupool-list)")
+        raise PlatformError(Note("no-pool", name=name), hint=Note("hint-pools", names=tuple(pools)))
     if len(pools[name]) < spec.resources.vcpus:
         raise PlatformError(
-            f"CPU pool {name} has {len(pools[name])} CPUs, and {spec.name} needs {spec.resources.vcpus}",
+            Note("small-pool", pool=name, found=len(pools[name]), name=spec.name, requested=spec.resources.vcpus),
             hint=f"xl cpupool-cpu-add {name} CPU",
         )
     cpus = pools[name][: spec.resources.vcpus] if spec.resources.pinned else pools[name]
@@ -234,11 +235,11 @@ def _join_interfaces(options: XenOptions, spec: GuestSpec) -> tuple[str, ...]:
 def _pinned_cpus(pool: str, spec: GuestSpec) -> tuple[int, ...]:
     """The CPUs that the domain may run on, read back. Raises PlatformError when they, or the pool, are others."""
     if pool and (effective := tools.pool_of(spec.name)) != pool:
-        raise PlatformError(f"{spec.name} is in the CPU pool {effective}, not in {pool}")
+        raise PlatformError(Note("other-pool", name=spec.name, effective=effective, pool=pool))
     allowed = [vcpu.cpus for vcpu in tools.vcpus(spec.name)]
     found = tuple(sorted({cpu for cpus in allowed for cpu in cpus}))
     if not set(found) <= set(spec.resources.cpus):
-        raise PlatformError(f"{spec.name} was not pinned to CPUs {spec.resources.cpus}: it has {allowed}")
+        raise PlatformError(Note("not-pinned-to", name=spec.name, cpus=spec.resources.cpus, allowed=allowed))
     return found
 
 
@@ -246,10 +247,10 @@ def _notes(pool: str, spec: GuestSpec) -> tuple[str, ...]:
     """Where its CPUs are not those of the study: of a pool, or dom0's numbers are not the hypervisor's."""
     if pool:
         cpus = ",".join(map(str, spec.resources.cpus))
-        return (f"its CPUs are {cpus} of the CPU pool {pool}, not those of the study",)
+        return (Note("pool-cpus", cpus=cpus, pool=pool),)
     if all(vcpu.cpus == (vcpu.number,) for vcpu in tools.vcpus("Domain-0")):
         return ()
-    return ("dom0's virtual CPUs are not pinned (boot Xen with dom0_vcpus_pin), and share CPUs with the guest",)
+    return (Note("dom0-not-pinned"),)
 
 
 def describe(name: str, stderr: Path, console: Path) -> str:

@@ -18,6 +18,7 @@ from vtax.errors import PlatformError, VtaxError
 from vtax.guest import bootstrap
 from vtax.host.cgroups import Limits
 from vtax.image.image import Image
+from vtax.messages import Note, at
 from vtax.platforms import _xen_tools as tools
 from vtax.platforms import native, probing
 from vtax.platforms.base import Driver, GuestSpec, Probe
@@ -48,7 +49,7 @@ class XenDom0(Driver):
             tools.check_host()
             values = tools.info()
         except VtaxError as error:
-            return Probe(False, ": ".join(filter(None, (error.what, error.where))), error.hint)
+            return Probe(False, at(error.what, error.where), error.hint)
         found = probing.probe(self.launch, options, image, programs={})
         return replace(found, version=tools.version(values), marks=tools.marks(values))
 
@@ -61,9 +62,9 @@ class XenDom0(Driver):
         tools.check_host()
         domain = tools.find(_NAME)
         if domain is None:
-            raise PlatformError(f"xl list names no {_NAME}", hint="systemctl restart xen")
+            raise PlatformError(Note("no-domain0", name=_NAME), hint="systemctl restart xen")
         guest = native.launch(spec, argv, limited=False)
-        guest.notes += (f"dom0 has {domain.vcpus} virtual CPUs and {domain.memory_mib} MiB, not the guests' limits",)
+        guest.notes += (Note("dom0-limits", count=domain.vcpus, size=domain.memory_mib),)
         guest.machine = Limits(tuple(sorted(os.sched_getaffinity(0))), domain.memory_mib << 20, domain.vcpus)
         return guest
 

@@ -16,6 +16,7 @@ from typing import Any
 from vtax.errors import BadInput, PlatformError
 from vtax.host import boot_loaders, reboots
 from vtax.host.boot_loaders import Entry, Loader
+from vtax.messages import Note
 from vtax.platforms.base import Probe
 from vtax.runner.host_sessions import blocks_of_sessions
 from vtax.runner.plan import GuestLife, Plan
@@ -86,7 +87,7 @@ def platforms_of(study: Study, boot: str) -> list[str]:
 def probes_elsewhere(study: Study, here: str) -> dict[str, Probe]:
     """In place of probes: of the platforms that only another boot can probe."""
     return {
-        platform: Probe(True, f"not probed: it needs the boot {boot}", is_made=False)
+        platform: Probe(True, Note("not-probed-boot", boot=boot), is_made=False)
         for boot in used_boots(study)
         if boot != here
         for platform in platforms_of(study, boot)
@@ -112,7 +113,7 @@ def probe_here(plan: Plan, run: RunHandle, here: str) -> None:
         probe = planned.platform.probe(plan.image)
         if not probe.available:
             name = planned.platform.name
-            raise PlatformError(f"{name} does not run in the boot {here!r}: {probe.reason}", hint=probe.hint)
+            raise PlatformError(Note("not-in-boot", name=name, here=here, reason=probe.reason), hint=probe.hint)
         run.set_probe(platform_record(plan, index, probe))
 
 
@@ -179,7 +180,9 @@ def paused_because(plan: Plan, run: RunHandle) -> str:
     """Why a run is paused: the boot that is next; empty when all visits are made."""
     left = visits_left(plan, run)
     return (
-        f"session {left[0].session} of {plan.study.design.sessions} needs the boot {left[0].boot!r}" if left else ""
+        Note("needs-boot", session=left[0].session, sessions=plan.study.design.sessions, boot=left[0].boot)
+        if left
+        else ""
     )
 
 

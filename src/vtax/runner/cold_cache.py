@@ -12,6 +12,7 @@ from pathlib import Path
 
 from vtax.benchmarks.base import Outcome
 from vtax.host import page_cache
+from vtax.messages import Note
 from vtax.study.units import about_size
 
 LEFT = "host_cache_left_bytes"
@@ -31,6 +32,5 @@ def with_cold_cache(outcome: Outcome, left_bytes: int | None) -> Outcome:
         return outcome
     warnings = outcome.warnings
     if left_bytes >= _MIN_LEFT_BYTES:
-        text = f"{about_size(left_bytes)} of the guest's files stayed in the host's page cache, which is not all cold"
-        warnings = (*warnings, text)
+        warnings = (*warnings, Note("cache-left", size=about_size(left_bytes)))
     return replace(outcome, effective={**outcome.effective, LEFT: left_bytes}, warnings=warnings)

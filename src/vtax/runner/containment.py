@@ -16,6 +16,7 @@ from pathlib import Path
 from vtax.benchmarks.base import Benchmark
 from vtax.errors import BenchmarkError, GuestError, StoreError, VtaxError
 from vtax.foreign_text import clean
+from vtax.messages import Note, at
 
 _MAX_CAUSE_CHARS = 200
 _MISSING = "no such program"  # of the agent's error
@@ -60,14 +61,14 @@ class TrialFailures:
 
 
 @contextmanager
-def contained(failure: Failure, prefix: str = "") -> Iterator[None]:
-    """Turn every exception in the block into `failure`. prefix: of its text."""
+def contained(failure: Failure, code: str = "", **data: str) -> Iterator[None]:
+    """Turn every exception in the block into `failure`: its text, or the reason of a note of a code with data."""
     try:
         yield
     except StoreError:
         raise
     except Exception as error:
-        failure.error = prefix + _text(error)
+        failure.error = Note(code, reason=_text(error), **data) if code else _text(error)
         if not isinstance(error, VtaxError | OSError):
             failure.traceback = clean("".join(traceback.format_exception(error, limit=-_MAX_TRACE_CALLS)), 1 << 16)
 
@@ -80,11 +81,13 @@ def named_packages(benchmark: Benchmark) -> Iterator[None]:
     except GuestError as error:
         if _MISSING not in error.what or not benchmark.packages:
             raise
-        hint = f"on a machine of your own, install the tool: apt-get install {' '.join(benchmark.packages)}"
+        hint = Note("hint-install-tool", names=" ".join(benchmark.packages))
         raise BenchmarkError(error.what, hint=hint) from error
 
 
 def _text(error: Exception) -> str:
+    if isinstance(error, VtaxError) and isinstance(error.what, Note):
+        return at(error.what, error.where, error.hint)
     if isinstance(error, VtaxError | OSError):
         return clean(str(error))
     frames = traceback.extract_tb(error.__traceback__)

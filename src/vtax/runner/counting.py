@@ -18,6 +18,7 @@ from vtax.counters.table import GUEST, HOST, HOST_CPU, LAYER, LINK, PROGRAM, SWI
 from vtax.counters.whole_host import HostReading, host_counters
 from vtax.guest.guest import Guest
 from vtax.guest.results import ClockReading, CommandResult, GuestSample
+from vtax.messages import Note
 from vtax.network.links import Links
 from vtax.platforms.base import RunningGuest
 from vtax.store.records import CLOCK_RATE as CLOCK_RATE_CODE
@@ -66,7 +67,7 @@ class Counting:
         self._host = host_counters()
         self._parts = Parts(endpoints[GUEST].running.parts) if GUEST in endpoints else Parts(())
         self.differences: dict[tuple[str, str], float] = {}
-        self.warnings: tuple[tuple[str, str], ...] = ()
+        self.warnings: tuple[Note, ...] = ()
 
     @contextmanager
     def around(self) -> Iterator[None]:
@@ -179,17 +180,13 @@ def clock_counters(first: ClockReading | None, last: ClockReading | None) -> dic
     return found
 
 
-def clock_warnings(counted: Counted, margin: float) -> tuple[tuple[str, str], ...]:
+def clock_warnings(counted: Counted, margin: float) -> tuple[Note, ...]:
     """A warning when the rate of the guest's clock is off by more than the margin, whatever its error."""
     rate = counted.get((GUEST, table.CLOCK_RATE.name), 1.0)
     error = counted.get((GUEST, table.CLOCK_RATE_ERROR.name), 0.0)
     if abs(rate - 1) - error <= margin:
         return ()
-    text = (
-        f"the guest's clock ran {rate:.4f} times as fast as the host's (± {error:.4f}), off by more than the margin "
-        f"of {margin:g}: times and rates that the tool took from it are wrong by as much"
-    )
-    return ((CLOCK_RATE_CODE, text),)
+    return (Note(CLOCK_RATE_CODE, rate=round(rate, 4), error=round(error, 4), margin=margin),)
 
 
 def _of_host(counted: Counted) -> dict[str, float]:

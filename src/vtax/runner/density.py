@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from vtax.benchmarks.base import Metric, Outcome, sum_disk_work
+from vtax.messages import Note, at
 from vtax.platforms.base import RunningGuest
 from vtax.stats.checks import StatsError
 from vtax.stats.fairness import jain, lowest_share
@@ -16,8 +17,6 @@ MEMORY_PSS = Metric("memory_pss", "MiB", "lower", "memory of a guest's processes
 MEMORY_CGROUP = Metric("memory_cgroup", "MiB", "lower", "memory charged to a guest's control group")
 SUM, FAIRNESS, LOWEST = "sum", "fairness", "lowest_share"
 """Endings of the metrics of a primary one over all guests."""
-OVERCOMMIT = "overcommit"
-"""The code of the warning that guests have more virtual CPUs than the host has CPUs for them."""
 
 
 def metrics(own: Sequence[Metric]) -> tuple[Metric, ...]:
@@ -76,15 +75,13 @@ def memory_per_guest(guests: Sequence[RunningGuest]) -> dict[str, float]:
     }
 
 
-def overcommit(guests: int, vcpus: int, cpus: int) -> tuple[tuple[str, str], ...]:
+def overcommit(guests: int, vcpus: int, cpus: int) -> tuple[Note, ...]:
     """A warning where so many guests have more virtual CPUs than there are host CPUs."""
     if guests * vcpus <= cpus:
         return ()
-    each = "1 vCPU" if vcpus == 1 else f"{vcpus} vCPUs"
-    text = f"{guests} guests of {each} share {cpus} host CPUs: figures include waiting for a CPU"
-    return ((OVERCOMMIT, text),)
+    return (Note("overcommit", guests=guests, count=vcpus, total=cpus),)
 
 
 def labelled(error: str, number: int, guests: int) -> str:
     """An error with the guest in which it happened, by its number from 0."""
-    return f"guest {number + 1} of {guests}: {error}" if guests > 1 else error
+    return at(f"guest {number + 1} of {guests}", error) if guests > 1 else error

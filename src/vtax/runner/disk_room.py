@@ -10,9 +10,11 @@ from vtax.errors import BadInput
 from vtax.host.home import Home
 from vtax.image.export import DISK_BYTES, check_host_has, free_bytes
 from vtax.image.image import Image
+from vtax.messages import Note
 from vtax.platforms.base import Platform
 from vtax.runner import memory
 from vtax.runner.points import Point
+from vtax.store.records import HOST_CACHE
 from vtax.study.load import LoadedStudy
 from vtax.study.units import about_size
 
@@ -75,14 +77,12 @@ def cache_lines(study_points: Sequence[Point], context: Context, available: Sequ
     ]
 
 
-def held_below(point: Point, context: Context, platform: Platform) -> str:
-    """What a trial says whose files only the page cache below the guest's disk holds; empty for another."""
+def held_below(point: Point, context: Context, platform: Platform) -> Note | None:
+    """What a trial says whose files only the page cache below the guest's disk holds; None for another."""
     if platform.disk is None or not platform.disk.cached or not (needed := _held_below(point, context)):
-        return ""
-    return (
-        f"files of {about_size(needed)} do not fit the memory of the guest ({about_size(context.memory_bytes)}), and "
-        f"below its disk the page cache of this host ({about_size(memory.host_memory())}) holds them"
-    )
+        return None
+    sizes = {"size": needed, "guest": context.memory_bytes, "host": memory.host_memory()}
+    return Note(HOST_CACHE, **{name: about_size(each) for name, each in sizes.items()})
 
 
 def _held_below(point: Point, context: Context) -> int:

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from vtax.benchmarks.base import Outcome
 from vtax.counters.table import DISK_COLUMNS, HOST, HOST_DISK_RATIO
+from vtax.messages import Note
 
 _READ_BYTES, _WRITES, _WRITTEN_BYTES = (DISK_COLUMNS[column].name for column in (5, 7, 9))
 _MIN_RATIO = 0.5  # below it, more than half of what went past the guest's cache stopped at another
@@ -32,20 +33,12 @@ def on_host(outcome: Outcome, counted: Mapping[tuple[str, str], float]) -> Outco
     ratio = (read_bytes + written_bytes) / work.moved_bytes
     warnings = []
     if work.flushes * _MIN_WRITES > writes:
-        count = "a flush" if work.flushes == 1 else f"{work.flushes} flushes"
-        warnings.append(
-            f"{count} (fsync) of the guest: most reached no device, as the host's disks completed {writes:.0f} writes"
-            if writes
-            else f"{count} (fsync) of the guest reached no device: no disk of the host completed a write"
-        )
+        flushes = Note("flushes-none", count=work.flushes)
+        warnings.append(Note("flushes-short", count=work.flushes, writes=round(writes)) if writes else flushes)
     if work.is_direct and ratio < _MIN_RATIO:
-        warnings.append(
-            f"direct: the host's disks moved {ratio:.0%} of the bytes; a cache below the guest had the rest"
-        )
+        warnings.append(Note("disks-direct", share=ratio))
     elif work.if_not_counted and ratio < _MIN_RATIO:
-        warnings.append(
-            f"the host's disks moved {ratio:.0%} of the bytes; a cache, of the guest or below it, had the rest"
-        )
+        warnings.append(Note("disks-below", share=ratio))
     return replace(
         outcome,
         effective={**outcome.effective, HOST_DISK_RATIO: round(ratio, 3)},

@@ -22,6 +22,7 @@ from vtax.guest.bootstrap import PYTHON
 from vtax.host.emulated_cpu import timeout_factor
 from vtax.host.process import run
 from vtax.host.resources import Remote
+from vtax.messages import Note, restored
 from vtax.network import registry as topology_registry
 from vtax.network.end import End
 from vtax.network.links import Links
@@ -83,9 +84,9 @@ class OtherMachine:
             running.stop()
             raise
         channel, known = running.channel, running.channel.diagnose
-        channel.agent, channel.silence_hint = base64.b64decode(found["agent"]), found["silence_hint"]
+        channel.agent, channel.silence_hint = base64.b64decode(found["agent"]), restored(found["silence_hint"])
         channel.diagnose = lambda: "; ".join(filter(None, (known(), self._state(end.role))))
-        running.scratch, running.notes = found["scratch"], tuple(found["notes"])
+        running.scratch, running.notes = found["scratch"], tuple(map(restored, found["notes"]))
         self._first[end.role] = found["commands"]
         end.plug_there(partial(self._commands, end.role))
         return running
@@ -130,7 +131,7 @@ class OtherMachine:
             channel.skip_to(PREFIX, _NOISE, deadline)
             answer = channel.skip_to(b"\n", _MAX_ANSWER, deadline)
         except GuestError as error:
-            raise GuestError(f"the machine {self.name} is gone", where=error.where or error.what) from error
+            raise GuestError(Note("machine-gone", name=self.name), where=error.where or error.what) from error
         return _done(json.loads(answer), self.name, PlatformError)
 
 
@@ -199,7 +200,7 @@ def _ask_once(machine: Platform, request: str, arguments: Mapping[str, Any]) -> 
 def _done(answer: Mapping[str, Any], name: str, error: type[VtaxError]) -> Any:
     if "error" in answer:
         what, where, hint = answer["error"]
-        raise error(f"on the machine {name}: {what}", where=where, hint=hint)
+        raise error(Note("on-machine", name=name, what=restored(what)), where=where, hint=restored(hint))
     return answer["done"]
 
 

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from vtax.foreign_text import one_line
+from vtax.messages import Note, packed
 from vtax.runner.events import Figure, Progress
 
 MAX_BYTES = 4 << 20
@@ -59,13 +60,13 @@ class EventLog:
     def trial_ended(self, platform: str, label: str, figure: Figure | None, error: str, progress: Progress) -> None:
         """Write it."""
         value, unit = figure or (None, "")
-        outcome = {"value": value, "unit": unit, "error": one_line(error, _LONGEST)}
+        outcome = {"value": value, "unit": unit, "error": _short(error)}
         self._trial = [self._write("trial_ended", platform=platform, label=label, **outcome, **vars(progress))]
 
     def ended(self, status: str, because: str) -> None:
         """Write that the run ended, once the store says so, and close the file. Never fails."""
         with suppress(OSError):
-            self._write("ended", status=status, because=one_line(because, _LONGEST))
+            self._write("ended", status=status, because=_short(because))
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
@@ -101,3 +102,9 @@ class EventLog:
         self._bytes += written
         if written < len(line):
             raise OSError(errno.ENOSPC, "no space left for the events of the run", str(self._path))
+
+
+def _short(text: str) -> str:
+    """A text as it is kept, on one line; of a long note only its words."""
+    kept = packed(text)
+    return kept if len(kept) <= _LONGEST and isinstance(text, Note) else one_line(text, _LONGEST)

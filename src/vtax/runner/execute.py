@@ -18,6 +18,7 @@ from vtax.guest.facts import nearest_names
 from vtax.host.home import Home
 from vtax.host.journal import Journal, boot_id
 from vtax.host.plugins import Origin
+from vtax.messages import Note
 from vtax.runner import boots, same_settings
 from vtax.runner.containment import TrialFailures
 from vtax.runner.event_log import EventLog
@@ -94,22 +95,15 @@ def begin(
 def _note_design(plan: Plan, run: RunHandle) -> None:
     """Record with the run what of its design every reader should know."""
     if plan.study.design.order == "sequential":
-        run.add_warning(
-            "sequential-order",
-            "all blocks of one platform ran before the next, so drift of the host is confounded with platforms",
-        )
+        run.add_warning(Note("sequential-order"))
     for option, _, changes in (text.partition(": ") for text in plan.study.changed_by):
-        run.add_warning("study-changed", f"the study was changed by {option}: {changes}")
+        run.add_warning(Note("study-changed", option=option, changes=changes))
     if plan.study.boot:
-        run.add_warning(
-            "boots",
-            f"platforms were measured in different boots of the host ({boots.listed(plan.study)}); a difference "
-            "between them contains that of two boots, of which every session had its own",
-        )
+        run.add_warning(Note("boots", boots=boots.listed(plan.study)))
     if plan.programs:
-        of_file = f" (SHA-256 {plan.digest})" if plan.digest else ""
-        text = f"root of the host ran what the study{of_file} names, on trust: {'; '.join(map(str, plan.programs))}"
-        run.add_warning("trusted", text)
+        programs = tuple(map(str, plan.programs))
+        of_file = Note("trusted-file", digest=plan.digest, programs=programs)
+        run.add_warning(of_file if plan.digest else Note("trusted", programs=programs))
 
 
 def execute(plan: Plan, run: RunHandle, home: Home, observer: Observer, cells: Collection[str] | None = None) -> None:
@@ -123,7 +117,8 @@ def execute(plan: Plan, run: RunHandle, home: Home, observer: Observer, cells: C
     log = EventLog(home.events, run.name, run.identity)
     observer = SafeObserver(log, observer)
     run.waiting = observer.message
-    status, because = "failed", "vtax failed"
+    status = "failed"
+    because: str = Note("vtax-failed")
     readers = [(point.benchmark, point.parameters) for point in plan.points]
     with stop_requests(observer.message) as ignore_further:
         try:
@@ -140,7 +135,7 @@ def execute(plan: Plan, run: RunHandle, home: Home, observer: Observer, cells: C
             because = error.what
             if isinstance(error, BadInput):
                 with _quiet_store_errors(observer):
-                    run.add_warning(REFUSED, because)
+                    run.add_warning(Note(REFUSED, reason=because))
             if isinstance(error, StoreError | PlatformError | ImageError):
                 error.hint = _then_resume(error.hint, run)
             raise
@@ -291,12 +286,12 @@ class _Execution:
         self._in_blocks += 1
         self._measured += not record.is_warmup
         self._failed += bool(result.error) and not record.is_warmup
-        if any(code == CLOCK_RATE for code, _ in result.warnings):
+        if any(each.code == CLOCK_RATE for each in result.warnings):
             self._stopping.distrust_clock(cell)
         if not record.is_warmup and not result.error:
             self._stopping.add(cell, record.block, result.outcome.values)
-            for text in self._same_settings.differences(cell, result.outcome):
-                self._run.add_warning(same_settings.CODE, text)
+            for note in self._same_settings.differences(cell, result.outcome):
+                self._run.add_warning(note)
         progress = self._progress(record.block, record.is_warmup)
         shown = figure(cell, result)
         self._observer.trial_ended(cell.platform.name, cell.point.label, shown, result.error, progress)
@@ -345,7 +340,7 @@ def _leak_reporter(run: RunHandle, observer: Observer) -> Callable[[str], None]:
     def notify(text: str) -> None:
         observer.message(text)
         with _quiet_store_errors(observer):
-            run.add_warning("left-behind", text)
+            run.add_warning(Note("left-behind", text=text))
 
     return notify
 

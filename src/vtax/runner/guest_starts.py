@@ -14,14 +14,13 @@ from vtax.counters.host import HostSample, host_warnings
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
 from vtax.host import page_cache
+from vtax.messages import Note
 from vtax.runner.containment import Failure, contained
 from vtax.runner.counting import Endpoint
 from vtax.runner.parsers import Parsers
 from vtax.runner.trial import TrialResult, bounded_outputs
 
 EXECUTING, AGENT_READY, SERVER_ANSWER = "executing", "agent_ready", "server_answer"
-COLD = "cold-image"
-"""The code of the warning that files of the image stayed in the page cache."""
 _ALLOWED_RESIDENT = 1 << 20  # bytes: an image is hundreds of megabytes
 
 
@@ -102,8 +101,7 @@ def _as_output(lines: Sequence[dict[str, float]], outside_s: float) -> CommandRe
     return CommandResult(("vtax", "start"), 0, text, "", outside_s, outside_s)
 
 
-def _stayed(resident: int) -> tuple[tuple[str, str], ...]:
+def _stayed(resident: int) -> tuple[Note, ...]:
     if resident <= _ALLOWED_RESIDENT:
         return ()
-    text = f"{resident >> 20} MiB of the image's files stayed in the host's page cache: starts are partly warm"
-    return ((COLD, text),)
+    return (Note("cold-image", size=resident >> 20),)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from vtax.errors import BadInput
 from vtax.host.journal import boot_id
+from vtax.messages import Note
 from vtax.stats.stopping import UNBOUNDED, Rule, rule_of, takes_more_blocks
 from vtax.store.run import RunHandle
 from vtax.study.model import DesignTable
@@ -44,8 +45,8 @@ def blocks_of_sessions(design: DesignTable) -> list[int]:
     return [last - first for first, last in pairwise(ends)]
 
 
-def check_next(run: RunHandle, design: DesignTable) -> str:
-    """A sentence about a session beyond those that were planned; empty for a planned one, and under `open`.
+def check_next(run: RunHandle, design: DesignTable) -> Note | None:
+    """What is said of a session beyond those that were planned; None for a planned one, and under `open`.
 
     Raises BadInput when no session can be begun: the last one is not complete, or the study's rule has no sessions.
     """
@@ -56,7 +57,7 @@ def check_next(run: RunHandle, design: DesignTable) -> str:
             hint=f"complete it first: vtax resume {run.name}",
         )
     if run.status == "paused":
-        return ""
+        return None
     takes_more = rule_of(design.model_dump()).takes_more
     if not takes_more or design.order == "sequential":
         how = "sequential order" if takes_more else f"stop = {design.stop!r}"
@@ -65,22 +66,19 @@ def check_next(run: RunHandle, design: DesignTable) -> str:
             hint="start a new run with --sessions, by 'fixed', 'open' or 'budget'",
         )
     if design.stop == "open":
-        return ""
-    return (
-        f"session {number + 1} was added after the result of {planned} planned "
-        f"session{'s' if planned > 1 else ''} was known; no interval allows for that look"
-    )
+        return None
+    return Note("session-added", session=number + 1, count=planned)
 
 
-def begin_next(run: RunHandle, facts: Mapping[str, Any], added: str = "") -> None:
+def begin_next(run: RunHandle, facts: Mapping[str, Any], added: Note | None = None) -> None:
     """Begin the next session of a run that is paused or finished. added: what `check_next` returned."""
     run.begin_session(boot_id(), facts, time.time())
     if added:
-        run.add_warning("session-added", added)
+        run.add_warning(added)
 
 
-def check_more(run: RunHandle, design: DesignTable, more_s: float) -> str:
-    """A sentence about blocks that are added to a finished run for so many seconds; empty under `open`.
+def check_more(run: RunHandle, design: DesignTable, more_s: float) -> Note | None:
+    """What is said of blocks that are added to a finished run for so many seconds; None under `open`.
 
     Raises BadInput when none can be added: the run is not finished, its blocks are not all alike, or the time holds
     none.
@@ -104,18 +102,14 @@ def check_more(run: RunHandle, design: DesignTable, more_s: float) -> str:
             where="--budget", hint="raise it",
         )  # fmt: skip
     if design.stop == "open":
-        return ""
-    because = (
-        f"blocks were added after the result of blocks 1 to {blocks} was known; no interval or verdict allows for "
-        "that look"
-    )
-    return because
+        return None
+    return Note("blocks-added", blocks=blocks)
 
 
-def add_blocks(run: RunHandle, plan: Plan, more_s: float, added: str) -> Plan:
+def add_blocks(run: RunHandle, plan: Plan, more_s: float, added: Note | None) -> Plan:
     """The plan that goes on with a finished run for so many seconds. added: what `check_more` returned."""
     if added:
-        run.add_warning("blocks-added", added)
+        run.add_warning(added)
     rule = {"blocks": UNBOUNDED} if plan.study.design.stop == "open" else {"stop": "budget"}
     more = {**rule, "budget": run.spent_s() + more_s}
     design = plan.study.design.model_copy(update=more)
@@ -128,13 +122,12 @@ def note_boot(run: RunHandle, earlier: str | None = None) -> None:
     earlier: that before, empty when none is known; absent, the one that the session began in.
     """
     if (run.session.boot_id if earlier is None else earlier) not in ("", boot_id()):
-        run.add_warning(
-            "another-boot",
-            f"the host was rebooted within session {run.session.number}: its blocks are of several boots",
-        )
+        run.add_warning(Note("another-boot", session=run.session.number))
 
 
 def paused_because(run: RunHandle, design: DesignTable, reason: str) -> str:
     """Why a run is paused after its session; empty when it was the last one. reason: of the rule."""
     number = run.session.number
-    return f"session {number} of {design.sessions} is complete: {reason}" if number < design.sessions else ""
+    if number >= design.sessions:
+        return ""
+    return Note("session-complete", session=number, total=design.sessions, reason=reason)

@@ -9,6 +9,7 @@ from types import FrameType
 
 from vtax.errors import RunInterrupted
 from vtax.host.deferred_interrupts import postpone
+from vtax.messages import Note
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -26,7 +27,7 @@ def stop_requests(message: Callable[[str], None]) -> Iterator[Callable[[], None]
 
     def handle(number: int, frame: FrameType | None) -> None:
         nonlocal requested
-        request = RunInterrupted(f"stopped on request ({signal.Signals(number).name})", signal=number)
+        request = RunInterrupted(Note("stopped", name=signal.Signals(number).name), signal=number)
         if not requested and not postpone(request):
             requested = True
             raise request

@@ -15,6 +15,7 @@ from vtax.foreign_text import one_line
 from vtax.guest.guest import Guest
 from vtax.guest.results import Begun, CommandResult
 from vtax.host.emulated_cpu import timeout_factor
+from vtax.messages import Note
 from vtax.network.links import Links
 from vtax.platforms.base import RunningGuest
 from vtax.runner import density
@@ -58,7 +59,7 @@ def naming_lost(ends: Mapping[str, Endpoint], links: Links | None) -> Iterator[N
         yield
     except GuestError as error:
         if lost := [role for role, end in ends.items() if end.guest.lost and role not in measured]:
-            error.what = f"the {' and the '.join(lost)} of the trial disappeared: {error.what}"
+            error.what = Note("disappeared", places=tuple(lost), what=error.what)
         raise
 
 

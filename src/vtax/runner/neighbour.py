@@ -12,6 +12,7 @@ from typing import Any
 from vtax.errors import BenchmarkError, VtaxError
 from vtax.host.journal import Journal
 from vtax.host.waiting import wait_until
+from vtax.messages import at
 from vtax.network import registry as topology_registry
 from vtax.network.end import End
 from vtax.network.links import Links
@@ -42,7 +43,7 @@ def _named() -> Iterator[None]:
     try:
         yield
     except VtaxError as error:
-        error.what = f"the neighbour: {error.what}"
+        error.what = at("the neighbour", error.what)
         raise
 
 

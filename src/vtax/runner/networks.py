@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from vtax.benchmarks.base import Context
 from vtax.errors import BadInput, placed
+from vtax.messages import Note
 from vtax.network import registry as topology_registry
 from vtax.platforms.base import MachineDriver, Platform
 from vtax.runner.points import Point
@@ -19,11 +20,9 @@ def why_not(platform: Platform, point: Point, source: str) -> BadInput | None:
     if uplinks or not platform.driver.joins_topologies:
         hint = f"take network benchmarks out of studies with {platform.name}"
         return BadInput(
-            f"{point.label} needs a network, and interfaces of {platform.name} cannot be joined to a topology",
+            Note("needs-network", label=point.label, name=platform.name),
             where=f"{source}: key platforms",
-            hint=f"name what joins it to this host: {platform.name}/NIC:NIC_THERE, or its uplinks"
-            if uplinks
-            else hint,
+            hint=Note("hint-uplinks", name=platform.name) if uplinks else hint,
         )
     topology = topology_registry.get(point.topology)
     try:
@@ -133,30 +132,29 @@ def _refuse_beyond(platform: Platform, point: Point, interfaces: int, source: st
         return BadInput(what, where=f"{source}: key platforms, and {where} of {label}", hint=hint)
 
     if link.attachment in limits.not_attached:
-        what = f"the network interfaces of {name} cannot be joined by {link.attachment}, and {label} requests it"
+        what = Note("not-joined-by", name=name, attachment=link.attachment, label=label)
         others = ", ".join(each for each in topology.attachments if each not in limits.not_attached)
-        raise refuse(what, f"take {name} out, or request one of {others}", where="link setting attachment")
+        raise refuse(what, Note("hint-others", name=name, others=others), where="link setting attachment")
     if link.mtu > limits.mtu:
         most, wanted = limits.mtu, link.mtu
-        what = f"the network interfaces of {name} carry an MTU of at most {most}, and {label} requests {wanted}"
-        raise refuse(what, f"take {name} out, or request at most {most}", where="link setting mtu")
+        what = Note("mtu-beyond", name=name, most=most, label=label, wanted=wanted)
+        raise refuse(what, Note("hint-at-most", name=name, most=most), where="link setting mtu")
     if link.queues > limits.queues:
         most, wanted = limits.queues, link.queues
-        what = f"the network interfaces of {name} have at most {most} queues, and {label} requests {wanted}"
+        what = Note("queues-beyond", name=name, most=most, label=label, wanted=wanted)
         if most == 1:
-            what = f"the network interfaces of {name} have at most 1 queue, and {label} requests {wanted}"
-        raise refuse(what, f"take {name} out, or request at most {most}", where="link setting queues")
+            what = Note("one-queue", name=name, label=label, wanted=wanted)
+        raise refuse(what, Note("hint-at-most", name=name, most=most), where="link setting queues")
     if forwards and not limits.forwards:
         raise refuse(
-            f"{point.topology} needs guests that route between their interfaces, and the network stack of "
-            f"{name} drops large packets that a router receives",
-            f"take {name} out",
+            Note("no-routing", topology=point.topology, name=name),
+            Note("hint-without", name=name),
             where="topology",
         )
     if interfaces > limits.interfaces:
         most = limits.interfaces
         raise refuse(
-            f"{point.topology} needs {interfaces} network interfaces at an end, and {name} has at most {most}",
-            f"take {name} out",
+            Note("interfaces-beyond", topology=point.topology, needed=interfaces, name=name, most=most),
+            Note("hint-without", name=name),
             where="topology",
         )

@@ -16,6 +16,7 @@ from vtax.benchmarks.base import Context
 from vtax.benchmarks.program import Program
 from vtax.errors import BadInput
 from vtax.image.image import Image
+from vtax.messages import Note
 from vtax.network import registry as topology_registry
 from vtax.network.settings import LinkSettings
 from vtax.platforms.base import HostProgram, Platform, Probe, Resources
@@ -334,9 +335,9 @@ def _probe(platform: Platform, image: Image, probes: Mapping[str, Probe], *, dry
     if platform.name in probes:
         return probes[platform.name]
     if dry and platform.host_programs:
-        return Probe(True, "not probed: a dry run uses no program and no socket that the study names", is_made=False)
+        return Probe(True, Note("not-probed-programs"), is_made=False)
     if dry and platform.driver.reaches_out:
-        return Probe(True, "not probed: a dry run talks to no other machine", is_made=False)
+        return Probe(True, Note("not-probed-machine"), is_made=False)
     return platform.probe(image)
 
 

@@ -22,6 +22,7 @@ from vtax.benchmarks.program import Program
 from vtax.errors import BadInput, BenchmarkError
 from vtax.foreign_text import clean
 from vtax.guest.results import CommandResult
+from vtax.messages import quoted
 from vtax.runner.cold_cache import LEFT, with_cold_cache
 from vtax.runner.density import over_guests
 from vtax.runner.disks import on_host
@@ -177,7 +178,7 @@ def _read_again(
     result.differences += differences
     if outcome and differences:
         effective = _effective(trial, outcome, set(values))
-        warnings = tuple(dict.fromkeys(map(clean, outcome.warnings)))
+        warnings = tuple(dict.fromkeys(map(quoted, outcome.warnings)))
         result.revisions.append(Revision(trial.id, cell.benchmark, values, error, effective, warnings))
     elif changes:
         result.revisions.append(Revision(trial.id, cell.benchmark, values, error))
@@ -208,7 +209,7 @@ def _differences(
         for name in dict.fromkeys((*before, *now)):
             if before.get(name) != now.get(name):
                 yield Difference(trial.position, trial.block, cell, what, name, before.get(name), now.get(name))
-    warnings = tuple(dict.fromkeys(map(clean, outcome.warnings)))
+    warnings = tuple(dict.fromkeys(map(quoted, outcome.warnings)))
     for text in dict.fromkeys((*trial.warnings, *warnings)):
         old, given = (text if text in texts else None for texts in (trial.warnings, warnings))
         if old != given:

@@ -13,6 +13,7 @@ from vtax.host.home import Home
 from vtax.image import contents
 from vtax.image.build import list_images
 from vtax.image.image import Image
+from vtax.messages import Note
 from vtax.platforms.base import HostProgram, Probe
 from vtax.runner import boots
 from vtax.runner.plan import Plan, make_plan
@@ -38,13 +39,14 @@ SAME_HOST = (
 def check_host(
     run: RunHandle,
     facts: Mapping[str, Any],
-    before: str = "the run was resumed",
+    session: int | None = None,
     since: Mapping[str, Any] | None = None,
 ) -> str:
     """What changed on the host since the run began, one sentence that is also kept with the run; empty for nothing.
 
-    facts: of this host now, from counters.host.host_facts. before: what follows. since: earlier facts to compare
-    with, in place of the run's. Raises BadInput on another machine than the run's.
+    facts: of this host now, from counters.host.host_facts. session: that follows, by its number; None where the run
+    is resumed. since: earlier facts to compare with, in place of the run's. Raises BadInput on another machine than
+    the run's.
     """
     if origin := origin_of(run.provenance):
         raise BadInput(
@@ -63,9 +65,10 @@ def check_host(
     changed = [f"{name} ({earlier[name]}, now {now[name]})" for name in both if earlier[name] != now[name]]
     if not changed:
         return ""
-    text = f"the host changed before {before}: {', '.join(changed)}"
-    run.add_warning("host-changed", text)
-    return text
+    resumed = Note("host-changed", changes=tuple(changed))
+    note = Note("host-changed-session", session=session, changes=tuple(changed)) if session else resumed
+    run.add_warning(note)
+    return note
 
 
 def obstacle(store: Store, name: str, home: Home) -> str:
@@ -117,13 +120,13 @@ def note_resumption(run: RunHandle, plan: Plan) -> None:
     was complete is not known here, and not said.
     """
     if plugins_of(plan, {}) != tuple(plugin for plugin in run.plugins if plugin.kind != "view"):
-        run.add_warning("plugins-changed", "plug-ins that are not part of vtax changed before the run was resumed")
+        run.add_warning(Note("plugins-changed"))
     done = {(key, block, number) for key, block, number in run.done() if block >= 0}
     if not done:
         return
     block = _last_block(plan, {(key, block) for key, block, _ in done})
     later = "" if run.ended_at is None else f" {format_duration(time.time() - run.ended_at)} later"
-    where, consequence = "in or after", ""
+    where, parted = "in or after", list[str]()
     design = plan.study.design
     if design.is_counted:
         numbers = range(plan.trials_per_cell)
@@ -133,8 +136,8 @@ def note_resumption(run: RunHandle, plan: Plan) -> None:
         ]
         where = "after" if all(all(made) for _, made in guests) else "within"
         parted = sorted({platform for platform, made in guests if any(made) and not all(made)})
-        consequence = f"; its cells on {', '.join(parted)} come from two guests" if parted else ""
-    run.add_warning("resumed", f"the run was stopped {where} block {block + 1} and resumed{later}{consequence}")
+    said = {"place": where, "block": block + 1, "later": later}
+    run.add_warning(Note("resumed-parted", platforms=parted, **said) if parted else Note("resumed", **said))
 
 
 def _last_block(plan: Plan, begun: Set[tuple[str, int]]) -> int:

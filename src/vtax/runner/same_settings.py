@@ -10,9 +10,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from vtax.benchmarks.base import Outcome
+from vtax.messages import Note
 from vtax.runner.plan import Cell
-
-CODE = "different-settings"
 
 
 class SameSettings:
@@ -21,14 +20,14 @@ class SameSettings:
     def __init__(self) -> None:
         self._first: dict[tuple[str, str], tuple[str, Any]] = {}  # point and setting -> platform and value
 
-    def differences(self, cell: Cell, outcome: Outcome) -> Iterator[str]:
-        """A text for each setting that differs from that of the first platform with the same point."""
+    def differences(self, cell: Cell, outcome: Outcome) -> Iterator[Note]:
+        """A note for each setting that differs from that of the first platform with the same point."""
         benchmark = cell.point.benchmark
         for name in benchmark.same_everywhere:
             value, platform = outcome.effective.get(name), cell.platform.name
             other, known = self._first.setdefault((cell.point.key, name), (platform, value))
             if value != known and platform != other:
-                yield (
-                    f"{cell.point.label}: {name} is {known} on {other} and {value} on {platform}; "
-                    "this difference is part of what is measured"
-                )
+                yield Note(
+                    "different-settings", label=cell.point.label, name=name, known=str(known), other=other,
+                    found=str(value), platform=platform,
+                )  # fmt: skip

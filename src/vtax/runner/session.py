@@ -20,6 +20,7 @@ from vtax.host.emulated_cpu import timeout_factor
 from vtax.host.home import Home
 from vtax.host.journal import Journal
 from vtax.host.resources import Tree
+from vtax.messages import Note, at
 from vtax.network import registry as topology_registry
 from vtax.network.end import End
 from vtax.network.lab import numbered
@@ -80,7 +81,7 @@ class OpenSession:
         self._observer.guest_starting(name, self._session.block)
         self.guest_id = self._run.begin_guest(name, self._session.block, topology, time.time())
         try:
-            with contained(self._start_failure, "the guest did not start: "):
+            with contained(self._start_failure, "guest-not-started"):
                 self._start()
         except BaseException:
             self._take_down()
@@ -124,7 +125,7 @@ class OpenSession:
         if self._start_failure:
             return ""
         failure, found = Failure(), ""
-        with contained(failure, f"the version of {benchmark.tool} is not known: "):
+        with contained(failure, "version-unknown", tool=benchmark.tool):
             found = self._version(benchmark, self._endpoints["guest"].guest)
             self._compare_machines(benchmark, found)
             return found
@@ -140,8 +141,8 @@ class OpenSession:
         for role, name in self._elsewhere.items():
             there = self._version(benchmark, self._endpoints[role].guest)
             if there != version:
-                text = f"{benchmark.tool} is {there} on {name}, and {version} in the guests"
-                self._run.add_warning("link", text)
+                versions = {"there": there, "machine": name, "here": version}
+                self._run.add_warning(Note("other-tool-version", tool=benchmark.tool, **versions))
 
     @property
     def _elsewhere(self) -> Mapping[str, str]:
@@ -199,7 +200,7 @@ class OpenSession:
             self._links = topology_registry.get(point.topology).build(self._journal, point.link, guests)
             self._guests.callback(self._links.close)
             for note in self._links.notes:
-                self._run.add_warning("link", f"{point.topology}: {note}")
+                self._run.add_warning(Note("topology", topology=point.topology, what=note))
             if name := topology_registry.get(point.topology).other_machine(point.link):
                 self._connect(name, (point.topology, point.link))
             for end in self._links.ends:
@@ -249,12 +250,12 @@ class OpenSession:
                 end.connected(lambda argv: _must(endpoint.guest, argv))
             tuning.apply_inside(self._session.tuning, endpoint.guest)
         except VtaxError as error:
-            error.what = f"{name}: {error.what}"
+            error.what = at(name, error.what)
             raise
         self._observer.message(f"{platform.name}: {name} ready in {time.monotonic() - endpoint.requested_at:.2f} s")
         return endpoint
 
-    def _overcommit(self, cell: Cell) -> tuple[tuple[str, str], ...]:
+    def _overcommit(self, cell: Cell) -> tuple[Note, ...]:
         """A warning about virtual CPUs that share host CPUs because of further guests."""
         total = cell.point.colocation.total
         return density.overcommit(total, self._resources.vcpus, len(os.sched_getaffinity(0))) if total > 1 else ()
@@ -289,9 +290,8 @@ class OpenSession:
 
     def _say_uplinks(self, role: str, platform: str, uplinks: Sequence[Uplink]) -> None:
         for uplink in uplinks:
-            self._run.add_warning(
-                "link", f"the {role} is {platform}: {uplink.here} of this host leads to its {uplink.there}"
-            )
+            said = {"role": role, "platform": platform, "nic": uplink.here, "there": uplink.there}
+            self._run.add_warning(Note("end-elsewhere", **said))
 
     def _number_of(self, end: End) -> int:
         """Which of the guests side by side an end is, from 0; 0 also for one that its topology has anyway."""
@@ -359,13 +359,13 @@ class OpenSession:
         """Stop the guest and its network, last started first; failed removals stay in the journal."""
         failure = Failure()
         try:
-            with contained(failure, f"{self._session.platform.name}: "):
+            with contained(failure):
                 for endpoint in (self._endpoints | self._colocated).values():
                     endpoint.guest.remove_put()
                 self._stack.close()
         finally:
             if failure:
-                self._observer.message(failure.error)
+                self._observer.message(f"{self._session.platform.name}: {failure.error}")
             if self.guest_id is not None:
                 self._run.end_guest(self.guest_id, **self._ended)
 

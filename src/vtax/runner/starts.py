@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from vtax.errors import ImageError, PlatformError
+from vtax.messages import Note
 from vtax.runner.plan import Plan
 
 MAX_FAILED = 3
@@ -33,6 +34,10 @@ class Starts:
         self._failed.append(platform)
         if len(self._failed) >= MAX_FAILED and self._platforms <= set(self._failed):
             raise PlatformError(
-                f"the last {len(self._failed)} guests did not start, on any platform: {error.splitlines()[0]}",
-                hint="vtax doctor shows what this host lacks",
+                Note(
+                    "no-guest-starts",
+                    count=len(self._failed),
+                    error=error if isinstance(error, Note) else error.splitlines()[0],
+                ),
+                hint=Note("hint-doctor"),
             )

@@ -28,6 +28,7 @@ from vtax.host.lock import measuring_lock
 from vtax.host.resources import Tree
 from vtax.image import build as images
 from vtax.image.image import Image
+from vtax.messages import Note, packed
 from vtax.network import registry as topology_registry
 from vtax.network.links import Links
 from vtax.platforms import registry as platform_registry
@@ -117,9 +118,9 @@ class Half:
         return {
             "stream": str(meeting / "stream"),
             "agent": base64.b64encode(running.channel.agent).decode(),
-            "silence_hint": running.channel.silence_hint,
+            "silence_hint": packed(running.channel.silence_hint),
             "scratch": running.scratch,
-            "notes": running.notes,
+            "notes": [packed(note) for note in running.notes],
             "commands": end.configure_commands(),
         }
 
@@ -130,7 +131,7 @@ class Half:
             with listener, listener.accept()[0] as connection:
                 socket.send_fds(connection, [b"+"], channel.descriptors)
         except TimeoutError as error:
-            raise PlatformError(f"nobody asked for the stream of the {role}") from error
+            raise PlatformError(Note("stream-unasked", role=role)) from error
         channel.close()
 
     def state(self, role: str) -> str:
@@ -156,7 +157,7 @@ class Half:
     @property
     def _half(self) -> Links:
         if self._links is None:
-            raise PlatformError("nothing is built there")
+            raise PlatformError(Note("nothing-built-there"))
         return self._links
 
     def _image(self, key: str) -> Image:
@@ -182,9 +183,9 @@ def answer(half: Half, line: bytes) -> bytes:
         assert name in _REQUESTS
         reply = {"done": getattr(half, name)(**arguments)}
     except VtaxError as error:
-        reply = {"error": [error.what, error.where, error.hint]}
+        reply = {"error": [packed(error.what), error.where, packed(error.hint)]}
     except OSError as error:
-        reply = {"error": [str(error), "", ""]}
+        reply = {"error": [packed(str(error)), "", ""]}
     return PREFIX + json.dumps(reply).encode() + b"\n"
 
 

@@ -24,9 +24,9 @@ from vtax.benchmarks.base import (
 )
 from vtax.benchmarks.histograms import merged
 from vtax.counters import cost, packets
-from vtax.foreign_text import clean
 from vtax.guest.results import CommandResult, skew_warning
 from vtax.host.guest_memory import merged_bytes
+from vtax.messages import Note, quoted
 from vtax.network import wire
 from vtax.network.links import Links
 from vtax.network.settings import LinkSettings
@@ -40,7 +40,6 @@ from vtax.runner.lanes import Lane, LaneRun, naming_lost, of_guest, run_lanes
 from vtax.runner.parsers import TIMEOUT_S, Parsers
 from vtax.runner.plan import Cell
 from vtax.runner.points import Point
-from vtax.store.records import HOST_CACHE, OTHER_QUANTITY
 
 TRIAL_OUTPUT_LIMIT = 32 << 20  # characters kept of all outputs of one trial
 _MAX_WARNINGS = 50  # of one trial
@@ -60,7 +59,7 @@ class TrialResult:
     results: Mapping[str, CommandResult]
     foreground: CommandResult | None
     counters: Mapping[tuple[str, str], float]
-    warnings: tuple[tuple[str, str], ...]
+    warnings: tuple[Note, ...]
     error: str = ""
     traceback: str = ""
 
@@ -102,8 +101,8 @@ def run_trial(
     results, cut = bounded_outputs(_by_role(started))
     foreground = results.get("single") or results.get("client")
     warnings = (
-        *(("tool", clean(text)) for text in outcome.warnings),
-        *(("link", text) for text in (links.warnings if links else ())),
+        *map(quoted, outcome.warnings),
+        *(links.warnings if links else ()),
         *on_links.warnings,
         *counted.warnings,
         *_of_guest_itself(cell, lanes[0], foreground),
@@ -123,10 +122,10 @@ def run_trial(
 
 @dataclass(frozen=True)
 class OnLinks:
-    """What the runner says of a trial by what crossed its links: metrics, and warnings as (code, text)."""
+    """What the runner says of a trial by what crossed its links: metrics, and warnings."""
 
     values: Mapping[str, float] = field(default_factory=dict)
-    warnings: tuple[tuple[str, str], ...] = ()
+    warnings: tuple[Note, ...] = ()
 
     def beside(self, outcome: Outcome, effective: Mapping[str, Any]) -> Outcome:
         """An outcome with these metrics and what was effective at the links."""
@@ -136,7 +135,7 @@ class OnLinks:
 
 
 def of_links(links: Links, counted: Mapping[tuple[str, str], float], outcome: Outcome, point: Point) -> OnLinks:
-    """Cost and size of packets, and whether the trial measured something else than was asked; see OTHER_QUANTITY."""
+    """Cost and size of packets, and whether the trial measured something else than was asked."""
     values, metrics = cpu_per_gigabyte(counted, point.own_metrics), point.own_metrics
     means = packets.mean_packet_bytes(counted)
     if means and PACKET_BYTES in metrics:
@@ -144,24 +143,21 @@ def of_links(links: Links, counted: Mapping[tuple[str, str], float], outcome: Ou
     if links.wire_share is not None and WIRE_SHARE in metrics:
         values[WIRE_SHARE.name] = 100 * links.wire_share
     sized = packets.size_warning(means, links.settings.packet_bytes)
-    faster = faster_than_a_wire(links.settings, outcome, point.parameters) if len(links.flows) == 1 else ""
-    codes = zip(OTHER_QUANTITY, (sized, faster), strict=True)
-    return OnLinks(values, tuple((code, text) for code, text in codes if text))
+    faster = faster_than_a_wire(links.settings, outcome, point.parameters) if len(links.flows) == 1 else None
+    return OnLinks(values, tuple(each for each in (sized, faster) if each))
 
 
-def faster_than_a_wire(settings: LinkSettings, outcome: Outcome, parameters: Parameters) -> str:
+def faster_than_a_wire(settings: LinkSettings, outcome: Outcome, parameters: Parameters) -> Note | None:
     """What is wrong with a rate of transactions, one at a time, that no wire of the link's rate carries."""
     rate = outcome.values.get("transactions")
     if rate is None or settings.rate_mbit_s is None or not isinstance(parameters, OneAtATime):
-        return ""
+        return None
     sizes = (parameters.request_size, parameters.response_size)
     limit = wire.transactions_per_s(settings.rate_mbit_s, settings.mtu, *sizes, is_datagram=parameters.is_datagram)
     if rate <= limit * (1 + wire.TOLERANCE):
-        return ""
-    return (
-        f"{rate:.4g} transactions/s of {sizes[0]} and {sizes[1]} bytes: a wire of {settings.rate_mbit_s:g} Mbit/s "
-        f"carries {limit:.4g}, so its limit and delay are not in the figure"
-    )
+        return None
+    figures = {"found": rate, "rate": settings.rate_mbit_s, "limit": limit}
+    return Note("not-a-wire", request=sizes[0], response=sizes[1], **figures)
 
 
 @contextmanager
@@ -186,7 +182,7 @@ def _by_role(lanes: Sequence[LaneRun]) -> dict[str, CommandResult]:
 
 def bounded_outputs(
     results: Mapping[str, CommandResult], limit: int = TRIAL_OUTPUT_LIMIT
-) -> tuple[dict[str, CommandResult], tuple[tuple[str, str], ...]]:
+) -> tuple[dict[str, CommandResult], tuple[Note, ...]]:
     """Results of which together at most `limit` characters are kept, and a warning for each that was cut."""
     kept: dict[str, CommandResult] = {}
     for role, result in results.items():
@@ -195,11 +191,7 @@ def bounded_outputs(
         limit -= len(stdout) + len(stderr)
         is_cut = len(stdout) + len(stderr) < len(result.stdout) + len(result.stderr)
         kept[role] = replace(result, stdout=stdout, stderr=stderr, truncated=True) if is_cut else result
-    return kept, tuple(
-        ("truncated", f"the output of {role} is longer than what is kept of it")
-        for role, result in kept.items()
-        if result.truncated
-    )
+    return kept, tuple(Note("truncated", role=role) for role, result in kept.items() if result.truncated)
 
 
 def combined(outcomes: Sequence[Outcome], metrics: Sequence[Metric]) -> Outcome:
@@ -255,9 +247,9 @@ def _together(point: Point, outcomes: Sequence[Outcome], lanes: Sequence[LaneRun
     return replace(found, values={**found.values, **lanes[0].memory}, effective={**found.effective, **merged})
 
 
-def _of_guest_itself(cell: Cell, lane: Lane, foreground: CommandResult | None) -> Iterator[tuple[str, str]]:
+def _of_guest_itself(cell: Cell, lane: Lane, foreground: CommandResult | None) -> Iterator[Note]:
     """A cache below the guest's disk that held its files, and its clock against the outside one."""
-    if text := disk_room.held_below(cell.point, lane.context, cell.platform):
-        yield HOST_CACHE, text
-    if foreground and (text := skew_warning(foreground) or ""):
-        yield "clock-skew", text
+    if held := disk_room.held_below(cell.point, lane.context, cell.platform):
+        yield held
+    if foreground and (skew := skew_warning(foreground)):
+        yield skew

@@ -16,16 +16,13 @@ from vtax.errors import BadInput
 from vtax.guest.guest import Guest
 from vtax.host import huge_pages
 from vtax.host.journal import Journal, Registration
+from vtax.messages import Note
 from vtax.platforms.base import Platform, Resources
 
 _HUGE = "hugepages"
 _POLICY = huge_pages.POLICY / "enabled"
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-_MEANING = {
-    "default": "run unpinned",
-    "pinned": "be pinned",
-    _HUGE: "have its memory in huge pages",
-}
+_CANNOT = {"default": "cannot-unpin", "pinned": "cannot-pin", _HUGE: "cannot-huge-pages"}
 
 
 def resources_at(level: str, pinned: Resources) -> Resources:
@@ -57,9 +54,9 @@ def why_not(platform: Platform, level: str, source: str) -> BadInput | None:
     for word in _needed(level) if level else ():
         if word not in platform.driver.tunings:
             return BadInput(
-                f"{platform.name} cannot {_MEANING[word]}, as tuning level {level!r} asks",
+                Note(_CANNOT[word], name=platform.name, level=level),
                 where=f"{source}: key tuning",
-                hint=f"take the level out, or leave {platform.name} out of platforms",
+                hint=Note("hint-level-or-platform", name=platform.name),
             )
     return None
 
@@ -68,9 +65,9 @@ def reason_unavailable(level: str, source: str) -> BadInput | None:
     """Why no guest on this host can be started at a level; None when some can. source: the study."""
     if _HUGE in level and not huge_pages.available():
         return BadInput(
-            "this host's kernel has no transparent huge pages",
+            Note("no-huge-pages"),
             where=f"{source}: key tuning",
-            hint=f"take {level!r} out",
+            hint=Note("hint-level", level=f"{level!r}"),
         )
     return None
 

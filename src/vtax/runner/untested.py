@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from vtax.errors import BadInput
 from vtax.image.image import Image
+from vtax.messages import Note
 from vtax.platforms.base import Platform
 from vtax.runner import memory, networks, tuning
 from vtax.runner.points import Point
@@ -32,10 +33,15 @@ def why_not_here(platform: Platform, point: Point, memory_bytes: int, source: st
     if point.colocation.total == 1 or available.fits(point.guests, memory_bytes):
         return None
     return BadInput(
-        f"{point.guests} guests of {about_size(memory_bytes)} at once need {about_size(point.guests * memory_bytes)} "
-        f"of memory, and {available}",
+        Note(
+            "guests-memory",
+            guests=point.guests,
+            size=about_size(memory_bytes),
+            total=about_size(point.guests * memory_bytes),
+            available=str(available),
+        ),
         where=f"{source}: [[benchmark]] {point.label}",
-        hint="use fewer guests, or less memory in [guest]",
+        hint=Note("hint-fewer-guests"),
     )
 
 
@@ -43,28 +49,22 @@ def _why_not_several(platform: Platform, point: Point, source: str) -> BadInput 
     if point.guests == 1 or platform.driver.uses_image:
         return None
     return BadInput(
-        f"{platform.name} is one machine of yours: vtax starts no second one",
+        Note("one-machine", name=platform.name),
         where=f"{source}: key platforms, and [[benchmark]] {point.label}",
-        hint=f"take {platform.name} out of studies with several guests",
+        hint=Note("hint-one-machine", name=platform.name),
     )
 
 
 def _why_not_cold(platform: Platform, point: Point, source: str) -> BadInput | None:
     if not point.is_cold or platform.driver.writes_below_directory:
         return None
-    what = (
-        f"files of {platform.name} are on a machine of yours, where vtax cannot drop them from the page cache of "
-        "the host"
-    )
+    what = Note("files-elsewhere", name=platform.name)
     if platform.driver.uses_image:
-        what = (
-            f"files of {platform.name} are in the storage of its daemon, where vtax cannot drop them from the page "
-            "cache of the host"
-        )
+        what = Note("files-in-daemon", name=platform.name)
     return BadInput(
         what,
         where=f"{source}: key platforms, and [[benchmark]] {point.label}",
-        hint="measure it without a cold cache, or take another platform",
+        hint=Note("hint-warm-or-other"),
     )
 
 
@@ -76,15 +76,14 @@ def _why_not_started(platform: Platform, point: Point, image: Image, source: str
     where = f"{source}: key platforms, and [[benchmark]] {point.label}"
     if not driver.uses_image:
         return BadInput(
-            f"{platform.name} is a machine of yours: vtax starts an agent there, not the machine",
+            Note("machine-not-started", name=platform.name),
             where=where,
-            hint=f"take {platform.name} out of studies with {benchmark.name}",
+            hint=Note("hint-out-of", name=platform.name, name2=benchmark.name),
         )
     if benchmark.is_cold(point.parameters) and driver.image_files(image) is None:
         return BadInput(
-            f"the files of the image for {platform.name} are in the storage of its daemon, where vtax cannot drop "
-            "them from the page cache",
+            Note("image-in-daemon", name=platform.name),
             where=where,
-            hint="use image = 'warm', or another platform",
+            hint=Note("hint-warm-image"),
         )
     return None

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from vtax.messages import Note, together
 from vtax.stats import anytime
 from vtax.stats.checks import MINIMUM_BLOCKS, Array, StatsError, without_missing
 from vtax.stats.ratio import Ratio, ratio_of_logs
@@ -124,16 +125,18 @@ def decide(
     None: by plain intervals and boundaries.
     """
     if rule.stop == "budget":
-        return Decision(False, False, "time is left")
+        return Decision(False, False, Note("time-is-left"))
     if rule.is_counted:
         done = blocks >= rule.blocks
-        made = Decision(done, done, f"{blocks} of {_counted(rule.blocks, 'block')} {_are(blocks)} made")
+        made = Decision(
+            done, done, Note("one-block-made" if rule.blocks == 1 else "blocks-made", count=blocks, total=rule.blocks)
+        )
         if done or rule.stop == "fixed" or missed_by is None or blocks < MINIMUM_BLOCKS:
             return made
         goal = _judged(rule, contrasts, blocks, families, missed_by)
         return goal if goal.stop else replace(made, open=goal.open)
     if blocks < rule.min_blocks:
-        reason = f"{blocks} of at least {rule.min_blocks} blocks {_are(blocks)} made"
+        reason = Note("fewest-blocks-made", count=blocks, minimum=rule.min_blocks)
         return Decision(False, False, reason, tuple(contrasts))
     return _judged(rule, contrasts, blocks, families, missed_by)
 
@@ -144,7 +147,7 @@ def _judged(
 ) -> Decision:  # fmt: skip
     """The decision by what every contrast shows."""
     if not contrasts:
-        return Decision(True, False, "there is nothing to compare", (), ("no contrast has data in any block",))
+        return Decision(True, False, Note("nothing-to-compare"), (), (Note("no-data"),))
     judged = _judgeable(contrasts)
     if missed_by is not None:
         missed = missed_by(judged)
@@ -175,42 +178,29 @@ def _towards(
     blocks: int,
 ) -> Decision:  # fmt: skip
     """The decision of a rule with a target for every contrast. left_out: those that further blocks would not help."""
-    total, what = len(contrasts), "a verdict"
+    total = len(contrasts)
+    what: str = "a verdict"
     if rule.stop == "precision":
-        what = f"an interval within ±{rule.precision * 100:g}\N{NO-BREAK SPACE}%"
+        what = Note("interval-within", precision=f"{rule.precision * 100:g}")
     refused = tuple(name for name in contrasts if any(name in names for names in left_out.values()))
     if not (missed or refused):
-        every = f"all {total} contrasts have" if total > 1 else "the contrast has"
-        return Decision(True, True, f"{every} {what} after {blocks} blocks")
-    unjudged = "; ".join(_why_left_out(what, len(names), total) for what, names in left_out.items() if names)
+        return Decision(True, True, Note("all-have", count=total, what=what, blocks=blocks))
+    unjudged = together([_some(why, len(names), total, last=MAX_LOST) for why, names in left_out.items() if names])
     if not missed:
         return Decision(True, False, unjudged, refused, (unjudged,))
-    still = f"{_some(len(missed), total)} {'misses' if len(missed) == 1 else 'miss'} {what} after {blocks} blocks"
+    still = _some("misses", len(missed), total, what=what, blocks=blocks)
     if blocks < (rule.blocks if rule.is_counted else rule.max_blocks):
-        return Decision(False, False, "; ".join(filter(None, [still, unjudged])), missed)
+        return Decision(False, False, together([*filter(None, [still, unjudged])]), missed)
     short = tuple(name for name in contrasts if name in {*missed, *refused})
-    reason = "; ".join(filter(None, [f"{still}, the most allowed", unjudged]))
+    reason = together([*filter(None, [Note("most-allowed", what=still), unjudged])])
     return Decision(True, False, reason, short, tuple(filter(None, [still, unjudged])))
 
 
-def _why_left_out(what: str, number: int, total: int) -> str:
-    if what == "refused":
-        return f"{_some(number, total)} cannot be judged, since a value is zero or negative"
-    if what == "lost":
-        return f"{_some(number, total)} had no value in the last {MAX_LOST} blocks and {_are(number)} left out"
-    return f"{_some(number, total)} {_are(number)} equivalent by a wrong clock alone and left out"
-
-
-def _some(number: int, total: int) -> str:
-    return f"{number} of {total} contrasts" if total > 1 else "the contrast"
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}{'s' if number != 1 else ''}"
-
-
-def _are(number: int) -> str:
-    return "is" if number == 1 else "are"
+def _some(code: str, number: int, total: int, **data: Any) -> Note:
+    """What is said of some of all contrasts, or of the only one."""
+    if total == 1:
+        return Note(f"contrast-{code}", **data)
+    return Note(f"contrasts-{'miss' if code == 'misses' else code}", count=number, total=total, **data)
 
 
 def _duration(seconds: float) -> str:
@@ -228,8 +218,8 @@ def within_budget(rule: Rule, goal: Decision, blocks: int, elapsed_s: float, nex
     """
     if goal.stop or rule.budget_s is None or elapsed_s + next_block_s <= rule.budget_s:
         return goal
-    budget, made = _duration(rule.budget_s), _counted(blocks, "block")
-    reason = f"the time budget of {budget} ends before another block would, after {made}"
+    budget = _duration(rule.budget_s)
+    reason = Note("budget-over", budget=budget, count=blocks)
     return Decision(True, rule.stop == "budget" and blocks > 0, reason, goal.open, goal.warnings)
 
 

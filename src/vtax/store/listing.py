@@ -14,6 +14,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Select, String, case, cast, func, or_, select
 
 from vtax.errors import NotFound
+from vtax.messages import restored
 from vtax.store import schema
 from vtax.store.annotations import Annotations
 from vtax.store.counts import Counts, counts_of, last_position
@@ -127,7 +128,7 @@ class Listing:
                 **vars(Annotations.read(row.tags, row.notes)),
             )
             for row in rows
-            for status, because in [store.status_for_reader(row.status, row.stopped_because)]
+            for status, because in [store.status_for_reader(row.status, restored(row.stopped_because))]
         )  # fmt: skip
 
     def _counted(self, connection: Connection, run: Any) -> Counts:

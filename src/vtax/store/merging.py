@@ -17,6 +17,7 @@ from sqlalchemy import Connection, func, select
 
 from vtax.errors import BadInput
 from vtax.foreign_text import clean
+from vtax.messages import Note, columns_of, packed
 from vtax.stats.stopping import rule_of
 from vtax.store import schema
 from vtax.store.database import reading, writing
@@ -61,8 +62,8 @@ def merge(store: Store, names: Sequence[str], watch: Watch = unwatched) -> str:
     return name
 
 
-def _look(stored: Iterable[tuple[str, str, Mapping[str, Any]]], runs: Sequence[RunHandle]) -> str:
-    """The warning that some of these runs were merged before in another selection; empty when none were.
+def _look(stored: Iterable[tuple[str, str, Mapping[str, Any]]], runs: Sequence[RunHandle]) -> Note | None:
+    """The warning that some of these runs were merged before in another selection; None when none were.
 
     stored: name, identity and provenance of every run.
     """
@@ -72,11 +73,8 @@ def _look(stored: Iterable[tuple[str, str, Mapping[str, Any]]], runs: Sequence[R
         if merged_runs(provenance) and own & _all_identities(identity, provenance)
     ]  # fmt: skip
     if not earlier:
-        return ""
-    return (
-        f"some of these runs were merged before, as {', '.join(earlier)}: a run that is added or left out after "
-        "that result was known is a look that no interval allows for"
-    )
+        return None
+    return Note(MERGED_AGAIN, runs=tuple(earlier))
 
 
 def _check(runs: Sequence[RunHandle]) -> None:
@@ -261,14 +259,14 @@ def _run_row(parts: Sequence[_Part], name: str, identity: str) -> dict[str, Any]
         "plugins": [vars(each) for each in runs[0].plugins], "started_at": runs[0].started_at,
         "ended_at": max(run.ended_at or run.started_at for run in runs),
         "active_s": sum(each for each in durations if each is not None),
-        "stopped_because": f"merged from {', '.join(run.name for run in runs)}", "identity": identity,
+        "stopped_because": packed(Note("merged", runs=tuple(run.name for run in runs))), "identity": identity,
         "provenance": provenance,
         "tags": list(dict.fromkeys(tag for run in runs for tag in run.annotations.tags)),
         "notes": [f"{run.name}: {note}" for run in runs for note in run.annotations.notes],
     }  # fmt: skip
 
 
-def _rows(parts: Sequence[_Part], run: dict[str, Any], warning: str) -> Iterator[Row]:
+def _rows(parts: Sequence[_Part], run: dict[str, Any], warning: Note | None) -> Iterator[Row]:
     for table in ORDER:
         if table == "run":
             for part in parts:
@@ -279,7 +277,7 @@ def _rows(parts: Sequence[_Part], run: dict[str, Any], warning: str) -> Iterator
         else:
             yield from ((table, row) for row in _appended(table, parts))
     if warning:
-        yield "warning", {"code": MERGED_AGAIN, "text": warning, "cell_id": None, "trial_id": None}
+        yield "warning", {**columns_of(warning), "cell_id": None, "trial_id": None}
 
 
 def _union(table: str, parts: Sequence[_Part]) -> Iterator[dict[str, Any]]:

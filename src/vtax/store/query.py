@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection, Engine, Select, Text, cast, func, select
 
+from vtax.messages import Note, note_in, restored
 from vtax.store import schema
 from vtax.store.records import CLOCK_RATE, HISTOGRAMS, LISTS, SAMPLES
 from vtax.store.rows import fetch, finite_lists, plain_settings, reading_rows
@@ -72,10 +74,14 @@ class WarningRow:
     cell: index into RunData.run.cells, None for the whole run.
     """
 
-    code: str
-    text: str
+    note: Note
     cell: int | None
     times: int
+
+    @property
+    def code(self) -> str:
+        """Of its sentence."""
+        return self.note.code
 
 
 @dataclass(frozen=True)
@@ -297,7 +303,16 @@ def _guests(connection: Connection, run: RunHandle) -> tuple[GuestRow, ...]:
     if lost := next((row.platform for row in rows if row.platform not in known), None):
         raise ValueError(f"a guest is of {lost}, which is no platform of this run")
     return tuple(
-        GuestRow(r.platform, r.block, r.topology, r.ready_s, r.clock_offset_s, r.facts, tuple(r.notes), r.error)
+        GuestRow(
+            r.platform,
+            r.block,
+            r.topology,
+            r.ready_s,
+            r.clock_offset_s,
+            r.facts,
+            tuple(map(restored, r.notes)),
+            restored(r.error),
+        )
         for r in rows
     )
 
@@ -306,16 +321,17 @@ def _warnings(connection: Connection, run_id: int, cell_ids: Ints) -> tuple[Warn
     table, trial = schema.warning, schema.trial
     index = _index_of(cell_ids)
     is_used = (trial.c.block.is_(None)) | (trial.c.block >= 0) | (table.c.code == CLOCK_RATE)
+    data = cast(table.c.data, Text)
     query = (
-        select(table.c.code, table.c.text, table.c.cell_id, func.count())
+        select(table.c.code, data, table.c.cell_id, func.count())
         .join_from(table, trial, table.c.trial_id == trial.c.id, isouter=True)
         .where(table.c.run_id == run_id, is_used)
-        .group_by(table.c.code, table.c.text, table.c.cell_id)
+        .group_by(table.c.code, data, table.c.cell_id)
         .order_by(func.min(table.c.id))
     )
     return tuple(
-        WarningRow(code, text, None if cell_id is None else index[cell_id], times)
-        for code, text, cell_id, times in fetch(connection, query)
+        WarningRow(note_in(code, json.loads(text)), None if cell_id is None else index[cell_id], times)
+        for code, text, cell_id, times in connection.execute(query)
     )
 
 
@@ -337,7 +353,7 @@ def _failures(connection: Connection, run_id: int, cell_ids: Ints) -> tuple[Fail
         .where(table.c.run_id == run_id, table.c.status != "ok")
         .order_by(table.c.position)
     )
-    return tuple(FailureRow(index[r[0]], r[1], r[2], r[3], r[4]) for r in fetch(connection, query))
+    return tuple(FailureRow(index[r[0]], r[1], r[2], r[3], restored(r[4])) for r in fetch(connection, query))
 
 
 def _positions(ids: Ints, wanted: Any, what: str) -> Ints:

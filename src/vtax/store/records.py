@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from vtax.messages import Note
+
 REFUSED = "refused"  # the code of the warning that a run ended because of what its study asks for
 SAMPLES = "samples"  # the key of TrialRecord.effective that holds metric name -> values within the trial
 HISTOGRAMS = "histograms"  # the key that holds name -> values and counts in turn, or a count alone
@@ -17,7 +19,7 @@ CLOCK_RATE = "clock-rate"
 """Code of the warning that a guest's clock ran at a wrong rate during a trial."""
 HOST_CACHE = "host-cache"
 """Code of the warning of a trial whose files only the page cache below its guest's disk holds."""
-OTHER_QUANTITY = ("packet-size", "not-a-wire")
+OTHER_QUANTITY = ("packet-size", "packets-not-counted", "not-a-wire")
 """Codes of the warnings that a trial measured something else than its study asks for: packets of another size, more
 transactions than a wire of the link's rate carries. No claim rests on such a trial."""
 
@@ -118,7 +120,7 @@ class TrialRecord:
     guest_id: what `begin_guest` returned, None when no guest could be started. number: within cell and block.
     position: in the whole run. status: `ok` or `failed`; error says why. started_at: Unix time. outside_s, inside_s:
     the tool's time by the controller's and by the guest's clock. effective: settings really in force,
-    and what SAMPLES names. values: metric name -> value. counters: (place, name) -> value. warnings: (code, text).
+    and what SAMPLES names. values: metric name -> value. counters: (place, name) -> value.
     """
 
     cell_key: str
@@ -136,7 +138,7 @@ class TrialRecord:
     outputs: tuple[OutputRecord, ...] = ()
     values: Mapping[str, float] = field(default_factory=dict)
     counters: Mapping[tuple[str, str], float] = field(default_factory=dict)
-    warnings: tuple[tuple[str, str], ...] = ()
+    warnings: tuple[Note, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -8,16 +8,13 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, delete, insert, select, update
 
-from vtax.foreign_text import clean
+from vtax.messages import Note, columns_of, note_in, packed, restored
+from vtax.messages.tools import SENTENCES
 from vtax.store import schema
 from vtax.store.database import writing
 from vtax.store.rows import fetch, reading_rows
 from vtax.store.run import RunHandle
 
-TOOL = "tool"
-"""The code of warnings that a benchmark's parser gave."""
-REPARSED = "reparsed"
-"""The code of the warning that figures of a run were read again."""
 _HOST = "host"  # the place of counters of the host
 
 
@@ -41,7 +38,7 @@ class StoredTrial:
     is_counted: bool
     is_truncated: bool
     effective: Mapping[str, Any] = field(default_factory=dict)
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[Note, ...] = ()
     host: Mapping[tuple[str, str], float] = field(default_factory=dict)
 
 
@@ -58,7 +55,7 @@ class Revision:
     values: Mapping[str, float]
     error: str
     effective: Mapping[str, Any] | None = None
-    warnings: tuple[str, ...] | None = None
+    warnings: tuple[Note, ...] | None = None
 
 
 def stored_trials(engine: Engine, run: RunHandle) -> list[StoredTrial]:
@@ -78,8 +75,8 @@ def stored_trials(engine: Engine, run: RunHandle) -> list[StoredTrial]:
         schema.warning.c.trial_id.is_not(None),
     )
     of_tool = (
-        select(schema.warning.c.trial_id, schema.warning.c.text)
-        .where(schema.warning.c.run_id == run.id, schema.warning.c.code == TOOL)
+        select(schema.warning.c.trial_id, schema.warning.c.code, schema.warning.c.data)
+        .where(schema.warning.c.run_id == run.id, schema.warning.c.code.in_(SENTENCES))
         .order_by(schema.warning.c.id)
     )
     of_host = (
@@ -88,26 +85,26 @@ def stored_trials(engine: Engine, run: RunHandle) -> list[StoredTrial]:
     )  # fmt: skip
     host: dict[int, dict[tuple[str, str], float]] = {}
     values: dict[int, dict[str, float]] = {}
-    warnings: dict[int, list[str]] = {}
+    warnings: dict[int, list[Note]] = {}
     with reading_rows(engine) as connection:
         for row in fetch(connection, figures.where(metric.c.run_id == run.id)):
             values.setdefault(row.trial_id, {})[row.name] = row.value
         for row in fetch(connection, of_tool):
-            warnings.setdefault(row.trial_id, []).append(row.text)
+            warnings.setdefault(row.trial_id, []).append(note_in(row.code, row.data))
         for row in fetch(connection, of_host):
             host.setdefault(row.trial_id, {})[_HOST, row.name] = row.value
         are_counted = {row.trial_id for row in fetch(connection, counted)}
         are_truncated = {row.trial_id for row in fetch(connection, cut)}
         return [
-            StoredTrial(r.id, r.position, r.key, r.block, r.status == "ok", r.error, r.outside_s, r.inside_s,
-                        values.get(r.id, {}), r.id in are_counted, r.id in are_truncated, r.effective,
+            StoredTrial(r.id, r.position, r.key, r.block, r.status == "ok", restored(r.error), r.outside_s,
+                        r.inside_s, values.get(r.id, {}), r.id in are_counted, r.id in are_truncated, r.effective,
                         tuple(warnings.get(r.id, ())), host.get(r.id, {}))
             for r in fetch(connection, query)
         ]  # fmt: skip
 
 
-def write(engine: Engine, run: RunHandle, revisions: Sequence[Revision], note: str) -> None:
-    """Write revisions and the warning REPARSED with its text, all of it or nothing. Raises StoreError."""
+def write(engine: Engine, run: RunHandle, revisions: Sequence[Revision], note: Note) -> None:
+    """Write revisions and a note about them, all of it or nothing. Raises StoreError."""
     trial, measurement, metric = schema.trial, schema.measurement, schema.metric
     with writing(engine) as connection:
         rows = connection.execute(
@@ -118,7 +115,7 @@ def write(engine: Engine, run: RunHandle, revisions: Sequence[Revision], note: s
             connection.execute(delete(measurement).where(measurement.c.trial_id == each.trial))
             status = "failed" if each.error else "ok"
             connection.execute(
-                update(trial).where(trial.c.id == each.trial).values(status=status, error=clean(each.error))
+                update(trial).where(trial.c.id == each.trial).values(status=status, error=packed(each.error))
             )
             if each.effective is not None:
                 connection.execute(update(trial).where(trial.c.id == each.trial).values(effective=each.effective))
@@ -129,17 +126,15 @@ def write(engine: Engine, run: RunHandle, revisions: Sequence[Revision], note: s
                 for name, value in each.values.items()
             ]:
                 connection.execute(insert(measurement), figures)
-        warning = {"run_id": run.id, "cell_id": None, "trial_id": None, "code": REPARSED, "text": clean(note)}
+        warning = {"run_id": run.id, "cell_id": None, "trial_id": None, **columns_of(note)}
         connection.execute(insert(schema.warning), warning)
 
 
-def _replace_warnings(connection: Connection, run: RunHandle, trial: int, texts: Sequence[str]) -> None:
+def _replace_warnings(connection: Connection, run: RunHandle, trial: int, notes: Sequence[Note]) -> None:
     """Put these warnings of its tool in the place of those that a trial has."""
     table = schema.warning
     cell = connection.execute(select(schema.trial.c.cell_id).where(schema.trial.c.id == trial)).scalar_one()
-    connection.execute(delete(table).where(table.c.trial_id == trial, table.c.code == TOOL))
-    rows = [
-        {"run_id": run.id, "cell_id": cell, "trial_id": trial, "code": TOOL, "text": clean(text)} for text in texts
-    ]
+    connection.execute(delete(table).where(table.c.trial_id == trial, table.c.code.in_(SENTENCES)))
+    rows = [{"run_id": run.id, "cell_id": cell, "trial_id": trial, **columns_of(note)} for note in notes]
     if rows:
         connection.execute(insert(table), rows)

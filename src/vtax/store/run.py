@@ -14,6 +14,7 @@ from sqlalchemy import Connection, Engine, func, insert, select, update
 
 from vtax.errors import StoreBusy, StoreError
 from vtax.foreign_text import clean, cleaned, one_line
+from vtax.messages import Note, columns_of, note_in, packed, restored
 from vtax.store import schema
 from vtax.store.annotations import Annotations
 from vtax.store.counts import counts_of
@@ -82,7 +83,7 @@ class RunHandle:
         self.duration_s = duration_s(row)
         self._active_before_s: float | None = row.active_s
         self._reopened: float | None = None  # when, by the monotonic clock
-        self.stopped_because: str = row.stopped_because
+        self.stopped_because = restored(row.stopped_because)
         self.identity: str = row.identity
         self.provenance: Mapping[str, Any] = row.provenance
         self.annotations = Annotations.read(row.tags, row.notes)
@@ -99,8 +100,8 @@ class RunHandle:
         boot_id, host: of this host now. started_at: Unix time.
         """
         session = SessionRecord(self.session.number + 1, boot_id, host, started_at)
-        because = f"session {session.number} has no trial yet"
-        values = {"status": "interrupted", "stopped_because": because}
+        because = Note("session-begun", session=session.number)
+        values = {"status": "interrupted", "stopped_because": packed(because)}
         with self._writing() as connection:
             add_session(connection, self.id, session)
             connection.execute(update(schema.run).where(schema.run.c.id == self.id).values(values))
@@ -144,8 +145,8 @@ class RunHandle:
     ) -> None:
         """Record the end of a guest. ready_s: start to agent ready, None when it never was. facts: its audit."""
         values = {
-            "ready_s": ready_s, "clock_offset_s": clock_offset_s, "facts": cleaned(facts), "notes": cleaned(notes),
-            "error": clean(error),
+            "ready_s": ready_s, "clock_offset_s": clock_offset_s, "facts": cleaned(facts),
+            "notes": [packed(note) for note in notes], "error": packed(error),
         }  # fmt: skip
         with self._writing() as connection:
             connection.execute(update(schema.guest).where(schema.guest.c.id == guest_id).values(values))
@@ -160,7 +161,7 @@ class RunHandle:
         values = {name: float(value) for name, value in trial.values.items() if math.isfinite(value)}
         error, status = trial.error, trial.status
         if lost := sorted(set(trial.values) - set(values)):
-            status, error = "failed", "; ".join(filter(None, [error, f"not a finite number: {', '.join(lost)}"]))
+            status, error = "failed", error or Note("not-finite", names=lost)
             values = {}
         if unknown := sorted(name for name in values if (benchmark, name) not in self._metric_ids):
             raise StoreError(f"{benchmark} has no metric {unknown[0]!r} in this run", where=f"cell {trial.cell_key}")
@@ -169,7 +170,7 @@ class RunHandle:
             "block": trial.block, "number": trial.number, "position": trial.position,
             "is_warmup": trial.is_warmup, "status": status, "started_at": trial.started_at,
             "outside_s": trial.outside_s, "inside_s": trial.inside_s, "effective": _effective(trial.effective),
-            "error": clean(error), "session": self.session.number,
+            "error": packed(error), "session": self.session.number,
         }  # fmt: skip
         measurements = [{"metric_id": self._metric_ids[benchmark, n], "value": v} for n, v in values.items()]
         with self._writing() as connection:
@@ -248,7 +249,7 @@ class RunHandle:
         """What a later probe of a platform found, in place of the first."""
         table = schema.platform
         values = {
-            "available": platform.available, "reason": clean(platform.reason), "hint": clean(platform.hint),
+            "available": platform.available, "reason": packed(platform.reason), "hint": packed(platform.hint),
             "marks": list(platform.marks), "version": clean(platform.version),
         }  # fmt: skip
         with self._writing() as connection:
@@ -263,28 +264,25 @@ class RunHandle:
             last = connection.execute(query).scalar()
         return 0 if last is None else int(last) + 1
 
-    def add_warning(self, code: str, text: str, cell_key: str | None = None) -> None:
+    def add_warning(self, note: Note, cell_key: str | None = None) -> None:
         """A warning about the run, or about one of its cells. The same one is kept once."""
-        row = {
-            "run_id": self.id, "cell_id": None if cell_key is None else self._cell_ids[cell_key],
-            "trial_id": None, "code": code, "text": clean(text),
-        }  # fmt: skip
+        cell_id = None if cell_key is None else self._cell_ids[cell_key]
+        row = {"run_id": self.id, "cell_id": cell_id, "trial_id": None, **columns_of(note)}
         table = schema.warning
+        alike = select(table.c.cell_id, table.c.trial_id, table.c.data).where(
+            table.c.run_id == self.id, table.c.code == note.code
+        )
         with self._writing() as connection:
-            same = [
-                table.c[name].is_(None) if value is None else table.c[name] == value for name, value in row.items()
-            ]
-            if connection.execute(select(table.c.id).where(*same)).first() is None:
+            if (cell_id, None, row["data"]) not in [tuple(each) for each in connection.execute(alike)]:
                 connection.execute(insert(table), row)
 
     def is_refused(self) -> bool:
         """Whether the run ended because of what its study asks for: it would again. Raises StoreError."""
         table = schema.warning
-        query = select(table.c.id).where(
-            table.c.run_id == self.id, table.c.code == REFUSED, table.c.text == self.stopped_because
-        )
+        query = select(table.c.data).where(table.c.run_id == self.id, table.c.code == REFUSED)
         with reading_rows(self._engine) as connection:
-            return connection.execute(query).first() is not None
+            notes = [note_in(REFUSED, row.data) for row in fetch(connection, query)]
+        return any(note == self.stopped_because for note in notes)
 
     def starts(self) -> tuple[int, int]:
         """(guests that were started, those that became ready). Raises StoreError."""
@@ -305,7 +303,7 @@ class RunHandle:
         self._set_status(status, stopped_because, ended_at)
 
     def _set_status(self, status: str, stopped_because: str, ended_at: float | None) -> None:
-        values = {"status": status, "stopped_because": clean(stopped_because), "ended_at": ended_at}
+        values = {"status": status, "stopped_because": packed(stopped_because), "ended_at": ended_at}
         values["active_s"] = self._active_s()
         with self._writing() as connection:
             connection.execute(update(schema.run).where(schema.run.c.id == self.id).values(values))
@@ -333,7 +331,7 @@ class RunHandle:
 
     def _warning_rows(self, trial: TrialRecord) -> list[dict[str, Any]]:
         place = {"run_id": self.id, "cell_id": self._cell_ids[trial.cell_key]}
-        return [{**place, "code": code, "text": clean(text)} for code, text in trial.warnings]
+        return [{**place, **columns_of(note)} for note in trial.warnings]
 
 
 def add_session(connection: Connection, run_id: int, session: SessionRecord) -> None:

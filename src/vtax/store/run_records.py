@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, select
 
 from vtax.foreign_text import clean, one_line
+from vtax.messages import restored
 from vtax.store import schema
 from vtax.store.records import (
     CellRecord,
@@ -48,7 +49,7 @@ def read_untested(values: Sequence[Any]) -> tuple[UntestedRecord, ...]:
             or not all(isinstance(text, str) for text in texts.values())
         ):
             raise ValueError(f"a point that was not tested is {clean(repr(value), 60)}")
-        found.append(UntestedRecord(**texts, levels=levels))
+        found.append(UntestedRecord(**{name: restored(text) for name, text in texts.items()}, levels=levels))
     return tuple(found)
 
 
@@ -57,7 +58,16 @@ def read_platforms(connection: Connection, run_id: int) -> tuple[dict[str, int],
     table = schema.platform
     rows = fetch(connection, select(table).where(table.c.run_id == run_id).order_by(table.c.position))
     records = tuple(
-        PlatformRecord(r.name, r.identity, r.available, r.reason, r.hint, tuple(r.marks), r.version, r.is_baseline)
+        PlatformRecord(
+            r.name,
+            r.identity,
+            r.available,
+            restored(r.reason),
+            restored(r.hint),
+            tuple(r.marks),
+            r.version,
+            r.is_baseline,
+        )
         for r in rows
     )
     if sum(record.is_baseline for record in records) > 1 or len({record.name for record in records}) < len(records):

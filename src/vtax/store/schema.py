@@ -184,7 +184,7 @@ warning = Table(
     Column("cell_id", ForeignKey("cell.id", ondelete="CASCADE"), index=True),
     Column("trial_id", ForeignKey("trial.id", ondelete="CASCADE"), index=True),
     Column("code", String(40), nullable=False),
-    Column("text", Text, nullable=False),
+    Column("data", JSON, nullable=False),  # of the sentence of the code, see vtax.messages
 )  # fmt: skip
 
 MEASUREMENTS_VIEW = """CREATE VIEW measurements AS

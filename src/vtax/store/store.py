@@ -17,8 +17,9 @@ from sqlalchemy import URL, Connection, Engine, delete, func, insert, select, up
 from sqlalchemy.exc import IntegrityError
 
 from vtax.errors import BadInput, NotFound, StoreError
-from vtax.foreign_text import clean, cleaned, one_line
+from vtax.foreign_text import cleaned, one_line
 from vtax.host.lock import is_measuring
+from vtax.messages import Note, packed, restored
 from vtax.store import schema
 from vtax.store.annotations import Annotations
 from vtax.store.counts import Counts, counts_of_all
@@ -38,7 +39,7 @@ from vtax.store.rows import fetch, reading_rows
 from vtax.store.run import RunHandle, add_session, duration_s
 
 LAST = "last"
-KILLED = "vtax was killed"
+KILLED = Note("killed")
 """Why a run ended whose process was killed."""
 
 __all__ = ["KILLED", "LAST", "RunHandle", "Store"]
@@ -136,7 +137,7 @@ class Store:
                     "name": name, "study": study, "declared": dict(declared), "seed": seed, "status": "running",
                     "vtax_version": vtax_version, "image_key": image_key, "host": dict(host),
                     "started_at": started_at, "stopped_because": "",
-                    "untested": cleaned([vars(each) for each in untested]),
+                    "untested": cleaned([_untested_row(each) for each in untested]),
                     "plugins": cleaned([vars(plugin) for plugin in plugins]), "identity": uuid4().hex,
                     "provenance": {}, "tags": list(tags), "notes": [],
                 }  # fmt: skip
@@ -203,7 +204,7 @@ class Store:
                        origin=origin_of(row.provenance), hosts=hosts.get(row.id, ()),
                        **vars(Annotations.read(row.tags, row.notes)))
             for row in rows
-            for status, because in [self.status_for_reader(row.status, row.stopped_because)]
+            for status, because in [self.status_for_reader(row.status, restored(row.stopped_because))]
         ]  # fmt: skip
 
     def remove_run(self, name: str) -> None:
@@ -231,7 +232,7 @@ class Store:
             connection.execute(
                 update(schema.run)
                 .where(schema.run.c.name.in_(names), schema.run.c.status == "running")
-                .values(status="interrupted", stopped_because=KILLED, ended_at=ended_at)
+                .values(status="interrupted", stopped_because=packed(KILLED), ended_at=ended_at)
             )
 
     def status_for_reader(self, status: str, because: str) -> tuple[str, str]:
@@ -290,12 +291,16 @@ def no_runs_error(url: URL) -> NotFound:
     return NotFound("there is no run yet", where=shown(url), hint="start one: sudo vtax run tour")
 
 
+def _untested_row(each: UntestedRecord) -> dict[str, Any]:
+    return {**vars(each), "reason": packed(each.reason), "hint": packed(each.hint)}
+
+
 def _add_platforms(connection: Connection, run_id: int, platforms: Sequence[PlatformRecord]) -> None:
     if platforms:
         rows = [
             {
                 **vars(p), "run_id": run_id, "position": i, "identity": dict(p.identity), "marks": list(p.marks),
-                "reason": clean(p.reason), "hint": clean(p.hint), "version": one_line(p.version),
+                "reason": packed(p.reason), "hint": packed(p.hint), "version": one_line(p.version),
             }
             for i, p in enumerate(platforms)
         ]  # fmt: skip

@@ -22,10 +22,11 @@ from pydantic import Field
 from vtax.counters import table
 from vtax.errors import NetworkError, VtaxError
 from vtax.host.emulated_cpu import timeout_factor
+from vtax.messages import Note
 from vtax.network.end import End, Execute
 from vtax.network.lab import Lab, address, make_interface, numbered
 from vtax.network.links import Flow, Links
-from vtax.network.openvswitch import MAX_MTU, USERSPACE_NOTE, Switch, SwitchSegment, check_installed, userspace
+from vtax.network.openvswitch import MAX_MTU, Switch, SwitchSegment, check_installed, userspace
 from vtax.network.plugboard import Interface
 from vtax.network.segment import BridgeSegment
 from vtax.network.settings import LinkSettings
@@ -118,7 +119,7 @@ def wire(lab: Lab, settings: RouterOpenflowSettings) -> Links:
         settings,
         [*ends, *(guest for plane in planes for guest in reversed(plane.guests))],
         [Flow("generator", "receiver", ends[0].address(n), ends[1].address(n)) for n in range(lab.guests)],
-        notes=[USERSPACE_NOTE] if forced else ["the switch runs in the kernel"],
+        notes=[Note("switch-in-user-space" if forced else "switch-in-kernel")],
         forced=forced,
         more_counters=lambda: _counters(switch, planes),
         meanwhile=lambda: _moving(planes, settings.move_after_s),

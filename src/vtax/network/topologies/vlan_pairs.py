@@ -12,11 +12,12 @@ from typing import Self
 from pydantic import Field, model_validator
 
 from vtax.counters.table import SWITCH_CPU
+from vtax.messages import Note
 from vtax.network.end import End
 from vtax.network.hop import Hop
 from vtax.network.lab import Lab, make_interface, numbered
 from vtax.network.links import Flow, Links
-from vtax.network.openvswitch import MAX_MTU, USERSPACE_NOTE, Switch, SwitchSegment, check_installed, userspace
+from vtax.network.openvswitch import MAX_MTU, Switch, SwitchSegment, check_installed, userspace
 from vtax.network.settings import Elsewhere, LinkSettings
 from vtax.network.topology import Topology
 
@@ -67,7 +68,7 @@ def wire(lab: Lab, settings: VlanPairsSettings) -> Links:
         settings,
         ends,
         flows,
-        notes=[USERSPACE_NOTE] if forced else ["the switch runs in the kernel"],
+        notes=[Note("switch-in-user-space" if forced else "switch-in-kernel")],
         forced=forced,
         more_hops=hops,
         more_counters=lambda: {SWITCH_CPU.name: switch.cpu_s()},

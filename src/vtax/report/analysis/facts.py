@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
+from vtax.messages import restored
 from vtax.report.document import Inline, Message, msg
 
 _NAMES: Mapping[str, Message] = {
@@ -22,6 +24,14 @@ _NAMES: Mapping[str, Message] = {
     "hypervisor": msg("hypervisor"),
 }  # fmt: skip
 """Fact -> what it is called: all that counters.host keeps."""
+
+
+def facts_of(host: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return what a store keeps of a host with the notes in it restored: why something is not counted."""
+    kept = host.get("not_counted")
+    if not isinstance(kept, Mapping):
+        return host
+    return {**host, "not_counted": {what: restored(str(why)) for what, why in kept.items()}}
 
 
 def fact_name(key: str) -> Inline:

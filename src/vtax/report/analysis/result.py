@@ -17,6 +17,7 @@ from vtax.benchmarks.base import is_timed
 from vtax.messages import Note
 from vtax.report.analysis.clock import cells_with_wrong_rate
 from vtax.report.analysis.drift import Series, drift_warnings
+from vtax.report.analysis.facts import facts_of
 from vtax.report.analysis.filters import EVERYTHING, Filter, narrowed
 from vtax.report.analysis.sessions import measured_sessions, session_of_blocks
 from vtax.report.analysis.tails import pooled, tail_of
@@ -97,7 +98,7 @@ def shown(data: RunData, found: Judged, only: Filter = EVERYTHING) -> Analysis:
         seed=run.seed,
         vtax_version=run.vtax_version,
         image_key=run.image_key,
-        host=run.host,
+        host=facts_of(run.host),
         plugins=run.plugins,
         identity=run.identity,
         provenance=run.provenance,

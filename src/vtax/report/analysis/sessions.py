@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vtax.report.analysis.facts import fact_name
+from vtax.report.analysis.facts import fact_name, facts_of
 from vtax.report.document import Count, Inline, joined, msg
 from vtax.stats.checks import StatsError
 from vtax.stats.ratio import Ratio, log_ratios
@@ -52,7 +52,8 @@ def measured_sessions(data: RunData) -> tuple[MeasuredSession, ...]:
     found = []
     for session in data.run.sessions:
         if blocks := tuple(block for block, number in of.items() if number == session.number and block >= 0):
-            found.append(MeasuredSession(session.number, session.boot_id, session.host, session.started_at, blocks))
+            host = facts_of(session.host)
+            found.append(MeasuredSession(session.number, session.boot_id, host, session.started_at, blocks))
     return tuple(found)
 
 

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from vtax.messages import Note, severity_of
+from vtax.messages import Note, forms_of, quoted, severity_of
+from vtax.messages.statistics import SENTENCES
 from vtax.report.analysis import warning_texts
-from vtax.report.document import Count, Inline, Number, Offset, PValue, Range, Share
+from vtax.report.document import Count, Inline, Message, Number, Offset, PValue, Range, Share
 from vtax.report.document.notes import TEXT, data_of
 from vtax.report.document.warnings import Place, Warning, levels_of
 from vtax.store.query import RunData
@@ -77,25 +78,25 @@ def at_places(warnings: Iterable[Warning], holds: Callable[[Place], bool]) -> tu
     return tuple(found)
 
 
-def noted(note: str, place: Place | None = None, *, is_primary: bool = True) -> Given:
-    """A warning of the statistics, by its code and data where it has them."""
-    if isinstance(note, Note):
-        return Given(note.code, data_of(note), place, 1, is_primary, STATISTICS)
-    return Given(STATISTICS, {TEXT: str(note)}, place, 1, is_primary, STATISTICS)
+def noted(text: str, place: Place | None = None, times: int = 1, *, is_primary: bool = True) -> Given:
+    """A warning by its code and data."""
+    note = quoted(text)
+    kind = STATISTICS if note.code in SENTENCES else note.code
+    return Given(note.code, data_of(note), place, times, is_primary, kind)
 
 
-def carried(code: str, text: str, place: Place | None, times: int = 1) -> Given:
-    """A warning that was stored as a text: of the host, of a tool, or of a guest.
-
-    It is its text, or its data where the text is one of those that warning_texts.data_of reads.
-    """
-    return Given(code, warning_texts.data_of(code, text), place, times, kind=code)
+def carried(code: str, text: str, place: Place | None) -> Given:
+    """A warning of a code whose words are those of another note, or of no note: why a trial failed."""
+    return Given(code, {TEXT: text if isinstance(text, Note) else warning_texts.one_line(text)}, place, kind=code)
 
 
 def _words(data: Mapping[str, Inline]) -> Iterator[str]:
     """What warnings must have in common to be one: all that is no number."""
     for name, value in data.items():
-        if name == TEXT and isinstance(value, str):
+        if isinstance(value, Note):
+            yield value.code
+            yield from _words(data_of(value))
+        elif name == TEXT and isinstance(value, str):
             yield warning_texts.shape_of(value)
         elif not isinstance(value, _NUMERIC):
             yield repr(value)
@@ -112,6 +113,11 @@ def _warning(gathered: _Gathered) -> Warning:
 
 def _range(name: str, values: list[Inline]) -> Inline:
     first = values[0]
+    if isinstance(first, Note):
+        one, many = forms_of(first.code)
+        each = [data_of(value) for value in values if isinstance(value, Note)]
+        data = {inner: _range(inner, [case[inner] for case in each]) for inner in each[0]}
+        return Message(one, data, many, first.data.get("count", 1))
     if name == TEXT and isinstance(first, str):
         return warning_texts.merged([str(value) for value in values])
     if isinstance(first, _NUMERIC) and any(value != first for value in values):
@@ -147,14 +153,13 @@ def _of_guests(data: RunData) -> Iterator[Given]:
         if guest.clock_offset_s is not None and abs(guest.clock_offset_s) > CLOCK_ALLOWANCE_S:
             yield Given("clock", {"offset": Offset(guest.clock_offset_s, 1)}, Place(guest.platform))
         for note in guest.notes:
-            yield carried("guest", note, Place(guest.platform))
+            yield noted(note, Place(guest.platform))
 
 
 def _of_store(data: RunData) -> Iterator[Given]:
-    """What the runner stored: texts. A stored warning with data of its own would be `Given(code, data, place)`."""
     for warning in data.warnings:
         place = None if warning.cell is None else place_of(data.run.cells[warning.cell])
-        yield carried(warning.code, warning.text, place, warning.times)
+        yield noted(warning.note, place, warning.times)
 
 
 def _of_rows(rows: Iterable[tuple[Place, _Row, bool]]) -> Iterator[Given]:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from vtax.messages import SENTENCES, Note, forms_of
-from vtax.messages.statistics import TERMS
+from vtax.messages import EXACT, SENTENCES, TERMS, Note, forms_of
 from vtax.report.document.cells import Count, Number, Share
-from vtax.report.document.text import Inline, Message, stored
+from vtax.report.document.text import Inline, Message, joined, stored
 from vtax.report.document.warnings import Warning
 
 TEXT = "text"
@@ -24,11 +23,20 @@ def data_of(note: Note) -> dict[str, Inline]:
 
 
 def _typed(name: str, value: Any) -> Inline:
+    if isinstance(value, list | tuple):
+        return joined([_typed(name, each) for each in value], "; " if name == "texts" else ", ")
     if isinstance(value, str):
         return Message(value) if value in TERMS else value
     if typed := _TYPED.get(name):
         return typed(value)
-    return Number(value, 2) if isinstance(value, float) else Count(int(value))
+    if isinstance(value, float):
+        return Number(value, _digits(value) if name in EXACT else 2)
+    return Count(int(value))
+
+
+def _digits(value: float) -> int:
+    """Digits of a number as people write it, at most four."""
+    return len(f"{value:.4g}".partition("e")[0].replace(".", "").strip("-0")) or 1
 
 
 def sentence(warning: Warning) -> Message:

@@ -13,36 +13,6 @@ from vtax.report.document.text import Inline, stored
 STORED = "stored"
 """The context of these texts in a catalogue."""
 
-_TARGETS = ("a verdict", "an interval within ±{precision}\N{NO-BREAK SPACE}%")
-_OF_TARGETS = (
-    "all {total} contrasts have {target} after {blocks} blocks",
-    "the contrast has {target} after {blocks} blocks",
-    "{missed} of {total} contrasts misses {target} after {blocks} blocks",
-    "{missed} of {total} contrasts miss {target} after {blocks} blocks",
-    "the contrast misses {target} after {blocks} blocks",
-    "{missed} of {total} contrasts misses {target} after {blocks} blocks, the most allowed",
-    "{missed} of {total} contrasts miss {target} after {blocks} blocks, the most allowed",
-    "the contrast misses {target} after {blocks} blocks, the most allowed",
-)
-REASONS = (
-    *(text.replace("{target}", target) for text in _OF_TARGETS for target in _TARGETS),
-    "time is left",
-    "there is nothing to compare",
-    "{blocks} of {total} block is made",
-    "{blocks} of {total} block are made",
-    "{blocks} of {total} blocks is made",
-    "{blocks} of {total} blocks are made",
-    "{blocks} of at least {minimum} blocks is made",
-    "{blocks} of at least {minimum} blocks are made",
-    "{refused} of {total} contrasts cannot be judged, since a value is zero or negative",
-    "the contrast cannot be judged, since a value is zero or negative",
-    "{withheld} of {total} contrasts is equivalent by a wrong clock alone and left out",
-    "{withheld} of {total} contrasts are equivalent by a wrong clock alone and left out",
-    "the contrast is equivalent by a wrong clock alone and left out",
-    "the time budget of {budget} ends before another block would, after {blocks} block",
-    "the time budget of {budget} ends before another block would, after {blocks} blocks",
-)
-"""Why a run ended: what stats.stopping says."""
 LOST = (
     "--scale {name} leaves out levels that it compares: {levels}",
     "--scale {name} divides levels that it compares: {levels}",
@@ -116,7 +86,7 @@ UNITS = (
     "packets", "flows", "requests", "pages",
 )  # fmt: skip
 """Units of metrics and counters that are words; the others are symbols, the same in every language."""
-TEXTS = (*REASONS, *LOST, *MARKS, *NOT_COUNTED, *ERRORS, *UNITS)
+TEXTS = (*LOST, *MARKS, *NOT_COUNTED, *ERRORS, *UNITS)
 
 
 def unit_of(unit: str) -> Inline:

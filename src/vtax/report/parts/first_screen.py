@@ -32,7 +32,7 @@ from vtax.report.parts.answer import sentence_of
 _MOST_NAMED = 4
 _MOST_WARNINGS = 2
 _MOST_PLACES = 2
-_BY_REQUEST = frozenset({"study-changed", "trusted"})  # codes of what the user asked for
+_BY_REQUEST = frozenset({"study-changed", "trusted", "trusted-file"})  # codes of what the user asked for
 
 
 def next_line(analysis: Analysis) -> Iterator[Part]:

@@ -293,10 +293,10 @@ def _unit(work: str) -> Inline:
     return _PER.get(work) or msg("per {unit}", unit=work)
 
 
-def _missing(analysis: Analysis) -> dict[str, str]:
+def _missing(analysis: Analysis) -> Mapping[str, str]:
     """What the host of the run could not count, with the reason."""
     found = analysis.host.get("not_counted")
-    return {str(what): str(why) for what, why in found.items()} if isinstance(found, Mapping) else {}
+    return found if isinstance(found, Mapping) else {}
 
 
 def _not_counted(missing: Mapping[str, str]) -> list[Part]:

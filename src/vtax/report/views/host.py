@@ -48,7 +48,7 @@ def fact_rows(facts: Mapping[str, Any]) -> Iterator[tuple[Inline, Inline]]:
     for key, value in facts.items():
         name: Inline = fact_name(key)
         if key == "not_counted" and isinstance(value, Mapping):
-            yield from ((joined([name, stored(what)], ": "), stored(str(why))) for what, why in value.items())
+            yield from ((joined([name, stored(what)], ": "), why) for what, why in value.items())
         elif isinstance(value, Mapping):
             yield from ((joined([name, inner], ": "), fact(inner, each)) for inner, each in value.items())
         else:

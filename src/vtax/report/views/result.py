@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from vtax.messages import Note
 from vtax.report.analysis import Analysis, ResultPoint, Section
 from vtax.report.analysis.answers import answers, is_measured
 from vtax.report.analysis.counters import effective_of_cells
@@ -114,7 +115,8 @@ def _untested_points(analysis: Analysis) -> list[Inline]:
 def _why(reason: str, hint: str) -> Inline:
     if not (reason and hint):
         return stored(reason or hint)
-    return joined([stored(reason.rstrip(". ")), msg("hint: {hint}", hint=stored(hint))], "; ")
+    what = reason if isinstance(reason, Note) else reason.rstrip(". ")
+    return joined([stored(what), msg("hint: {hint}", hint=stored(hint))], "; ")
 
 
 def _results(analysis: Analysis, options: Options) -> Iterator[Part]:

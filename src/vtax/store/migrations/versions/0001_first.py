@@ -193,7 +193,7 @@ def upgrade() -> None:
         sa.Column("cell_id", sa.Integer(), nullable=True),
         sa.Column("trial_id", sa.Integer(), nullable=True),
         sa.Column("code", sa.String(length=40), nullable=False),
-        sa.Column("text", sa.Text(), nullable=False),
+        sa.Column("data", sa.JSON(), nullable=False),
         sa.ForeignKeyConstraint(["cell_id"], ["cell.id"], name=op.f("fk_warning_cell_id"), ondelete="CASCADE"),
         sa.ForeignKeyConstraint(["run_id"], ["run.id"], name=op.f("fk_warning_run_id"), ondelete="CASCADE"),
         sa.ForeignKeyConstraint(["trial_id"], ["trial.id"], name=op.f("fk_warning_trial_id"), ondelete="CASCADE"),
