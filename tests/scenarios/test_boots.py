@@ -95,8 +95,8 @@ def test_a_run_alternates_boots_and_counts_reboots(machine: Machine, home: Home,
     taken = [boot for session in run.sessions for boot in boots.boots_in(session.host).values()]
     assert len(taken) == len(set(taken)) == 4
     analysis = source_of(store, run.name).analysis
-    assert [each.code for each in analysis.warnings if each.code in ("host-changed", "another-boot")] == [
-        "host-changed"
+    assert [each.code for each in analysis.warnings if each.code in ("host-changed-session", "another-boot")] == [
+        "host-changed-session"
     ]
     (row,) = [row for row in analysis.sections[0].points[0].rows if row.platform.name == "other"]
     assert row.ratio is not None
@@ -113,7 +113,7 @@ def test_by_hand_the_wrong_boot_is_refused_with_the_one_that_is_needed(
     assert go_on(plan, run, home, reboot=False) is None
     assert run.status == "paused"
     other = "xen" if first == "plain" else "plain"
-    assert run.stopped_because == f"session 1 of 2 needs the boot '{other}'"
+    assert run.stopped_because == f"session 1 of 2 needs the boot {other}"
     with pytest.raises(BadInput, match=f"next measured in the boot '{other}', and this is '{first}'") as caught:
         rebooting.refuse_other_boot(plan, run, look(plan))
     assert f"sudo vtax resume {run.name}" in caught.value.hint
