@@ -12,6 +12,7 @@ import pytest
 from vtax.errors import BadInput, Busy, GuestError, PlatformError
 from vtax.guest.channel import Channel
 from vtax.image.image import Image
+from vtax.messages import Note, packed
 from vtax.network import openvswitch, registry
 from vtax.network.end import End
 from vtax.network.links import Flow, Links
@@ -103,7 +104,7 @@ def test_only_guests_of_this_half_need_this_hosts_memory():
 
 
 def test_nothing_is_started_before_it_is_built(tmp_path):
-    assert asked(half(tmp_path), "start", role="peer")["error"][0] == "nothing is built there"
+    assert asked(half(tmp_path), "start", role="peer")["error"][0] == packed(Note("nothing-built-there"))
 
 
 class Connection:
