@@ -12,7 +12,7 @@ import pytest
 from vtax.errors import BadInput, Busy, GuestError, PlatformError
 from vtax.guest.channel import Channel
 from vtax.image.image import Image
-from vtax.messages import Note, packed
+from vtax.messages import Note, packed, restored
 from vtax.network import openvswitch, registry
 from vtax.network.end import End
 from vtax.network.links import Flow, Links
@@ -95,7 +95,7 @@ def test_guests_that_do_not_fit_there_all_at_once_are_refused(tmp_path, monkeypa
     links = [["vlan-pairs", {"pairs": 16, "peer": "ssh:web1/eth1:ens3"}]]
     arguments = {"version": there.__version__, "platform": ["native", "native", {}], "vcpus": 1}
     answer = asked(half(tmp_path), "check", image="0123456789ab", links=links, memory_bytes=total // 15, **arguments)
-    assert answer["error"][0].startswith("16 guests of")
+    assert restored(answer["error"][0]).startswith("16 guests of")
 
 
 def test_only_guests_of_this_half_need_this_hosts_memory():

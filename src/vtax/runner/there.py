@@ -169,9 +169,9 @@ class Half:
 def _refuse_too_many(guests: int, memory_bytes: int, platform: Platform) -> None:
     for available in memory.of_all([platform]):
         if not available.fits(guests, memory_bytes):
+            sizes = {"size": about_size(memory_bytes), "total": about_size(guests * memory_bytes)}
             raise BadInput(
-                f"{guests} guests of {about_size(memory_bytes)} at once need {about_size(guests * memory_bytes)} of "
-                f"memory, and {available}",
+                Note("guests-memory", guests=guests, available=str(available), **sizes),
                 hint="use fewer guests, or less memory in [guest]",
             )
 
