@@ -161,6 +161,18 @@ def test_what_fails_there_names_the_machine():
         machine({"error": ["no switch", "", ""]}).counters()
 
 
+@pytest.mark.parametrize("answer", [[], {"error": "x"}, {}, 3])
+def test_an_answer_of_another_form_is_an_error_of_the_machine(answer):
+    with pytest.raises(PlatformError, match="vtax on the machine lab3 gives an answer that cannot be read"):
+        machine(answer).counters()
+
+
+def test_nothing_that_it_says_controls_a_terminal():
+    with pytest.raises(PlatformError) as raised:
+        machine({"error": ["\x1b[2J", "", ""]}).counters()
+    assert "\x1b" not in str(raised.value)
+
+
 @pytest.mark.parametrize(
     ("answer", "remains"), [({"done": None}, "forgotten"), ({"error": ["x", "", ""]}, "removed")]
 )

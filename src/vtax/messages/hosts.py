@@ -9,6 +9,7 @@ SENTENCES: Mapping[str, str | tuple[str, str]] = {
         "files of {name} are on a machine of yours, where vtax cannot drop them from the page cache of the host",
     "on-machine": "on the machine {name}: {what}",
     "machine-gone": "the machine {name} is gone",
+    "machine-unreadable": "vtax on the machine {name} gives an answer that cannot be read",
     "nothing-built-there": "nothing is built there",
     "stream-unasked": "nobody asked for the stream of the {role}",
     "one-machine": "{name} is one machine of yours: vtax starts no second one",

@@ -18,6 +18,7 @@ from typing import Any
 
 from vtax import __version__
 from vtax.errors import BadInput, GuestError, PlatformError, VtaxError, placed
+from vtax.foreign_text import clean, one_line
 from vtax.guest.bootstrap import PYTHON
 from vtax.host.emulated_cpu import timeout_factor
 from vtax.host.process import run
@@ -51,8 +52,8 @@ class OtherMachine:
         self.name, self.uplinks = machine.name, tuple(uplinks)
         self.link_mbit_s: float | None = None
         self._driver, self._options = _driver(machine), machine.options
-        clean = self._driver.command(self._options, [*_VTAX, "vtax", "clean"])
-        self._remains = spec.journal.register(Remote(machine.name, "the guests of this run", tuple(clean)))
+        remove = self._driver.command(self._options, [*_VTAX, "vtax", "clean"])
+        self._remains = spec.journal.register(Remote(machine.name, "the guests of this run", tuple(remove)))
         self._connection = self._driver.launch(self._options, spec, [PYTHON, *_VTAX, _MODULE])
         self._first: dict[str, Sequence[Sequence[str]]] = {}
         self._changed: LinkSettings | None = None
@@ -93,8 +94,7 @@ class OtherMachine:
 
     def counters(self) -> Mapping[str, float]:
         """See Links.counters. Raises PlatformError or GuestError."""
-        counted: Mapping[str, float] = self._ask("counters")
-        return counted
+        return {one_line(name): float(value) for name, value in self._ask("counters").items()}
 
     def close(self) -> None:
         """Have everything there taken down, from a second connection where the first one broke."""
@@ -121,7 +121,7 @@ class OtherMachine:
     def _state(self, role: str) -> str:
         """What its platform knows of a guest there; empty when the machine does not say so soon."""
         with suppress(VtaxError):
-            return str(self._ask("state", within_s=_STATE_S, role=role))
+            return clean(str(self._ask("state", within_s=_STATE_S, role=role)))
         return ""
 
     def _ask(self, request: str, within_s: float = _ANSWER_S, **arguments: Any) -> Any:
@@ -132,7 +132,7 @@ class OtherMachine:
             answer = channel.skip_to(b"\n", _MAX_ANSWER, deadline)
         except GuestError as error:
             raise GuestError(Note("machine-gone", name=self.name), where=error.where or error.what) from error
-        return _done(json.loads(answer), self.name, PlatformError)
+        return _done(answer, self.name, PlatformError)
 
 
 def other_machine(
@@ -194,14 +194,18 @@ def _ask_once(machine: Platform, request: str, arguments: Mapping[str, Any]) -> 
             f"vtax does not answer on the machine {machine.name}: {message}",
             hint="install this vtax there, and name its Python by the option python of the [[platform]]",
         )
-    _done(json.loads(answer), machine.name, BadInput)
+    _done(answer.encode(), machine.name, BadInput)
 
 
-def _done(answer: Mapping[str, Any], name: str, error: type[VtaxError]) -> Any:
-    if "error" in answer:
-        what, where, hint = answer["error"]
-        raise error(Note("on-machine", name=name, what=restored(what)), where=where, hint=restored(hint))
-    return answer["done"]
+def _done(answer: bytes, name: str, error: type[VtaxError]) -> Any:
+    try:
+        found = json.loads(answer)
+        if "done" in found:
+            return found["done"]
+        what, where, hint = (restored(str(text)) for text in found["error"])
+    except (ValueError, LookupError, TypeError) as cause:
+        raise error(Note("machine-unreadable", name=name)) from cause
+    raise error(Note("on-machine", name=name, what=what), where=where, hint=hint)
 
 
 def _identity(platform: Platform) -> list[Any]:
