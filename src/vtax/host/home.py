@@ -1,7 +1,7 @@
 """The directories of vtax. `VTAX_HOME` moves all of them; the default is `/var/lib/vtax`.
 
 All users may enter the home and read the store; only the user who runs vtax (usually root) may enter directories
-with setuid programs, executed files and locks (docs/architecture.md, "Where things are").
+with setuid programs, executed files and locks (docs/architecture.md).
 """
 
 from __future__ import annotations
