@@ -101,8 +101,8 @@ class _Plane:
         return start_controller
 
     def _control_by(self, controller: str) -> None:
-        self._switch.set_controller(self.bridge, f"tcp:{controller}:6653")
-        self._switch.wait_for_controller(self.bridge, _CONTROLLER_TIMEOUT_S * timeout_factor())
+        timeout_s = _CONTROLLER_TIMEOUT_S * timeout_factor()
+        self._switch.control_by(self.bridge, f"tcp:{controller}:6653", timeout_s)
 
 
 def wire(lab: Lab, settings: RouterOpenflowSettings) -> Links:
