@@ -15,9 +15,8 @@ from vtax.host.guest_memory import GuestMemory
 from vtax.host.home import Home
 from vtax.platforms.base import GuestSpec
 from vtax.report.analysis.source import source_of
-from vtax.report.views import density as density_view
-from vtax.report.views import neighbour as neighbour_view
 from vtax.report.views.base import Options
+from vtax.report.views.registry import views
 from vtax.runner import density, memory, neighbour
 from vtax.runner.plan import cpus_of, split_cpus
 from vtax.store import schema
@@ -228,12 +227,14 @@ def test_views_show_what_density_and_neighbours_do(
     )
     executed(plan_of(declared), store, home)
     source = source_of(store)
-    dense = {(row["platform"], row["levels"]["guests"]): row for row in density_view.document(source, Options()).data}
+    dense = {
+        (row["platform"], row["levels"]["guests"]): row for row in views()["density"].document(source, Options()).data
+    }
     assert [dense["other", n]["sum"] for n in (1, 2)] == [6.0, 12.0]
     assert dense["other", 2]["fairness"] == 1.0
-    assert dense["other", 2]["ratio_to_fewest"]["estimate"] == pytest.approx(1)
-    assert dense["native", 1]["ratio_to_fewest"] is None
-    beside = neighbour_view.document(source, Options()).data
+    assert dense["other", 2]["ratio"]["estimate"] == pytest.approx(1)
+    assert dense["native", 1]["ratio"] is None
+    beside = views()["neighbour"].document(source, Options()).data
     assert [(row["platform"], row["levels"]["neighbour"], row["ratio"] is None) for row in beside] == [
         ("native", "none", True), ("native", "cpu", False), ("other", "none", True), ("other", "cpu", False),
     ]  # fmt: skip
@@ -243,5 +244,5 @@ def test_views_show_what_density_and_neighbours_do(
 
 def test_runs_without_further_guests_have_no_such_views(driver: ScriptedDriver, store: Store, home: Home) -> None:
     executed(plan_of(study()), store, home)
-    for view in (density_view, neighbour_view):
-        assert view.document(source_of(store), Options()).nothing != ""
+    for view in ("density", "neighbour"):
+        assert views()[view].document(source_of(store), Options()).nothing != ""

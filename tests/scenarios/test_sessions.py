@@ -17,7 +17,7 @@ from vtax.host.home import Home
 from vtax.report.analysis.source import source_of
 from vtax.report.document import Document, Paragraph
 from vtax.report.renderers.json import as_json
-from vtax.report.views import density, explain, neighbour, starts
+from vtax.report.views import colocated, explain, starts
 from vtax.report.views.base import Options
 from vtax.report.views.registry import views
 from vtax.runner import host_sessions, stopping
@@ -281,18 +281,21 @@ def test_drift_over_several_sessions_may_be_sessions_that_differ(store: Store, h
                                          "does not tell apart")  # fmt: skip
 
 
-@pytest.mark.parametrize("view", [density, explain, neighbour, starts])
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [(colocated, "density"), (colocated, "neighbour"), (explain, "explain"), (starts, "starts")],
+)
 def test_views_of_blocks_say_so_of_a_run_with_several_sessions(
-    store: Store, home: Home, view: Any, monkeypatch: pytest.MonkeyPatch
+    store: Store, home: Home, module: Any, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan = planned(blocks=2, sessions=2)
     run = begin(store, plan, vtax_version="test")
     execute(plan, run, home, NullObserver())
-    monkeypatch.setattr(view, "document_of", lambda *_, **__: Document("t", (Paragraph("figures"),)))
+    monkeypatch.setattr(module, "document_of", lambda *_, **__: Document("t", (Paragraph("figures"),)))
     sentence = "These figures are of blocks, as if sessions did not differ"
-    assert sentence not in drawn(view.document(source_of(store, run.name), Options("brief")))
+    assert sentence not in drawn(views()[name].document(source_of(store, run.name), Options("brief")))
     next_session(run, plan, home, "b" * 32)
     source = source_of(store, run.name)
-    assert sentence in drawn(view.document(source, Options("brief")))
-    monkeypatch.setattr(view, "document_of", lambda *_, **__: Document("t", (), nothing="nothing of that"))
-    assert sentence not in drawn(view.document(source, Options("brief")))
+    assert sentence in drawn(views()[name].document(source, Options("brief")))
+    monkeypatch.setattr(module, "document_of", lambda *_, **__: Document("t", (), nothing="nothing of that"))
+    assert sentence not in drawn(views()[name].document(source, Options("brief")))

@@ -1,7 +1,8 @@
 """Discovers plug-ins: modules of a package with a known attribute, and entry points of other packages.
 
-A module of the package that defines the attribute is a plug-in; so is every entry point of the group named like
-the package. Both are objects with a `name`. A broken third-party package disables only its own plug-ins.
+A module of the package that defines the attribute holds a plug-in, or a tuple of them; every entry point of the group
+named like the package is one. All are objects with a `name`. A broken third-party package disables only its
+own plug-ins.
 A third-party plug-in has an `Origin`, which is recorded with every run that uses it.
 """
 
@@ -73,7 +74,8 @@ def _found(
     names = set()
     for module_info in pkgutil.iter_modules(package.__path__):
         module = importlib.import_module(f"{package.__name__}.{module_info.name}")
-        if (plugin := getattr(module, attribute, None)) is not None:
+        given = getattr(module, attribute, ())
+        for plugin in given if isinstance(given, tuple) else (given,):
             names.add(plugin.name)
             yield plugin, None if _is_shipped(package, module_info.name, module) else module
     for entry in entry_points(group=package.__name__):

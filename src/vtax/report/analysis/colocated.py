@@ -1,8 +1,8 @@
-"""What further guests on the host cost: ratios of a platform to itself with an idle neighbour, or with one guest."""
+"""What a factor costs a platform itself: every level against the first one, with further guests on the host."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,17 +10,15 @@ from vtax.report.analysis.values import Analysis, ResultPoint, Row, Section
 from vtax.stats.checks import StatsError
 from vtax.stats.ratio import Ratio, block_contrast, ratio_of_logs
 
-NEIGHBOUR, IDLE = "neighbour", "none"
-GUESTS = "guests"
-
 
 @dataclass(frozen=True)
 class Effect:
-    """A figure at one level of `neighbour` or `guests` against that at the first one, on one platform.
+    """A figure at one level of a factor against that at the reference level, on one platform.
 
     level: of the factor. others: levels of the other factors. row: the figure. ratio: to the same platform at the
     reference level, formed within blocks; None at that level itself, and where there is none. of_baseline: the ratio
     of the baseline at the same levels; None where the platform is the baseline.
+    further: the means of further metrics.
     """
 
     section: Section
@@ -29,53 +27,58 @@ class Effect:
     row: Row
     ratio: Ratio | None
     of_baseline: Ratio | None
+    further: Mapping[str, float | None]
 
 
-def effects(analysis: Analysis, factor: str) -> list[Effect]:
-    """Of every primary metric that has the factor: by points of the other factors, platforms and levels."""
+def effects(analysis: Analysis, factor: str, reference: str, further: Sequence[str] = ()) -> list[Effect]:
+    """Of every primary metric that has the factor: by points of the other factors, platforms and levels.
+
+    reference: a level; the lowest number where a metric has no such. further: metrics of the same benchmark, or
+    endings of metrics that are named after the primary one, with their `_`.
+    """
     found: list[Effect] = []
     for section in analysis.primary:
-        points = [point for point in section.points if factor in point.levels]
-        for key in dict.fromkeys(_others(point, factor) for point in points):
-            alike = [point for point in points if _others(point, factor) == key]
-            found += _of_points(section, factor, alike, analysis)
+        alike: dict[tuple[tuple[str, str], ...], list[ResultPoint]] = {}
+        for point in section.points:
+            if factor in point.levels:
+                others = tuple((name, str(level)) for name, level in point.levels.items() if name != factor)
+                alike.setdefault(others, []).append(point)
+        for points in alike.values():
+            found += _of_points(section, {p.levels[factor]: p for p in points}, factor, reference, further, analysis)
     return found
 
 
-def _of_points(section: Section, factor: str, points: list[ResultPoint], analysis: Analysis) -> list[Effect]:
-    by_level = {str(point.levels[factor]): point for point in points}
-    first = IDLE if factor == NEIGHBOUR and IDLE in by_level else min(by_level, key=_in_order)
-    rows = {(str(p.levels[factor]), row.platform.name): row for p in points for row in p.rows}
-    names = list(dict.fromkeys(row.platform.name for p in points for row in p.rows))
-    found = []
-    for name in names:
-        for point in points:
-            level = str(point.levels[factor])
-            if (row := rows.get((level, name))) is None or row.summary is None:
-                continue
-            own = _ratio(row, rows.get((first, name)), analysis) if level != first else None
-            native = (rows.get((level, analysis.baseline)), rows.get((first, analysis.baseline)))
-            of_baseline = (
-                _ratio(native[0], native[1], analysis) if level != first and name != analysis.baseline else None
-            )
-            others = {key: value for key, value in point.levels.items() if key != factor}
-            found.append(Effect(section, point.levels[factor], others, row, own, of_baseline))
-    return found
+def _of_points(
+    section: Section, points: Mapping[Any, ResultPoint], factor: str, reference: str, further: Sequence[str],
+    analysis: Analysis,
+) -> Iterator[Effect]:  # fmt: skip
+    first = reference if reference in points else min(points)
+    rows = {(row.platform.name, level): row for level, p in points.items() for row in p.rows if row.summary}
+    names = [f"{section.metric.name}{name}" if name.startswith("_") else name for name in further]
+
+    def ratio(platform: str, level: Any) -> Ratio | None:
+        row, base = rows.get((platform, level)), rows.get((platform, first))
+        return _ratio(row, base, analysis) if row and base and level != first else None
+
+    for platform in (each.name for each in analysis.platforms):
+        for level, point in points.items():
+            if row := rows.get((platform, level)):
+                others = {name: value for name, value in point.levels.items() if name != factor}
+                of_baseline = None if platform == analysis.baseline else ratio(analysis.baseline, level)
+                means = {name.lstrip("_"): _mean(analysis, section, metric, row)
+                         for name, metric in zip(further, names, strict=True)}  # fmt: skip
+                yield Effect(section, level, others, row, ratio(platform, level), of_baseline, means)
 
 
-def _in_order(level: str) -> tuple[int, str]:
-    """Numbers by their size, before words."""
-    return (int(level), level) if level.isdigit() else (1 << 30, level)
+def _mean(analysis: Analysis, section: Section, metric: str, row: Row) -> float | None:
+    """Return the mean of another metric of the same trials."""
+    sections = [each for each in analysis.sections if each.label == section.label and each.metric.name == metric]
+    rows = [other for each in sections for point in each.points for other in point.rows if other.cell == row.cell]
+    return next((other.summary.mean for other in rows if other.summary), None)
 
 
-def _others(point: ResultPoint, factor: str) -> tuple[tuple[str, str], ...]:
-    return tuple((name, str(level)) for name, level in point.levels.items() if name != factor)
-
-
-def _ratio(row: Row | None, reference: Row | None, analysis: Analysis) -> Ratio | None:
+def _ratio(row: Row, reference: Row, analysis: Analysis) -> Ratio | None:
     """Within blocks that have both; None where that is not possible."""
-    if row is None or reference is None or row.summary is None or reference.summary is None:
-        return None
     try:
         return ratio_of_logs(block_contrast(row.means_of_blocks, reference.means_of_blocks), analysis.rule.confidence)
     except StatsError:
