@@ -35,6 +35,7 @@ os.environ["LANG"] = "C.UTF-8"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--all", action="store_true", help="every case of tests/integration, not one of each kind")
     parser.addoption("--attacks", type=int, metavar="N", help="how many attacks each program of tests/security makes")
     parser.addoption("--attack-seed", type=int, metavar="S", default=1, help="which attacks it makes")
     parser.addoption(
@@ -43,6 +44,24 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="FILE",
         help="note each campaign here, as JSON",
     )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what only --all runs: `thorough` cases, and of `one_at_a_time` tests those that differ from the
+    first case in several parameters."""
+    if config.getoption("--all"):
+        return
+    first: dict[str, dict[str, object]] = {}
+    left_out = []
+    for item in items:
+        parameters: dict[str, object] = getattr(getattr(item, "callspec", None), "params", {})
+        usual = first.setdefault(item.nodeid.partition("[")[0], parameters)
+        differing = sum(parameters[name] != usual[name] for name in parameters)
+        if item.get_closest_marker("thorough") or (differing > 1 and item.get_closest_marker("one_at_a_time")):
+            left_out.append(item)
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in set(left_out)]
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

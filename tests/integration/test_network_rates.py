@@ -40,9 +40,11 @@ def lab(image, shared_home, journal, private_home):
     return build
 
 
-@pytest.mark.parametrize(("topology", "attachment"), CASES)
+@pytest.mark.one_at_a_time
+@pytest.mark.parametrize("case", CASES, ids="-".join)
 @pytest.mark.parametrize("platform", ["native", "qemu-tcg"])
-def test_a_rate_holds_in_both_directions_and_can_be_lifted(platform, topology, attachment, lab):
+def test_a_rate_holds_in_both_directions_and_can_be_lifted(platform, case, lab):
+    topology, attachment = case
     with lab(platform, topology, attachment=attachment, rate_mbit_s=RATE_MBIT_S) as at:
         at.links.verify()
         for direction in ("send", "receive"):

@@ -64,6 +64,7 @@ def measured(at, flow=0, **parameters):
     return outcome, {hop.name: crossed(before, after, hop.name) for hop in at.links.hops}
 
 
+@pytest.mark.one_at_a_time
 @pytest.mark.parametrize("attachment", ["veth", "macvtap", "nat"])
 @pytest.mark.parametrize("platform", PLATFORMS)
 def test_every_attachment_carries_the_test_in_both_directions(platform, attachment, lab):
@@ -77,6 +78,7 @@ def test_every_attachment_carries_the_test_in_both_directions(platform, attachme
             assert {hop.name for hop in at.links.hops} == {"peer.eth0", "guest.eth0"}
 
 
+@pytest.mark.one_at_a_time
 @pytest.mark.parametrize("attachment", ["nat", "own-nat"])
 @pytest.mark.parametrize("topology", ["point-to-point", "guest-to-guest"])
 @pytest.mark.parametrize("platform", PLATFORMS)
@@ -105,6 +107,7 @@ def test_the_platforms_own_translation_is_shaped_once_in_each_direction(platform
             assert 3 < at.measure("iperf3", duration_s=2, direction=direction).values["throughput"] < 10
 
 
+@pytest.mark.one_at_a_time
 @pytest.mark.parametrize("attachment", ["nat", "own-nat"])
 @pytest.mark.parametrize("platform", PLATFORMS)
 def test_a_guest_reaches_its_host_outside_the_network_that_is_translated(platform, attachment, lab):
@@ -133,6 +136,7 @@ def test_guest_to_host_meets_the_host_side_of_the_guests_own_link(platform, lab)
         assert carried["peer.eth0"]["rx_bytes"] > bytes_of(outcome)
 
 
+@pytest.mark.one_at_a_time
 @pytest.mark.parametrize("attachment", ["bridge", "veth"])
 @pytest.mark.parametrize("platform", PLATFORMS)
 def test_guest_to_guest_crosses_both_guests(platform, attachment, lab):
@@ -143,6 +147,7 @@ def test_guest_to_guest_crosses_both_guests(platform, attachment, lab):
         assert all(end.under_test for end in at.links.ends)
 
 
+@pytest.mark.one_at_a_time
 @pytest.mark.parametrize("attachment", ["bridge", "veth"])
 @pytest.mark.parametrize("platform", PLATFORMS)
 def test_a_router_forwards_every_byte_and_keeps_none(platform, attachment, lab):
@@ -165,6 +170,7 @@ def delivered_segments(at):
     return int(dict(zip(names.split(), values.split(), strict=True))["InSegs"])
 
 
+@pytest.mark.one_at_a_time
 @pytest.mark.parametrize("attachment", ["bridge", "veth"])
 @pytest.mark.parametrize("platform", PLATFORMS)
 def test_several_interfaces_carry_a_flow_each(platform, attachment, lab):
@@ -272,6 +278,7 @@ def test_only_the_first_packets_of_a_flow_reach_the_controller_in_the_guest(plat
         assert any("switch runs in" in note for note in at.links.notes)
 
 
+@pytest.mark.one_at_a_time
 @pytest.mark.parametrize("topology", ["point-to-point", "guest-to-host"])
 @pytest.mark.parametrize("platform", PLATFORMS)
 def test_guests_side_by_side_send_to_one_peer_at_once(platform, topology, lab):

@@ -42,7 +42,9 @@ def machines(tmp_path):
         yield made
 
 
-@pytest.mark.parametrize("platform", ["native", "docker", "lxc", "qemu-tcg", "gvisor-systrap"])
+@pytest.mark.parametrize(
+    "platform", ["native", "docker", pytest.param("lxc", marks=pytest.mark.thorough), "qemu-tcg", "gvisor-systrap"]
+)
 def test_every_byte_crosses_the_named_interfaces_and_both_machines_are_left_as_they_were(
     platform, machines, image, private_home, tmp_path
 ):

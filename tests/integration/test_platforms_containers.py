@@ -25,7 +25,8 @@ from vtax.platforms import docker_daemon, probing, registry
 from vtax.platforms.base import GuestSpec, Resources
 
 pytestmark = [needs_root, pytest.mark.root]
-USERNS = ["podman-userns", "lxc-unprivileged", "nspawn-userns", "docker-userns"]
+OTHER_USERNS = ["lxc-unprivileged", "nspawn-userns", "docker-userns"]  # tests of their own: test_platforms_userns
+USERNS = ["podman-userns", *(pytest.param(name, marks=pytest.mark.thorough) for name in OTHER_USERNS)]
 SHARE_A_KERNEL = ["native", "podman", "lxc", "nspawn", "docker", *USERNS]
 PLATFORMS = [*SHARE_A_KERNEL, "gvisor-systrap", "gvisor-ptrace"]
 CONTAINERS = PLATFORMS[1:]
@@ -268,7 +269,8 @@ def test_eight_guests_run_side_by_side(starter):
         running.stop()
 
 
-@pytest.mark.parametrize("with_image", [False, True])
+@pytest.mark.one_at_a_time
+@pytest.mark.parametrize("with_image", [True, False])
 @pytest.mark.parametrize("platform", PLATFORMS)
 def test_a_probe_is_quick_and_leaves_nothing(platform, with_image, private_home, image, monkeypatch):
     skip_unless_it_runs(platform)
