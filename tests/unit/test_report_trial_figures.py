@@ -107,9 +107,10 @@ def test_every_trial_stays_in_its_lane_and_an_outlying_one_is_a_sign_at_its_end(
     assert (sign["sign"], sign["y"], sign["x"]) == ("▲", 1, 41)
     caption = caption_of(made, spec, ENGLISH)
     assert "An arrow (▲ ▼) marks what lies outside the axis." in caption
-    assert "Every platform has a scale of its own." in caption
+    assert "scale of its own" not in caption
     labels = [text.replace("\xa0", " ") for text in tick_labels(spec)]
-    assert {"lxc", "+2.0 %", "−2.0 %", "docker", "+20 %", "−20 %"} <= set(labels)
+    assert {"lxc", "+20 %", "−20 %", "docker"} <= set(labels)
+    assert not {"+2.0 %", "−2.0 %"} & set(labels)
 
 
 def test_more_trials_than_one_can_see_apart_are_a_band(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -178,7 +179,7 @@ def test_axes_have_the_numbers_of_the_language() -> None:
         assert "40\N{NARROW NO-BREAK SPACE}000" in tick_labels(spec_of(figure("values", large), formatter))
     near = FigureRow("lxc", 1, 1.01, 0.99, 1.03)
     ratios = {*tick_labels(spec_of(figure("ratios", near, margin=0.02, baseline="native"), PORTUGUESE))}
-    assert "1,02" in ratios
+    assert "102\N{NARROW NO-BREAK SPACE}%" in ratios
     assert not any(re.search(r"\d\.\d", text) for text in ratios)
 
 

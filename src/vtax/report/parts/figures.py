@@ -84,7 +84,7 @@ def ratios(section: Section, analysis: Analysis, names: Mapping[str, int]) -> Fi
     return Figure(
         "ratios",
         msg("{title}: ratio to {baseline}, {level} interval and every block", title=title, **to_baseline),
-        msg("ratio to {baseline}", baseline=analysis.baseline),
+        msg("ratio to {baseline}, in percent", baseline=analysis.baseline),
         msg(
             "Ratio to {baseline} with its {level} interval; in the grey band (±{margin}) a ratio is equivalent",
             margin=Share(analysis.rule.margin, "declared"), **to_baseline,

@@ -48,11 +48,11 @@ def _figure(analysis: Analysis, groups: tuple[FigureGroup, ...]) -> Figure:
     to_baseline: dict[str, Inline] = {"baseline": analysis.platform_of(analysis.baseline), "level": analysis.level}
     return Figure(
         "ratios",
-        msg("Every comparison: efficiency relative to {baseline}, {level} interval", **to_baseline),
-        msg("efficiency: ratio to {baseline}, or 1 / ratio where lower is better", baseline=to_baseline["baseline"]),
+        msg("Every comparison: percent of {baseline}, {level} interval", **to_baseline),
+        msg("percent of {baseline}; of a time 1 / ratio", baseline=to_baseline["baseline"]),
         msg(
-            "Efficiency of every platform on every metric with its {level} interval; above 1 is faster than "
-            "{baseline}, and in the grey band (±{margin}) it is equivalent",
+            "Every platform on every metric with its {level} interval, on a logarithmic axis where they are far "
+            "apart; above 100 % is faster than {baseline}, and in the grey band (±{margin}) it is equivalent",
             margin=Share(analysis.rule.margin, "declared"), **to_baseline,
         ),
         groups,

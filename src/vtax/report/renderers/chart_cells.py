@@ -7,7 +7,7 @@ from vtax.report.renderers.chart_layers import INK, PAPER, WIDTH, Drawn
 from vtax.report.renderers.format import Formatter
 from vtax.report.renderers.vega import Spec
 
-_CELL_HEIGHT, _CELL_WIDTH = 30, 58
+_CELL_HEIGHT, _CELL_WIDTH = 34, 58
 _FILLS = ["#f4f7fb", "#9db8d9", "#10325f"]
 _BELOW, _MIDDLE, _ABOVE = "#8a3b12", "#f7f7f7", "#10325f"  # of values that have a middle
 _NARROW = 0.02  # width of an interval, as a share of its estimate
@@ -72,7 +72,7 @@ class _Cells(Drawn):
         return [
             {"transform": [{"filter": "isValid(datum.fill)"}],
              "mark": {"type": "rect", "stroke": PAPER}, "encoding": {**at, "fill": fill}},
-            {"mark": {"type": "text", "fontSize": 9, "lineBreak": "\n", "lineHeight": 11, "baseline": "middle",
+            {"mark": {"type": "text", "fontSize": 9, "lineBreak": "\n", "lineHeight": 12, "baseline": "middle",
                       "dy": {"expr": "indexof(datum.text, '\\n') < 0 ? 0 : -5"}},
              "encoding": {**at, "text": {"field": "text"}, "color": {
                  "condition": {"test": "datum.dark", "value": PAPER}, "value": INK}}},

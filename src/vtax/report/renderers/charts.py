@@ -11,6 +11,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Callable, Mapping
 from functools import partial
+from typing import Any
 
 from vtax.report.document import Chart
 from vtax.report.renderers.chart_bars import bars
@@ -26,6 +27,7 @@ _KINDS: Mapping[str, Callable[[Chart, Formatter, int], list[Spec]]] = {
 }  # fmt: skip
 _TITLE_CHARS, _NOTE_CHARS = 88, 118
 _LEGEND_COLUMNS = 4
+_MIN_FONT_PX = 11.5  # of a chart for narrow windows, which shrink it by a tenth
 PRINT_FONT = "DejaVu Sans, Liberation Sans, Arial, sans-serif"
 
 
@@ -48,7 +50,7 @@ def chart_spec(chart: Chart, formatter: Formatter, *, with_title: bool = True, i
         "anchor": "start", "fontSize": 14, "subtitleFontSize": 10.5, "subtitleColor": MUTED, "offset": 12,
         "subtitlePadding": 4, "color": INK,
     }  # fmt: skip
-    return {
+    return _readable(_MIN_FONT_PX if is_stacked else 0.0, {
         "$schema": SCHEMA,
         "description": formatter.text(chart.title),
         "background": PAPER,
@@ -68,7 +70,7 @@ def chart_spec(chart: Chart, formatter: Formatter, *, with_title: bool = True, i
             },
             "legend": {
                 "orient": "bottom", "direction": "horizontal", "labelFontSize": 10.5, "labelLimit": 0,
-                "columns": _LEGEND_COLUMNS // 2 if is_stacked else _LEGEND_COLUMNS, "labelColor": INK,
+                "columns": 1 if is_stacked else _LEGEND_COLUMNS, "labelColor": INK,
                 "titleColor": INK, "symbolSize": 80, "symbolStrokeWidth": 0, "columnPadding": 18,
                 "symbolDash": [1, 0],
             },
@@ -77,6 +79,19 @@ def chart_spec(chart: Chart, formatter: Formatter, *, with_title: bool = True, i
                 "subtitlePadding": 3,
             },
         },
+    })  # fmt: skip
+
+
+def _readable(size_px: float, spec: Any) -> Any:
+    """Return a specification whose texts are at least as large as that."""
+    if isinstance(spec, list):
+        return [_readable(size_px, each) for each in spec]
+    if not isinstance(spec, dict):
+        return spec
+    return {
+        key: max(value, size_px) if key.casefold().endswith("fontsize") and isinstance(value, int | float)
+        else value if key == "values" else _readable(size_px, value)
+        for key, value in spec.items()
     }  # fmt: skip
 
 

@@ -54,8 +54,6 @@ def caption_of(figure: Figure, spec: vega.Spec, formatter: Formatter) -> str:
     sentences: list[Inline] = [joined([figure.caption, "."], "")]
     if more := _what_stands_for_values(figure):
         sentences = [msg("{figure}, {blocks}.", figure=figure.caption, blocks=more)]
-    if figure.kind == "order":
-        sentences.append(msg("Every platform has a scale of its own."))
     if vega.marks_what_lies_outside(spec):
         signs = "▲ ▼" if figure.kind == "order" else "◀ ▶"
         sentences.append(msg("An arrow ({signs}) marks what lies outside the axis.", signs=signs))

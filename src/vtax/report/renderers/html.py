@@ -6,6 +6,7 @@ Vega, whose code is inside the file. Several documents share one file, its style
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -37,6 +38,8 @@ def html(document: Document, language: Language = ENGLISH, chapters: Sequence[Do
         version=__version__,
         first=drawn[0],
         chapters=drawn[1:],
+        contents=formatter.text(msg("Contents")),
+        running=Markup(_css_text(drawn[0]["title"])),
         footer=formatter.text(msg(
             "Made by vtax {version} on {moment}. This file is complete: it loads nothing from anywhere.",
             version=__version__, moment=Moment(time.time()),
@@ -58,9 +61,15 @@ def _drawn(key: str, document: Document, formatter: Formatter) -> dict[str, Any]
         "key": key,
         "title": formatter.text(document.title),
         "lead": [page.inline(line) for line in document.lead],
+        "contents": page.contents(),
         "body": Markup("\n").join(map(page.top, document.parts)),
         "specs": page.specs,
     }
+
+
+def _css_text(text: str) -> str:
+    """Return a text as a string of a style sheet inside HTML: every character that means something there escaped."""
+    return '"' + re.sub(r"[^\w .,:;()-]", lambda found: f"\\{ord(found[0]):x} ", text) + '"'
 
 
 def colour_styles() -> list[str]:

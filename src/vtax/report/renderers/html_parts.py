@@ -55,6 +55,7 @@ class Parts:
         """prefix: of every id, where a page has several documents."""
         self.formatter = formatter
         self.colours = document.colours
+        self._document = document
         self.prefix = prefix
         self.specs: list[tuple[str, Markup]] = []
         self._ids: set[str] = set()
@@ -68,6 +69,18 @@ class Parts:
         inner = Markup("\n").join(self.part(each) for each in part.parts)
         kind = Markup(' class="summary"') if part.role == "summary" else ""
         return Markup("<section{}{}>\n<h2>{}</h2>\n{}\n</section>").format(key, kind, self.inline(part.title), inner)
+
+    def contents(self) -> list[tuple[str, str, list[tuple[str, str]]]]:
+        """Return (id, title, (id, title) of the results in it) of every chapter that can be linked."""
+        titled = [(part, self._named(part)) for part in self._document.parts if isinstance(part, Section)]
+        return [(*named, self._results(part) if part.key == "results" else []) for part, named in titled if named]
+
+    def _results(self, chapter: Section) -> list[tuple[str, str]]:
+        inner = (self._named(part) for part in chapter.parts if isinstance(part, Section) and part.subtitle != "")
+        return [named for named in inner if named]
+
+    def _named(self, section: Section) -> tuple[str, str] | None:
+        return (self._name(section.key), self.formatter.text(section.title)) if self._name(section.key) else None
 
     def part(self, part: Part) -> Markup:
         """Return a part within a chapter."""

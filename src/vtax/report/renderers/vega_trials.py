@@ -74,7 +74,8 @@ def order(figure: Figure, formatter: Formatter) -> Spec:
         (formatter.text(label), row) for group in figure.groups for label, row in group.rows if row and row.values
     ]
     last = max(max(row.positions) for _, row in rows) + 1
-    lanes = [_Lane(-_LANES * number, _reach(row.values), label, row) for number, (label, row) in enumerate(rows)]
+    reach = _common([_reach(row.values) for _, row in rows])
+    lanes = [_Lane(-_LANES * number, reach, label, row) for number, (label, row) in enumerate(rows)]
     x: Spec = {"type": "quantitative", "title": axis_title(figure, formatter),
                "axis": {"grid": False, "tickMinStep": 1},
                "scale": {"domain": [1 - last * 0.02, last * 1.02], "nice": False}}  # fmt: skip
@@ -95,7 +96,7 @@ def order(figure: Figure, formatter: Formatter) -> Spec:
                {"type": "line", "strokeWidth": 1.2, "color": "@ink", "tooltip": None},
                {**at, "detail": {"field": "platform"}}, is_ink=True),
         _drawn([each for each in dots if "sign" not in each], _DOT, at, tooltip),
-        _drawn([each for each in dots if "sign" in each], {"type": "text", "fontSize": 9, "color": "@ink"},
+        _drawn([each for each in dots if "sign" in each], {"type": "text", "fontSize": 10, "color": "@ink"},
                {**at, "text": {"field": "sign"}}, tooltip, is_ink=True),
     ]  # fmt: skip
     shown = [each for each in layers if each["data"]["values"]]
@@ -108,7 +109,7 @@ def distribution(figure: Figure, formatter: Formatter) -> Spec:
     named, labels = rows_of(figure, formatter)
     found = [(name, row) for name, row in named if row is not None and row.values]
     reaches_of = [_reach(row.values) * _PERCENT for _, row in found]
-    reach = min(max(reaches_of), _REACH_OF_MEDIAN * float(np.median(reaches_of)))
+    reach = _common(reaches_of)
     domain = [-reach * 1.08, reach * 1.08]
     x: Spec = {"type": "quantitative", "title": axis_title(figure, formatter),
                "scale": {"domain": domain, "nice": False}}  # fmt: skip
@@ -148,6 +149,11 @@ def _dots(row: FigureRow, shared: Spec, formatter: Formatter) -> Iterator[Spec]:
     for value, block in zip(row.values, row.blocks, strict=True):
         yield {**shared, "value": round(value * _PERCENT, 5), "block": block + 1, "offset": round(offset[block], 3),
                "text": formatter.value(Share(value, "change"))}  # fmt: skip
+
+
+def _common(reaches: Sequence[float]) -> float:
+    """Return the deviation at the end of an axis that several rows share: one row of wild trials does not set it."""
+    return min(max(reaches), _REACH_OF_MEDIAN * float(np.median(reaches)))
 
 
 def _reach(values: Sequence[float]) -> float:

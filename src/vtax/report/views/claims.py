@@ -63,11 +63,11 @@ def document(source: Source, options: Options) -> Document:
     analysis = source.whole.analysis
     mapped = mapping.of_claims(analysis, options.mapped)
     found = claims(analysis, mapped) if analysis.declared.get("claim") else Claims((), {}, 0, analysis.rule.alpha)
-    return document_of(found, analysis, is_full=options.depth != "brief")
+    return document_of(found, analysis, is_full=options.depth != "brief", is_folded=options.depth == "report")
 
 
-def document_of(found: Claims, analysis: Analysis, *, is_full: bool) -> Document:
-    """The document of judged claims. is_full: list all comparisons of every claim."""
+def document_of(found: Claims, analysis: Analysis, *, is_full: bool, is_folded: bool = False) -> Document:
+    """The document of judged claims. is_full: list all comparisons of every claim. is_folded: these on demand."""
     numbers = published(analysis, found.mapped)
     if not found.claims and not numbers:
         text = msg("the study of this run has no claims")
@@ -77,7 +77,8 @@ def document_of(found: Claims, analysis: Analysis, *, is_full: bool) -> Document
         parts += [*_changed(analysis), *_mapping(found), _overview(found, analysis), *_method(found, analysis)]
         marks = {platform.name: platform.marks for platform in analysis.platforms}
         shown = (each for each in found.claims if is_full or each.judgement is not None)
-        parts += [_section(each, found, marks, is_full=is_full) for each in shown]
+        sections = [_section(each, found, marks, is_full=is_full) for each in shown]
+        parts += [Titled(msg("Every claim in full"), tuple(sections), is_folded=True)] if is_folded else sections
         parts += published_numbers.differences(analysis)
     parts += published_numbers.parts_of(numbers, analysis)
     words, data = [each.word for each in found.claims], _plain(found, numbers, analysis)

@@ -51,6 +51,7 @@ from vtax.report.views.base import Options, View
 from vtax.store.records import UntestedRecord
 
 _MOST_NAMED = 4
+_MOST_POINTS = 8  # of a metric, beyond which a report shows its table on demand
 _MOST_COLUMNS = 6  # of a terminal's matrix
 
 
@@ -148,14 +149,14 @@ def _section(section: Section, analysis: Analysis, options: Options) -> Titled:
     names = shared.colours(analysis)
     cost = result_costs.cost_section(section, analysis)
     table = result_table(section, analysis.level, analysis.baseline, names, analysis.blocks, cost)
-    parts: list[Part] = [table, *_notes(section, analysis)]
-    parts += typical.parts_of(section, analysis, names)
+    parts: list[Part] = [table, *_notes(section, analysis), *typical.parts_of(section, analysis, names)]
+    if options.depth == "report" and len(section.points) > _MOST_POINTS:
+        title = plural("Table of {count} point", "Table of {count} points", len(section.points))
+        parts = [Titled(title, tuple(parts), is_folded=True)]
     if options.depth == "all" or (options.depth == "report" and section.metric.is_primary):
         table = further_statistics(section, analysis, names)
-        more = Titled(msg("Further statistics"), (table,), is_folded=True)
-        parts.append(more if options.depth == "report" else table)
-    if options.depth == "report" and section.metric.is_primary:
-        parts += figures_of(section, analysis, names)
+        drawn = (table, *figures_of(section, analysis, names)) if options.depth == "report" else ()
+        parts.append(Titled(msg("Figures and further statistics"), drawn, is_folded=True) if drawn else table)
     return Titled(shared.title_of(section), tuple(parts), _key(section, analysis), shared.subtitle_of(section))
 
 

@@ -1,0 +1,74 @@
+"""The promise: a report can be read: visible words, height at 390 px, printed pages, smallest text of figures.
+
+Opens each report in Chromium as a reader has it, with everything folded that is folded. Exits 1 when a promise is
+broken: a report of up to 10 rows of its first table has the limits of a tour, a longer one those of a large study.
+Usage: python bench/report_size.py REPORT.html ...
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import Browser, sync_playwright
+
+SMALL_ROWS = 10
+WORDS, PIXELS, PAGES = 2500, 9000, 8  # of a tour
+WORDS_OF_LARGE = 5000
+SMALLEST_TEXT_PX = 10.0
+_TEXTS = """() => [...document.querySelectorAll("svg text")].filter(
+    text => text.getScreenCTM() && text.checkVisibility() && text.getBoundingClientRect().width > 0
+).map(text => [parseFloat(getComputedStyle(text).fontSize), text.getScreenCTM()]).map(
+    ([size, scale]) => size * Math.hypot(scale.c, scale.d)
+)"""
+
+
+def size_of(browser: Browser, path: Path) -> dict[str, Any]:
+    """Return what a reader of a report has before them."""
+    page = browser.new_page(viewport={"width": 390, "height": 900})
+    page.goto(path.resolve().as_uri())
+    page.wait_for_timeout(500)
+    found = {
+        "words": len(page.inner_text("body").split()),
+        "px": page.evaluate("document.documentElement.scrollHeight"),
+        "pages": len(re.findall(rb"/Type\s*/Page[^s]", page.pdf(prefer_css_page_size=True))),
+        "rows": page.locator("table.overview tbody tr").count(),
+    }
+    page.evaluate("document.querySelectorAll('details').forEach(each => { each.open = true; })")
+    page.wait_for_timeout(4000)
+    found["text_px"] = min(page.evaluate(_TEXTS))
+    page.close()
+    return found
+
+
+def is_kept(found: dict[str, Any]) -> bool:
+    """Return whether a report is as short and as large as promised."""
+    if found["text_px"] < SMALLEST_TEXT_PX - 0.05:
+        return False
+    if found["rows"] > SMALL_ROWS:
+        return bool(found["words"] <= WORDS_OF_LARGE)
+    return bool(found["words"] <= WORDS and found["px"] <= PIXELS and found["pages"] <= PAGES)
+
+
+def main() -> int:
+    """Measure the reports that are named."""
+    chromium = shutil.which("chromium")
+    with sync_playwright() as play:
+        browser = play.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        kept = True
+        for path in map(Path, sys.argv[1:]):
+            found = size_of(browser, path)
+            kept = kept and is_kept(found)
+            print(
+                f"{path}: {found['words']} words, {found['px']} px at 390, {found['pages']} pages of A4, "
+                f"texts of figures from {found['text_px']:.1f} px"
+            )
+        browser.close()
+    return 0 if kept else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
