@@ -63,8 +63,11 @@ def of_commands() -> Iterator[tuple[str, str]]:
     from vtax.cli.usage import OF_CLICK
     from vtax.network.registry import topologies
     from vtax.platforms.registry import drivers
+    from vtax.study.drafts import QUESTIONS
 
-    yield from ((text, "vtax") for text in (*LABELS, *COUNTED, *OF_CLICK, *SUBJECTS, *COMMANDS.values()))
+    yield from (
+        (text, "vtax") for text in (*LABELS, *COUNTED, *OF_CLICK, *QUESTIONS.values(), *SUBJECTS, *COMMANDS.values())
+    )
     things = [*drivers().values(), *topologies().values()]
     yield from ((each.summary, each.name) for each in things)
     commands = {name: group.get_command(click.Context(group), name) for name in COMMANDS}

@@ -21,6 +21,7 @@ from vtax.errors import BadInput
 from vtax.stats.planning import smallest_overhead
 from vtax.store.store import Store
 from vtax.study.drafts import QUESTIONS, TABLES, levels_of
+from vtax.study.load import load
 
 COMMON = ("--platforms", "podman,lxc", "--time", "2h")
 
@@ -154,6 +155,16 @@ def test_what_starts_here_is_offered(monkeypatch: pytest.MonkeyPatch) -> None:
     found = invoked("mine", "--question", "network", "--time", "2h", "--margin", "5%", answers="\n")
     assert "These start here: lxc, nspawn" in found.stderr
     assert tomllib.loads(Path("mine.toml").read_text())["platforms"] == ["native", "lxc", "nspawn"]
+
+
+def test_a_service_is_measured_by_servers_as_in_the_shipped_study(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vtax.cli.new.startable", lambda: (["native", "lxc"], ""))
+    asked = ("--question", "service", "--platforms", "lxc", "--time", "2h")
+    assert "--resource has no effect on the question service" in refused("other", *asked, "--resource", "cpu")
+    invoked("mine", *asked)
+    tables = tomllib.loads(Path("mine.toml").read_text())["benchmark"]
+    shipped = [each.name for each in load("service").study.benchmark]
+    assert [each["name"] for each in tables] == shipped == ["nginx", "redis", "pgbench", "sockperf"]
 
 
 def test_without_a_terminal_what_is_missing_is_named() -> None:

@@ -58,7 +58,8 @@ def command(name: str, force: bool, as_json: bool, **given: Any) -> None:
     """Write the study NAME.toml by asking, or without asking from options.
 
     Questions: compare platforms by resource; find a difference of some percent; density, guests that run at once;
-    network, sizes of messages; program, one of your own. Printed are the blocks that the time fits, and the
+    network, sizes of messages; service,
+    requests and slow answers of servers; program, one of your own. Printed are the blocks that the time fits, and the
     difference that so many blocks find: by the noise of this host's runs, or else by a stated assumption.
 
     \b
@@ -166,7 +167,7 @@ def _check_belongs(question: Question, given: dict[str, Any]) -> None:
 
 
 def _resources(question: Question, named: tuple[str, ...], *, asks: bool) -> tuple[str, ...]:
-    if question in ("network", "program"):
+    if question in ("network", "service", "program"):
         return ()
     known = list(DENSE) if question == "density" else list(TABLES)
     default = ["cpu"] if question == "density" else ["cpu", "memory", "disk", "network"]

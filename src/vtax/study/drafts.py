@@ -8,12 +8,13 @@ from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Literal
 
-Question = Literal["compare", "difference", "density", "network", "program"]
+Question = Literal["compare", "difference", "density", "network", "service", "program"]
 QUESTIONS: Mapping[str, str] = {
     "compare": "what does each platform cost, resource by resource?",
     "difference": "does a platform differ from native by more than some percentage?",
     "density": "what does a guest get when several run at once?",
     "network": "how does throughput depend on the size of messages and the direction?",
+    "service": "what does each platform cost a service: requests, slow answers, CPU time?",
     "program": "how much longer does a program of mine take?",
 }
 TABLES: Mapping[str, str] = {
@@ -25,6 +26,13 @@ TABLES: Mapping[str, str] = {
     "start": 'name = "start"\nparameters = { repetitions = 5 }  # guests started in a trial',
 }
 """Resource -> the body of its [[benchmark]]."""
+SERVICES = (
+    'name = "nginx"\nparameters = { duration_s = 3, connections = 16 }  # a web server',
+    'name = "redis"\nparameters = { requests = 50000 }  # a store in memory',
+    'name = "pgbench"\nparameters = { test = "select", scale = 1, duration_s = 3, clients = 4 }  # a database',
+    'name = "sockperf"\nparameters = { duration_s = 3, messages_per_second = 5000 }  # messages under a steady load',
+)
+"""Bodies of the [[benchmark]] tables of `service`, as in the shipped study; clients are on the peer."""
 DENSE = ("cpu", "memory", "disk")  # resources of which several guests can run a benchmark at once
 SIZES = (64, 1024, 16 * 1024, 128 * 1024)  # bytes of one write
 MAX_BLOCKS = 200  # of the rule `verdict`: boundaries of more looks are wider
@@ -78,7 +86,8 @@ def _question(draft: Draft) -> str:
 
 
 def _guest(draft: Draft) -> str:
-    memory = "1GiB" if "memory" in draft.resources and draft.question != "density" else "512MiB"
+    needs_more = draft.question == "service" or ("memory" in draft.resources and draft.question != "density")
+    memory = "1GiB" if needs_more else "512MiB"
     return f'[guest]  # the same on every platform\nvcpus = 1\nmemory = "{memory}"\n'
 
 
@@ -120,6 +129,8 @@ def _benchmarks(draft: Draft) -> list[str]:
                 f'factors = {{ direction = ["send", "receive"], length = [{sizes}] }}  # bytes of one write'
             )
         ]
+    if draft.question == "service":
+        return [_table(each) for each in SERVICES]
     if draft.question == "density":
         levels = ", ".join(map(str, levels_of(draft.guests)))
         dense = {**TABLES, "memory": 'name = "stream"\nparameters = { array_size = "64MiB", repetitions = 5 }'}
