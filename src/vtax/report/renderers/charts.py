@@ -50,7 +50,7 @@ def chart_spec(chart: Chart, formatter: Formatter, *, with_title: bool = True, i
         "anchor": "start", "fontSize": 14, "subtitleFontSize": 10.5, "subtitleColor": MUTED, "offset": 12,
         "subtitlePadding": 4, "color": INK,
     }  # fmt: skip
-    return _readable(_MIN_FONT_PX if is_stacked else 0.0, {
+    spec: Spec = {
         "$schema": SCHEMA,
         "description": formatter.text(chart.title),
         "background": PAPER,
@@ -79,7 +79,8 @@ def chart_spec(chart: Chart, formatter: Formatter, *, with_title: bool = True, i
                 "subtitlePadding": 3,
             },
         },
-    })  # fmt: skip
+    }  # fmt: skip
+    return {**spec, **_readable(_MIN_FONT_PX, spec)} if is_stacked else spec
 
 
 def _readable(size_px: float, spec: Any) -> Any:
