@@ -19,7 +19,7 @@ from vtax.errors import BadInput, StoreError
 from vtax.messages import quoted
 from vtax.report.analysis import Analysis, analyse
 from vtax.report.analysis.reproduce import commands, study_toml
-from vtax.report.document import Figure, FigureGroup, FigureRow
+from vtax.report.document import Figure
 from vtax.report.files import write
 from vtax.report.parts import figures, shared
 from vtax.report.renderers import vega
@@ -261,25 +261,6 @@ def test_with_too_many_blocks_for_dots_quartiles_are_drawn(
     assert "value" not in fields
 
 
-def test_ratios_far_apart_stand_on_a_logarithmic_axis_that_holds_every_interval(analysis: Analysis) -> None:
-    spec = ratios(analysis)
-    shown = next(layer["encoding"]["x"] for layer in spec["layer"] if "low" in layer["data"]["values"][0])
-    low, high = shown["scale"]["domain"]
-    assert shown["scale"]["type"] == "log"
-    assert {0.2, 0.5, 1.0} <= set(shown["axis"]["values"])
-    cells = [each for layer in spec["layer"] for each in layer["data"]["values"] if each.get("low") is not None]
-    assert min(each["low"] for each in cells) < 0.2
-    assert all(low <= each["low"] and each["high"] <= high for each in cells)
-
-
-def test_ratios_near_each_other_stand_on_a_linear_axis() -> None:
-    near = FigureRow("lxc", 1, 1.01, 0.99, 1.03)
-    groups = (FigureGroup("", (("lxc", near),)),)
-    figure = Figure("ratios", "", "", "", groups, "", "", margin=0.02, baseline="native")
-    scale = next(each["encoding"]["x"]["scale"] for each in spec_of(figure, Formatter())["layer"])
-    assert "type" not in scale
-
-
 def arrows(spec: vega.Spec) -> set[tuple[str, str]]:
     """(platform, arrow) of every mark at an end of the axis that says that something lies beyond it."""
     return {
@@ -314,24 +295,6 @@ def test_what_lies_outside_an_axis_is_marked_and_the_caption_says_so(store: Stor
     # means, ratios, order (lanes share a range), distribution, and a tool without a trial
     assert ["◀" in each for each in svg] == [True, False, False, True, False]
     store.remove_run("wide-1")
-
-
-def test_a_page_has_contents_and_shows_figures_and_long_chapters_on_demand(analysis: Analysis) -> None:
-    page = page_of(analysis)
-    contents = re.search(r'<nav class="contents".*?</nav>', page, re.S)
-    assert contents
-    linked = re.findall(r'href="#([^"]+)"', contents[0])
-    assert {"answer", "results", "result-0"} <= set(linked)
-    assert all(f'id="{each}"' in page for each in linked)
-    folded = re.search(r"<summary>Figures and further statistics</summary>.*?</details>", page, re.S)
-    assert folded
-    assert folded[0].count("<figure>") == 4
-
-
-def test_paper_has_the_title_on_every_page_and_only_what_is_open(analysis: Analysis) -> None:
-    page = page_of(analysis)
-    assert '@top-left { content: "' in page
-    assert "beforeprint" not in page
 
 
 def test_a_figure_that_shows_everything_has_no_arrow(store: Store) -> None:

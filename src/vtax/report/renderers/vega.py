@@ -25,6 +25,7 @@ from vtax.host.home import Home
 from vtax.report.document import Figure, FigureRow, Interval, Ratio, msg
 from vtax.report.renderers.compact import compact, compact_svg
 from vtax.report.renderers.format import Formatter
+from vtax.report.renderers.ratio_axis import axis_of, domain_of
 from vtax.report.replacing import replacing
 
 _VEGA_LITE = "6.4"
@@ -32,10 +33,6 @@ SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 OKABE_ITO = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#B3A200", "#6A3D9A")
 GREY = "#7F8790"
 MAX_DOTS = 3000
-_FARTHEST = 1000.0  # times faster or slower than the baseline that an axis of ratios shows at most
-_WIDE = 1.6  # from one end of an axis of ratios to the other: it is linear below, and logarithmic from here on
-_TICKS = tuple(digit * 10.0**power for power in range(-3, 4) for digit in (1, 2, 5))
-_FINE_TICKS = (0.7, 0.8, 0.9, 1.1, 1.25, 1.5)
 _STEP, _TALL_STEP = 26, 32  # pixels of a row, and of one with two lines
 BAR_PX, _BOX_PX = 18, 8  # not shares of the row: offsets of dots have a scale that is no band
 _HEADING_CHARS = 44
@@ -95,7 +92,7 @@ def ratios(figure: Figure, formatter: Formatter) -> Spec:
     rows, labels = rows_of(figure, formatter)
     found = [(name, row) for name, row in rows if row is not None]
     margin = figure.margin
-    domain = _ratio_domain([row for _, row in found], margin)
+    domain = domain_of([row for _, row in found], margin)
     cells, dots, beyond = [], [], []
     baseline, reference = formatter.text(msg("baseline")), formatter.text(figure.baseline)
     baselines = [{"row": name, "at": 1, "text": baseline} for name, row in rows if labels[name] == reference]
@@ -115,7 +112,7 @@ def ratios(figure: Figure, formatter: Formatter) -> Spec:
             {**shared, "mean": row.estimate, "text": text, "low": row.low, "high": row.high, "value_text": value_text}
         )
         dots += _dots(shared, row.blocks, row.values)
-    x = {"type": "quantitative", "title": axis_title(figure, formatter), **_ratio_axis(domain)}
+    x = {"type": "quantitative", "title": axis_title(figure, formatter), **axis_of(domain)}
     layers: list[Spec] = [
         {"data": {"values": [{"from": 1 - margin, "to": 1 + margin}]},
          "mark": {"type": "rect", "opacity": 0.14, "color": GREY, "tooltip": None, "clip": True},
@@ -212,30 +209,6 @@ def _values_domain(cells: list[Spec], dots: list[Spec]) -> list[float]:
     minimum, maximum = min(0.0, *measured, 0.0), max(0.0, *measured, 0.0)
     bounds = [each["high"] for each in cells if each["high"] is not None]
     return [minimum * 1.05, max(maximum, min(max(bounds, default=0.0), maximum * 1.3)) * 1.05 or 1.0]
-
-
-def _ratio_domain(rows: list[FigureRow], margin: float) -> tuple[float, float]:
-    """Return what the axis of ratios shows: all that is finite, with its intervals."""
-    found = [row for row in rows if np.isfinite(row.estimate)]
-    lows = [row.low or row.estimate for row in found]
-    highs = [row.estimate if row.high is None else row.high for row in found]
-    low = max(min([*lows, 1 - 1.5 * margin]), 1 / _FARTHEST)
-    high = min(max([*highs, 1 + 1.5 * margin]), _FARTHEST)
-    room = (high / low) ** 0.06
-    return round(low / room, 5), round(high * room, 5)
-
-
-def _ratio_axis(domain: tuple[float, float]) -> Spec:
-    """Return scale and ticks of ratios in percent: logarithmic where they are far apart, so that nothing runs off."""
-    low, high = domain
-    label = {"labelExpr": "format(datum.value * 100, '~r') + '\u202f%'", "labelFlush": True}
-    if high / low < _WIDE:
-        return {"scale": {"domain": [low, high], "nice": False}, "axis": label}
-    ticks = sorted(t for t in (*_TICKS, *(_FINE_TICKS if high / low < 6 * _WIDE else ())) if low <= t <= high)
-    return {
-        "scale": {"type": "log", "domain": [low, high], "nice": False},
-        "axis": {**label, "values": ticks, "labelOverlap": True},
-    }
 
 
 def _dots(shared: Spec, blocks: Any, values: Any) -> list[Spec]:
