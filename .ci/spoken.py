@@ -21,7 +21,7 @@ _LEFT_OUT = re.compile(
     r"|network/(?!registry|settings|topology|uplink|wire)"
 )
 """What people who only measure do not meet, what stands in the catalogue of messages, and texts for programs."""
-_OTHER_CALLS = {"msg", "plural", "option", "argument", "command", "compile", "Note", "execute", "getLogger"}
+_OTHER_CALLS = {"msg", "plural", "Means", "option", "argument", "command", "compile", "Note", "execute", "getLogger"}
 _ERRORS = {
     "BadInput", "NotFound", "Busy", "Refused", "StoreError", "StoreBusy", "ImageError", "VtaxError", "NetworkError",
 }  # fmt: skip

@@ -64,7 +64,7 @@ def test_two_podmans_run_in_the_same_blocks_and_are_checked(tmp_path: Path, imag
     found = json.loads(checked.stdout)
     assert (found["baseline"], found["treatments"], found["status"]) == ("podman", [new], "passed")
     ((compared),) = found["comparisons"]
-    assert compared["blocks"] == BLOCKS
+    assert compared["ratio"]["n_blocks"] == BLOCKS
     audit = json.loads(vtax("show", "--audit", "--json").stdout)
     assert "no_new_privs" in json.dumps(audit["audit"])
     home = Home.from_environment()

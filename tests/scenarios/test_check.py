@@ -169,15 +169,6 @@ def test_a_run_of_one_platform_is_refused(tour: Store) -> None:
 
 
 @pytest.mark.usefixtures("tour")
-def test_the_keys_of_json_are_documented() -> None:
-    found = values("--fail-if", "slower-by", "0.1%")
-    page = (Path(__file__).resolve().parents[2] / "docs/data.md").read_text()
-    section = page[page.index("### Of the gate") : page.index("## Counters")]
-    keys = {*found, *found["comparisons"][0], *found["not_tested"][0], *found["comparisons"][0]["slowdown"]}
-    assert {key for key in keys - {"schema", "run", "study"} if not re.search(rf"\b{key}`", section)} == set()
-
-
-@pytest.mark.usefixtures("tour")
 def test_a_gate_that_could_see_nothing_fails() -> None:
     """An undecided comparison that could not have shown the slowdown asked for is no reason to go on."""
     narrow = ("lxc", "--fail-if", "slower-by", "0.1%")

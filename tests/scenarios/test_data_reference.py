@@ -14,9 +14,10 @@ import pyarrow.parquet
 import pytest
 from synthetic_run import DECLARED, begin, fill
 
-from vtax.report.columns import ANALYSIS, MEASUREMENTS
+from vtax.described import moment, tables_of
+from vtax.report.analysis.exported import Result
 from vtax.report.files import write
-from vtax.report.parts.plain import moment
+from vtax.report.measurements import COLUMNS
 from vtax.store.store import Store
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -53,7 +54,7 @@ def test_the_reference_is_current() -> None:
 def test_csv_and_parquet_have_the_columns_of_the_reference_in_its_order(exports: Path) -> None:
     with (exports / "run.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
-    expected = ["factor_direction" if field.name == "factor_NAME" else field.name for field in MEASUREMENTS]
+    expected = ["factor_direction" if field.name == "factor_NAME" else field.name for field in COLUMNS]
     assert list(rows[0]) == expected == pyarrow.parquet.read_schema(exports / "run.parquet").names
     assert all(re.fullmatch(TIME, row["started"]) for row in rows)
 
@@ -72,10 +73,11 @@ def keys(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
 
 def test_json_has_the_keys_of_the_reference_and_no_other(exports: Path) -> None:
     value = json.loads((exports / "run.json").read_text())
-    described = {(path, field.name) for path, fields in ANALYSIS.items() for field in fields}
-    undecided = ("next_step", "next_step.decides[], next_step.left[]")
-    absent = ("not_tested[]", "results[].points[].rows[].timeouts", *undecided)  # of the invented run
-    assert set(keys(value)) == {(path, key) for path, key in described if path not in absent and key != "filter"}
+    described = {(path, field.name) for path, fields in tables_of(Result) for field in fields}
+    rows = "results[].points[].rows[]"
+    undecided = ("next_step", "next_step.decides[]", "next_step.left[]", "next_step.soon", f"{rows}.verdict.needed")
+    absent = ("not_tested[]", f"{rows}.timeouts", *undecided)  # of the invented run
+    assert set(keys(value)) == {(path, key) for path, key in described if path not in absent}
     assert re.fullmatch(TIME, value["started"])
 
 

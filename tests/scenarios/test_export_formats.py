@@ -24,9 +24,9 @@ from synthetic_run import DECLARED, PLATFORMS, begin, cells, fill, trial
 from vtax.cli.main import group
 from vtax.errors import BadInput
 from vtax.report.analysis import analyse
-from vtax.report.columns import MEASUREMENTS, SQL_MEASUREMENTS
 from vtax.report.exports import bmf
 from vtax.report.exports.benchfmt import COMPARE, base_unit
+from vtax.report.measurements import COLUMNS, SQL_COLUMNS
 from vtax.store.records import CellRecord, MetricRecord
 from vtax.store.store import Store
 from vtax.study.load import validate
@@ -207,7 +207,7 @@ def test_an_archive_says_what_each_column_is(place: Path) -> None:
 def test_columns_of_parquet_hold_their_meaning(place: Path) -> None:
     output_of("export", "tour-1", "--format", "parquet", "-o", str(place / "tour.parquet"))
     schema = parquet.read_schema(place / "tour.parquet")
-    known = {field.name: field for field in MEASUREMENTS}
+    known = {field.name: field for field in COLUMNS}
     assert "factor_direction" in schema.names
     for name in schema.names:
         field = known["factor_NAME" if name.startswith("factor_") else name]
@@ -285,7 +285,7 @@ def test_openmetrics_holds_means_and_ratios_with_their_bounds(place: Path) -> No
 def test_the_sql_view_has_the_columns_of_the_reference_and_the_rows_of_the_export(place: Path) -> None:
     with sqlite3.connect(place / "store.sqlite") as database:
         cursor = database.execute("SELECT * FROM measurements WHERE run = 'tour-1'")
-        assert {column[0] for column in cursor.description} == {field.name for field in SQL_MEASUREMENTS}
+        assert {column[0] for column in cursor.description} == {field.name for field in SQL_COLUMNS}
         rows = cursor.fetchall()
         (send,) = database.execute(
             "SELECT DISTINCT point FROM measurements WHERE json_extract(levels, '$.direction') = 'send'"

@@ -11,11 +11,12 @@ from command_line import output_of
 from planned_run import begin_planned
 from synthetic_run import begin, fill, trial
 
+from vtax.cli.list import ListedRun
 from vtax.cli.main import main
 from vtax.cli.measure import prepare_host
+from vtax.described import fields_of
 from vtax.host.home import Home
 from vtax.host.lock import is_measuring, measuring_lock
-from vtax.report.columns import LISTED_RUN
 from vtax.store.store import Store
 
 pytestmark = pytest.mark.usefixtures("unmade_home")
@@ -64,7 +65,7 @@ def test_the_json_of_the_list_has_times_as_iso_8601() -> None:
     first, second = json.loads(output_of("list", "--json"))
     assert (first["started"], first["ended"]) == ("2023-11-14T22:13:21.250Z", "2023-11-14T22:18:21.000Z")
     assert (first["started"], first["ended"]) == ("2023-11-14T22:13:21.250Z", "2023-11-14T22:18:21.000Z")
-    assert first.keys() == {field.name for field in LISTED_RUN}
+    assert first.keys() == {field.name for field in fields_of(ListedRun)}
     assert (second["started"], second["ended"]) == ("2023-11-14T22:20:00.000Z", None)
 
 

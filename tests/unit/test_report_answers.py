@@ -21,13 +21,15 @@ from synthetic_run import begin, trial
 from vtax.errors import BadInput
 from vtax.messages import Note
 from vtax.report.analysis import Analysis, analyse
-from vtax.report.analysis.answers import answers, smallest_detectable
+from vtax.report.analysis.answers import answers
+from vtax.report.analysis.exported import exported
 from vtax.report.analysis.next_step import can_be_extended, next_step_of
 from vtax.report.analysis.resources import costs_of
 from vtax.report.document import Bullets, Paragraph
 from vtax.report.document.warnings import Place, Warning
-from vtax.report.parts.first_screen import answer_lines, next_line, plain
+from vtax.report.parts.first_screen import answer_lines, next_line
 from vtax.report.parts.result_notes import notes_under
+from vtax.report.renderers.json import plain
 from vtax.runner.host_sessions import check_more
 from vtax.stats.analysis import decided_after
 from vtax.store.records import CellRecord, PlatformRecord
@@ -182,7 +184,7 @@ def test_the_smallest_overhead_that_could_be_seen_settles_in_four_of_five_runs(s
     """Against simulation: a run of that noise, truly slower by so much, gets a verdict with a probability of 0.8."""
     found = analysed(store, {"1": NOISY})
     row = found.primary[0].points[0].rows[1]
-    seen = smallest_detectable(row)
+    seen = row.detectable_overhead
     assert seen is not None
     assert row.ratio is not None
     sd, blocks = row.ratio.se_log * len(NOISY) ** 0.5, len(NOISY)
@@ -207,7 +209,7 @@ def test_what_ten_minutes_more_would_decide_is_the_sum_of_the_chances(store: Sto
     assert step.soon.decides == sum(chances)
     assert 1 > chances[0] > 0.8 > chances[1] > 0
     assert "10 minutes more (60 blocks) would decide about 1 of 2 undecided comparisons." in lines(found)
-    assert plain(found)["next_step"]["soon_blocks"] == 60
+    assert plain(exported(found))["next_step"]["soon"]["blocks"] == 60
     slow = next_step_of(replace(found, duration_s=6000.0))
     assert slow is not None
     assert slow.soon is None

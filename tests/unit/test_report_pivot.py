@@ -22,7 +22,6 @@ from vtax.messages import Note
 from vtax.report.analysis.pivot import Axes
 from vtax.report.analysis.pivot import pivot as analysis_pivot
 from vtax.report.analysis.source import source_of
-from vtax.report.document.notes import sentence
 from vtax.report.parts.pivot_chart import chart_of
 from vtax.report.renderers.charts import chart_spec
 from vtax.report.renderers.format import Formatter
@@ -368,6 +367,6 @@ def test_warnings_are_of_the_figures_that_are_shown(uneven: Store) -> None:
     (one,) = [each for each in shown.warnings if each.code == "host-busy"]
     assert [place.subject for place in one.places] == ["UDP small"]
     assert one.times == 1
-    said = english(sentence(one))
+    said = english(one.text)
     assert "0.9" in said
     assert "0.1" not in said

@@ -18,7 +18,8 @@ from shown import source_of as source
 
 from vtax.errors import BadInput
 from vtax.report.analysis import Analysis
-from vtax.report.analysis.recommendation import Recommendation, Standing, recommend
+from vtax.report.analysis.ranking import Recommendation, Standing
+from vtax.report.analysis.recommendation import recommend
 from vtax.report.chapters import report
 from vtax.report.renderers.json import as_json
 from vtax.report.renderers.language import language
@@ -189,7 +190,7 @@ def test_failed_trials_are_a_reason_too() -> None:
 
 def test_a_platform_without_any_figure_is_named() -> None:
     found = recommend(run_of())
-    assert [(platform.name, english(reason)) for platform, reason in found.unranked] == [("xen", OFF.reason)]
+    assert [(each.platform.name, english(each.reason)) for each in found.unranked] == [("xen", OFF.reason)]
     assert "xen is not ranked: no hypervisor here" in drawn(document_of(found))
 
 
@@ -211,7 +212,7 @@ def test_one_block_has_places_and_no_probabilities() -> None:
     assert "one block in common: differences cannot be judged" in text
     assert not any(word in text for word in ("noise", "interval", "∞", "probabilities"))
     values = as_json(document_of(found))
-    assert values["standings"][0]["score"]["low"] is values["contributions"][0]["ratio"]["low"] is None
+    assert values["standings"][0]["score"]["high"] is values["contributions"][0]["ratio"]["high"] is None
 
 
 def test_a_platform_that_lacks_something_may_be_ahead_of_one_that_does_not() -> None:

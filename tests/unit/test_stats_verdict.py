@@ -45,7 +45,7 @@ def test_a_small_difference_however_significant_is_not_slower():
 def test_fewer_than_five_blocks_never_give_a_verdict():
     found = judge(ratio(0.5, 0.001, blocks=4), 0.02, "higher")
     assert (found.kind, found.blocks_needed) == ("undecided", 1)
-    assert str(found) == "undecided (about 1 more block)"
+    assert found.text == "undecided (about 1 more block)"
     assert judge(ratio(0.5, 0.001, blocks=1), 0.02, "higher").blocks_needed is None
 
 
@@ -76,7 +76,7 @@ def test_the_range_of_further_blocks_settles_about_as_often_as_stated():
 def test_where_noise_leaves_everything_open_no_number_of_blocks_is_stated():
     found = judge(ratio(0.999, 0.08), 0.02, "higher")
     assert (found.kind, found.blocks_needed, found.blocks_needed_low) == ("undecided", None, None)
-    assert str(found) == "undecided"
+    assert found.text == "undecided"
 
 
 def test_a_ratio_at_the_margin_cannot_be_settled():

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated
 
 import click
 
@@ -19,6 +19,7 @@ from vtax.cli.output import (
     resume_hint,
     say,
 )
+from vtax.described import Means, values_of
 from vtax.errors import BadInput
 from vtax.foreign_text import one_line
 from vtax.host.home import Home
@@ -54,7 +55,7 @@ def command(conditions: tuple[str, ...], language: str, as_json: bool) -> None:
     there, runs = bool(runs), [run for run in runs if is_wanted(run)]
     how = {run.name: text for run in runs if (text := resume_hint(store, run.name, run.status))}
     if as_json:
-        print_json([_plain(run, how.get(run.name, "")) for run in runs])
+        print_json([values_of(ListedRun(**vars(run), resume_hint=how.get(run.name, ""))) for run in runs])
         return
     if there and not runs:
         click.echo(in_language(language, msg("no run with {conditions}", conditions=", ".join(conditions))))
@@ -142,10 +143,8 @@ def _has(run: RunSummary, key: str, wanted: Sequence[str]) -> bool:
     return any(is_it(value, each) for value in _TEXTS[key](run) for each in wanted)
 
 
-def _plain(run: RunSummary, how: str) -> dict[str, Any]:
-    """Return a run for programs: its times as ISO 8601."""
-    from vtax.report.parts.plain import moment
+@dataclass(frozen=True)
+class ListedRun(RunSummary):
+    """A run in the list for programs."""
 
-    times = {"started": moment(run.started_at), "ended": moment(run.ended_at)}
-    kept = {name: value for name, value in asdict(run).items() if name not in ("started_at", "ended_at")}
-    return {**kept, **times, "resume_hint": how}
+    resume_hint: Annotated[str, Means("how to resume it; empty when it cannot be resumed")] = ""

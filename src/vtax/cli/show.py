@@ -109,14 +109,14 @@ def _shown_here() -> list[View]:
 
 def print_result(source: Source, *, as_json: bool, every_metric: bool = False, language: str = "en") -> None:
     """Print the result table on stdout, or as JSON (which always has every metric)."""
+    from vtax.report.analysis.exported import exported_whole
     from vtax.report.renderers.json import plain
     from vtax.report.renderers.language import language as chosen_language
     from vtax.report.renderers.terminal import render
-    from vtax.report.views.result import values_of
 
     options = Options("all" if every_metric else "brief")
     if as_json:
-        print_json(plain(values_of(source, options)))
+        print_json(plain(exported_whole(source)))
         return
     document = result.VIEW.document(source, options)
     render(document, console(), chosen_language(language))

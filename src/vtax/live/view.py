@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from vtax.described import moment
 from vtax.live.events import Event
 from vtax.live.state import LiveState
 from vtax.messages import restored
@@ -38,7 +39,6 @@ from vtax.report.document import Row as TableRow
 from vtax.report.document import Section as Titled
 from vtax.report.parts import shared
 from vtax.report.parts.header import status_word
-from vtax.report.parts.plain import moment
 
 Widths = Mapping[tuple[str, str, str], float]
 """(section, point, platform) -> relative half-width of the interval of its ratio."""

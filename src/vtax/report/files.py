@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from vtax.errors import BadInput
+from vtax.report.analysis.exported import exported_whole
 from vtax.report.analysis.filters import EVERYTHING, Wanted, filter_of, narrowed
 from vtax.report.analysis.source import Source, source_of
 from vtax.report.chapters import report
@@ -14,8 +15,6 @@ from vtax.report.document import Document
 from vtax.report.renderers.json import plain
 from vtax.report.renderers.language import ENGLISH, Language
 from vtax.report.replacing import replacing
-from vtax.report.views.base import Options
-from vtax.report.views.result import values_of
 from vtax.store.query import effective, load
 from vtax.store.store import Store
 
@@ -82,7 +81,7 @@ def write_whole(
     if file_format in DOCUMENTS:
         path.write_text(_rendered(file_format, report(source, weights, mapped), language), encoding="utf-8")
     elif file_format == "json":
-        path.write_text(json.dumps(plain(values_of(source, Options())), indent=1, default=str) + "\n", "utf-8")
+        path.write_text(json.dumps(plain(exported_whole(source)), indent=1, default=str) + "\n", "utf-8")
     else:
         from vtax.report.measurements import tidy, write_table
 

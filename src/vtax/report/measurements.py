@@ -11,15 +11,19 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from vtax.report.columns import meaning
+from vtax.described import Field
 from vtax.store.query import RunData
+from vtax.store.records import CellRecord
 
 _BATCH_ROWS = 1 << 16
 _LAST_MOMENT = 253_402_300_800  # Unix time of the year 10000, for which there is no text
@@ -27,51 +31,167 @@ _FORMULA = re.compile(r"[=+\-@\t\r\n]")
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 
 
+@dataclass(frozen=True)
+class _Rows:
+    """The rows of a table: of each its trial, its metric (-1 for none) and its value."""
+
+    data: RunData
+    in_force: Mapping[int, str]
+    trial: Any
+    metric: Any
+    value: Any
+
+    def of_cell(self, text_of: Callable[[CellRecord], str | None]) -> Any:
+        """A text of the cell of every row."""
+        return _coded([text_of(cell) for cell in self.data.run.cells], self.data.trials.cell[self.trial])
+
+    def of_trial(self, name: str) -> Any:
+        """A column of the trials."""
+        return pa.array(getattr(self.data.trials, name)[self.trial], from_pandas=True)
+
+    def of_metric(self, name: str) -> Any:
+        """A text of the metric of every row."""
+        return _coded([getattr(metric, name) for metric in self.data.run.metrics], self.metric)
+
+
+def _json(name: str) -> Callable[[_Rows], Any]:
+    return lambda rows: rows.of_cell(lambda cell: json.dumps(getattr(cell, name), ensure_ascii=False))
+
+
+def _cell(name: str) -> Callable[[_Rows], Any]:
+    return lambda rows: rows.of_cell(lambda cell: str(getattr(cell, name)))
+
+
+def _trial(name: str) -> Callable[[_Rows], Any]:
+    return lambda rows: rows.of_trial(name)
+
+
+def _metric(name: str) -> Callable[[_Rows], Any]:
+    return lambda rows: rows.of_metric(name)
+
+
+FACTOR = Field(
+    "factor_NAME", "text", "", "level of the factor NAME, a column each; empty where the cell has no such factor"
+)
+_COLUMNS: tuple[tuple[Field, Callable[[_Rows], Any]], ...] = (
+    (Field("run", "text", "", "name of the run"), lambda rows: _repeated(rows.data.run.name, rows.trial.size)),
+    (Field("study", "text", "", "name of its study"), lambda rows: _repeated(rows.data.run.study, rows.trial.size)),
+    (Field("platform", "text", "", "platform of the guest"), _cell("platform")),
+    (Field("benchmark", "text", "", "benchmark"), _cell("benchmark")),
+    (
+        Field(
+            "label", "text", "",
+            "name of the study's benchmark table: the benchmark's, unless the study has its own",
+        ),
+        _cell("label"),
+    ),
+    (
+        Field("tool_version", "text", "", "version of the benchmark's tool; empty when it is not known"),
+        _cell("tool_version"),
+    ),
+    (Field("topology", "text", "", "topology of the lab; empty without a network"), _cell("topology")),
+    (
+        Field("parameters", "JSON", "", "parameters of the benchmark, its factors' levels included"),
+        _json("parameters"),
+    ),
+    (Field("link", "JSON", "", "requested settings of the links"), _json("link")),
+    (Field("cell", "text", "", "key of the cell: platform, benchmark and all settings"), _cell("key")),
+    (Field("point", "text", "", "key of the cell's settings, the same on every platform"), _cell("point")),
+    (FACTOR, lambda rows: rows),
+    (Field("block", "whole number", "", "block, from 1"), lambda rows: pc.add(rows.of_trial("block"), 1)),
+    (
+        Field("session", "whole number", "", "session of the run, from 1: its boot of the host, and its hour"),
+        _trial("session"),
+    ),
+    (
+        Field("number", "whole number", "", "trial of the cell within the block, from 0, warm-up included"),
+        _trial("number"),
+    ),
+    (Field("position", "whole number", "", "place of the trial in the order of the run, from 0"), _trial("position")),
+    (Field("is_warmup", "yes or no", "", "whether it is a warm-up trial, which no figure uses"), _trial("is_warmup")),
+    (
+        Field("status", "text", "", "`ok` or `failed`"),
+        lambda rows: _coded(["failed", "ok"], rows.data.trials.is_ok[rows.trial].astype(np.int64)),
+    ),
+    (
+        Field("error", "text", "", "why a trial failed; empty for one that did not"),
+        lambda rows: _errors(rows.data, rows.trial),
+    ),
+    (
+        Field("started", "time", "", "start of the trial"),
+        lambda rows: _moments(rows.data.trials.started_at, rows.trial),
+    ),
+    (
+        Field(
+            "outside_s", "number", "s",
+            "duration of the tool by the controller's monotonic clock; empty when not known",
+        ),
+        _trial("outside_s"),
+    ),
+    (Field("inside_s", "number", "s", "the same by the guest's clock; empty when not known"), _trial("inside_s")),
+    (
+        Field("effective", "JSON", "", "effective settings, as far as the trial came: socket buffers, MSS, offloads"),
+        lambda rows: _effective(rows.data, rows.in_force, rows.trial),
+    ),
+    (Field("metric", "text", "", "metric of the value; empty in the row of a failed trial"), _metric("name")),
+    (
+        Field("value", "number", "unit", "measured value, unscaled; empty in the row of a failed trial"),
+        lambda rows: pa.array(rows.value, from_pandas=True),
+    ),
+    (Field("unit", "text", "", "unit of the value"), _metric("unit")),
+    (Field("better", "text", "", "`higher` or `lower`: which values of the metric are better"), _metric("better")),
+)  # fmt: skip
+COLUMNS = tuple(field for field, _ in _COLUMNS)
+"""The columns of CSV and Parquet in their order: a row per measurement, and one per failed trial."""
+SQL_COLUMNS = (
+    *(field for field in COLUMNS if field.name not in ("factor_NAME", "started")),
+    Field("started_at", "number", "s", "start of the trial as Unix time"),
+    Field("levels", "JSON", "", "factor -> level, of what varies"),
+)
+"""The columns of the SQL view `measurements`."""
+
+
+def column(name: str) -> Field:
+    """Return the column of that name in CSV and Parquet. Raises KeyError."""
+    known = {field.name: field for field in COLUMNS}
+    return replace(FACTOR, name=name) if name.startswith("factor_") else known[name]
+
+
+def meaning(name: str) -> dict[str, str]:
+    """Return kind, unit and meaning of a column of CSV and Parquet. Raises KeyError."""
+    known = column(name)
+    return {"kind": known.kind, "unit": known.unit, "meaning": known.meaning}
+
+
 def tidy(data: RunData, in_force: Mapping[int, str]) -> pa.Table:
     """Return one row per measurement and one per failed trial, in the order they happened.
 
     in_force: see store.query.effective.
-
-    Its columns are those of columns.MEASUREMENTS, with a `factor_NAME` for every factor.
     """
-    run, trials, measured = data.run, data.trials, data.measurements
-    without = np.flatnonzero(~np.isin(np.arange(trials.id.size), measured.trial))
+    measured = data.measurements
+    without = np.flatnonzero(~np.isin(np.arange(data.trials.id.size), measured.trial))
     trial = np.concatenate([measured.trial, without])
     metric = np.concatenate([measured.metric, np.full(without.size, -1)])
     value = np.concatenate([measured.value, np.full(without.size, np.nan)])
-    order = np.lexsort((metric, trials.position[trial]))
-    trial, metric, value = trial[order], metric[order], value[order]
-    cell = trials.cell[trial]
-    columns: dict[str, Any] = {"run": _repeated(run.name, trial.size), "study": _repeated(run.study, trial.size)}
-    for name in ("platform", "benchmark", "label", "tool_version", "topology"):
-        columns[name] = _coded([str(getattr(c, name)) for c in run.cells], cell)
-    for name in ("parameters", "link"):
-        columns[name] = _coded([json.dumps(getattr(c, name), ensure_ascii=False) for c in run.cells], cell)
-    columns["cell"], columns["point"] = (
-        _coded([getattr(c, name) for c in run.cells], cell) for name in ("key", "point")
-    )
-    for factor in dict.fromkeys(factor for c in run.cells for factor in c.levels):
-        columns[f"factor_{factor}"] = _coded(
-            [str(c.levels[factor]) if factor in c.levels else None for c in run.cells], cell
-        )
-    columns |= {
-        "block": pa.array(trials.block[trial] + 1),
-        "session": pa.array(trials.session[trial]),
-        "number": pa.array(trials.number[trial]),
-        "position": pa.array(trials.position[trial]),
-        "is_warmup": pa.array(trials.is_warmup[trial]),
-        "status": _coded(["failed", "ok"], trials.is_ok[trial].astype(np.int64)),
-        "error": _errors(data, trial),
-        "started": _moments(trials.started_at, trial),
-        **{name: pa.array(getattr(trials, name)[trial], from_pandas=True)
-           for name in ("outside_s", "inside_s")},
-        "effective": _effective(data, in_force, trial),
-        "metric": _coded([m.name for m in run.metrics], metric),
-        "value": pa.array(value, from_pandas=True),
-        "unit": _coded([m.unit for m in run.metrics], metric),
-        "better": _coded([m.better for m in run.metrics], metric),
-    }  # fmt: skip
+    order = np.lexsort((metric, data.trials.position[trial]))
+    rows = _Rows(data, in_force, trial[order], metric[order], value[order])
+    columns: dict[str, Any] = {}
+    for field, values_of in _COLUMNS:
+        columns |= _factors(rows) if field is FACTOR else {field.name: values_of(rows)}
     return pa.table(columns)
+
+
+def _level(factor: str, cell: CellRecord) -> str | None:
+    return str(cell.levels[factor]) if factor in cell.levels else None
+
+
+def _factors(rows: _Rows) -> dict[str, Any]:
+    """A column for every factor of the run."""
+    cells = rows.data.run.cells
+    return {
+        f"factor_{factor}": rows.of_cell(partial(_level, factor))
+        for factor in dict.fromkeys(factor for cell in cells for factor in cell.levels)
+    }
 
 
 def _moments(seconds: Any, index: Any) -> Any:

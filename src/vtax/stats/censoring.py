@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Annotated
 
+from vtax.described import Means
 from vtax.messages import Note
 from vtax.stats.checks import MINIMUM_BLOCKS, StatsError
 from vtax.stats.intervals import t_quantile
@@ -13,15 +15,14 @@ from vtax.stats.ratio import BlockMeans, block_contrast, ratio_of_logs
 
 @dataclass(frozen=True)
 class Timeouts:
-    """timed_out, tried: trials of the treatment. timeout_s: after which they were ended, the longest of several.
+    """Trials of fixed work that timed out on the treatment."""
 
-    slower_at_least: lower bound of how many times as long as on the baseline a trial lasts; 0 where there is none.
-    """
-
-    timed_out: int
-    tried: int
-    timeout_s: float
-    slower_at_least: float
+    timed_out: Annotated[int, Means("trials that the timeout ended")]
+    tried: Annotated[int, Means("trials")]
+    timeout_s: Annotated[float, Means("after which they were ended; the longest of several", unit="s")]
+    slower_at_least: Annotated[
+        float, Means("lower bound of how many times as long as the baseline's a trial lasts; 0 without one")
+    ]
 
     @property
     def note(self) -> Note:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from vtax.described import Means, Warnings
 from vtax.messages import Note
 from vtax.stats.checks import Array, StatsError, Values, as_array, without_missing
 from vtax.stats.intervals import mean_interval, median_interval
@@ -22,32 +23,25 @@ NORMAL_MEAN_AD = 0.7979  # mean absolute deviation of a standard normal
 
 @dataclass(frozen=True)
 class Summary:
-    """One cell. Same unit as the values except cv (sd / mean) and the counts.
+    """The values of one cell; without blocks each value is one."""
 
-    n: values used. blocks: independent groups the interval rests on (n when no blocks were given). mean, low, high:
-    mean of the blocks' means with its t-interval. sd, cv: of all values. median, median_low, median_high:
-    median of the blocks' medians between two of them (order statistics), of confidence median_confidence.
-    effective_n: how many independent values n are worth under autocorrelation, None when that was not estimated.
-    outliers: positions, in the values as given, of modified z above 3.5: flagged, kept; warned of from ten values on.
-    """
-
-    n: int
-    blocks: int
-    mean: float
-    sd: float
-    cv: float
-    low: float
-    high: float
-    confidence: float
-    median: float
-    median_low: float
-    median_high: float
-    median_confidence: float
-    minimum: float
-    maximum: float
-    effective_n: float | None
-    outliers: tuple[int, ...]
-    warnings: tuple[str, ...]
+    n: Annotated[int, Means("trials")]
+    blocks: Annotated[int, Means("blocks")]
+    mean: Annotated[float, Means("mean of the blocks' means", unit="unit")]
+    sd: Annotated[float, Means("standard deviation of all trials", unit="unit")]
+    cv: Annotated[float, Means("coefficient of variation of all trials, sd / mean")]
+    low: Annotated[float, Means("lower bound of the mean's t-interval; null with one block", unit="unit")]
+    high: Annotated[float, Means("upper bound of it", unit="unit")]
+    confidence: Annotated[float, Means("confidence level of it")]
+    median: Annotated[float, Means("median of the blocks' medians", unit="unit")]
+    median_low: Annotated[float, Means("lower bound of the median's interval, an order statistic", unit="unit")]
+    median_high: Annotated[float, Means("upper bound of it", unit="unit")]
+    median_confidence: Annotated[float, Means("what it covers")]
+    minimum: Annotated[float, Means("min of all trials", unit="unit")]
+    maximum: Annotated[float, Means("max of all trials", unit="unit")]
+    effective_n: Annotated[float | None, Means("independent values that the trials are worth; null with few")]
+    outliers: Annotated[tuple[int, ...], Means("positions of trials of modified z above 3.5, which are kept")]
+    warnings: Warnings
 
 
 def describe(

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 from scipy import special
 
+from vtax.described import Means
 from vtax.messages import Note
 from vtax.stats.checks import Values, as_array, check_confidence, without_missing
 
@@ -16,9 +18,9 @@ from vtax.stats.checks import Values, as_array, check_confidence, without_missin
 class Interval:
     """An estimate between two bounds. confidence: what the method promises (for a median: what the ranks give)."""
 
-    estimate: float
-    low: float
-    high: float
+    estimate: Annotated[float, Means("estimate")]
+    low: Annotated[float, Means("lower bound of its interval")]
+    high: Annotated[float, Means("upper bound of its interval")]
     confidence: float = 0.95
     warnings: tuple[str, ...] = ()
 

@@ -11,11 +11,13 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Annotated
 
 import numpy as np
 import numpy.typing as npt
 from scipy import special
 
+from vtax.described import Means
 from vtax.stats.checks import Array
 
 FUTURES = 400
@@ -39,12 +41,11 @@ class Needed:
     """Blocks in all that a comparison takes at its present noise, from the low to the high limit of that.
 
     A high one of None is too many to count.
-    equal: until it is `equivalent`, if both sides are equal. different: until a difference of `size` is shown.
     """
 
-    equal: tuple[int, int | None]
-    size: float
-    different: tuple[int, int | None]
+    equal: Annotated[tuple[int, int | None], Means("until it is `equivalent`, if both sides are equal: low, high")]
+    size: Annotated[float, Means("the difference of `different`, as a ratio - 1")]
+    different: Annotated[tuple[int, int | None], Means("until a difference of `size` is shown: low, high")]
 
 
 @lru_cache(maxsize=64)

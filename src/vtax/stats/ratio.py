@@ -12,10 +12,12 @@ from __future__ import annotations
 import math
 import sys
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 import numpy as np
 import numpy.typing as npt
 
+from vtax.described import Means, Warnings
 from vtax.messages import Note
 from vtax.stats.assumptions import unequal_noise
 from vtax.stats.checks import (
@@ -38,38 +40,40 @@ LARGEST_LOG = math.log(sys.float_info.max)
 
 @dataclass(frozen=True)
 class Ratio:
-    """Treatment / baseline. low, high: t-interval on log-ratios (0 to inf from a single block).
+    """Treatment / baseline, by log-ratios of blocks.
 
-    p_value: two-sided, of the ratio being 1 (1 from one
-    block). mean_log, se_log, df: mean of the log-ratios, its standard error (nan from one block) and degrees of
-    freedom. outliers: positions of blocks, in the arrays as given, whose ratio has a modified z above 3.5: flagged,
-    kept. skewness: of the log-ratios, where interval and tests allow for it (`skewed_t`), else 0. effective_blocks:
-    how many independent blocks these are worth where they follow one another, else None.
-
-    n_sessions: sessions that its blocks are of; with several, se_log and df are those between sessions, and within is
-    (standard error, degrees of freedom) if sessions did not differ: interval and tests hold with both (`sessions`).
-    between_sd: standard deviation of the log-ratio from session to session. predicted_low, predicted_high: where the
-    ratio of one further session of as many blocks lies, at the confidence of the interval.
+    From a single block the interval is 0 to inf, the p-value 1 and the standard error nan. Interval and tests allow
+    for a skewness that is not 0 (`skewed_t`); with several sessions they hold with and without differences of these
+    (`sessions`).
     """
 
-    estimate: float
-    low: float
-    high: float
-    confidence: float
-    n_blocks: int
-    mean_log: float
-    se_log: float
-    df: float
-    p_value: float
-    outliers: tuple[int, ...]
-    warnings: tuple[str, ...]
-    skewness: float = 0.0
-    effective_blocks: float | None = None
-    n_sessions: int = 1
-    within: tuple[float, float] | None = None
-    between_sd: float | None = None
-    predicted_low: float | None = None
-    predicted_high: float | None = None
+    estimate: Annotated[float, Means("geometric mean of the ratios within blocks")]
+    low: Annotated[float, Means("lower bound of its t-interval")]
+    high: Annotated[float, Means("upper bound of it")]
+    confidence: Annotated[float, Means("confidence level of it")]
+    n_blocks: Annotated[int, Means("blocks with both sides")]
+    mean_log: Annotated[float, Means("mean of the logarithms")]
+    se_log: Annotated[float, Means("standard error of it; with several sessions that between them")]
+    df: Annotated[float, Means("degrees of freedom of that")]
+    p_value: Annotated[float, Means("of the t-test that the ratio is 1, two-sided")]
+    outliers: Annotated[tuple[int, ...], Means("positions of blocks of modified z above 3.5, which are kept")]
+    warnings: Warnings
+    skewness: Annotated[float, Means("skewness of the logarithms that the interval allows for, else 0")] = 0.0
+    effective_blocks: Annotated[
+        float | None, Means("independent blocks that the blocks are worth; null where they are independent")
+    ] = None
+    n_sessions: Annotated[int, Means("sessions that its blocks are of; with several they are the unit")] = 1
+    within: Annotated[
+        tuple[float, float] | None,
+        Means("standard error and degrees of freedom if sessions did not differ; null for one session"),
+    ] = None
+    between_sd: Annotated[
+        float | None, Means("standard deviation of the logarithm between sessions; null for one")
+    ] = None
+    predicted_low: Annotated[
+        float | None, Means("lower bound of the ratio of one more session of as many blocks; null for one")
+    ] = None
+    predicted_high: Annotated[float | None, Means("upper bound of it")] = None
 
     @property
     def half_width(self) -> float:

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 
+from vtax.described import Means, Warnings
 from vtax.messages import Note
 from vtax.stats.assumptions import allow_for_dependence
 from vtax.stats.checks import Array, Better
@@ -27,23 +28,20 @@ TRIMMED = 0.2  # of the blocks, from each end
 
 @dataclass(frozen=True)
 class Typical:
-    """low, high: t-interval of the trimmed mean. n_blocks: before trimming. trials: fewest of a block on either side.
+    """The ratio of typical trials. A side that pauses has an average that single trials or blocks make worse."""
 
-    p_value: that it is the ratio of averages; Holm-adjusted by `found_pauses`. pauses: the side that may
-    pause, whose average single trials or blocks make worse than its typical trial; empty where none is seen.
-    mean_log: of the trimmed blocks.
-    """
-
-    estimate: float
-    low: float
-    high: float
-    confidence: float
-    n_blocks: int
-    trials: int
-    mean_log: float
-    p_value: float
-    pauses: Literal["", "treatment", "baseline"] = ""
-    warnings: tuple[str, ...] = ()
+    estimate: Annotated[float, Means("20 % trimmed mean of the ratios of medians within blocks, by logarithms")]
+    low: Annotated[float, Means("lower bound of its t-interval (Yuen)")]
+    high: Annotated[float, Means("upper bound of it")]
+    confidence: Annotated[float, Means("confidence level of it")]
+    n_blocks: Annotated[int, Means("blocks with both sides, before trimming")]
+    trials: Annotated[int, Means("trials of the block and side that has the fewest")]
+    mean_log: Annotated[float, Means("trimmed mean of the logarithms")]
+    p_value: Annotated[float, Means("Holm-adjusted, that it is the ratio of averages")]
+    pauses: Annotated[
+        Literal["", "treatment", "baseline"], Means("the side that may pause; empty where none is seen")
+    ] = ""
+    warnings: Warnings = ()
 
     def efficiency(self, better: Better) -> Interval:
         """As `Ratio.efficiency`."""

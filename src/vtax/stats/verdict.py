@@ -12,10 +12,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 
+from vtax.described import Means, Warnings
 from vtax.messages import Note
 from vtax.stats.checks import MINIMUM_BLOCKS, Array, Better, StatsError, Values, as_array
 from vtax.stats.outlook import Levels, Needed, Outlook, outlook
@@ -26,28 +27,30 @@ Kind = Literal["slower", "faster", "equivalent", "undecided"]
 
 @dataclass(frozen=True)
 class Verdict:
-    """A word about one ratio. p_difference, p_equivalence: Holm-adjusted over `family` contrasts at level alpha.
+    """A word about one ratio. How many blocks it needs: see `outlook` and `needed`."""
 
-    costs_at_most: of an undecided one, the overhead that it has at most; all such bounds of the family hold together
-    at 1 - alpha. None from one block.
-    blocks_needed_low, blocks_needed: the range of further blocks after which the verdict falls, see `outlook`: 0 when
-    decided, None when the range is too wide to be of use.
-    needed: of an undecided one, blocks in all by its noise alone, see `stats.needed`.
-    """
+    kind: Annotated[Kind, Means("`slower`, `faster`, `equivalent` or `undecided`")]
+    margin: Annotated[float, Means("margin of equivalence")]
+    alpha: Annotated[float, Means("error rate of the family")]
+    family: Annotated[int, Means("comparisons that it is corrected for")]
+    p_difference: Annotated[float, Means("Holm-adjusted p-value of a difference")]
+    p_equivalence: Annotated[float, Means("Holm-adjusted p-value of equivalence")]
+    blocks_needed: Annotated[
+        int | None, Means("further blocks that settle it in about four of five; 0 when settled, null when not known")
+    ]
+    warnings: Warnings
+    blocks_needed_low: Annotated[int | None, Means("further blocks that settle it in one case of five, or null")] = 0
+    costs_at_most: Annotated[
+        float | None,
+        Means(
+            "of an undecided one, a one-sided bound of its overhead, at 1 - alpha for all of a family; null from one "
+            "block", unit="fraction",
+        ),
+    ] = None  # fmt: skip
+    needed: Annotated[Needed | None, Means("of an undecided one, blocks in all at its noise, or null")] = None
 
-    kind: Kind
-    margin: float
-    alpha: float
-    family: int
-    p_difference: float
-    p_equivalence: float
-    blocks_needed: int | None
-    warnings: tuple[str, ...]
-    blocks_needed_low: int | None = 0
-    costs_at_most: float | None = None
-    needed: Needed | None = None
-
-    def __str__(self) -> str:
+    @property
+    def text(self) -> Annotated[str, Means("the same in words")]:
         """`slower`, or `undecided (about 7 to 20 more blocks)`."""
         if self.kind != "undecided":
             return self.kind

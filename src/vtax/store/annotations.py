@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 from sqlalchemy import Engine, select, update
 
+from vtax.described import Means
 from vtax.errors import BadInput
 from vtax.foreign_text import clean, one_line
 from vtax.store import schema
@@ -30,8 +31,8 @@ _TAG = re.compile(rf"\w[\w.-]{{0,{MAX_TAG_CHARS - 1}}}")
 class Annotations:
     """The tags and the notes of a run, in the order they were added."""
 
-    tags: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
+    tags: Annotated[tuple[str, ...], Means("names that people gave it to find it by")] = ()
+    notes: Annotated[tuple[str, ...], Means("sentences that people wrote beside it")] = ()
 
     @classmethod
     def read(cls, tags: Iterable[Any], notes: Iterable[Any]) -> Annotations:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
+from vtax.described import Means
 from vtax.messages import Note
 
 REFUSED = "refused"  # the code of the warning that a run ended because of what its study asks for
@@ -23,19 +24,25 @@ OTHER_QUANTITY = ("packet-size", "packets-not-counted", "not-a-wire")
 """Codes of the warnings that a trial measured something else than its study asks for: packets of another size, more
 transactions than a wire of the link's rate carries. No claim rests on such a trial."""
 
+LEVELS = Means("factor -> level")
+MARKS = Means("what must be said with every figure: `emulated`, `nested`, `remote`")
+STATUS = Means("`running`, `finished`, `paused`, `interrupted` or `failed`")
+STARTED = Means("start of the run", name="started", is_time=True)
+ENDED = Means("its end; null while it runs", name="ended", is_time=True)
+
 
 @dataclass(frozen=True)
 class PlatformRecord:
-    """A platform of a run, tested or not. reason, hint: why it was not available, and a hint."""
+    """A platform of a run, tested or not."""
 
-    name: str
-    identity: Mapping[str, Any]
-    available: bool
-    reason: str = ""
-    hint: str = ""
-    marks: tuple[str, ...] = ()
-    version: str = ""
-    is_baseline: bool = False
+    name: Annotated[str, Means("name")]
+    identity: Annotated[Mapping[str, Any], Means("driver and all its options")]
+    available: Annotated[bool, Means("whether it was tested")]
+    reason: Annotated[str, Means("why it was not tested")] = ""
+    hint: Annotated[str, Means("how to make it available")] = ""
+    marks: Annotated[tuple[str, ...], MARKS] = ()
+    version: Annotated[str, Means("version of the runtime")] = ""
+    is_baseline: Annotated[bool, Means("whether ratios are to it")] = False
 
 
 @dataclass(frozen=True)
@@ -56,16 +63,16 @@ class PluginRecord:
 
 @dataclass(frozen=True)
 class UntestedRecord:
-    """A point that a platform of a run could not carry, and so has no cell of. reason, hint: as of a platform."""
+    """A point that a platform of a run could not carry, and so has no cell of."""
 
-    platform: str
-    point: str
-    benchmark: str
-    label: str
-    topology: str = ""
-    levels: Mapping[str, Any] = field(default_factory=dict)
-    reason: str = ""
-    hint: str = ""
+    platform: Annotated[str, Means("platform")]
+    point: Annotated[str, Means("key of the point")]
+    benchmark: Annotated[str, Means("benchmark")]
+    label: Annotated[str, Means("name of the benchmark table")]
+    topology: Annotated[str, Means("topology")] = ""
+    levels: Annotated[Mapping[str, Any], LEVELS] = field(default_factory=dict)
+    reason: Annotated[str, Means("why the platform cannot carry it")] = ""
+    hint: Annotated[str, Means("how it could")] = ""
 
 
 @dataclass(frozen=True)
@@ -90,14 +97,16 @@ class CellRecord:
 
 @dataclass(frozen=True)
 class MetricRecord:
-    """A metric of a benchmark. better: `higher` or `lower`. average, fixed_work: of trials, see stats.means."""
+    """A metric of a benchmark. average, fixed_work: of trials, see stats.means."""
 
     benchmark: str
-    name: str
-    title: str
-    unit: str
-    better: str
-    is_primary: bool = False
+    name: Annotated[str, Means("metric", name="metric")]
+    title: Annotated[str, Means("what people call it")]
+    unit: Annotated[str, Means("unit of all its values")]
+    better: Annotated[str, Means("`higher` or `lower`")]
+    is_primary: Annotated[
+        bool, Means("whether tables show it first and the run's rule looks at it", name="primary")
+    ] = False
     average: str = "arithmetic"
     fixed_work: str = ""
 
@@ -156,27 +165,24 @@ class SessionRecord:
 
 @dataclass(frozen=True)
 class RunSummary:
-    """One line of `vtax list`. blocks: how many have a trial. trials, failed: warm-up trials left out.
+    """One line of `vtax list`."""
 
-    duration_s: active time in seconds, None until it has ended. sessions: how many were begun. origin: empty for a
-    run that was measured into this store, see store.provenance. tags, notes: see store.annotations. hosts: machine
-    ids of its sessions, each once.
-    """
-
-    name: str
-    study: str
-    status: str
-    started_at: float
-    ended_at: float | None
-    duration_s: float | None
-    stopped_because: str
-    platforms: tuple[str, ...]
-    cells: int
-    blocks: int
-    trials: int
-    failed: int
-    sessions: int = 1
-    origin: str = ""
-    tags: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-    hosts: tuple[str, ...] = ()
+    name: Annotated[str, Means("name of the run")]
+    study: Annotated[str, Means("name of its study")]
+    status: Annotated[str, STATUS]
+    started_at: Annotated[float, STARTED]
+    ended_at: Annotated[float | None, ENDED]
+    duration_s: Annotated[float | None, Means("active time; null until it has ended", unit="s")]
+    stopped_because: Annotated[str, Means("why it ended")]
+    platforms: Annotated[tuple[str, ...], Means("platforms of the study")]
+    cells: Annotated[int, Means("cells of the run")]
+    blocks: Annotated[int, Means("blocks that have a trial")]
+    trials: Annotated[int, Means("measured trials, failed ones included")]
+    failed: Annotated[int, Means("measured trials that failed")]
+    sessions: Annotated[int, Means("sessions that were begun")] = 1
+    origin: Annotated[
+        str, Means("`merged`, `imported` or `imported from another host`; empty when measured here")
+    ] = ""
+    tags: Annotated[tuple[str, ...], Means("names that people gave it to find it by")] = ()
+    notes: Annotated[tuple[str, ...], Means("sentences that people wrote beside it")] = ()
+    hosts: Annotated[tuple[str, ...], Means("machine ids of its hosts, shortened hashes; each once")] = ()

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 
+from vtax.described import Means
 from vtax.messages import Note
 from vtax.report.analysis.blocks_in_all import blocks_in_all
 from vtax.report.analysis.next_step import withheld
@@ -29,7 +31,6 @@ from vtax.report.document import (
 )
 from vtax.stats.censoring import floored
 from vtax.stats.checks import MINIMUM_BLOCKS, Better
-from vtax.stats.planning import detectable_overhead
 from vtax.stats.verdict import Kind
 
 _MAX_NAMED = 4
@@ -40,11 +41,11 @@ _KINDS: tuple[Kind, ...] = ("slower", "faster", "equivalent", "undecided")
 
 @dataclass(frozen=True)
 class Answer:
-    """What a run says about one platform. text: completes the sentence that begins with the platform's name."""
+    """What a run says about one platform."""
 
-    platform: str
-    marks: tuple[str, ...]
-    text: Inline
+    platform: Annotated[str, Means("name")]
+    marks: Annotated[tuple[str, ...], Means("its marks")]
+    text: Annotated[Inline, Means("completes the sentence that begins with the platform's name")]
 
 
 @dataclass(frozen=True)
@@ -162,14 +163,6 @@ def _bound_of(found: _Found) -> Inline:
 
 def _cost_share(overhead: float) -> Share:
     return Share(overhead, "overhead")
-
-
-def smallest_detectable(row: Row) -> float | None:
-    """The smallest overhead that a comparison had a power of 0.8 to detect in its family; None where it has no
-    verdict or too few blocks for one."""
-    if row.ratio is None or row.verdict is None:
-        return None
-    return detectable_overhead(row.ratio, row.verdict.margin, row.verdict.alpha, row.verdict.family)
 
 
 def _spread(these: list[_Found], total: int) -> Inline:

@@ -10,8 +10,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Annotated, Literal
 
+from vtax.described import BESIDE, Means
 from vtax.errors import BadInput
 from vtax.messages import Note
 from vtax.report.analysis.compared import Compared, Side, by_table
@@ -36,38 +37,49 @@ class Slowdown:
     """By how much a treatment is slower: less of a rate, more of a time, as a share of the baseline's figure.
     Negative: it is faster."""
 
-    estimate: float
-    low: float
-    high: float
+    estimate: Annotated[float, Means("estimate")]
+    low: Annotated[float, Means("lower bound of its interval")]
+    high: Annotated[float, Means("upper bound of its interval")]
 
 
 @dataclass(frozen=True)
 class Checked:
-    """A comparison with its outcome.
+    """A comparison with its outcome. noise: standard deviation of the log-ratio from block to block."""
 
-    ratio: treatment / baseline, with its interval for this comparison alone; None without a result. p_slower,
-    p_passed: Holm-adjusted over its family, of so many comparisons. detectable: the smallest true slowdown that this
-    comparison finds with probability 0.8, in its family; None where it can find none. blocks_needed_low,
-    blocks_needed: the range of further blocks that decides it; 0 when decided, None when not known. reasons: why it
-    is undecided or has no result. noise: standard deviation of the log-ratio from block to block. assumptions: see
-    Judgement.
-    """
-
-    pair: Compared
-    outcome: Outcome
-    ratio: Ratio | None = None
-    p_slower: float | None = None
-    p_passed: float | None = None
-    detectable: float | None = None
-    blocks_needed_low: int | None = None
-    blocks_needed: int | None = None
-    reasons: tuple[str, ...] = ()
+    pair: Annotated[Compared, BESIDE]
+    outcome: Annotated[Outcome, Means("`passed`, `slower`, `undecided` or `no-result`")]
+    ratio: Annotated[
+        Ratio | None, Means("treatment / baseline, for this comparison alone; null without a result")
+    ] = None
+    p_slower: Annotated[float | None, Means("p-value of being beyond the margin, Holm-adjusted over its family")] = (
+        None
+    )
+    p_passed: Annotated[float | None, Means("the same of being on its other side")] = None
+    detectable: Annotated[
+        float | None,
+        Means(
+            "the smallest true slowdown that it would have found with a probability of 0.8, in its family; null "
+            "below five blocks", name="detectable_slowdown",
+        ),
+    ] = None  # fmt: skip
+    blocks_needed_low: Annotated[
+        int | None, Means("smallest number of further blocks that decides it; 0 when decided, null when not known")
+    ] = None
+    blocks_needed: Annotated[int | None, Means("largest number of them")] = None
+    reasons: Annotated[
+        tuple[str, ...], Means("why it is undecided or has no result, where that is not noise alone")
+    ] = ()
     noise: float | None = None
-    assumptions: tuple[str, ...] = ()
-    family: int = 0
+    assumptions: Annotated[
+        tuple[str, ...], Means("what `passed` or `slower` rests on beside the blocks, one sentence each")
+    ] = ()
+    family: Annotated[
+        int,
+        Means("comparisons that it is corrected for: those of its metric and benchmark; 0 without a result"),
+    ] = 0
 
     @property
-    def slowdown(self) -> Slowdown | None:
+    def slowdown(self) -> Annotated[Slowdown | None, Means("the ratio as a slowdown")]:
         """Of its ratio; the interval is unbounded from a single block."""
         if self.ratio is None:
             return None
@@ -78,33 +90,48 @@ class Checked:
 
 @dataclass(frozen=True)
 class NotTested:
-    """What was not compared at all: a platform, or a point of it (label: of its benchmark). reason: why."""
+    """What was not compared at all: a platform, or a point of it."""
 
-    platform: str
-    reason: Inline
-    hint: str = ""
-    label: str = ""
+    platform: Annotated[str, Means("platform")]
+    reason: Annotated[Inline, Means("why not")]
+    hint: Annotated[str, Means("how it could")] = ""
+    label: Annotated[str, Means("name of the benchmark table; empty for all")] = ""
 
 
 @dataclass(frozen=True)
 class Against:
     """What runs are compared with that share no block with them: other runs, by the ratios of both to a baseline.
 
-    runs: of the treatment. others: of the baseline. differences: between the runs, each of them in every ratio.
+    runs: of the treatment. others: of the baseline. Each difference is in every ratio.
     """
 
     runs: tuple[Analysis, ...]
     others: tuple[Analysis, ...]
-    differences: tuple[Inline, ...]
+    differences: Annotated[
+        tuple[Inline, ...], Means("what differs between the runs besides what is compared, one text each")
+    ]
+
+    @property
+    def treatment_runs(self) -> Annotated[tuple[str, ...], Means("names of the runs of the treatment")]:
+        """In their order."""
+        return tuple(run.name for run in self.runs)
+
+    @property
+    def baseline_runs(self) -> Annotated[tuple[str, ...], Means("names of the runs of the baseline")]:
+        """In their order."""
+        return tuple(run.name for run in self.others)
 
     @property
     def names(self) -> tuple[str, str]:
         """The runs of either side: `tour-3, tour-4`."""
-        treatment, baseline = (", ".join(run.name for run in side) for side in (self.runs, self.others))
-        return treatment, baseline
+        return ", ".join(self.treatment_runs), ", ".join(self.baseline_runs)
 
     @property
-    def sessions(self) -> tuple[int, int]:
+    def sessions(
+        self,
+    ) -> Annotated[
+        tuple[int, int], Means("sessions of treatment and baseline; with one on a side nothing is decided")
+    ]:
         """Of all runs of either side."""
         treatment, baseline = (sum(len(run.sessions) for run in side) for side in (self.runs, self.others))
         return treatment, baseline
@@ -115,26 +142,46 @@ class Against:
         return min(self.sessions) < 2
 
 
+_STATUS = Means(
+    "`failed`: a comparison is slower or has no result; `undecided`: one is undecided or not tested; `passed`"
+)
+
+
 @dataclass(frozen=True)
 class Checks:
-    """All comparisons of a check. treatments, baseline: as they were written. alpha: of each family.
-
-    against: set where the ratio of a comparison is that of two ratios to the baseline, of runs that share no block.
-    detect: a slowdown, 0 to 1, that every comparison has to be able to find; None for none.
-    """
+    """All comparisons of a check."""
 
     analysis: Analysis
-    treatments: tuple[str, ...]
-    baseline: str
-    margin: float
-    compared: tuple[Checked, ...]
-    not_tested: tuple[NotTested, ...]
-    alpha: float
-    against: Against | None = None
-    detect: float | None = None
+    treatments: Annotated[tuple[str, ...], Means("the treatments as they were written")]
+    baseline: Annotated[str, Means("the baseline as it was written")]
+    margin: Annotated[float, Means("largest slowdown that passes")]
+    compared: Annotated[
+        tuple[Checked, ...], Means("one object for every metric, point and treatment", name="comparisons")
+    ]
+    not_tested: Annotated[tuple[NotTested, ...], Means("what was not compared at all")]
+    alpha: Annotated[float, Means("error rate of the words of a family")]
+    against: Annotated[
+        Against | None,
+        Means("of runs that share no block with the others: the ratio of a comparison is that of two to `baseline`"),
+    ] = None
+    detect: Annotated[float | None, Means("the slowdown that every comparison has to be able to find, or null")] = (
+        None
+    )
 
     @property
-    def families(self) -> tuple[int, ...]:
+    def confidence(self) -> Annotated[float, Means("confidence level of each interval")]:
+        """That of the run."""
+        return self.analysis.rule.confidence
+
+    @property
+    def blind_count(
+        self,
+    ) -> Annotated[int, Means("undecided comparisons that could not have shown it", name="blind")]:
+        """How many are blind."""
+        return len(self.blind)
+
+    @property
+    def families(self) -> Annotated[tuple[int, ...], Means("sizes of the families, which are those of the result")]:
         """How many comparisons the words are corrected for, ascending."""
         return tuple(sorted({each.family for each in self.compared if each.family})) or (0,)
 
@@ -147,7 +194,7 @@ class Checks:
         return tuple(each for each in undecided if each.detectable is None or each.detectable > self.detect)
 
     @property
-    def status(self) -> Status:
+    def status(self) -> Annotated[Status, _STATUS]:
         """`failed` when a comparison is slower or has no result, `undecided` when one may be, else `passed`."""
         found = {each.outcome for each in self.compared}
         if found & {"slower", "no-result"}:

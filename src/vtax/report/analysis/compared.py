@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
+from vtax.described import BESIDE, Means
 from vtax.report.analysis.values import Analysis, Row, Section
 from vtax.report.document import Inline, joined
 from vtax.stats.ratio import Ratio
 from vtax.stats.verdict import Verdict
-from vtax.store.records import CellRecord
+from vtax.store.records import LEVELS, MARKS, CellRecord, MetricRecord
 from vtax.study.units import format_levels
 
 
@@ -53,13 +54,33 @@ class Compared:
     """
 
     section: Section
-    levels: Mapping[str, Any]
-    treatment: Row
+    levels: Annotated[Mapping[str, Any], LEVELS]
+    treatment: Annotated[Row, Means("platform of the treatment", name="platform", take="platform.name")]
     baseline: Row
     ratio: Ratio | None = None
     verdict: Verdict | None = None
     reason: str = ""
     relative: Ratio | None = None
+
+    @property
+    def label(self) -> Annotated[str, Means("name of the benchmark table")]:
+        """Its benchmark table."""
+        return self.section.label
+
+    @property
+    def benchmark(self) -> Annotated[str, Means("benchmark")]:
+        """Its benchmark."""
+        return self.section.benchmark
+
+    @property
+    def metric(self) -> Annotated[MetricRecord, BESIDE]:
+        """Its metric."""
+        return self.section.metric
+
+    @property
+    def marks(self) -> Annotated[tuple[str, ...], MARKS]:
+        """The marks of the treatment."""
+        return self.treatment.platform.marks
 
     @property
     def clock_is_wrong(self) -> bool:

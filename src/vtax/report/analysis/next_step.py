@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Annotated
 
+from vtax.described import Means
 from vtax.messages import Note
 from vtax.report.analysis.values import Analysis, ResultPoint, Row, Section
 from vtax.stats.analysis import decided_after
@@ -21,42 +23,47 @@ SOON_S = 600.0
 class Comparison:
     """A row of a result that is undecided, and where it stands."""
 
-    section: Section
-    point: ResultPoint
-    row: Row
+    section: Annotated[Section, Means("metric", name="metric", take="metric.name")]
+    point: Annotated[ResultPoint, Means("factor -> level", name="levels", take="levels")]
+    row: Annotated[Row, Means("platform", name="platform", take="platform.name")]
+
+    @property
+    def label(self) -> Annotated[str, Means("name of the benchmark table")]:
+        """The benchmark table it is of."""
+        return self.section.label
 
 
 @dataclass(frozen=True)
 class NextStep:
-    """What to do next.
+    """What to do next. Comparisons with too few blocks for any verdict get one first (is_first_verdict)."""
 
-    command: to type; empty where vtax cannot go on with this run, and a new one takes its place. duration_s: how long
-    it measures at this run's pace, a new one from its first block on; None when not known. blocks_low, blocks: the
-    range of further blocks, and of all blocks where is_new_run; 0 where it is not about blocks. is_new_session: it
-    makes another session. decides: comparisons that these would probably (in more than four of five futures)
-    decide; those with too few blocks for any verdict get one first. left: the others that are undecided, whose noise
-    leaves open how many blocks would decide. soon: what ten more minutes would bring.
-    """
-
-    command: str
-    duration_s: float | None = None
-    blocks_low: int = 0
-    blocks: int = 0
-    decides: tuple[Comparison, ...] = ()
-    left: tuple[Comparison, ...] = ()
+    command: Annotated[str, Means("to type; empty where vtax cannot go on with this run")]
+    duration_s: Annotated[
+        float | None, Means("how long it measures at the pace of the run; null when not known", unit="s")
+    ] = None
+    blocks_low: Annotated[
+        int,
+        Means("smallest number of further blocks, or of all blocks of a new run; 0 when it is not about blocks"),
+    ] = 0
+    blocks: Annotated[int, Means("largest number of them")] = 0
+    decides: Annotated[
+        tuple[Comparison, ...],
+        Means("comparisons that these blocks would probably decide: in more than four of five futures"),
+    ] = ()
+    left: Annotated[tuple[Comparison, ...], Means("the other comparisons that are undecided")] = ()
     is_first_verdict: bool = False
-    is_new_run: bool = False
+    is_new_run: Annotated[bool, Means("whether a new run takes the place of this one, which cannot go on")] = False
     is_new_session: bool = False
-    soon: Soon | None = None
+    soon: Annotated[Soon | None, Means("what 10 minutes more would bring, or null")] = None
 
 
 @dataclass(frozen=True)
 class Soon:
     """What SOON_S more would bring: further blocks, and how many of the undecided comparisons they would decide."""
 
-    blocks: int
-    decides: float
-    undecided: int
+    blocks: Annotated[int, Means("further blocks at the run's pace")]
+    decides: Annotated[float, Means("comparisons that these would decide, a sum of chances")]
+    undecided: Annotated[int, Means("undecided comparisons")]
 
 
 def next_step_of(analysis: Analysis) -> NextStep | None:

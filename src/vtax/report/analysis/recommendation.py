@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from vtax.errors import BadInput
 from vtax.messages import Note
+from vtax.report.analysis.ranking import Contribution, Recommendation, Standing, Switch, Unranked
 from vtax.report.analysis.result import tried
 from vtax.report.analysis.values import Analysis, ResultPoint, Section
 from vtax.report.analysis.warnings import merged, noted
 from vtax.report.analysis.workload import (
     Figure,
     Missing,
-    Unmeasured,
     Weighted,
     figures_of,
     link_limits,
@@ -25,7 +25,7 @@ from vtax.report.analysis.workload import (
     unmeasured_of,
     weighted_of,
 )
-from vtax.report.document import Inline, Place, Warning, levels_of, msg, stored
+from vtax.report.document import Place, Warning, levels_of, msg, stored
 from vtax.stats import scores
 from vtax.stats.intervals import Interval
 from vtax.stats.withholding import MOST_LOST
@@ -33,88 +33,6 @@ from vtax.store.records import PlatformRecord
 
 FEW_BLOCKS = 5  # as of ranks: below, an interval of blocks is at the mercy of their noise's shape
 _OF_VERDICTS = frozenset({"few-blocks", "one-block", "no-trial-went-well"})  # said here in other words
-
-
-@dataclass(frozen=True)
-class Standing:
-    """A platform in the ranking.
-
-    score: relative to the baseline, 1 being as good. resources: resource -> the same of it alone; without those that
-    it has not all figures of. place: from 1; a range where something is missing, of this platform or of one that
-    may be ahead. With something missing score is a range too, from the worst to the best of any platform there, and
-    no error of measurement.
-    probabilities: of each place among those that lack nothing; None with one unit, where something is missing, and
-    where the first failed in more of its trials than another, since slow trials fail first.
-    near_best: probability of being within the margin of the best one.
-    """
-
-    platform: PlatformRecord
-    score: Interval
-    resources: Mapping[str, Interval]
-    place: tuple[int, int]
-    probabilities: tuple[float, ...] | None = None
-    near_best: float | None = None
-    missing: tuple[Missing, ...] = ()
-    needed: float | None = None
-
-
-@dataclass(frozen=True)
-class Contribution:
-    """What a resource adds to the lead of the first over the second. ratio: first / second there, higher is better.
-    factor: what it contributes to the ratio of the scores: its ratio to the power of its share."""
-
-    resource: str
-    ratio: Interval
-    factor: float
-
-
-@dataclass(frozen=True)
-class Switch:
-    """The weight of a resource, the others kept, at which another platform takes the first place."""
-
-    resource: str
-    platform: str
-    weight: float
-    above: bool
-
-
-@dataclass(frozen=True)
-class Recommendation:
-    """The ranking of a run's platforms for weights of its resources.
-
-    analysis: of the run. standings: by place; of the same places, those that lack something behind. reference: the
-    baseline, where it is no
-    choice. unranked: platforms without a figure, with the reason. contributions: of first and second, what favours
-    the first most before the others. switches: see Switch. unmeasured: resources with a weight that the ranking
-    leaves out. units: how many blocks or sessions. link_limits: in
-    Mbit/s, of the links of what was weighed.
-    """
-
-    analysis: Analysis
-    resources: tuple[Weighted, ...]
-    standings: tuple[Standing, ...]
-    reference: PlatformRecord | None
-    baseline: str
-    unranked: tuple[tuple[PlatformRecord, Inline], ...]
-    contributions: tuple[Contribution, ...]
-    switches: tuple[Switch, ...]
-    unmeasured: tuple[Unmeasured, ...]
-    units: int
-    is_of_sessions: bool
-    margin: float
-    confidence: float
-    warnings: tuple[Warning, ...]
-    link_limits: tuple[float, ...]
-
-    @property
-    def full(self) -> tuple[Standing, ...]:
-        """The platforms that lack nothing."""
-        return tuple(each for each in self.standings if not each.missing)
-
-    @property
-    def has_intervals(self) -> bool:
-        """Whether there are errors of measurement: not from one block or session."""
-        return any(np.isfinite(each.score.high) for each in self.full)
 
 
 def recommend(
@@ -189,12 +107,11 @@ def _reference(analysis: Analysis, named: Sequence[PlatformRecord]) -> PlatformR
     return next((p for p in analysis.platforms if p.is_baseline and p not in named), None)
 
 
-def _unranked(
-    named: Sequence[PlatformRecord], ranked: Sequence[PlatformRecord]
-) -> Iterator[tuple[PlatformRecord, Inline]]:
+def _unranked(named: Sequence[PlatformRecord], ranked: Sequence[PlatformRecord]) -> Iterator[Unranked]:
     for platform in named:
         if platform not in ranked:
-            yield platform, stored(platform.reason) if not platform.available else msg("no trial succeeded")
+            why = msg("no trial succeeded") if platform.available else stored(platform.reason)
+            yield Unranked(platform, why)
 
 
 def _effects(

@@ -4,39 +4,46 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 
+from vtax.described import Means
 from vtax.report.analysis.values import Analysis
 from vtax.report.analysis.workload import Figure, figures_of, weighted_of
 from vtax.stats import scores
 from vtax.stats.assumptions import allow_for_dependence, dependence
 from vtax.stats.intervals import Interval
 from vtax.stats.stopping import interval_confidence
-from vtax.store.records import PlatformRecord
+from vtax.store.records import MARKS, PlatformRecord
 
 
 @dataclass(frozen=True)
 class Cost:
     """The overhead of a platform on a resource: 1 - efficiency, negative where it is faster.
 
-    Of several comparisons it is that of the geometric mean of their efficiencies; benchmarks count alike. overhead:
-    unbounded from a single block or session. comparisons, missing: how many there are, and how many have no value.
+    Of several comparisons it is that of the geometric mean of their efficiencies; benchmarks count alike. It is
+    unbounded from a single block or session.
     """
 
-    platform: PlatformRecord
-    overhead: Interval
-    comparisons: int
-    missing: int
+    platform: Annotated[PlatformRecord, Means("platform", take="name")]
+    overhead: Annotated[Interval, Means("1 - efficiency, of the geometric mean of all comparisons")]
+    comparisons: Annotated[int, Means("comparisons of the resource")]
+    missing: Annotated[int, Means("those of them in which the platform has no value")]
+
+    @property
+    def marks(self) -> Annotated[tuple[str, ...], MARKS]:
+        """The marks of the platform."""
+        return self.platform.marks
 
 
 @dataclass(frozen=True)
 class ResourceCosts:
-    """labels: the benchmarks of a resource. costs: of every platform but the baseline that has a value there."""
+    """What platforms cost on one resource; the baseline costs nothing."""
 
-    resource: str
-    labels: tuple[str, ...]
-    costs: tuple[Cost, ...]
+    resource: Annotated[str, Means("`cpu`, `memory`, `disk`, `network`, `kernel`, `start` or `application`")]
+    labels: Annotated[tuple[str, ...], Means("its benchmark tables")]
+    costs: Annotated[tuple[Cost, ...], Means("platforms that have a value there", name="platforms")]
 
 
 def costs_of(analysis: Analysis) -> tuple[ResourceCosts, ...]:

@@ -177,6 +177,7 @@ def _rows(data: RunData, rule: Rule) -> dict[tuple[int, int], Row]:
             row = _row(
                 Row(cell, platforms[cell.platform], None, _NONE, _NONE, int(failed[cell_index]),
                     reason="" if cell_index in attempted else _NOT_YET,
+                    better="lower" if judged.better == "lower" else "higher",
                     clock_is_wrong=cell_index in wrong and is_timed(judged.name, judged.unit),
                     is_other_quantity=cell_index in other,
                     is_held_below=cell_index in held,

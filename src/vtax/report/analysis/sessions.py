@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
+from vtax.described import Means
 from vtax.report.analysis.facts import fact_name, facts_of
 from vtax.report.document import Count, Inline, joined, msg
 from vtax.stats.checks import StatsError
@@ -23,13 +24,23 @@ _MOMENTS = frozenset({"measured_at"})  # of a host, not what it is
 
 @dataclass(frozen=True)
 class MeasuredSession:
-    """A session that has a trial. blocks: their numbers from 0, ascending. The others as in store.records."""
+    """A session that has a trial. blocks: their numbers from 0, ascending. host: see store.records."""
 
-    number: int
-    boot_id: str
+    number: Annotated[int, Means("number, from 1")]
+    boot_id: Annotated[str, Means("boot of the host's kernel; empty when it is not known")]
     host: Mapping[str, Any]
-    started_at: float
+    started_at: Annotated[float, Means("start of the session", name="started", is_time=True)]
     blocks: tuple[int, ...]
+
+    @property
+    def numbers(self) -> Annotated[tuple[int, ...], Means("its blocks, from 1", name="blocks")]:
+        """Its blocks as people count them."""
+        return tuple(block + 1 for block in self.blocks)
+
+    @property
+    def kernel(self) -> Annotated[str, Means("kernel of the host when it started")]:
+        """Empty when it is not known."""
+        return str(self.host.get("kernel", ""))
 
 
 @dataclass(frozen=True)

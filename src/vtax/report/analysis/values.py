@@ -4,24 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import groupby
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from vtax.described import BESIDE, Means, Warnings
 from vtax.report.analysis.filters import EVERYTHING, Filter
 from vtax.report.analysis.sessions import MeasuredSession
 from vtax.report.document import Inline, Place, Platform, Share, Warning, levels_of
 from vtax.stats.censoring import Timeouts
 from vtax.stats.checks import Better
 from vtax.stats.describe import Summary, outlier_warnings
+from vtax.stats.intervals import Interval
+from vtax.stats.planning import detectable_overhead
 from vtax.stats.ratio import BlockMeans, Ratio
 from vtax.stats.stopping import Rule
 from vtax.stats.typical import Typical
 from vtax.stats.verdict import Verdict
 from vtax.store.annotations import Annotations
 from vtax.store.query import FailureRow, GuestRow
-from vtax.store.records import CellRecord, MetricRecord, PlatformRecord, PluginRecord, UntestedRecord
+from vtax.store.records import (
+    ENDED,
+    LEVELS,
+    MARKS,
+    STARTED,
+    STATUS,
+    CellRecord,
+    MetricRecord,
+    PlatformRecord,
+    PluginRecord,
+    UntestedRecord,
+)
 from vtax.study.units import format_levels
 
 Floats = NDArray[np.float64]
@@ -32,39 +47,67 @@ Ints = NDArray[np.int64]
 class Row:
     """One metric of one cell.
 
-    summary: None when no trial succeeded, or none was made yet. ratio, verdict: None for the baseline, and when there
-    is no answer; reason then says why. blocks, block_means: one value per block, in order; nothing is hidden.
-    failed: trials. target_missed: what the rule declared for it is not reached. typical: beside the ratio, where
-    trials and blocks suffice. block_medians, fewest_trials: of the trials of every block, and of the block with the
-    fewest. clock_is_wrong: of its guests, where the metric is in their time; see `clock`. timeouts: of a metric over
-    fixed work, where trials timed out. is_other_quantity: a trial measured something else than its study asks
-    for, see store.records.OTHER_QUANTITY. is_withheld: it has no ratio, for its reason; see `tails`. is_held_below:
-    only the cache below a guest's disk held a trial's files. trial_blocks, trial_values, trial_positions: of every
-    measured trial that went well, in their order; positions are in the run, from 0. warnings: all that the statistics
-    say about this row.
+    reason: why there is no ratio, or no value. block_medians, fewest_trials: of the trials of every block, and of the
+    block with the fewest. clock_is_wrong: of its guests, where the metric is in their time; see `clock`.
+    is_other_quantity: a trial measured something else than its study asks for, see store.records.OTHER_QUANTITY.
+    is_withheld: it has no ratio, for its reason; see `tails`. is_held_below: only the cache below a guest's disk held
+    a trial's files. trial_blocks, trial_values, trial_positions: of every measured trial that went well, in their
+    order; positions are in the run, from 0.
     """
 
-    cell: CellRecord
-    platform: PlatformRecord
-    summary: Summary | None
-    blocks: Ints
-    block_means: Floats
-    failed: int
-    ratio: Ratio | None = None
-    verdict: Verdict | None = None
+    cell: Annotated[CellRecord, Means("key of the cell", take="key")]
+    platform: Annotated[PlatformRecord, Means("platform", take="name")]
+    summary: Annotated[Summary | None, Means("the platform's own values; null without any")]
+    blocks: Annotated[Ints, Means("blocks with values, from 0")]
+    block_means: Annotated[Floats, Means("the mean of each", unit="unit")]
+    failed: Annotated[int, Means("trials that failed")]
+    better: Better = "higher"
+    ratio: Annotated[Ratio | None, Means("ratio to the baseline; null for the baseline and without an answer")] = None
+    verdict: Annotated[Verdict | None, Means("verdict on the ratio; null without one")] = None
     reason: str = ""
-    target_missed: bool = False
-    typical: Typical | None = None
+    target_missed: Annotated[bool, Means("whether what the rule declared for it is not reached")] = False
+    typical: Annotated[Typical | None, Means("ratio of typical trials; null where trials or blocks are too few")] = (
+        None
+    )
     block_medians: Floats = field(default_factory=lambda: np.zeros(0))
     fewest_trials: int = 0
     clock_is_wrong: bool = False
     is_other_quantity: bool = False
     is_held_below: bool = False
     is_withheld: bool = False
-    timeouts: Timeouts | None = None
+    timeouts: Annotated[Timeouts | None, Means("trials of fixed work that timed out; null without any")] = None
     trial_blocks: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     trial_values: Floats = field(default_factory=lambda: np.zeros(0))
     trial_positions: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+
+    @property
+    def marks(self) -> Annotated[tuple[str, ...], MARKS]:
+        """The marks of the platform."""
+        return self.platform.marks
+
+    @property
+    def efficiency(
+        self,
+    ) -> Annotated[Interval | None, Means("ratio where higher is better, else 1 / ratio; see statistics.md")]:
+        """Performance as a share of the baseline's."""
+        return self.ratio.efficiency(self.better) if self.ratio else None
+
+    @property
+    def overhead(self) -> Annotated[Interval | None, Means("1 - efficiency")]:
+        """The share of the baseline's performance that is lost."""
+        return self.ratio.overhead(self.better) if self.ratio else None
+
+    @property
+    def detectable_overhead(
+        self,
+    ) -> Annotated[
+        float | None,
+        Means("smallest overhead that the comparison had a probability of 0.8 to see; null with too few blocks"),
+    ]:
+        """The smallest overhead that a comparison had a power of 0.8 to detect in its family."""
+        if self.ratio is None or self.verdict is None:
+            return None
+        return detectable_overhead(self.ratio, self.verdict.margin, self.verdict.alpha, self.verdict.family)
 
     @property
     def means_of_blocks(self) -> BlockMeans:
@@ -72,7 +115,7 @@ class Row:
         return BlockMeans(self.blocks, self.block_means)
 
     @property
-    def warnings(self) -> tuple[str, ...]:
+    def warnings(self) -> Warnings:
         """Of the summary, the ratios and the verdict, each text once.
 
         With one trial per block outlying blocks are outlying values: they are listed once.
@@ -91,11 +134,26 @@ class Row:
 
 @dataclass(frozen=True)
 class ResultPoint:
-    """One combination of levels, compared over platforms. levels: factor -> level. rows: in platform order."""
+    """One combination of levels, compared over platforms, which are in their order."""
 
-    key: str
-    levels: Mapping[str, Any]
-    rows: tuple[Row, ...]
+    key: Annotated[str, Means("key", name="point")]
+    levels: Annotated[Mapping[str, Any], LEVELS]
+    rows: Annotated[tuple[Row, ...], Means("platforms")]
+
+    @property
+    def topology(self) -> Annotated[str, Means("topology; empty without a network")]:
+        """That of all its cells, as parameters and links are."""
+        return self.rows[0].cell.topology
+
+    @property
+    def parameters(self) -> Annotated[Mapping[str, Any], Means("parameters of the benchmark")]:
+        """With the levels of its factors."""
+        return self.rows[0].cell.parameters
+
+    @property
+    def link(self) -> Annotated[Mapping[str, Any], Means("requested settings of the links")]:
+        """By name."""
+        return self.rows[0].cell.link
 
     @property
     def name(self) -> str:
@@ -107,12 +165,12 @@ class ResultPoint:
 class Section:
     """One metric of one benchmark table over all its points: what is judged as one family, and shown as one table."""
 
-    label: str
-    benchmark: str
-    tool_version: str
-    metric: MetricRecord
-    points: tuple[ResultPoint, ...]
-    family: int
+    label: Annotated[str, Means("name of the benchmark table")]
+    benchmark: Annotated[str, Means("benchmark")]
+    tool_version: Annotated[str, Means("version of its tool")]
+    metric: Annotated[MetricRecord, BESIDE]
+    points: Annotated[tuple[ResultPoint, ...], Means("combinations of levels")]
+    family: Annotated[int, Means("comparisons that were judged together")]
     tool: str = ""
 
     @property
@@ -136,50 +194,91 @@ def place_of(section: Section, point: ResultPoint, row: Row) -> Place:
     return Place(row.platform.name, section.name, levels_of(point.levels))
 
 
+_FILTER = Means("what of the run is shown; null when all is", name="filter")
+
+
+@dataclass(frozen=True)
+class BlockOrder:
+    """One block of a run."""
+
+    block: Annotated[int, Means("block, from 1")]
+    platforms: Annotated[tuple[str, ...], Means("platforms in the order of their guests")]
+
+
 @dataclass(frozen=True)
 class Analysis:
     """The result of a run.
 
-    run: as stored, see store.run.RunHandle. sections: primary metrics first within a benchmark. warnings: all, with
-    where each holds. missed_targets: one sentence each. ready_s: platform -> seconds from start to agent
-    ready, one per guest. filter: what of the run is shown; blocks, trials, failed and all verdicts are of the
-    whole run. sessions: those that have a trial.
+    sections: primary metrics first within a benchmark. filter: what of the run is shown; blocks, trials, failed and
+    all verdicts are of the whole run.
     """
 
-    name: str
-    study: str
-    declared: Mapping[str, Any]
-    status: str
-    stopped_because: str
-    seed: int
-    vtax_version: str
-    image_key: str
-    host: Mapping[str, Any]
-    plugins: tuple[PluginRecord, ...]
-    started_at: float
-    ended_at: float | None
-    duration_s: float | None
+    name: Annotated[str, Means("name of the run", name="run")]
+    study: Annotated[str, Means("name of its study")]
+    declared: Annotated[
+        Mapping[str, Any], Means("the study as it was declared, with every default; see study-files.md")
+    ]
+    status: Annotated[str, STATUS]
+    stopped_because: Annotated[str, Means("why it ended")]
+    seed: Annotated[int, Means("seed of the random order")]
+    vtax_version: Annotated[str, Means("version of vtax that measured")]
+    image_key: Annotated[str, Means("key of the image")]
+    host: Annotated[Mapping[str, Any], Means("facts of the host; names ending in `_bytes` are bytes")]
+    plugins: Annotated[tuple[PluginRecord, ...], Means("installed plug-ins that the run used")]
+    started_at: Annotated[float, STARTED]
+    ended_at: Annotated[float | None, ENDED]
+    duration_s: Annotated[
+        float | None,
+        Means("duration of the run, without the time it was interrupted; null when not known", unit="s"),
+    ]
     rule: Rule
-    baseline: str
-    blocks: int
-    trials: int
-    failed: int
+    baseline: Annotated[str, Means("platform that ratios are to")]
+    blocks: Annotated[int, Means("whole blocks")]
+    trials: Annotated[int, Means("measured trials, failed ones included")]
+    failed: Annotated[int, Means("measured trials that failed")]
     platforms: tuple[PlatformRecord, ...]
-    sections: tuple[Section, ...]
+    sections: Annotated[
+        tuple[Section, ...], Means("a result for every metric of every benchmark table", name="results")
+    ]
     guests: tuple[GuestRow, ...]
     failures: tuple[FailureRow, ...]
     cells: tuple[CellRecord, ...]
-    untested: tuple[UntestedRecord, ...]
-    warnings: tuple[Warning, ...]
-    missed_targets: tuple[Inline, ...]
+    untested: Annotated[tuple[UntestedRecord, ...], Means("points that a platform cannot carry", name="not_tested")]
+    warnings: Annotated[tuple[Warning, ...], Means("all warnings, merged")]
+    missed_targets: Annotated[tuple[Inline, ...], Means("a sentence for every missed target")]
     filter: Filter = EVERYTHING
-    sessions: tuple[MeasuredSession, ...] = ()
-    identity: str = ""
-    provenance: Mapping[str, Any] = field(default_factory=dict)
-    annotations: Annotations = field(default_factory=Annotations)
+    sessions: Annotated[tuple[MeasuredSession, ...], Means("sessions that have a trial")] = ()
+    identity: Annotated[
+        str, Means("32 digits that are the run's in every store; of an old one, of what it began with")
+    ] = ""
+    provenance: Annotated[
+        Mapping[str, Any], Means("`imported`, `merged`: where the run is from; empty when measured here")
+    ] = field(default_factory=dict)
+    annotations: Annotated[Annotations, BESIDE] = field(default_factory=Annotations)
 
     @property
-    def planned_sessions(self) -> int:
+    def confidence(self) -> Annotated[float, Means("confidence level of intervals")]:
+        """The confidence level of every interval."""
+        return self.rule.confidence
+
+    @property
+    def margin(self) -> Annotated[float, Means("what counts as equivalent: ratios within 1 ± margin")]:
+        """The margin of equivalence."""
+        return self.rule.margin
+
+    @property
+    def shown_part(self) -> Annotated[Mapping[str, Any] | None, _FILTER]:
+        """What a filter shows."""
+        return self.filter.plain() if self.filter else None
+
+    @property
+    def order(self) -> Annotated[tuple[BlockOrder, ...], Means("blocks in the order they ran")]:
+        """Without the guests of warm-up and probing."""
+        blocks = groupby((guest for guest in self.guests if guest.block >= 0), key=lambda guest: guest.block)
+        return tuple(BlockOrder(n + 1, tuple(dict.fromkeys(g.platform for g in guests))) for n, guests in blocks)
+
+    @property
+    def planned_sessions(self) -> Annotated[int, Means("sessions that the study asks for")]:
         """How many sessions the study asks for."""
         return int(self.declared.get("design", {}).get("sessions") or 1)
 

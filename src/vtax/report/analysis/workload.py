@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 import numpy as np
 
 from vtax.benchmarks.base import Resource
+from vtax.described import Means
 from vtax.errors import BadInput
 from vtax.report.analysis.guest_costs import COSTS, costs, weighs
 from vtax.report.analysis.values import Analysis, Floats, ResultPoint, Row, Section, aligned
@@ -21,35 +23,32 @@ WEIGHABLE = (*RESOURCES, *COSTS)
 
 @dataclass(frozen=True)
 class Weighted:
-    """A resource of the run.
+    """A resource of the run."""
 
-    weight: as given, 0 where it was not named. share: of the sum of all. labels: its benchmarks.
-    """
-
-    name: str
-    weight: float
-    share: float
-    labels: tuple[str, ...]
+    name: Annotated[str, Means("resource", name="resource")]
+    weight: Annotated[float, Means("as given, 0 where it was not named")]
+    share: Annotated[float, Means("share of the sum of all that is measured")]
+    labels: Annotated[tuple[str, ...], Means("its benchmarks", name="benchmarks")]
 
 
 @dataclass(frozen=True)
 class Unmeasured:
-    """A resource with a weight that no platform can be ranked by. share: of the sum of all weights."""
+    """A resource with a weight that no platform can be ranked by."""
 
-    resource: str
-    weight: float
-    share: float
-    reason: Inline
+    resource: Annotated[str, Means("resource")]
+    weight: Annotated[float, Means("as given")]
+    share: Annotated[float, Means("share of the sum of all weights")]
+    reason: Annotated[Inline, Means("why not")]
 
 
 @dataclass(frozen=True)
 class Missing:
-    """What a platform lacks of a resource. labels: the benchmarks. whole: whether it has nothing of the resource."""
+    """What a platform lacks of a resource."""
 
-    resource: str
-    labels: tuple[str, ...]
-    whole: bool
-    reason: Inline
+    resource: Annotated[str, Means("resource")]
+    labels: Annotated[tuple[str, ...], Means("its benchmarks that were not tested", name="benchmarks")]
+    whole: Annotated[bool, Means("whether nothing of the resource was tested", name="is_whole")]
+    reason: Annotated[Inline, Means("why not")]
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from vtax.report.document.text import Inline
+from vtax.report.document.text import Inline, Value
 
 _PREFIXES = {"n": 1e-9, "µ": 1e-6, "u": 1e-6, "m": 1e-3, "": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 _SHOWN = ("n", "µ", "m", "", "k", "M", "G", "T")
@@ -47,7 +47,7 @@ def scale_for(unit: str, values: Iterable[float]) -> Scale:
 
 
 @dataclass(frozen=True)
-class Number:
+class Number(Value):
     """A number to so many significant digits."""
 
     value: float
@@ -55,14 +55,14 @@ class Number:
 
 
 @dataclass(frozen=True)
-class Count:
+class Count(Value):
     """A whole number of things."""
 
     value: int
 
 
 @dataclass(frozen=True)
-class Quantity:
+class Quantity(Value):
     """A number with a unit. has_unit: whether the unit stands beside it, or in the column's title."""
 
     value: float
@@ -72,7 +72,7 @@ class Quantity:
 
 
 @dataclass(frozen=True)
-class Mean:
+class Mean(Value):
     """A mean, rounded to fit the half-width of its interval. shows: it, the half-width, or both with the unit."""
 
     mean: float
@@ -82,14 +82,14 @@ class Mean:
 
 
 @dataclass(frozen=True)
-class Ratio:
+class Ratio(Value):
     """A ratio: around 1 with three decimals."""
 
     value: float
 
 
 @dataclass(frozen=True)
-class Interval:
+class Interval(Value):
     """Two bounds. of: what they bound, which decides how they are rounded. scale: of quantities."""
 
     low: float
@@ -99,7 +99,7 @@ class Interval:
 
 
 @dataclass(frozen=True)
-class Share:
+class Share(Value):
     """A part of a whole, 1 being all of it, shown in percent.
 
     style: `figures` has two significant digits, `declared` is as it was declared, `whole` has no decimals,
@@ -112,14 +112,14 @@ class Share:
 
 
 @dataclass(frozen=True)
-class Probability:
+class Probability(Value):
     """A probability with two decimals; what is next to none is a dot."""
 
     value: float
 
 
 @dataclass(frozen=True)
-class PValue:
+class PValue(Value):
     """A p-value. is_named: as `p = 0.012`."""
 
     value: float
@@ -127,14 +127,14 @@ class PValue:
 
 
 @dataclass(frozen=True)
-class Duration:
+class Duration(Value):
     """Seconds as people read them: `4 min 05 s`."""
 
     seconds: float
 
 
 @dataclass(frozen=True)
-class Offset:
+class Offset(Value):
     """Seconds before or after something, with their sign."""
 
     seconds: float
@@ -142,21 +142,21 @@ class Offset:
 
 
 @dataclass(frozen=True)
-class Size:
+class Size(Value):
     """Bytes in the binary unit that keeps them short."""
 
     size_bytes: float
 
 
 @dataclass(frozen=True)
-class Moment:
+class Moment(Value):
     """A Unix time as date and time of day."""
 
     seconds: float
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Verdict(Value):
     """The word about a ratio. blocks_low, blocks_needed: the range of more that settle it; 0 when not known."""
 
     kind: Literal["slower", "faster", "equivalent", "undecided"]
@@ -165,7 +165,7 @@ class Verdict:
 
 
 @dataclass(frozen=True)
-class Bar:
+class Bar(Value):
     """An estimate with its interval drawn to scale, 1 being the baseline."""
 
     low: float
@@ -174,7 +174,7 @@ class Bar:
 
 
 @dataclass(frozen=True)
-class Efficiency:
+class Efficiency(Value):
     """A cell of an overview: efficiency with its interval, the word about it, and the overhead it means."""
 
     estimate: float
@@ -184,7 +184,7 @@ class Efficiency:
 
 
 @dataclass(frozen=True)
-class Platform:
+class Platform(Value):
     """A platform's name with its marks. colour: its number among the run's platforms, -1 for none; 0 the baseline."""
 
     name: str
@@ -193,14 +193,14 @@ class Platform:
 
 
 @dataclass(frozen=True)
-class Factor:
+class Factor(Value):
     """Factor -> level, as `direction=send, mtu=1500`."""
 
     levels: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
-class Range:
+class Range(Value):
     """The smallest and the largest of several values of one kind."""
 
     low: Inline
@@ -208,11 +208,5 @@ class Range:
 
 
 @dataclass(frozen=True)
-class Nothing:
+class Nothing(Value):
     """No value: the cell says so."""
-
-
-Value = (
-    Number | Count | Quantity | Mean | Ratio | Interval | Share | Probability | PValue | Duration | Offset | Size
-    | Moment | Verdict | Bar | Efficiency | Platform | Factor | Range | Nothing
-)  # fmt: skip

@@ -1,4 +1,4 @@
-"""Notes and warnings as texts of a document: their numbers as typed values, their words as words of the catalogue."""
+"""Notes as texts of a document: their numbers as typed values, their words as words of the catalogue."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 from vtax.messages import EXACT, SENTENCES, TERMS, Note, forms_of
 from vtax.report.document.cells import Count, Number, Share
 from vtax.report.document.text import Inline, Message, joined, stored
-from vtax.report.document.warnings import Warning
 
 TEXT = "text"
 _TYPED: Mapping[str, Callable[[Any], Inline]] = {
@@ -37,11 +36,6 @@ def _typed(name: str, value: Any) -> Inline:
 def _digits(value: float) -> int:
     """Digits of a number as people write it, at most four."""
     return len(f"{value:.4g}".partition("e")[0].replace(".", "").strip("-0")) or 1
-
-
-def sentence(warning: Warning) -> Message:
-    """The sentence of a warning as a message of the catalogue."""
-    return sentence_of(warning.code, warning.data)
 
 
 def sentence_of(code: str, data: Mapping[str, Inline]) -> Message:

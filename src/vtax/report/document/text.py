@@ -9,10 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, Union
-
-if TYPE_CHECKING:
-    from vtax.report.document.cells import Value
+from typing import Literal
 
 Role = Literal["", "strong", "muted", "caution", "error", "code", "italic"]
 
@@ -68,7 +65,11 @@ class Translated:
     others: Mapping[str, str] = field(default_factory=dict)
 
 
-Inline = Union[str, Message, Joined, Styled, Link, Stored, Translated, "Value"]
+class Value:
+    """What a cell or a sentence holds that a renderer formats: a number with its kind, see `cells`."""
+
+
+Inline = str | Message | Joined | Styled | Link | Stored | Translated | Value
 
 
 def msg(template: str, /, **data: Inline) -> Message:

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
+from vtax.described import Means
 from vtax.messages import Severity
 from vtax.report.document.cells import Count, Factor
-from vtax.report.document.text import Inline, joined, msg
+from vtax.report.document.notes import sentence_of
+from vtax.report.document.text import Inline, joined, msg, plural
 
 
 @dataclass(frozen=True)
@@ -38,22 +40,45 @@ def levels_of(levels: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     return tuple((factor, str(level)) for factor, level in levels.items())
 
 
+_WHERE = Means("where it holds; empty for the whole run", name="places")
+
+
 @dataclass(frozen=True)
 class Warning:
     """A warning, merged with those of its code that differ in numbers alone.
 
-    data: what its template holds, with ranges where numbers differ. cases: the data of each different one. places:
-    where it holds, empty for the whole run. times: how often it was given. given: each as it was given, from which a
-    part of the places is merged again. is_primary: false when it is about metrics
-    that tables do not show first. kind: the name of its family in documents of schema `vtax.analysis/1`.
+    cases: the data of each different one. given: each as it was given, from which a part of the places is merged
+    again. kind: the name of its family in documents of schema `vtax.analysis/1`.
     """
 
-    code: str
-    severity: Severity
-    data: Mapping[str, Inline]
+    code: Annotated[str, Means("name of the sentence")]
+    severity: Annotated[Severity, Means("`note`, `warning` or `error`")]
+    data: Annotated[Mapping[str, Inline], Means("what the sentence holds; ranges have `low` and `high`")]
     cases: tuple[Mapping[str, Inline], ...] = ()
     places: tuple[Place, ...] = field(default=())
-    times: int = 1
-    is_primary: bool = True
+    times: Annotated[int, Means("how often it was given")] = 1
+    is_primary: Annotated[bool, Means("whether it is about a primary metric or the run")] = True
     kind: str = ""
     given: tuple[Any, ...] = field(default=(), repr=False, compare=False)
+
+    @property
+    def text(self) -> Annotated[Inline, Means("the sentence, with ranges where numbers differ")]:
+        """The sentence; with how many others are like it where no range can stand for them."""
+        found = sentence_of(self.code, self.data)
+        texts = [str(case["text"]) for case in self.cases if "text" in case]
+        if len(texts) < 2 or str(self.data.get("text")) != texts[0]:
+            return found
+        like = plural(
+            " (and {count} like it with other numbers)", " (and {count} like it with other numbers)", len(texts) - 1
+        )
+        return joined([found, like], "")
+
+    @property
+    def texts(self) -> Annotated[tuple[Inline, ...], Means("every different sentence")]:
+        """The sentence of every case."""
+        return tuple(sentence_of(self.code, data) for data in self.cases) or (self.text,)
+
+    @property
+    def where(self) -> Annotated[tuple[Inline, ...], _WHERE]:
+        """Its places as texts."""
+        return tuple(place.inline for place in self.places)

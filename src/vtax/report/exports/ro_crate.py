@@ -16,13 +16,13 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from urllib.parse import quote
 
+from vtax.described import moment
 from vtax.report.analysis import Analysis
 from vtax.report.analysis.reproduce import study_toml
 from vtax.report.analysis.source import source_of
-from vtax.report.columns import column, meaning
 from vtax.report.exports import check_is_measured
 from vtax.report.files import write_whole
-from vtax.report.parts.plain import moment
+from vtax.report.measurements import column, meaning
 from vtax.report.renderers.language import ENGLISH, Language
 from vtax.store.exporting import export_run
 from vtax.store.store import Store

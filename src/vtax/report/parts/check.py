@@ -6,7 +6,8 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from vtax.report.analysis.check import Against, Checked, Checks, NotTested
+from vtax.described import values_of
+from vtax.report.analysis.check import Checked, Checks, NotTested
 from vtax.report.analysis.values import place_of
 from vtax.report.analysis.warnings import merged, noted
 from vtax.report.document import (
@@ -66,7 +67,9 @@ def document_of(found: Checks, seconds: Mapping[str, float] | None = None) -> Do
         "vtax compare {} {}".format(*found.against.names) if found.against else f"vtax compare {found.analysis.name}"
     )
     suite = Suite(name, found.analysis.started_at, tuple(_cases(found, seconds or {})), _properties(found))
-    return Document(msg("Check"), tuple(parts), (_lead(found),), data=_plain(found, warnings), suite=suite)
+    return Document(
+        msg("Check"), tuple(parts), (_lead(found),), data={**values_of(found), "warnings": warnings}, suite=suite
+    )
 
 
 def _lead(found: Checks) -> Inline:
@@ -321,58 +324,3 @@ def _properties(found: Checks) -> dict[str, Inline]:
         "run": found.analysis.name, "study": found.analysis.study, "baseline": found.baseline,
         "margin": Share(found.margin, "declared"), "confidence": found.analysis.level, "status": found.status,
     }  # fmt: skip
-
-
-def _plain(found: Checks, warnings: Sequence[Warning]) -> dict[str, Any]:
-    return {
-        "status": found.status,
-        "baseline": found.baseline,
-        "treatments": list(found.treatments),
-        "margin": found.margin,
-        "detect": found.detect,
-        "blind": len(found.blind),
-        "confidence": found.analysis.rule.confidence,
-        "alpha": found.alpha,
-        "against": _plain_against(found.against) if found.against else None,
-        "families": found.families,
-        "comparisons": [_plain_of(each) for each in found.compared],
-        "not_tested": [
-            {"platform": each.platform, "label": each.label, "reason": each.reason, "hint": each.hint}
-            for each in found.not_tested
-        ],
-        "warnings": tuple(warnings),
-    }
-
-
-def _plain_against(against: Against) -> dict[str, Any]:
-    (treatment, baseline), sides = against.sessions, (against.runs, against.others)
-    runs, others = ([run.name for run in side] for side in sides)
-    return {
-        "treatment_runs": runs, "baseline_runs": others, "treatment_sessions": treatment,
-        "baseline_sessions": baseline, "differences": against.differences,
-    }  # fmt: skip
-
-
-def _plain_of(each: Checked) -> dict[str, Any]:
-    pair, ratio = each.pair, each.ratio
-    return {
-        **shared.named(pair.section),
-        "platform": pair.treatment.platform.name,
-        "marks": list(pair.treatment.platform.marks),
-        "unit": pair.section.metric.unit,
-        "better": pair.section.metric.better,
-        "levels": dict(pair.levels),
-        "outcome": each.outcome,
-        "ratio": {"estimate": ratio.estimate, "low": ratio.low, "high": ratio.high} if ratio else None,
-        "slowdown": vars(each.slowdown) if each.slowdown else None,
-        "blocks": ratio.n_blocks if ratio else 0,
-        "sessions": ratio.n_sessions if ratio else 0,
-        "family": each.family,
-        "p_slower": each.p_slower,
-        "p_passed": each.p_passed,
-        "detectable_slowdown": each.detectable,
-        "blocks_needed_low": each.blocks_needed_low,
-        "blocks_needed": each.blocks_needed,
-        "reasons": list(each.reasons),
-        "assumptions": list(each.assumptions),
-    }

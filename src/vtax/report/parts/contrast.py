@@ -148,7 +148,7 @@ def _plain(found: Contrasts, compared: Sequence[Compared], warnings: Sequence[Wa
             "baseline_mean": each.baseline.summary.mean if each.baseline.summary else None,
             "ratio": vars(each.ratio) if each.ratio else None,
             "ratio_of_ratios": vars(each.relative) if each.relative else None,
-            "verdict": {**vars(each.verdict), "text": str(each.verdict)} if each.verdict else None,
+            "verdict": each.verdict,
             "reason": each.reason,
             "warnings": each.warnings,
         }

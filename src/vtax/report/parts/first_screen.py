@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from vtax.report.analysis import Analysis
 from vtax.report.analysis.next_step import Comparison, NextStep, next_step_of
-from vtax.report.analysis.resources import costs_of
 from vtax.report.analysis.sessions import scope
 from vtax.report.analysis.warnings import STATISTICS
 from vtax.report.document import (
@@ -24,7 +22,6 @@ from vtax.report.document import (
     plural,
     styled,
 )
-from vtax.report.document.notes import sentence
 from vtax.report.document.warnings import Warning
 from vtax.report.parts import shared
 from vtax.report.parts.answer import sentence_of
@@ -74,12 +71,12 @@ def _doubts(analysis: Analysis, warnings: str) -> Iterator[Inline]:
 def _doubt(warning: Warning) -> Inline:
     if 0 < len(warning.places) <= _MOST_PLACES:
         where = joined([place.inline for place in warning.places], "; ")
-        return joined([sentence(warning), joined([" (", where, ")"], "")], "")
+        return joined([warning.text, joined([" (", where, ")"], "")], "")
     times: list[Inline] = [plural("{count} time", "{count} times", warning.times)] if warning.times > 1 else []
     platforms = list(dict.fromkeys(place.platform for place in warning.places if place.platform))
     shown = joined(platforms) if 0 < len(platforms) <= _MOST_NAMED else ""
     where = joined([*times, shown], "; ")
-    return sentence(warning) if where == "" else joined([sentence(warning), joined([" (", where, ")"], "")], "")
+    return warning.text if where == "" else joined([warning.text, joined([" (", where, ")"], "")], "")
 
 
 def _next_step(step: NextStep) -> Inline:
@@ -198,44 +195,3 @@ def _platforms(found: Sequence[Platform]) -> Inline:
         each if found.count(each) == 1 else joined([each, f"({found.count(each)}×)"], " ")
         for each in dict.fromkeys(found)
     )
-
-
-def plain(analysis: Analysis) -> dict[str, Any]:
-    """Return the same for programs: `resources` and `next_step`."""
-    return {
-        "resources": [
-            {
-                "resource": each.resource, "labels": each.labels,
-                "platforms": [
-                    {
-                        "platform": cost.platform.name, "marks": list(cost.platform.marks),
-                        "overhead": {name: getattr(cost.overhead, name) for name in ("estimate", "low", "high")},
-                        "comparisons": cost.comparisons, "missing": cost.missing,
-                    }
-                    for cost in each.costs
-                ],
-            }
-            for each in costs_of(analysis)
-        ],
-        "next_step": _plain_step(next_step_of(analysis)),
-    }  # fmt: skip
-
-
-def _plain_step(step: NextStep | None) -> dict[str, Any] | None:
-    if step is None:
-        return None
-    return {
-        "command": step.command, "duration_s": step.duration_s, "is_new_run": step.is_new_run,
-        "blocks_low": step.blocks_low, "blocks": step.blocks,
-        "decides": [_plain_comparison(each) for each in step.decides],
-        "left": [_plain_comparison(each) for each in step.left],
-        "soon_blocks": step.soon.blocks if step.soon else None,
-        "soon_decides": step.soon.decides if step.soon else None,
-    }  # fmt: skip
-
-
-def _plain_comparison(each: Comparison) -> dict[str, Any]:
-    return {
-        "platform": each.row.platform.name, "label": each.section.label, "metric": each.section.metric.name,
-        "levels": each.point.levels,
-    }  # fmt: skip

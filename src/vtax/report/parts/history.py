@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from vtax.described import moment
 from vtax.messages import Note
 from vtax.report.analysis.history import LEVEL, Change, History, Measured, MeasuredRun, Plot, Series
 from vtax.report.analysis.warnings import merged, noted
@@ -44,7 +45,6 @@ from vtax.report.document import (
 )
 from vtax.report.document import Section as Titled
 from vtax.report.parts import shared
-from vtax.report.parts.plain import moment
 from vtax.stats.change_points import FEWEST
 
 _MAX_NAMED = 8  # differences beside a change point

@@ -11,7 +11,7 @@ from typing import Any
 from vtax.messages import Note, forms_of
 from vtax.report.document import cells
 from vtax.report.document.cells import Nothing
-from vtax.report.document.notes import data_of, sentence, sentence_of
+from vtax.report.document.notes import data_of
 from vtax.report.document.stored_texts import unit_of
 from vtax.report.document.text import (
     Inline,
@@ -115,13 +115,8 @@ class Formatter:
         return self.language.number(text)
 
     def sentence(self, warning: Warning) -> str:
-        """Return a warning's sentence; with how many others are like it where no range can stand for them."""
-        text = self.text(sentence(warning))
-        others = others_of(warning)
-        like = plural(
-            " (and {count} like it with other numbers)", " (and {count} like it with other numbers)", others
-        )
-        return text + (self.text(like) if others else "")
+        """Return a warning's sentence."""
+        return self.text(warning.text)
 
     def times(self, warning: Warning) -> str:
         """Return how often it was given, where that is more than once, and that it is of secondary metrics."""
@@ -140,13 +135,7 @@ class Formatter:
 
     def cases(self, warning: Warning) -> list[str]:
         """Return the sentence of every different case of a warning."""
-        return [self.text(sentence_of(warning.code, data)) for data in warning.cases]
-
-
-def others_of(warning: Warning) -> int:
-    """Return how many cases of a warning its own data do not stand for."""
-    texts = [str(case["text"]) for case in warning.cases if "text" in case]
-    return len(texts) - 1 if len(texts) > 1 and str(warning.data.get("text")) == texts[0] else 0
+        return [self.text(text) for text in warning.texts]
 
 
 def efficiency_bar(low: float, estimate: float, high: float) -> str:

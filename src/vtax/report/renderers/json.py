@@ -10,7 +10,10 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from vtax.report.document import Document, Joined, Link, Message, Stored, Styled, Table, Translated, Warning
+import numpy as np
+
+from vtax.described import values_of
+from vtax.report.document import Document, Joined, Link, Message, Stored, Styled, Table, Translated
 from vtax.report.document.cells import (
     Count,
     Duration,
@@ -66,8 +69,6 @@ def plain(value: Any) -> Any:
         return value.text
     if isinstance(value, Styled | Link):
         return plain(value.text)
-    if isinstance(value, Warning):
-        return _warning(value)
     return _typed(value)
 
 
@@ -88,20 +89,5 @@ def _typed(value: Any) -> Any:
     if isinstance(value, Nothing):
         return None
     if dataclasses.is_dataclass(value):
-        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
-    return value
-
-
-def _warning(warning: Warning) -> dict[str, Any]:
-    """`kind`, `texts`, `places`, `times` and `is_primary` are those of schema `vtax.analysis/1`."""
-    formatter = Formatter()
-    return {
-        "code": warning.code,
-        "severity": warning.severity,
-        "text": formatter.sentence(warning),
-        "data": plain(warning.data),
-        "texts": formatter.cases(warning) or [formatter.sentence(warning)],
-        "places": [formatter.text(place.inline) for place in warning.places],
-        "times": warning.times,
-        "is_primary": warning.is_primary,
-    }
+        return plain(values_of(value))
+    return plain(value.tolist()) if isinstance(value, np.ndarray) else value

@@ -37,7 +37,6 @@ from vtax.report.document import (
 )
 from vtax.report.document import Row as TableRow
 from vtax.report.document import Section as Titled
-from vtax.report.document.notes import sentence
 from vtax.report.parts import published as published_numbers
 from vtax.report.parts import shared
 from vtax.report.views.base import Options, View
@@ -157,7 +156,7 @@ def _why(each: JudgedClaim, analysis: Analysis) -> Inline:
 
 def _sentences(notes: Sequence[str]) -> Iterator[Inline]:
     """Why a word is withheld, or what to distrust in it: one sentence of those that differ in numbers alone."""
-    return (sentence(warning) for warning in merged(noted(text) for text in notes))
+    return (warning.text for warning in merged(noted(text) for text in notes))
 
 
 def _although(each: JudgedClaim, found: Judgement, analysis: Analysis) -> Iterator[Inline]:

@@ -21,7 +21,6 @@ from vtax.report.document import (
     stored,
 )
 from vtax.report.parts import typical
-from vtax.report.parts.plain import order_of
 from vtax.report.views.base import Options, View
 from vtax.report.views.host import package_of
 from vtax.stats.assumptions import FEWEST_TO_TEST
@@ -36,13 +35,13 @@ def document(source: Source, _: Options) -> Document:
     analysis = source.whole.analysis
     paragraphs = tuple(Paragraph(text) for text in method(analysis))
     plugins = [asdict(plugin) for plugin in analysis.plugins]
-    return Document(VIEW.title, paragraphs, data={"order": _plain_order(analysis), "plugins": plugins})
+    return Document(VIEW.title, paragraphs, data={"order": analysis.order, "plugins": plugins})
 
 
 def method(analysis: Analysis) -> Iterator[Inline]:
     """Yield how the run was made and how its figures were computed, a paragraph each."""
     yield joined(list(_blocks(analysis)), " ")
-    if order_of(analysis):
+    if analysis.order:
         yield _order(analysis)
     if analysis.plugins:
         yield msg("Not part of vtax: {plugins}.", plugins="; ".join(map(_plugin, analysis.plugins)))
@@ -166,10 +165,6 @@ def _analysis(analysis: Analysis) -> Inline:
     return joined([tested, guarded, noisier], " ")
 
 
-def _plain_order(analysis: Analysis) -> list[dict[str, object]]:
-    return [{"block": block + 1, "platforms": platforms} for block, platforms in order_of(analysis)]
-
-
 def _equal(analysis: Analysis) -> Inline:
     """Return what all guests have in common; machines of the user have nothing in common."""
     brought = [name for name, driver in drivers_of(analysis).items() if not driver.uses_image]
@@ -184,7 +179,7 @@ def _equal(analysis: Analysis) -> Inline:
 
 
 def _order(analysis: Analysis) -> Inline:
-    found = [f"{block + 1}: {', '.join(platforms)}" for block, platforms in order_of(analysis)]
+    found = [f"{each.block}: {', '.join(each.platforms)}" for each in analysis.order]
     first: Inline = "; ".join(found[:_ORDER_SHOWN])
     if len(found) > _ORDER_SHOWN:
         rest = Count(len(found) - _ORDER_SHOWN)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from vtax.errors import BadInput
-from vtax.report.analysis.recommendation import Recommendation, Standing, Switch, recommend
+from vtax.report.analysis.ranking import Recommendation, Standing, Switch
+from vtax.report.analysis.recommendation import recommend
 from vtax.report.analysis.source import Source
 from vtax.report.analysis.workload import Missing
 from vtax.report.document import (
@@ -36,7 +37,6 @@ from vtax.report.document import Row as TableRow
 from vtax.report.document import Section as Titled
 from vtax.report.parts import shared
 from vtax.report.parts.header import run_line
-from vtax.report.parts.recommend_values import plain
 from vtax.report.views.base import Options, View
 
 _SURE = 0.95
@@ -64,7 +64,7 @@ def document_of(found: Recommendation) -> Document:
         parts.append(Titled(msg("What decides"), (_contributions(found), *_switches(found)), key="decides"))
     parts += shared.warnings_part(found.warnings)
     run = joined([found.analysis.name, run_line(found.analysis)], ": ")
-    return Document(VIEW.title, tuple(parts), (run, _weights(found)), data=plain(found))
+    return Document(VIEW.title, tuple(parts), (run, _weights(found)), data=found)
 
 
 def _weights(found: Recommendation) -> Inline:
@@ -101,8 +101,8 @@ def _summary(found: Recommendation) -> Iterator[Inline]:
                 msg("{platform} is emulated: its score says how fast emulation is here, not how fast it is with "
                     "hardware virtualization", platform=first.platform.name), "caution",
             )  # fmt: skip
-    if found.link_limits:
-        rates = listed([Number(rate) for rate in found.link_limits])
+    if found.link_limits_mbit_s:
+        rates = listed([Number(rate) for rate in found.link_limits_mbit_s])
         yield styled(
             msg("measured through a link limited to {rates} Mbit/s: platforms that fill it look alike", rates=rates),
             "caution",
@@ -112,8 +112,8 @@ def _summary(found: Recommendation) -> Iterator[Inline]:
     for each in found.standings:
         if each.missing and each.place[0] == 1:
             yield _could_be_first(each, found)
-    for platform, reason in found.unranked:
-        yield msg("{platform} is not ranked: {reason}", platform=platform.name, reason=reason)
+    for out in found.unranked:
+        yield msg("{platform} is not ranked: {reason}", platform=out.platform.name, reason=out.reason)
 
 
 def _choice(found: Recommendation) -> Inline:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from vtax.messages import Note
 from vtax.report.analysis import Analysis, ResultPoint, Section
 from vtax.report.analysis.answers import answers, is_measured
-from vtax.report.analysis.counters import effective_of_cells
+from vtax.report.analysis.exported import exported
 from vtax.report.analysis.source import Source
 from vtax.report.analysis.warnings import STATISTICS
 from vtax.report.document import (
@@ -43,7 +42,6 @@ from vtax.report.parts.figures import figures_of
 from vtax.report.parts.first_screen import answer_lines, next_line
 from vtax.report.parts.forest import forest
 from vtax.report.parts.header import header_of
-from vtax.report.parts.plain import plain
 from vtax.report.parts.result_notes import further_statistics, notes_under
 from vtax.report.parts.result_table import result_table
 from vtax.report.parts.sweeps import Sweeps
@@ -61,7 +59,7 @@ def document(source: Source, options: Options) -> Document:
     title, lead = header_of(analysis)
     parts = [*_summary(analysis, options), *_results(analysis, options), *_rest(analysis, options)]
     return Document(
-        title, tuple(parts), lead, data=plain(analysis) if options.depth != "report" else None,
+        title, tuple(parts), lead, data=exported(analysis) if options.depth != "report" else None,
         colours=shared.colours(analysis),
     )  # fmt: skip
 
@@ -273,23 +271,6 @@ def _rest(analysis: Analysis, options: Options) -> Iterator[Part]:
         if left := len(analysis.warnings) - len(shown):
             more = joined([more, plural("with {count} more warning", "with {count} more warnings", left)])
         yield Paragraph(joined([more, f"vtax show {analysis.name} --all"], ": "), "muted")
-
-
-def values_of(source: Source, options: Options) -> dict[str, Any]:
-    """The result for programs, with the settings that were really in force in every cell. Raises StoreError."""
-    in_force = effective_of_cells(source.data, source.effective)
-    found = [
-        {
-            "cell": cell.key,
-            "platform": cell.platform,
-            "label": cell.label,
-            "levels": dict(cell.levels),
-            "settings": in_force[number],
-        }
-        for number, cell in enumerate(source.data.run.cells)
-        if number in in_force
-    ]
-    return {**document(source, options).data, "effective": found}
 
 
 VIEW = View(

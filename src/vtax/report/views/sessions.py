@@ -28,7 +28,6 @@ from vtax.report.document import (
 from vtax.report.document import Row as TableRow
 from vtax.report.document import Section as Titled
 from vtax.report.parts import shared
-from vtax.report.parts.plain import plain_sessions
 from vtax.report.views.base import Options, View
 from vtax.report.views.host import fact
 from vtax.stats.ratio import Ratio as RatioOfBlocks
@@ -203,7 +202,7 @@ def _plain(analysis: Analysis, changes: Sequence[HostChange]) -> dict[str, Any]:
     """Return the sessions, the facts of the host that changed, and of every primary metric and platform what is
     between."""
     return {
-        "sessions": plain_sessions(analysis.sessions),
+        "sessions": analysis.sessions,
         "scope": scope(analysis.sessions),
         "host_changes": plain_changes(changes),
         "hosts": _plain_hosts(analysis),

@@ -1,0 +1,139 @@
+"""Describes what programs read of a dataclass: its fields and properties that have a meaning.
+
+JSON, the columns of tables and docs/data.md are made from these descriptions, which stand where a value is defined:
+
+    duration_s: Annotated[float | None, Means("active time; null until it has ended", unit="s")]
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from datetime import UTC, datetime
+from functools import cache
+from operator import attrgetter
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+Kind = Literal["text", "JSON", "number", "whole number", "yes or no", "time", "list", "object"]
+_KINDS: Mapping[Any, Kind] = {bool: "yes or no", int: "whole number", float: "number", str: "text", Literal: "text"}
+
+
+@dataclass(frozen=True)
+class Means:
+    """What a value says, and when it is empty.
+
+    unit: of a number; empty for counts and shares of 1, `unit` where it is the metric's. name: in exports, where it
+    is not that of the attribute. take: the attribute of the value that is written for it. is_time: Unix time, which
+    is written as a text.
+    """
+
+    meaning: str
+    unit: str = ""
+    name: str = ""
+    take: str = ""
+    is_time: bool = False
+
+
+BESIDE = Means("")
+"""The parts of this value stand beside the others, not under its name."""
+Warnings = Annotated[tuple[str, ...], Means("sentences of what to beware of")]
+
+
+@dataclass(frozen=True)
+class Field:
+    """A column, or a key. path: the attribute that it is. of: the described dataclass that it is, or has several
+    of."""
+
+    name: str
+    kind: Kind
+    unit: str
+    meaning: str
+    path: str = ""
+    of: type | None = None
+
+
+@cache
+def fields_of(described: type) -> tuple[Field, ...]:
+    """Return what programs read of a dataclass, in its order, properties last; empty where nothing has a meaning."""
+    return tuple(_fields(described))
+
+
+def values_of(value: Any) -> dict[str, Any]:
+    """Return what programs read of a dataclass by name; every field of one that describes none."""
+    described = fields_of(type(value))  # type: ignore[arg-type]
+    if not described:
+        return {field.name: getattr(value, field.name) for field in fields(value)}
+    found = {field.name: attrgetter(field.path)(value) for field in described}
+    return found | {field.name: moment(found[field.name]) for field in described if field.kind == "time"}
+
+
+def tables_of(described: type, path: str = "") -> Iterator[tuple[str, tuple[Field, ...]]]:
+    """Yield (path in JSON, its keys) of a dataclass and of all that it holds."""
+    found = fields_of(described)
+    yield path, found
+    for field in found:
+        if field.of is not None:
+            name = f"{path}.{field.name}" if path else field.name
+            yield from tables_of(field.of, name + "[]" * (field.kind == "list"))
+
+
+def moment(seconds: float | None) -> str | None:
+    """Return a Unix time as ISO 8601 in UTC with milliseconds; None for what is no time."""
+    try:
+        when = datetime.fromtimestamp(seconds, UTC) if seconds is not None else None
+    except (ValueError, OverflowError, OSError):
+        return None
+    return when.isoformat(timespec="milliseconds").replace("+00:00", "Z") if when else None
+
+
+def _fields(described: type) -> Iterator[Field]:
+    for attribute, hint in _hints(described):
+        said = next((each for each in get_args(hint)[1:] if isinstance(each, Means)), None)
+        if said is None:
+            continue
+        held = _stripped(hint)
+        if said is BESIDE:
+            for each in fields_of(held):
+                yield Field(each.name, each.kind, each.unit, each.meaning, f"{attribute}.{each.path}", each.of)
+            continue
+        path = f"{attribute}.{said.take}" if said.take else attribute
+        for name in filter(None, said.take.split(".")):
+            held = _stripped(dict(_hints(held))[name])
+        kind = "time" if said.is_time else _kind(held)
+        yield Field(said.name or attribute, kind, said.unit, said.meaning, path, _held(held))
+
+
+@cache
+def _hints(described: type) -> tuple[tuple[str, Any], ...]:
+    """(attribute, its type) of the fields and properties of a dataclass."""
+    hints = get_type_hints(described, include_extras=True)
+    found = [(field.name, hints[field.name]) for field in fields(described)]
+    for base in reversed(described.__mro__):
+        for name, each in vars(base).items():
+            if isinstance(each, property):
+                found.append((name, get_type_hints(each.fget, include_extras=True)["return"]))
+    return tuple(found)
+
+
+def _stripped(hint: Any) -> Any:
+    """Return a type without annotations and without None."""
+    if get_origin(hint) is Annotated:
+        return _stripped(get_args(hint)[0])
+    if get_origin(hint) in (Union, types.UnionType):
+        kept = [each for each in get_args(hint) if each is not types.NoneType]
+        return _stripped(kept[0]) if len(kept) == 1 else str if str in kept else hint
+    return hint
+
+
+def _kind(held: Any) -> Kind:
+    origin = get_origin(held) or held
+    if origin in _KINDS:
+        return _KINDS[origin]
+    return "object" if is_dataclass(origin) or (isinstance(origin, type) and issubclass(origin, Mapping)) else "list"
+
+
+def _held(held: Any) -> type | None:
+    """Return the described dataclass that a value is, or that it has several of."""
+    each = _stripped(get_args(held)[0]) if get_origin(held) is tuple else held
+    return each if isinstance(each, type) and is_dataclass(each) and fields_of(each) else None

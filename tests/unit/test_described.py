@@ -1,0 +1,64 @@
+"""What programs read of a dataclass: fields and properties with a meaning, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from vtax.described import BESIDE, Field, Means, fields_of, moment, tables_of, values_of
+
+
+@dataclass(frozen=True)
+class Inner:
+    name: Annotated[str, Means("its name")]
+    hidden: int = 0
+
+
+@dataclass(frozen=True)
+class Outer:
+    began: Annotated[float, Means("when", name="started", is_time=True)]
+    inner: Annotated[Inner, BESIDE]
+    chosen: Annotated[Inner | None, Means("which", take="name")]
+    several: Annotated[tuple[Inner, ...], Means("all of them")]
+    data: Annotated[Mapping[str, Any], Means("anything")]
+    kind: Annotated[Literal["a", "b"], Means("a or b")] = "a"
+    share: Annotated[float | None, Means("a share", unit="fraction")] = None
+    hidden: bool = False
+
+    @property
+    def is_known(self) -> Annotated[bool, Means("whether it is known")]:
+        return self.share is not None
+
+
+@dataclass(frozen=True)
+class Plain:
+    first: int
+    second: str
+
+
+def test_fields_have_name_kind_unit_and_meaning_in_their_order() -> None:
+    found = [(field.name, field.kind, field.unit, field.meaning) for field in fields_of(Outer)]
+    assert found == [
+        ("started", "time", "", "when"), ("name", "text", "", "its name"), ("chosen", "text", "", "which"),
+        ("several", "list", "", "all of them"), ("data", "object", "", "anything"), ("kind", "text", "", "a or b"),
+        ("share", "number", "fraction", "a share"), ("is_known", "yes or no", "", "whether it is known"),
+    ]  # fmt: skip
+
+
+def test_values_are_those_of_the_fields_and_no_other() -> None:
+    inner = Inner("x", 3)
+    assert values_of(Outer(1_700_000_000.25, inner, inner, (inner,), {"a": 1}, share=0.5)) == {
+        "started": "2023-11-14T22:13:20.250Z", "name": "x", "chosen": "x", "several": (inner,), "data": {"a": 1},
+        "kind": "a", "share": 0.5, "is_known": True,
+    }  # fmt: skip
+    assert values_of(Plain(1, "b")) == {"first": 1, "second": "b"}
+
+
+def test_every_dataclass_within_has_a_table_under_its_path() -> None:
+    assert [path for path, _ in tables_of(Outer)] == ["", "several[]"]
+    assert dict(tables_of(Outer))["several[]"] == (Field("name", "text", "", "its name", "name"),)
+
+
+def test_what_is_no_time_has_no_text() -> None:
+    assert [moment(each) for each in (None, float("nan"), float("inf"), 1e18)] == [None] * 4
