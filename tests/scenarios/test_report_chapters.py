@@ -37,7 +37,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
     return Store.open(url)
 
 
-def test_a_run_with_blocks_a_factor_and_a_network_has_them_all(store: Store) -> None:
+def test_a_run_with_blocks_a_factor_and_a_network_has_them_all(store):
     fill(run := begin(store))
     counters = {tuple(name.split(".", 1)): value for name, value in COUNTED.items()}
     run.reopen()
@@ -59,7 +59,7 @@ def test_a_run_with_blocks_a_factor_and_a_network_has_them_all(store: Store) -> 
         assert shown in text
 
 
-def test_one_block_without_factors_and_network_leaves_those_chapters_out(store: Store) -> None:
+def test_one_block_without_factors_and_network_leaves_those_chapters_out(store):
     run = begin(store, cells=[cell for cell in cells() if cell.benchmark == "sysbench-cpu"])
     for position, cell in enumerate(run.cells):
         run.add_trial(trial(cell, position=position))
@@ -72,7 +72,7 @@ def invoke(arguments: Sequence[str]) -> str:
     return found.output
 
 
-def test_several_runs_are_chapters_of_one_file(store: Store, tmp_path: Path) -> None:
+def test_several_runs_are_chapters_of_one_file(store, tmp_path):
     fill(begin(store))
     fill(begin(store, "tour-2"), seed=2)
     page = tmp_path / "both.html"
@@ -97,7 +97,7 @@ def test_several_runs_are_chapters_of_one_file(store: Store, tmp_path: Path) -> 
         assert re.findall(r"Report of 2 runs|tour-\d(?=: finished)", text) == ["Report of 2 runs", "tour-1", "tour-2"]
 
 
-def test_the_first_page_of_several_runs_has_the_answer_of_each(store: Store, tmp_path: Path) -> None:
+def test_the_first_page_of_several_runs_has_the_answer_of_each(store, tmp_path):
     host = {"cpu_model": "Some CPU", "cpus": 2}
     fill(begin(store, host={**host, "machine_id": "a"}))
     fill(begin(store, "tour-2", host={**host, "machine_id": "b"}), seed=2)
@@ -114,7 +114,7 @@ def test_the_first_page_of_several_runs_has_the_answer_of_each(store: Store, tmp
 
 
 @pytest.mark.parametrize("file_format", ["csv", "parquet", "json"])
-def test_a_format_of_one_run_refuses_several(store: Store, tmp_path: Path, file_format: str) -> None:
+def test_a_format_of_one_run_refuses_several(store, tmp_path, file_format):
     fill(begin(store))
     fill(begin(store, "tour-2"), seed=2)
     arguments = ["export", "tour-1", "tour-2", "--format", file_format, "--output", str(tmp_path / "x")]

@@ -42,11 +42,10 @@ def shown(analysis: Analysis, width: int, **options: bool) -> str:
 def median_interval(row: Row, scale: Scale) -> tuple[str, str]:
     """(the median's interval, what it covers) as text."""
     s = row.summary
-    assert s is not None
     return numbers.bounds(s.median_low, s.median_high, scale), numbers.percent(s.median_confidence)
 
 
-def test_all_lists_the_interval_of_every_median(analysis: Analysis) -> None:
+def test_all_lists_the_interval_of_every_median(analysis):
     text = shown(analysis, 140, every_metric=True)
     for section in analysis.sections:
         for row in (r for p in section.points for r in p.rows):
@@ -54,19 +53,18 @@ def test_all_lists_the_interval_of_every_median(analysis: Analysis) -> None:
             assert f" {median} {level}" in text
 
 
-def test_the_html_and_the_json_hold_the_interval_of_every_median(page: str, analysis: Analysis) -> None:
+def test_the_html_and_the_json_hold_the_interval_of_every_median(page, analysis):
     document = values(analysis)
     for section, shown_section in zip(analysis.sections, document["results"], strict=True):
         for point, shown_point in zip(section.points, shown_section["points"], strict=True):
             for row, printed in zip(point.rows, shown_point["rows"], strict=True):
-                assert row.summary is not None
                 median, level = median_interval(row, shared.scale_of(section))
                 is_in_page = section.metric.is_primary  # those of other metrics are in JSON and vtax show --all
                 assert (f">{median} {level}</td>" in page) >= is_in_page
                 assert printed["summary"]["median_low"] == row.summary.median_low
 
 
-def test_trials_and_the_blocks_that_intervals_rest_on_have_a_column_each(page: str) -> None:
+def test_trials_and_the_blocks_that_intervals_rest_on_have_a_column_each(page):
     titles = '<th scope="col" class="number">trials</th><th scope="col" class="number">blocks</th>'
     assert page.count(titles) == 3
     cells = '<td class="number" data-label="trials">16</td><td class="number" data-label="blocks">8</td>'
@@ -74,13 +72,13 @@ def test_trials_and_the_blocks_that_intervals_rest_on_have_a_column_each(page: s
 
 
 @pytest.mark.parametrize("width", [80, 100, 140, 200])
-def test_the_full_listing_fits_its_terminal(analysis: Analysis, width: int) -> None:
+def test_the_full_listing_fits_its_terminal(analysis, width):
     for line in shown(analysis, width, every_metric=True).splitlines():
         assert len(line) <= width
         assert "…" not in line
 
 
-def test_of_an_interval_the_part_inside_the_axis_is_drawn_wherever_the_estimate_lies(analysis: Analysis) -> None:
+def test_of_an_interval_the_part_inside_the_axis_is_drawn_wherever_the_estimate_lies(analysis):
     logs = {"docker": [0.0, 0.01, -0.01], "lxc": [0.1, 1.1, -0.1], "qemu-tcg": [-2.0, -2.01, -1.99]}
     (section, *_) = analysis.primary
     rows = [

@@ -33,7 +33,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
         yield opened
 
 
-def test_a_level_can_neither_end_nor_hide_the_script_of_the_figures(store: Store) -> None:
+def test_a_level_can_neither_end_nor_hide_the_script_of_the_figures(store):
     evil = "<!--<script>\u2028&amp;</script>"
     named = [replace(cell, levels={"direction": evil}) if cell.levels else cell for cell in synthetic_run.cells()]
     fill(begin(store, cells=named), blocks=2, trials=1, warmup=0)
@@ -47,7 +47,7 @@ def test_a_level_can_neither_end_nor_hide_the_script_of_the_figures(store: Store
 
 
 @pytest.mark.parametrize("text", [*FORMULAS, *NUMBERS])
-def test_no_text_in_a_csv_is_a_formula_and_numbers_are_numbers(store: Store, tmp_path: Path, text: str) -> None:
+def test_no_text_in_a_csv_is_a_formula_and_numbers_are_numbers(store, tmp_path, text):
     named = [replace(cell, levels={"direction": text}, tool_version=text) for cell in synthetic_run.cells()]
     run = begin(store, cells=named)
     run.add_trial(trial(named[0], status="failed", error=text, values={}))
@@ -63,7 +63,7 @@ def test_no_text_in_a_csv_is_a_formula_and_numbers_are_numbers(store: Store, tmp
     assert set(parquet.read_table(tmp_path / "run.parquet")["tool_version"].to_pylist()) == {text}
 
 
-def test_no_report_takes_the_place_of_what_is_no_file(store: Store, tmp_path: Path) -> None:
+def test_no_report_takes_the_place_of_what_is_no_file(store, tmp_path):
     fill(begin(store), blocks=2, trials=1, warmup=0)
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "stdout").symlink_to(tmp_path / "pipe")

@@ -15,7 +15,7 @@ from vtax.errors import BadInput
 
 
 @pytest.mark.parametrize("text", ["5%", "5 %", " 0.05 ", ".05", "5.0%"])
-def test_a_share_is_a_percentage_or_a_fraction(text: str) -> None:
+def test_a_share_is_a_percentage_or_a_fraction(text):
     assert share_of(text, "--margin") == pytest.approx(0.05)
 
 
@@ -32,7 +32,7 @@ def test_a_share_is_a_percentage_or_a_fraction(text: str) -> None:
         ("", "'' is not a number", "such as 5%"),
     ],
 )
-def test_what_is_no_share_is_refused(text: str, error: str, hint: str) -> None:
+def test_what_is_no_share_is_refused(text, error, hint):
     with pytest.raises(BadInput) as refused:
         share_of(text, "--margin")
     assert (refused.value.what, refused.value.where) == (error, "--margin")
@@ -50,14 +50,14 @@ def tokyo(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("tokyo")
-def test_a_day_begins_in_the_time_zone_of_the_host() -> None:
+def test_a_day_begins_in_the_time_zone_of_the_host():
     assert moment_of("1970-01-02", "--since") == 15 * 3600
     assert moment_of("1970-01-02T01:30", "--since") == 16.5 * 3600
     assert moment_of("1970-01-02T00:00+00:00", "--since") == 24 * 3600
 
 
 @pytest.mark.parametrize("text", ["yesterday", "2026-13-01", ""])
-def test_what_is_no_day_is_refused(text: str) -> None:
+def test_what_is_no_day_is_refused(text):
     with pytest.raises(BadInput, match="is not a day or a time"):
         moment_of(text, "--since")
 
@@ -69,12 +69,11 @@ _OTHER_COMMAS = {("conformance", "values"), ("run", "boot")}
 def repeatable() -> Iterator[tuple[str, click.Parameter]]:
     for name in COMMANDS:
         command = group.get_command(click.Context(group), name)
-        assert command is not None
         below = command.commands.values() if isinstance(command, click.Group) else [command]
         yield from ((name, option) for each in below for option in each.params if getattr(option, "multiple", False))
 
 
-def test_every_repeatable_option_takes_commas_too() -> None:
+def test_every_repeatable_option_takes_commas_too():
     found = [(name, option) for name, option in repeatable() if (name, option.name) not in _FILES | _OTHER_COMMAS]
     assert len(found) > 20
     for name, option in found:
@@ -84,7 +83,7 @@ def test_every_repeatable_option_takes_commas_too() -> None:
         assert list(map(str, entries)) == [*given[0].split(","), given[1]], (name, option.name)
 
 
-def test_a_comma_within_a_value_stays() -> None:
+def test_a_comma_within_a_value_stays():
     option = click.Option(["--where"], multiple=True)
     context = click.Context(group)
     assert listed(context, option, ("size=1, 2", "mtu=9, mode=x", "mtu=9")) == ("size=1, 2", "mtu=9", "mode=x")

@@ -68,13 +68,7 @@ class Panic(BaseException):
         (lambda: fail(ValueError("x" * 10**7)), "ValueError: xxx"),
     ],
 )
-def test_a_bug_cleans_up_and_leaves_a_report(
-    private_home: Home,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    work: Callable[[], object],
-    printed: str,
-) -> None:
+def test_a_bug_cleans_up_and_leaves_a_report(private_home, monkeypatch, capsys, work, printed):
     made = private_home.root / "made"
 
     def command() -> None:
@@ -112,9 +106,7 @@ def test_a_bug_cleans_up_and_leaves_a_report(
         f"{{'api_key': '{PASSWORD}'}}",
     ],
 )
-def test_a_report_holds_no_password(
-    private_home: Home, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], secret: str
-) -> None:
+def test_a_report_holds_no_password(private_home, monkeypatch, capsys, secret):
     monkeypatch.setenv("VTAX_STORE", secret)
     monkeypatch.setattr("sys.argv", ["vtax", "list", secret])
     assert ended(monkeypatch, lambda: fail(ValueError(f"cannot open {secret}"))) == 70
@@ -124,9 +116,7 @@ def test_a_report_holds_no_password(
         assert "***" in text
 
 
-def test_a_home_of_others_gets_no_report(
-    private_home: Home, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_a_home_of_others_gets_no_report(private_home, monkeypatch, capsys, tmp_path):
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     (private_home.root / "bugs").symlink_to(elsewhere)
@@ -138,25 +128,21 @@ def test_a_home_of_others_gets_no_report(
     assert stat.S_IMODE(report.stat().st_mode) == 0o600
 
 
-def test_no_home_is_made_for_a_report(unmade_home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_no_home_is_made_for_a_report(unmade_home, monkeypatch, tmp_path):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     assert ended(monkeypatch, lambda: fail(ValueError())) == 70
     assert not unmade_home.exists()
     assert len(list(tmp_path.glob("vtax-bug-*.txt"))) == 1
 
 
-def test_a_report_that_cannot_be_written_is_no_second_bug(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], unmade_home: Path
-) -> None:
+def test_a_report_that_cannot_be_written_is_no_second_bug(monkeypatch, capsys, unmade_home):
     monkeypatch.setattr("tempfile.mkstemp", lambda **_: fail(OSError(28, "full")))
     assert ended(monkeypatch, lambda: fail(ValueError("this"))) == 70
     printed = capsys.readouterr().err
     assert printed == "vtax: a bug in vtax: ValueError: this (the bug report could not be written: OSError)\n"
 
 
-def test_what_fails_in_a_thread_is_a_bug_too(
-    private_home: Home, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_fails_in_a_thread_is_a_bug_too(private_home, monkeypatch, capsys):
     def work() -> None:
         thread = threading.Thread(target=fail, args=(KeyError("in a thread"),))
         thread.start()
@@ -167,9 +153,7 @@ def test_what_fails_in_a_thread_is_a_bug_too(
     assert "in a thread" in reports(private_home)[0].read_text(encoding="utf-8")
 
 
-def test_what_fails_while_it_is_thrown_away_is_a_bug_too(
-    private_home: Home, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_fails_while_it_is_thrown_away_is_a_bug_too(private_home, monkeypatch, capsys):
     class Fragile:
         def __del__(self) -> None:
             raise KeyError("thrown away")
@@ -187,19 +171,13 @@ def test_what_fails_while_it_is_thrown_away_is_a_bug_too(
         (OSError(24, "Too many open files"), "Too many open files\n  hint: stop other programs"),
     ],
 )
-def test_what_the_host_refuses_is_no_bug(
-    private_home: Home,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    error: OSError,
-    printed: str,
-) -> None:
+def test_what_the_host_refuses_is_no_bug(private_home, monkeypatch, capsys, error, printed):
     assert ended(monkeypatch, lambda: fail(error)) == 1
     assert capsys.readouterr().err.startswith(f"vtax: {printed}")
     assert not (private_home.root / "bugs").exists()
 
 
-def test_a_command_whose_module_is_broken_is_a_bug(private_home: Home) -> None:
+def test_a_command_whose_module_is_broken_is_a_bug(private_home):
     """In a process of its own, as a person starts it."""
     script = (
         "import sys; sys.argv = ['vtax', 'list']; sys.modules['vtax.store.store'] = None\n"

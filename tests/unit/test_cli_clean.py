@@ -29,7 +29,7 @@ def home(unmade_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     return home
 
 
-def test_a_run_says_once_what_to_do_about_what_it_cannot_remove(home: Home) -> None:
+def test_a_run_says_once_what_to_do_about_what_it_cannot_remove(home):
     for _ in range(2):
         with pytest.raises(VtaxError) as caught:
             prepare_host(home)
@@ -39,7 +39,7 @@ def test_a_run_says_once_what_to_do_about_what_it_cannot_remove(home: Home) -> N
         assert "sudo vtax clean --forget forgets them" in printed
 
 
-def test_what_is_given_up_is_reported_and_keeps_no_run_from_beginning(home: Home) -> None:
+def test_what_is_given_up_is_reported_and_keeps_no_run_from_beginning(home):
     assert CliRunner().invoke(group, ["clean"]).exit_code == 1
     forgotten = CliRunner().invoke(group, ["clean", "--forget"])
     assert forgotten.exit_code == 0
@@ -48,7 +48,7 @@ def test_what_is_given_up_is_reported_and_keeps_no_run_from_beginning(home: Home
     prepare_host(home)
 
 
-def test_programs_are_reported_apart_what_stays_and_what_was_given_up(home: Home) -> None:
+def test_programs_are_reported_apart_what_stays_and_what_was_given_up(home):
     stays = json.loads(CliRunner().invoke(group, ["clean", "--json"]).stdout)
     assert len(stays["problems"]) == 1
     assert stays["forgotten"] == []

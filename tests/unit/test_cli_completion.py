@@ -47,7 +47,7 @@ def completion_process(line: str, shell: str = "bash") -> subprocess.CompletedPr
     )
 
 
-def test_factors_and_metrics_of_the_run_are_offered() -> None:
+def test_factors_and_metrics_of_the_run_are_offered():
     factors = offered("show", "tour-1", "--cols", "")
     assert factors == [
         "platform", "benchmark", "metric", "topology", "direction", "duration_s", "block", "session", "host",
@@ -56,7 +56,7 @@ def test_factors_and_metrics_of_the_run_are_offered() -> None:
     assert offered("show", "--metric", "") == ["events", "throughput", "latency"]
 
 
-def test_tags_of_runs_are_offered(home: Home) -> None:
+def test_tags_of_runs_are_offered(home):
     with Store.open(home.store_url) as store:
         annotate(store.engine, store.open_run("tour-1").id, lambda before: Annotations(("paper", "draft"), ()))
     assert offered("note", "tour-1", "--tag", "") == ["draft", "paper"]
@@ -64,7 +64,7 @@ def test_tags_of_runs_are_offered(home: Home) -> None:
     assert offered("list", "--where", "tag=") == ["tag=draft", "tag=paper"]
 
 
-def test_commands_are_offered_without_loading_them() -> None:
+def test_commands_are_offered_without_loading_them():
     assert offered("") == list(COMMANDS)
     assert offered("sh") == ["show", "shell"]
     assert "--version" in offered("--v")
@@ -85,23 +85,23 @@ def test_commands_are_offered_without_loading_them() -> None:
         (("show", "--tri"), ["--trials"]),
     ],
 )
-def test_names_of_the_store_are_offered(words: tuple[str, ...], expected: list[str]) -> None:
+def test_names_of_the_store_are_offered(words, expected):
     assert offered(*words) == expected
 
 
-def test_names_that_ship_are_offered() -> None:
+def test_names_that_ship_are_offered():
     assert offered("shell", "") == offered("run", "tour", "-p", "") == names()
     assert offered("platforms", "qe") == [*(name for name in names() if name.startswith("qe")), "qemu"]
     assert set(drivers()) <= set(offered("platforms", ""))
     assert offered("run", "") == list(shipped())
 
 
-def test_files_are_offered_where_no_study_begins_so() -> None:
+def test_files_are_offered_where_no_study_begins_so():
     found = ShellComplete(group, {}, "vtax", COMPLETE_VARIABLE).get_completions(["run"], "./my")
     assert [(item.type, item.value) for item in found] == [("file", "./my")]
 
 
-def test_a_real_bash_completes_with_the_script_it_is_given() -> None:
+def test_a_real_bash_completes_with_the_script_it_is_given():
     script = (
         'eval "$(_VTAX_COMPLETE=bash_source "$1")"; COMP_WORDS=("$1" show tour-1 --platform d); COMP_CWORD=4; '
         '_vtax_completion "$1"; echo "${COMPREPLY[@]}"'
@@ -113,7 +113,7 @@ def test_a_real_bash_completes_with_the_script_it_is_given() -> None:
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_every_shell_gets_a_script(shell: str) -> None:
+def test_every_shell_gets_a_script(shell):
     environment = {**os.environ, COMPLETE_VARIABLE: f"{shell}_source"}
     done = subprocess.run([PROGRAM], env=environment, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (0, "")
@@ -121,9 +121,7 @@ def test_every_shell_gets_a_script(shell: str) -> None:
 
 
 @pytest.mark.parametrize("damage", ["gone", "garbage", "server"])
-def test_a_store_that_cannot_be_read_offers_nothing_and_says_nothing(
-    damage: str, home: Home, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_store_that_cannot_be_read_offers_nothing_and_says_nothing(damage, home, monkeypatch):
     file = home.root / "store.sqlite"
     if damage == "gone":
         file.unlink()
@@ -135,13 +133,13 @@ def test_a_store_that_cannot_be_read_offers_nothing_and_says_nothing(
     assert (done.stdout.strip(), done.stderr) == ("", "")
 
 
-def test_an_unknown_shell_is_no_bug(home: Home) -> None:
+def test_an_unknown_shell_is_no_bug(home):
     done = completion_process("vtax ", "tcsh")
     assert "bug" not in done.stderr
     assert not (home.root / "bugs").exists()
 
 
-def test_a_glance_leaves_no_file_and_reads_a_url_as_well(home: Home, tmp_path: Path) -> None:
+def test_a_glance_leaves_no_file_and_reads_a_url_as_well(home, tmp_path):
     before = sorted(home.root.iterdir())
     odd = tmp_path / "a b?#%.sqlite"
     odd.write_bytes((home.root / "store.sqlite").read_bytes())

@@ -51,7 +51,7 @@ def annotations(run: str) -> tuple[list[str], list[str]]:
     return found["tags"], found["notes"]
 
 
-def test_notes_and_tags_are_shown_wherever_the_run_is() -> None:
+def test_notes_and_tags_are_shown_wherever_the_run_is():
     output_of("note", "tour-1", "after", "the BIOS update", "--tag", "paper", "--tag", "quiet")
     assert output_of("note", "tour-1") == "tags: paper, quiet\n1. after the BIOS update\n"
     shown = output_of("show", "tour-1")
@@ -67,7 +67,7 @@ def test_notes_and_tags_are_shown_wherever_the_run_is() -> None:
     assert "after the BIOS update" in Path("x.html").read_text()
 
 
-def test_a_run_is_found_by_its_tag_its_note_and_its_host() -> None:
+def test_a_run_is_found_by_its_tag_its_note_and_its_host():
     output_of("note", "tour-1", "after the BIOS update", "--tag", "paper")
     output_of("note", "tour-2", "--tag", "draft")
     assert names("tag=paper") == ["tour-1"]
@@ -77,7 +77,7 @@ def test_a_run_is_found_by_its_tag_its_note_and_its_host() -> None:
     assert names("host=bbbb") == ["tour-2"]
 
 
-def test_notes_and_tags_are_removed_again() -> None:
+def test_notes_and_tags_are_removed_again():
     output_of("note", "tour-1", "one", "--tag", "a", "--tag", "b")
     output_of("note", "tour-1", "two")
     output_of("note", "tour-1", "three", "--remove", "1", "--untag", "a")
@@ -101,19 +101,19 @@ def test_notes_and_tags_are_removed_again() -> None:
         ([f"--tag=t{n}" for n in range(MAX_TAGS + 1)], f"at most {MAX_TAGS} tags"),
     ],
 )
-def test_what_is_no_note_or_tag_is_refused_and_nothing_is_stored(arguments: list[str], said: str) -> None:
+def test_what_is_no_note_or_tag_is_refused_and_nothing_is_stored(arguments, said):
     assert said in refusal("note", "tour-1", *arguments).what
     assert annotations("tour-1") == ([], [])
 
 
-def test_a_run_has_a_bounded_number_of_notes_and_tags() -> None:
+def test_a_run_has_a_bounded_number_of_notes_and_tags():
     set_run(notes=["x"] * MAX_NOTES, tags=[f"t{n}" for n in range(MAX_TAGS)])
     assert f"at most {MAX_NOTES} notes" in refusal("note", "tour-1", "one more").what
     assert f"at most {MAX_TAGS} tags" in refusal("note", "tour-1", "--tag", "more").what
     output_of("note", "tour-1", "another", "--remove", "1")
 
 
-def test_vtax_run_refuses_what_is_no_tag_before_anything_else() -> None:
+def test_vtax_run_refuses_what_is_no_tag_before_anything_else():
     error = refusal("run", "no-such-study", "--tag", "two words")
     assert "is no tag" in error.what
     assert error.where == "--tag"
@@ -124,7 +124,7 @@ def set_run(**values: object) -> None:
         connection.execute(schema.run.update().where(schema.run.c.name == "tour-1").values(**values))
 
 
-def test_text_of_another_store_is_cleaned_and_cut() -> None:
+def test_text_of_another_store_is_cleaned_and_cut():
     set_run(notes=["red \x1b[31m\nand \u202eback", "x" * 5000, 7], tags=["a\x07b", "y" * 100])
     tags, notes = annotations("tour-1")
     assert notes[0] == "red \N{REPLACEMENT CHARACTER}[31m and \N{REPLACEMENT CHARACTER}back"
@@ -147,7 +147,7 @@ def finish() -> None:
             store.open_run(name).finish("finished", "all blocks", 1.7e9 + 100)
 
 
-def test_a_bundle_has_them_and_a_run_that_differs_in_them_alone_is_the_same(elsewhere: Callable[[], None]) -> None:
+def test_a_bundle_has_them_and_a_run_that_differs_in_them_alone_is_the_same(elsewhere):
     finish()
     output_of("note", "tour-1", "before", "--tag", "paper")
     output_of("export", "tour-1")
@@ -159,7 +159,7 @@ def test_a_bundle_has_them_and_a_run_that_differs_in_them_alone_is_the_same(else
     assert annotations("tour-1") == (["paper"], ["before"])
 
 
-def test_an_anonymized_bundle_has_no_names_in_notes_and_tags() -> None:
+def test_an_anonymized_bundle_has_no_names_in_notes_and_tags():
     set_run(host={"hostname": "box7.lab.example", "machine_id": "aaaaaaaaaaaa"})
     finish()
     output_of("note", "tour-1", "box7 at 10.1.2.3, /home/alice", "--tag", "box7")
@@ -168,7 +168,7 @@ def test_an_anonymized_bundle_has_no_names_in_notes_and_tags() -> None:
     assert [name for name in ("box7", "10.1.2.3", "alice") if name in content] == []
 
 
-def test_a_merged_run_has_the_tags_and_notes_of_its_parts() -> None:
+def test_a_merged_run_has_the_tags_and_notes_of_its_parts():
     finish()
     output_of("note", "tour-1", "one", "--tag", "a", "--tag", "b")
     output_of("note", "tour-2", "two", "--tag", "b")

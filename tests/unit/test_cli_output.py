@@ -17,7 +17,7 @@ from vtax.runner.events import Progress
 PROGRESS = Progress(0, 3, 5, 336, 60.0, 90.0)
 
 
-def test_a_listing_prints_brackets_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_listing_prints_brackets_as_they_are(capsys):
     printed = " ".join(CliRunner().invoke(group, ["topologies"]).output.split())
     assert "a [[platform]] with uplinks" in printed
     print_table(("[a]", "b"), [("[red]x[/red]", Text("y", style="red"))])
@@ -26,9 +26,7 @@ def test_a_listing_prints_brackets_as_they_are(capsys: pytest.CaptureFixture[str
 
 
 @pytest.mark.parametrize(("columns", "maximum"), [("80", 80), ("", 160), ("many", 160), ("0", 160)])
-def test_a_listing_in_a_pipe_is_as_wide_as_columns_says_and_pads_nothing(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], columns: str, maximum: int
-) -> None:
+def test_a_listing_in_a_pipe_is_as_wide_as_columns_says_and_pads_nothing(monkeypatch, capsys, columns, maximum):
     monkeypatch.setenv("COLUMNS", columns)
     print_table(("name", "text"), [("a", "word " * 100), ("b", "")])
     lines = capsys.readouterr().out.splitlines()
@@ -37,7 +35,7 @@ def test_a_listing_in_a_pipe_is_as_wide_as_columns_says_and_pads_nothing(
     assert console().width == maximum
 
 
-def test_a_line_tells_the_levels_of_its_point(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_line_tells_the_levels_of_its_point(capsys):
     with PlainProgress() as printed:
         printed.trial_starting("native", "netperf", "mtu=1500, message_size=64")
         printed.trial_ended("native", "netperf", (10510.0, "Mbit/s"), "", PROGRESS)
@@ -50,7 +48,7 @@ def test_a_line_tells_the_levels_of_its_point(capsys: pytest.CaptureFixture[str]
     assert "native netperf mtu=500, message_size=64: FAILED: no answer (" in second
 
 
-def test_a_warm_up_trial_is_not_counted_as_none_of_the_measured(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_warm_up_trial_is_not_counted_as_none_of_the_measured(capsys):
     first = Progress(0, 1, 0, 1, 1.0, 3.0, is_warmup=True)
     with PlainProgress() as printed:
         printed.trial_starting("native", "dd", "")
@@ -61,10 +59,3 @@ def test_a_warm_up_trial_is_not_counted_as_none_of_the_measured(capsys: pytest.C
     assert measured.startswith("[block 1/1, 1/1] native dd: 1.000 MB/s")
     assert done_text(first) == ""
     assert done_text(PROGRESS) == "5/336"
-
-
-def test_a_point_without_levels_has_just_its_name(capsys: pytest.CaptureFixture[str]) -> None:
-    with PlainProgress() as printed:
-        printed.trial_starting("native", "dd", "")
-        printed.trial_ended("native", "dd", (1.0, "MB/s"), "", PROGRESS)
-    assert "native dd: 1.000 MB/s (" in capsys.readouterr().err

@@ -6,7 +6,6 @@ import io
 import json
 import re
 from contextlib import nullcontext
-from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
@@ -27,11 +26,14 @@ from vtax.runner.plan import Plan
 from vtax.study.load import load
 from vtax.study.model import DesignTable
 
-pytestmark = pytest.mark.usefixtures("unmade_home")
 
-
-def test_options_replace_what_guests_may_use_and_the_rest_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(autouse=True)
+def nobody(unmade_home, monkeypatch):
+    """A home of one's own, and no root: nothing is probed."""
     monkeypatch.setattr("os.geteuid", lambda: 1000)
+
+
+def test_options_replace_what_guests_may_use_and_the_rest_stays():
     printed = output_of("run", "tour", "--plan", "--memory", "600MiB", "--disk", "3GiB")
     assert re.search("^guests of native.*: 1 vCPU and 600 MiB each$", printed, re.M)
     assert re.search("^guests of qemu-tcg-virtio.*: 1 vCPU and 600 MiB each, disk of 3 GiB$", printed, re.M)
@@ -40,8 +42,7 @@ def test_options_replace_what_guests_may_use_and_the_rest_stays(monkeypatch: pyt
         output_of("run", "tour", "--plan", "--memory", "huge")
 
 
-def test_a_plan_needs_no_root_and_says_what_was_not_probed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.geteuid", lambda: 1000)
+def test_a_plan_needs_no_root_and_says_what_was_not_probed(monkeypatch):
     monkeypatch.setattr("vtax.cli.probing.measuring_lock", lambda name: pytest.fail("took the lock"))
     printed = output_of("run", "tour", "--plan")
     assert "cells: 35, on native, podman" in printed
@@ -55,8 +56,7 @@ def test_a_plan_needs_no_root_and_says_what_was_not_probed(monkeypatch: pytest.M
     assert not Home.from_environment().root.exists()
 
 
-def test_a_plan_names_the_levels_of_links_and_of_tuning(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("os.geteuid", lambda: 1000)
+def test_a_plan_names_the_levels_of_links_and_of_tuning(tmp_path):
     study = tmp_path / "mine.toml"
     study.write_text(
         'name = "mine"\nplatforms = ["native", "podman"]\ntuning = ["default", "pinned"]\n'
@@ -66,10 +66,7 @@ def test_a_plan_names_the_levels_of_links_and_of_tuning(monkeypatch: pytest.Monk
     assert "  tcp (iperf3), point-to-point: link.mtu = 500, 1500\n  tuning = default, pinned\n" in printed
 
 
-def test_a_plan_shows_a_parameter_and_a_link_setting_of_the_same_name(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr("os.geteuid", lambda: 1000)
+def test_a_plan_shows_a_parameter_and_a_link_setting_of_the_same_name(tmp_path):
     study = tmp_path / "rates.toml"
     study.write_text(
         'name = "rates"\nplatforms = ["native"]\n[[benchmark]]\nname = "iperf3"\n'
@@ -80,31 +77,14 @@ def test_a_plan_shows_a_parameter_and_a_link_setting_of_the_same_name(
     assert "  iperf3, point-to-point: rate_mbit_s = 5, 10; link.rate_mbit_s = 100, 200\n" in printed
 
 
-def test_a_plan_says_that_its_blocks_are_too_few_for_verdicts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.geteuid", lambda: 1000)
-    assert "; a verdict needs 5 blocks\n" in output_of(
-        "run", "tour", "--plan", "--blocks", "3", "-p", "native,docker"
-    )
-    assert "a verdict needs" not in output_of("run", "tour", "--plan", "--blocks", "5", "--budget", "1h")
-    refused = CliRunner().invoke(group, ["run", "tour", "--plan", "--budget", "5s"]).exception
-    assert isinstance(refused, BadInput)
-    assert "is too short for one block" in refused.what
-
-
-def test_a_plan_in_the_papers_order_says_which_platform_follows_which(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr("os.geteuid", lambda: 1000)
+def test_a_plan_in_the_papers_order_says_which_platform_follows_which(tmp_path):
     study = tmp_path / "mine.toml"
     benchmark = '[design]\norder = "sequential"\n[[benchmark]]\nname = "sysbench-cpu"\n'
     study.write_text(f'name = "mine"\nplatforms = ["native", "podman"]\n{benchmark}')
     assert "\norder: all blocks of native, then of podman\n" in output_of("run", str(study), "--plan")
 
 
-def test_a_plan_shows_what_guests_may_use_and_counts_those_that_run_at_once(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr("os.geteuid", lambda: 1000)
+def test_a_plan_shows_what_guests_may_use_and_counts_those_that_run_at_once(monkeypatch, tmp_path):
     study = tmp_path / "mine.toml"
     tables = '[guest]\nvcpus = 2\nmemory = "384MiB"\n[[benchmark]]\nname = "iperf3"\ntopology = "guest-to-guest"\n'
     study.write_text(f'name = "mine"\nplatforms = ["native", "lxc", "ssh:far"]\n{tables}')
@@ -121,10 +101,7 @@ def test_a_plan_shows_what_guests_may_use_and_counts_those_that_run_at_once(
     assert {platform["guests"]["at_once"] for platform in alone["platforms"]} == {1}
 
 
-def test_a_host_must_have_the_memory_of_all_guests_that_run_at_once(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr("os.geteuid", lambda: 1000)
+def test_a_host_must_have_the_memory_of_all_guests_that_run_at_once(monkeypatch, tmp_path):
     monkeypatch.setattr("vtax.runner.memory.host_memory", lambda: 1000 * 2**20)
     study = tmp_path / "mine.toml"
     alone = 'name = "mine"\nplatforms = ["native"]\n[guest]\nmemory = "600MiB"\n[[benchmark]]\nname = "iperf3"\n'
@@ -141,8 +118,7 @@ def test_a_host_must_have_the_memory_of_all_guests_that_run_at_once(
     assert "less than 500 MiB per guest" in caught.value.hint
 
 
-def test_a_plan_for_programs_is_one_json_document(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.geteuid", lambda: 1000)
+def test_a_plan_for_programs_is_one_json_document():
     plan = json.loads(output_of("run", "tour", "--plan", "--json", "--seed", "5", "--blocks", "3"))
     assert (plan["study"], plan["seed"], plan["baseline"], plan["design"]["blocks"]) == ("tour", 5, "native", 3)
     assert len(plan["cells"]) == 35
@@ -158,7 +134,7 @@ def test_a_plan_for_programs_is_one_json_document(monkeypatch: pytest.MonkeyPatc
     assert "probing needs root" in plan["not_probed"]
 
 
-def test_a_plan_without_its_image_says_how_to_build_it_and_probes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plan_without_its_image_says_how_to_build_it_and_probes_nothing(monkeypatch):
     monkeypatch.setattr("os.geteuid", lambda: 0)
     monkeypatch.setattr("vtax.cli.run.probing_lock", lambda name: nullcontext(""))
     monkeypatch.setattr("vtax.cli.run.recipe_for", lambda loaded: DEFAULT.with_packages(["python3-os-ken"]))
@@ -167,7 +143,7 @@ def test_a_plan_without_its_image_says_how_to_build_it_and_probes_nothing(monkey
     assert "sudo vtax image build --with python3-os-ken" in printed
 
 
-def test_a_budget_that_holds_no_block_is_refused() -> None:
+def test_a_budget_that_holds_no_block_is_refused():
     plan = SimpleNamespace(
         study=SimpleNamespace(design=DesignTable(stop="budget", budget=9.0)), expected_block_s=lambda: 10.0
     )
@@ -175,7 +151,7 @@ def test_a_budget_that_holds_no_block_is_refused() -> None:
         check_budget_holds_block(cast(Plan, plan))
 
 
-def test_a_plan_probes_nothing_while_something_measures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plan_probes_nothing_while_something_measures(tmp_path, monkeypatch):
     lock = tmp_path / "host.lock"
     monkeypatch.setattr("os.geteuid", lambda: 0)
     monkeypatch.setattr("vtax.cli.probing.measuring_lock", lambda name: measuring_lock(name, lock))
@@ -183,10 +159,7 @@ def test_a_plan_probes_nothing_while_something_measures(tmp_path: Path, monkeypa
         assert "were not probed: tour-1 (process " in output_of("run", "tour", "--plan")
 
 
-def test_a_plan_shows_what_a_platform_cannot_carry_and_measures_the_rest(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr("os.geteuid", lambda: 1000)
+def test_a_plan_shows_what_a_platform_cannot_carry_and_measures_the_rest(tmp_path):
     study = tmp_path / "mine.toml"
     router = '[[benchmark]]\nname = "iperf3"\ntopology = "router"\nlink_factors = { mtu = [500, 1500] }\n'
     study.write_text(
@@ -215,16 +188,13 @@ def test_a_plan_shows_what_a_platform_cannot_carry_and_measures_the_rest(
         output_of("run", str(study), "--plan")
 
 
-def test_a_platform_that_is_not_probed_has_its_hint_on_the_same_line() -> None:
+def test_a_platform_that_is_not_probed_has_its_hint_on_the_same_line():
     assert with_hint("no image.", "sudo vtax image build") == "no image; hint: sudo vtax image build"
     assert with_hint("no image.", "") == "no image."
 
 
 @pytest.mark.parametrize(("blocks", "expected"), [(4, "; a verdict needs 5 blocks\n"), (5, "5 blocks, randomized")])
-def test_too_few_blocks_for_a_verdict_are_named(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, blocks: int, expected: str
-) -> None:
-    monkeypatch.setattr("os.geteuid", lambda: 1000)
+def test_too_few_blocks_for_a_verdict_are_named(tmp_path, blocks, expected):
     study = tmp_path / "mine.toml"
     study.write_text(
         f'name = "mine"\nplatforms = ["native", "docker"]\n[design]\nblocks = {blocks}\n'
@@ -235,15 +205,14 @@ def test_too_few_blocks_for_a_verdict_are_named(
     assert ("a verdict needs" in text) == (blocks < 5)
 
 
-def test_platforms_without_the_baseline_are_refused_with_the_difference() -> None:
+def test_platforms_without_the_baseline_are_refused_with_the_difference():
     refused = CliRunner().invoke(group, ["run", "santos2008", "--dry-run", "-p", "docker,lxc"]).exception
     assert isinstance(refused, BadInput)
     assert refused.what.startswith("the baseline of santos2008, native, is not among docker, lxc")
     assert (refused.where, refused.hint) == ("--platforms", "--platforms native,docker,lxc")
 
 
-def test_platforms_of_several_options_and_commas_are_one_list(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.geteuid", lambda: 1000)
+def test_platforms_of_several_options_and_commas_are_one_list():
     arguments = ("run", "ufla2010", "--dry-run", "--scale", "quick", "-p", "native,docker", "-p", "lxc,docker")
     text = output_of(*arguments)
     assert "changed by --scale quick: duration_s ÷ 5\n" in text
@@ -252,7 +221,7 @@ def test_platforms_of_several_options_and_commas_are_one_list(monkeypatch: pytes
 
 
 @pytest.mark.parametrize(("answer", "starts"), [("y\n", True), ("n\n", False), ("", False)])
-def test_a_run_of_more_than_an_hour_is_confirmed(answer: str, starts: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_of_more_than_an_hour_is_confirmed(answer, starts, monkeypatch):
     plan = cast(Plan, SimpleNamespace(study=load("ufla2010").study, max_blocks=10, expected_block_s=lambda: 361.0))
     monkeypatch.setattr(long_runs, "sys", SimpleNamespace(stdin=Terminal(), stderr=Terminal()))
 
@@ -266,7 +235,7 @@ def test_a_run_of_more_than_an_hour_is_confirmed(answer: str, starts: bool, monk
     assert isinstance(result.exception, BadInput) is not starts
 
 
-def test_a_long_run_without_a_terminal_is_refused_and_a_short_one_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_run_without_a_terminal_is_refused_and_a_short_one_is_not(monkeypatch):
     monkeypatch.setattr(long_runs, "sys", SimpleNamespace(stdin=io.StringIO(), stderr=io.StringIO()))
     study = load("ufla2010").study
     with pytest.raises(BadInput, match="up to 1 h 00 min, and there is no terminal") as refused:

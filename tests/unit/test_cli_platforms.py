@@ -12,7 +12,6 @@ from command_line import output_of
 
 from vtax.cli.main import group, main
 from vtax.doctor.examine import Examination
-from vtax.errors import BadInput
 from vtax.host.home import Home
 from vtax.image.recipe import DEFAULT
 from vtax.platforms.base import HostProgram, Platform, Probe
@@ -43,7 +42,7 @@ def probed(monkeypatch: pytest.MonkeyPatch, probe: Probe) -> list[str]:
     return names
 
 
-def test_a_platform_is_described_and_probed_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_platform_is_described_and_probed_alone(monkeypatch):
     names = probed(monkeypatch, BROKEN)
     text = output_of("platforms", "kvm-e1000")
     assert names == ["kvm-e1000"]
@@ -57,7 +56,7 @@ def test_a_platform_is_described_and_probed_alone(monkeypatch: pytest.MonkeyPatc
     assert NO_IMAGE not in text
 
 
-def test_a_platform_that_runs_says_that_its_image_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_platform_that_runs_says_that_its_image_is_missing(monkeypatch):
     probed(monkeypatch, Probe(True, version="5.0"))
     assert "  available: yes\n" in output_of("platforms", "lxc")
     assert f"  hint: {NO_IMAGE}\n" in output_of("platforms", "lxc")
@@ -67,7 +66,7 @@ def test_a_platform_that_runs_says_that_its_image_is_missing(monkeypatch: pytest
     assert "hint" not in output_of("platforms", "lxc")
 
 
-def test_the_json_of_a_platform_is_that_of_its_driver_with_its_probe(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_json_of_a_platform_is_that_of_its_driver_with_its_probe(monkeypatch):
     probed(monkeypatch, BROKEN)
     driver = json.loads(output_of("platforms", "qemu", "--json"))
     platform = json.loads(output_of("platforms", "kvm-e1000", "--json"))
@@ -78,26 +77,13 @@ def test_the_json_of_a_platform_is_that_of_its_driver_with_its_probe(monkeypatch
 
 
 @pytest.mark.parametrize("arguments", [("qemu",), ("lxc", "--no-probe"), ("ssh:me@there", "--no-probe")])
-def test_a_driver_is_not_probed_nor_a_platform_that_was_not_requested(
-    arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_driver_is_not_probed_nor_a_platform_that_was_not_requested(arguments, monkeypatch):
     names = probed(monkeypatch, BROKEN)
     assert output_of("platforms", *arguments).startswith(f"{arguments[0]}: ")
     assert names == []
 
 
-def test_nothing_is_probed_while_something_measures(monkeypatch: pytest.MonkeyPatch) -> None:
-    def measuring(name: str) -> None:
-        raise BadInput("tour-7 (process 1) measures on this host")
-
-    names = probed(monkeypatch, BROKEN)
-    monkeypatch.setattr("os.geteuid", lambda: 0)
-    monkeypatch.setattr("vtax.cli.probing.measuring_lock", measuring)
-    assert "available: not probed (tour-7 (process 1) measures on this host)" in output_of("platforms", "lxc")
-    assert names == []
-
-
-def test_programs_that_a_name_brings_are_not_run_without_consent(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_programs_that_a_name_brings_are_not_run_without_consent(monkeypatch):
     names = probed(monkeypatch, BROKEN)
     program = HostProgram("lxc", "lxc", "program", "/usr/bin/other", "a program")
     monkeypatch.setattr(Platform, "host_programs", property(lambda platform: (program,)))
@@ -105,14 +91,14 @@ def test_programs_that_a_name_brings_are_not_run_without_consent(monkeypatch: py
     assert names == []
 
 
-def test_a_misspelt_platform_is_refused_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_misspelt_platform_is_refused_with_the_nearest(capsys):
     with pytest.raises(SystemExit) as caught:
         main(["platforms", "lxcc"])
     assert caught.value.code == 2
     assert "there is no platform 'lxcc'; did you mean lxc?" in capsys.readouterr().err
 
 
-def test_the_list_of_images_and_doctor_say_how_to_build_a_missing_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_list_of_images_and_doctor_say_how_to_build_a_missing_one(monkeypatch):
     monkeypatch.setattr("vtax.cli.doctor.examine", lambda image, not_probed: Examination({}, (), 1.0))
     listed = CliRunner().invoke(group, ["image", "list"])
     assert (listed.stdout, listed.stderr) == ("", f"{NO_IMAGE}\n")

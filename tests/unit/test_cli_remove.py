@@ -36,7 +36,7 @@ def names(store: Store) -> list[str]:
     return [run.name for run in store.runs()]
 
 
-def test_it_asks_first_and_says_what_would_go(store: Store) -> None:
+def test_it_asks_first_and_says_what_would_go(store):
     refused = remove("tour-1", typed="n\n")
     assert refused.exit_code == 1
     assert "tour-1" in refused.stdout
@@ -45,7 +45,7 @@ def test_it_asks_first_and_says_what_would_go(store: Store) -> None:
     assert names(store) == ["tour-2", "tour-3"]
 
 
-def test_nobody_to_ask_is_a_no_that_names_the_option(store: Store) -> None:
+def test_nobody_to_ask_is_a_no_that_names_the_option(store):
     result = remove("tour-1")
     refused = result.exception
     assert result.stderr.endswith("\n")  # the error begins on a line of its own
@@ -55,9 +55,7 @@ def test_nobody_to_ask_is_a_no_that_names_the_option(store: Store) -> None:
     assert "tour-1" in names(store)
 
 
-def test_who_may_not_write_the_store_is_reported_before_being_requested(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_who_may_not_write_the_store_is_reported_before_being_requested(store, monkeypatch):
     monkeypatch.setattr("os.access", lambda path, mode, **_: mode != os.W_OK)
     refused = remove("tour-1", typed="y\n")
     assert isinstance(refused.exception, BadInput)
@@ -66,13 +64,13 @@ def test_who_may_not_write_the_store_is_reported_before_being_requested(
     assert "tour-1" in names(store)
 
 
-def test_a_killed_run_can_go(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_killed_run_can_go(store, monkeypatch):
     monkeypatch.setattr("vtax.store.store.is_measuring", lambda: False)
     assert remove("--yes", "tour-3").exit_code == 0
     assert names(store) == ["tour-1", "tour-2"]
 
 
-def test_several_go_at_once_without_asking_when_reported_so(store: Store) -> None:
+def test_several_go_at_once_without_asking_when_reported_so(store):
     done = remove("--yes", "tour-2", "tour-1", "tour-1")
     assert done.exit_code == 0
     assert done.stderr.splitlines() == ["tour-1 removed", "tour-2 removed"]
@@ -80,7 +78,7 @@ def test_several_go_at_once_without_asking_when_reported_so(store: Store) -> Non
 
 
 @pytest.mark.parametrize("wrong", ["tour-3", "last", "tour-9"])
-def test_a_run_that_runs_or_is_not_there_is_refused_and_nothing_is_removed(store: Store, wrong: str) -> None:
+def test_a_run_that_runs_or_is_not_there_is_refused_and_nothing_is_removed(store, wrong):
     refused = remove("--yes", "tour-1", wrong).exception
     assert isinstance(refused, BadInput)
     assert ("there is no run" if wrong == "tour-9" else "tour-3 is still running") in refused.what

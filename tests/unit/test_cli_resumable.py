@@ -70,35 +70,35 @@ def changed(store: Store, **values: object) -> None:
         connection.execute(update(schema.run).values(values))
 
 
-def test_an_interrupted_run_whose_plan_can_be_made_again_is_offered(store: Store, home: Home) -> None:
+def test_an_interrupted_run_whose_plan_can_be_made_again_is_offered(store, home):
     interrupted(store, home)
     assert offered()
 
 
-def test_a_run_that_failed_for_a_reason_of_the_host_is_offered(store: Store, home: Home) -> None:
+def test_a_run_that_failed_for_a_reason_of_the_host_is_offered(store, home):
     begin_planned(store, home).finish("failed", "the disk is full", 3.0)
     assert offered()
 
 
-def test_a_finished_run_and_a_running_one_have_no_hint(store: Store, home: Home) -> None:
+def test_a_finished_run_and_a_running_one_have_no_hint(store, home):
     begin_planned(store, home).finish("finished", "all blocks", 3.0)
     assert "resume" not in output_of("list") + output_of("show")
     assert json.loads(output_of("list", "--json"))[0]["resume_hint"] == ""
 
 
-def test_not_one_of_another_machine(store: Store, home: Home) -> None:
+def test_not_one_of_another_machine(store, home):
     interrupted(store, home)
     changed(store, host={"machine_id": "elsewhere"})
     assert "it was started on another machine" in reason()
 
 
-def test_not_one_whose_image_is_gone_or_in_another_home(store: Store, home: Home) -> None:
+def test_not_one_whose_image_is_gone_or_in_another_home(store, home):
     interrupted(store, home)
     shutil.rmtree(home.images / KEY)
     assert f"tour-1 ran in image {KEY}, which is no longer there" in reason()
 
 
-def test_not_one_whose_guests_never_started(store: Store, home: Home) -> None:
+def test_not_one_whose_guests_never_started(store, home):
     run = begin_planned(store, home)
     for block in range(3):
         started(run, block, ready_s=None, error="no such program")
@@ -108,7 +108,7 @@ def test_not_one_whose_guests_never_started(store: Store, home: Home) -> None:
     assert offered()
 
 
-def test_not_one_that_its_study_ended(store: Store, home: Home) -> None:
+def test_not_one_that_its_study_ended(store, home):
     run = begin_planned(store, home)
     run.add_warning(Note(REFUSED, reason="the guests differ"))
     run.finish("failed", "the guests differ", 3.0)
@@ -123,36 +123,34 @@ def test_not_one_that_its_study_ended(store: Store, home: Home) -> None:
     {"declared": {**STUDY, "no_such_key": 1}},
     {"declared": {**STUDY, "guest": {"vcpus": 4096}}},
 ])  # fmt: skip
-def test_not_one_whose_plan_would_be_refused(store: Store, home: Home, values: dict[str, object]) -> None:
+def test_not_one_whose_plan_would_be_refused(store, home, values):
     interrupted(store, home)
     changed(store, **values)
     assert reason()
 
 
-def test_not_one_that_is_damaged(store: Store, home: Home) -> None:
+def test_not_one_that_is_damaged(store, home):
     interrupted(store, home)
     begin(store, "whole-1", started_at=1.0).finish("finished", "", 2.0)
     changed(store, host=[])
     assert "it cannot be resumed: the store is damaged" in output_of("list")
 
 
-def test_who_may_not_see_the_images_is_offered_it(store: Store, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_may_not_see_the_images_is_offered_it(store, home, monkeypatch):
     interrupted(store, home)
     access = os.access
     monkeypatch.setattr("os.access", lambda path, mode, **how: path != home.images and access(path, mode, **how))
     assert offered()
 
 
-def test_nothing_is_started_to_find_out(store: Store, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_started_to_find_out(store, home, monkeypatch):
     interrupted(store, home)
     monkeypatch.setattr("vtax.platforms.base.Platform.probe", lambda *_: pytest.fail("probed"))
     monkeypatch.setattr(Plan, "sessions", lambda *_: pytest.fail("planned a session"))
     assert offered()
 
 
-def test_a_paused_run_is_offered_its_next_session_and_nothing_else(
-    store: Store, home: Home, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_paused_run_is_offered_its_next_session_and_nothing_else(store, home, monkeypatch):
     run = begin_planned(store, home, design={"stop": "fixed", "blocks": 2, "sessions": 2})
     run.finish("paused", "session 1 of 2 is complete: 1 of 1 blocks is made", 1_700_000_300.0)
     hint = "start the next session with: sudo vtax resume tour-1 --session\n"
@@ -167,7 +165,7 @@ def test_a_paused_run_is_offered_its_next_session_and_nothing_else(
         output_of("resume", "--session")
 
 
-def test_a_finished_run_is_refused_with_the_way_to_more_blocks(store: Store, home: Home) -> None:
+def test_a_finished_run_is_refused_with_the_way_to_more_blocks(store, home):
     run = begin_planned(store, home)
     run.finish("finished", "", 1_700_000_300.0)
     with pytest.raises(BadInput) as refused:

@@ -41,9 +41,7 @@ def nothing_stays(tmp_path: Path) -> bool:
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
-def test_every_command_cleans_up_when_it_is_requested_to_stop(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, status: int
-) -> None:
+def test_every_command_cleans_up_when_it_is_requested_to_stop(tmp_path, monkeypatch, number, status):
     went_on = []
 
     def work() -> None:
@@ -76,8 +74,8 @@ def asks_while_cleaning(monkeypatch: pytest.MonkeyPatch) -> Asking:
 
 
 def test_a_request_while_a_command_cleans_up_waits_until_all_is_undone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asks_while_cleaning: Asking, capsys: pytest.CaptureFixture[str]
-) -> None:
+    tmp_path, monkeypatch, asks_while_cleaning, capsys
+):
     went_on = []
 
     def work() -> None:
@@ -91,7 +89,7 @@ def test_a_request_while_a_command_cleans_up_waits_until_all_is_undone(
     assert "cleaning up, please wait" in capsys.readouterr().err
 
 
-def test_a_hangup_that_nohup_has_ignored_stays_ignored() -> None:
+def test_a_hangup_that_nohup_has_ignored_stays_ignored():
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         with stop_requests(pytest.fail):

@@ -102,9 +102,7 @@ VIEWS = (
 
 @pytest.mark.parametrize("command", VIEWS, ids=lambda command: ascii(" ".join(command)))
 @pytest.mark.usefixtures("evil_run")
-def test_no_escape_sequence_of_others_reaches_the_terminal(
-    command: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_no_escape_sequence_of_others_reaches_the_terminal(command, capsys):
     assert status_of(*command) in (0, 1, 2)
     printed = "".join(capsys.readouterr())
     assert printed.strip()
@@ -113,7 +111,7 @@ def test_no_escape_sequence_of_others_reaches_the_terminal(
 
 @pytest.mark.parametrize("encoding", ["utf-8", "latin-1", "ascii"])
 @pytest.mark.usefixtures("evil_run")
-def test_json_says_all_of_it_and_no_control_character(encoding: str, redirected: Redirect) -> None:
+def test_json_says_all_of_it_and_no_control_character(encoding, redirected):
     out, _ = redirected(encoding)
     assert status_of("show", "--json") == 0
     printed = out.read_text(encoding)
@@ -121,7 +119,7 @@ def test_json_says_all_of_it_and_no_control_character(encoding: str, redirected:
     assert json.loads(printed)["declared"]["title"] in (EVIL, SHOWN)
 
 
-def test_json_of_others_keeps_every_character(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_of_others_keeps_every_character(capsys):
     value = {EVIL + "\ud800": ["\u2028", "\x7f\x00", "°"]}
     print_json(value)
     printed = capsys.readouterr().out
@@ -133,7 +131,7 @@ def test_json_of_others_keeps_every_character(capsys: pytest.CaptureFixture[str]
 @pytest.mark.parametrize("encoding", ["latin-1", "ascii", "utf-16"])
 @pytest.mark.parametrize("command", [("--help",), ("studies",), ("topologies",), ("show",), ("list",), ("show", "°")])
 @pytest.mark.usefixtures("evil_run")
-def test_every_encoding_of_a_terminal_will_do(encoding: str, command: tuple[str, ...], redirected: Redirect) -> None:
+def test_every_encoding_of_a_terminal_will_do(encoding, command, redirected):
     out, err = redirected(encoding)
     assert status_of(*command) in (0, 2)
     streams.drain(10)
@@ -141,7 +139,7 @@ def test_every_encoding_of_a_terminal_will_do(encoding: str, command: tuple[str,
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-8-sig"])
-def test_a_byte_order_mark_is_written_once(encoding: str, redirected: Redirect) -> None:
+def test_a_byte_order_mark_is_written_once(encoding, redirected):
     out, err = redirected(encoding)
     with standard_streams():
         for stream in (sys.stdout, sys.stderr):
@@ -152,7 +150,7 @@ def test_a_byte_order_mark_is_written_once(encoding: str, redirected: Redirect) 
 
 
 @pytest.mark.usefixtures("evil_run")
-def test_a_locale_without_characters_of_ours_will_do() -> None:
+def test_a_locale_without_characters_of_ours_will_do():
     done = started("show", env={"PYTHONIOENCODING": "ascii", "LANG": "C", "LC_ALL": "C"})
     assert (done.returncode, done.stderr) == (0, b"")
     assert b"tour-1: failed: 3 blocks" in done.stdout
@@ -162,9 +160,7 @@ def test_a_locale_without_characters_of_ours_will_do() -> None:
     "command", [("--help",), ("studies",), ("show",), ("show", "--json"), ("list",), ("schema",)]
 )
 @pytest.mark.usefixtures("evil_run")
-def test_an_output_that_is_full_is_an_error_in_words(
-    command: tuple[str, ...], redirected: Redirect, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_output_that_is_full_is_an_error_in_words(command, redirected, monkeypatch):
     _, err = redirected("utf-8")
     with Path("/dev/full").open("w") as full:
         with monkeypatch.context() as patch:
@@ -180,7 +176,7 @@ def test_an_output_that_is_full_is_an_error_in_words(
 
 @pytest.mark.parametrize("closed", [(1,), (0, 1, 2)])
 @pytest.mark.usefixtures("evil_run")
-def test_closed_streams_are_no_error(closed: tuple[int, ...]) -> None:
+def test_closed_streams_are_no_error(closed):
     redirections = " ".join(f"{number}{'<' if number == 0 else '>'}&-" for number in closed)
     script = "import sys; sys.argv = ['vtax', 'show']\nfrom vtax.cli.main import main\nmain()"
     environment = {**os.environ, "PYTHONPATH": str(Path(vtax.__file__).parent.parent)}
@@ -191,7 +187,7 @@ def test_closed_streams_are_no_error(closed: tuple[int, ...]) -> None:
 
 
 @pytest.mark.usefixtures("unmade_home")
-def test_a_text_that_fills_screens_is_cut_and_the_rest_counted(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_text_that_fills_screens_is_cut_and_the_rest_counted(capsys):
     long = "x y" * 1_000_000
     with Store.open(Home.from_environment().ensure().store_url) as store:
         run = begin(store)
@@ -208,7 +204,7 @@ def test_a_text_that_fills_screens_is_cut_and_the_rest_counted(capsys: pytest.Ca
     assert prepared("y" * (MAX_TEXT_CHARS + 5)).endswith("y… (5 characters more: --json has them)")
 
 
-def test_what_lays_text_out_keeps_its_colours_and_nothing_else(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_lays_text_out_keeps_its_colours_and_nothing_else(capsys):
     with standard_streams():
         streams.document_stream().write("\x1b[1;31mred\x1b[0m \x1b[2J\x1b]8;;http://a.example\x07")
     assert capsys.readouterr().out == "\x1b[1;31mred\x1b[0m �[2J�]8;;http://a.example�"
@@ -251,9 +247,7 @@ def read_all(reading: int, stream: StandardError) -> str:
     return found.lstrip(b"\0").decode()
 
 
-def test_lines_that_nobody_reads_are_dropped_and_counted(
-    stalled: tuple[int, StandardError], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lines_that_nobody_reads_are_dropped_and_counted(stalled, monkeypatch):
     reading, stream = stalled
     monkeypatch.setattr(streams, "MAX_QUEUED", 3)
     started_at = time.monotonic()
@@ -266,9 +260,7 @@ def test_lines_that_nobody_reads_are_dropped_and_counted(
     assert read_all(reading, stream) == "after\n"
 
 
-def test_a_bar_is_drawn_as_it_is_last_and_never_queues(
-    stalled: tuple[int, StandardError], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_bar_is_drawn_as_it_is_last_and_never_queues(stalled, monkeypatch):
     reading, stream = stalled
     monkeypatch.setattr(sys, "stderr", stream)
     with BarProgress(stream) as bar:
@@ -283,7 +275,7 @@ def test_a_bar_is_drawn_as_it_is_last_and_never_queues(
     assert not set(printed.replace("\r\x1b[K", "")) & {"\x07", "\x9b", "\r"}
 
 
-def test_a_thread_and_a_signal_handler_may_write_at_any_moment(tmp_path: Path) -> None:
+def test_a_thread_and_a_signal_handler_may_write_at_any_moment(tmp_path):
     with (tmp_path / "err").open("w", encoding="utf-8") as under:
         stream = StandardError(under)
         threads = [threading.Thread(target=lambda: [stream.write("line\n") for _ in range(200)]) for _ in range(4)]
@@ -295,7 +287,7 @@ def test_a_thread_and_a_signal_handler_may_write_at_any_moment(tmp_path: Path) -
     assert (tmp_path / "err").read_text() == "line\n" * 800
 
 
-def test_one_thread_writes_whichever_thread_was_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_thread_writes_whichever_thread_was_first(tmp_path, monkeypatch):
     started: list[threading.Thread] = []
 
     class SlowToStart(threading.Thread):
@@ -317,7 +309,7 @@ def test_one_thread_writes_whichever_thread_was_first(tmp_path: Path, monkeypatc
         assert (tmp_path / "err").read_text() == "line\n" * 4
 
 
-def test_a_thread_that_cannot_start_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_thread_that_cannot_start_is_tried_again(tmp_path, monkeypatch):
     with (tmp_path / "err").open("w", encoding="utf-8") as under:
         stream = StandardError(under)
         with monkeypatch.context() as patched:
@@ -334,7 +326,7 @@ def _no_thread(_: threading.Thread) -> None:
     raise RuntimeError("can't start new thread")
 
 
-def test_no_thread_stays_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_thread_stays_behind(tmp_path, monkeypatch):
     with (tmp_path / "err").open("w", encoding="utf-8") as under:
         monkeypatch.setattr(sys, "stderr", under)
         before = {*threading.enumerate()}
@@ -351,21 +343,21 @@ class Failing(io.StringIO):
         raise OSError(28, "No space left on device")
 
 
-def test_a_stream_that_fails_costs_a_message_and_ends_a_result() -> None:
+def test_a_stream_that_fails_costs_a_message_and_ends_a_result():
     under: TextIO = Failing()
     StandardError(under).write("a message\n")
     with pytest.raises(VtaxError, match="the output cannot be written: No space left on device"):
         StandardOutput(under).write("a result\n")
 
 
-def test_whatever_is_printed_is_cleaned(capsys: pytest.CaptureFixture[str]) -> None:
+def test_whatever_is_printed_is_cleaned(capsys):
     with standard_streams():
         print(f"{EVIL}\ta\r\nb")
         print(EVIL, file=sys.stderr)
     assert capsys.readouterr() == (f"{SHOWN}\ta\nb\n", f"{SHOWN}\n")
 
 
-def test_an_endless_line_is_cut(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_endless_line_is_cut(capsys):
     with standard_streams():
         print("x" * 5000 + "\nshort")
         print("y" * 5000 + "\nshort", file=sys.stderr)

@@ -45,7 +45,7 @@ def trials(*arguments: str) -> list[dict[str, object]]:
     return found
 
 
-def test_every_trial_is_listed_in_the_order_it_was_made() -> None:
+def test_every_trial_is_listed_in_the_order_it_was_made():
     found = trials("tour-1")
     assert [each["position"] for each in found] == list(range(4 * 12 * 3))
     assert {each["block"] for each in found} == {1, 2, 3, 4}
@@ -57,28 +57,28 @@ def test_every_trial_is_listed_in_the_order_it_was_made() -> None:
     assert sum(" native " in line for line in lines) == 4 * 9
 
 
-def test_start_times_are_of_iso_8601_in_utc() -> None:
+def test_start_times_are_of_iso_8601_in_utc():
     last = trials("odd-1")[-1]
     assert last["started"] == "2023-11-14T22:13:21.250Z"
     assert datetime.fromisoformat(str(last["started"])).timestamp() == 1_700_000_001.25
     assert "2023-11-14T22:13:21Z" in output_of("show", "odd-1", "--trials")
 
 
-def test_filters_leave_what_they_name_and_not_the_baseline() -> None:
+def test_filters_leave_what_they_name_and_not_the_baseline():
     found = trials("tour-1", "--platform", "docker", "--where", "direction=send")
     assert {each["cell"] for each in found} == {"s-docker"}
     assert len(found) == 12
 
 
 @pytest.mark.parametrize("width", ["80", "120", "160"])
-def test_the_table_of_trials_fits(width: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_table_of_trials_fits(width, monkeypatch):
     monkeypatch.setenv("COLUMNS", width)
     text = output_of("show", "tour-1", "--trials")
     assert max(map(len, text.splitlines())) <= int(width)
     assert "iperf3: unable" in " ".join(text.split())
 
 
-def test_raw_output_is_shown_with_every_stream_and_no_control_character() -> None:
+def test_raw_output_is_shown_with_every_stream_and_no_control_character():
     text = output_of("show", "odd-1", "--raw", "1")
     assert text.startswith("==== trial 1: docker, iperf3, direction=send, block 1, ok (2023-11-14T22:13:21.250Z)\n")
     assert "---- client: iperf3 -c 'a b\ufffd[2J c' (signal 9)\n" in text
@@ -89,14 +89,14 @@ def test_raw_output_is_shown_with_every_stream_and_no_control_character() -> Non
     assert all(char.isprintable() or char == "\n" for char in text)
 
 
-def test_raw_output_as_json_is_what_was_stored() -> None:
+def test_raw_output_as_json_is_what_was_stored():
     (found,) = json.loads(output_of("show", "odd-1", "--raw", "1", "--json"))["trials"]
     assert [output["role"] for output in found["outputs"]] == ["client", "server"]
     assert found["outputs"][0]["stdout"] == HOSTILE
     assert found["position"] == 1
 
 
-def test_without_a_number_every_trial_that_is_wanted_is_printed() -> None:
+def test_without_a_number_every_trial_that_is_wanted_is_printed():
     whole = output_of("show", "odd-1", "--raw")
     assert whole.count("==== trial ") == 2
     assert (
@@ -120,9 +120,7 @@ def test_without_a_number_every_trial_that_is_wanted_is_printed() -> None:
         (("tour-1", "--raw", "1", "--variance"), "--raw and --variance exclude each other", "use one of them"),
     ],
 )
-def test_what_is_no_trial_is_refused(
-    arguments: tuple[str, ...], what: str, hint: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_no_trial_is_refused(arguments, what, hint, capsys):
     with pytest.raises(SystemExit) as caught:
         main(["show", *arguments])
     printed = capsys.readouterr().err
@@ -131,14 +129,14 @@ def test_what_is_no_trial_is_refused(
     assert hint in printed
 
 
-def test_a_trial_without_output_says_that_none_is_stored() -> None:
+def test_a_trial_without_output_says_that_none_is_stored():
     heading, note = output_of("show", "odd-1", "--raw", "0").splitlines()[:2]
     assert heading.startswith("==== trial 0: ")
     assert note == "no output is stored for this trial"
     assert "no output is stored" not in output_of("show", "odd-1", "--raw", "1")
 
 
-def test_settings_in_force_and_the_ratio_of_the_hosts_disks_are_shown(store: Store) -> None:
+def test_settings_in_force_and_the_ratio_of_the_hosts_disks_are_shown(store):
     run = begin(store, "disk-1", started_at=3.0)
     cell = next(cell for cell in run.cells if cell.key == "s-docker")
     for position, ratio in enumerate((1.93, 0.125)):

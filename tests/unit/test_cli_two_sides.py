@@ -63,9 +63,7 @@ def study_of(path: str, text: str) -> Study:
          [{"domain": "a", "uri": "qemu:///session"}, {"domain": "a"}]),
     ],
 )  # fmt: skip
-def test_two_platforms_of_one_driver_are_those_of_the_run(
-    path: str, text: str, names: tuple[str, str], options: list[dict[str, object]]
-) -> None:
+def test_two_platforms_of_one_driver_are_those_of_the_run(path, text, names, options):
     study = study_of(path, text)
     assert (tuple(study.platforms), study.baseline) == (names, names[0])
     made = [table for table in study.platform if table.name != "kvm-mine"]
@@ -90,7 +88,7 @@ def test_two_platforms_of_one_driver_are_those_of_the_run(
         ("podman:userns=true:userns=false,podman", "gives userns twice", "once"),
     ],
 )
-def test_what_is_not_two_platforms_of_one_driver_is_refused(path: str, text: str, error: str, hint: str) -> None:
+def test_what_is_not_two_platforms_of_one_driver_is_refused(path, text, error, hint):
     with pytest.raises(BadInput) as refused:
         two_sides(text, load(path).study)
     assert error in refused.value.what
@@ -98,7 +96,7 @@ def test_what_is_not_two_platforms_of_one_driver_is_refused(path: str, text: str
     assert hint in refused.value.hint
 
 
-def test_what_is_about_the_platforms_of_the_study_is_left_out() -> None:
+def test_what_is_about_the_platforms_of_the_study_is_left_out():
     own = load("urschei2007").study
     study = study_of("urschei2007", "podman:runtime=runc,podman:runtime=crun")
     assert own.claim
@@ -113,13 +111,13 @@ def test_what_is_about_the_platforms_of_the_study_is_left_out() -> None:
     ]
 
 
-def test_a_scale_and_a_protocol_come_before_the_two_sides() -> None:
+def test_a_scale_and_a_protocol_come_before_the_two_sides():
     sides = two_sides("podman,podman:runtime=crun", load("urschei2007").study)
     study = load("urschei2007", {}, Chosen("quick", "paper", sides)).study
     assert [text.split()[0] for text in study.changed_by] == ["--protocol", "--scale", "--ab"]
 
 
-def test_a_study_of_several_boots_is_refused(tmp_path: Path) -> None:
+def test_a_study_of_several_boots_is_refused(tmp_path):
     file = tmp_path / "boots.toml"
     file.write_text(
         'name = "boots"\nplatforms = ["native", "podman"]\n[[boot]]\nname = "a"\nentry = "a"\nplatforms = ["native"]'
@@ -130,7 +128,7 @@ def test_a_study_of_several_boots_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("unmade_home")
-def test_the_plan_shows_both_sides(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_plan_shows_both_sides(path, monkeypatch):
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     arguments = ("run", path, "--dry-run", "--ab", "podman:runtime=runc,podman:runtime=crun")
     printed = output_of(*arguments)
@@ -145,14 +143,14 @@ def test_the_plan_shows_both_sides(path: str, monkeypatch: pytest.MonkeyPatch) -
     assert plan["changed_by"][0].startswith("--ab ")
 
 
-def test_a_stored_study_has_both_sides(path: str, tmp_path: Path) -> None:
+def test_a_stored_study_has_both_sides(path, tmp_path):
     study = study_of(path, "podman:runtime=runc,podman:userns=true")
     again = tmp_path / "again.toml"
     again.write_text(study_toml(study.declared()))
     assert load(str(again)).study.platform == study.platform
 
 
-def test_both_options_for_platforms_are_refused(path: str) -> None:
+def test_both_options_for_platforms_are_refused(path):
     arguments = ["run", path, "--dry-run", "-p", "native", "--ab", "podman,podman:runtime=crun"]
     refused = CliRunner().invoke(group, arguments).exception
     assert isinstance(refused, BadInput)
@@ -160,7 +158,7 @@ def test_both_options_for_platforms_are_refused(path: str) -> None:
 
 
 @pytest.mark.usefixtures("unmade_home")
-def test_a_dry_run_prints_the_plan_where_a_side_does_not_run_here(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dry_run_prints_the_plan_where_a_side_does_not_run_here(path, monkeypatch):
     made = run.make_plan
     probes = {"podman-runc": Probe(True), "podman-crun": Probe(False, "crun is not installed", "apt install crun")}
     monkeypatch.setattr(run, "make_plan", lambda *given, **named: made(*given, **{**named, "probes": probes}))

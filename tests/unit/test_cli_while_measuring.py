@@ -41,7 +41,7 @@ def measuring(lock: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("measuring")
-def test_doctor_looks_at_the_host_alone() -> None:
+def test_doctor_looks_at_the_host_alone():
     printed = CliRunner().invoke(group, ["doctor"]).stdout
     assert "platforms were not probed: tour-7 (process " in printed
     assert "free memory" in printed
@@ -51,7 +51,7 @@ def test_doctor_looks_at_the_host_alone() -> None:
 
 
 @pytest.mark.usefixtures("measuring")
-def test_platforms_are_listed_and_not_tried() -> None:
+def test_platforms_are_listed_and_not_tried():
     done = CliRunner().invoke(group, ["platforms", "--json"])
     assert "platforms were not probed: tour-7 (process " in done.stderr
     shown = {each["name"]: each for each in json.loads(done.stdout)}
@@ -61,7 +61,7 @@ def test_platforms_are_listed_and_not_tried() -> None:
 
 @pytest.mark.usefixtures("measuring")
 @pytest.mark.parametrize("command", [("image", "build"), ("shell", "native")])
-def test_what_cannot_wait_beside_it_is_refused(command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_wait_beside_it_is_refused(command, monkeypatch):
     monkeypatch.setattr(cli_image.images, "find", lambda *_: None)
     monkeypatch.setattr(cli_image.images, "build", lambda *_: pytest.fail("built"))
     monkeypatch.setattr(shell, "prepare_host", lambda home: pytest.fail("cleaned up beside a run"))
@@ -70,7 +70,7 @@ def test_what_cannot_wait_beside_it_is_refused(command: tuple[str, ...], monkeyp
     assert refused.what.startswith("tour-7 (process ")
 
 
-def test_no_run_begins_while_platforms_are_tried(lock: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_run_begins_while_platforms_are_tried(lock, monkeypatch):
     tried = []
 
     def probe(platform: Platform, image: object) -> Probe:
@@ -84,7 +84,7 @@ def test_no_run_begins_while_platforms_are_tried(lock: Path, monkeypatch: pytest
     assert tried == registry.names()
 
 
-def test_without_root_nothing_is_started_and_the_lock_is_not_requested_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_root_nothing_is_started_and_the_lock_is_not_requested_for(monkeypatch):
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     monkeypatch.setattr(probing, "measuring_lock", lambda name: pytest.fail("took the lock"))
     with probing.probing_lock("vtax doctor") as why_not:

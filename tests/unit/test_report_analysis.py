@@ -72,9 +72,8 @@ def row(analysis: Analysis, platform: str, section: int = 0, point: int = 0) -> 
     return next(r for r in analysis.sections[section].points[point].rows if r.platform.name == platform)
 
 
-def test_warmup_and_failed_trials_are_not_in_the_figures_and_failures_are_counted(filled: Analysis) -> None:
+def test_warmup_and_failed_trials_are_not_in_the_figures_and_failures_are_counted(filled):
     worst = next(r for s in filled.sections for p in s.points for r in p.rows if r.cell.key == "r-qemu-tcg")
-    assert worst.summary is not None
     assert worst.summary.n == 8 * 2 - 1
     assert worst.failed == 1
     assert "1 failed trial: qemu-tcg, iperf3, direction=receive" in missed_targets(filled)
@@ -83,32 +82,27 @@ def test_warmup_and_failed_trials_are_not_in_the_figures_and_failures_are_counte
     assert [english(place.inline) for place in warning.places] == ["qemu-tcg, iperf3, direction=receive, block 4"]
 
 
-def test_the_ratio_is_formed_within_blocks(store: Store) -> None:
+def test_the_ratio_is_formed_within_blocks(store):
     drift = [100.0, 200.0, 50.0, 400.0, 120.0, 90.0]
     analysis = two_platforms(store, "higher", drift, [d * 0.9 for d in drift])
     found = row(analysis, "other").ratio
-    assert found is not None
     assert found.estimate == pytest.approx(0.9)
     assert found.high - found.low < 1e-9
 
 
 @pytest.mark.parametrize(("better", "kind"), [("higher", "slower"), ("lower", "faster")])
-def test_which_way_is_better_decides_the_word(store: Store, better: str, kind: str) -> None:
+def test_which_way_is_better_decides_the_word(store, better, kind):
     noise = [1.0, 1.001, 0.999, 1.002, 0.998, 1.0]
     analysis = two_platforms(store, better, [100.0 * n for n in noise], [80.0 * n for n in reversed(noise)])
     verdict = row(analysis, "other").verdict
-    assert verdict is not None
     assert verdict.kind == kind
     assert row(analysis, "native").verdict is None
 
 
-def test_the_declared_margin_and_confidence_are_used(store: Store) -> None:
+def test_the_declared_margin_and_confidence_are_used(store):
     noise = [1.0, 1.001, 0.999, 1.002, 0.998, 1.0]
     analysis = two_platforms(store, "higher", noise, [0.95 * n for n in reversed(noise)], margin=0.1, confidence=0.9)
     found = row(analysis, "other")
-    assert found.verdict is not None
-    assert found.summary is not None
-    assert found.ratio is not None
     assert (found.verdict.kind, found.verdict.margin) == ("equivalent", 0.1)
     assert (found.summary.confidence, found.ratio.confidence, english(analysis.level)) == (
         0.9,
@@ -117,30 +111,27 @@ def test_the_declared_margin_and_confidence_are_used(store: Store) -> None:
     )
 
 
-def test_a_block_with_one_side_only_is_left_out_of_the_ratio_and_said(store: Store) -> None:
+def test_a_block_with_one_side_only_is_left_out_of_the_ratio_and_said(store):
     analysis = two_platforms(store, "higher", [1.0, 2.0, 3.0], [0.5, 1.0])
     found = row(analysis, "other")
-    assert found.ratio is not None
     assert found.ratio.n_blocks == 2
     assert any("missing and were left out" in text for text in found.warnings)
 
 
-def test_too_few_blocks_give_no_verdict(store: Store) -> None:
+def test_too_few_blocks_give_no_verdict(store):
     found = row(two_platforms(store, "higher", [1.0, 1.01], [0.5, 0.51]), "other")
-    assert found.verdict is not None
     assert found.verdict.kind == "undecided"
     assert any("too few for a verdict" in text for text in found.warnings)
 
 
-def test_one_block_has_a_mean_and_no_interval(store: Store) -> None:
+def test_one_block_has_a_mean_and_no_interval(store):
     analysis = two_platforms(store, "higher", [1.0], [0.5])
     found = row(analysis, "other")
-    assert found.summary is not None
     assert math.isinf(found.summary.high)
     json.dumps(values(analysis), allow_nan=False)
 
 
-def test_values_that_have_no_ratio_are_an_answer_too(store: Store) -> None:
+def test_values_that_have_no_ratio_are_an_answer_too(store):
     analysis = two_platforms(store, "higher", [1.0, 1.0, 1.0], [0.0, 0.0, 0.0])
     found = row(analysis, "other")
     assert found.ratio is None
@@ -148,7 +139,7 @@ def test_values_that_have_no_ratio_are_an_answer_too(store: Store) -> None:
     assert "has no result on tool" in answers(analysis)[0].text
 
 
-def test_a_missed_precision_is_a_missed_target(store: Store) -> None:
+def test_a_missed_precision_is_a_missed_target(store):
     analysis = two_platforms(
         store, "higher", [1.0, 2.0, 1.5, 1.1, 3.0], [1.0, 1.0, 1.0, 1.0, 1.0],
         stop="precision", precision=0.01, min_blocks=2, max_blocks=5,
@@ -157,20 +148,20 @@ def test_a_missed_precision_is_a_missed_target(store: Store) -> None:
     assert any("requested ±1\N{NO-BREAK SPACE}%: other, tool speed" in text for text in missed_targets(analysis))
 
 
-def test_a_missed_verdict_is_a_missed_target(store: Store) -> None:
+def test_a_missed_verdict_is_a_missed_target(store):
     noisy = [1.0, 2.0, 1.5, 1.1, 3.0]
     analysis = two_platforms(store, "higher", noisy, [1.0] * 5, stop="verdict", max_blocks=5)
     assert row(analysis, "other").target_missed
     assert missed_targets(analysis) == ("no verdict: other, tool speed",)
 
 
-def test_a_reached_verdict_is_no_missed_target(store: Store) -> None:
+def test_a_reached_verdict_is_no_missed_target(store):
     analysis = two_platforms(store, "higher", [1.0, 1.001, 0.999, 1.0, 1.0], [0.5] * 5, stop="verdict")
     assert not row(analysis, "other").target_missed
     assert missed_targets(analysis) == ()
 
 
-def test_a_verdict_is_a_missed_target_only_of_metrics_the_rule_judges(store: Store) -> None:
+def test_a_verdict_is_a_missed_target_only_of_metrics_the_rule_judges(store):
     fill(begin(store, declared={**synthetic_run.DECLARED, "design": {"stop": "verdict", "margin": 1e-6}}))
     analysis = analyse(store)
     undecided = {s.name for s in analysis.sections for p in s.points for r in p.rows
@@ -194,36 +185,36 @@ def one_platform(store: Store, values: list[float], **design: object) -> Analysi
     return analyse(store)
 
 
-def test_a_missed_precision_of_a_single_platform_is_a_missed_target(store: Store) -> None:
+def test_a_missed_precision_of_a_single_platform_is_a_missed_target(store):
     noisy = [1.0, 2.0, 1.5, 1.1, 3.0]
     missed = one_platform(store, noisy, stop="precision", precision=0.01, max_blocks=5)
     assert row(missed, "native").target_missed
     assert re.fullmatch(r"half-width ±\d+\s%, requested ±1\s%: native, tool speed", *missed_targets(missed))
 
 
-def test_a_reached_precision_of_a_single_platform_is_no_missed_target(store: Store) -> None:
+def test_a_reached_precision_of_a_single_platform_is_no_missed_target(store):
     assert missed_targets(one_platform(store, [1.0, 1.001, 0.999, 1.0, 1.0], stop="precision")) == ()
 
 
-def test_precision_from_too_few_blocks_is_a_missed_target(store: Store) -> None:
+def test_precision_from_too_few_blocks_is_a_missed_target(store):
     printed = missed_targets(one_platform(store, [1.0, 1.0, 1.0], stop="precision", budget=3.0))
     assert printed == ("3 blocks, at least 5 requested: native, tool speed",)
 
 
-def test_fewer_blocks_than_declared_are_a_missed_target_with_the_reason(store: Store) -> None:
+def test_fewer_blocks_than_declared_are_a_missed_target_with_the_reason(store):
     made = missed_targets(one_platform(store, [1.0, 1.0], stop="fixed", blocks=3))
     assert made == ("2 of 3 blocks are made: it ended",)
 
 
-def test_a_budget_is_reached_with_any_whole_block(store: Store) -> None:
+def test_a_budget_is_reached_with_any_whole_block(store):
     assert missed_targets(one_platform(store, [1.0, 2.0], stop="budget", budget=3.0)) == ()
 
 
-def test_a_budget_without_a_block_is_a_missed_target(store: Store) -> None:
+def test_a_budget_without_a_block_is_a_missed_target(store):
     assert missed_targets(one_platform(store, [], stop="budget", budget=3.0)) == ("it ended",)
 
 
-def test_an_interrupted_run_is_shown_as_such(store: Store) -> None:
+def test_an_interrupted_run_is_shown_as_such(store):
     run = begin(store)
     run.add_trial(trial(run.cells[0], values={"events": 5.0, "latency": 1.0}))
     run.finish("interrupted", "stopped on request", 5.0)
@@ -236,7 +227,7 @@ def test_an_interrupted_run_is_shown_as_such(store: Store) -> None:
     }
 
 
-def test_a_cell_that_only_failed_is_not_called_unmeasured(store: Store) -> None:
+def test_a_cell_that_only_failed_is_not_called_unmeasured(store):
     run = begin(store)
     run.add_trial(trial(run.cells[0], values={"events": 5.0, "latency": 1.0}))
     docker = next(cell for cell in run.cells if cell.platform == "docker")
@@ -244,21 +235,21 @@ def test_a_cell_that_only_failed_is_not_called_unmeasured(store: Store) -> None:
     assert row(analyse(store), "docker").reason == "no trial succeeded"
 
 
-def test_a_cell_that_only_warmed_up_is_not_measured_yet(store: Store) -> None:
+def test_a_cell_that_only_warmed_up_is_not_measured_yet(store):
     run = begin(store)
     docker = next(cell for cell in run.cells if cell.platform == "docker")
     run.add_trial(trial(docker, is_warmup=True, values={"events": 5.0, "latency": 1.0}))
     assert row(analyse(store), "docker").reason == "not measured yet"
 
 
-def test_a_run_without_a_single_trial_can_be_analysed(store: Store) -> None:
+def test_a_run_without_a_single_trial_can_be_analysed(store):
     begin(store)
     analysis = analyse(store)
     assert (analysis.blocks, analysis.trials) == (0, 0)
     json.dumps(values(analysis), allow_nan=False)
 
 
-def test_trials_are_averaged_as_the_metric_says(store: Store) -> None:
+def test_trials_are_averaged_as_the_metric_says(store):
     run = begin(
         store,
         platforms=PAIR[:1],
@@ -268,11 +259,10 @@ def test_trials_are_averaged_as_the_metric_says(store: Store) -> None:
     for number, value in enumerate((100.0, 300.0)):
         run.add_trial(trial(run.cells[0], number=number, position=number, values={"rate": value}))
     found = row(analyse(store), "native").summary
-    assert found is not None
     assert found.mean == pytest.approx(150.0)
 
 
-def test_a_rate_is_averaged_harmonically_where_a_parameter_fixes_the_work(store: Store) -> None:
+def test_a_rate_is_averaged_harmonically_where_a_parameter_fixes_the_work(store):
     run = begin(
         store,
         platforms=PAIR[:1],
@@ -285,12 +275,10 @@ def test_a_rate_is_averaged_harmonically_where_a_parameter_fixes_the_work(store:
     for position, (cell, value) in enumerate((cell, value) for cell in run.cells for value in (100.0, 300.0)):
         run.add_trial(trial(cell, number=position % 2, position=position, values={"rate": value}))
     work, time = (section.points[0].rows[0].summary for section in analyse(store).sections)
-    assert work is not None
-    assert time is not None
     assert (work.mean, time.mean) == (pytest.approx(150.0), pytest.approx(200.0))
 
 
-def test_a_family_is_one_metric_of_one_benchmark(filled: Analysis) -> None:
+def test_a_family_is_one_metric_of_one_benchmark(filled):
     assert [(s.label, s.metric.name, s.family) for s in filled.sections] == [
         ("sysbench-cpu", "events", 3), ("sysbench-cpu", "latency", 3), ("iperf3", "throughput", 6),
     ]  # fmt: skip
@@ -298,13 +286,13 @@ def test_a_family_is_one_metric_of_one_benchmark(filled: Analysis) -> None:
     assert {v.family for v in verdicts} == {6}
 
 
-def test_a_run_on_an_emulated_processor_says_so(store: Store) -> None:
+def test_a_run_on_an_emulated_processor_says_so(store):
     fill(begin(store, host={"virtualized": True, "hypervisor": "qemu", "cpu_emulated": True}))
     (warning,) = [w for w in analyse(store).warnings if w.code == "emulated-host"]
     assert "CPU of this host is emulated" in sentence(warning)
 
 
-def test_on_an_emulated_processor_native_and_containers_are_marked_too(store: Store) -> None:
+def test_on_an_emulated_processor_native_and_containers_are_marked_too(store):
     fill(begin(store, host={"virtualized": True, "hypervisor": "qemu", "cpu_emulated": True}))
     marks = {platform.name: platform.marks for platform in analyse(store).platforms}
     assert (marks["native"], marks["docker"], marks["qemu-tcg"]) == (
@@ -314,7 +302,7 @@ def test_on_an_emulated_processor_native_and_containers_are_marked_too(store: St
     )
 
 
-def test_every_warning_of_every_row_is_among_those_of_the_run(filled: Analysis) -> None:
+def test_every_warning_of_every_row_is_among_those_of_the_run(filled):
     message = {text for warning in values(filled)["warnings"] for text in warning["texts"]}
     codes = {warning["code"] for warning in values(filled)["warnings"]}
     for section in filled.sections:
@@ -325,7 +313,7 @@ def test_every_warning_of_every_row_is_among_those_of_the_run(filled: Analysis) 
     assert {"no memory limit: this host has no memory controller"} <= message
 
 
-def test_the_answer_names_each_platform_once_and_the_untested_with_the_reason(filled: Analysis) -> None:
+def test_the_answer_names_each_platform_once_and_the_untested_with_the_reason(filled):
     found = {answer.platform: answer.text for answer in answers(filled)}
     assert list(found) == ["docker", "lxc", "qemu-tcg", "kvm-virtio"]
     assert found["docker"].startswith("is equivalent to native within ±2\N{NO-BREAK SPACE}% on sysbench-cpu")
@@ -333,7 +321,7 @@ def test_the_answer_names_each_platform_once_and_the_untested_with_the_reason(fi
     assert found["kvm-virtio"].startswith("was not tested: guests are started as root")
 
 
-def test_many_comparisons_are_summed_up_by_their_extremes(store: Store) -> None:
+def test_many_comparisons_are_summed_up_by_their_extremes(store):
     native, tcg = synthetic_run.PLATFORMS[0], synthetic_run.PLATFORMS[3]
     many = [
         CellRecord(f"{p.name}{size}", str(size), p.name, "iperf3", "iperf3", levels={"size": size})
@@ -353,7 +341,7 @@ def test_many_comparisons_are_summed_up_by_their_extremes(store: Store) -> None:
     assert answer.text.endswith("] on iperf3 (size=0)")
 
 
-def test_every_overhead_in_an_answer_has_its_interval(filled: Analysis) -> None:
+def test_every_overhead_in_an_answer_has_its_interval(filled):
     printed = [answer.text for answer in answers(filled) if not answer.text.startswith("was not tested")]
     assert len(printed) == 3
     for text in printed:
@@ -362,18 +350,18 @@ def test_every_overhead_in_an_answer_has_its_interval(filled: Analysis) -> None:
         assert all(given), text
 
 
-def test_an_overhead_from_one_block_says_that_it_has_no_interval(store: Store) -> None:
+def test_an_overhead_from_one_block_says_that_it_has_no_interval(store):
     (answer,) = answers(two_platforms(store, "higher", [1.0], [0.5]))
     assert "overhead 50.0\N{NO-BREAK SPACE}% [no interval from one block]" in answer.text
 
 
-def test_the_efficiency_of_a_time_is_turned_so_that_higher_is_better(store: Store) -> None:
+def test_the_efficiency_of_a_time_is_turned_so_that_higher_is_better(store):
     analysis = two_platforms(store, "lower", [1.0, 1.0, 1.0, 1.0, 1.0], [2.0, 2.1, 1.9, 2.0, 2.0])
     (answer,) = answers(analysis)
     assert "is slower on tool (overhead 50.0\N{NO-BREAK SPACE}% [" in answer.text
 
 
-def test_the_json_holds_everything_the_table_shows(filled: Analysis) -> None:
+def test_the_json_holds_everything_the_table_shows(filled):
     document = json.loads(json.dumps(values(filled), allow_nan=False))
     assert document["schema"] == "vtax.analysis/1"
     assert document["run"] == "tour-1"
@@ -386,7 +374,7 @@ def test_the_json_holds_everything_the_table_shows(filled: Analysis) -> None:
     assert {w["code"] for w in document["warnings"]} >= {"failed-trial", "no-memory-controller", "clock-skew"}
 
 
-def test_platforms_of_a_point_keep_the_studys_order(store: Store) -> None:
+def test_platforms_of_a_point_keep_the_studys_order(store):
     shuffled = sorted(cells(), key=lambda cell: cell.key, reverse=True)
     fill(begin(store, cells=[replace(cell) for cell in shuffled]), blocks=2)
     for section in analyse(store).sections:

@@ -34,7 +34,7 @@ def analysis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Analysis]:
         yield analyse(store, "clocks-1")
 
 
-def test_the_maximum_clock_offset_is_shown_of_every_platform_with_a_clock(analysis: Analysis) -> None:
+def test_the_maximum_clock_offset_is_shown_of_every_platform_with_a_clock(analysis):
     found = audit(analysis)
     assert found.clocks == {"native": -0.0002, "docker": 0.0, "qemu-tcg": -3601.25}
     assert "-3601.250 s" in drawn(view("audit", analysis), 100)
@@ -42,7 +42,7 @@ def test_the_maximum_clock_offset_is_shown_of_every_platform_with_a_clock(analys
     assert re.search(r'qemu-tcg <span class="mark">emulated</span></th><td[^>]*>-3601.250 s', page(analysis))
 
 
-def test_what_must_be_known_to_read_differences_is_reported_below_them(tmp_path: Path) -> None:
+def test_what_must_be_known_to_read_differences_is_reported_below_them(tmp_path):
     facts: dict[str, dict[str, Any]] = {
         "native": {"tcp_congestion_control": "bbr", "cpu_flags": ["a", "b"], "memory_visible_bytes": 1 << 30},
         "docker": {"tcp_congestion_control": "cubic", "cpu_flags": ["a"], "memory_visible_bytes": 1 << 29},
@@ -62,11 +62,11 @@ def test_what_must_be_known_to_read_differences_is_reported_below_them(tmp_path:
     assert [each["field"] for each in differences] == ["cpu_flags", "memory_visible_bytes", "tcp_congestion_control"]
 
 
-def test_nothing_is_explained_that_is_not_shown(analysis: Analysis) -> None:
+def test_nothing_is_explained_that_is_not_shown(analysis):
     assert legend(audit(analysis)) == ""
 
 
-def test_only_a_clock_that_nothing_explains_is_flagged(analysis: Analysis) -> None:
+def test_only_a_clock_that_nothing_explains_is_flagged(analysis):
     flagged = [warning for warning in analysis.warnings if warning.code == "clock"]
     assert [[english(place.inline) for place in warning.places] for warning in flagged] == [["qemu-tcg"]]
     assert (

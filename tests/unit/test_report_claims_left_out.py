@@ -28,7 +28,7 @@ from vtax.report.views.claims import VIEW
          ["1 block of 10 is left out: not every value of a comparison is there"]),
     ],
 )  # fmt: skip
-def test_a_block_that_a_claim_leaves_out_is_said(lacks: Any, check: dict[str, Any], notes: list[str]) -> None:
+def test_a_block_that_a_claim_leaves_out_is_said(lacks, check, notes):
     found = judged(
         {"kind": "ratio", "below": 1, "average_over": ["size"], "benchmark": "small", **check}, lacks=lacks
     )
@@ -37,13 +37,12 @@ def test_a_block_that_a_claim_leaves_out_is_said(lacks: Any, check: dict[str, An
 
 
 @pytest.mark.parametrize("code", ["packet-size", "not-a-wire"])
-def test_no_claim_rests_on_trials_that_measured_something_else(code: str) -> None:
+def test_no_claim_rests_on_trials_that_measured_something_else(code):
     """Super-packets, or more transactions than a wire carries: the comparison is left out, and the word with it."""
     check = {"kind": "ratio", "of": "far", "benchmark": "small", "below": 0.75}
     assert judged(check, blocks=12).word == "reproduced"
     found = judged(check, blocks=12, other=code)
     assert found.word == "inconclusive"
-    assert found.judgement is not None
     assert [note.code for note in found.judgement.warnings] == ["other-quantity"]  # type: ignore[attr-defined]
     assert found.compared[0].reason == found.judgement.warnings[0]
     elsewhere = {**check, "where": {"size": 256}}
@@ -51,7 +50,7 @@ def test_no_claim_rests_on_trials_that_measured_something_else(code: str) -> Non
     assert judged({**elsewhere, "where": {"size": 64}}, blocks=12, other="clock-rate").word == "reproduced"
 
 
-def test_a_claim_of_which_values_are_missing_is_judged_in_part_and_the_part_is_named() -> None:
+def test_a_claim_of_which_values_are_missing_is_judged_in_part_and_the_part_is_named():
     check = {"kind": "ratio", "of": ["near", "far"], "above": 0.2, "benchmark": "small"}
     found = judged(check, lacks=("far", 64))
     assert [english(part) for part in found.missing] == ["far has no value of speed at 1 of 3 points"]
@@ -59,7 +58,7 @@ def test_a_claim_of_which_values_are_missing_is_judged_in_part_and_the_part_is_n
     assert judged(check).missing == ()
 
 
-def test_in_each_environment_is_judged_on_each_host_by_itself() -> None:
+def test_in_each_environment_is_judged_on_each_host_by_itself():
     """The mean of two hosts is inside the range, and one of them is not."""
     check = {"kind": "ratio", "of": "far", "where": {"size": 64}, "benchmark": "small", "below": 0.5}
     two: dict[str, Any] = {"hosts": "ababab", "blocks": 30, "far_on": {"b": 2.5}}
@@ -72,7 +71,7 @@ def test_in_each_environment_is_judged_on_each_host_by_itself() -> None:
     assert [name_of(each.of) for each in judged({**check, "each_host": True}).compared] == ["far"]
 
 
-def test_a_host_without_a_platform_is_a_part_that_is_missing() -> None:
+def test_a_host_without_a_platform_is_a_part_that_is_missing():
     check = {"kind": "ratio", "of": "far", "benchmark": "small", "below": 0.9, "each_host": True}
     found = judged(check, hosts="ababab", blocks=30, far_absent_on="b")
     assert [english(part) for part in found.missing] == ["far has no value on host 2"]
@@ -82,9 +81,7 @@ def test_a_host_without_a_platform_is_a_part_that_is_missing() -> None:
 @pytest.mark.parametrize(
     ("rate", "unit", "count"), [(850, "Mbit/s", 1), (10_000, "Mbit/s", 0), (850, "1/s", 0), (None, "Mbit/s", 0)]
 )
-def test_equality_of_sides_that_both_fill_their_link_may_be_the_links(
-    rate: float | None, unit: str, count: int
-) -> None:
+def test_equality_of_sides_that_both_fill_their_link_may_be_the_links(rate, unit, count):
     """Native and near send 800 Mbit/s of small messages of 64."""
     link = {"rate_mbit_s": rate} if rate else None
     check = {"kind": "equivalence", "of": "near", "within": 0.1, "benchmark": "small", "where": {"size": 64}}
@@ -94,19 +91,19 @@ def test_equality_of_sides_that_both_fill_their_link_may_be_the_links(
     assert judged({**check, "of": "far"}, unit="Mbit/s", link=link).notes == ()
 
 
-def test_files_that_a_cache_held_on_one_side_alone_are_said_beside_the_claim() -> None:
+def test_files_that_a_cache_held_on_one_side_alone_are_said_beside_the_claim():
     check = {"kind": "ratio", "of": "far", "benchmark": "small", "below": 0.9, "where": {"size": 64}}
     (note,) = judged(check, other="host-cache").notes
     assert english(note).startswith("on one side the page cache of the host, below the disk of the guest")
     assert judged({**check, "where": {"size": 256}}, other="host-cache").notes == ()
 
 
-def test_levels_that_the_run_does_not_have_are_named() -> None:
+def test_levels_that_the_run_does_not_have_are_named():
     check = {"kind": "ratio", "of": "far", "below": 1, "where": {"size": [64, 512]}, "benchmark": "small"}
     assert [english(part) for part in judged(check).missing] == ["not measured: size 512"]
 
 
-def test_the_word_and_the_reason_say_that_it_is_in_part() -> None:
+def test_the_word_and_the_reason_say_that_it_is_in_part():
     check = {"kind": "ratio", "of": "far", "below": 0.75, "benchmark": "small"}
     run = measured({"check": [check]}, blocks=12, lacks=("far", 64))
     shown = " ".join(drawn(VIEW.document(source(run), Options())).split())
@@ -124,9 +121,7 @@ def test_the_word_and_the_reason_say_that_it_is_in_part() -> None:
         ([["native", "far"], ["near"]], False),
     ],
 )
-def test_native_beside_xen_is_no_bare_linux_without_a_boot_of_its_own(
-    boots: list[list[str]], is_tested: bool
-) -> None:
+def test_native_beside_xen_is_no_bare_linux_without_a_boot_of_its_own(boots, is_tested):
     """far is of the driver xen here: without another boot, native is the kernel of its dom0."""
     check = {"kind": "ratio", "of": "near", "above": 0.5, "benchmark": "small"}
     run = measured({"check": [check]}, {"id": "two", "check": [{**check, "of": "far", "to": "near", "above": 0.1}]})
@@ -138,7 +133,7 @@ def test_native_beside_xen_is_no_bare_linux_without_a_boot_of_its_own(
     assert of_others.judgement is not None
 
 
-def test_differences_from_the_publication_stand_below_the_claims() -> None:
+def test_differences_from_the_publication_stand_below_the_claims():
     run = measured({"check": [{"kind": "ratio", "of": "far", "below": 1, "benchmark": "small"}]})
     differences = [{"what": "the wire", "paper": "a line", "here": "a bucket of one frame"}]
     run = replace(run, declared={**run.declared, "paper": {"citation": "x", "differences": differences}})
@@ -150,7 +145,7 @@ def test_differences_from_the_publication_stand_below_the_claims() -> None:
 
 
 @pytest.mark.parametrize(("times", "said"), [(2.2, True), (1.1, False)])
-def test_packets_of_other_sizes_on_both_sides_are_said_beside_the_claim(times: float, said: bool) -> None:
+def test_packets_of_other_sizes_on_both_sides_are_said_beside_the_claim(times, said):
     """Packets of 1500 bytes on native, and of some times that in far."""
     check = {"kind": "ratio", "of": "far", "benchmark": "small", "below": 0.9, "where": {"size": 64}}
     run = measured({"check": [check]})

@@ -30,7 +30,7 @@ def with_boot_of_native(analysis: Analysis) -> Analysis:
 PAPERS = [name for name in shipped() if load(name).study.paper]
 
 
-def test_an_inconclusive_claim_says_what_its_intervals_alone_would() -> None:
+def test_an_inconclusive_claim_says_what_its_intervals_alone_would():
     """One interval of twenty claims that lies inside at 95 % does not after the correction."""
     check = {"kind": "ratio", "of": "near", "above": 1.0, "where": {"size": 64}, "benchmark": "small"}
     tight = {**check, "above": 0.98}
@@ -48,14 +48,14 @@ def test_an_inconclusive_claim_says_what_its_intervals_alone_would() -> None:
     raise AssertionError("no run is inside at its own level and open after the correction")
 
 
-def test_a_word_says_on_how_many_intervals_it_rests() -> None:
+def test_a_word_says_on_how_many_intervals_it_rests():
     for below, expected in ((0.75, "3 of 3 intervals inside the range"), (0.6, "1 of 3 intervals outside the range")):
         analysis = measured({"check": [{"kind": "ratio", "of": "far", "below": below, "benchmark": "small"}]})
         (found,) = as_json(VIEW.document(source(analysis), Options()))["claims"]
         assert found["why"] == expected
 
 
-def test_blocks_of_a_spread_are_those_of_the_run() -> None:
+def test_blocks_of_a_spread_are_those_of_the_run():
     check = {"kind": "spread", "over": "blocks", "of": "far", "to": "near", "above": 2.0, "where": {"size": 64}}
     analysis = measured({"check": [{**check, "benchmark": "bulk"}]}, blocks=8)
     (found,) = as_json(VIEW.document(source(analysis), Options()))["claims"]
@@ -64,7 +64,7 @@ def test_blocks_of_a_spread_are_those_of_the_run() -> None:
 
 
 @pytest.mark.parametrize("name", PAPERS)
-def test_a_run_of_all_its_platforms_tests_every_claim_of_a_shipped_study(name: str) -> None:
+def test_a_run_of_all_its_platforms_tests_every_claim_of_a_shipped_study(name):
     """ufla2010 on two hosts, folklore with the mapping that its note names; only two claims of it say why not."""
     mapped = {"firecracker": "kvm-microvm"} if name == "folklore" else {}
     hosts = 2 if name == "ufla2010" else 1
@@ -75,7 +75,7 @@ def test_a_run_of_all_its_platforms_tests_every_claim_of_a_shipped_study(name: s
 
 
 @pytest.mark.parametrize("name", PAPERS)
-def test_a_shipped_study_has_the_blocks_that_its_claims_need(name: str) -> None:
+def test_a_shipped_study_has_the_blocks_that_its_claims_need(name):
     study = load(name).study
     blocks = study.design.blocks if study.design.stop == "fixed" else study.design.min_blocks
     for claim in study.claim:

@@ -71,14 +71,14 @@ def cells(**more: float) -> list[Counted]:
     return counted_cells(data, counters, in_force)
 
 
-def test_only_cells_with_a_network_are_reported_in_the_order_of_the_study() -> None:
+def test_only_cells_with_a_network_are_reported_in_the_order_of_the_study():
     assert [(cell.label, cell.platform, cell.trials) for cell in cells()] == [
         ("iperf3", "native", 4),
         ("iperf3", "qemu-tcg", 4),
     ]
 
 
-def test_cpu_is_reported_by_who_spent_it() -> None:
+def test_cpu_is_reported_by_who_spent_it():
     native, machine = cells()
     assert (native.layer_cpu_s, native.guest_cpu_s, native.ends_cpu_s) == (2.0, None, {"peer": 1.0})
     assert (machine.layer_cpu_s, machine.guest_cpu_s, machine.ends_cpu_s) == (8.0, 7.0, {"peer": 0.5})
@@ -86,19 +86,19 @@ def test_cpu_is_reported_by_who_spent_it() -> None:
     assert machine.cpu_per_gigabyte == pytest.approx(4.0)
 
 
-def test_a_switch_works_for_the_guest_that_decides_for_it() -> None:
+def test_a_switch_works_for_the_guest_that_decides_for_it():
     native, machine = cells(**{"openflow.switched_bytes": 1e9, "switch.cpu_s": 2.0})
     assert native.cpu_per_gigabyte == pytest.approx((3.0 + 2.0) / (2 + 2 * 1))
     assert cells(**{"switch.cpu_s": 2.0})[0].cpu_per_gigabyte == pytest.approx(1.5)  # that of a lab
     assert machine.under_test_bytes == 4e9
 
 
-def test_lost_packets_are_drops_and_errors() -> None:
+def test_lost_packets_are_drops_and_errors():
     (hop,) = cells()[0].hops
     assert (hop.name, hop.rx_bytes, hop.drops) == ("guest.eth0", 1e9, 7.0)
 
 
-def test_both_tables_and_the_json_say_the_same() -> None:
+def test_both_tables_and_the_json_say_the_same():
     text = drawn(document_of(cells(), RUN), 120)
     assert "iperf3 · mtu=1500" in text
     row, hops = [number for number, line in enumerate(text.splitlines()) if line.startswith("native")]
@@ -113,7 +113,7 @@ def test_both_tables_and_the_json_say_the_same() -> None:
 
 
 @pytest.mark.parametrize("width", [60, 80])
-def test_names_of_platforms_and_interfaces_are_whole_where_there_is_little_room(width: int) -> None:
+def test_names_of_platforms_and_interfaces_are_whole_where_there_is_little_room(width):
     long = replace(
         cells()[1], platform="qemu-tcg-virtio-vhost", ends_cpu_s={"client": 0.27, "router": 0.5, "server": 1.0},
         hops=tuple(HopTraffic(f"lab.router-guest-eth{n}", 49_200.0, 2.34e9, 14_800.0, 983.0, 0.0) for n in "01"),
@@ -125,11 +125,11 @@ def test_names_of_platforms_and_interfaces_are_whole_where_there_is_little_room(
         assert name in text
 
 
-def test_what_was_in_force_is_reported_with_every_different_value_of_the_measured_trials() -> None:
+def test_what_was_in_force_is_reported_with_every_different_value_of_the_measured_trials():
     native, machine = json.loads(json.dumps(as_json(document_of(cells(), RUN))))
     assert native["effective"] == {"mss": [1448, 1460], "interfaces": [{"guest.eth0": {"mtu": 1500}}]}
     assert machine["effective"] == {"mss": [536]}
 
 
-def test_a_run_without_a_network_says_so() -> None:
+def test_a_run_without_a_network_says_so():
     assert "no network benchmark" in drawn(document_of([], RUN))

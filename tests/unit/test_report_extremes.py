@@ -36,9 +36,7 @@ def compared(path: Path, native: float, docker: float) -> Analysis:
     ("native", "docker"),
     [(1e-12, 1e300), (1e-12, 1e80), (1e80, 1e-12), (1e-300, 1e80), (1e80, 1e-300), (5e-324, 1e10), (1e-218, 1e90)],
 )
-def test_every_output_has_an_answer(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, native: float, docker: float
-) -> None:
+def test_every_output_has_an_answer(tmp_path, monkeypatch, native, docker):
     monkeypatch.setenv("VTAX_HOME", str(tmp_path))
     monkeypatch.setattr("vtax.report.renderers.vega.javascript", lambda: "")
     analysis = compared(tmp_path, native, docker)
@@ -50,7 +48,7 @@ def test_every_output_has_an_answer(
     json.dumps(values(analysis), allow_nan=False)
 
 
-def test_a_bar_ends_in_an_arrow_however_far_its_efficiency_lies() -> None:
+def test_a_bar_ends_in_an_arrow_however_far_its_efficiency_lies():
     assert efficiency_bar(1e308, math.inf, math.inf) == "████████████»"
     assert efficiency_bar(0.0, 0.0, 0.0) == "◆"
 
@@ -64,9 +62,9 @@ def test_a_bar_ends_in_an_arrow_however_far_its_efficiency_lies() -> None:
         (0.00012345, 0.0000012, ("0.0001234", "±0.0000012")),
     ],
 )
-def test_a_mean_and_its_half_width_are_short(mean: float, half: float, shown: tuple[str, str]) -> None:
+def test_a_mean_and_its_half_width_are_short(mean, half, shown):
     assert numbers.mean_and_half_width(mean, half, Scale("events/s", 1.0)) == shown
 
 
-def test_bounds_are_short() -> None:
+def test_bounds_are_short():
     assert numbers.bounds(1e80, 1.1e80, Scale("events/s", 1.0)) == "[1.000e80, 1.100e80]"

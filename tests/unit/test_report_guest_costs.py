@@ -28,7 +28,7 @@ def with_cost(run: Analysis, metric: str) -> Analysis:
         ("energy_per_event", "energy"),
     ],
 )
-def test_a_cost_is_weighed_where_it_is_named(metric: str, cost: str) -> None:
+def test_a_cost_is_weighed_where_it_is_named(metric, cost):
     """far has a third to two thirds of native's, of which less is better."""
     run = with_cost(measured(), metric)
     found = recommend(run, {cost: 1})
@@ -38,6 +38,6 @@ def test_a_cost_is_weighed_where_it_is_named(metric: str, cost: str) -> None:
     assert [each.name for each in recommend(run).resources] == ["application"]
 
 
-def test_a_run_without_the_cost_says_that_it_does_not_measure_it() -> None:
+def test_a_run_without_the_cost_says_that_it_does_not_measure_it():
     with pytest.raises(BadInput, match="does not measure guest-memory"):
         recommend(measured(), {"guest-memory": 1})

@@ -12,16 +12,13 @@ from typing import Any, get_args
 import pytest
 from babel.messages.catalog import Catalog
 from babel.messages.pofile import write_po
-from click.testing import CliRunner
 from measured_run import measured, noisy
 from rich.console import Console
-from shown import drawn, source_of
+from shown import source_of
 from synthetic_run import begin, fill
 
-from vtax.cli.main import group
 from vtax.counters.host import host_facts
-from vtax.errors import BadInput
-from vtax.messages import SENTENCES, Note, packed, restored, together
+from vtax.messages import Note, packed, restored, together
 from vtax.report.analysis import Analysis
 from vtax.report.analysis.contrast import contrast
 from vtax.report.analysis.counters import Counted, HopTraffic
@@ -153,7 +150,7 @@ def terminal(document: Document, language: Language) -> str:
 
 @pytest.mark.parametrize("depth", ["brief", "all", "report"])
 @pytest.mark.parametrize("name", sorted(views()))
-def test_no_text_of_a_view_escapes_the_catalogue(source: Source, wide: Language, name: str, depth: Any) -> None:
+def test_no_text_of_a_view_escapes_the_catalogue(source, wide, name, depth):
     if name == "reproduce":
         pytest.skip("it is what one types")
     for made in (source, source_of(measured(noisy(0.3, 0.1), blocks=3)[1])):
@@ -165,16 +162,14 @@ def test_no_text_of_a_view_escapes_the_catalogue(source: Source, wide: Language,
 
 
 @pytest.mark.parametrize("quantity", get_args(Quantity))
-def test_no_text_of_a_table_by_factors_escapes_the_catalogue(source: Source, wide: Language, quantity: Any) -> None:
+def test_no_text_of_a_table_by_factors_escapes_the_catalogue(source, wide, quantity):
     for axes in (Axes(columns="direction"), Axes(columns="session", panels="direction")):
         found = pivot(source.analysis, axes, quantity, where=["benchmark=iperf3", "platform=docker"])
         text = terminal(pivot_view.document_of(found, source.analysis), wide)
         assert english_words(text, source.analysis) - {"benchmark", "session"} == set(), text
 
 
-def test_no_text_of_a_report_escapes_the_catalogue(
-    source: Source, wide: Language, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_text_of_a_report_escapes_the_catalogue(source, wide, monkeypatch):
     monkeypatch.setattr("vtax.report.renderers.vega.javascript", lambda: "")
     document = report(source)
     page = html(document, wide)
@@ -186,7 +181,7 @@ def test_no_text_of_a_report_escapes_the_catalogue(
     assert "booktabs" in latex(document, wide)
 
 
-def test_every_text_of_a_page_is_a_translation(source: Source, bracketed: Language, monkeypatch: Any) -> None:
+def test_every_text_of_a_page_is_a_translation(source, bracketed, monkeypatch):
     """In a language that sets each message in brackets, what stands outside of all is data."""
     monkeypatch.setattr("vtax.report.renderers.vega.javascript", lambda: "")
     document = report(source)
@@ -204,7 +199,7 @@ def test_every_text_of_a_page_is_a_translation(source: Source, bracketed: Langua
         assert english_words(outside, source.analysis) == set()
 
 
-def test_what_a_run_stored_is_shown_in_the_readers_language_with_its_data(bracketed: Language) -> None:
+def test_what_a_run_stored_is_shown_in_the_readers_language_with_its_data(bracketed):
     show = Formatter(bracketed).text
     assert bracketed.stored("emulated") == "⟦emulated⟧"
     assert show(restored(packed(Note("no-device", device="/dev/kvm")))) == "⟦this host has no /dev/kvm⟧"
@@ -214,21 +209,21 @@ def test_what_a_run_stored_is_shown_in_the_readers_language_with_its_data(bracke
     assert show("the guest's own {words}") == "the guest's own {words}"
 
 
-def test_numbers_are_written_as_the_language_does(source: Source, wide: Language) -> None:
+def test_numbers_are_written_as_the_language_does(source, wide):
     text = terminal(views()["result"].document(source, Options()), wide)
     assert re.search(r"0,135 \[0,13\d; 0,1\d\d\]", text)
     assert not re.search(r"\d\.\d", re.sub(r"0\.1\.0|1\.0\.20|3\.18|Linux 6\.1|", "", text))
 
 
 @pytest.mark.parametrize("of", ["ratio", "quantity", "change", "efficiency", "overhead"])
-def test_a_semicolon_separates_two_numbers_that_have_commas(of: Any) -> None:
+def test_a_semicolon_separates_two_numbers_that_have_commas(of):
     low, high = Formatter(language("pt-BR")).text(Interval(-0.01234, 1.2345, of)).strip("[]").split("; ")
     assert "," in low + high
     assert "." not in low + high
     assert ", " in Formatter().text(Interval(-0.01234, 1.2345, of))
 
 
-def test_no_interval_of_a_portuguese_report_is_ambiguous(source: Source) -> None:
+def test_no_interval_of_a_portuguese_report_is_ambiguous(source):
     document = report(source)
     portuguese = markdown(document, language("pt-BR"))
     comma, semicolon = (rf"\[[−+\d][^\]\[\n]*{sign} [−+\d∞][^\]\[\n]*[\])]" for sign in ",;")
@@ -237,14 +232,14 @@ def test_no_interval_of_a_portuguese_report_is_ambiguous(source: Source) -> None
     assert re.findall(comma, portuguese.replace("\\", "")) == []
 
 
-def test_units_that_are_words_are_translated(source: Source) -> None:
+def test_units_that_are_words_are_translated(source):
     portuguese = markdown(report(source), language("pt-BR"))
     assert "eventos/s" in portuguese
     assert "events/s" not in portuguese
     assert "events/s" in markdown(report(source))
 
 
-def test_a_contrast_has_no_text_outside_the_catalogue(tmp_path: Path, wide: Language) -> None:
+def test_a_contrast_has_no_text_outside_the_catalogue(tmp_path, wide):
     with Store.open(f"sqlite:///{tmp_path / 'store.sqlite'}") as store:
         fill(begin(store), trials=1, warmup=0)
         fill(begin(store, "tour-2", image_key="other", host={"cpu_model": "Other"}), trials=1, warmup=0, seed=2)
@@ -254,7 +249,7 @@ def test_a_contrast_has_no_text_outside_the_catalogue(tmp_path: Path, wide: Lang
     assert set(re.findall(r"[A-Za-z]{2,}", text)) - known - UNITS - OURS == set()
 
 
-def test_no_text_of_counters_escapes_the_catalogue(source: Source, wide: Language) -> None:
+def test_no_text_of_counters_escapes_the_catalogue(source, wide):
     hop = HopTraffic("eth0", 1.0, 2.0, 3.0, 4.0, 5.0)
     cell = Counted(
         "iperf3", {"mtu": 1500}, "docker", 3, 1.0, 2.0, {"peer": 0.5}, 0.25, 1.25, 2e9, {"peer": 7.0}, (hop,), 5.0,
@@ -264,14 +259,7 @@ def test_no_text_of_counters_escapes_the_catalogue(source: Source, wide: Languag
     assert set(re.findall(r"[A-Za-z]{2,}", text)) == {"iperf", "mtu", "docker", "eth", "peer"}
 
 
-def test_the_catalogue_has_what_stands_in_the_code() -> None:
-    found = runpy.run_path(str(ROOT / ".ci" / "messages"))["catalogue"]()
-    assert found.get("verdict") is not None
-    assert found.get("{count} block") is not None
-    assert found.get(SENTENCES["few-blocks"][0]) is not None
-
-
-def test_a_language_that_lacks_a_text_or_has_other_data_is_named(tmp_path: Path) -> None:
+def test_a_language_that_lacks_a_text_or_has_other_data_is_named(tmp_path):
     script = runpy.run_path(str(ROOT / ".ci" / "messages"))
     texts, translated = Catalog(), Catalog(locale="pt_BR")
     for text in ("plain", "with {data}", ("{count} block", "{count} blocks")):
@@ -287,45 +275,3 @@ def test_a_language_that_lacks_a_text_or_has_other_data_is_named(tmp_path: Path)
         "pt-BR.po lacks ('{count} block', '{count} blocks')",
         "pt-BR.po has a text that vtax has no more: 'gone'",
     ]
-
-
-def test_a_language_without_a_file_is_refused_with_those_there_are() -> None:
-    assert language("en") is language("en")
-    with pytest.raises(BadInput, match="no catalogue of the language 'xx'"):
-        language("xx")
-
-
-def test_reports_and_views_are_shown_in_portuguese(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: Source
-) -> None:
-    monkeypatch.setenv("VTAX_STORE", f"sqlite:///{tmp_path / 'store.sqlite'}")
-    monkeypatch.setattr("vtax.report.renderers.vega.javascript", lambda: "")
-    with Store.open(f"sqlite:///{tmp_path / 'store.sqlite'}") as store:
-        fill(begin(store))
-
-    def printed(*arguments: str) -> str:
-        done = CliRunner().invoke(group, list(arguments))
-        assert done.exit_code == 0, done.output
-        return done.stdout
-
-    shown = printed("show", "--language", "pt-BR")
-    assert "veredito" in shown
-    assert "razão em relação" in shown
-    assert re.search(r"0,\d+ +\[0,\d+; 0,\d+\]", shown)
-    assert "3 vezes" in printed("show", "--warnings", "--language", "pt-BR")
-    assert "dentro de ±2" in printed("compare", "docker", "lxc", "--language", "pt-BR")
-    assert printed("show", "--json", "--language", "pt-BR") == printed("show", "--json")
-    printed("export", "--format", "markdown", "--output", str(tmp_path / "r.md"), "--language", "pt-BR")
-    assert "## Método" in (tmp_path / "r.md").read_text(encoding="utf-8")
-    refused = CliRunner().invoke(group, ["show", "--language", "../pt-BR"], standalone_mode=False)
-    assert "no catalogue of the language '../pt-BR'" in str(refused.exception)
-    portuguese = language("pt-BR")
-    assert Formatter(portuguese).text(Note("blocks-made", count=2, total=2)) == "2 de 2 blocos foram feitos"
-    page = page_text(html(report(source), portuguese))
-    common = {"the", "and", "with", "are", "were", "which", "their", "every"} & set(re.findall(r"[a-z]+", page))
-    assert common <= data_words(source.analysis) | {"the", "and"}, common
-
-
-def test_english_needs_no_file() -> None:
-    assert Formatter().text("plain") == "plain"
-    assert drawn(Document("t", (), lead=("line",)), 80).split() == ["t", "line"]

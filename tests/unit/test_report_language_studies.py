@@ -36,7 +36,7 @@ def shown_of_studies() -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize("name", sorted(shipped()))
-def test_every_text_of_a_shipped_study_is_in_portuguese(name: str, portuguese: Language) -> None:
+def test_every_text_of_a_shipped_study_is_in_portuguese(name, portuguese):
     texts = shown_of_studies()[name]
     assert len(texts) >= 2
     assert [text for text in texts if portuguese.stored(text) == text] == []
@@ -48,7 +48,7 @@ def run(name: str) -> Source:
 
 
 @pytest.mark.parametrize("name", [name for name in PAPERS if load(name).study.figure])
-def test_reports_of_a_paper_show_no_english_text_of_its_study(name: str, portuguese: Language) -> None:
+def test_reports_of_a_paper_show_no_english_text_of_its_study(name, portuguese):
     options = Options("all")
     judged = views()["claims"].document(run(name), options)
     pages = " ".join(" ".join(markdown(each, portuguese) for each in (report(run(name)), judged)).split())
@@ -61,7 +61,7 @@ def test_reports_of_a_paper_show_no_english_text_of_its_study(name: str, portugu
             assert f"| {text} |" not in pages
 
 
-def test_what_a_scale_leaves_of_a_claim_stands_behind_its_note_in_portuguese(portuguese: Language) -> None:
+def test_what_a_scale_leaves_of_a_claim_stands_behind_its_note_in_portuguese(portuguese):
     claims = {claim.id: claim for claim in load("urschei2007", chosen=Chosen(scale="quick")).study.claim}
     assert portuguese.stored(claims["buffer-larger-faster"].note).endswith(
         "; uma inclinação sobe também onde passos isolados caem."

@@ -65,14 +65,14 @@ def shown_in(document: Document) -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("name", sorted(set(views()) - {"reproduce"}))
-def test_every_table_and_figure_marks_an_emulated_platform(source: Source, name: str) -> None:
+def test_every_table_and_figure_marks_an_emulated_platform(source, name):
     found = list(names_in(list(shown_in(views()[name].document(source, Options("report"))))))
     assert [each for each in found if not (isinstance(each, Platform) and each.marks == ("emulated",))] == []
     if name in ("result", "interaction", "explain", "variance", "recommend"):
         assert found, "this view has figures of every platform"
 
 
-def test_the_first_lines_say_that_a_platform_is_emulated(source: Source) -> None:
+def test_the_first_lines_say_that_a_platform_is_emulated(source):
     text = " ".join(drawn(views()["result"].document(source, Options("brief")), 200).split())
     summary = text[text.index("Summary") : text.index("Caution:")]
     assert summary.count(EMULATED) == summary.count(f"{EMULATED} (emulated)") > 0

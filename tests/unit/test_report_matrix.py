@@ -37,7 +37,7 @@ def analysed(store: Store, ratios: Mapping[str, Sequence[float]]) -> Analysis:
 
 
 @pytest.mark.parametrize("width", [80, 120])
-def test_a_terminal_shows_the_matrix_directly_before_the_answer(store: Store, width: int) -> None:
+def test_a_terminal_shows_the_matrix_directly_before_the_answer(store, width):
     ratios = {"1": [0.96, 0.961, 0.959, 0.96, 0.962], "2": [0.13, 0.131, 0.129, 0.13, 0.132]}
     lines = drawn(result(analysed(store, ratios)), width).splitlines()
     assert max(map(len, lines)) <= width
@@ -49,7 +49,7 @@ def test_a_terminal_shows_the_matrix_directly_before_the_answer(store: Store, wi
     assert lines[answered - 1].strip()
 
 
-def test_a_matrix_that_fits_neither_way_is_left_out(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_matrix_that_fits_neither_way_is_left_out(store, monkeypatch):
     analysis = analysed(store, {str(size): [0.9] * 5 for size in range(9)})
     assert "higher is better everywhere" in drawn(result(analysis), 80)  # one platform: points go down
     monkeypatch.setattr("vtax.report.views.result._MOST_COLUMNS", 0)

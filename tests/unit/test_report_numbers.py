@@ -29,12 +29,12 @@ SPACE = "\N{NARROW NO-BREAK SPACE}"
         (math.nan, "–"), (math.inf, "∞"),
     ],
 )  # fmt: skip
-def test_numbers_have_four_significant_digits(value: float, shown: str) -> None:
+def test_numbers_have_four_significant_digits(value, shown):
     assert number(value) == shown
 
 
 @given(st.floats(min_value=1e-30, max_value=1e30))
-def test_a_shown_number_is_within_half_a_digit_of_the_value(value: float) -> None:
+def test_a_shown_number_is_within_half_a_digit_of_the_value(value):
     back = float(number(value).replace(SPACE, "").replace("−", "-"))
     assert back == pytest.approx(value, rel=0.5001e-3)
 
@@ -55,13 +55,13 @@ def test_a_shown_number_is_within_half_a_digit_of_the_value(value: float) -> Non
         ("B/s", [0.0, math.nan], Scale("B/s", 1.0)),
     ],
 )
-def test_one_unit_suits_the_largest_value_of_a_table(unit: str, values: list[float], expected: Scale) -> None:
+def test_one_unit_suits_the_largest_value_of_a_table(unit, values, expected):
     found = scale_for(unit, values)
     assert found.unit == expected.unit
     assert found.divisor == pytest.approx(expected.divisor)
 
 
-def test_a_mean_is_rounded_as_its_half_width_allows() -> None:
+def test_a_mean_is_rounded_as_its_half_width_allows():
     plain = Scale("x", 1.0)
     assert mean_and_half_width(24.2213, 0.812, plain) == ("24.22", "±0.81")
     assert mean_and_half_width(24.2213, 3.6, plain) == ("24.2", "±3.6")
@@ -71,7 +71,7 @@ def test_a_mean_is_rounded_as_its_half_width_allows() -> None:
     assert mean_and_half_width(100.0, 1e-6, plain)[1] == "±1e−6"
 
 
-def test_ratios_and_shares() -> None:
+def test_ratios_and_shares():
     assert ratio(0.99712) == "0.997"
     assert ratio(0.04967) == "0.0497"
     assert ratio(12.345) == "12.3"

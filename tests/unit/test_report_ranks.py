@@ -22,12 +22,11 @@ from vtax.report.views import interaction
 WANDER = ": a trend or slow wander"
 
 
-def test_drift_is_measured_and_warned_of() -> None:
+def test_drift_is_measured_and_warned_of():
     data, analysis = measured(noisy(0.0, 0.001, drift=0.01), blocks=12)
     found = drifting(variance(data, analysis), 0.05)
     assert len(found) == 6
     drift = found[0][1].drift
-    assert drift is not None
     assert drift.low < math.exp(0.11) - 1 < drift.high * 1.05
     (warning,) = [warning for warning in analysis.warnings if warning.code.startswith("drift")]
     assert re.fullmatch(
@@ -37,7 +36,7 @@ def test_drift_is_measured_and_warned_of() -> None:
     assert (len(warning.places), warning.times) == (6, 1)
 
 
-def test_drift_is_reported_in_words() -> None:
+def test_drift_is_reported_in_words():
     blocks = np.arange(12)
     falling = 100 * 0.97**blocks + 0.1 * (-1.0) ** blocks
     (one,) = drift_warnings([(Place("here"), blocks, falling)], 0.95)
@@ -55,16 +54,9 @@ def test_drift_is_reported_in_words() -> None:
     )
 
 
-def test_noise_alone_is_rarely_called_drift() -> None:
-    random = np.random.default_rng(3)
-    blocks = np.arange(10)
-    runs = [[(Place("place"), blocks, random.normal(100, 1, 10)) for _ in range(6)] for _ in range(300)]
-    assert sum(bool(drift_warnings(run, 0.95)) for run in runs) / 300 <= 0.08
-
-
 @pytest.mark.parametrize("cells", [1, 20, 500, 10_000])
 @pytest.mark.parametrize("blocks", [5, 8, 12, 19, 20, 25, 33])
-def test_the_cheap_look_at_drift_is_as_cautious_as_the_exact_test_needs(blocks: int, cells: int) -> None:
+def test_the_cheap_look_at_drift_is_as_cautious_as_the_exact_test_needs(blocks, cells):
     """Kendall's distribution of inversions: the nearest z that the exact test calls drift among so many cells."""
     chances = np.ones(1)
     for size in range(2, blocks + 1):
@@ -78,18 +70,17 @@ def test_the_cheap_look_at_drift_is_as_cautious_as_the_exact_test_needs(blocks: 
 
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.sampled_from([1.0, 2.0, 3.0, 4.0, 5.0]), min_size=1, max_size=14))
-def test_the_cheap_look_at_drift_misses_nothing_the_test_finds(values: list[float]) -> None:
+def test_the_cheap_look_at_drift_misses_nothing_the_test_finds(values):
     from vtax.stats.steadiness import find_drift
 
     series = [(Place("place"), np.arange(len(values)), np.array(values))]
     assert bool(drift_warnings(series, 0.95)) == (find_drift(values).p_value <= 0.05)
 
 
-def test_a_factor_that_changes_the_overhead_is_found_and_one_that_does_not_is_not() -> None:
+def test_a_factor_that_changes_the_overhead_is_found_and_one_that_does_not_is_not():
     own = noisy(0.01, 0.01)
     _, analysis = measured(lambda p, s, b, n: own(p, s, b, n) * (0.5 if (p, s) == ("first", 64) else 1.0))
     (found,) = factor_effects(analysis)
-    assert found.effect is not None
     assert found.factor == "size"
     assert english(found.text).startswith(
         "size changes the overhead, most on first, whose ratio to native at size=1500 is "
@@ -98,7 +89,7 @@ def test_a_factor_that_changes_the_overhead_is_found_and_one_that_does_not_is_no
     assert term.low < 2.0 < term.high
 
 
-def test_the_table_of_a_factor_says_what_its_rows_are_relative_to() -> None:
+def test_the_table_of_a_factor_says_what_its_rows_are_relative_to():
     _, analysis = measured(noisy(0.02, 0.02), blocks=10)
     effects = factor_effects(analysis)
     text = drawn(interaction.document_of(effects, analysis), 80)
@@ -111,7 +102,7 @@ def test_the_table_of_a_factor_says_what_its_rows_are_relative_to() -> None:
     ]  # fmt: skip
 
 
-def test_no_evidence_of_a_change_is_not_called_proof() -> None:
+def test_no_evidence_of_a_change_is_not_called_proof():
     _, analysis = measured(noisy(0.01, 0.01))
     (found,) = factor_effects(analysis)
     assert english(found.text).startswith(

@@ -18,7 +18,7 @@ from vtax.store.store import Store
 from vtax.study.load import load, shipped
 
 
-def test_a_run_is_made_again_with_the_tuning_it_had(tmp_path: Path) -> None:
+def test_a_run_is_made_again_with_the_tuning_it_had(tmp_path):
     table = {**synthetic_run.DECLARED["benchmark"][1], "topology": "router-openflow"}
     with Store.open(f"sqlite:///{tmp_path / 'store.sqlite'}") as opened:
         run = begin(opened, declared={**synthetic_run.DECLARED, "benchmark": [table]})
@@ -28,15 +28,7 @@ def test_a_run_is_made_again_with_the_tuning_it_had(tmp_path: Path) -> None:
     assert printed[-1] == "sudo .venv/bin/vtax run tour.toml --seed 1099511627783 --tune-host"
 
 
-def test_a_usual_run_is_made_again_in_the_usual_image(tmp_path: Path) -> None:
-    with Store.open(f"sqlite:///{tmp_path / 'store.sqlite'}") as opened:
-        begin(opened)
-        assert commands(analyse(opened))[-2:] == (
-            "sudo .venv/bin/vtax image build", "sudo .venv/bin/vtax run tour.toml --seed 1099511627783",
-        )  # fmt: skip
-
-
-def test_a_run_over_several_boots_is_made_again_by_one_command(tmp_path: Path) -> None:
+def test_a_run_over_several_boots_is_made_again_by_one_command(tmp_path):
     boots = [{"name": "linux", "platforms": ["native"]}, {"name": "xen", "platforms": ["xen-pv"]}]
     with Store.open(f"sqlite:///{tmp_path / 'store.sqlite'}") as opened:
         fill(begin(opened, declared={**synthetic_run.DECLARED, "boot": boots}), blocks=2)
@@ -46,7 +38,7 @@ def test_a_run_over_several_boots_is_made_again_by_one_command(tmp_path: Path) -
     assert commands(found)[-1] == "sudo .venv/bin/vtax run tour.toml --seed 1099511627783 --reboot"
 
 
-def test_the_proof_on_real_noise_reads_the_csv_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_proof_on_real_noise_reads_the_csv_of_a_run(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "bench" / "statistics"))
     monkeypatch.delitem(sys.modules, "real_noise", raising=False)
     from real_noise import read
@@ -68,7 +60,7 @@ def test_the_proof_on_real_noise_reads_the_csv_of_a_run(tmp_path: Path, monkeypa
 
 @pytest.mark.parametrize("stop", ["fixed", "precision", "verdict", "budget"])
 @pytest.mark.parametrize("name", sorted(shipped()))
-def test_the_study_of_a_report_is_accepted_and_is_the_same(name: str, stop: str, tmp_path: Path) -> None:
+def test_the_study_of_a_report_is_accepted_and_is_the_same(name, stop, tmp_path):
     declared = load(name).study.declared()
     declared["design"] |= {"stop": stop, "order": "randomized", "budget": 3600.0 if stop == "budget" else None}
     path = tmp_path / "again.toml"
@@ -81,7 +73,7 @@ def test_the_study_of_a_report_is_accepted_and_is_the_same(name: str, stop: str,
     assert {**again, "design": 0} == {**declared, "design": 0}
 
 
-def test_sizes_and_durations_of_a_study_are_written_with_units(tmp_path: Path) -> None:
+def test_sizes_and_durations_of_a_study_are_written_with_units(tmp_path):
     declared = load("tour").study.declared()
     declared["guest"]["memory"] = 768 * 1024**2
     declared["design"] |= {"timeout": 600.0, "budget": 5400.5}

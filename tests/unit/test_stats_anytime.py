@@ -14,7 +14,7 @@ from vtax.stats.stopping import Rule, decide, takes_more_blocks
 
 @pytest.mark.parametrize("blocks", [2, 5, 12, 100])
 @pytest.mark.parametrize("t", [0.5, 2.0, 4.0])
-def test_the_error_is_that_of_the_bayes_factor_by_its_definition(blocks: int, t: float) -> None:
+def test_the_error_is_that_of_the_bayes_factor_by_its_definition(blocks, t):
     prior = stats.norm(scale=anytime.PRIOR**0.5)
 
     def likelihood(effect: float) -> float:
@@ -27,12 +27,12 @@ def test_the_error_is_that_of_the_bayes_factor_by_its_definition(blocks: int, t:
 
 @pytest.mark.parametrize("alpha", [0.05, 0.025, 0.005])
 @pytest.mark.parametrize("blocks", [6, 10, 60, 1000])
-def test_levels_and_p_values_are_inverse(alpha: float, blocks: int) -> None:
+def test_levels_and_p_values_are_inverse(alpha, blocks):
     assert anytime.p_value(anytime.level(alpha, blocks), blocks) == pytest.approx(alpha)
     assert anytime.level(alpha, blocks) < alpha / 4
 
 
-def test_too_few_blocks_never_reject() -> None:
+def test_too_few_blocks_never_reject():
     assert anytime.level(0.025, 1) == anytime.level(0.025, 2) == 0.0
     assert anytime.p_value(1e-300, 2) > 0.05
     assert anytime.p_value(0.5, 10) == anytime.p_value(0.9, 10) == 1.0
@@ -50,7 +50,7 @@ def compared(rule: Rule, of: Contrast) -> Comparison:
 
 
 @pytest.mark.parametrize("sessions", [1, 4])
-def test_an_interval_of_the_rule_is_that_of_its_p_value(sessions: int) -> None:
+def test_an_interval_of_the_rule_is_that_of_its_p_value(sessions):
     """Its end is where the two-sided test of that value has an error of 5 %."""
     rule = Rule("open", margin=0.02)
     found = compared(rule, contrast(1, 12, sessions)).ratio
@@ -61,7 +61,7 @@ def test_an_interval_of_the_rule_is_that_of_its_p_value(sessions: int) -> None:
     assert found.high > compared(Rule("fixed"), contrast(1, 12, sessions)).ratio.high
 
 
-def test_words_need_more_than_at_a_single_look_and_come() -> None:
+def test_words_need_more_than_at_a_single_look_and_come():
     rule, single = Rule("open", margin=0.02), Rule("fixed", margin=0.02)
     of = Contrast(np.random.default_rng(2).normal(0.0, 0.009, 6), "higher")
     assert compared(single, of).verdict.kind == "equivalent"
@@ -71,7 +71,7 @@ def test_words_need_more_than_at_a_single_look_and_come() -> None:
     assert compared(rule, slow).verdict.kind == "slower"
 
 
-def test_it_ends_after_its_blocks_and_takes_more() -> None:
+def test_it_ends_after_its_blocks_and_takes_more():
     rule = Rule("open", blocks=6)
     assert not decide(rule, {}, 5).stop
     assert decide(rule, {}, 6).reached

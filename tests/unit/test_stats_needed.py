@@ -23,9 +23,8 @@ def at_sd(sd: float, blocks: int = 5000):
 
 
 @pytest.mark.parametrize(("truth", "sd"), [(0.0, 0.02), (math.log1p(SIZE), 0.06)])
-def test_so_many_blocks_decide_in_four_of_five_studies(truth: float, sd: float) -> None:
+def test_so_many_blocks_decide_in_four_of_five_studies(truth, sd):
     found = needed(FIXED, at_sd(sd), 0.02, 1)
-    assert found is not None
     (low, high), kind = (found.equal, "equivalent") if truth == 0 else (found.different, "faster")
     assert high is not None
     assert high - low <= 1
@@ -37,31 +36,25 @@ def test_so_many_blocks_decide_in_four_of_five_studies(truth: float, sd: float) 
     assert 0.72 <= decided / 400 <= 0.93  # numbers are whole, and equality's is guarded
 
 
-def test_noise_that_few_blocks_leave_open_makes_a_range() -> None:
+def test_noise_that_few_blocks_leave_open_makes_a_range():
     few = needed(FIXED, ratio_of_logs([0.02, -0.03, 0.01, -0.02, 0.03]), 0.02, 5)
     many = needed(FIXED, at_sd(0.026), 0.02, 5)
-    assert few is not None
-    assert many is not None
     assert few.equal[1] is not None
     assert few.equal[0] < many.equal[0] < few.equal[1]
 
 
 @pytest.mark.parametrize("rule", [Rule("open"), Rule("verdict"), Rule("precision")])
-def test_looks_and_families_cost_blocks(rule: Rule) -> None:
+def test_looks_and_families_cost_blocks(rule):
     alone, looked, family = (needed(r, at_sd(0.03), 0.02, n) for r, n in ((FIXED, 1), (rule, 1), (rule, 20)))
-    assert alone is not None
-    assert looked is not None
-    assert family is not None
     assert alone.equal[0] < looked.equal[0] < family.equal[0]
 
 
-def test_a_wide_margin_asks_for_a_larger_difference() -> None:
+def test_a_wide_margin_asks_for_a_larger_difference():
     found = needed(FIXED, at_sd(0.02), 0.1, 1)
-    assert found is not None
     assert found.size == pytest.approx(0.25)
 
 
-def test_no_number_without_noise_or_of_sessions() -> None:
+def test_no_number_without_noise_or_of_sessions():
     assert needed(FIXED, ratio_of_logs([0.1]), 0.02, 1) is None
     assert needed(FIXED, ratio_of_logs([0.1] * 6), 0.02, 1) is None
     assert needed(FIXED, replace(at_sd(0.02), n_sessions=2), 0.02, 1) is None

@@ -50,7 +50,7 @@ def test_intervals_hold_what_they_promise_with_noise_between_blocks():
     assert narrow < covered  # blocks ignored, it holds less than it promises
 
 
-def test_ratios_of_quantiles_cover_the_true_one() -> None:
+def test_ratios_of_quantiles_cover_the_true_one():
     random, blocks, hits = np.random.default_rng(3), np.repeat(np.arange(20), 5), 0
     for _ in range(200):
         sides = [quantile_interval(np.exp(random.normal(level, 0.3, 100)), blocks, 0.5) for level in (0.5, 0.0)]
@@ -59,7 +59,7 @@ def test_ratios_of_quantiles_cover_the_true_one() -> None:
     assert 186 <= hits < 200  # 95 % is 190; simulated with more studies 98 %
 
 
-def test_a_ratio_of_quantiles_is_as_in_zou_and_donner_and_swaps() -> None:
+def test_a_ratio_of_quantiles_is_as_in_zou_and_donner_and_swaps():
     a, b = Interval(4.0, 2.0, 8.0, 0.95), Interval(1.0, 0.5, 4.0, 0.95)
     found, back = ratio_of_quantiles(a, b), ratio_of_quantiles(b, a)
     assert found.estimate == pytest.approx(4.0)

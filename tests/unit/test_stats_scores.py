@@ -22,7 +22,7 @@ def noise(platforms: int, units: int, seed: int = 1) -> np.ndarray:
 
 
 @pytest.mark.parametrize("units", [2, 3, 5, 12])
-def test_the_chance_of_two_platforms_is_that_of_students_t(units: int) -> None:
+def test_the_chance_of_two_platforms_is_that_of_students_t(units):
     values = [noise(2, units, seed) + np.array([[0.05], [0.0]]) for seed in (1, 2)]
     effects = effects_of([Item(n, 1.0, each) for n, each in enumerate(values)], 2)
     difference = (values[0][0] - values[0][1] + values[1][0] - values[1][1]) / 2
@@ -35,7 +35,7 @@ def test_the_chance_of_two_platforms_is_that_of_students_t(units: int) -> None:
     assert (interval.high - interval.low) / 2 == pytest.approx(half)
 
 
-def test_what_a_block_does_to_all_platforms_cancels() -> None:
+def test_what_a_block_does_to_all_platforms_cancels():
     hour = 10 * noise(1, 8)
     alone = effects_of([Item(0, 1.0, noise(3, 8, 2))], 1)
     together = effects_of([Item(0, 1.0, noise(3, 8, 2) + hour)], 1)
@@ -45,14 +45,14 @@ def test_what_a_block_does_to_all_platforms_cancels() -> None:
     assert np.abs(shares[0] - shares[1]).max() < 0.03
 
 
-def test_what_resources_of_a_block_share_does_not_average_out() -> None:
+def test_what_resources_of_a_block_share_does_not_average_out():
     same = noise(2, 6)
     twice = effects_of([Item(0, 1.0, same), Item(1, 1.0, same)], 2)
     once = effects_of([Item(0, 1.0, same)], 1)
     assert twice.interval(EQUAL, 0, 1, 0.95).high == pytest.approx(once.interval(np.ones(1), 0, 1, 0.95).high)
 
 
-def test_an_item_without_some_units_uses_the_others() -> None:
+def test_an_item_without_some_units_uses_the_others():
     first, second = noise(2, 6, 1), noise(2, 6, 2)
     second[1, 4] = np.nan
     effects = effects_of([Item(0, 1.0, first), Item(1, 1.0, second)], 2)
@@ -61,14 +61,14 @@ def test_an_item_without_some_units_uses_the_others() -> None:
     assert effects.means[0] == pytest.approx(first.mean(axis=1))
 
 
-def test_one_unit_has_a_score_and_no_interval() -> None:
+def test_one_unit_has_a_score_and_no_interval():
     effects = effects_of(items([[0.1], [0.2]]), 1)
     assert effects.df == 0
     assert effects.interval(np.ones(1), 1, None, 0.95).estimate == pytest.approx(0.2)
     assert math.isinf(effects.interval(np.ones(1), 1, None, 0.95).high)
 
 
-def test_dependent_units_widen() -> None:
+def test_dependent_units_widen():
     random = np.random.default_rng(3)
     walk = np.cumsum(random.normal(0, 0.1, (2, 20)), axis=1)
     values = [Item(0, 1.0, walk)]
@@ -80,18 +80,18 @@ def test_dependent_units_widen() -> None:
     assert allow_for_order(effects_of(independent, 1), independent, np.ones(1))[1] == 0.0
 
 
-def test_equal_platforms_share_their_places() -> None:
+def test_equal_platforms_share_their_places():
     same = noise(1, 5)
     drawn = effects_of([Item(0, 1.0, np.vstack([same, same]))], 1).draws()[:, 0, :]
     assert rank_probabilities(drawn).tolist() == [[0.5, 0.5], [0.5, 0.5]]
 
 
-def test_near_the_best_counts_what_is_within_the_margin() -> None:
+def test_near_the_best_counts_what_is_within_the_margin():
     drawn = np.log(np.array([[1.0, 0.985, 0.5], [0.9, 1.0, 0.5]]))
     assert near_best(drawn, 0.02).tolist() == [0.5, 1.0, 0.0]
 
 
-def test_a_weight_switches_the_first_place_where_scores_cross() -> None:
+def test_a_weight_switches_the_first_place_where_scores_cross():
     means = np.array([[0.0, -0.1, -3.0], [-0.3, 0.0, -3.0]])  # the first wins resource 0, the second resource 1
     weights = np.array([4.0, 1.0])
     found = {(each.resource, each.above): each for each in crossings(means, weights)}
@@ -105,12 +105,12 @@ def test_a_weight_switches_the_first_place_where_scores_cross() -> None:
             assert int(np.argmax(moved @ means)) == (each.platform if (factor > 1) == above else 0)
 
 
-def test_no_weight_changes_what_is_best_everywhere_or_alone() -> None:
+def test_no_weight_changes_what_is_best_everywhere_or_alone():
     assert crossings(np.array([[0.0, -0.1], [0.0, -0.2]]), EQUAL) == []
     assert crossings(np.array([[0.0, -0.1], [0.0, 0.3]]), np.array([1.0, 0.0]))[0].resource == 1
 
 
-def test_draws_have_the_spread_of_students_t() -> None:
+def test_draws_have_the_spread_of_students_t():
     effects = Effects(np.zeros((1, 1)), np.full((4, 1, 1), 0.5), 3)
     drawn = effects.draws(200_000)[:, 0, 0]
     assert np.quantile(drawn, 0.975) == pytest.approx(special.stdtrit(3, 0.975), rel=0.03)

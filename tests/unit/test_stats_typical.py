@@ -64,7 +64,6 @@ def test_a_block_without_a_value_is_left_out():
     averages, medians = pausing()
     averages[3] = medians[3] = np.nan
     found = comparison(averages, medians).typical
-    assert found is not None
     assert found.n_blocks == 19
     kept = medians[~np.isnan(medians)]
     assert found.mean_log == pytest.approx(stats.trim_mean(kept, 0.2))
@@ -76,7 +75,6 @@ def test_a_platform_that_pauses_in_one_of_eight_trials_is_found_and_its_typical_
     assert found.ratio.estimate == pytest.approx(1 - 1 / 16, abs=0.02)
     assert found.ratio.high < 0.99
     assert found.verdict.kind == "slower"
-    assert found.typical is not None
     assert found.typical.low < 1 < found.typical.high
     assert found.typical.high - found.typical.low < 0.5 * (found.ratio.high - found.ratio.low)
     assert found.typical.pauses == "treatment"
@@ -92,33 +90,20 @@ def test_a_platform_that_pauses_in_one_of_eight_trials_is_found_and_its_typical_
 def test_the_side_that_pauses_is_the_one_whose_average_is_worse(sign, better, pauses):
     averages, medians = pausing()
     found = comparison(sign * averages, sign * medians, better).typical
-    assert found is not None
     assert found.pauses == pauses
 
 
 def test_a_pause_within_the_margin_is_none():
     averages, medians = pausing()
     found = comparison(averages, medians, rule=Rule("fixed", margin=0.2)).typical
-    assert found is not None
     assert found.pauses == ""
     assert found.warnings == ()
-
-
-def test_the_same_noise_on_both_sides_is_no_pause():
-    rng = np.random.default_rng(7)
-    wrong = 0
-    for _ in range(300):
-        sides = np.exp(0.01 * rng.standard_normal((2, 20, 5)) - 0.5 * (rng.random((2, 20, 5)) < 1 / 8))
-        found = comparison(*(np.log(f(sides[0], axis=1) / f(sides[1], axis=1)) for f in (np.mean, np.median))).typical
-        wrong += found is not None and found.pauses != ""
-    assert wrong <= 0.05 * 300 + 2 * math.sqrt(300 * 0.05 * 0.95)
 
 
 def test_efficiency_turns_a_time_round():
     averages, medians = pausing()
     ratio = ratio_of_logs(averages)
     found = typical_ratio(ratio, averages, medians, 8, 0.95)
-    assert found is not None
     turned = found.efficiency("lower")
     assert (turned.low, turned.estimate, turned.high) == pytest.approx(
         (1 / found.high, 1 / found.estimate, 1 / found.low)
@@ -131,6 +116,4 @@ def test_blocks_that_follow_one_another_widen_it_too():
     ratio = ratio_of_logs(averages)
     alone = typical_ratio(ratio, averages, medians, 8, 0.95)
     together = typical_ratio(replace(ratio, effective_blocks=10.0), averages, medians, 8, 0.95)
-    assert alone is not None
-    assert together is not None
     assert together.high / together.low > (alone.high / alone.low) ** math.sqrt(2)

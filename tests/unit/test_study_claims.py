@@ -54,7 +54,7 @@ def dry_run(path: Path, *options: str) -> Result:
     return CliRunner().invoke(group, ["run", str(path), "--dry-run", *options])
 
 
-def test_a_side_is_written_as_contrast_takes_it() -> None:
+def test_a_side_is_written_as_contrast_takes_it():
     side = side_of("xen-pv@link.mtu=500, message_size=1KiB")
     assert (side.platform, dict(side.levels)) == ("xen-pv", {"link.mtu": "500", "message_size": "1KiB"})
     assert canonical("1KiB") == canonical(1024) == canonical("1024") == "1024"
@@ -72,7 +72,7 @@ def test_a_side_is_written_as_contrast_takes_it() -> None:
         "above = 1",
     ],
 )
-def test_every_kind_is_accepted(check: str, tmp_path: Path) -> None:
+def test_every_kind_is_accepted(check, tmp_path):
     (claim,) = load(str(written(tmp_path, "[[claim.check]]\n" + check))).study.claim
     assert claim.check[0].kind == check.split('"')[1]
 
@@ -106,7 +106,7 @@ def test_every_kind_is_accepted(check: str, tmp_path: Path) -> None:
         ('of = "podman"\nbelo = 1', "unknown key 'belo'; did you mean below?", "check number 1, belo"),
     ],
 )
-def test_what_a_claim_names_must_be_in_the_study(check: str, what: str, where: str, tmp_path: Path) -> None:
+def test_what_a_claim_names_must_be_in_the_study(check, what, where, tmp_path):
     error = refusal(tmp_path, '[[claim.check]]\nkind = "ratio"\n' + check)
     assert what in str(error)
     assert where in str(error)
@@ -123,7 +123,7 @@ def test_what_a_claim_names_must_be_in_the_study(check: str, what: str, where: s
         ("interaction", "reference"),
     ],
 )
-def test_every_kind_names_the_key_that_it_lacks(kind: str, missing: str, tmp_path: Path) -> None:
+def test_every_kind_names_the_key_that_it_lacks(kind, missing, tmp_path):
     error = refusal(tmp_path, f'[[claim.check]]\nkind = "{kind}"\nof = "podman"\nto = "native"\n')
     assert f"a check of kind {kind!r} needs the key {missing}" in str(error)
 
@@ -138,7 +138,7 @@ def test_every_kind_names_the_key_that_it_lacks(kind: str, missing: str, tmp_pat
         ('over = "trials"', "compares two trials of a block, and the design has one"),
     ],
 )
-def test_a_spread_has_the_sides_and_trials_that_it_compares(check: str, what: str, tmp_path: Path) -> None:
+def test_a_spread_has_the_sides_and_trials_that_it_compares(check, what, tmp_path):
     error = refusal(tmp_path, f'[[claim.check]]\nkind = "spread"\nof = "podman"\nabove = 2\n{check}\n')
     assert what in str(error)
 
@@ -150,11 +150,11 @@ def test_a_spread_has_the_sides_and_trials_that_it_compares(check: str, what: st
         ('kind = "rank"\nof = "podman@host=1"\nto = "native"\nplace = "last"', "cannot name hosts"),
     ],
 )
-def test_hosts_are_numbers_of_sides_that_are_ratios(check: str, what: str, tmp_path: Path) -> None:
+def test_hosts_are_numbers_of_sides_that_are_ratios(check, what, tmp_path):
     assert what in str(refusal(tmp_path, f"[[claim.check]]\n{check}\n"))
 
 
-def test_a_trend_needs_levels_that_are_numbers(tmp_path: Path) -> None:
+def test_a_trend_needs_levels_that_are_numbers(tmp_path):
     check = (
         '[[claim.check]]\nkind = "monotone"\nof = "podman"\nalong = "direction"\ndirection = "rises"\nbenchmark = "i"'
     )
@@ -162,18 +162,18 @@ def test_a_trend_needs_levels_that_are_numbers(tmp_path: Path) -> None:
     assert "no two levels that are positive numbers" in str(refusal(tmp_path, check, more))
 
 
-def test_a_claim_is_checked_or_says_why_not(tmp_path: Path) -> None:
+def test_a_claim_is_checked_or_says_why_not(tmp_path):
     assert "no [[claim.check]], and no not_tested" in str(refusal(tmp_path, ""))
     assert "and this one has" in str(refusal(tmp_path, 'not_tested = "needs two runs"\n' + CHECK))
     assert load(str(written(tmp_path, 'not_tested = "needs two runs"'))).study.claim[0].check == []
 
 
-def test_two_claims_of_one_name_are_refused(tmp_path: Path) -> None:
+def test_two_claims_of_one_name_are_refused(tmp_path):
     again = '[[claim]]\nid = "one"\nstatement = "a"\nstatement_pt = "a"\nsource = "b"\nnot_tested = "c"\n'
     assert "there are two claims 'one'" in str(refusal(tmp_path, CHECK, again))
 
 
-def test_published_numbers_name_what_the_study_has(tmp_path: Path) -> None:
+def test_published_numbers_name_what_the_study_has(tmp_path):
     table = '[[published]]\nsource = "t"\nbenchmark = "{0}"\nmetric = "throughput"\nvalues = {{ {1} = 1.0 }}\n{2}'
     assert "no benchmark 'x'" in str(refusal(tmp_path, CHECK, table.format("x", "native", "")))
     assert "no platform 'lxc'" in str(refusal(tmp_path, CHECK, table.format("netperf", "lxc", "")))
@@ -183,7 +183,7 @@ def test_published_numbers_name_what_the_study_has(tmp_path: Path) -> None:
     assert "no level of link.mtu, '9000'" in str(refusal(tmp_path, CHECK, where))
 
 
-def test_an_unknown_metric_is_refused_before_a_run(tmp_path: Path) -> None:
+def test_an_unknown_metric_is_refused_before_a_run(tmp_path):
     result = dry_run(written(tmp_path, CHECK + 'metric = "throughputt"\n'))
     assert isinstance(result.exception, BadInput)
     assert "has a metric 'throughputt'; did you mean throughput" in str(result.exception)
@@ -192,22 +192,20 @@ def test_an_unknown_metric_is_refused_before_a_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("unmade_home")
-def test_platforms_of_the_command_line_leave_claims_as_they_are(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_platforms_of_the_command_line_leave_claims_as_they_are(tmp_path, monkeypatch):
     monkeypatch.setattr("vtax.cli.run.os.geteuid", lambda: 1000)
     result = dry_run(written(tmp_path, CHECK), "-p", "native,lxc")
     assert result.exit_code == 0, result.exception
 
 
 @pytest.mark.parametrize("name", sorted(shipped()))
-def test_shipped_claims_are_complete(name: str) -> None:
+def test_shipped_claims_are_complete(name):
     study = load(name).study
     assert bool(study.claim) == (study.paper is not None)
     for claim in study.claim:
         assert claim.statement != claim.statement_pt
 
 
-def test_of_many_names_that_there_are_a_few_are_shown() -> None:
+def test_of_many_names_that_there_are_a_few_are_shown():
     assert unknown_name("level", "x", [str(n) for n in range(9001)]).endswith("0, 1, 2, 3, 4, 5, 6, 7 and 8993 more")
     assert unknown_name("level", "x", ["1", "2"]).endswith("; it has 1, 2")

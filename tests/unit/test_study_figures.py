@@ -44,7 +44,7 @@ def study(path: Path, **changes: Any) -> Study:
     return load(str(file)).study
 
 
-def test_a_figure_is_read(tmp_path: Path) -> None:
+def test_a_figure_is_read(tmp_path):
     (figure,) = study(tmp_path).figure
     assert (figure.axes, figure.quantities) == (("link.mtu", "direction", "platform"), ("value",))
 
@@ -69,12 +69,12 @@ def test_a_figure_is_read(tmp_path: Path) -> None:
         ({"host": 1, "series": "host"}, "host is fixed"),
     ],
 )
-def test_a_figure_that_cannot_be_drawn_is_refused(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
+def test_a_figure_that_cannot_be_drawn_is_refused(tmp_path, changes, message):
     with pytest.raises(BadInput, match=message.replace("(", r"\(").replace("?", r"\?")):
         study(tmp_path, **changes)
 
 
-def test_a_level_that_is_not_measured_is_refused(tmp_path: Path) -> None:
+def test_a_level_that_is_not_measured_is_refused(tmp_path):
     file = tmp_path / "mine.toml"
     where = '[[figure]]\nid = "a"\ntitle = "t"\ntitle_pt = "t"\nkind = "bars"\nbenchmark = "iperf3"\n'
     file.write_text(STUDY + where + 'metric = "throughput"\nx = "direction"\nwhere = { "link.mtu" = 9000 }\n')
@@ -82,7 +82,7 @@ def test_a_level_that_is_not_measured_is_refused(tmp_path: Path) -> None:
         load(str(file))
 
 
-def test_two_figures_need_two_ids(tmp_path: Path) -> None:
+def test_two_figures_need_two_ids(tmp_path):
     study(tmp_path)
     file = tmp_path / "mine.toml"
     text = file.read_text()
@@ -92,20 +92,20 @@ def test_two_figures_need_two_ids(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(IN_PAPERS))
-def test_every_figure_of_a_publication_is_declared(name: str) -> None:
+def test_every_figure_of_a_publication_is_declared(name):
     figures = load(name).study.figure
     assert {figure.id for figure in figures} == IN_PAPERS[name]
     assert all(figure.title_pt != figure.title for figure in figures)
 
 
 @pytest.mark.parametrize("name", sorted(IN_PAPERS))
-def test_a_smaller_scale_keeps_the_figures(name: str) -> None:
+def test_a_smaller_scale_keeps_the_figures(name):
     """With the levels that are left."""
     study = load(name, chosen=Chosen(scale="quick")).study
     assert {figure.id for figure in study.figure} == IN_PAPERS[name]
 
 
-def test_shipped_studies_without_a_publication_have_no_figures() -> None:
+def test_shipped_studies_without_a_publication_have_no_figures():
     for name in shipped():
         loaded = load(name).study
         assert loaded.paper is not None or not loaded.figure

@@ -73,12 +73,12 @@ def key(name: str) -> Key:
         ("host", "a", "text of the form ^[a-z]+$", ""),
     ],
 )
-def test_a_key_says_what_it_may_hold(name: str, default: str, allowed: str, unit: str) -> None:
+def test_a_key_says_what_it_may_hold(name, default, allowed, unit):
     found = key(name)
     assert (found.default_text, found.allowed, found.unit) == (default, allowed, unit)
 
 
-def test_the_json_of_a_key_has_choices_and_bounds_for_programs() -> None:
+def test_the_json_of_a_key_has_choices_and_bounds_for_programs():
     plain = key("way").as_json()
     assert (plain["choices"], plain["default"], plain["meaning"]) == (
         ["send", "receive", "both"],
@@ -125,14 +125,14 @@ def test_the_json_of_a_key_has_choices_and_bounds_for_programs() -> None:
         ({"size": "9b"}, ("size",), "'9b' ends in b, for bits; for bytes write '9B'"),
     ],
 )
-def test_a_refusal_says_what_was_given_and_what_is_allowed(given: Any, place: tuple[Any, ...], printed: str) -> None:
+def test_a_refusal_says_what_was_given_and_what_is_allowed(given, place, printed):
     (problem,) = refusal(given)
     assert problem.place == place
     assert printed in problem.what
     assert "Input should" not in problem.what
 
 
-def test_all_problems_are_found_and_unknown_keys_come_first() -> None:
+def test_all_problems_are_found_and_unknown_keys_come_first():
     found = refusal({"way": "up", "quiet": "x", "duration_s": True, "tiemout": 3, "inner": {"depht": 1}})
     assert [problem.place for problem in found] == [
         ("inner", "depht"),
@@ -162,12 +162,12 @@ def test_all_problems_are_found_and_unknown_keys_come_first() -> None:
         ({"mss": "many"}, ""),
     ],
 )
-def test_a_refusal_hints_at_what_was_meant(given: Any, hint: str) -> None:
+def test_a_refusal_hints_at_what_was_meant(given, hint):
     (problem,) = refusal(given)
     assert problem.hint == hint
 
 
-def test_a_refusal_calls_keys_as_they_are_called() -> None:
+def test_a_refusal_calls_keys_as_they_are_called():
     for given, printed in (
         ({"mode": 1}, "unknown option 'mode'; known: way, "),
         ({"way": 1}, "option way is 1; it must"),
@@ -175,7 +175,7 @@ def test_a_refusal_calls_keys_as_they_are_called() -> None:
         assert refusal(given, "option")[0].what.startswith(printed)
 
 
-def test_a_table_that_takes_no_key_says_so() -> None:
+def test_a_table_that_takes_no_key_says_so():
     class Empty(BaseModel):
         model_config = ConfigDict(extra="forbid")
 
@@ -191,13 +191,13 @@ def every_model() -> dict[str, type[BaseModel]]:
 
 
 @pytest.mark.parametrize("name", every_model())
-def test_every_key_there_is_can_be_explained(name: str) -> None:
+def test_every_key_there_is_can_be_explained(name):
     for each in keys(every_model()[name]):
         assert each.allowed not in ("", "a value"), each.name
 
 
 @pytest.mark.parametrize("name", [n for n in every_model() if n.startswith(("benchmark", "driver"))])
-def test_every_parameter_and_option_has_a_meaning_and_a_default_within_its_bounds(name: str) -> None:
+def test_every_parameter_and_option_has_a_meaning_and_a_default_within_its_bounds(name):
     for each in keys(every_model()[name]):
         assert each.meaning, each.name
         if each.choices and each.default is not None:

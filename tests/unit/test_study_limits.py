@@ -65,7 +65,7 @@ def levels(count: int, first: int = 1) -> list[int]:
         ("[design]\n" + "#" * 300_000, "mine.toml", "a study file has at most 256 KiB"),
     ],
 )  # fmt: skip
-def test_what_no_study_may_hold_is_refused_with_its_place(tmp_path: Path, text: str, where: str, what: str) -> None:
+def test_what_no_study_may_hold_is_refused_with_its_place(tmp_path, text, where, what):
     top_level, tables = (text, "") if not text.startswith("[") else ("", text)
     error = refusal(tmp_path / "mine.toml", f"{top_level}\n{SMALL}\n{tables}")
     assert what in error.what
@@ -95,27 +95,27 @@ def test_what_no_study_may_hold_is_refused_with_its_place(tmp_path: Path, text: 
         ),
     ],
 )
-def test_what_a_study_may_ask_for_is_limited(change: dict[str, Any], where: str, what: str) -> None:
+def test_what_a_study_may_ask_for_is_limited(change, where, what):
     with pytest.raises(BadInput) as caught:
         validate({**TABLE, **change}, "test")
     assert what in caught.value.what
     assert where in caught.value.where
 
 
-def test_a_byte_order_mark_is_skipped(tmp_path: Path) -> None:
+def test_a_byte_order_mark_is_skipped(tmp_path):
     path = tmp_path / "mine.toml"
     path.write_text(SMALL, encoding="utf-8-sig")
     assert load(str(path), {}).study.name == "small"
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "latin-1"])
-def test_another_encoding_is_named_with_its_line(tmp_path: Path, encoding: str) -> None:
+def test_another_encoding_is_named_with_its_line(tmp_path, encoding):
     error = refusal(tmp_path / "mine.toml", f"{SMALL}# \N{LATIN SMALL LETTER U WITH DIAERESIS}".encode(encoding))
     assert "the study is not UTF-8: line" in error.what
     assert error.hint == "save the file as UTF-8"
 
 
-def test_what_is_no_regular_file_is_refused_and_never_waited_for(tmp_path: Path) -> None:
+def test_what_is_no_regular_file_is_refused_and_never_waited_for(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     for path, printed in (
         (tmp_path, "is a directory, not a study"),
@@ -127,12 +127,12 @@ def test_what_is_no_regular_file_is_refused_and_never_waited_for(tmp_path: Path)
 
 
 @pytest.mark.parametrize("reference", ["x" * 5000, "\0", "", "tour/x", "a\nb"])
-def test_a_path_that_no_file_can_have_is_no_study(reference: str) -> None:
+def test_a_path_that_no_file_can_have_is_no_study(reference):
     with pytest.raises(BadInput, match=r"no study|cannot be read"):
         load(reference)
 
 
-def test_values_that_are_one_level_in_two_spellings_are_refused() -> None:
+def test_values_that_are_one_level_in_two_spellings_are_refused():
     with pytest.raises(BadInput, match="length=64KiB and length=65536 are the same point") as caught:
         planned({**TABLE, "benchmark": [{"name": "iperf3", "factors": {"length": ["64KiB", 65536]}}]})
     assert "[[benchmark]] number 1 (iperf3)" in caught.value.where
@@ -150,7 +150,7 @@ def test_values_that_are_one_level_in_two_spellings_are_refused() -> None:
     ],
     ids=["processor", "network"],
 )
-def test_ten_thousand_points_are_planned_in_five_seconds(benchmark: dict[str, Any]) -> None:
+def test_ten_thousand_points_are_planned_in_five_seconds(benchmark):
     declared = {**TABLE, "platforms": ["native", "podman"], "benchmark": [benchmark]}
     started_at = time.process_time()
     plan = planned(declared)
@@ -163,7 +163,7 @@ def test_ten_thousand_points_are_planned_in_five_seconds(benchmark: dict[str, An
     assert time.process_time() - started_at < 2.0
 
 
-def test_ten_thousand_blocks_of_one_platform_after_the_other_are_announced_at_once() -> None:
+def test_ten_thousand_blocks_of_one_platform_after_the_other_are_announced_at_once():
     lines: list[str] = []
     started_at = time.process_time()
     announce(planned({**TABLE, "design": {"order": "sequential", "blocks": 10_000}}), lines.append)

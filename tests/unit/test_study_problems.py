@@ -38,7 +38,7 @@ def nobody(unmade_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 65534)
 
 
-def test_all_problems_of_the_form_are_shown_with_their_places(tmp_path: Path) -> None:
+def test_all_problems_of_the_form_are_shown_with_their_places(tmp_path):
     """Parameters of tools and names of platforms are checked once it is right."""
     error = refused(
         tmp_path,
@@ -68,7 +68,7 @@ def test_all_problems_of_the_form_are_shown_with_their_places(tmp_path: Path) ->
     assert error.where == str(tmp_path / "mine.toml")
 
 
-def test_tools_links_platforms_and_facts_are_refused_together(tmp_path: Path) -> None:
+def test_tools_links_platforms_and_facts_are_refused_together(tmp_path):
     error = refused(
         tmp_path,
         """
@@ -124,20 +124,20 @@ def test_tools_links_platforms_and_facts_are_refused_together(tmp_path: Path) ->
         ),
     ],
 )
-def test_a_problem_hints_at_the_right_place(tmp_path: Path, text: str, hint: str) -> None:
+def test_a_problem_hints_at_the_right_place(tmp_path, text, hint):
     error = refused(tmp_path, text)
     assert hint in error.hint
     assert not isinstance(error, BadInputs)
 
 
-def test_what_only_follows_from_another_problem_is_not_shown(tmp_path: Path) -> None:
+def test_what_only_follows_from_another_problem_is_not_shown(tmp_path):
     error = refused(tmp_path, HEAD.replace("platforms", "baseline = 3\nplatforms").replace('"native", ', "") + STREAM)
     assert error.what == "baseline is 3; it must be text"
     error = refused(tmp_path, HEAD + "[design]\nstop = 'verdict'\nmax_blocks = 'x'\nmin_blocks = 40\n" + STREAM)
     assert error.what == "max_blocks is 'x'; it must be a whole number from 2 to 10000"
 
 
-def test_all_problems_are_shown_up_to_a_bound(tmp_path: Path) -> None:
+def test_all_problems_are_shown_up_to_a_bound(tmp_path):
     keys = [f"key{number} = 1\n" for number in range(BadInputs.MAX_SHOWN + 3)]
     error = refused(tmp_path, "".join(keys[:15]) + HEAD + STREAM)
     assert error.what.startswith("15 problems:")
@@ -147,19 +147,12 @@ def test_all_problems_are_shown_up_to_a_bound(tmp_path: Path) -> None:
     assert error.what.endswith("and 3 problems more")
 
 
-def test_the_same_holds_for_what_is_loaded_without_a_plan(tmp_path: Path) -> None:
+def test_the_same_holds_for_what_is_loaded_without_a_plan(tmp_path):
     with pytest.raises(BadInputs, match=r"(?s)2 problems:.*'a'.*'b'"):
         load(written(tmp_path, "a = 1\nb = 2\n" + HEAD + STREAM))
 
 
-def test_a_number_of_another_kind_is_never_taken_in_silence(tmp_path: Path) -> None:
-    error = refused(tmp_path, HEAD + "[guest]\nvcpus = true\n[design]\nblocks = true\n" + STREAM)
-    assert error.what.count("is true; it must be a whole number") == 2
-    error = refused(tmp_path, HEAD + STREAM + "parameters = { threads = true }\n")
-    assert "is true; it must be a whole number" in error.what
-
-
-def test_benchmarks_without_a_name_are_all_shown(tmp_path: Path) -> None:
+def test_benchmarks_without_a_name_are_all_shown(tmp_path):
     error = refused(tmp_path, HEAD + "[[benchmark]]\nparameters = { threads = 1 }\n" * 2 + STREAM)
     found = [line for line in lines(error) if line.startswith("  - ")]
     assert [line.partition(": ")[0] for line in found] == [
@@ -168,7 +161,7 @@ def test_benchmarks_without_a_name_are_all_shown(tmp_path: Path) -> None:
     ]
 
 
-def test_an_unknown_topology_hides_nothing_in_other_tables(tmp_path: Path) -> None:
+def test_an_unknown_topology_hides_nothing_in_other_tables(tmp_path):
     network = '[[benchmark]]\nname = "iperf3"\ntopology = "rooter"\nparameters = { window = "x" }\n'
     error = refused(tmp_path, HEAD.replace("podman", "podmann") + network + STREAM + "parameters = { thread = 1 }\n")
     places = [line.partition(": ")[0] for line in lines(error) if line.startswith("  - ")]
@@ -180,15 +173,10 @@ def test_an_unknown_topology_hides_nothing_in_other_tables(tmp_path: Path) -> No
     ]
 
 
-def test_too_many_vcpus_and_too_much_memory_are_both_shown(tmp_path: Path) -> None:
+def test_too_many_vcpus_and_too_much_memory_are_both_shown(tmp_path):
     error = refused(tmp_path, HEAD + '[guest]\nvcpus = 4096\nmemory = "900TiB"\n' + STREAM)
     places = [line.partition(": ")[0] for line in lines(error) if line.startswith("  - ")]
     assert places == ["  - [guest], key vcpus", "  - [guest], key memory"]
-
-
-def test_a_study_whose_only_benchmark_has_no_name_is_refused_for_that(tmp_path: Path) -> None:
-    error = refused(tmp_path, HEAD + "[[benchmark]]\nparameters = { threads = 1 }\n")
-    assert error.what == "key 'name' is missing"
 
 
 PROGRAM = """
@@ -206,7 +194,7 @@ name = "own"
 """
 
 
-def test_a_file_of_a_program_that_is_not_there_hides_no_benchmark(tmp_path: Path) -> None:
+def test_a_file_of_a_program_that_is_not_there_hides_no_benchmark(tmp_path):
     missing = PROGRAM.replace("{nope}", "{files}/x").replace(
         "[[program.metric]]", 'files = ["x"]\n[[program.metric]]'
     )
@@ -226,15 +214,13 @@ def test_a_file_of_a_program_that_is_not_there_hides_no_benchmark(tmp_path: Path
         ("bonnie", "files = 1000", "files is 1024000 files, and the file system of the guests has 7 inodes free"),
     ],
 )
-def test_what_a_tool_cannot_do_is_a_problem_of_the_plan(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, parameters: str, found: str
-) -> None:
+def test_what_a_tool_cannot_do_is_a_problem_of_the_plan(tmp_path, monkeypatch, name, parameters, found):
     monkeypatch.setattr(local, "_free_inodes", lambda path: 7)
     text = f'{HEAD}[[benchmark]]\nname = "{name}"\nparameters = {{ {parameters} }}\n'
     assert found in str(refused(tmp_path, text))
 
 
-def test_small_mistakes_have_their_hint(tmp_path: Path) -> None:
+def test_small_mistakes_have_their_hint(tmp_path):
     error = refused(
         tmp_path,
         """

@@ -47,7 +47,7 @@ def refusal(data: dict[str, Any]) -> str:
 @pytest.mark.parametrize(
     "changes", [{}, SERVED, {"timeout": "30s"}, {"files": ["/x/f"], "argv": {"guest": ["{files}/f", "{size}"]}}]
 )
-def test_a_program_is_accepted(changes: dict[str, Any]) -> None:
+def test_a_program_is_accepted(changes):
     assert validate(study(**changes), "test").program[0].name == "own"
 
 
@@ -85,24 +85,24 @@ def test_a_program_is_accepted(changes: dict[str, Any]) -> None:
         ({"metric": [{**TIME, "better": "hi"}]}, "'higher' or 'lower'"),
     ],
 )
-def test_what_cannot_be_is_refused_with_its_place(changes: dict[str, Any], expected: str) -> None:
+def test_what_cannot_be_is_refused_with_its_place(changes, expected):
     printed = refusal(study(**changes))
     assert expected in printed
     assert "[[program]] number 1 (own), key" in printed
 
 
-def test_problems_of_several_tables_are_shown_at_once() -> None:
+def test_problems_of_several_tables_are_shown_at_once():
     printed = refusal(study(metric=[{**TIME, "pattern": "(("}, {**TIME, "unit": ""}]))
     assert all(each in printed for each in ("metric number 1, pattern", "metric number 2, unit"))
 
 
-def test_an_argument_is_one_argument_whatever_a_parameter_holds() -> None:
+def test_an_argument_is_one_argument_whatever_a_parameter_holds():
     assert filled("--x={a}", {"a": "b c; $(d) {a}"}) == "--x=b c; $(d) {a}"
     assert filled("{{{a}}}", {"a": True}) == "{true}"
     assert filled("{a}", {"a": 0.1}) == "0.1"
 
 
-def test_the_schema_has_programs() -> None:
+def test_the_schema_has_programs():
     properties = Study.model_json_schema()["$defs"]["ProgramTable"]["properties"]
     assert {"argv", "files", "version", "metric", "expected_duration", "timeout"} <= properties.keys()
 
@@ -128,7 +128,7 @@ def nobody(unmade_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("nobody")
-def test_a_dry_run_shows_the_program_and_its_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_dry_run_shows_the_program_and_its_files(tmp_path, capsys):
     (tmp_path / "f").write_text("#!/bin/sh\n")
     dry_run(written(tmp_path))
     printed = capsys.readouterr().out
@@ -137,7 +137,7 @@ def test_a_dry_run_shows_the_program_and_its_files(tmp_path: Path, capsys: pytes
     assert f"files: {tmp_path}/f (sha256 " in printed
 
 
-def test_consent_shows_where_a_file_really_is(tmp_path: Path) -> None:
+def test_consent_shows_where_a_file_really_is(tmp_path):
     secret = tmp_path / "etc" / ("x" * 200) / ("y" * 200) / "shadow"
     secret.parent.mkdir(parents=True)
     secret.write_text("root:*:")
@@ -165,7 +165,7 @@ def test_consent_shows_where_a_file_really_is(tmp_path: Path) -> None:
         (lambda file: (file.write_text("x"), file.chmod(0o666)), "other users may change"),
     ],
 )
-def test_a_file_that_cannot_be_used_is_refused(tmp_path: Path, make: Any, expected: str) -> None:
+def test_a_file_that_cannot_be_used_is_refused(tmp_path, make, expected):
     make(tmp_path / "f")
     with pytest.raises(BadInput, match="files") as caught:
         dry_run(written(tmp_path))
@@ -173,7 +173,7 @@ def test_a_file_that_cannot_be_used_is_refused(tmp_path: Path, make: Any, expect
 
 
 @pytest.mark.usefixtures("nobody")
-def test_a_program_that_is_not_used_or_has_a_taken_name_is_refused(tmp_path: Path) -> None:
+def test_a_program_that_is_not_used_or_has_a_taken_name_is_refused(tmp_path):
     (tmp_path / "f").write_text("x")
     metric = 'metric = [{ name = "a", unit = "s", better = "lower", pointer = "/a" }]\n'
     more = f'[[program]]\nname = "stream"\nargv.guest = ["x"]\nversion = ["x"]\n{metric}'
@@ -183,7 +183,7 @@ def test_a_program_that_is_not_used_or_has_a_taken_name_is_refused(tmp_path: Pat
     assert "there is a benchmark stream already" in str(caught.value)
 
 
-def test_consent_is_to_commands_values_and_what_files_hold(tmp_path: Path) -> None:
+def test_consent_is_to_commands_values_and_what_files_hold(tmp_path):
     file = tmp_path / "f"
     file.write_text("one")
     path = written(tmp_path)
@@ -196,7 +196,7 @@ def test_consent_is_to_commands_values_and_what_files_hold(tmp_path: Path) -> No
     assert len({first.identity, second.identity, third.identity}) == 3
 
 
-def test_benchmarks_explains_the_programs_of_a_study(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_benchmarks_explains_the_programs_of_a_study(tmp_path, capsys):
     (tmp_path / "f").write_text("x")
     group.main(args=["benchmarks", written(tmp_path)], standalone_mode=False)
     printed = capsys.readouterr().out

@@ -8,7 +8,7 @@ import pytest
 
 from vtax.errors import BadInput
 from vtax.study.expand import points
-from vtax.study.load import Chosen, load, shipped
+from vtax.study.load import Chosen, load
 from vtax.study.variants import divided
 
 PAPERS = ("ufla2010", "santos2008", "urschei2007", "mauricio2013", "trindade2018")
@@ -79,7 +79,7 @@ def written(tmp_path: Path, text: str = STUDY) -> str:
     return str(path)
 
 
-def test_a_scale_divides_what_it_names_and_keeps_some_levels(tmp_path: Path) -> None:
+def test_a_scale_divides_what_it_names_and_keeps_some_levels(tmp_path):
     study = load(written(tmp_path), chosen=Chosen(scale="quick")).study
     dd, iperf = study.benchmark
     assert (dd.factors, iperf.parameters) == ({"file_size": ["4MiB", "64MiB"]}, {"duration_s": 2})
@@ -94,7 +94,7 @@ LEAVES = "--scale quick leaves out levels that it compares: file_size"
 DIVIDES = "--scale quick divides levels that it compares: file_size"
 
 
-def test_a_claim_about_levels_that_are_left_out_or_divided_is_not_tested(tmp_path: Path) -> None:
+def test_a_claim_about_levels_that_are_left_out_or_divided_is_not_tested(tmp_path):
     claims = load(written(tmp_path), chosen=Chosen(scale="quick")).study.claim
     assert [(claim.check, claim.not_tested) for claim in claims] == [
         ([], f"{DIVIDES} 64MiB to 4MiB, 1GiB to 64MiB"),
@@ -103,14 +103,14 @@ def test_a_claim_about_levels_that_are_left_out_or_divided_is_not_tested(tmp_pat
     ]
 
 
-def test_a_claim_that_names_no_level_is_judged_by_those_left_and_says_how_many(tmp_path: Path) -> None:
+def test_a_claim_that_names_no_level_is_judged_by_those_left_and_says_how_many(tmp_path):
     text = STUDY.replace("divide = { file_size = 16 }", "")
     grows, small, middle = load(written(tmp_path, text), chosen=Chosen(scale="quick")).study.claim
     assert (len(grows.check), grows.note) == (1, "--scale quick measures 2 of 3 levels of file_size")
     assert (small.not_tested, middle.not_tested) == (f"{LEAVES} 128MiB", f"{LEAVES} 128MiB")
 
 
-def test_published_numbers_of_levels_that_are_not_measured_are_left_out(tmp_path: Path) -> None:
+def test_published_numbers_of_levels_that_are_not_measured_are_left_out(tmp_path):
     table = """
 [[published]]
 source = "s"
@@ -137,7 +137,7 @@ def not_tested(scale: str) -> dict[str, str]:
     return {claim.id: claim.not_tested for study in studies for claim in study.claim}
 
 
-def test_shipped_claims_at_levels_that_a_scale_leaves_out_or_divides_are_not_tested() -> None:
+def test_shipped_claims_at_levels_that_a_scale_leaves_out_or_divides_are_not_tested():
     reasons = not_tested("quick")
     for claim in ("dom0-mtu500-small-message", "domu-best-point", "domu-best-buffers", "equal-sizes-worst"):
         assert reasons[claim].startswith("--scale quick leaves out levels that it compares: ")
@@ -147,13 +147,13 @@ def test_shipped_claims_at_levels_that_a_scale_leaves_out_or_divides_are_not_tes
         assert not_tested("tiny")[claim].startswith("--scale tiny divides levels that it compares: file")
 
 
-def test_a_trend_along_one_level_is_not_tested(tmp_path: Path) -> None:
+def test_a_trend_along_one_level_is_not_tested(tmp_path):
     text = STUDY.replace('levels = { file_size = ["64MiB", "1GiB"] }', 'levels = { file_size = ["64MiB"] }')
     claims = load(written(tmp_path, text), chosen=Chosen(scale="quick")).study.claim
     assert [bool(claim.check) for claim in claims] == [False, False, False]
 
 
-def test_a_protocol_has_its_own_order_repetition_and_parameters(tmp_path: Path) -> None:
+def test_a_protocol_has_its_own_order_repetition_and_parameters(tmp_path):
     study = load(written(tmp_path), chosen=Chosen(protocol="paper")).study
     design = study.design
     assert (design.stop, design.order, design.blocks, design.trials) == ("fixed", "sequential", 2, 4)
@@ -163,7 +163,7 @@ def test_a_protocol_has_its_own_order_repetition_and_parameters(tmp_path: Path) 
     ]
 
 
-def test_a_scale_of_a_protocol_has_at_most_the_blocks_of_both(tmp_path: Path) -> None:
+def test_a_scale_of_a_protocol_has_at_most_the_blocks_of_both(tmp_path):
     study = load(written(tmp_path), chosen=Chosen("quick", "paper")).study
     assert (study.design.order, study.design.blocks, study.design.trials) == ("sequential", 2, 4)
     assert [text.split(":")[0] for text in study.changed_by] == ["--protocol paper", "--scale quick"]
@@ -173,7 +173,7 @@ def test_a_scale_of_a_protocol_has_at_most_the_blocks_of_both(tmp_path: Path) ->
     ("value", "divisor", "left"),
     [("4096MiB", 32, "128MiB"), (10, 4, 2), (1, 10, 1), (0.5, 2, 0.25), ("1KiB", 3, "341B")],
 )
-def test_whole_numbers_stay_whole_and_sizes_sizes(value: int | float | str, divisor: float, left: object) -> None:
+def test_whole_numbers_stay_whole_and_sizes_sizes(value, divisor, left):
     assert divided(value, divisor) == left
 
 
@@ -191,13 +191,13 @@ def test_whole_numbers_stay_whole_and_sizes_sizes(value: int | float | str, divi
         ('label = "iperf3"', 'label = "iperf"', "the study has no benchmark 'iperf'"),
     ],
 )
-def test_what_the_study_does_not_have_is_refused(tmp_path: Path, old: str, new: str, message: str) -> None:
+def test_what_the_study_does_not_have_is_refused(tmp_path, old, new, message):
     assert old in STUDY
     with pytest.raises(BadInput, match=message):
         load(written(tmp_path, STUDY.replace(old, new)))
 
 
-def test_an_unknown_scale_or_protocol_names_those_there_are(tmp_path: Path) -> None:
+def test_an_unknown_scale_or_protocol_names_those_there_are(tmp_path):
     with pytest.raises(BadInput, match="mine has no scale 'quik'; it has quick") as refused:
         load(written(tmp_path), chosen=Chosen(scale="quik"))
     assert refused.value.where == "--scale"
@@ -206,7 +206,7 @@ def test_an_unknown_scale_or_protocol_names_those_there_are(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("name", PAPERS)
-def test_every_study_of_a_paper_has_its_protocol_and_a_quick_form(name: str) -> None:
+def test_every_study_of_a_paper_has_its_protocol_and_a_quick_form(name):
     whole, paper, quick = (
         load(name, chosen=chosen).study for chosen in (Chosen(), Chosen("", "paper"), Chosen("quick"))
     )
@@ -215,8 +215,3 @@ def test_every_study_of_a_paper_has_its_protocol_and_a_quick_form(name: str) -> 
     assert [claim.id for claim in quick.claim] == [claim.id for claim in whole.claim]
     decidable = [claim for claim in quick.claim if claim.check]
     assert len(decidable) >= len(whole.claim) * 2 / 5
-
-
-def test_no_study_has_a_copy_for_its_protocol_or_scale() -> None:
-    assert {*PAPERS} <= {*shipped()}
-    assert not [name for name in shipped() if name.startswith("urschei2007-")]
