@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from foreign_driver import good
 
 import vtax.platforms
 from vtax.cli import platforms as command
@@ -19,27 +20,6 @@ from vtax.errors import BadInput, RunInterrupted
 from vtax.host.plugins import discover
 from vtax.platforms import registry
 from vtax.platforms.base import Driver, Platform
-
-GOOD = """
-from pydantic import BaseModel
-from vtax.platforms.base import Driver
-class Options(BaseModel):
-    pass
-class Made(Driver):
-    name = "{name}"
-    summary = "somebody else's"
-    Options = Options
-    variants = {variants}
-    def probe(self, options, image):
-        raise {error}
-    def start(self, options, spec):
-        raise RuntimeError("not started here")
-DRIVER = Made()
-"""
-
-
-def good(name: str, variants: str, error: str = "RuntimeError('no')") -> str:
-    return GOOD.format(name=name, variants=variants, error=error)
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from signal import SIGHUP, SIGINT, SIGTERM
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -27,6 +28,23 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 
+def _add_plugins(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> None:
+    for each in given:
+        from vtax.host.plugins import add_file
+
+        add_file(Path(each))
+
+
+WITH_PLUGINS = (
+    "run", "resume", "studies", "new", "show", "report", "platforms", "benchmarks", "topologies", "shell", "schema",
+)  # fmt: skip
+"""Commands that use plug-ins."""
+PLUGIN = click.Option(
+    ["--plugin"], multiple=True, metavar="FILE", is_eager=True, expose_value=False, callback=_add_plugins,
+    help="Use the platform, benchmark, topology or view in this Python file too (repeatable).",
+)  # fmt: skip
+
+
 class LazyGroup(click.Group):
     """Loads a command's module only when that command is used."""
 
@@ -41,7 +59,10 @@ class LazyGroup(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module = importlib.import_module(f"vtax.cli.{cmd_name}")
-        return with_help(module.command)
+        command: click.Command = module.command
+        if cmd_name in WITH_PLUGINS and PLUGIN not in command.params:
+            command.params.append(PLUGIN)
+        return with_help(command)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands by subject for --help, without loading any of them."""

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
-import sys
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -12,9 +10,8 @@ from types import ModuleType
 from typing import Any
 
 from vtax.errors import BadInput
-from vtax.host.plugins import SHIPPED
+from vtax.host.plugins import ATTRIBUTES, SHIPPED, module_of
 
-ATTRIBUTES = {"platform": "DRIVER", "benchmark": "BENCHMARK", "topology": "TOPOLOGY", "view": "VIEW"}
 GROUPS = {
     "platform": "vtax.platforms",
     "benchmark": "vtax.benchmarks",
@@ -60,7 +57,7 @@ def find(argument: str) -> list[Target]:
 
 def _plugins(argument: str) -> list[tuple[str, Any]]:
     if argument.endswith(".py") or Path(argument).is_file():
-        return _defined(_from_file(Path(argument)))
+        return _defined(module_of(Path(argument)))
     entries = [(k, e) for k, group in GROUPS.items() for e in entry_points(group=group) if e.name == argument]
     if entries:
         return [(kind, _loaded(kind, entry)) for kind, entry in entries]
@@ -74,19 +71,6 @@ def _loaded(kind: str, entry: EntryPoint) -> Any:
         what = f"the entry point {entry.name} = {entry.value} is a module, not a {kind}"
         raise BadInput(what, where=GROUPS[kind], hint=f"write {entry.value}:{ATTRIBUTES[kind]}")
     return plugin
-
-
-def _from_file(path: Path) -> ModuleType:
-    if not path.is_file():
-        raise BadInput(f"there is no file {path}", hint=f"name {_FORMS}")
-    name = f"vtax_conformance_{path.stem}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None:
-        raise BadInput(f"{path} is not a Python module", hint=f"name {_FORMS}")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # pydantic resolves annotations through it
-    exec(compile(path.read_bytes(), path, "exec"), vars(module))  # not a cached compilation of an earlier version
-    return module
 
 
 def _defined(module: ModuleType) -> list[tuple[str, Any]]:

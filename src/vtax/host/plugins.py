@@ -1,8 +1,8 @@
-"""Discovers plug-ins: modules of a package with a known attribute, and entry points of other packages.
+"""Discovers plug-ins: modules of a package with a known attribute, single files, and entry points of other packages.
 
-A module of the package that defines the attribute holds a plug-in, or a tuple of them; every entry point of the group
-named like the package is one. All are objects with a `name`. A broken third-party package disables only its
-own plug-ins.
+A module of the package that defines the attribute holds a plug-in, or a tuple of them, and so does a file that
+`add_file` was called with; every entry point of the group named like the package is one. All are objects with a
+`name`. A broken third-party package disables only its own plug-ins.
 A third-party plug-in has an `Origin`, which is recorded with every run that uses it.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+import importlib.util
 import inspect
 import json
 import pkgutil
@@ -22,6 +23,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, get_type_hints
 
+from vtax.errors import BadInput
+from vtax.host.trust import refuse_file_of_others
+
+ATTRIBUTES = {"platform": "DRIVER", "benchmark": "BENCHMARK", "topology": "TOPOLOGY", "view": "VIEW"}
+"""Kind of plug-in -> what its module calls it."""
 SHIPPED = {
     "vtax.benchmarks": "bonnie compile dd fio iperf2 iperf3 kernel_paths linpack memcached "
     "memory_latency netperf nginx pgbench pi pi_flint redis sockperf start stream sysbench_cpu sysbench_oltp",
@@ -50,6 +56,10 @@ class Origin:
     sha256: str = ""
 
 
+_FILES: list[ModuleType] = []
+"""Modules of add_file."""
+
+
 def discover(
     package: ModuleType, attribute: str, shape: type, notify: Callable[[str], None] | None = None
 ) -> dict[str, Any]:
@@ -59,6 +69,33 @@ def discover(
     each skipped entry point, by default on stderr. Skipped entry points raise nothing.
     """
     return {plugin.name: plugin for plugin, _ in _found(package, attribute, shape, notify or _on_stderr)}
+
+
+def module_of(path: Path) -> ModuleType:
+    """Return a Python file as a module. Raises BadInput where there is none, and whatever the file raises."""
+    if not path.is_file():
+        raise BadInput(f"there is no file {path}", hint="name a Python file, such as unshare.py")
+    module = ModuleType(name := f"vtax_file_{path.stem}")
+    module.__file__ = str(path)
+    sys.modules[name] = module  # pydantic resolves annotations through it
+    exec(compile(path.read_bytes(), path, "exec"), vars(module))  # not a cached compilation of an earlier version
+    return module
+
+
+def add_file(path: Path) -> None:
+    """Let this process find the plug-ins of a Python file too. Raises BadInput where it must not or cannot."""
+    if path.is_file():
+        refuse_file_of_others(path, path.stat())
+    try:
+        module = module_of(path)
+    except (Exception, SystemExit) as error:  # a third-party file may raise anything on import
+        if isinstance(error, BadInput):
+            raise
+        raise BadInput(f"{path} cannot be imported: {type(error).__name__}: {error}", where="--plugin") from error
+    if not any(hasattr(module, name) for name in ATTRIBUTES.values()):
+        what = f"{path} defines none of {', '.join(ATTRIBUTES.values())}"
+        raise BadInput(what, where="--plugin", hint="vtax conformance FILE checks a plug-in")
+    _FILES.append(module)
 
 
 def origins(package: ModuleType, attribute: str, shape: type) -> dict[str, Origin]:
@@ -78,6 +115,16 @@ def _found(
         for plugin in given if isinstance(given, tuple) else (given,):
             names.add(plugin.name)
             yield plugin, None if _is_shipped(package, module_info.name, module) else module
+    for module in _FILES:
+        given = getattr(module, attribute, ())
+        for plugin in given if isinstance(given, tuple) else (given,):
+            problem = problem_of(plugin, shape)
+            if not problem and plugin.name in names:
+                problem = f"a plug-in with the name {plugin.name!r} exists already"
+            if problem:
+                raise BadInput(problem, where=f"--plugin {module.__file__}", hint="vtax conformance FILE checks it")
+            names.add(plugin.name)
+            yield plugin, module
     for entry in entry_points(group=package.__name__):
         try:
             plugin = _loaded(entry, attribute, shape)

@@ -1,0 +1,24 @@
+"""A driver as somebody else would write it, as source text."""
+
+from __future__ import annotations
+
+GOOD = """
+from pydantic import BaseModel
+from vtax.platforms.base import Driver
+class Options(BaseModel):
+    pass
+class Made(Driver):
+    name = "{name}"
+    summary = "somebody else's"
+    Options = Options
+    variants = {variants}
+    def probe(self, options, image):
+        raise {error}
+    def start(self, options, spec):
+        raise RuntimeError("not started here")
+DRIVER = Made()
+"""
+
+
+def good(name: str, variants: str, error: str = "RuntimeError('no')") -> str:
+    return GOOD.format(name=name, variants=variants, error=error)
