@@ -146,7 +146,7 @@ class OpenSession:
 
     @property
     def _elsewhere(self) -> Mapping[str, str]:
-        """Roles of native ends on other machines, and the platforms that reach these."""
+        """Roles of ends on other machines, and the platforms that reach these."""
         point = self._session.networked
         return topology_registry.get(point.topology).machines(point.link) if point and point.link else {}
 
