@@ -125,9 +125,9 @@ def test_a_change_point_that_runs_alike_could_make_says_so(tour, store, monkeypa
 
     monkeypatch.setattr("vtax.report.analysis.history.change_points_of", unsure)
     document = document_of(history(store, "tour"))
-    points = [point for series in document.data["series"] for point in series["change_points"]]
+    points = [point for plot in document.data["plots"] for series in plot.series for point in series.changes]
     assert points
-    assert {warning["code"] for point in points for warning in point["warnings"]} == {"assumes-independent-runs"}
+    assert {note.code for point in points for note in point.warnings} == {"assumes-independent-runs"}
     assert "though nothing changed" in " ".join(drawn(document).split())
 
 
@@ -227,7 +227,7 @@ def test_json_has_runs_values_and_change_points():
     found = json.loads(output_of("history", "tour", "--json"))
     assert found["schema"] == "vtax.history/1"
     assert found["runs"][0]["started_at"].endswith("Z")
-    (series,) = found["series"]
+    ((series,),) = [plot["series"] for plot in found["plots"]]
     assert [each["run"] for each in series["values"]] == [f"tour-{number}" for number in range(RUNS)]
     (change,) = series["change_points"]
     assert (change["last"], change["first"]) == ("tour-6", "tour-7")

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 
+from vtax.described import BESIDE, Means
 from vtax.errors import BadInput, NotFound
 from vtax.guest.audit import differences as guest_differences
 from vtax.guest.audit import started_alike
@@ -20,7 +21,7 @@ from vtax.report.analysis.values import Analysis, Floats, ResultPoint, Row, Sect
 from vtax.report.document import Inline, msg
 from vtax.stats.change_points import FEWEST, change_points_of
 from vtax.store.provenance import merged_runs
-from vtax.store.records import CellRecord, PlatformRecord
+from vtax.store.records import LEVELS, CellRecord, MetricRecord, PlatformRecord
 from vtax.store.store import Store
 
 LEVEL = 0.05
@@ -30,81 +31,103 @@ Quantity = Literal["ratio", "mean"]
 
 @dataclass(frozen=True)
 class MeasuredRun:
-    """One run of a history. host: its machine id, shortened; empty when it is not known. started_at: Unix time."""
+    """One run of a history."""
 
-    name: str
-    started_at: float
-    host: str
-    kernel: str
-    vtax_version: str
-    image_key: str
-    blocks: int
-    sessions: int
+    name: Annotated[str, Means("name")]
+    started_at: Annotated[float, Means("its start", is_time=True)]
+    host: Annotated[str, Means("its machine id, shortened; empty when it is not known")]
+    kernel: Annotated[str, Means("kernel of the host")]
+    vtax_version: Annotated[str, Means("version of vtax that measured")]
+    image_key: Annotated[str, Means("key of the image")]
+    blocks: Annotated[int, Means("whole blocks")]
+    sessions: Annotated[int, Means("sessions that have a trial")]
 
 
 @dataclass(frozen=True)
 class Measured:
-    """A value of one run. low, high: its interval, None where the run allows none."""
+    """A value of one run."""
 
-    run: MeasuredRun
-    value: float
-    low: float | None
-    high: float | None
+    run: Annotated[MeasuredRun, Means("name of the run", take="name")]
+    value: Annotated[float, Means("a ratio, or in the metric's unit")]
+    low: Annotated[float | None, Means("lower bound of its own interval; null where the run allows none")]
+    high: Annotated[float | None, Means("upper bound of it")]
     cell: CellRecord
 
 
 @dataclass(frozen=True)
 class Change:
-    """A change point. index: of the first value after it. before, after: means of the values from the change point
-    before it, and to the next; geometric where all values are positive. p_value: of its test alone. differences: what
-    the two runs beside it do not have in common. warnings: what its test takes for granted."""
+    """A change point. index: of the first value after it. Means are geometric where all values are positive."""
 
     index: int
-    p_value: float
-    before: float
-    after: float
-    differences: tuple[Inline, ...] = ()
-    warnings: tuple[str, ...] = ()
+    last: Annotated[MeasuredRun, Means("the run before it", take="name")]
+    first: Annotated[MeasuredRun, Means("the run from which on values differ", take="name")]
+    p_value: Annotated[float, Means("of its test alone")]
+    before: Annotated[float, Means("mean of the values from the change point before it")]
+    after: Annotated[float, Means("mean of the values to the next one")]
+    differences: Annotated[tuple[Inline, ...], Means("what the two runs do not have in common")] = ()
+    warnings: Annotated[tuple[str, ...], Means("what its test takes for granted")] = ()
 
 
 @dataclass(frozen=True)
 class Series:
     """One platform at one point, in the order of time."""
 
-    platform: PlatformRecord
+    platform: Annotated[PlatformRecord, Means("platform", take="name")]
     colour: int
-    measured: tuple[Measured, ...]
-    changes: tuple[Change, ...] = ()
+    measured: Annotated[tuple[Measured, ...], Means("a value of each run that has one", name="values")]
+    changes: Annotated[tuple[Change, ...], Means("change points", name="change_points")] = ()
 
 
 @dataclass(frozen=True)
 class Plot:
-    """One metric at one point, of runs that measured the same. section: of the newest run, which names it.
-
-    differences: from the newest design of this point; empty for that one.
-    """
+    """One metric at one point, of runs that measured the same. section: of the newest run, which names it."""
 
     section: Section
-    levels: Mapping[str, object]
-    baseline: str
+    levels: Annotated[Mapping[str, object], LEVELS]
+    baseline: Annotated[str, Means("platform that ratios are to")]
     quantity: Quantity
-    series: tuple[Series, ...]
-    differences: tuple[Inline, ...] = ()
+    series: Annotated[tuple[Series, ...], Means("one for each platform")]
+    differences: Annotated[
+        tuple[Inline, ...],
+        Means(
+            "how it differs from the newest runs of this point, which measure something else; empty for these",
+            name="design_differences",
+        ),
+    ] = ()
+
+    @property
+    def label(self) -> Annotated[str, Means("name of the benchmark table")]:
+        """Its benchmark table."""
+        return self.section.label
+
+    @property
+    def benchmark(self) -> Annotated[str, Means("benchmark")]:
+        """Its benchmark."""
+        return self.section.benchmark
+
+    @property
+    def metric(self) -> Annotated[MetricRecord, BESIDE]:
+        """Its metric."""
+        return self.section.metric
 
 
 @dataclass(frozen=True)
 class History:
-    """runs: in the order of time. unfinished, merged: names of runs left out, the latter because the runs that they
-    were merged from are here. tested: series with values enough for a change point."""
+    """The results of a study over time."""
 
-    study: str
-    quantity: Quantity
-    confidence: float
-    runs: tuple[MeasuredRun, ...]
-    plots: tuple[Plot, ...]
-    unfinished: tuple[str, ...]
-    merged: tuple[str, ...]
-    tested: int
+    study: Annotated[str, Means("name of the study")]
+    quantity: Annotated[
+        Quantity, Means("of values: `ratio` to the baseline, or `mean` in the unit of the metric", name="value")
+    ]
+    confidence: Annotated[float, Means("confidence level of intervals")]
+    runs: Annotated[tuple[MeasuredRun, ...], Means("the finished runs in the order of time")]
+    plots: Annotated[tuple[Plot, ...], Means("one for every metric at a point, in one design")]
+    unfinished: Annotated[tuple[str, ...], Means("names of runs left out")]
+    merged: Annotated[
+        tuple[str, ...], Means("names of runs left out, since those that they were merged from are here")
+    ]
+    tested: Annotated[int, Means("series with values enough for a change point")]
+    level: Annotated[float, Means("probability of any change point where nothing changed")] = LEVEL
 
 
 @dataclass
@@ -287,7 +310,7 @@ def _with_changes(store: Store, plots: list[Plot]) -> tuple[Plot, ...]:
                 before, after = each.measured[point.index - 1], each.measured[point.index]
                 runs = analysis_of(before.run.name), analysis_of(after.run.name)
                 changes.append(Change(
-                    point.index, point.p_value, _mean(each, edges[number], edges[number + 1]),
+                    point.index, before.run, after.run, point.p_value, _mean(each, edges[number], edges[number + 1]),
                     _mean(each, edges[number + 1], edges[number + 2]),
                     tuple(_between(*runs, before.cell, after.cell)),
                     () if point.is_sure else (Note("assumes-independent-runs"),),

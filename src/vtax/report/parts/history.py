@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
-from vtax.described import moment
-from vtax.messages import Note
-from vtax.report.analysis.history import LEVEL, Change, History, Measured, MeasuredRun, Plot, Series
+from vtax.described import values_of
+from vtax.report.analysis.history import LEVEL, Change, History, Measured, Plot, Series
 from vtax.report.analysis.warnings import merged, noted
 from vtax.report.document import (
     UNSCALED,
@@ -73,7 +71,9 @@ def document_of(found: History) -> Document:
     )  # fmt: skip
     nothing = "" if found.plots else msg("No run measured this.")
     title = msg("History of {study}", study=found.study)
-    return Document(title, tuple(parts), (lead,), data=_plain(found), nothing=nothing)
+    return Document(
+        title, tuple(parts), (lead,), data={"schema": "vtax.history/1", **values_of(found)}, nothing=nothing
+    )
 
 
 def _summary(found: History) -> Iterator[Inline]:
@@ -263,42 +263,3 @@ def _step(change: Change) -> Inline:
     if change.before > 0 and change.after > 0:
         return msg("{change} ({p})", change=Share(change.after / change.before - 1, "change"), p=p_value)
     return p_value
-
-
-def _plain(found: History) -> dict[str, Any]:
-    """Return runs in the order of time; `series`: one entry for every platform of a metric at a point, in one design.
-
-    `values` are ratios or in the metric's unit, as `value` says; `first` of a change point is the run from which on
-    the values differ, `differences` what it does not have in common with `last`, the run before it.
-    """
-    return {
-        "schema": "vtax.history/1", "study": found.study, "value": found.quantity, "confidence": found.confidence,
-        "level": LEVEL, "tested": found.tested, "runs": [_run(run) for run in found.runs],
-        "unfinished": list(found.unfinished), "merged": list(found.merged),
-        "series": [_series(plot, series) for plot in found.plots for series in plot.series],
-    }  # fmt: skip
-
-
-def _run(run: MeasuredRun) -> Mapping[str, Any]:
-    return {**vars(run), "started_at": moment(run.started_at)}
-
-
-def _series(plot: Plot, series: Series) -> Mapping[str, Any]:
-    return {
-        **shared.named(plot.section), "unit": plot.section.metric.unit, "better": plot.section.metric.better,
-        "levels": dict(plot.levels), "platform": series.platform.name, "baseline": plot.baseline,
-        "design_differences": list(plot.differences),
-        "values": [
-            {"run": each.run.name, "value": each.value, "low": each.low, "high": each.high}
-            for each in series.measured
-        ],
-        "change_points": [
-            {
-                "last": series.measured[change.index - 1].run.name, "first": series.measured[change.index].run.name,
-                "before": change.before, "after": change.after, "p_value": change.p_value,
-                "differences": list(change.differences),
-                "warnings": [{"code": text.code, "text": text} for text in change.warnings if isinstance(text, Note)],
-            }
-            for change in series.changes
-        ],
-    }  # fmt: skip
