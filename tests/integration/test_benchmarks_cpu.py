@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from support import needs_root
@@ -60,7 +59,7 @@ def vtax(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=500, check=False)
 
 
-def test_every_benchmark_runs_is_versioned_and_computes_the_same_everywhere(tmp_path: Path) -> None:
+def test_every_benchmark_runs_is_versioned_and_computes_the_same_everywhere(tmp_path):
     study = tmp_path / "cpu.toml"
     study.write_text(STUDY)
     made = vtax("run", str(study), "--json")
@@ -76,7 +75,7 @@ def test_every_benchmark_runs_is_versioned_and_computes_the_same_everywhere(tmp_
     assert "different-settings" not in shown
 
 
-def test_what_a_guest_cannot_hold_is_refused_before_anything_starts(tmp_path: Path) -> None:
+def test_what_a_guest_cannot_hold_is_refused_before_anything_starts(tmp_path):
     study = tmp_path / "large.toml"
     study.write_text(STUDY.replace("digits = 1000, threads = 2", "digits = 500000000, threads = 2"))
     refused = vtax("run", str(study))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from support import needs_root
@@ -33,7 +32,7 @@ parameters = { job_file = "scan.fio", cold = true }
 JOBS = "[global]\nbs=64k\nsize=8m\n[scan]\nrw=read\n[log]\nrw=write\nend_fsync=1\n"
 
 
-def test_the_disks_of_the_host_serve_what_is_cold(tmp_path: Path) -> None:
+def test_the_disks_of_the_host_serve_what_is_cold(tmp_path):
     study = tmp_path / "cold.toml"
     study.write_text(STUDY)
     (tmp_path / "scan.fio").write_text(JOBS)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from support import needs_root
@@ -38,7 +37,7 @@ def vtax(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
 
 
-def test_starts_density_and_neighbours_on_native_and_podman(tmp_path: Path) -> None:
+def test_starts_density_and_neighbours_on_native_and_podman(tmp_path):
     study = tmp_path / "colocated.toml"
     study.write_text(STUDY)
     made = vtax("run", str(study))

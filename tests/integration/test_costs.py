@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from support import needs_program, needs_root
@@ -40,7 +39,7 @@ COSTS = {"dd": "gb", "kernel-paths": "operation", "sockperf": "message", "sysben
         pytest.param("qemu-tcg", marks=needs_program("qemu-system-x86_64")),
     ],
 )
-def test_every_trial_has_the_cpu_time_of_a_unit_of_its_work(platform: str, tmp_path: Path) -> None:
+def test_every_trial_has_the_cpu_time_of_a_unit_of_its_work(platform, tmp_path):
     path = tmp_path / "study.toml"
     path.write_text(STUDY.format(platform=platform))
     argv = [sys.executable, "-m", "vtax", "run", str(path)]

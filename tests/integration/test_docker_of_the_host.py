@@ -83,7 +83,6 @@ def daemon(tmp_path_factory):
 def host(daemon, private_home, monkeypatch):
     monkeypatch.setenv("DOCKER_HOST", f"unix://{daemon.socket}")
     found = docker_daemon.host_daemon()
-    assert found is not None
     assert not found.private
     return found
 
@@ -101,7 +100,6 @@ def requested(daemon, *words):
 def kill_a_start(cat: Image, delay_s: float) -> None:
     argv = [sys.executable, "-c", START, f"vtax-{secrets.token_hex(3)}", str(cat.directory)]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
         assert process.stdout.readline() == "spawned\n"
         time.sleep(delay_s)
         process.kill()

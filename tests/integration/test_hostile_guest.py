@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import sys
 
-import pytest
 from scripted import ScriptBenchmark
 from support import needs_root
 
 from vtax.benchmarks import registry as benchmarks
-from vtax.host.home import Home
-from vtax.image.image import Image
 from vtax.runner.events import NullObserver
 from vtax.runner.execute import begin, execute
 from vtax.runner.plan import make_plan
@@ -38,9 +35,7 @@ class Networked(ScriptBenchmark):
     version_argv = ("/usr/bin/python3", "--version")
 
 
-def test_an_interface_that_is_renamed_in_a_trial_costs_that_trial_and_no_other(
-    image: Image, private_home: Home, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interface_that_is_renamed_in_a_trial_costs_that_trial_and_no_other(image, private_home, monkeypatch):
     monkeypatch.setattr(benchmarks, "benchmarks", lambda: {"networked": Networked()})
     table = {"name": "networked", "topology": "point-to-point", "factors": {"code": ["echo 2", RENAME, "echo 3"]}}
     declared = {"name": "evil", "platforms": ["native"], "design": {"blocks": 2, "seed": 3}, "benchmark": [table]}
@@ -59,9 +54,7 @@ def test_an_interface_that_is_renamed_in_a_trial_costs_that_trial_and_no_other(
     assert not any(private_home.journal.iterdir())
 
 
-def test_a_guest_that_deletes_its_python_costs_the_next_trial_and_no_other(
-    image: Image, private_home: Home, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_guest_that_deletes_its_python_costs_the_next_trial_and_no_other(image, private_home, monkeypatch):
     monkeypatch.setattr(benchmarks, "benchmarks", lambda: {"script": Script()})
     tools = [f"/usr/bin/python3 -c 'print({figure})'" for figure in (2, 3, 4)]
     table = {"name": "script", "factors": {"code": [DELETE, *tools]}}

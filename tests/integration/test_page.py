@@ -83,9 +83,7 @@ def violations(page: playwright.Page) -> list[str]:
 
 @pytest.mark.parametrize("language", ["en", "pt-BR"])
 @pytest.mark.parametrize("width", [390, 768, 1400])
-def test_every_page_is_accessible_and_fits_the_window(
-    browser: playwright.Browser, server: PageServer, width: int, language: str
-) -> None:
+def test_every_page_is_accessible_and_fits_the_window(browser, server, width, language):
     scheme = "dark" if width == 768 else "light"
     with opened(browser, width, language, color_scheme=scheme) as page:
         for name, path in PAGES.items():
@@ -96,7 +94,7 @@ def test_every_page_is_accessible_and_fits_the_window(
             assert page.evaluate("document.documentElement.scrollWidth") <= width, name
 
 
-def test_a_report_draws_its_figures_within_its_sandbox(browser: playwright.Browser, server: PageServer) -> None:
+def test_a_report_draws_its_figures_within_its_sandbox(browser, server):
     with opened(browser, 1400, "en") as page:
         page.goto(f"{server.address}/runs/tour-2/report")
         page.locator(".drawn .interactive svg").first.wait_for()
@@ -105,7 +103,7 @@ def test_a_report_draws_its_figures_within_its_sandbox(browser: playwright.Brows
         page.get_by_role("heading", name="tour-2").wait_for()
 
 
-def test_with_a_token_the_way_back_from_a_report_needs_none(browser: playwright.Browser, tmp_path: Path) -> None:
+def test_with_a_token_the_way_back_from_a_report_needs_none(browser, tmp_path):
     home = Home(tmp_path).ensure()
     with Store.open(tmp_path / "store.sqlite") as store:
         fill(begin(store), blocks=2)
@@ -116,7 +114,7 @@ def test_with_a_token_the_way_back_from_a_report_needs_none(browser: playwright.
         assert "secret" not in page.url
 
 
-def test_pages_work_without_javascript(browser: playwright.Browser, server: PageServer) -> None:
+def test_pages_work_without_javascript(browser, server):
     with opened(browser, 1400, "en", java_script_enabled=False) as page:
         page.goto(server.address)
         page.get_by_label("Name or note contains").fill("tour-3")
@@ -128,9 +126,7 @@ def test_pages_work_without_javascript(browser: playwright.Browser, server: Page
         assert page.url.endswith("/contrast?treatment=tour-3&baseline=tour-4")
 
 
-def test_the_keyboard_alone_leads_from_the_runs_to_a_contrast(
-    browser: playwright.Browser, server: PageServer
-) -> None:
+def test_the_keyboard_alone_leads_from_the_runs_to_a_contrast(browser, server):
     with opened(browser, 1400, "en") as page:
         page.goto(server.address)
         page.keyboard.press("Tab")
@@ -160,9 +156,7 @@ def _tab_to(page: playwright.Page, text: str) -> None:
     pytest.fail(f"the keyboard does not lead to {text}")
 
 
-def test_a_live_run_is_watched_to_its_end(
-    browser: playwright.Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_live_run_is_watched_to_its_end(browser, tmp_path, monkeypatch):
     for module in (live_state, stores):
         monkeypatch.setattr(module, "is_measuring", lambda: True)
     home = Home(tmp_path).ensure()

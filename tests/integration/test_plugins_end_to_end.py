@@ -9,7 +9,6 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from conformance_plugins import TOPOLOGY
@@ -78,7 +77,7 @@ def plugins(tmp_path: Path) -> Path:
     return tmp_path / "packages"
 
 
-def test_a_run_uses_records_and_shows_them(plugins: Path, image: Any, private_home: Any, tmp_path: Path) -> None:
+def test_a_run_uses_records_and_shows_them(plugins, image, private_home, tmp_path):
     study = tmp_path / "plugged.toml"
     study.write_text(STUDY)
     run = vtax("run", str(study), packages=plugins)
@@ -104,7 +103,7 @@ def test_a_run_uses_records_and_shows_them(plugins: Path, image: Any, private_ho
     assert {row["platform"] for row in rows} == {"native", "bare"}
 
 
-def test_without_the_packages_the_study_is_refused_by_name(private_home: Any, tmp_path: Path) -> None:
+def test_without_the_packages_the_study_is_refused_by_name(private_home, tmp_path):
     study = tmp_path / "plugged.toml"
     study.write_text(STUDY)
     refused = vtax("run", str(study), "--plan")

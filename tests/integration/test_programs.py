@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from doc_examples import ROOT
@@ -24,7 +23,7 @@ def vtax(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
 
 
-def test_the_documented_program_is_measured_after_consent(tmp_path: Path) -> None:
+def test_the_documented_program_is_measured_after_consent(tmp_path):
     study = tmp_path / "mine.toml"
     study.write_text(example("toml", 'name = "my-hashing"').replace('["native", "podman"]', '["native"]'))
     (tmp_path / "hashing.py").write_text(example("py", "import hashlib"))
@@ -45,7 +44,7 @@ def test_the_documented_program_is_measured_after_consent(tmp_path: Path) -> Non
     assert "reparsed" in vtax("show", "last").stdout
 
 
-def test_outputs_of_real_tools_are_read_again_without_a_change(tmp_path: Path) -> None:
+def test_outputs_of_real_tools_are_read_again_without_a_change(tmp_path):
     study = tmp_path / "tools.toml"
     tools = "".join(
         f'[[benchmark]]\nname = "{name}"\nparameters = {{ {parameters} }}\n'
@@ -107,7 +106,7 @@ print("rate", round(rounds / (time.monotonic() - started), 3))
 """
 
 
-def test_a_client_and_its_server_are_measured_over_a_lab(tmp_path: Path) -> None:
+def test_a_client_and_its_server_are_measured_over_a_lab(tmp_path):
     (tmp_path / "served.toml").write_text(SERVED)
     (tmp_path / "echo.py").write_text(ECHO)
     made = vtax("run", str(tmp_path / "served.toml"), "--trust", "--json")

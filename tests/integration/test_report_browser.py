@@ -94,7 +94,7 @@ def measured(seen: Seen, selector: str, script: str) -> Any:
 
 
 @pytest.mark.parametrize("seen", WINDOWS, indirect=True, ids=str)
-def test_it_asks_for_nothing_says_no_error_and_passes_the_accessibility_checks(seen: Seen, report: Path) -> None:
+def test_it_asks_for_nothing_says_no_error_and_passes_the_accessibility_checks(seen, report):
     assert seen.requests == [report.as_uri()]
     assert seen.errors == []
     found = Axe().run(seen.page).response["violations"]
@@ -102,15 +102,14 @@ def test_it_asks_for_nothing_says_no_error_and_passes_the_accessibility_checks(s
 
 
 @pytest.mark.parametrize("seen", WINDOWS, indirect=True, ids=str)
-def test_nothing_but_the_insides_of_tables_is_wider_than_the_window(seen: Seen) -> None:
+def test_nothing_but_the_insides_of_tables_is_wider_than_the_window(seen):
     width = seen.page.viewport_size["width"] if seen.page.viewport_size else 0
     assert 0 < seen.page.evaluate(_RIGHTMOST) <= width
     assert measured(seen, ".drawn .interactive svg", _OUTSIDE) == []
 
 
 @pytest.mark.parametrize("seen", [PHONE, DESK], indirect=True, ids=str)
-def test_the_first_screen_has_the_answer_and_the_cautions(seen: Seen) -> None:
-    assert seen.page.viewport_size is not None
+def test_the_first_screen_has_the_answer_and_the_cautions(seen):
     width, height = seen.page.viewport_size["width"], seen.page.viewport_size["height"]
     boxes = measured(seen, "h1, .meta, .summary > p:has(strong), .summary > p.flag", _BOXES)
     assert len(boxes) >= 4
@@ -118,14 +117,14 @@ def test_the_first_screen_has_the_answer_and_the_cautions(seen: Seen) -> None:
 
 
 @pytest.mark.parametrize("seen", [PHONE], indirect=True, ids=str)
-def test_a_telephone_shows_results_and_lists_without_scrolling_sideways(seen: Seen) -> None:
+def test_a_telephone_shows_results_and_lists_without_scrolling_sideways(seen):
     widths = measured(seen, ".scroll:has(.result, .overview, .list)", _WIDTHS)
     assert widths
     assert all(wanted <= there for wanted, there in widths)
 
 
 @pytest.mark.parametrize("seen", [DESK], indirect=True, ids=str)
-def test_a_desk_shows_every_table_whole_and_intervals_on_two_lines_at_most(seen: Seen) -> None:
+def test_a_desk_shows_every_table_whole_and_intervals_on_two_lines_at_most(seen):
     widths = measured(seen, ".scroll", _WIDTHS)
     assert len(widths) > 4
     assert all(wanted <= there for wanted, there in widths)
@@ -135,7 +134,7 @@ def test_a_desk_shows_every_table_whole_and_intervals_on_two_lines_at_most(seen:
 
 
 @pytest.mark.parametrize("seen", [DESK], indirect=True, ids=str)
-def test_headings_follow_each_other_without_a_gap_and_tables_have_names(seen: Seen) -> None:
+def test_headings_follow_each_other_without_a_gap_and_tables_have_names(seen):
     levels = measured(seen, "h1, h2, h3, h4", "(all) => all.map(each => Number(each.tagName[1]))")
     assert levels[0] == 1
     assert levels.count(1) == 1
@@ -147,7 +146,7 @@ def test_headings_follow_each_other_without_a_gap_and_tables_have_names(seen: Se
 
 
 @pytest.mark.parametrize("seen", [DESK], indirect=True, ids=str)
-def test_the_keyboard_alone_reaches_links_folded_parts_and_wide_tables(seen: Seen) -> None:
+def test_the_keyboard_alone_reaches_links_folded_parts_and_wide_tables(seen):
     """Every stop of the tabulator is visible where it has the focus, and Enter opens what is folded."""
     page = seen.page
     page.evaluate("document.querySelectorAll('main details').forEach((each, number) => each.open = number > 0)")
@@ -173,7 +172,7 @@ def test_the_keyboard_alone_reaches_links_folded_parts_and_wide_tables(seen: See
 
 
 @pytest.mark.parametrize("seen", [TABLET], indirect=True, ids=str)
-def test_paper_gets_what_is_open_and_every_figure_of_it_once(seen: Seen) -> None:
+def test_paper_gets_what_is_open_and_every_figure_of_it_once(seen):
     page = seen.page
     page.emulate_media(media="print")
     assert measured(seen, ".interactive", "(all) => all.filter(each => each.checkVisibility()).length") == 0

@@ -17,7 +17,6 @@ from support import needs_root
 
 from vtax.host.home import Home
 from vtax.host.process import run
-from vtax.image.image import Image
 from vtax.platforms import registry
 
 pytestmark = [needs_root, pytest.mark.usefixtures("image", "private_home")]
@@ -80,9 +79,7 @@ def nothing_left(home: Home) -> bool:
     return not any(home.guests.iterdir()) and not any(home.journal.iterdir())
 
 
-def test_one_command_measures_every_platform_and_the_host_is_as_before(
-    tmp_path: Path, image: Image, private_home: Home
-) -> None:
+def test_one_command_measures_every_platform_and_the_host_is_as_before(tmp_path, image, private_home):
     probes = {name: registry.get(name).probe(image) for name in WIDE}
     missing = {name: probe.reason for name, probe in probes.items() if not probe.available}
     if "native" in missing:
@@ -105,7 +102,7 @@ def test_one_command_measures_every_platform_and_the_host_is_as_before(
     assert report.stat().st_size > 500
 
 
-def test_a_killed_run_is_cleaned_and_resumed_without_losing_a_trial(tmp_path: Path, private_home: Home) -> None:
+def test_a_killed_run_is_cleaned_and_resumed_without_losing_a_trial(tmp_path, private_home):
     before = host_network()
     process = started("run", study(tmp_path, "native", "lxc", blocks=2))
     wait_for_a_trial(process)
@@ -126,13 +123,10 @@ def test_a_killed_run_is_cleaned_and_resumed_without_losing_a_trial(tmp_path: Pa
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_request_to_stop_takes_everything_down_and_says_how_to_go_on(
-    tmp_path: Path, private_home: Home, number: signal.Signals
-) -> None:
+def test_a_request_to_stop_takes_everything_down_and_says_how_to_go_on(tmp_path, private_home, number):
     process = started("run", study(tmp_path, "native", blocks=3))
     wait_for_a_trial(process)
     process.send_signal(number)
-    assert process.stderr is not None
     printed = process.stderr.read()
     assert process.wait(60) == 128 + number
     assert "vtax resume whole-1" in printed
@@ -142,7 +136,7 @@ def test_a_request_to_stop_takes_everything_down_and_says_how_to_go_on(
 
 
 @pytest.mark.parametrize("closed", ["pipes", "descriptors"])
-def test_a_run_that_nobody_watches_measures_everything(tmp_path: Path, private_home: Home, closed: str) -> None:
+def test_a_run_that_nobody_watches_measures_everything(tmp_path, private_home, closed):
     """Its output goes to pipes without a reader, or it has no stdout and stderr at all."""
     command = [sys.executable, "-m", "vtax", "run", study(tmp_path, "native", blocks=2)]
     if closed == "pipes":
@@ -159,7 +153,7 @@ def test_a_run_that_nobody_watches_measures_everything(tmp_path: Path, private_h
     assert nothing_left(private_home)
 
 
-def test_a_second_run_is_refused_with_the_first_ones_name(tmp_path: Path) -> None:
+def test_a_second_run_is_refused_with_the_first_ones_name(tmp_path):
     first = started("run", study(tmp_path, "native", blocks=60))
     wait_for_a_trial(first)
     second = vtax("run", study(tmp_path, "native", name="second"))
@@ -184,15 +178,12 @@ def fill(path: Path) -> None:
         path.write_bytes(bytes(4 << 20))
 
 
-def test_a_disk_that_fills_up_ends_the_run_plainly_and_loses_nothing(
-    tmp_path: Path, small_disk: Path, monkeypatch: pytest.MonkeyPatch, private_home: Home
-) -> None:
+def test_a_disk_that_fills_up_ends_the_run_plainly_and_loses_nothing(tmp_path, small_disk, monkeypatch, private_home):
     monkeypatch.setenv("VTAX_STORE", f"sqlite:///{small_disk}/store.sqlite")
     process = started("run", study(tmp_path, "native", blocks=4))
     wait_for_a_trial(process)
     filler = small_disk / "filler"
     fill(filler)
-    assert process.stderr is not None
     printed = process.stderr.read()
     assert process.wait(120) == 1
     assert "full" in printed
@@ -206,7 +197,7 @@ def test_a_disk_that_fills_up_ends_the_run_plainly_and_loses_nothing(
     assert nothing_left(private_home)
 
 
-def test_a_platform_requested_for_by_name_must_run(tmp_path: Path, image: Image) -> None:
+def test_a_platform_requested_for_by_name_must_run(tmp_path, image):
     absent = [n for n in registry.names() if n.startswith("kvm-") and not registry.get(n).probe(image).available]
     if not absent:
         pytest.skip("every kvm platform runs here")
@@ -221,7 +212,7 @@ def test_a_platform_requested_for_by_name_must_run(tmp_path: Path, image: Image)
     assert f"not tested: {absent[0]}" in printed
 
 
-def test_a_shell_opens_in_a_fresh_guest_and_leaves_nothing(private_home: Home) -> None:
+def test_a_shell_opens_in_a_fresh_guest_and_leaves_nothing(private_home):
     process = subprocess.run(
         [sys.executable, "-m", "vtax", "shell", "native"],
         input="cat /etc/debian_version; exit 3\n",
@@ -236,15 +227,13 @@ def test_a_shell_opens_in_a_fresh_guest_and_leaves_nothing(private_home: Home) -
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_a_shell_that_is_requested_to_stop_leaves_nothing(private_home: Home, number: signal.Signals) -> None:
+def test_a_shell_that_is_requested_to_stop_leaves_nothing(private_home, number):
     process = subprocess.Popen(
         [sys.executable, "-m", "vtax", "shell", "native"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
-    assert process.stdin is not None
-    assert process.stdout is not None
     process.stdin.write(b"echo begun\n")
     process.stdin.flush()
     has_data = process.stdout.read(5)  # anything at all: its prompt, or the echo of what was typed

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from support import needs_program, needs_root
@@ -77,7 +76,7 @@ def vtax(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=400, check=False)
 
 
-def test_every_service_is_measured_from_an_image_that_is_built_for_it(tmp_path: Path) -> None:
+def test_every_service_is_measured_from_an_image_that_is_built_for_it(tmp_path):
     study = tmp_path / "services.toml"
     study.write_text(STUDY)
     needed = json.loads(vtax("run", str(study), "--dry-run", "--json").stdout)["needed_image"]

@@ -57,9 +57,7 @@ def nothing_left(home: Home) -> bool:
     return not any(home.guests.iterdir()) and not any(home.journal.iterdir())
 
 
-def test_a_run_killed_in_the_pause_between_sessions_leaves_nothing_and_is_resumed(
-    tmp_path: Path, private_home: Home, podman: None
-) -> None:
+def test_a_run_killed_in_the_pause_between_sessions_leaves_nothing_and_is_resumed(tmp_path, private_home, podman):
     """The first pause ends by itself, the second by SIGKILL."""
     study = written(tmp_path, "blocks = 3", "native", "podman")
     command = [sys.executable, "-m", "vtax", "run", study, "--sessions", "3", "--pause", "3s"]

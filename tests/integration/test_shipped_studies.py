@@ -31,7 +31,7 @@ def vtax(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("name", PAPERS)
-def test_a_study_of_a_paper_runs_to_judged_claims(name: str) -> None:
+def test_a_study_of_a_paper_runs_to_judged_claims(name):
     if name == "mauricio2013" and not shutil.which("ovs-vsctl"):
         pytest.skip("no Open vSwitch on this host")
     made = vtax("run", name, "--scale", "tiny", "--platforms", "native,lxc", "--yes", "--json")

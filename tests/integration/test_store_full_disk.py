@@ -36,7 +36,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         run_program(["umount", place])
 
 
-def test_a_full_disk_keeps_every_trial_before_it_and_the_run_can_go_on(small_disk: Path) -> None:
+def test_a_full_disk_keeps_every_trial_before_it_and_the_run_can_go_on(small_disk):
     url = f"sqlite:///{small_disk / 'store.sqlite'}"
     noise = OutputRecord("single", ("tool",), 0, os.urandom(3000).hex(), "")
     with Store.open(url) as store:
@@ -49,7 +49,6 @@ def test_a_full_disk_keeps_every_trial_before_it_and_the_run_can_go_on(small_dis
             except StoreError as error:
                 printed = error
     assert stored > 10
-    assert printed is not None
     assert "disk of the store is full" in printed.what
     assert str(small_disk) in printed.where
     run_program(["mount", "-o", "remount,size=8m", small_disk])
@@ -61,8 +60,8 @@ def test_a_full_disk_keeps_every_trial_before_it_and_the_run_can_go_on(small_dis
 
 
 def test_a_full_disk_of_the_home_costs_the_trials_of_its_guests_and_the_run_goes_on(
-    small_disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    small_disk, tmp_path, monkeypatch
+):
     class MakingRoom(NullObserver):
         guests = 0
 
@@ -92,7 +91,7 @@ def use_every_inode(directory: Path) -> None:
         (directory / str(number)).touch()
 
 
-def test_a_store_on_a_disk_without_any_room_says_so(small_disk: Path) -> None:
+def test_a_store_on_a_disk_without_any_room_says_so(small_disk):
     room = os.statvfs(small_disk)
     (small_disk / "ballast").write_bytes(b"x" * (room.f_bavail * room.f_frsize))
     with pytest.raises(StoreError, match="full"):

@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from support import needs_root
 
 from vtax.host.home import Home
-from vtax.image.image import Image
 from vtax.platforms import registry
 
 pytestmark = [needs_root, pytest.mark.root]
@@ -44,7 +42,7 @@ def vtax(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.usefixtures("private_home")
-def test_two_podmans_run_in_the_same_blocks_and_are_checked(tmp_path: Path, image: Image) -> None:
+def test_two_podmans_run_in_the_same_blocks_and_are_checked(tmp_path, image):
     """They differ in one option, which changes no speed: a margin of 60 % is beyond any noise of a host."""
     probe = registry.get("podman").probe(image)
     if not probe.available:

@@ -69,7 +69,7 @@ def go_on(plan: Plan, run: RunHandle, home: Home, *, reboot: bool = True) -> Reb
     return rebooting.measure_boot(plan, run, home, here, state=state)
 
 
-def test_a_run_alternates_boots_and_counts_reboots(machine: Machine, home: Home, store: Store) -> None:
+def test_a_run_alternates_boots_and_counts_reboots(machine, home, store):
     plan = planned()
     run = begin(store, plan, vtax_version="test")
     visits = boots.visits(plan.study, plan.seed)
@@ -78,7 +78,6 @@ def test_a_run_alternates_boots_and_counts_reboots(machine: Machine, home: Home,
     seen = []
     while rebooted:
         state = reboots.read(home)
-        assert state is not None
         assert (state.planned, state.made) == (expected, machine.reboots)
         assert machine.unit.is_file()
         seen.append(look(plan).name)
@@ -99,13 +98,10 @@ def test_a_run_alternates_boots_and_counts_reboots(machine: Machine, home: Home,
         "host-changed-session"
     ]
     (row,) = [row for row in analysis.sections[0].points[0].rows if row.platform.name == "other"]
-    assert row.ratio is not None
     assert row.ratio.n_sessions == 2
 
 
-def test_by_hand_the_wrong_boot_is_refused_with_the_one_that_is_needed(
-    machine: Machine, home: Home, store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_by_hand_the_wrong_boot_is_refused_with_the_one_that_is_needed(machine, home, store, monkeypatch):
     plan = planned()
     run = begin(store, plan, vtax_version="test")
     first = boots.visits(plan.study, plan.seed)[0].boot
@@ -124,7 +120,7 @@ def test_by_hand_the_wrong_boot_is_refused_with_the_one_that_is_needed(
     assert reboots.read(home) is None
 
 
-def test_a_session_is_never_measured_in_a_boot_of_another(machine: Machine, home: Home, store: Store) -> None:
+def test_a_session_is_never_measured_in_a_boot_of_another(machine, home, store):
     plan = planned(seed=next(seed for seed in range(99) if boots.order(planned().study, seed, 1)[1] == boots.order(
         planned().study, seed, 2)[0]))  # fmt: skip
     run = begin(store, plan, vtax_version="test")
@@ -177,11 +173,10 @@ def commands(machine: Machine, home: Home, store: Store, monkeypatch: pytest.Mon
     return made
 
 
-def test_a_host_that_came_up_otherwise_is_not_rebooted_again(commands: Commands) -> None:
+def test_a_host_that_came_up_otherwise_is_not_rebooted_again(commands):
     machine, home = commands.machine, commands.home
     assert go_on(commands.plan, commands.run, home)
     state = reboots.read(home)
-    assert state is not None
     machine.boot(XEN if state.boot == "plain" else NATIVE)
     made = machine.reboots
     refused = commands.start_unit()
@@ -195,12 +190,9 @@ def test_a_host_that_came_up_otherwise_is_not_rebooted_again(commands: Commands)
     assert commands.ended() == (status, because)
 
 
-def test_the_unit_measures_and_reboots_with_the_options_of_the_command(
-    commands: Commands, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_unit_measures_and_reboots_with_the_options_of_the_command(commands, monkeypatch):
     printed = commands.invoke("resume", commands.run.name, "--reboot", "--strict", "--trust", "--json")
     state = reboots.read(commands.home)
-    assert state is not None
     assert json.loads(printed.stdout) == {
         "run": commands.run.name, "rebooting_into": state.boot, "reboot": 1, "of": state.planned,
     }  # fmt: skip
@@ -215,9 +207,7 @@ def test_the_unit_measures_and_reboots_with_the_options_of_the_command(
     assert commands.machine.reboots == 2
 
 
-def test_what_fails_before_the_run_is_open_ends_its_reboots(
-    commands: Commands, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_what_fails_before_the_run_is_open_ends_its_reboots(commands, monkeypatch, tmp_path):
     assert go_on(commands.plan, commands.run, commands.home)
     with monkeypatch.context() as patched:
         patched.setenv("VTAX_STORE", f"sqlite:///{tmp_path / 'absent.sqlite'}")
@@ -234,7 +224,7 @@ def test_what_fails_before_the_run_is_open_ends_its_reboots(
     assert because.startswith("after a reboot: / belongs to user root")
 
 
-def test_the_unit_does_nothing_a_day_later(commands: Commands, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_unit_does_nothing_a_day_later(commands, monkeypatch):
     assert go_on(commands.plan, commands.run, commands.home)
     trials = len(commands.run.done())
     now = time.time()
@@ -247,9 +237,7 @@ def test_the_unit_does_nothing_a_day_later(commands: Commands, monkeypatch: pyte
     assert not list(commands.machine.unit.parent.rglob(reboots.UNIT))
 
 
-def test_no_other_run_is_resumed_while_a_reboot_is_awaited(
-    commands: Commands, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_other_run_is_resumed_while_a_reboot_is_awaited(commands, monkeypatch):
     other = begin(commands.store, plan_of(study()), vtax_version="test")
     monkeypatch.setattr(reboots, "reboot", lambda: None)
     assert go_on(commands.plan, commands.run, commands.home)
@@ -258,7 +246,7 @@ def test_no_other_run_is_resumed_while_a_reboot_is_awaited(
     assert "sudo vtax abort s-1" in str(refused)
 
 
-def test_a_run_that_was_resumed_by_hand_meanwhile_is_left_to_that(commands: Commands) -> None:
+def test_a_run_that_was_resumed_by_hand_meanwhile_is_left_to_that(commands):
     assert go_on(commands.plan, commands.run, commands.home)
     commands.machine.prepare_unit()
     assert commands.invoke("resume", commands.run.name, "--reboot").exit_code == 0
@@ -270,9 +258,7 @@ def test_a_run_that_was_resumed_by_hand_meanwhile_is_left_to_that(commands: Comm
     assert commands.store.open_run(commands.run.name).status == "paused"
 
 
-def test_a_reboot_that_fails_leaves_nothing_and_ends_the_run(
-    commands: Commands, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_reboot_that_fails_leaves_nothing_and_ends_the_run(commands, monkeypatch):
     def inhibited() -> None:
         raise CommandFailed("systemctl reboot: inhibited by an update")
 
@@ -289,9 +275,7 @@ def test_a_reboot_that_fails_leaves_nothing_and_ends_the_run(
     assert commands.machine.reboots == 1
 
 
-def test_the_signal_by_which_a_reboot_ends_vtax_takes_nothing_back(
-    commands: Commands, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_signal_by_which_a_reboot_ends_vtax_takes_nothing_back(commands, monkeypatch):
     def going_down() -> None:
         assert postpone(RunInterrupted("stopped on request", signal=signal.SIGTERM))
 
@@ -299,16 +283,13 @@ def test_the_signal_by_which_a_reboot_ends_vtax_takes_nothing_back(
     with suppress(RunInterrupted):
         commands.invoke("resume", commands.run.name, "--reboot")
     state = reboots.read(commands.home)
-    assert state is not None
     assert state.is_to_come
     assert commands.machine.unit.is_file()
     assert f"next_entry={state.entry}" in commands.machine.leftovers
     assert commands.store.open_run(commands.run.name).status == "paused"
 
 
-def test_a_refused_resume_by_hand_keeps_the_reboot_that_is_to_come(
-    commands: Commands, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_refused_resume_by_hand_keeps_the_reboot_that_is_to_come(commands, monkeypatch):
     monkeypatch.setattr(reboots, "reboot", lambda: None)
     assert go_on(commands.plan, commands.run, commands.home)
     before = reboots.read(commands.home), commands.machine.leftovers
@@ -319,9 +300,7 @@ def test_a_refused_resume_by_hand_keeps_the_reboot_that_is_to_come(
     assert "removed unit vtax-resume.service\nremoved entry for the next boot: " in again.stderr
 
 
-def test_a_run_whose_unit_waits_for_another_command_is_left_to_it(
-    commands: Commands, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_whose_unit_waits_for_another_command_is_left_to_it(commands):
     """It has removed its file then; systemd knows that it runs."""
     other = begin(commands.store, plan_of(study()), vtax_version="test")
     assert go_on(commands.plan, commands.run, commands.home)
@@ -336,9 +315,7 @@ def test_a_run_whose_unit_waits_for_another_command_is_left_to_it(
     assert commands.invoke("resume", commands.run.name, "--reboot", "--awaited").exit_code == 0
 
 
-def test_abort_ends_a_run_although_the_boot_loader_fails_or_another_run_measures(
-    commands: Commands, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_abort_ends_a_run_although_the_boot_loader_fails_or_another_run_measures(commands, monkeypatch, tmp_path):
     monkeypatch.setattr(reboots, "reboot", lambda: None)
     assert go_on(commands.plan, commands.run, commands.home)
     editor = commands.machine.root / "bin/grub-editenv"
@@ -353,7 +330,7 @@ def test_abort_ends_a_run_although_the_boot_loader_fails_or_another_run_measures
     assert commands.store.open_run(commands.run.name).stopped_because == "ended by vtax abort"
 
 
-def test_an_entry_of_others_ends_the_run_before_anything_is_measured(commands: Commands) -> None:
+def test_an_entry_of_others_ends_the_run_before_anything_is_measured(commands):
     commands.machine.set_next(XEN)
     refused = commands.invoke("resume", commands.run.name, "--reboot")
     assert "which vtax did not set" in str(refused.exception)
@@ -362,7 +339,7 @@ def test_an_entry_of_others_ends_the_run_before_anything_is_measured(commands: C
     assert commands.machine.reboots == 0
 
 
-def test_a_unit_that_finds_an_entry_of_others_keeps_it(commands: Commands) -> None:
+def test_a_unit_that_finds_an_entry_of_others_keeps_it(commands):
     assert go_on(commands.plan, commands.run, commands.home)
     commands.machine.set_next(NATIVE)
     assert "which vtax did not set" in str(commands.start_unit().exception)
@@ -371,7 +348,7 @@ def test_a_unit_that_finds_an_entry_of_others_keeps_it(commands: Commands) -> No
     assert (reboots.read(commands.home), commands.machine.reboots) == (None, 1)
 
 
-def test_the_unit_waits_for_another_command(commands: Commands, tmp_path: Path) -> None:
+def test_the_unit_waits_for_another_command(commands, tmp_path):
     assert go_on(commands.plan, commands.run, commands.home)
     with ExitStack() as held:
         held.enter_context(measuring_lock("vtax platforms", tmp_path / "lock"))
@@ -382,9 +359,7 @@ def test_the_unit_waits_for_another_command(commands: Commands, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("step", ["_make_unit", "set_next", "reboot"])
-def test_a_kill_before_the_reboot_is_cleaned_and_the_run_goes_on(
-    machine: Machine, home: Home, store: Store, monkeypatch: pytest.MonkeyPatch, step: str
-) -> None:
+def test_a_kill_before_the_reboot_is_cleaned_and_the_run_goes_on(machine, home, store, monkeypatch, step):
     class Killed(BaseException):
         pass
 
@@ -406,9 +381,7 @@ def test_a_kill_before_the_reboot_is_cleaned_and_the_run_goes_on(
     assert run.status == "finished"
 
 
-def test_a_loader_that_does_not_take_the_entry_is_not_rebooted(
-    machine: Machine, home: Home, store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_loader_that_does_not_take_the_entry_is_not_rebooted(machine, home, store, monkeypatch):
     plan = planned()
     run = begin(store, plan, vtax_version="test")
     monkeypatch.setattr(Grub, "set_next", lambda *_: None)
@@ -422,7 +395,7 @@ def test_a_loader_that_does_not_take_the_entry_is_not_rebooted(
 # The command line
 
 
-def test_abort_ends_a_run_and_its_reboot(commands: Commands, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_abort_ends_a_run_and_its_reboot(commands, monkeypatch):
     monkeypatch.setattr(reboots, "reboot", lambda: None)  # it is still to come
     run = commands.run
     assert go_on(commands.plan, run, commands.home)
@@ -439,15 +412,13 @@ def test_abort_ends_a_run_and_its_reboot(commands: Commands, monkeypatch: pytest
 
 
 @pytest.mark.parametrize("status", ["failed", "interrupted"])
-def test_abort_keeps_why_a_run_ended(commands: Commands, status: str) -> None:
+def test_abort_keeps_why_a_run_ended(commands, status):
     commands.run.finish(status, "the disk is full", 1.0)
     assert commands.invoke("abort", commands.run.name).exit_code == 0
     assert commands.ended() == (status, "the disk is full")
 
 
-def test_abort_takes_back_a_reboot_of_a_run_that_its_store_lacks(
-    commands: Commands, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_abort_takes_back_a_reboot_of_a_run_that_its_store_lacks(commands, monkeypatch, tmp_path):
     monkeypatch.setattr(reboots, "reboot", lambda: None)
     assert go_on(commands.plan, commands.run, commands.home)
     monkeypatch.setenv("VTAX_STORE", f"sqlite:///{tmp_path / 'absent.sqlite'}")

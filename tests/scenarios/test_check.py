@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from functools import partial
-from pathlib import Path
 from xml.etree import ElementTree
 
 import command_line
@@ -13,14 +12,13 @@ import synthetic_run
 
 from vtax.errors import BadInput
 from vtax.store.records import PlatformRecord
-from vtax.store.store import Store
 
 GATE = ("--strict",)
 invoked, values = partial(command_line.invoked, "compare"), partial(command_line.values_of, "compare")
 
 
 @pytest.mark.usefixtures("tour")
-def test_a_slower_platform_fails_the_check() -> None:
+def test_a_slower_platform_fails_the_check():
     result = invoked("tour-1", "--fail-if", "slower-by", "5%")
     text = result.output.replace("\xa0", " ")
     assert result.exit_code == 1
@@ -31,7 +29,7 @@ def test_a_slower_platform_fails_the_check() -> None:
 
 
 @pytest.mark.usefixtures("tour")
-def test_a_platform_that_is_not_slower_passes() -> None:
+def test_a_platform_that_is_not_slower_passes():
     assert invoked("docker", "--fail-if", "slower-by", "0.05").exit_code == 0
     found = values("docker", "--fail-if", "slower-by", "5 %", "--strict")
     assert (found["status"], found["margin"], found["families"]) == ("passed", 0.05, [3, 6])
@@ -43,7 +41,7 @@ def test_a_platform_that_is_not_slower_passes() -> None:
 
 
 @pytest.mark.usefixtures("tour")
-def test_undecided_fails_only_when_strict() -> None:
+def test_undecided_fails_only_when_strict():
     narrow = ("lxc", "--fail-if", "slower-by", "0.1%")
     assert invoked(*narrow).exit_code == 0
     assert invoked(*narrow, "--strict").exit_code == 3
@@ -53,12 +51,12 @@ def test_undecided_fails_only_when_strict() -> None:
 
 
 @pytest.mark.usefixtures("tour")
-def test_the_margin_of_the_study_is_the_default() -> None:
+def test_the_margin_of_the_study_is_the_default():
     assert values("docker", *GATE)["margin"] == 0.02
 
 
 @pytest.mark.usefixtures("tour")
-def test_any_two_platforms_are_compared() -> None:
+def test_any_two_platforms_are_compared():
     found = values("native", "qemu-tcg", *GATE)
     assert found["status"] == "passed"
     assert {each["outcome"] for each in found["comparisons"]} == {"passed"}
@@ -68,7 +66,7 @@ def test_any_two_platforms_are_compared() -> None:
 
 
 @pytest.mark.usefixtures("tour")
-def test_any_metric_is_checked_by_name() -> None:
+def test_any_metric_is_checked_by_name():
     found = values("qemu-tcg", "--metric", "latency", "--fail-if", "slower-by", "5%")
     assert [(each["metric"], each["better"], each["outcome"]) for each in found["comparisons"]] == [
         ("latency", "lower", "slower"),
@@ -77,11 +75,10 @@ def test_any_metric_is_checked_by_name() -> None:
 
 
 @pytest.mark.usefixtures("tour")
-def test_a_junit_file_has_one_case_a_comparison(tmp_path: Path) -> None:
+def test_a_junit_file_has_one_case_a_comparison(tmp_path):
     path = tmp_path / "check.xml"
     assert invoked("--fail-if", "slower-by", "5%", "--junit", str(path)).exit_code == 1
     suite = ElementTree.parse(path).getroot().find("testsuite")
-    assert suite is not None
     assert [suite.get(name) for name in ("tests", "failures", "errors", "skipped")] == ["10", "3", "0", "1"]
     cases = suite.findall("testcase")
     assert [(case.get("classname"), case.get("name")) for case in cases][-2:] == [
@@ -94,14 +91,12 @@ def test_a_junit_file_has_one_case_a_comparison(tmp_path: Path) -> None:
     assert [child.tag for child in suite][-2:] == ["system-out", "system-err"]
     table = " ".join(invoked("--fail-if", "slower-by", "5%").output.split())
     for each in failures:
-        assert each is not None
         slowdown = re.search(r"slowdown (.* %) (\[.*?\]), margin", str(each.text))
-        assert slowdown is not None
         assert " ".join(slowdown.groups()) in table.replace("\xa0", " ")
 
 
 @pytest.mark.usefixtures("tour")
-def test_an_undecided_case_says_what_it_could_see_and_what_would_decide(tmp_path: Path) -> None:
+def test_an_undecided_case_says_what_it_could_see_and_what_would_decide(tmp_path):
     path = tmp_path / "check.xml"
     invoked("lxc", "--fail-if", "slower-by", "0.1%", "--junit", str(path))
     found = [str(each.get("message")) for each in ElementTree.parse(path).getroot().iter("skipped")]
@@ -110,7 +105,7 @@ def test_an_undecided_case_says_what_it_could_see_and_what_would_decide(tmp_path
 
 
 @pytest.mark.usefixtures("tour")
-def test_a_summary_is_written_in_markdown(tmp_path: Path) -> None:
+def test_a_summary_is_written_in_markdown(tmp_path):
     path = tmp_path / "check.md"
     invoked("--fail-if", "slower-by", "5%", "--markdown", str(path), "--language", "pt-BR")
     text = path.read_text(encoding="utf-8").replace("\xa0", " ")
@@ -139,25 +134,25 @@ def test_a_summary_is_written_in_markdown(tmp_path: Path) -> None:
     ],
 )
 @pytest.mark.usefixtures("tour")
-def test_wrong_input_is_refused(arguments: tuple[str, ...], error: str) -> None:
+def test_wrong_input_is_refused(arguments, error):
     found = invoked(*arguments, *(() if "--fail-if" in arguments else GATE)).exception
     assert isinstance(found, BadInput)
     assert error in str(found)
     assert found.hint
 
 
-def test_another_run_is_no_side(tour: Store) -> None:
+def test_another_run_is_no_side(tour):
     synthetic_run.fill(synthetic_run.begin(tour, name="tour-2"))
     found = invoked("tour-1:docker", "tour-2:lxc", *GATE).exception
     assert "across runs a gate compares a platform with itself" in str(found)
 
 
-def test_a_run_without_a_block_is_refused(tour: Store) -> None:
+def test_a_run_without_a_block_is_refused(tour):
     synthetic_run.begin(tour, name="tour-2")
     assert "tour-2 has no finished block" in str(invoked("tour-2", *GATE).exception)
 
 
-def test_a_run_of_one_platform_is_refused(tour: Store) -> None:
+def test_a_run_of_one_platform_is_refused(tour):
     native = PlatformRecord("native", {"driver": "native", "options": {}}, True, is_baseline=True)
     cells = [cell for cell in synthetic_run.cells() if cell.platform == "native"]
     run = synthetic_run.begin(tour, name="tour-2", platforms=(native,), cells=cells)
@@ -169,7 +164,7 @@ def test_a_run_of_one_platform_is_refused(tour: Store) -> None:
 
 
 @pytest.mark.usefixtures("tour")
-def test_a_gate_that_could_see_nothing_fails() -> None:
+def test_a_gate_that_could_see_nothing_fails():
     """An undecided comparison that could not have shown the slowdown asked for is no reason to go on."""
     narrow = ("lxc", "--fail-if", "slower-by", "0.1%")
     could = max(each["detectable_slowdown"] for each in values(*narrow)["comparisons"])
@@ -181,7 +176,7 @@ def test_a_gate_that_could_see_nothing_fails() -> None:
 
 
 @pytest.mark.usefixtures("tour")
-def test_a_side_without_a_run_is_of_the_run_that_the_other_names(tour: Store) -> None:
+def test_a_side_without_a_run_is_of_the_run_that_the_other_names(tour):
     synthetic_run.fill(synthetic_run.begin(tour, name="tour-2", started_at=1_800_000_000.0))
     for sides in (("tour-1:docker", "lxc"), ("docker", "tour-1:lxc"), ("docker", "lxc", "--run", "tour-1")):
         found = command_line.values_of("compare", *sides)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
@@ -69,7 +68,7 @@ def refused(*arguments: str) -> BadInput:
 
 
 @pytest.mark.usefixtures("six")
-def test_over_sessions_a_slower_platform_fails_and_an_equal_one_passes() -> None:
+def test_over_sessions_a_slower_platform_fails_and_an_equal_one_passes():
     result = invoked(NEW, OLD, "--fail-if", "slower-by", "5%")
     assert result.exit_code == 1
     found = values(NEW, OLD, "--fail-if", "slower-by", "5%")
@@ -85,7 +84,7 @@ def test_over_sessions_a_slower_platform_fails_and_an_equal_one_passes() -> None
     assert not {"session-effects", "one-session"} & {each["code"] for each in found["warnings"]}
 
 
-def test_the_ratio_is_that_of_both_ratios_to_the_baseline(six: Store) -> None:
+def test_the_ratio_is_that_of_both_ratios_to_the_baseline(six):
     """By the formula of `unpaired_over_sessions` on the logarithms, made here by hand."""
     sides = []
     for names in (NEW, OLD):
@@ -97,7 +96,6 @@ def test_the_ratio_is_that_of_both_ratios_to_the_baseline(six: Store) -> None:
             sessions += [number] * BLOCKS
         sides.append((logs, sessions))
     expected = unpaired_over_sessions(*sides)
-    assert expected is not None
     (found,) = values(f"{NEW}:docker", OLD, "--strict")["comparisons"]
     assert {name: found["ratio"][name] for name in ("estimate", "low", "high")} == pytest.approx(
         {"estimate": expected.estimate, "low": expected.low, "high": expected.high}
@@ -105,7 +103,7 @@ def test_the_ratio_is_that_of_both_ratios_to_the_baseline(six: Store) -> None:
 
 
 @pytest.mark.usefixtures("two")
-def test_one_session_a_side_decides_nothing_and_says_what_it_leaves_out() -> None:
+def test_one_session_a_side_decides_nothing_and_says_what_it_leaves_out():
     result = invoked("new-1", "old-1", "--fail-if", "slower-by", "5%")
     text = " ".join(result.output.replace("\xa0", " ").split())
     assert result.exit_code == 0
@@ -121,7 +119,7 @@ def test_one_session_a_side_decides_nothing_and_says_what_it_leaves_out() -> Non
 
 
 @pytest.mark.usefixtures("two")
-def test_a_bundle_is_read_without_being_imported(tmp_path: Path) -> None:
+def test_a_bundle_is_read_without_being_imported(tmp_path):
     path = tmp_path / "old.vtax.gz"
     assert command_line.invoked("export", "old-1", "-o", str(path)).exit_code == 0
     expected = values("new-1", "old-1", "--strict")
@@ -133,17 +131,16 @@ def test_a_bundle_is_read_without_being_imported(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("two")
-def test_test_reports_name_both_runs(tmp_path: Path) -> None:
+def test_test_reports_name_both_runs(tmp_path):
     junit, markdown = tmp_path / "check.xml", tmp_path / "check.md"
     invoked("new-1", "old-1", "--junit", str(junit), "--markdown", str(markdown), "--language", "pt-BR", "--strict")
     suite = ElementTree.parse(junit).getroot().find("testsuite")
-    assert suite is not None
     assert suite.get("name") == "vtax compare new-1 old-1"
     assert [suite.get(name) for name in ("tests", "failures", "errors", "skipped")] == ["2", "0", "0", "2"]
     assert "new-1 em relação a old-1: docker, lxc, pelas razões com native" in markdown.read_text(encoding="utf-8")
 
 
-def test_differences_of_the_setting_are_listed(home_store: Store) -> None:
+def test_differences_of_the_setting_are_listed(home_store):
     made(home_store, "old-1", host={"kernel": "6.1"}, image_key="1111", vtax_version="0.1.0")
     made(home_store, "new-1", host={"kernel": "6.12"}, image_key="2222", vtax_version="0.2.0")
     found = "\n".join(map(str, values("new-1", "old-1", "--strict")["against"]["differences"]))
@@ -153,7 +150,7 @@ def test_differences_of_the_setting_are_listed(home_store: Store) -> None:
     assert "images differ: 2222 and 1111" in text
 
 
-def test_points_and_platforms_of_one_run_alone_are_not_tested(home_store: Store) -> None:
+def test_points_and_platforms_of_one_run_alone_are_not_tested(home_store):
     both = [each for each in cells() if each.platform in NAMES and each.levels.get("direction") != "send"]
     fewer = [each for each in both if each.benchmark == "sysbench-cpu" and each.platform != "lxc"]
     made(home_store, "old-1", cells=fewer)
@@ -164,7 +161,7 @@ def test_points_and_platforms_of_one_run_alone_are_not_tested(home_store: Store)
     assert values("new-1:docker", "old-1", "--strict")["not_tested"] == []
 
 
-def test_runs_that_do_not_measure_the_same_are_refused(home_store: Store) -> None:
+def test_runs_that_do_not_measure_the_same_are_refused(home_store):
     made(home_store, "new-1")
     chosen = [each for each in cells() if each.benchmark == "sysbench-cpu" and each.platform in NAMES]
     made(home_store, "longer-1", cells=[replace(each, parameters={"duration_s": 5.0}) for each in chosen])
@@ -186,13 +183,13 @@ def test_runs_that_do_not_measure_the_same_are_refused(home_store: Store) -> Non
 
 
 @pytest.mark.usefixtures("two")
-def test_a_report_of_one_run_twice_is_refused() -> None:
+def test_a_report_of_one_run_twice_is_refused():
     result = command_line.invoked("report", "new-1", "old-1", "new-1")
     assert "new-1 is named twice" in str(result.exception)
 
 
 @pytest.mark.usefixtures("two")
-def test_names_that_do_not_exist_are_refused() -> None:
+def test_names_that_do_not_exist_are_refused():
     assert "dokcer" in str(refused("new-1:dokcer", "old-1:dokcer", "--strict"))
     assert "native is the baseline" in str(refused("new-1:native", "old-1:native", "--strict"))
     assert "there is no file /nowhere/old" in str(refused("new-1", "/nowhere/old", "--strict"))

@@ -53,7 +53,7 @@ def words(*arguments: str) -> dict[str, str]:
     return {claim["id"]: claim["judgement"] for claim in found["claims"]}
 
 
-def test_every_claim_has_a_word(store: Store) -> None:
+def test_every_claim_has_a_word(store):
     stored(store)
     assert words() == {
         "tcg-slow": "reproduced", "tcg-fast": "contradicted", "lxc-exact": "inconclusive", "xen-fast": "not tested",
@@ -66,7 +66,7 @@ def test_every_claim_has_a_word(store: Store) -> None:
     assert "qemu-tcg" in text
 
 
-def test_a_report_takes_a_mapping_into_the_chapter_of_claims(store: Store, tmp_path: Path) -> None:
+def test_a_report_takes_a_mapping_into_the_chapter_of_claims(store, tmp_path):
     stored(store)
 
     def report(*arguments: str) -> Result:
@@ -83,7 +83,7 @@ def test_a_report_takes_a_mapping_into_the_chapter_of_claims(store: Store, tmp_p
     assert "csv has no chapters" in str(report("--map", "xen-pv=docker", "--format", "csv").exception)
 
 
-def test_mapping_is_on_request_and_in_every_table(store: Store) -> None:
+def test_mapping_is_on_request_and_in_every_table(store):
     stored(store)
     assert words("--map", "xen-pv=docker")["xen-fast"] == "reproduced"
     result = invoked("--map", "xen-pv=docker")
@@ -104,7 +104,7 @@ def test_mapping_is_on_request_and_in_every_table(store: Store) -> None:
         ("lxc=docker", "lxc was measured itself"),
     ],
 )
-def test_a_mapping_that_cannot_be_is_refused_with_a_hint(store: Store, mapping: str, what: str) -> None:
+def test_a_mapping_that_cannot_be_is_refused_with_a_hint(store, mapping, what):
     stored(store)
     result = invoked("--map", mapping)
     assert isinstance(result.exception, BadInput)
@@ -113,12 +113,12 @@ def test_a_mapping_that_cannot_be_is_refused_with_a_hint(store: Store, mapping: 
     assert result.exception.exit_status == 2
 
 
-def test_a_platform_is_mapped_once(store: Store) -> None:
+def test_a_platform_is_mapped_once(store):
     stored(store)
     assert "mapped twice" in str(invoked("--map", "xen-pv=docker", "--map", "xen-pv=lxc").exception)
 
 
-def test_a_run_without_claims_says_so(store: Store) -> None:
+def test_a_run_without_claims_says_so(store):
     synthetic_run.fill(synthetic_run.begin(store))
     result = invoked()
     assert "the study of this run has no claims" in str(result.exception)
@@ -126,7 +126,7 @@ def test_a_run_without_claims_says_so(store: Store) -> None:
     assert shown["claims"] == []
 
 
-def test_a_report_holds_the_findings(store: Store, tmp_path: Path) -> None:
+def test_a_report_holds_the_findings(store, tmp_path):
     stored(store)
     page = tmp_path / "report.html"
     result = CliRunner().invoke(group, ["report", "tour-1", "--output", str(page)])
@@ -136,7 +136,7 @@ def test_a_report_holds_the_findings(store: Store, tmp_path: Path) -> None:
     assert "tcg-fast" in text
 
 
-def test_claims_are_in_the_language_of_the_reader(store: Store) -> None:
+def test_claims_are_in_the_language_of_the_reader(store):
     stored(store)
     result = invoked("--language", "pt-BR", "--map", "xen-pv=docker")
     text = " ".join(result.output.split())
@@ -152,7 +152,7 @@ def test_claims_are_in_the_language_of_the_reader(store: Store) -> None:
     assert "corrigidos para o número de afirmações, 4 (Holm)" in text
 
 
-def test_the_keys_of_json_are_documented(store: Store) -> None:
+def test_the_keys_of_json_are_documented(store):
     stored(store)
     found = json.loads(invoked("--json").output)
     page = (Path(__file__).resolve().parents[2] / "docs/data.md").read_text()

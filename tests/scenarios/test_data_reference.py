@@ -46,12 +46,12 @@ def exports(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-def test_the_reference_is_current() -> None:
+def test_the_reference_is_current():
     """Otherwise: run .ci/data."""
     assert (ROOT / "docs/data.md").read_text() == runpy.run_path(str(ROOT / ".ci/data"))["page"]()
 
 
-def test_csv_and_parquet_have_the_columns_of_the_reference_in_its_order(exports: Path) -> None:
+def test_csv_and_parquet_have_the_columns_of_the_reference_in_its_order(exports):
     with (exports / "run.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     expected = ["factor_direction" if field.name == "factor_NAME" else field.name for field in COLUMNS]
@@ -71,7 +71,7 @@ def keys(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
             yield from keys(each, f"{path}[]")
 
 
-def test_json_has_the_keys_of_the_reference_and_no_other(exports: Path) -> None:
+def test_json_has_the_keys_of_the_reference_and_no_other(exports):
     value = json.loads((exports / "run.json").read_text())
     described = {(path, field.name) for path, fields in tables_of(Result) for field in fields}
     rows = "results[].points[].rows[]"
@@ -81,6 +81,6 @@ def test_json_has_the_keys_of_the_reference_and_no_other(exports: Path) -> None:
     assert re.fullmatch(TIME, value["started"])
 
 
-def test_what_is_no_time_has_no_text() -> None:
+def test_what_is_no_time_has_no_text():
     assert moment(1_700_000_000.25) == "2023-11-14T22:13:20.250Z"
     assert [moment(each) for each in (None, float("nan"), float("inf"), 1e18)] == [None] * 4

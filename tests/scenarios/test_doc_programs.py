@@ -9,11 +9,9 @@ import pytest
 from doc_examples import BLOCK, DOCS
 from scripted import ProcessGuest, executed, install
 
-from vtax.host.home import Home
 from vtax.image.image import Image
 from vtax.runner.plan import host_programs, make_plan
 from vtax.store.query import load as load_run
-from vtax.store.store import Store
 from vtax.study.load import load
 
 
@@ -24,9 +22,7 @@ def example(language: str, word: str) -> str:
 
 
 @pytest.mark.parametrize(("digits", "failures"), [(1000, 0), (999, 2)])
-def test_only_the_right_last_digits_count(
-    digits: int, failures: int, store: Store, home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_the_right_last_digits_count(digits, failures, store, home, tmp_path, monkeypatch):
     install(monkeypatch)
     monkeypatch.setattr(ProcessGuest, "scratch", str(tmp_path / "scratch"), raising=False)
     study = tmp_path / "pi.toml"

@@ -38,9 +38,7 @@ def output(environment: dict[str, str], *arguments: str) -> str:
     return subprocess.run(argv, env=environment, check=True, capture_output=True, text=True).stdout
 
 
-def test_a_view_of_one_file_is_in_the_help_the_terminal_the_json_and_the_report(
-    environment: dict[str, str], tmp_path: Path
-) -> None:
+def test_a_view_of_one_file_is_in_the_help_the_terminal_the_json_and_the_report(environment, tmp_path):
     assert re.search(r"--failures +Failed trials by platform\.", output(environment, "show", "--help"))
     lines = [line.split() for line in output(environment, "show", "--failures").splitlines()]
     assert ["platform", "failed", "trials", "share"] in lines

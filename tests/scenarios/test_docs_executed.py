@@ -73,7 +73,7 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield directory
 
 
-def test_there_are_commands_to_carry_out() -> None:
+def test_there_are_commands_to_carry_out():
     assert len(shown()) > 20
     assert ("run", "my-router.toml", "--dry-run") in shown()
 
@@ -95,9 +95,7 @@ def with_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[l
 
 
 @pytest.mark.parametrize("words", shown(), ids=" ".join)
-def test_a_command_of_the_documentation_does_what_an_ordinary_user_may_have(
-    words: tuple[str, ...], reader: Path, with_example: Callable[[list[str]], list[str]]
-) -> None:
+def test_a_command_of_the_documentation_does_what_an_ordinary_user_may_have(words, reader, with_example):
     given = with_example([IN_THE_STORE.get(word, word) for word in words])
     for word in given:
         if word.endswith(".toml"):

@@ -16,12 +16,12 @@ ROW = re.compile(r"^\| `([a-z0-9-]+)` .*\| (\d+)(?:, (\d+) failed)? \|", re.MULT
 TRIALS = {name: (trials, failed or "0") for name, trials, failed in ROW.findall((EXAMPLES / "README.md").read_text())}
 
 
-def test_every_bundle_is_in_the_table() -> None:
+def test_every_bundle_is_in_the_table():
     assert {path.name.removesuffix(".vtax.gz") for path in EXAMPLES.glob("*.vtax.gz")} == set(TRIALS)
 
 
 @pytest.mark.parametrize("name", TRIALS)
-def test_an_example_is_read(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_example_is_read(name, tmp_path, monkeypatch):
     monkeypatch.setenv("VTAX_STORE", f"sqlite:///{tmp_path}/store.sqlite")
     imported = CliRunner().invoke(group, ["import", str(EXAMPLES / f"{name}.vtax.gz")])
     assert imported.exit_code == 0, imported.exception

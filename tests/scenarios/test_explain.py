@@ -250,7 +250,7 @@ def test_a_time_of_the_whole_trial_is_one_piece_of_work(store):
     assert explained_of(store)[0].work == "trial"
 
 
-def test_json_has_every_counter_and_the_report_the_section(store, tmp_path):
+def test_json_has_every_counter_and_the_report_the_section(store):
     why = Note("no-hardware-counters")
     stored(store, script, host={"not_counted": {"cycles": packed(why), "instructions": packed(why)}})
     result = CliRunner().invoke(group, ["explain", "counted-1", "--json"])

@@ -80,7 +80,7 @@ def texts_of_svg(content: bytes) -> list[str]:
 
 
 @pytest.mark.usefixtures("store")
-def test_figures_are_written_in_every_format(tmp_path: Path) -> None:
+def test_figures_are_written_in_every_format(tmp_path):
     for file_format in ("svg", "pdf", "png"):
         done = vtax("figures", "tour-1", "--format", file_format, "--only", "figure-1")
         assert done.exit_code == 0, done.output
@@ -97,7 +97,7 @@ def test_figures_are_written_in_every_format(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("store")
-def test_json_lists_what_was_written_and_what_was_not(tmp_path: Path) -> None:
+def test_json_lists_what_was_written_and_what_was_not():
     arguments = ["figures", "tour-1", "--output", "new/print", "--json"]  # a directory that does not exist
     done = CliRunner().invoke(group, arguments, catch_exceptions=False)
     found = json.loads(done.stdout)
@@ -110,7 +110,7 @@ def test_json_lists_what_was_written_and_what_was_not(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("store")
-def test_figures_of_the_report_are_written_for_any_study(tmp_path: Path) -> None:
+def test_figures_of_the_report_are_written_for_any_study(tmp_path):
     found = json.loads(vtax("figures", "tour-1", "--report", "--json", "-o", "out", "--lang", "pt-BR").stdout)
     ids = [each["id"] for each in found["written"]]
     assert {"forest", "variance", "order-iperf3-throughput", "distribution-iperf3-throughput"} <= set(ids)
@@ -124,7 +124,7 @@ def test_figures_of_the_report_are_written_for_any_study(tmp_path: Path) -> None
 
 
 @pytest.mark.usefixtures("store")
-def test_a_report_takes_a_mapping_into_the_chapter_of_figures(tmp_path: Path) -> None:
+def test_a_report_takes_a_mapping_into_the_chapter_of_figures(tmp_path):
     output = tmp_path / "report.html"
     arguments = ["report", "tour-1", "--output", str(output), "--map", "kvm-virtio=docker"]
     CliRunner().invoke(group, arguments, catch_exceptions=False)
@@ -134,7 +134,7 @@ def test_a_report_takes_a_mapping_into_the_chapter_of_figures(tmp_path: Path) ->
 
 
 @pytest.mark.usefixtures("store")
-def test_a_mapped_platform_is_written_and_named() -> None:
+def test_a_mapped_platform_is_written_and_named():
     done = vtax("figures", "tour-1", "--only", "figure-3", "--map", "kvm-virtio=docker")
     assert done.exit_code == 0, done.output
     texts = texts_of_svg(Path("tour-1-figure-3.svg").read_bytes())
@@ -154,7 +154,7 @@ def test_a_mapped_platform_is_written_and_named() -> None:
         (("tour-9",), "tour-9"),
     ],
 )
-def test_bad_input_is_refused_and_writes_nothing(arguments: tuple[str, ...], message: str, tmp_path: Path) -> None:
+def test_bad_input_is_refused_and_writes_nothing(arguments, message, tmp_path):
     done = CliRunner().invoke(group, ["figures", *arguments, *(() if "tour-9" in arguments else ("tour-1",))])
     assert done.exit_code != 0
     assert message in f"{done.output}{done.exception}"
@@ -162,7 +162,7 @@ def test_bad_input_is_refused_and_writes_nothing(arguments: tuple[str, ...], mes
 
 
 @pytest.mark.usefixtures("store")
-def test_a_run_without_a_finished_block_and_a_study_without_figures_are_refused() -> None:
+def test_a_run_without_a_finished_block_and_a_study_without_figures_are_refused():
     for name, message in (("tour-2", "tour-2 has no finished block"), ("tour-3", "declares no figures")):
         done = CliRunner().invoke(group, ["figures", name])
         assert done.exit_code != 0
@@ -170,7 +170,7 @@ def test_a_run_without_a_finished_block_and_a_study_without_figures_are_refused(
 
 
 @pytest.mark.usefixtures("store")
-def test_the_terminal_and_json_have_the_values() -> None:
+def test_the_terminal_and_json_have_the_values():
     assert "not drawn: no value of kvm-virtio" in vtax("show", "tour-1", "--figures").output
     shown = vtax("show", "tour-1", "--figures", "--all").output
     assert re.search(r"native +16 .* 21 000", shown.replace("\u202f", " "))
@@ -206,14 +206,12 @@ def chart(study: str, figure: str) -> Chart:
         ("trindade2018", "figure-5", "en", ("triad: a = b + s c", "kvm-virtio")),
     ],
 )  # fmt: skip
-def test_every_kind_is_drawn_with_its_axes_and_legend(
-    study: str, figure: str, code: str, texts: tuple[str, ...]
-) -> None:
+def test_every_kind_is_drawn_with_its_axes_and_legend(study, figure, code, texts):
     drawn = " | ".join(texts_of_svg(file_of(chart(study, figure), Formatter(language(code)), "svg")))
     assert [text for text in texts if text not in drawn] == []
 
 
-def test_a_heatmap_has_the_value_and_the_interval_of_every_point() -> None:
+def test_a_heatmap_has_the_value_and_the_interval_of_every_point():
     spec = chart_spec(heatmap(), Formatter())
     left, right = spec["vconcat"][0]["hconcat"]
     assert left["data"]["values"][0]["text"] == "92.0"
@@ -224,7 +222,7 @@ def test_a_heatmap_has_the_value_and_the_interval_of_every_point() -> None:
     assert [text for text in texts if text.startswith("90.0")] == ["90.0[85.5, 94.5]"]
 
 
-def test_efficiencies_are_white_at_the_baseline() -> None:
+def test_efficiencies_are_white_at_the_baseline():
     panel = replace(heatmap().panels[0], middle=1.0)
     values = tuple(ChartValue(0, float(x), 0, 0, (v, None, None)) for x, v in enumerate((0.3, 1.02)))
     side = chart_spec(replace(heatmap(), panels=(panel,), values=values), Formatter())["vconcat"][0]["hconcat"][0]
@@ -245,7 +243,7 @@ def texts_of_table(study: str, figure: str) -> tuple[list[str], list[str], list[
     return columns, rows, [each["text"] for each in records]
 
 
-def test_table_2_of_trindade2018_has_rates_and_deviations_of_each_platform_in_a_row() -> None:
+def test_table_2_of_trindade2018_has_rates_and_deviations_of_each_platform_in_a_row():
     columns, rows, cells = texts_of_table("trindade2018", "table-2")
     assert rows == ["native", "docker", "lxc", "virtualbox (nested)", "kvm-virtio"]
     assert len(columns) == 1
@@ -253,7 +251,7 @@ def test_table_2_of_trindade2018_has_rates_and_deviations_of_each_platform_in_a_
     assert cells[3].endswith("◇ 511 ± 31.6")
 
 
-def test_table_1_of_santos2008_has_the_rows_and_columns_that_are_printed() -> None:
+def test_table_1_of_santos2008_has_the_rows_and_columns_that_are_printed():
     columns, rows, cells = texts_of_table("santos2008", "table-1")
     assert columns == ["xen-pv", "xen-hvm", "native", "kvm-virtio"]
     assert rows == [
@@ -263,12 +261,12 @@ def test_table_1_of_santos2008_has_the_rows_and_columns_that_are_printed() -> No
     assert sum("◇" in cell for cell in cells) == 33
 
 
-def test_bars_of_one_host_have_no_letters() -> None:
+def test_bars_of_one_host_have_no_letters():
     found = layers(chart_spec(chart("ufla2010", "figure-5.5"), Formatter()))
     assert "letter" not in [layer["encoding"].get("text", {}).get("field") for layer in found]
 
 
-def test_a_bar_that_only_the_publication_has_is_not_measured_on_our_side() -> None:
+def test_a_bar_that_only_the_publication_has_is_not_measured_on_our_side():
     panel = ChartPanel("", "rate (Mbit/s)", "left", "right")
     values = (
         ChartValue(0, 0.0, 0, left=(958.0, None, None), right=(958.0, 957.0, 959.0)),
@@ -294,7 +292,7 @@ def test_a_bar_that_only_the_publication_has_is_not_measured_on_our_side() -> No
     assert texts.count("not measured") == 1
 
 
-def test_points_and_intervals_of_a_series_stand_at_one_place_inside_the_axis() -> None:
+def test_points_and_intervals_of_a_series_stand_at_one_place_inside_the_axis():
     drawn = chart("santos2008", "figure-8")
     side = chart_spec(drawn, Formatter())["vconcat"][0]["hconcat"][1]
     assert all("data" not in layer for layer in side["layer"])
@@ -317,7 +315,7 @@ def layers(spec: dict[str, Any]) -> list[dict[str, Any]]:
     return [layer for row in spec["vconcat"] for side in row["hconcat"] for layer in side["layer"]]
 
 
-def test_nothing_rests_on_colour_alone() -> None:
+def test_nothing_rests_on_colour_alone():
     found = layers(chart_spec(chart("santos2008", "figure-2"), Formatter()))
     assert all("strokeDash" in layer["encoding"] for layer in found if layer["mark"]["type"] == "line")
     assert "shape" in next(layer for layer in found if layer["mark"]["type"] == "point")["encoding"]
@@ -328,10 +326,9 @@ def test_nothing_rests_on_colour_alone() -> None:
 @pytest.mark.parametrize(
     ("study", "figure", "axis"), [("ufla2010", "figure-5.5", "x"), ("santos2008", "figure-2", "y")]
 )
-def test_an_interval_that_leaves_the_axis_ends_there_in_an_arrow(study: str, figure: str, axis: str) -> None:
+def test_an_interval_that_leaves_the_axis_ends_there_in_an_arrow(study, figure, axis):
     drawn = chart(study, figure)
     first, *others = drawn.values
-    assert first.right is not None
     wide = replace(first, right=(first.right[0], -first.right[0], 1000 * first.right[0]))
     side = chart_spec(replace(drawn, values=(wide, *others)), Formatter())["vconcat"][0]["hconcat"][1]
     record = side["data"]["values"][0]
@@ -344,7 +341,7 @@ def test_an_interval_that_leaves_the_axis_ends_there_in_an_arrow(study: str, fig
     assert {"◀", "▶"} <= set(signs) or {"▼", "▲"} <= set(signs)
 
 
-def test_reports_hold_the_figures_as_pictures_and_their_values_as_tables() -> None:
+def test_reports_hold_the_figures_as_pictures_and_their_values_as_tables():
     source = source_of("mauricio2013")
     declared = {**source.analysis.declared, "figure": source.analysis.declared["figure"][3:5]}
     source = Source(source.data, replace(source.analysis, declared=declared))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -74,9 +73,7 @@ def place(home: Home) -> str:
 
 
 @pytest.mark.usefixtures("driver", "measuring")
-def test_block_guest_and_trial_are_seen_while_they_run_without_a_query(
-    store: Store, home: Home, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_block_guest_and_trial_are_seen_while_they_run_without_a_query(store, home, monkeypatch):
     plan = plan_of(study(design={"blocks": 2, "seed": 7}))
     run = begin(store, plan, vtax_version="test")
     seen = Seen(LiveRun(place(home), home))
@@ -97,7 +94,7 @@ def test_block_guest_and_trial_are_seen_while_they_run_without_a_query(
 
 
 @pytest.mark.usefixtures("driver")
-def test_the_file_is_readable_as_the_store_and_replaced_by_the_next_run(store: Store, home: Home) -> None:
+def test_the_file_is_readable_as_the_store_and_replaced_by_the_next_run(store, home):
     executed(plan_of(study()), store, home)
     first = EventReader(home.events).read()
     executed(plan_of(study()), store, home)
@@ -108,12 +105,12 @@ def test_the_file_is_readable_as_the_store_and_replaced_by_the_next_run(store: S
 
 
 @pytest.mark.usefixtures("driver")
-def test_a_file_that_cannot_be_written_does_not_fail_the_run(store: Store, home: Home) -> None:
+def test_a_file_that_cannot_be_written_does_not_fail_the_run(store, home):
     home.events.mkdir()
     assert executed(plan_of(study()), store, home).status == "finished"
 
 
-def test_a_umask_that_keeps_the_store_private_keeps_the_events_private(tmp_path: Path) -> None:
+def test_a_umask_that_keeps_the_store_private_keeps_the_events_private(tmp_path):
     before = os.umask(0o077)
     try:
         EventLog(tmp_path / "events", "r-1", "id").guest_starting("podman", 0)
@@ -133,27 +130,25 @@ class FullDisk:
 
 
 @pytest.mark.usefixtures("driver")
-def test_a_disk_that_fills_ends_the_file_and_not_the_run(
-    store: Store, home: Home, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_disk_that_fills_ends_the_file_and_not_the_run(store, home, monkeypatch):
     monkeypatch.setattr(event_log, "os", FullDisk())
     assert executed(plan_of(study()), store, home).status == "finished"
     assert not home.events.exists()
 
 
 @pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo])
-def test_what_is_no_file_has_no_events(tmp_path: Path, make: Callable[[Path], None]) -> None:
+def test_what_is_no_file_has_no_events(tmp_path, make):
     make(tmp_path / "events")
     assert EventReader(tmp_path / "events").read().run == ""
 
 
-def test_failed_trials_are_those_of_all_sessions(store: Store) -> None:
+def test_failed_trials_are_those_of_all_sessions(store):
     run = begin_synthetic(store)
     fill(run)
     assert [run.failed_trials()] == [each.failed for each in store.runs()] == [1]
 
 
-def test_a_reader_follows_a_file_that_began_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reader_follows_a_file_that_began_anew(tmp_path, monkeypatch):
     monkeypatch.setattr(event_log, "MAX_BYTES", 2000)
     log, reader = EventLog(tmp_path / "events", "r-1", "id"), EventReader(tmp_path / "events")
     log.guest_starting("podman", 3)
@@ -173,14 +168,14 @@ def test_a_reader_follows_a_file_that_began_anew(tmp_path: Path, monkeypatch: py
     "line",
     ["", "null", "[1]", '{"event": "trial_ended", "block": "x", "left_s": 1e999}', '{"event": "no"}', "[" * 9000],
 )
-def test_a_line_that_is_no_event_is_passed_over(tmp_path: Path, line: str) -> None:
+def test_a_line_that_is_no_event_is_passed_over(tmp_path, line):
     file = tmp_path / "events"
     file.write_text(f'{{"event": "run", "run": "r", "identity": "i", "id": "1"}}\n{line}\n{{"event": "mess')
     found = EventReader(file).read()
     assert (found.run, found.progress.block, found.progress.left_s) == ("r", None, None)
 
 
-def test_escape_sequences_of_tools_do_not_come_through(tmp_path: Path) -> None:
+def test_escape_sequences_of_tools_do_not_come_through(tmp_path):
     log = EventLog(tmp_path / "events", "r-1", "id")
     log.trial_ended("podman", "cpu", None, "\x1b[2Jbroken", PROGRESS)
     event = EventReader(tmp_path / "events").read().events[-1]
@@ -189,9 +184,7 @@ def test_escape_sequences_of_tools_do_not_come_through(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("measuring")
-def test_a_run_of_another_host_is_shown_from_the_store(
-    store: Store, home: Home, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_of_another_host_is_shown_from_the_store(store, home, monkeypatch):
     run = begin_synthetic(store)
     guest = run.begin_guest("docker", 0, "", 1.0)
     live = LiveRun(place(home), home)
@@ -206,9 +199,7 @@ def test_a_run_of_another_host_is_shown_from_the_store(
 
 
 @pytest.mark.usefixtures("measuring")
-def test_the_store_is_read_seldom_and_trials_are_counted_where_there_are_new_ones(
-    store: Store, home: Home, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_store_is_read_seldom_and_trials_are_counted_where_there_are_new_ones(store, home, monkeypatch):
     fill(begin_synthetic(store), finishes=False)
     live = LiveRun(place(home), home)
     with monkeypatch.context() as patched:
@@ -220,14 +211,14 @@ def test_the_store_is_read_seldom_and_trials_are_counted_where_there_are_new_one
 
 
 @pytest.mark.usefixtures("idle")
-def test_a_killed_run_is_not_shown_as_running(store: Store, home: Home) -> None:
+def test_a_killed_run_is_not_shown_as_running(store, home):
     run = begin_synthetic(store)
     EventLog(home.events, run.name, run.identity).guest_starting("docker", 0)
     state = LiveRun(place(home), home).state()
     assert (state.status, state.because) == ("interrupted", "vtax was killed")
 
 
-def test_an_unknown_run_and_no_store_are_bad_input(store: Store, home: Home, tmp_path: Path) -> None:
+def test_an_unknown_run_and_no_store_are_bad_input(store, home, tmp_path):
     begin_synthetic(store)
     with pytest.raises(BadInput, match="no run 'tuor-1'"):
         LiveRun(place(home), home, "tuor-1")
@@ -235,13 +226,12 @@ def test_an_unknown_run_and_no_store_are_bad_input(store: Store, home: Home, tmp
         LiveRun(f"sqlite:///{tmp_path / 'nothing.sqlite'}", home)
 
 
-def test_intervals_stand_beside_those_of_the_block_before(store: Store) -> None:
+def test_intervals_stand_beside_those_of_the_block_before(store):
     run = begin_synthetic(store)
     fill(run, blocks=3)
     before = widths(analyse(store))
     fill(other := begin_synthetic(store, "tour-2"), blocks=8)
     table = estimates(analyse(store, other.name), before)
-    assert table is not None
     rows = [[english(cell) for cell in row.cells] for group in table.groups for row in group.rows]
     assert len(rows) == 9
     now, ago = (sum(float(row[column].strip("± %")) for row in rows) for column in (4, 5))
@@ -250,9 +240,7 @@ def test_intervals_stand_beside_those_of_the_block_before(store: Store) -> None:
 
 
 @pytest.mark.usefixtures("driver", "measuring")
-def test_watch_prints_lines_and_ends_with_the_run(
-    store: Store, home: Home, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_watch_prints_lines_and_ends_with_the_run(store, home, monkeypatch, capsys):
     monkeypatch.setenv("VTAX_HOME", str(home.root))
     monkeypatch.delenv("VTAX_STORE", raising=False)
     plan = plan_of(study(design={"blocks": 3, "seed": 7}))
@@ -273,7 +261,7 @@ def test_watch_prints_lines_and_ends_with_the_run(
     assert value["event"]["event"] == "ended"
 
 
-def test_the_document_of_a_run_says_where_it_is() -> None:
+def test_the_document_of_a_run_says_where_it_is():
     at = RunProgress(1, 5, 3, 1, 12, 20.0, 61.0, "podman", "ready", 0.25, ("iperf3", "direction=send"))
     state = LiveState("r-1", "s", "running", progress=at)
     made = document(state, None, {})

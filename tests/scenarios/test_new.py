@@ -58,7 +58,7 @@ def made(*arguments: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("question", [name for name in QUESTIONS if name not in ("difference", "program")])
-def test_every_question_makes_a_study_that_dry_runs(question: str) -> None:
+def test_every_question_makes_a_study_that_dry_runs(question):
     study = made("--question", question, *COMMON)
     assert study["platforms"] == ["native", "podman", "lxc"]
     assert study["design"]["budget"] == "2h"
@@ -67,20 +67,20 @@ def test_every_question_makes_a_study_that_dry_runs(question: str) -> None:
 
 @pytest.mark.parametrize("resource", list(TABLES))
 @pytest.mark.parametrize("question", ["compare", "difference"])
-def test_every_resource_makes_a_study_that_dry_runs(question: str, resource: str) -> None:
+def test_every_resource_makes_a_study_that_dry_runs(question, resource):
     more = ("--difference", "8%") if question == "difference" else ()
     study = made("--question", question, "--resource", resource, *more, *COMMON)
     assert len(study["benchmark"]) == 1
 
 
 @pytest.mark.parametrize("resource", ["cpu", "memory", "disk"])
-def test_density_places_guests(resource: str) -> None:
+def test_density_places_guests(resource):
     study = made("--question", "density", "--resource", resource, "--guests", "3", *COMMON)
     assert study["benchmark"][0]["guests"] == [1, 2, 3]
     assert [list(levels_of(guests)) for guests in (2, 4, 6)] == [[1, 2], [1, 2, 4], [1, 2, 4, 6]]
 
 
-def test_a_difference_runs_until_its_verdict() -> None:
+def test_a_difference_runs_until_its_verdict():
     study = made("--question", "difference", "--difference", "3 %", *COMMON)
     assert study["question"] == "Does a platform differ from native by 3 % or more?"
     assert study["design"]["stop"] == "verdict"
@@ -88,7 +88,7 @@ def test_a_difference_runs_until_its_verdict() -> None:
     assert 30 < study["design"]["max_blocks"] <= 200
 
 
-def test_a_program_of_ones_own_with_its_file() -> None:
+def test_a_program_of_ones_own_with_its_file():
     Path("zip.sh").write_text("#!/bin/sh\ntrue\n")
     study = made(
         "--question", "program", "--command", "sh ./zip.sh '{9} \"x\"'", "--file", "./zip.sh", *COMMON
@@ -98,12 +98,12 @@ def test_a_program_of_ones_own_with_its_file() -> None:
     assert program["files"] == ["./zip.sh"]
 
 
-def test_a_program_of_the_image_prints_its_hash_as_version() -> None:
+def test_a_program_of_the_image_prints_its_hash_as_version():
     study = made("--question", "program", "--command", "sha256sum /usr/bin/python3", *COMMON)
     assert study["program"][0]["version"][-1] == "sha256sum"
 
 
-def test_the_answers_of_a_terminal_make_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_answers_of_a_terminal_make_it(monkeypatch):
     monkeypatch.setattr(new, "is_terminal", lambda: True)
     found = invoked("mine", answers="difference\ncpu, network\n10%\npodman, docker\n90min\n\n")
     assert found.exit_code == 0, found.exception
@@ -115,7 +115,7 @@ def test_the_answers_of_a_terminal_make_it(monkeypatch: pytest.MonkeyPatch) -> N
     assert "program: how much longer does a program of mine take?" in found.stderr
 
 
-def test_a_refused_answer_is_followed_by_the_same_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refused_answer_is_followed_by_the_same_prompt(monkeypatch):
     monkeypatch.setattr(new, "is_terminal", lambda: True)
     found = invoked("mine.toml", answers="density\ndisks\ncpu\ndokcer\npodman\nsoon\n90min\n3\n7\n7%\n")
     assert found.exit_code == 0, (found.exception, found.stderr)
@@ -126,7 +126,7 @@ def test_a_refused_answer_is_followed_by_the_same_prompt(monkeypatch: pytest.Mon
         assert error in found.stderr
 
 
-def test_a_prompt_offers_the_files_of_a_program(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_prompt_offers_the_files_of_a_program(monkeypatch):
     Path("zip.sh").write_text("#!/bin/sh\ntrue\n")
     monkeypatch.setattr(new, "is_terminal", lambda: True)
     found = invoked("mine", *COMMON, "--margin", "5%", answers="program\n./zip.sh 9\n\n")
@@ -134,13 +134,13 @@ def test_a_prompt_offers_the_files_of_a_program(monkeypatch: pytest.MonkeyPatch)
     assert tomllib.loads(Path("mine.toml").read_text())["program"][0]["files"] == ["./zip.sh"]
 
 
-def test_a_study_without_any_comparison_is_refused() -> None:
+def test_a_study_without_any_comparison_is_refused():
     error = refused("mine", "--question", "network", "--platforms", "ssh:foo", "--time", "2h")
     assert "nothing can be compared with native here: " in error
     assert "ssh:foo" in error
 
 
-def test_what_a_run_of_this_host_could_not_test_is_a_note(place: Path) -> None:
+def test_what_a_run_of_this_host_could_not_test_is_a_note(place):
     (place / "home").mkdir()
     with Store.open(f"sqlite:///{place}/home/store.sqlite") as store:
         synthetic_run.fill(synthetic_run.begin(store, name="tour-1", host={"machine_id": machine_id()}))
@@ -149,7 +149,7 @@ def test_what_a_run_of_this_host_could_not_test_is_a_note(place: Path) -> None:
     assert "run tour-1, of docker, lxc, qemu-tcg" in " ".join(found.output.split())
 
 
-def test_what_starts_here_is_offered(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_starts_here_is_offered(monkeypatch):
     monkeypatch.setattr(new, "is_terminal", lambda: True)
     monkeypatch.setattr("vtax.cli.new.startable", lambda: (["native", "lxc", "nspawn"], ""))
     found = invoked("mine", "--question", "network", "--time", "2h", "--margin", "5%", answers="\n")
@@ -157,7 +157,7 @@ def test_what_starts_here_is_offered(monkeypatch: pytest.MonkeyPatch) -> None:
     assert tomllib.loads(Path("mine.toml").read_text())["platforms"] == ["native", "lxc", "nspawn"]
 
 
-def test_a_service_is_measured_by_servers_as_in_the_shipped_study(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_service_is_measured_by_servers_as_in_the_shipped_study(monkeypatch):
     monkeypatch.setattr("vtax.cli.new.startable", lambda: (["native", "lxc"], ""))
     asked = ("--question", "service", "--platforms", "lxc", "--time", "2h")
     assert "--resource has no effect on the question service" in refused("other", *asked, "--resource", "cpu")
@@ -167,7 +167,7 @@ def test_a_service_is_measured_by_servers_as_in_the_shipped_study(monkeypatch: p
     assert [each["name"] for each in tables] == shipped == ["nginx", "redis", "pgbench", "sockperf"]
 
 
-def test_without_a_terminal_what_is_missing_is_named() -> None:
+def test_without_a_terminal_what_is_missing_is_named():
     assert "--question and --platforms and --time are missing" in refused("mine")
     assert "--time is missing, and there is no terminal to ask" in refused(
         "mine", "--question", "compare", "--platforms", "lxc"
@@ -201,11 +201,11 @@ def test_without_a_terminal_what_is_missing_is_named() -> None:
         (("--question", "compare", "--platforms", "dokcer"), "did you mean docker"),
     ],
 )
-def test_wrong_options_are_refused_and_nothing_is_written(arguments: tuple[str, ...], error: str) -> None:
+def test_wrong_options_are_refused_and_nothing_is_written(arguments, error):
     assert error in refused("mine", *COMMON, *arguments)
 
 
-def test_native_alone_and_wrong_names_are_refused() -> None:
+def test_native_alone_and_wrong_names_are_refused():
     assert "nothing to be compared with" in refused(
         "mine", "--question", "network", "--platforms", "native", "--time", "2h"
     )
@@ -215,7 +215,7 @@ def test_native_alone_and_wrong_names_are_refused() -> None:
     assert not Path("Mine!.toml").exists()
 
 
-def test_a_file_is_replaced_only_by_force() -> None:
+def test_a_file_is_replaced_only_by_force():
     Path("mine.toml").write_text("mine")
     assert "mine.toml is there already" in str(invoked("mine", "--question", "network", *COMMON).exception)
     assert Path("mine.toml").read_text() == "mine"
@@ -223,7 +223,7 @@ def test_a_file_is_replaced_only_by_force() -> None:
     assert "iperf3" in Path("mine.toml").read_text()
 
 
-def test_the_noise_is_that_of_a_run_of_this_host_else_assumed(place: Path) -> None:
+def test_the_noise_is_that_of_a_run_of_this_host_else_assumed(place):
     arguments = (
         "mine",
         "--force",
@@ -253,9 +253,7 @@ def test_the_noise_is_that_of_a_run_of_this_host_else_assumed(place: Path) -> No
     assert found["blocks"] == math.floor(7200 / found["block_s"])
 
 
-def test_the_time_of_a_block_is_that_of_the_same_benchmarks_in_runs_of_this_host(
-    place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_time_of_a_block_is_that_of_the_same_benchmarks_in_runs_of_this_host(place, monkeypatch):
     """Newer runs first, of this host alone; a benchmark that they lack leaves the rough estimate."""
     arguments = ("mine", "--force", "--json", "--question", "compare", "--platforms", "docker,lxc", "--time", "2h")
     one_trial, found = synthetic_run.trial, []
@@ -281,7 +279,7 @@ def test_the_time_of_a_block_is_that_of_the_same_benchmarks_in_runs_of_this_host
     assert disk["block_s_from"] == "a rough estimate"
 
 
-def test_too_few_blocks_for_a_verdict_are_a_warning() -> None:
+def test_too_few_blocks_for_a_verdict_are_a_warning():
     found = invoked("mine", "--question", "compare", "--platforms", "lxc", "--time", "90s")
     assert "warning: a verdict needs 5 blocks, so " in found.output
     assert "run it: sudo vtax run mine.toml" in found.output

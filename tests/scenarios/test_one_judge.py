@@ -34,9 +34,7 @@ RULES: tuple[dict[str, Any], ...] = (
 
 
 @pytest.mark.parametrize("name", ["tour", "ufla2010", "mauricio2013", "urschei2007"])
-def test_what_a_further_block_holds_is_what_the_report_leaves_open(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_further_block_holds_is_what_the_report_leaves_open(name, tmp_path, monkeypatch):
     monkeypatch.setenv("VTAX_STORE", f"sqlite:///{tmp_path}/store.sqlite")
     assert CliRunner().invoke(group, ["import", str(EXAMPLES / f"{name}.vtax.gz")]).exit_code == 0
     with Store.open(f"sqlite:///{tmp_path}/store.sqlite", read_only=True) as store:
@@ -81,9 +79,7 @@ SHIPPED = ["tour", "ufla2010", "mauricio2013", "urschei2007", "trindade2018", "s
 
 
 @pytest.mark.parametrize("name", SHIPPED)
-def test_every_command_says_the_same_word_of_a_ratio(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_command_says_the_same_word_of_a_ratio(name, tmp_path, monkeypatch):
     with stored(name, tmp_path, monkeypatch) as store:
         run = analyse(store)
         shown, compared = words_of_show(run), {}
@@ -106,9 +102,7 @@ def test_every_command_says_the_same_word_of_a_ratio(
             assert word is None or word[0] not in contrary.get(one.outcome, ())
 
 
-def test_the_word_of_two_platforms_does_not_depend_on_what_is_named_beside_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_word_of_two_platforms_does_not_depend_on_what_is_named_beside_it(tmp_path, monkeypatch):
     with stored("mauricio2013", tmp_path, monkeypatch) as store:
         run = analyse(store)
         treatment, baseline = [p.name for p in run.platforms if p.available and not p.is_baseline][:2]

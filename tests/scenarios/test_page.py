@@ -64,7 +64,7 @@ def server(filled: Home) -> Iterator[PageServer]:
 
 
 @pytest.mark.parametrize("path", PAGES)
-def test_every_page_has_a_strict_policy_and_keeps_to_it(server: PageServer, path: str) -> None:
+def test_every_page_has_a_strict_policy_and_keeps_to_it(server, path):
     answer = server.get(path)
     policy = answer.headers["Content-Security-Policy"]
     assert "default-src 'none'" in policy
@@ -81,7 +81,7 @@ def _colours(text: str) -> set[str]:
     return set(re.findall(r"--colour:(#[0-9A-F]{6})", text))
 
 
-def test_names_with_markup_are_text(server: PageServer) -> None:
+def test_names_with_markup_are_text(server):
     run, title, study = "&lt;script&gt;alert(1)", "&lt;script&gt;alert(2)", "&lt;b&gt;evil"
     shown = {
         "/": [run, study], "/studies": [title, study], EVIL_PATH: [run, title, study], "/contrast": [run],
@@ -94,7 +94,7 @@ def test_names_with_markup_are_text(server: PageServer) -> None:
         assert "<img src=x" not in text
 
 
-def test_runs_are_listed_filtered_and_paged(server: PageServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runs_are_listed_filtered_and_paged(server, monkeypatch):
     def listed(query: str) -> list[str]:
         return re.findall(r'<th scope="row"><a href="/runs/([^"]+)"', server.get(f"/{query}").text)
 
@@ -116,7 +116,7 @@ def test_runs_are_listed_filtered_and_paged(server: PageServer, monkeypatch: pyt
      ("/runs/tuor-1", "tour-1"), ("/studies/none", "studies"), ("/runs/tour-1/docx", "one of csv"),
      ("/nothing", "linked above")],
 )  # fmt: skip
-def test_what_no_run_has_is_not_found_and_says_what_there_is(server: PageServer, path: str, hint: str) -> None:
+def test_what_no_run_has_is_not_found_and_says_what_there_is(server, path, hint):
     answer = server.get(path)
     assert answer.status == 404
     assert "<h1>Not found</h1>" in answer.text
@@ -126,7 +126,7 @@ def test_what_no_run_has_is_not_found_and_says_what_there_is(server: PageServer,
     assert re.search(r'class="question">(?:nenhum|não|ess)', portuguese), "the error is in the language of the reader"
 
 
-def test_tags_and_notes_are_shown_and_found(tmp_path: Path) -> None:
+def test_tags_and_notes_are_shown_and_found(tmp_path):
     home = Home(tmp_path).ensure()
     with Store.open(tmp_path / "store.sqlite") as store:
         for number, tags in ((1, ("quiet", "pré")), (2, ("quieter",))):
@@ -149,7 +149,7 @@ def test_tags_and_notes_are_shown_and_found(tmp_path: Path) -> None:
     assert server.bugs == []
 
 
-def test_a_study_and_where_a_run_is_from_are_in_the_language_of_the_reader(tmp_path: Path) -> None:
+def test_a_study_and_where_a_run_is_from_are_in_the_language_of_the_reader(tmp_path):
     home = Home(tmp_path).ensure()
     with Store.open(tmp_path / "store.sqlite") as store:
         import_bundle(store.engine, Bundle(Path(__file__).parents[2] / "docs/examples/tour.vtax.gz"), "here")
@@ -160,7 +160,7 @@ def test_a_study_and_where_a_run_is_from_are_in_the_language_of_the_reader(tmp_p
         assert "1 execução, 1 concluída, a última" in server.get("/studies?language=pt-BR").text
 
 
-def test_the_sides_of_a_contrast_are_chosen_from_lists(server: PageServer) -> None:
+def test_the_sides_of_a_contrast_are_chosen_from_lists(server):
     empty = server.get("/contrast").text
     assert (
         '<a href="/contrast?treatment=tour-3%3Adocker&amp;baseline=tour-3%3Alxc">tour-3:docker / tour-3:lxc</a>'
@@ -176,7 +176,7 @@ def test_the_sides_of_a_contrast_are_chosen_from_lists(server: PageServer) -> No
     assert "<option selected>docker</option>" in chosen
 
 
-def test_the_listing_counts_as_vtax_list_does(filled: Home) -> None:
+def test_the_listing_counts_as_vtax_list_does(filled):
     with Store.existing(filled.root / "store.sqlite") as store:
         listing = Listing()
         for _ in range(2):  # the second time from what is kept
@@ -184,7 +184,7 @@ def test_the_listing_counts_as_vtax_list_does(filled: Home) -> None:
             assert sorted(page.runs, key=lambda run: run.name) == sorted(store.runs(), key=lambda run: run.name)
 
 
-def test_a_run_is_shown_with_its_result(server: PageServer) -> None:
+def test_a_run_is_shown_with_its_result(server):
     text = server.get("/runs/tour-1").text
     assert "<h1>tour-1" in text
     assert "5 blocks" in text
@@ -193,14 +193,11 @@ def test_a_run_is_shown_with_its_result(server: PageServer) -> None:
     assert all(f'href="/runs/tour-1/{kind}"' in text for kind in DOWNLOADS)
 
 
-def test_a_report_is_that_of_vtax_report_in_a_sandbox_of_its_own(
-    server: PageServer, filled: Home, tmp_path: Path
-) -> None:
+def test_a_report_is_that_of_vtax_report_in_a_sandbox_of_its_own(server, filled, tmp_path):
     answer = server.get("/runs/tour-1/report")
     with Store.existing(filled.root / "store.sqlite") as store:
         write(store, "tour-1", "html", tmp_path / "report.html")
     summary = re.search(r'<section id="answer".*?</section>', (tmp_path / "report.html").read_text(), re.DOTALL)
-    assert summary is not None
     assert summary[0] in answer.text
     assert '<a href="/runs/tour-1">vtax: tour-1</a>' in answer.text
     policy = answer.headers["Content-Security-Policy"]
@@ -208,7 +205,7 @@ def test_a_report_is_that_of_vtax_report_in_a_sandbox_of_its_own(
     assert "allow-same-origin" not in policy
 
 
-def test_two_runs_are_compared_and_a_study_has_a_history(server: PageServer) -> None:
+def test_two_runs_are_compared_and_a_study_has_a_history(server):
     text = server.get("/contrast?treatment=tour-1&baseline=tour-2").text
     assert "tour-1 / tour-2" in text
     assert "two samples of blocks" in text
@@ -221,7 +218,7 @@ def test_two_runs_are_compared_and_a_study_has_a_history(server: PageServer) -> 
 
 
 @pytest.mark.parametrize("kind", DOWNLOADS)
-def test_downloads_are_files_with_the_name_of_the_run(server: PageServer, kind: str) -> None:
+def test_downloads_are_files_with_the_name_of_the_run(server, kind):
     answer = server.get(f"/runs/tour-2/{kind}")
     assert answer.status == 200
     assert answer.headers["Content-Disposition"] == f'attachment; filename="tour-2{DOWNLOADS[kind]}"'
@@ -233,13 +230,13 @@ def test_downloads_are_files_with_the_name_of_the_run(server: PageServer, kind: 
         assert len(answer.body.splitlines()) > 200
 
 
-def test_a_download_that_is_prepared_says_when_to_ask_again(filled: Home) -> None:
+def test_a_download_that_is_prepared_says_when_to_ask_again(filled):
     with served(filled) as server:
         answer = server.get("/runs/tour-2/csv", timeout_s=0.0)
         assert (answer.status, answer.headers["Retry-After"]) == (202, "1")
 
 
-def test_the_language_is_that_of_the_address_or_the_cookie_or_the_browser(server: PageServer) -> None:
+def test_the_language_is_that_of_the_address_or_the_cookie_or_the_browser(server):
     portuguese = server.get("/?language=pt-BR")
     assert '<html lang="pt-BR">' in portuguese.text
     assert "Execuções" in portuguese.text
@@ -253,7 +250,7 @@ def test_the_language_is_that_of_the_address_or_the_cookie_or_the_browser(server
     assert "languages: en, pt-BR" in unknown.text
 
 
-def test_without_a_run_the_pages_say_how_to_begin(tmp_path: Path) -> None:
+def test_without_a_run_the_pages_say_how_to_begin(tmp_path):
     home = Home(tmp_path).ensure()
     with served(home) as server:
         for path in ("/", "/studies"):
@@ -264,7 +261,7 @@ def test_without_a_run_the_pages_say_how_to_begin(tmp_path: Path) -> None:
         assert "There is no run yet." in server.get("/").text
 
 
-def test_a_store_that_cannot_be_read_is_a_page_without_a_trace(filled: Home, tmp_path: Path) -> None:
+def test_a_store_that_cannot_be_read_is_a_page_without_a_trace(filled, tmp_path):
     with served(filled, place=tmp_path / "store.sqlite") as server:
         (tmp_path / "store.sqlite").write_bytes(b"no database" * 1000)
         answer = server.get("/")
@@ -273,7 +270,7 @@ def test_a_store_that_cannot_be_read_is_a_page_without_a_trace(filled: Home, tmp
         assert "Traceback" not in answer.text
 
 
-def test_a_bug_is_a_page_without_a_trace_and_is_reported(filled: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bug_is_a_page_without_a_trace_and_is_reported(filled, monkeypatch):
     with served(filled) as server:
         monkeypatch.setattr(pages_module, "studies", lambda _: 1 / 0)
         answer = server.get("/studies")
@@ -281,7 +278,7 @@ def test_a_bug_is_a_page_without_a_trace_and_is_reported(filled: Home, monkeypat
     assert "ZeroDivision" not in answer.text
 
 
-def test_trials_are_counted_ahead_of_the_first_page(filled: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_trials_are_counted_ahead_of_the_first_page(filled, monkeypatch):
     with Store.existing(filled.root / "store.sqlite") as store:
         listing = Listing()
         listing.count_ahead(store, lambda: True)
@@ -289,7 +286,7 @@ def test_trials_are_counted_ahead_of_the_first_page(filled: Home, monkeypatch: p
         assert sum(run.failed for run in listing.page(store, RunFilter(), 1, 50).runs) == 3
 
 
-def test_the_store_is_only_read(filled: Home) -> None:
+def test_the_store_is_only_read(filled):
     with (
         Store.open_read_only(filled.root / "store.sqlite") as store,
         store.engine.connect() as connection,
@@ -298,9 +295,7 @@ def test_the_store_is_only_read(filled: Home) -> None:
         connection.execute(schema.run.delete())
 
 
-def test_the_worker_and_the_live_page_only_read(
-    filled: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_worker_and_the_live_page_only_read(filled, tmp_path, monkeypatch):
     def write(store: Store, *_: object) -> None:
         with store.engine.begin() as connection:
             connection.execute(schema.run.delete())
@@ -315,9 +310,7 @@ def test_the_worker_and_the_live_page_only_read(
         live_state.LiveRun(place, filled)
 
 
-def test_what_a_killed_server_left_is_removed_and_what_another_holds_is_not(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_killed_server_left_is_removed_and_what_another_holds_is_not(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     held, new = directory.Directory(), Path(tempfile.mkdtemp(prefix=directory.PREFIX))
     left, link = tmp_path / "vtax-page-left", tmp_path / "vtax-page-link"
@@ -332,7 +325,7 @@ def test_what_a_killed_server_left_is_removed_and_what_another_holds_is_not(
     assert not held.path.exists()
 
 
-def test_a_worker_that_was_killed_is_replaced(filled: Home) -> None:
+def test_a_worker_that_was_killed_is_replaced(filled):
     with served(filled) as server:
         assert server.get("/runs/tour-1").status == 200
         for worker in multiprocessing.active_children():
@@ -342,7 +335,7 @@ def test_a_worker_that_was_killed_is_replaced(filled: Home) -> None:
         assert server.bugs == []
 
 
-def test_a_removed_run_leaves_its_counts_to_no_other(tmp_path: Path) -> None:
+def test_a_removed_run_leaves_its_counts_to_no_other(tmp_path):
     listing = Listing()
     with Store.open(tmp_path / "store.sqlite") as store:
         fill(begin(store))
@@ -354,11 +347,11 @@ def test_a_removed_run_leaves_its_counts_to_no_other(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", ["000000001999999", "9" * 5000, "0", "x"])
-def test_a_page_that_is_no_number_is_refused(server: PageServer, number: str) -> None:
+def test_a_page_that_is_no_number_is_refused(server, number):
     assert server.get(f"/?page={number}").status == 404
 
 
-def test_nothing_is_left_of_a_server(filled: Home) -> None:
+def test_nothing_is_left_of_a_server(filled):
     with served(filled) as server:
         assert server.get("/runs/tour-1").status == 200
         assert multiprocessing.active_children()

@@ -34,7 +34,7 @@ def server(filled: Home) -> Iterator[PageServer]:
     assert made.bugs == []
 
 
-def test_beyond_this_host_every_request_needs_the_token(filled: Home) -> None:
+def test_beyond_this_host_every_request_needs_the_token(filled):
     with served(filled, token="secret") as server:
         absent, wrong = server.get("/"), server.get("/?token=guess")
         assert (absent.status, wrong.status) == (401, 403)
@@ -52,7 +52,7 @@ def test_beyond_this_host_every_request_needs_the_token(filled: Home) -> None:
         assert server.get("//evil.example/?token=secret").headers["Location"].startswith("/evil.example")
 
 
-def test_a_name_that_is_not_this_hosts_is_refused(server: PageServer) -> None:
+def test_a_name_that_is_not_this_hosts_is_refused(server):
     answer = server.get("/", {"Host": "evil.example"})
     assert answer.status == 421
     assert "tour" not in answer.text
@@ -64,12 +64,12 @@ def test_a_name_that_is_not_this_hosts_is_refused(server: PageServer) -> None:
     [("localhost:80", True), ("LOCALHOST", True), ("127.0.0.1:8", True), ("[::1]:80", True), ("192.0.2.7", True),
      ("evil.example", False), ("", False), ("localhost.evil.example:80", False), ("[evil.example]", False)],
 )  # fmt: skip
-def test_addresses_and_own_names_are_no_rebinding(host: str, is_own: bool) -> None:
+def test_addresses_and_own_names_are_no_rebinding(host, is_own):
     assert is_own_name(host, frozenset({"localhost"})) is is_own
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS"])
-def test_nothing_can_be_changed(server: PageServer, method: str) -> None:
+def test_nothing_can_be_changed(server, method):
     answer = server.get("/runs/tour-1", method=method)
     assert (answer.status, answer.headers["Allow"]) == (405, "GET, HEAD")
 
@@ -83,7 +83,7 @@ def run_once(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 @pytest.mark.usefixtures("unmade_home", "run_once")
-def test_the_address_has_a_token_beyond_this_host_alone() -> None:
+def test_the_address_has_a_token_beyond_this_host_alone():
     here = CliRunner().invoke(group, ["serve", "--port", "0"])
     assert re.fullmatch(r"http://127\.0\.0\.1:\d+/\n", here.stdout)
     everywhere = CliRunner().invoke(group, ["serve", "--host", "0.0.0.0", "--port", "0"])
@@ -96,13 +96,13 @@ def test_the_address_has_a_token_beyond_this_host_alone() -> None:
     ("options", "error"),
     [(["--host", "no host"], "'no host' is no address"), (["--host", "192.0.2.7"], "this host has no address")],
 )
-def test_an_address_that_this_host_does_not_have_is_bad_input(options: list[str], error: str) -> None:
+def test_an_address_that_this_host_does_not_have_is_bad_input(options, error):
     found = CliRunner().invoke(group, ["serve", "--port", "0", *options])
     assert error in str(found.exception)
 
 
 @pytest.mark.usefixtures("unmade_home", "run_once")
-def test_a_port_in_use_is_bad_input(server: PageServer) -> None:
+def test_a_port_in_use_is_bad_input(server):
     found = CliRunner().invoke(group, ["serve", "--port", server.address.rpartition(":")[2]])
     assert "is in use" in str(found.exception)
     assert "--port" in str(found.exception)

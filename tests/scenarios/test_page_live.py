@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 import urllib.request
-from pathlib import Path
 
 import pytest
 from page_server import served
@@ -29,7 +28,7 @@ def measuring(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(result_cache, "is_measuring", lambda: False)
 
 
-def test_a_live_run_is_followed_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_live_run_is_followed_to_its_end(tmp_path):
     home = Home(tmp_path).ensure()
     store = Store.open(tmp_path / "store.sqlite")
     run = begin(store)
@@ -60,7 +59,7 @@ def test_a_live_run_is_followed_to_its_end(tmp_path: Path, monkeypatch: pytest.M
     store.close()
 
 
-def test_more_streams_than_there_is_room_for_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_streams_than_there_is_room_for_are_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(stream, "MOST_STREAMS", 1)
     home = Home(tmp_path).ensure()
     with Store.open(tmp_path / "store.sqlite") as store:

@@ -6,7 +6,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -18,14 +17,14 @@ from vtax.platforms import registry, ssh
 SHELLS = [shell for shell in ("sh", "bash", "dash", "zsh", "csh", "fish", "busybox") if shutil.which(shell)]
 
 
-def test_a_name_with_a_colon_gives_the_host() -> None:
+def test_a_name_with_a_colon_gives_the_host():
     platform = registry.get("ssh:root@web1")
     assert platform.name == "ssh:root@web1"
     assert platform.identity()["options"]["host"] == "root@web1"
     assert platform.network_limits.interfaces == 0
 
 
-def test_a_name_may_say_what_joins_the_machine_to_this_host() -> None:
+def test_a_name_may_say_what_joins_the_machine_to_this_host():
     platform = registry.get("ssh:root@web1/eth1:enp3s0/eth2:enp4s0")
     assert platform.identity()["options"]["host"] == "root@web1"
     assert ssh.DRIVER.uplinks(platform.options) == (Uplink("eth1", "enp3s0"), Uplink("eth2", "enp4s0"))
@@ -33,28 +32,28 @@ def test_a_name_may_say_what_joins_the_machine_to_this_host() -> None:
 
 
 @pytest.mark.parametrize("name", ["ssh:", "ssh", "native:x", "shh:web1", ":web1"])
-def test_other_names_with_colons_are_no_platforms(name: str) -> None:
+def test_other_names_with_colons_are_no_platforms(name):
     with pytest.raises(BadInput, match="there is no platform"):
         registry.get(name)
 
 
 @pytest.mark.parametrize("host", ["-oProxyCommand=reboot", "web1 reboot", "a\nb"])
-def test_a_host_cannot_be_an_option_or_several_words(host: str) -> None:
+def test_a_host_cannot_be_an_option_or_several_words(host):
     with pytest.raises(BadInput, match="option host"):
         registry.get(f"ssh:{host}")
 
 
-def test_forms_of_names_are_listed() -> None:
+def test_forms_of_names_are_listed():
     assert registry.forms()["ssh:HOST"] is ssh.DRIVER
 
 
-def test_an_unknown_local_user_is_bad_input() -> None:
+def test_an_unknown_local_user_is_bad_input():
     with pytest.raises(BadInput, match="no user 'no-such-user'"):
         ssh.client(ssh.SshOptions(host="web1", local_user="no-such-user"))
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-def test_any_login_shell_passes_the_program_on_and_it_tidies_up(shell: str, tmp_path: Path) -> None:
+def test_any_login_shell_passes_the_program_on_and_it_tidies_up(shell, tmp_path):
     awkward = """quote ' double " back \\\\ dollar $HOME `id` !! \n * ünï"""
     script = "import os,sys; print(os.environ['VTAX_MARK'], sys.argv[1], sep='|')"
     argv = [sys.executable, "-c", script, awkward]
@@ -68,17 +67,17 @@ def test_any_login_shell_passes_the_program_on_and_it_tidies_up(shell: str, tmp_
 
 
 @pytest.mark.parametrize(("status", "removed"), [(0, True), (3, False), (127, False)])
-def test_a_machine_says_whether_there_was_something_to_remove(status: int, removed: bool) -> None:
+def test_a_machine_says_whether_there_was_something_to_remove(status, removed):
     assert Remote("web1", "/var/tmp/x", ("sh", "-c", f"exit {status}")).remove() is removed
 
 
-def test_a_machine_that_does_not_answer_keeps_its_entry() -> None:
+def test_a_machine_that_does_not_answer_keeps_its_entry():
     with pytest.raises(VtaxError, match="web1 did not confirm that it removed /var/tmp/x: no route") as caught:
         Remote("web1", "/var/tmp/x", ("sh", "-c", "echo no route >&2; exit 255")).remove()
     assert "run vtax clean" in caught.value.hint
 
 
-def test_what_a_lost_guest_left_is_cleared_from_a_second_connection(tmp_path: Path) -> None:
+def test_what_a_lost_guest_left_is_cleared_from_a_second_connection(tmp_path):
     work = tmp_path / "work"
     work.mkdir()
     left = subprocess.Popen(["sleep", "60"], env={"PATH": "/usr/bin:/bin", "VTAX_MARK": "mark-2"})

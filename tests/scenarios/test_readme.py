@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -16,9 +15,7 @@ SHOWN = re.compile(r"<!-- (docs/examples/\S+): vtax (.*?) -->\n```text\n(.*?)```
 
 
 @pytest.mark.parametrize("page", ["README.md", "README.pt-BR.md"])
-def test_the_output_of_a_readme_is_printed_by_its_command(
-    page: str, tmp_path: object, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_output_of_a_readme_is_printed_by_its_command(page, tmp_path, monkeypatch):
     monkeypatch.setenv("VTAX_HOME", f"{tmp_path}/home")
     monkeypatch.setenv("COLUMNS", "100")
     found = SHOWN.findall((ROOT / page).read_text())
@@ -30,13 +27,11 @@ def test_the_output_of_a_readme_is_printed_by_its_command(
 
 
 @pytest.mark.parametrize("page", ["README.md", "README.pt-BR.md"])
-def test_a_readme_is_short(page: str) -> None:
+def test_a_readme_is_short(page):
     assert len((ROOT / page).read_text().split()) <= 1000
 
 
-def test_the_picture_of_a_readme_is_a_figure_of_the_shipped_run_with_its_mark(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_picture_of_a_readme_is_a_figure_of_the_shipped_run_with_its_mark(tmp_path, monkeypatch):
     monkeypatch.setenv("VTAX_HOME", f"{tmp_path}/home")
     assert CliRunner().invoke(group, ["import", str(ROOT / "docs/examples/tour.vtax.gz")]).exception is None
     words = ["figures", "tour-1", "--report", "--only", "means-iperf3-throughput", "-o", str(tmp_path)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import command_line
@@ -11,7 +10,6 @@ import pytest
 import synthetic_run
 
 from vtax.errors import BadInput
-from vtax.store.store import Store
 
 invoked, values = partial(command_line.invoked, "recommend"), partial(command_line.values_of, "recommend")
 
@@ -21,7 +19,7 @@ def shares(found: dict[str, Any]) -> dict[str, float]:
 
 
 @pytest.mark.usefixtures("tour")
-def test_platforms_are_ranked_by_the_weights() -> None:
+def test_platforms_are_ranked_by_the_weights():
     text = invoked("tour-1", "--weights", "cpu=1,network=3").output.replace("\xa0", " ")
     assert "weights: cpu 25 % (sysbench-cpu), network 75 % (iperf3)" in text
     assert "kvm-virtio is not ranked: guests are started as root" in text
@@ -36,14 +34,14 @@ def test_platforms_are_ranked_by_the_weights() -> None:
 
 
 @pytest.mark.usefixtures("tour")
-def test_named_platforms_are_ranked_among_themselves() -> None:
+def test_named_platforms_are_ranked_among_themselves():
     found = values("--platform", "docker", "--platform", "native")
     assert {each["platform"] for each in found["standings"]} == {"docker", "native"}
     assert found["reference"] is None
 
 
 @pytest.mark.usefixtures("tour")
-def test_it_speaks_portuguese() -> None:
+def test_it_speaks_portuguese():
     text = invoked("--language", "pt-BR").output.replace("\xa0", " ")
     assert "pesos: processador (cpu) 50 % (sysbench-cpu), rede (network) 50 % (iperf3)" in text
     assert "pontuação" in text
@@ -66,7 +64,7 @@ def test_it_speaks_portuguese() -> None:
     ],
 )
 @pytest.mark.usefixtures("tour")
-def test_wrong_weights_are_refused(weights: str, error: str) -> None:
+def test_wrong_weights_are_refused(weights, error):
     found = invoked("--weights", weights)
     assert isinstance(found.exception, BadInput)
     assert error in str(found.exception)
@@ -74,7 +72,7 @@ def test_wrong_weights_are_refused(weights: str, error: str) -> None:
 
 
 @pytest.mark.usefixtures("tour")
-def test_other_wrong_input_is_refused() -> None:
+def test_other_wrong_input_is_refused():
     assert "has no platform 'dokcer'" in str(invoked("--platform", "dokcer").exception)
     alone = invoked("--platform", "docker").exception
     assert isinstance(alone, BadInput)
@@ -82,13 +80,13 @@ def test_other_wrong_input_is_refused() -> None:
     assert isinstance(invoked("nothing-1").exception, BadInput)
 
 
-def test_a_run_without_a_block_is_refused(tour: Store) -> None:
+def test_a_run_without_a_block_is_refused(tour):
     synthetic_run.begin(tour, name="tour-2")
     assert "tour-2 has no finished block" in str(invoked("tour-2").exception)
 
 
 @pytest.mark.usefixtures("tour")
-def test_a_report_has_a_chapter_when_weights_are_given(tmp_path: Path) -> None:
+def test_a_report_has_a_chapter_when_weights_are_given(tmp_path):
     path = tmp_path / "out"
     for weights, has_chapter in ((["--weights", "network=1"], True), ([], False)):
         arguments = ["report", "tour-1", "--output", str(path), *weights]
@@ -99,7 +97,7 @@ def test_a_report_has_a_chapter_when_weights_are_given(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("tour")
-def test_the_start_of_a_guest_is_weighed_where_it_is_named() -> None:
+def test_the_start_of_a_guest_is_weighed_where_it_is_named():
     found = values("--weights", "cpu=1,guest-start=1")
     assert shares(found) == {"cpu": 0.5, "network": 0.0, "guest-start": 0.5}
     assert "guest-start" not in shares(values())

@@ -62,7 +62,7 @@ def parse_with(monkeypatch: pytest.MonkeyPatch, corrected: Any) -> None:
     monkeypatch.setattr(ScriptBenchmark, "parse", parse)
 
 
-def test_the_same_parser_changes_nothing(store: Store, run: RunHandle) -> None:
+def test_the_same_parser_changes_nothing(store, run):
     before = figures(store, run)
     result = reparse(run.name, "--write")
     assert "12 trials read again, 0 figures changed" in result.stdout
@@ -70,9 +70,7 @@ def test_the_same_parser_changes_nothing(store: Store, run: RunHandle) -> None:
     assert load_run(store.engine, run).warnings == ()
 
 
-def test_a_corrected_parser_changes_figures_only_with_write(
-    store: Store, run: RunHandle, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_corrected_parser_changes_figures_only_with_write(store, run, monkeypatch):
     parse_with(monkeypatch, lambda text: 2 * float(text))
     shown = reparse()
     assert "12 trials read again, 12 figures changed" in shown.stdout
@@ -90,7 +88,7 @@ def test_a_corrected_parser_changes_figures_only_with_write(
     assert "0 figures changed" in reparse("--write").stdout
 
 
-def test_a_stricter_parser_fails_trials(store: Store, run: RunHandle, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stricter_parser_fails_trials(store, run, monkeypatch):
     def refuse(text: str) -> float:
         raise BenchmarkError("1.5 was never a figure")
 
@@ -102,9 +100,7 @@ def test_a_stricter_parser_fails_trials(store: Store, run: RunHandle, monkeypatc
     assert data.failures[0].error == "1.5 was never a figure"
 
 
-def test_a_trial_that_failed_before_its_output_was_read_stays_failed(
-    store: Store, run: RunHandle, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_trial_that_failed_before_its_output_was_read_stays_failed(store, run):
     first, second, third, *_ = stored_trials(store.engine, run)
     lost = [Revision(each.id, "script", {}, "it fell silent") for each in (first, second)]
     write(store.engine, run, lost, quoted("test"))
@@ -121,7 +117,7 @@ def test_a_trial_that_failed_before_its_output_was_read_stays_failed(
     ]
 
 
-def test_a_write_that_fails_changes_nothing(store: Store, run: RunHandle) -> None:
+def test_a_write_that_fails_changes_nothing(store, run):
     before = figures(store, run)
     trials = stored_trials(store.engine, run)
     revisions = [Revision(trials[0].id, "script", {}, "x"), Revision(trials[1].id, "script", {"unknown": 1.0}, "")]
@@ -131,14 +127,12 @@ def test_a_write_that_fails_changes_nothing(store: Store, run: RunHandle) -> Non
     assert load_run(store.engine, run).trials.is_ok.all()
 
 
-def test_a_benchmark_that_is_gone_leaves_its_trials(
-    store: Store, run: RunHandle, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_benchmark_that_is_gone_leaves_its_trials(store, run, monkeypatch):
     monkeypatch.setattr("vtax.benchmarks.registry.benchmarks", dict)
     assert "12 trials left as stored: there is no benchmark 'script'" in reparse(run.name).stdout
 
 
-def test_a_run_that_runs_is_refused(store: Store, run: RunHandle, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_runs_is_refused(store, run, monkeypatch):
     monkeypatch.setattr("vtax.store.store.is_measuring", lambda: True)
     run.reopen()
     assert "still runs" in str(reparse(run.name).exception)
@@ -155,7 +149,7 @@ def own(directory: Path, pattern: str, unit: str = "s") -> str:
     return str(path)
 
 
-def test_a_corrected_pattern_is_taken_from_a_study_file(tmp_path: Path, private_home: Home, store: Store) -> None:
+def test_a_corrected_pattern_is_taken_from_a_study_file(tmp_path, private_home, store):
     loaded = load(own(tmp_path, "needed ([0-9]+) s"))
     plan = make_plan(loaded, image=Image("key", Path("/nowhere")), consented=host_programs(loaded))
     run = begin(store, plan, vtax_version="test")
@@ -173,9 +167,7 @@ def test_a_corrected_pattern_is_taken_from_a_study_file(tmp_path: Path, private_
     assert "no metric time of own in ms" in other.what
 
 
-def test_settings_samples_and_warnings_follow_the_parser(
-    store: Store, run: RunHandle, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_settings_samples_and_warnings_follow_the_parser(store, run, monkeypatch):
     def parse(self: object, parameters: Any, context: Any, results: Mapping[Any, Any]) -> Outcome:
         value = float(results["single"].stdout)
         return Outcome({"figure": value}, {"threads": 2}, ("it warns now",), {"figure": [value, 2 * value]})
@@ -197,9 +189,7 @@ def test_settings_samples_and_warnings_follow_the_parser(
     assert json.loads(reparse("--json").stdout)["differences"] == []  # it is settled
 
 
-def test_a_warning_that_a_parser_no_longer_gives_goes(
-    store: Store, run: RunHandle, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_warning_that_a_parser_no_longer_gives_goes(store, run, monkeypatch):
     def warning(*texts: str) -> Any:
         return lambda *_: Outcome({"figure": 1.5}, warnings=texts)
 
@@ -210,9 +200,7 @@ def test_a_warning_that_a_parser_no_longer_gives_goes(
     assert [each.code for each in load_run(store.engine, run).warnings if each.code == "tool-said"] == []
 
 
-def test_the_figures_of_several_guests_are_read_again_together(
-    store: Store, private_home: Home, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_figures_of_several_guests_are_read_again_together(store, private_home, monkeypatch):
     declared = study(design={"blocks": 1}, benchmark=[{"name": "script", "guests": [2]}])
     several = executed(plan_of(declared), store, private_home)
     assert json.loads(reparse(several.name, "--json").stdout)["changes"] == []
@@ -223,9 +211,7 @@ def test_the_figures_of_several_guests_are_read_again_together(
     }  # fmt: skip
 
 
-def test_what_the_disks_of_the_host_did_is_judged_again(
-    store: Store, run: RunHandle, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_the_disks_of_the_host_did_is_judged_again(store, run, monkeypatch):
     """The warnings of a trial depend on what was counted beside its tool, which the store has."""
     counter = schema.counter
     with writing(store.engine) as connection:
@@ -245,9 +231,7 @@ def test_what_the_disks_of_the_host_did_is_judged_again(
     assert {trial.effective["host_disk_ratio"] for trial in stored_trials(store.engine, run)} == {0.4}
 
 
-def test_trials_that_cannot_be_read_any_more_are_named_with_their_hint_once(
-    store: Store, run: RunHandle, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_trials_that_cannot_be_read_any_more_are_named_with_their_hint_once(store, run, monkeypatch):
     def parse(self: object, parameters: Any, context: Any, results: Mapping[Any, Any]) -> Outcome:
         raise BenchmarkError("no figure", hint="correct the pattern")
 

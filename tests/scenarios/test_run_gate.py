@@ -67,11 +67,10 @@ def runs() -> list[str]:
 
 def suite(path: Path) -> dict[str, str]:
     found = ElementTree.parse(path).getroot().find("testsuite")
-    assert found is not None
     return found.attrib
 
 
-def test_a_run_is_judged_at_its_end(tmp_path: Path) -> None:
+def test_a_run_is_judged_at_its_end(tmp_path):
     junit = tmp_path / "gate.xml"
     passed = run(tmp_path, STEADY, *GATE, "--junit", str(junit))
     assert passed.status == 0, passed
@@ -81,7 +80,7 @@ def test_a_run_is_judged_at_its_end(tmp_path: Path) -> None:
     assert runs() == ["s-1"]
 
 
-def test_what_became_slower_fails_the_run_and_its_junit_file(tmp_path: Path) -> None:
+def test_what_became_slower_fails_the_run_and_its_junit_file(tmp_path):
     junit = tmp_path / "gate.xml"
     failed = run(tmp_path, SLOW, *GATE, "--junit", str(junit))
     assert failed.status == FAILED, failed
@@ -89,7 +88,7 @@ def test_what_became_slower_fails_the_run_and_its_junit_file(tmp_path: Path) -> 
     assert suite(junit)["failures"] == "1"
 
 
-def test_what_could_not_have_been_seen_fails_only_with_detect(tmp_path: Path) -> None:
+def test_what_could_not_have_been_seen_fails_only_with_detect(tmp_path):
     undecided = run(tmp_path, NOISY, "--check", "5%")
     assert undecided.status == 0, undecided
     assert "1 comparison is undecided: mine, script" in undecided.output
@@ -98,7 +97,7 @@ def test_what_could_not_have_been_seen_fails_only_with_detect(tmp_path: Path) ->
     assert runs() == ["s-1", "s-2"]
 
 
-def test_a_gate_judges_the_run_that_it_made_and_no_other(tmp_path: Path) -> None:
+def test_a_gate_judges_the_run_that_it_made_and_no_other(tmp_path):
     junit = tmp_path / "gate.xml"
     assert run(tmp_path, SLOW).status == 0
     assert run(tmp_path, STEADY, *GATE, "--junit", str(junit)).status == 0
@@ -107,7 +106,7 @@ def test_a_gate_judges_the_run_that_it_made_and_no_other(tmp_path: Path) -> None
     assert "s-1" not in junit.read_text(encoding="utf-8")
 
 
-def test_a_refused_run_gives_no_verdict(tmp_path: Path) -> None:
+def test_a_refused_run_gives_no_verdict(tmp_path):
     assert run(tmp_path, STEADY).status == 0
     junit = tmp_path / "gate.xml"
     gate = (*GATE, "--junit", str(junit))
@@ -126,7 +125,7 @@ def test_a_refused_run_gives_no_verdict(tmp_path: Path) -> None:
     assert "add --check 5%" in without.errors
 
 
-def test_wait_runs_once_the_host_is_free_and_gives_up_in_time(tmp_path: Path) -> None:
+def test_wait_runs_once_the_host_is_free_and_gives_up_in_time(tmp_path):
     lock = tmp_path / "host.lock"
     with measuring_lock("tour-7", lock):
         began = time.monotonic()
@@ -150,6 +149,5 @@ def holds(lock: Path, duration_s: float) -> subprocess.Popen[str]:
     held = subprocess.Popen(
         [sys.executable, "-c", program, str(lock), str(duration_s)], stdout=subprocess.PIPE, text=True, env=os.environ
     )
-    assert held.stdout is not None
     assert held.stdout.readline() == "held\n"
     return held

@@ -12,11 +12,9 @@ from vtax.benchmarks import registry
 from vtax.benchmarks.dd import Dd
 from vtax.errors import BadInput
 from vtax.host import page_cache
-from vtax.host.home import Home
 from vtax.platforms.base import GuestSpec
 from vtax.runner.cold_cache import LEFT
 from vtax.store.query import effective, load
-from vtax.store.store import Store
 
 SIZE = 2 << 20
 READS = {
@@ -42,9 +40,7 @@ def reads(driver: ScriptedDriver, monkeypatch: pytest.MonkeyPatch) -> ScriptedDr
     return driver
 
 
-def test_what_stays_of_the_files_is_kept_with_cold_trials_alone(
-    reads: ScriptedDriver, store: Store, home: Home, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_stays_of_the_files_is_kept_with_cold_trials_alone(reads, store, home, monkeypatch):
     dropped = []
     drop = page_cache.drop
 
@@ -60,18 +56,14 @@ def test_what_stays_of_the_files_is_kept_with_cold_trials_alone(
     assert [settings["cache"] for settings in found if LEFT in settings] == ["cold"] * 4
 
 
-def test_data_that_stay_are_a_warning(
-    reads: ScriptedDriver, store: Store, home: Home, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_data_that_stay_are_a_warning(reads, store, home, monkeypatch):
     monkeypatch.setattr(page_cache, "resident_bytes", lambda _: 7 << 20)
     data = load(store.engine, executed(plan_of(study(benchmark=[READS])), store, home))
     texts = {warning.note for warning in data.warnings if "page cache" in warning.note}
     assert any(text.startswith("7 MiB of the guest's files stayed") for text in texts)
 
 
-def test_it_is_not_tested_where_the_files_are_elsewhere(
-    reads: ScriptedDriver, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_is_not_tested_where_the_files_are_elsewhere(reads, monkeypatch):
     monkeypatch.setattr(reads, "writes_below_directory", False)
     with pytest.raises(BadInput, match="storage of its daemon, where vtax cannot drop them"):
         plan_of(study(benchmark=[READS]))  # the baseline cannot either, so the study is refused

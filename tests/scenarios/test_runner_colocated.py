@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scripted import ProcessGuest, ScriptedDriver, ScriptedOptions, executed, plan_of, study
+from scripted import ProcessGuest, ScriptedOptions, executed, plan_of, study
 from sqlalchemy import select
 
 from vtax.errors import BadInput, PlatformError
 from vtax.host.guest_memory import GuestMemory
-from vtax.host.home import Home
 from vtax.platforms.base import GuestSpec
 from vtax.report.analysis.source import source_of
 from vtax.report.views.base import Options
@@ -21,7 +20,6 @@ from vtax.runner import density, memory, neighbour
 from vtax.runner.plan import cpus_of, split_cpus
 from vtax.store import schema
 from vtax.store.query import RunData, load, outputs
-from vtax.store.store import Store
 
 COUNT = (
     "d={}; mkdir -p $d; i=1; while ! mkdir $d/$i 2>/dev/null; do i=$((i+1)); done; "
@@ -52,9 +50,7 @@ def values(data: RunData) -> dict[str, list[float]]:
     return found
 
 
-def test_the_benchmark_runs_in_all_guests_at_once(
-    driver: ScriptedDriver, store: Store, home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_benchmark_runs_in_all_guests_at_once(driver, store, home, tmp_path, monkeypatch):
     account = GuestMemory(pss_bytes=3 << 20, cgroup_bytes=None)
     monkeypatch.setattr(ProcessGuest, "host_memory", lambda _: account, raising=False)
     run = executed(plan_of(counting(tmp_path, 3)), store, home)
@@ -73,9 +69,7 @@ def test_the_benchmark_runs_in_all_guests_at_once(
     assert all(guest.process.poll() is not None for guest in driver.started)
 
 
-def test_guests_take_the_next_host_cpus_and_then_the_first_again(
-    driver: ScriptedDriver, store: Store, home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_guests_take_the_next_host_cpus_and_then_the_first_again(driver, store, home, tmp_path, monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2, 3})
     assert [cpus_of(number, 2) for number in range(3)] == [(2, 3), (0, 1), (2, 3)]
     assert [cpus_of(number, 3) for number in range(3)] == [(1, 2, 3), (0, 2, 3), (0, 1, 3)]
@@ -84,9 +78,7 @@ def test_guests_take_the_next_host_cpus_and_then_the_first_again(
     assert [resources.cpus for resources in driver.given] == [(3,), (2,), (1,), (0,), (3,)]
 
 
-def test_more_vcpus_than_host_cpus_are_a_warning(
-    driver: ScriptedDriver, store: Store, home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_more_vcpus_than_host_cpus_are_a_warning(driver, store, home, tmp_path, monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
     data = load(store.engine, executed(plan_of(counting(tmp_path, 3)), store, home))
     texts = [warning.note for warning in data.warnings if warning.code == "overcommit"]
@@ -94,9 +86,7 @@ def test_more_vcpus_than_host_cpus_are_a_warning(
     assert density.overcommit(2, 1, 2) == ()
 
 
-def test_a_guest_that_dies_fails_the_trial_by_its_number_and_the_rest_are_replaced(
-    driver: ScriptedDriver, store: Store, home: Home, tmp_path: Path
-) -> None:
+def test_a_guest_that_dies_fails_the_trial_by_its_number_and_the_rest_are_replaced(driver, store, home, tmp_path):
     ends = f"mkdir {tmp_path}/dead 2>/dev/null && kill -9 $PPID; sleep .2; echo 1"
     declared = study(
         platforms=["native"],
@@ -113,9 +103,7 @@ def test_a_guest_that_dies_fails_the_trial_by_its_number_and_the_rest_are_replac
     assert list(home.guests.iterdir()) == []
 
 
-def test_a_tool_that_fails_in_one_guest_names_it(
-    driver: ScriptedDriver, store: Store, home: Home, tmp_path: Path
-) -> None:
+def test_a_tool_that_fails_in_one_guest_names_it(driver, store, home, tmp_path):
     fails = f"mkdir {tmp_path}/one 2>/dev/null && exit 3; echo 1"
     declared = study(
         platforms=["native"],
@@ -126,9 +114,7 @@ def test_a_tool_that_fails_in_one_guest_names_it(
     assert data.failures[0].error[:12] in ("guest 1 of 2", "guest 2 of 2")
 
 
-def test_a_further_guest_that_does_not_start_is_named(
-    driver: ScriptedDriver, store: Store, home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_further_guest_that_does_not_start_is_named(driver, store, home, tmp_path, monkeypatch):
     start = driver.start
 
     def second_fails(options: ScriptedOptions, spec: GuestSpec) -> ProcessGuest:
@@ -142,9 +128,7 @@ def test_a_further_guest_that_does_not_start_is_named(
     assert driver.started[0].process.poll() is not None
 
 
-def test_points_beyond_the_memory_of_the_host_are_not_tested_here(
-    driver: ScriptedDriver, store: Store, home: Home, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_points_beyond_the_memory_of_the_host_are_not_tested_here(driver, store, home, monkeypatch):
     monkeypatch.setattr(memory, "host_memory", lambda: 3 << 30)
     declared = study(guest={"memory": "1GiB"}, benchmark=[{"name": "script", "guests": [1, 2, 4]}])
     plan = plan_of(declared)
@@ -165,7 +149,7 @@ def loads(levels: list[str], code: str = "sleep .3; echo 1") -> dict[str, Any]:
     )
 
 
-def test_a_neighbour_loads_while_the_benchmark_runs(driver: ScriptedDriver, store: Store, home: Home) -> None:
+def test_a_neighbour_loads_while_the_benchmark_runs(driver, store, home):
     run = executed(plan_of(loads(["none", "cpu", "memory", "disk"])), store, home)
     data = load(store.engine, run)
     assert [failure.error for failure in data.failures] == []
@@ -179,9 +163,7 @@ def test_a_neighbour_loads_while_the_benchmark_runs(driver: ScriptedDriver, stor
     assert all(by_load[load]["rate"] > 0 for load in ("cpu", "memory", "disk"))
 
 
-def test_a_neighbour_that_stops_loading_fails_the_trial(
-    driver: ScriptedDriver, store: Store, home: Home, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_neighbour_that_stops_loading_fails_the_trial(driver, store, home, monkeypatch):
     monkeypatch.setattr(ProcessGuest, "scratch", "/nowhere/at/all")
     monkeypatch.setattr("vtax.guest.guest.Guest.put", lambda *_, **__: None)
     data = load(store.engine, executed(plan_of(loads(["none", "disk"])), store, home))
@@ -200,12 +182,12 @@ def test_a_neighbour_that_stops_loading_fails_the_trial(
         ({"name": "start", "guests": [2]}, "one after the other"),
     ],
 )
-def test_what_has_no_meaning_is_refused(driver: ScriptedDriver, table: dict[str, Any], words: str) -> None:
+def test_what_has_no_meaning_is_refused(driver, table, words):
     with pytest.raises(BadInput, match=words):
         plan_of(study(benchmark=[table]))
 
 
-def test_guests_of_other_points_are_not_disturbed(driver: ScriptedDriver) -> None:
+def test_guests_of_other_points_are_not_disturbed(driver):
     plan = plan_of(
         study(benchmark=[{"name": "script", "label": "a"}, {"name": "script", "label": "b", "guests": [1, 2]}])
     )
@@ -215,9 +197,7 @@ def test_guests_of_other_points_are_not_disturbed(driver: ScriptedDriver) -> Non
     assert keys["a"] not in (keys["b"],)
 
 
-def test_views_show_what_density_and_neighbours_do(
-    driver: ScriptedDriver, store: Store, home: Home, tmp_path: Path
-) -> None:
+def test_views_show_what_density_and_neighbours_do(driver, store, home):
     declared = study(
         design={"blocks": 2},
         benchmark=[
@@ -242,7 +222,7 @@ def test_views_show_what_density_and_neighbours_do(
     assert beside[1]["baseline_ratio"] is None
 
 
-def test_runs_without_further_guests_have_no_such_views(driver: ScriptedDriver, store: Store, home: Home) -> None:
+def test_runs_without_further_guests_have_no_such_views(driver, store, home):
     executed(plan_of(study()), store, home)
     for view in ("density", "neighbour"):
         assert views()[view].document(source_of(store), Options()).nothing != ""

@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from scripted import ScriptBenchmark, ScriptedDriver, executed, plan_of, study
+from scripted import ScriptBenchmark, executed, plan_of, study
 
 from vtax.cli.plan import announce, as_json
-from vtax.host.home import Home
 from vtax.runner.estimates import with_costs
 from vtax.runner.plan import Plan
-from vtax.store.store import Store
 
 
 def planned(**design: object) -> Plan:
@@ -24,7 +22,7 @@ def announced(plan: Plan) -> str:
     return "\n".join(lines)
 
 
-def test_a_stored_run_estimates_the_time_of_the_next(driver: ScriptedDriver, store: Store, home: Home) -> None:
+def test_a_stored_run_estimates_the_time_of_the_next(driver, store, home):
     plan = planned()
     by_default = plan.expected_block_s()
     assert with_costs(plan, store) is plan
@@ -41,25 +39,21 @@ def test_a_stored_run_estimates_the_time_of_the_next(driver: ScriptedDriver, sto
     assert first.name != second.name
 
 
-def test_a_budget_is_divided_by_the_stored_cost(driver: ScriptedDriver, store: Store, home: Home) -> None:
+def test_a_budget_is_divided_by_the_stored_cost(driver, store, home):
     executed(planned(), store, home)
     plan = with_costs(plan_of(study(design={"stop": "budget", "budget": "60s", "seed": 3})), store)
     fitting = int(60 / plan.expected_block_s())
     assert f"fits about {fitting} whole blocks by that estimate" in announced(plan)
 
 
-def test_runs_of_another_host_estimate_nothing(
-    driver: ScriptedDriver, store: Store, home: Home, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_runs_of_another_host_estimate_nothing(driver, store, home, monkeypatch):
     plan = planned()
     executed(plan, store, home)
     monkeypatch.setattr("vtax.runner.estimates.machine_id", lambda: "another")
     assert with_costs(plan, store) is plan
 
 
-def test_other_cells_are_estimated_from_the_same_benchmarks_as_vtax_new_does(
-    driver: ScriptedDriver, store: Store, home: Home, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_other_cells_are_estimated_from_the_same_benchmarks_as_vtax_new_does(driver, store, home, monkeypatch):
     monkeypatch.setattr("vtax.runner.estimates.benchmarks", lambda: {"script": ScriptBenchmark()})
     plan = planned()
     run = executed(plan, store, home)

@@ -63,9 +63,7 @@ def executed(study: LoadedStudy, store: Store, home: Home) -> RunHandle:
     return store.open_run(run.name)
 
 
-def test_a_program_runs_with_its_files_and_nothing_is_a_shells(
-    tmp_path: Path, private_home: Home, store: Store
-) -> None:
+def test_a_program_runs_with_its_files_and_nothing_is_a_shells(tmp_path, private_home, store):
     study = loaded(tmp_path, ["a b; $(touch /nowhere) {size}", "{size}"])
     run = executed(study, store, private_home)
     data = load_run(store.engine, run)
@@ -78,9 +76,7 @@ def test_a_program_runs_with_its_files_and_nothing_is_a_shells(
     assert list((tmp_path / "scratch").iterdir()) == []
 
 
-def test_files_are_written_once_in_a_guest_and_removed_with_it(
-    tmp_path: Path, private_home: Home, store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_are_written_once_in_a_guest_and_removed_with_it(tmp_path, private_home, store, monkeypatch):
     written: list[str] = []
     put = Guest.put
 
@@ -95,9 +91,7 @@ def test_files_are_written_once_in_a_guest_and_removed_with_it(
     assert list((tmp_path / "scratch").iterdir()) == []
 
 
-def test_a_pattern_that_never_matches_fails_the_trial_and_keeps_the_output(
-    tmp_path: Path, private_home: Home, store: Store
-) -> None:
+def test_a_pattern_that_never_matches_fails_the_trial_and_keeps_the_output(tmp_path, private_home, store):
     study = loaded(tmp_path, ["x", "{size}"], metric=[{**METRIC, "pattern": "needed ([0-9]+) s"}])
     run = executed(study, store, private_home)
     data = load_run(store.engine, run)
@@ -106,9 +100,7 @@ def test_a_pattern_that_never_matches_fails_the_trial_and_keeps_the_output(
     assert {output.stderr for output in outputs(store.engine, run)} == {"took 1 s\n", "took 2 s\n"}
 
 
-def test_a_program_that_fails_or_takes_too_long_fails_the_trial(
-    tmp_path: Path, private_home: Home, store: Store
-) -> None:
+def test_a_program_that_fails_or_takes_too_long_fails_the_trial(tmp_path, private_home, store):
     run = executed(loaded(tmp_path, ["x", "{size}", "3"]), store, private_home)
     assert "failed with status 3: took" in load_run(store.engine, run).failures[0].error
     argv = {"guest": ["sleep", "{size}0"]}
@@ -117,9 +109,7 @@ def test_a_program_that_fails_or_takes_too_long_fails_the_trial(
     assert "sleep was killed after 0.3 s" in load_run(store.engine, run).failures[0].error
 
 
-def test_without_consent_nothing_runs_and_a_changed_file_is_not_resumed(
-    tmp_path: Path, private_home: Home, store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_consent_nothing_runs_and_a_changed_file_is_not_resumed(tmp_path, private_home, store, monkeypatch):
     monkeypatch.setattr(resume, "list_images", lambda home: [IMAGE])
     monkeypatch.setattr(resume.contents, "check", lambda image: None)  # of an image that is nowhere
     study = loaded(tmp_path, ["x", "{size}"])

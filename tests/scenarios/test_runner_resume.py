@@ -35,14 +35,14 @@ def store(tmp_path: Path) -> Iterator[Store]:
         yield opened
 
 
-def test_another_machine_cannot_go_on_with_a_run(store: Store) -> None:
+def test_another_machine_cannot_go_on_with_a_run(store):
     run = begin(store, host=HOST)
     with pytest.raises(BadInput, match="tour-1 was started on another machine"):
         check_host(run, {**HOST, "machine_id": "b2"})
     assert check_host(run, {**HOST, "measured_at": "now"}) == ""
 
 
-def test_what_changed_on_the_host_is_reported_and_kept_with_the_run(store: Store) -> None:
+def test_what_changed_on_the_host_is_reported_and_kept_with_the_run(store):
     run = begin(store, host=HOST)
     printed = check_host(run, {**HOST, "kernel": "6.12", "mitigations": {"mds": "Mitigation", "new": "Vulnerable"}})
     assert printed.endswith(": kernel (6.1, now 6.12), mitigation mds (Vulnerable, now Mitigation)")
@@ -51,7 +51,7 @@ def test_what_changed_on_the_host_is_reported_and_kept_with_the_run(store: Store
     ]
 
 
-def test_a_run_of_this_host_is_a_run_of_this_host(store: Store) -> None:
+def test_a_run_of_this_host_is_a_run_of_this_host(store):
     facts = host_facts()
     assert len(facts["machine_id"]) == 12
     assert check_host(begin(store, host=facts), host_facts()) == ""
@@ -71,8 +71,8 @@ def test_a_run_of_this_host_is_a_run_of_this_host(store: Store) -> None:
     ],
 )
 def test_where_a_run_was_stopped_and_which_guests_that_parted_is_kept_with_it(
-    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, design: dict[str, Any], trials: int, printed: str
-) -> None:
+    store, tmp_path, monkeypatch, design, trials, printed
+):
     install(monkeypatch)
     plan, home, watching = plan_of(study(design=design)), Home(tmp_path).ensure(), StopAfter(trials)
     note_resumption(run := running.begin(store, plan, vtax_version="test"), plan)

@@ -8,9 +8,7 @@ from scripted import ScriptBenchmark, ScriptedDriver, executed, plan_of, study
 
 from vtax.benchmarks import registry
 from vtax.benchmarks.base import Command, Context, Outcome
-from vtax.host.home import Home
 from vtax.store.query import load
-from vtax.store.store import Store
 
 DECLARED = study(design={"blocks": 2, "order": "sequential"}, benchmark=[{"name": "choosing"}])
 FIRST, LATER = "Haswell", "Prescott"
@@ -46,23 +44,14 @@ class Choosing(ScriptBenchmark):
         (4, []),
     ],
 )
-def test_platforms_that_differ_are_a_warning_given_once(
-    driver: ScriptedDriver,
-    store: Store,
-    home: Home,
-    monkeypatch: pytest.MonkeyPatch,
-    guests: int,
-    warnings: list[str],
-) -> None:
+def test_platforms_that_differ_are_a_warning_given_once(driver, store, home, monkeypatch, guests, warnings):
     monkeypatch.setattr(registry, "benchmarks", lambda: {"choosing": Choosing(driver, guests)})
     run = executed(plan_of(DECLARED), store, home)
     found = [warning for warning in load(store.engine, run).warnings if warning.code == "different-settings"]
     assert [warning.note for warning in found] == warnings
 
 
-def test_one_platform_alone_is_no_difference(
-    driver: ScriptedDriver, store: Store, home: Home, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_platform_alone_is_no_difference(driver, store, home, monkeypatch):
     monkeypatch.setattr(registry, "benchmarks", lambda: {"choosing": Choosing(driver, 1)})
     run = executed(plan_of({**DECLARED, "platforms": ["native"]}), store, home)
     assert [warning for warning in load(store.engine, run).warnings if warning.code == "different-settings"] == []

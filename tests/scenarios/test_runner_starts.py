@@ -5,18 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from scripted import ProcessGuest, ScriptedDriver, ScriptedOptions, executed, plan_of, study
+from scripted import ProcessGuest, ScriptedOptions, executed, plan_of, study
 
 from vtax.errors import BadInput, PlatformError
 from vtax.host import page_cache
-from vtax.host.home import Home
 from vtax.image.image import Image
 from vtax.platforms.base import GuestSpec
 from vtax.report.analysis.source import source_of
 from vtax.report.views import starts
 from vtax.report.views.base import Options
 from vtax.store.query import load, samples
-from vtax.store.store import Store
 
 BOTH = {"name": "start", "parameters": {"repetitions": 2}, "factors": {"image": ["warm", "cold"]}}
 
@@ -26,7 +24,7 @@ def scratch(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(ProcessGuest, "scratch", str(tmp_path))
 
 
-def test_every_start_of_every_trial_is_kept(driver: ScriptedDriver, store: Store, home: Home) -> None:
+def test_every_start_of_every_trial_is_kept(driver, store, home):
     run = executed(plan_of(study(benchmark=[BOTH])), store, home)
     data = load(store.engine, run)
     assert data.failures == ()
@@ -40,7 +38,7 @@ def test_every_start_of_every_trial_is_kept(driver: ScriptedDriver, store: Store
     assert list(home.guests.iterdir()) == []
 
 
-def test_quantiles_are_over_all_starts_of_a_cell(driver: ScriptedDriver, store: Store, home: Home) -> None:
+def test_quantiles_are_over_all_starts_of_a_cell(driver, store, home):
     executed(plan_of(study(benchmark=[BOTH])), store, home)
     document = starts.document(source_of(store), Options())
     assert [(row["platform"], row["levels"], row["stage"]) for row in document.data][:2] == [
@@ -59,19 +57,17 @@ def test_quantiles_are_over_all_starts_of_a_cell(driver: ScriptedDriver, store: 
         assert row["ratios"]["p99"]["high"] is None
 
 
-def test_a_run_without_starts_has_no_such_view(driver: ScriptedDriver, store: Store, home: Home) -> None:
+def test_a_run_without_starts_has_no_such_view(driver, store, home):
     executed(plan_of(study()), store, home)
     assert starts.document(source_of(store), Options()).nothing != ""
 
 
-def test_starts_share_no_guest_with_other_benchmarks(driver: ScriptedDriver) -> None:
+def test_starts_share_no_guest_with_other_benchmarks(driver):
     sessions = plan_of(study(benchmark=[BOTH, {"name": "script"}])).sessions(0)
     assert all(len({cell.point.benchmark.name for cell in session.cells}) == 1 for session in sessions)
 
 
-def test_a_start_that_fails_fails_its_trial_and_leaves_no_guest(
-    driver: ScriptedDriver, store: Store, home: Home, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_start_that_fails_fails_its_trial_and_leaves_no_guest(driver, store, home, monkeypatch):
     start = driver.start
 
     def third_fails(options: ScriptedOptions, spec: GuestSpec) -> ProcessGuest:
@@ -86,9 +82,7 @@ def test_a_start_that_fails_fails_its_trial_and_leaves_no_guest(
     assert all(guest.process.poll() is not None for guest in driver.started)
 
 
-def test_files_that_stay_in_the_cache_are_a_warning(
-    driver: ScriptedDriver, store: Store, home: Home, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_that_stay_in_the_cache_are_a_warning(driver, store, home, monkeypatch):
     monkeypatch.setattr(page_cache, "resident_bytes", lambda _: 7 << 20)
     declared = study(
         platforms=["native"], design={"blocks": 1},
@@ -98,9 +92,7 @@ def test_files_that_stay_in_the_cache_are_a_warning(
     assert [warning.code for warning in data.warnings if warning.code == "cold-image"] == ["cold-image"]
 
 
-def test_a_cold_start_is_not_tested_where_the_image_is_elsewhere(
-    driver: ScriptedDriver, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cold_start_is_not_tested_where_the_image_is_elsewhere(driver, monkeypatch):
     monkeypatch.setattr(driver, "image_files", lambda image: None if isinstance(image, Image) else image)
     warm_only = study(benchmark=[{"name": "start", "parameters": {"image": "warm"}}])
     assert plan_of(warm_only).untested == ()

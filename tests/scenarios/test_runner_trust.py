@@ -10,7 +10,6 @@ from pydantic import Field
 from scripted import ScriptedOptions, StopAfter, install, study
 
 from vtax.errors import BadInput, RunInterrupted
-from vtax.host.home import Home
 from vtax.image.image import Image
 from vtax.platforms.base import RunsAsRoot
 from vtax.runner import resume
@@ -27,9 +26,7 @@ class Options(ScriptedOptions):
     program: Annotated[str, RunsAsRoot("a program")] = Field("", description="what runs")
 
 
-def test_a_run_keeps_what_it_ran_on_trust_and_resumes_only_after_consent(
-    private_home: Home, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_keeps_what_it_ran_on_trust_and_resumes_only_after_consent(private_home, monkeypatch):
     driver = install(monkeypatch)
     monkeypatch.setattr(driver, "Options", Options)
     monkeypatch.setattr(resume, "list_images", lambda home: [IMAGE])

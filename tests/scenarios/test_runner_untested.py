@@ -60,7 +60,7 @@ def analysis(store: Store, home: Home) -> Analysis:
     return analyse(store)
 
 
-def test_the_rest_of_the_study_is_planned_and_run(analysis: Analysis, store: Store) -> None:
+def test_the_rest_of_the_study_is_planned_and_run(analysis, store):
     made = {(cell.platform, cell.label, cell.levels.get("size")) for cell in analysis.cells}
     assert len(made) == 3 * 4 - 1
     assert ("other", "script", 3) not in made
@@ -71,7 +71,7 @@ def test_the_rest_of_the_study_is_planned_and_run(analysis: Analysis, store: Sto
     assert (untested.reason, untested.hint) == (REASON.what, REASON.hint)
 
 
-def test_results_say_what_was_not_tested_and_why(analysis: Analysis) -> None:
+def test_results_say_what_was_not_tested_and_why(analysis):
     text = drawn(views()["result"].document(source_of(analysis), Options("brief")))
     assert "Not tested" in text
     assert "other in script" in text
@@ -81,7 +81,7 @@ def test_results_say_what_was_not_tested_and_why(analysis: Analysis) -> None:
     assert (plain["platform"], plain["levels"], plain["reason"]) == ("other", {"size": 3}, REASON.what)
 
 
-def test_families_and_answers_hold_the_contrasts_that_there_are(analysis: Analysis) -> None:
+def test_families_and_answers_hold_the_contrasts_that_there_are(analysis):
     script, both = analysis.primary
     assert (script.family, both.family) == (5, 2)
     rows = {(row.platform.name, point.levels["size"]): row for point in script.points for row in point.rows}
@@ -91,7 +91,7 @@ def test_families_and_answers_hold_the_contrasts_that_there_are(analysis: Analys
         assert "no answer" not in english(answer.text)
 
 
-def test_an_interaction_leaves_out_a_platform_without_all_points_of_its_levels(store: Store, home: Home) -> None:
+def test_an_interaction_leaves_out_a_platform_without_all_points_of_its_levels(store, home):
     """With a second factor `other` has values at every level, of other points than the baseline's average."""
     factors = {"size": [2, 3], "duration_s": [0.1, 0.2]}
     code = "head -c2 /dev/urandom | od -An -tu2 | awk '{print 1000 + $1 % 7}'"
@@ -100,12 +100,11 @@ def test_an_interaction_leaves_out_a_platform_without_all_points_of_its_levels(s
     effects = factor_effects(analyse(store))
     assert [each.factor for each in effects] == ["size", "duration_s"]
     for effect in effects:
-        assert effect.effect is not None
         assert {term.platform for term in effect.effect.table} == {"native", "third"}
         assert "without values at some level, so left out: other" in effect.warnings
 
 
-def test_a_rule_is_met_without_the_cells_that_there_are_not() -> None:
+def test_a_rule_is_met_without_the_cells_that_there_are_not():
     plan = plan_of(three(design={"stop": "precision", "precision": 0.05, "min_blocks": 3, "seed": 7}))
     already = [(cell.key, block, "figure", 100.0 + block) for cell in plan.cells for block in range(3)]
     decision = Stopping(plan, already).decide(3, elapsed_s=1)
@@ -119,7 +118,7 @@ def test_a_rule_is_met_without_the_cells_that_there_are_not() -> None:
     assert {(cell.platform.name, cell.point.levels["size"]) for cell in pending} == {("native", 3), ("third", 3)}
 
 
-def test_an_interrupted_run_is_resumed_with_the_same_cells(store: Store, home: Home) -> None:
+def test_an_interrupted_run_is_resumed_with_the_same_cells(store, home):
     plan = plan_of(three())
     run = begin(store, plan, vtax_version="test")
     with pytest.raises(RunInterrupted):
@@ -130,9 +129,7 @@ def test_an_interrupted_run_is_resumed_with_the_same_cells(store: Store, home: H
     assert analyse(store).trials == 2 * 11
 
 
-def test_cells_without_a_network_ride_with_the_first_network_that_their_platform_has(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_cells_without_a_network_ride_with_the_first_network_that_their_platform_has(monkeypatch):
     """So that audits of guests that were started alike compare them with the others'."""
     tables = [
         {"name": "stream"},
@@ -157,9 +154,7 @@ def test_cells_without_a_network_ride_with_the_first_network_that_their_platform
     }
 
 
-def test_a_platform_that_carries_nothing_is_not_started(
-    monkeypatch: pytest.MonkeyPatch, driver: ScriptedDriver, store: Store, home: Home
-) -> None:
+def test_a_platform_that_carries_nothing_is_not_started(monkeypatch, driver, store, home):
     monkeypatch.setattr(networks, "why_not", lambda platform, *_: REASON if platform.name == "other" else None)
     probed: list[str] = []
     monkeypatch.setattr(Platform, "probe", lambda self, image: probed.append(self.name) or Probe(True))
@@ -180,9 +175,7 @@ def test_a_platform_that_carries_nothing_is_not_started(
         ((), "pinned", "cannot be pinned"),
     ],
 )
-def test_a_baseline_that_cannot_follow_a_level_is_refused(
-    driver: ScriptedDriver, monkeypatch: pytest.MonkeyPatch, tunings: tuple[str, ...], level: str, what: str
-) -> None:
+def test_a_baseline_that_cannot_follow_a_level_is_refused(driver, monkeypatch, tunings, level, what):
     monkeypatch.setattr(driver, "tunings", tunings, raising=False)
     with pytest.raises(BadInput, match=f"native {what}") as caught:
         plan_of(study(tuning=[level]))
@@ -190,9 +183,7 @@ def test_a_baseline_that_cannot_follow_a_level_is_refused(
     assert driver.started == []
 
 
-def test_a_platform_has_no_cells_at_a_level_that_it_cannot_follow(
-    driver: ScriptedDriver, monkeypatch: pytest.MonkeyPatch, store: Store, home: Home
-) -> None:
+def test_a_platform_has_no_cells_at_a_level_that_it_cannot_follow(driver, monkeypatch, store, home):
     fewer = ScriptedDriver()
     monkeypatch.setattr(fewer, "name", "fewer", raising=False)
     monkeypatch.setattr(fewer, "tunings", ("pinned",), raising=False)
@@ -215,9 +206,7 @@ def test_a_platform_has_no_cells_at_a_level_that_it_cannot_follow(
     assert other.probe.reason == "other cannot run unpinned, as tuning level default asks"
 
 
-def test_a_host_without_huge_pages_runs_the_other_levels(
-    driver: ScriptedDriver, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_host_without_huge_pages_runs_the_other_levels(driver, monkeypatch, tmp_path):
     monkeypatch.setattr(huge_pages.available, "__defaults__", (tmp_path,))
     plan = plan_of(study(tuning=["pinned", "pinned+hugepages"], benchmark=TABLES[1:]))
     assert {(cell.platform.name, cell.point.tuning) for cell in plan.cells} == {

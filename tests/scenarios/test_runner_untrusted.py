@@ -59,9 +59,7 @@ def numbered(change: Callable[..., Any]) -> Callable[..., Any]:
     return changed
 
 
-def test_a_parser_that_does_not_end_costs_its_trial(
-    driver: ScriptedDriver, store: Store, home: Home, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_parser_that_does_not_end_costs_its_trial(driver, store, home, monkeypatch):
     parse = ScriptBenchmark.parse
 
     def slow(self: Any, parameters: Any, context: Any, results: Any) -> Any:
@@ -80,9 +78,7 @@ def test_a_parser_that_does_not_end_costs_its_trial(
 
 
 @pytest.mark.parametrize("error", [KeyError("eth0"), ValueError("nonsense"), RecursionError("too deep")])
-def test_what_nobody_foresaw_costs_its_trial_and_its_guest_only(
-    error: Exception, driver: ScriptedDriver, store: Store, home: Home, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_nobody_foresaw_costs_its_trial_and_its_guest_only(error, driver, store, home, monkeypatch):
     true = Guest.counted
 
     def counted(call: int, guest: Guest, *samples: Any) -> dict[str, float]:
@@ -101,9 +97,7 @@ def test_what_nobody_foresaw_costs_its_trial_and_its_guest_only(
     assert len(driver.started) == 2
 
 
-def test_a_trial_that_leaves_its_guest_without_tools_costs_one_trial_of_another_cell(
-    driver: ScriptedDriver, store: Store, home: Home, tmp_path: Path
-) -> None:
+def test_a_trial_that_leaves_its_guest_without_tools_costs_one_trial_of_another_cell(driver, store, home, tmp_path):
     gone = f"{tmp_path}/$PPID"  # the agent's PID is the guest's
     codes = [f"touch {gone}; echo 1", *(f"test ! -e {gone} && echo {figure}" for figure in (2, 3, 4))]
     table = {"name": "script", "factors": {"code": codes}}
@@ -113,9 +107,7 @@ def test_a_trial_that_leaves_its_guest_without_tools_costs_one_trial_of_another_
     assert len(driver.started) == 4
 
 
-def test_a_cell_that_fails_in_fresh_guests_too_costs_one_guest_for_all_of_them(
-    driver: ScriptedDriver, store: Store, home: Home
-) -> None:
+def test_a_cell_that_fails_in_fresh_guests_too_costs_one_guest_for_all_of_them(driver, store, home):
     table = {"name": "script", "factors": {"code": ["echo 1", "exit 1"]}}
     design = {"blocks": 3, "trials": 4, "order": "sequential"}
     run = executed(plan_of(study(platforms=["native"], benchmark=[table], design=design)), store, home)
@@ -123,9 +115,7 @@ def test_a_cell_that_fails_in_fresh_guests_too_costs_one_guest_for_all_of_them(
     assert len(driver.started) == 4
 
 
-def test_what_nobody_foresaw_while_a_guest_starts_costs_the_trials_of_that_guest(
-    driver: ScriptedDriver, store: Store, home: Home, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_nobody_foresaw_while_a_guest_starts_costs_the_trials_of_that_guest(driver, store, home, monkeypatch):
     def facts(call: int, *_: Any) -> dict[str, Any]:
         if call == 1:
             raise RecursionError("too deep")
@@ -142,7 +132,7 @@ def test_what_nobody_foresaw_while_a_guest_starts_costs_the_trials_of_that_guest
 
 
 @pytest.mark.parametrize("error", [StoreError("the disk is full"), RunInterrupted("stop"), KeyboardInterrupt()])
-def test_a_store_that_fails_and_a_request_to_stop_are_not_contained(error: BaseException) -> None:
+def test_a_store_that_fails_and_a_request_to_stop_are_not_contained(error):
     with pytest.raises(type(error)), contained(Failure()):
         raise error
 
@@ -166,9 +156,7 @@ def says(op: str, **fields: Any) -> Lie:
         (says("facts", facts=[[[[[[[[[[1]]]]]]]]]]), "nested"),
     ],
 )
-def test_a_lie_costs_trials_and_is_named_as_their_reason(
-    lie: Lie, reason: str, lying: Callable[[Lie], None], store: Store, home: Home
-) -> None:
+def test_a_lie_costs_trials_and_is_named_as_their_reason(lie, reason, lying, store, home):
     lying(lie)
     run = executed(plan_of(study(**ONE)), store, home)
     data = load(store.engine, run)
@@ -178,9 +166,7 @@ def test_a_lie_costs_trials_and_is_named_as_their_reason(
     assert not any("unexpected" in failure.error for failure in data.failures)
 
 
-def test_an_agent_that_sends_more_than_it_was_requested_for_fills_no_store(
-    lying: Callable[[Lie], None], store: Store, home: Home
-) -> None:
+def test_an_agent_that_sends_more_than_it_was_requested_for_fills_no_store(lying, store, home):
     much = 20 << 20
 
     def lie(requested: dict[str, Any], header: dict[str, Any], payload: bytes) -> Any:
@@ -203,8 +189,8 @@ def with_image(home: Home, **changes: Any) -> Any:
 
 
 def test_an_image_that_is_removed_during_a_run_ends_it_and_its_trials_are_still_pending(
-    driver: ScriptedDriver, store: Store, home: Home, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    driver, store, home, monkeypatch
+):
     plan = with_image(home, platforms=["native"], design={"blocks": 3, "seed": 7})
     true = driver.start
 
@@ -229,9 +215,7 @@ def test_an_image_that_is_removed_during_a_run_ends_it_and_its_trials_are_still_
     assert load(store.engine, again).trials.is_ok.all()
 
 
-def test_a_host_on_which_no_platform_starts_any_more_ends_the_run(
-    driver: ScriptedDriver, store: Store, home: Home, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_host_on_which_no_platform_starts_any_more_ends_the_run(driver, store, home, monkeypatch):
     plan = plan_of(study(design={"blocks": 4, "seed": 7}))
     true = driver.start
 
@@ -247,9 +231,7 @@ def test_a_host_on_which_no_platform_starts_any_more_ends_the_run(
     assert (run.status, len(run.done())) == ("failed", 6)
 
 
-def test_one_platform_that_never_starts_does_not_end_the_run(
-    driver: ScriptedDriver, store: Store, home: Home
-) -> None:
+def test_one_platform_that_never_starts_does_not_end_the_run(driver, store, home):
     run = executed(plan_of(study(platforms=["native", "broken"], design={"blocks": 5, "seed": 7})), store, home)
     data = load(store.engine, run)
     assert (run.status, len(data.trials.id), len(data.failures)) == ("finished", 30, 15)
@@ -301,17 +283,13 @@ def locked_run(
         return run, observer
 
 
-def test_a_store_that_another_process_holds_for_long_is_waited_for(
-    driver: ScriptedDriver, home: Home, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_store_that_another_process_holds_for_long_is_waited_for(driver, home, monkeypatch):
     run, observer = locked_run(1.5, 60.0, home, monkeypatch)
     assert (run.status, len(run.done())) == ("finished", 3)
     assert any("in use by another process" in text for text in observer.messages)
 
 
-def test_a_store_that_stays_locked_ends_the_run_with_how_to_resume_it(
-    driver: ScriptedDriver, home: Home, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_store_that_stays_locked_ends_the_run_with_how_to_resume_it(driver, home, monkeypatch):
     with pytest.raises(StoreError, match="in use by another process") as caught:
         locked_run(2.0, 0.2, home, monkeypatch)
     assert "sudo vtax resume s-1" in caught.value.hint

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
 from typing import NoReturn
 
 import pytest
@@ -19,15 +18,12 @@ from vtax.errors import CommandFailed
     ("host", "has_token", "signal_number"),
     [("127.0.0.1", False, signal.SIGHUP), ("127.0.0.2", True, signal.SIGTERM), ("0.0.0.0", True, signal.SIGHUP)],
 )
-def test_every_address_but_the_default_has_a_token_and_signals_end_it(
-    host: str, has_token: bool, signal_number: signal.Signals, tmp_path: Path
-) -> None:
+def test_every_address_but_the_default_has_a_token_and_signals_end_it(host, has_token, signal_number, tmp_path):
     command = [sys.executable, "-m", "vtax", "serve", "--host", host, "--port", "0"]
     environment = {**os.environ, "VTAX_HOME": str(tmp_path)}
     with subprocess.Popen(
         command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as server:
-        assert server.stdout is not None
         assert server.stderr is not None
         first = server.stdout.readline()
         server.send_signal(signal_number)
@@ -37,7 +33,7 @@ def test_every_address_but_the_default_has_a_token_and_signals_end_it(
     assert "Traceback" not in errors
 
 
-def test_without_the_command_ip_the_name_of_the_host_is_printed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_command_ip_the_name_of_the_host_is_printed(monkeypatch):
     def missing(*_: object, **__: object) -> NoReturn:
         raise CommandFailed("ip is not installed")
 

@@ -71,7 +71,7 @@ def shown(store: Store, name: str, view: str) -> Any:
     return as_json(views()[view].document(source_of(store, name), Options("brief")))
 
 
-def test_a_run_of_three_sessions_pauses_between_them_and_the_session_is_the_unit(store: Store, home: Home) -> None:
+def test_a_run_of_three_sessions_pauses_between_them_and_the_session_is_the_unit(store, home):
     plan = planned()
     run = begin(store, plan, vtax_version="test")
     execute(plan, run, home, NullObserver())
@@ -87,7 +87,6 @@ def test_a_run_of_three_sessions_pauses_between_them_and_the_session_is_the_unit
     source = source_of(store, run.name)
     (section,) = source.analysis.sections
     native, other = section.points[0].rows
-    assert other.ratio is not None
     logs = np.log(other.block_means / native.block_means)
     expected = ratio_over_sessions(logs, [1, 1, 1, 2, 2, 3, 3])
     assert (other.ratio.n_sessions, other.ratio.df) == (3, 2.0)
@@ -109,7 +108,7 @@ def test_a_run_of_three_sessions_pauses_between_them_and_the_session_is_the_unit
     assert sentence_of(warning).startswith("the host changed before session 2: ")
 
 
-def test_method_and_reproduction_describe_every_session(store: Store, home: Home) -> None:
+def test_method_and_reproduction_describe_every_session(store, home):
     plan = planned(sessions=2, blocks=4)
     run = begin(store, plan, vtax_version="test")
     execute(plan, run, home, NullObserver())
@@ -140,7 +139,7 @@ def test_method_and_reproduction_describe_every_session(store: Store, home: Home
     ]
 
 
-def test_a_session_that_was_killed_is_completed_before_the_next(store: Store, home: Home) -> None:
+def test_a_session_that_was_killed_is_completed_before_the_next(store, home):
     plan = planned()
     run = begin(store, plan, vtax_version="test")
     execute(plan, run, home, NullObserver())
@@ -164,7 +163,7 @@ def test_a_session_that_was_killed_is_completed_before_the_next(store: Store, ho
     assert "rebooted within session 2" in sentence_of(warning)
 
 
-def test_a_finished_run_gets_a_session_of_as_many_blocks_as_its_first(store: Store, home: Home) -> None:
+def test_a_finished_run_gets_a_session_of_as_many_blocks_as_its_first(store, home):
     plan = planned(blocks=2, sessions=1)
     run = begin(store, plan, vtax_version="test")
     execute(plan, run, home, NullObserver())
@@ -177,7 +176,7 @@ def test_a_finished_run_gets_a_session_of_as_many_blocks_as_its_first(store: Sto
     assert codes["session-added"].startswith("session 2 was added after the result of 1 planned session was known")
 
 
-def test_a_finished_run_gets_the_blocks_that_fit_into_a_time_and_says_so(store: Store, home: Home) -> None:
+def test_a_finished_run_gets_the_blocks_that_fit_into_a_time_and_says_so(store, home):
     """What `vtax resume --budget` does: trials of this platform last no time, so the budget is that of two blocks."""
     plan = planned(blocks=2, sessions=1)
     run = begin(store, plan, vtax_version="test")
@@ -197,7 +196,7 @@ def test_a_finished_run_gets_the_blocks_that_fit_into_a_time_and_says_so(store: 
     assert [row.blocks.tolist() for row in rows] == [[0, 1, 2, 3]] * 2
 
 
-def test_an_open_run_takes_sessions_and_blocks_without_a_warning(store: Store, home: Home) -> None:
+def test_an_open_run_takes_sessions_and_blocks_without_a_warning(store, home):
     plan = planned(blocks=2, sessions=1, stop="open")
     run = begin(store, plan, vtax_version="test")
     execute(plan, run, home, NullObserver())
@@ -218,9 +217,7 @@ def test_an_open_run_takes_sessions_and_blocks_without_a_warning(store: Store, h
         ("finished", {}, 1e-9, "the budget is shorter than a block of s-1"),
     ],
 )
-def test_a_time_for_more_blocks_is_refused_where_it_cannot_hold_any(
-    store: Store, home: Home, status: str, design: dict[str, Any], budget_s: float, printed: str
-) -> None:
+def test_a_time_for_more_blocks_is_refused_where_it_cannot_hold_any(store, home, status, design, budget_s, printed):
     plan = planned(blocks=2, sessions=1)
     run = begin(store, plan, vtax_version="test")
     execute(plan, run, home, NullObserver())
@@ -234,7 +231,7 @@ def test_a_time_for_more_blocks_is_refused_where_it_cannot_hold_any(
     "design",
     [{"stop": "precision"}, {"stop": "verdict"}, {"order": "sequential"}],
 )
-def test_a_run_whose_rule_has_no_sessions_gets_none(store: Store, home: Home, design: dict[str, Any]) -> None:
+def test_a_run_whose_rule_has_no_sessions_gets_none(store, home, design):
     made = {"blocks": 1, "sessions": 1, "min_blocks": 2, "max_blocks": 5, **design}
     if made.get("stop", "fixed") != "fixed":
         del made["blocks"]
@@ -255,21 +252,19 @@ def test_a_run_whose_rule_has_no_sessions_gets_none(store: Store, home: Home, de
         ({"sessions": 0}, "sessions is 0; it must be a whole number from 1"),
     ],
 )
-def test_a_study_cannot_ask_for_sessions_that_its_rule_does_not_have(
-    home: Home, design: dict[str, Any], printed: str
-) -> None:
+def test_a_study_cannot_ask_for_sessions_that_its_rule_does_not_have(home, design, printed):
     with pytest.raises(BadInput) as caught:
         plan_of(study(design=design))
     assert printed in str(caught.value)
 
 
-def test_a_budget_is_shared_by_the_sessions(home: Home) -> None:
+def test_a_budget_is_shared_by_the_sessions(home):
     design = planned(stop="budget", budget="1h", sessions=4).study.design
     ends = [host_sessions.rule_in(design, session).budget_s for session in (1, 2, 4, 5)]
     assert ends == [900.0, 1800.0, 3600.0, 4500.0]
 
 
-def test_drift_over_several_sessions_may_be_sessions_that_differ(store: Store, home: Home, tmp_path: Path) -> None:
+def test_drift_over_several_sessions_may_be_sessions_that_differ(store, home, tmp_path):
     code = f"echo >>{tmp_path}/count; n=$(wc -l <{tmp_path}/count); echo $((100 + n))"
     table = {"name": "script", "parameters": {"code": code}}
     plan = plan_of(study(design={"blocks": 8, "sessions": 2, "seed": 7}, benchmark=[table]))
@@ -285,9 +280,7 @@ def test_drift_over_several_sessions_may_be_sessions_that_differ(store: Store, h
     ("module", "name"),
     [(colocated, "density"), (colocated, "neighbour"), (explain, "explain"), (starts, "starts")],
 )
-def test_views_of_blocks_say_so_of_a_run_with_several_sessions(
-    store: Store, home: Home, module: Any, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_views_of_blocks_say_so_of_a_run_with_several_sessions(store, home, module, name, monkeypatch):
     plan = planned(blocks=2, sessions=2)
     run = begin(store, plan, vtax_version="test")
     execute(plan, run, home, NullObserver())

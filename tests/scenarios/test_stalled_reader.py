@@ -120,9 +120,7 @@ def _read(reading: int) -> bytes:
         return b""
 
 
-def test_a_run_ends_and_frees_the_host_while_nobody_reads_what_it_says(
-    tmp_path: Path, full_pipe: tuple[int, int]
-) -> None:
+def test_a_run_ends_and_frees_the_host_while_nobody_reads_what_it_says(tmp_path, full_pipe):
     reading, writing = full_pipe
     with (tmp_path / "out").open("wb") as out:
         process = start(tmp_path, "run", study_file(tmp_path), stdout=out, stderr=writing)
@@ -137,9 +135,7 @@ def test_a_run_ends_and_frees_the_host_while_nobody_reads_what_it_says(
 
 
 @pytest.mark.parametrize("kind", ["full_pipe", "paused_terminal"])
-def test_a_request_to_stop_is_obeyed_while_nobody_reads(
-    tmp_path: Path, kind: str, request: pytest.FixtureRequest
-) -> None:
+def test_a_request_to_stop_is_obeyed_while_nobody_reads(tmp_path, kind, request):
     _, its = request.getfixturevalue(kind)
     study = study_file(tmp_path, blocks=50, code="sleep 0.1; echo 1")
     process = start(tmp_path, "run", study, stdin=subprocess.DEVNULL, stdout=its, stderr=its)
@@ -152,7 +148,7 @@ def test_a_request_to_stop_is_obeyed_while_nobody_reads(
     assert list(Home.from_environment().journal.iterdir()) == []
 
 
-def test_a_paused_terminal_gets_all_of_it_later(tmp_path: Path, paused_terminal: tuple[int, int]) -> None:
+def test_a_paused_terminal_gets_all_of_it_later(tmp_path, paused_terminal):
     ours, its = paused_terminal
     with (tmp_path / "out").open("wb") as out:
         process = start(tmp_path, "run", study_file(tmp_path), stdin=its, stdout=out, stderr=its)
@@ -166,9 +162,7 @@ def test_a_paused_terminal_gets_all_of_it_later(tmp_path: Path, paused_terminal:
 
 
 @pytest.mark.parametrize("request_to_stop", [signal.SIGTERM, signal.SIGINT])
-def test_a_result_waits_for_its_reader_and_for_nothing_else(
-    tmp_path: Path, full_pipe: tuple[int, int], request_to_stop: signal.Signals
-) -> None:
+def test_a_result_waits_for_its_reader_and_for_nothing_else(tmp_path, full_pipe, request_to_stop):
     _, writing = full_pipe
     process = start(tmp_path, "run", study_file(tmp_path), stdout=writing, stderr=subprocess.DEVNULL)
     wait_for(lambda: status_of_the_run() == "finished" and not is_measuring(tmp_path / "host.lock"))
@@ -178,9 +172,7 @@ def test_a_result_waits_for_its_reader_and_for_nothing_else(
 
 @pytest.mark.parametrize("command", [["show"], ["show", "--json"], ["list"], ["--help"]])
 @pytest.mark.parametrize("request_to_stop", [signal.SIGTERM, signal.SIGINT])
-def test_a_command_that_nobody_reads_can_be_ended(
-    tmp_path: Path, full_pipe: tuple[int, int], command: list[str], request_to_stop: signal.Signals
-) -> None:
+def test_a_command_that_nobody_reads_can_be_ended(tmp_path, full_pipe, command, request_to_stop):
     assert start(tmp_path, "run", study_file(tmp_path), stdout=-3, stderr=-3).wait(TIME_S) == 0
     process = start(tmp_path, *command, stdout=full_pipe[1], stderr=subprocess.PIPE)
     wait_for(lambda: writes_in_vain(process, 1))

@@ -50,7 +50,7 @@ def add_until_refused(run: RunHandle) -> tuple[int, StoreError]:
     raise AssertionError("the disk never got full")
 
 
-def test_a_file_that_is_no_database_is_left_alone(file: Path) -> None:
+def test_a_file_that_is_no_database_is_left_alone(file):
     file.write_bytes(b"these are my notes, not a database\n" * 50)
     with pytest.raises(StoreError) as caught:
         Store.open(url(file))
@@ -61,7 +61,7 @@ def test_a_file_that_is_no_database_is_left_alone(file: Path) -> None:
 
 
 @pytest.mark.parametrize("page", [1, 5])
-def test_a_damaged_store_is_reported_as_damaged(file: Path, page: int) -> None:
+def test_a_damaged_store_is_reported_as_damaged(file, page):
     filled(file)
     content = bytearray(file.read_bytes())
     content[4096 * page :] = b"\xff" * (len(content) - 4096 * page)
@@ -70,14 +70,14 @@ def test_a_damaged_store_is_reported_as_damaged(file: Path, page: int) -> None:
         read(file)
 
 
-def test_a_truncated_store_is_reported_as_damaged(file: Path) -> None:
+def test_a_truncated_store_is_reported_as_damaged(file):
     filled(file)
     file.write_bytes(file.read_bytes()[: 4096 * 6])
     with pytest.raises(StoreError, match="damaged"):
         read(file)
 
 
-def test_a_database_of_another_program_is_not_written_into(file: Path) -> None:
+def test_a_database_of_another_program_is_not_written_into(file):
     with sqlite3.connect(file) as other:
         other.execute("CREATE TABLE recipe (name TEXT)")
     before = file.read_bytes()
@@ -89,7 +89,7 @@ def test_a_database_of_another_program_is_not_written_into(file: Path) -> None:
 
 
 @pytest.mark.parametrize("version", ["0013", "9999"])
-def test_a_store_of_an_unknown_schema_is_refused_and_left_alone(file: Path, version: str) -> None:
+def test_a_store_of_an_unknown_schema_is_refused_and_left_alone(file, version):
     filled(file, 1)
     with sqlite3.connect(file) as database:
         database.execute("UPDATE alembic_version SET version_num = ?", (version,))
@@ -102,7 +102,7 @@ def test_a_store_of_an_unknown_schema_is_refused_and_left_alone(file: Path, vers
     assert file.read_bytes() == before
 
 
-def test_a_full_disk_stores_no_half_trial_and_says_so(file: Path) -> None:
+def test_a_full_disk_stores_no_half_trial_and_says_so(file):
     with Store.open(url(file)) as store:
         run = begin(store)
         with store.engine.connect() as connection:  # the pool hands out this same connection again
@@ -120,7 +120,7 @@ def test_a_full_disk_stores_no_half_trial_and_says_so(file: Path) -> None:
         assert len(again.done()) == stored + 1
 
 
-def test_a_store_that_may_only_be_read_is_shown_and_refuses_to_be_written(file: Path) -> None:
+def test_a_store_that_may_only_be_read_is_shown_and_refuses_to_be_written(file):
     filled(file)
     with Store.open(f"sqlite:///file:{file}?mode=ro&uri=true") as store:
         run = store.open_run("last")
@@ -129,41 +129,39 @@ def test_a_store_that_may_only_be_read_is_shown_and_refuses_to_be_written(file: 
             run.finish("finished", "", 1.0)
 
 
-def test_a_directory_in_place_of_the_store_cannot_be_opened(file: Path) -> None:
+def test_a_directory_in_place_of_the_store_cannot_be_opened(file):
     file.mkdir()
     with pytest.raises(StoreError, match="cannot be opened"):
         Store.open(url(file))
 
 
-def test_a_file_in_place_of_the_directory_is_said(file: Path) -> None:
+def test_a_file_in_place_of_the_directory_is_said(file):
     file.write_text("")
     with pytest.raises(StoreError):
         Store.open(url(file / "store.sqlite"))
 
 
-def test_a_missing_directory_is_made(tmp_path: Path) -> None:
+def test_a_missing_directory_is_made(tmp_path):
     with Store.open(url(tmp_path / "a" / "b" / "store.sqlite")) as store:
         assert store.runs() == []
 
 
 @pytest.mark.parametrize("wrong", ["/var/lib/store.sqlite", "", "mysql://me@there/vtax", "nonsense://x"])
-def test_a_url_that_is_none_is_refused(wrong: str) -> None:
+def test_a_url_that_is_none_is_refused(wrong):
     with pytest.raises(StoreError) as caught:
         Store.open(wrong)
     assert "VTAX_STORE" in caught.value.where
     assert "sqlite:////absolute/path" in caught.value.hint
 
 
-def test_a_server_out_of_reach_is_said_without_the_password(tmp_path: Path) -> None:
+def test_a_server_out_of_reach_is_said_without_the_password(tmp_path):
     pytest.importorskip("psycopg", reason="the Python package psycopg is not installed")
     with pytest.raises(StoreError, match="cannot be reached") as caught:
         Store.open(f"postgresql://me:verysecret@/vtax?host={tmp_path}")
     assert "verysecret" not in str(caught.value)
 
 
-def test_a_store_held_by_another_process_is_waited_for_and_then_said(
-    file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_store_held_by_another_process_is_waited_for_and_then_said(file, monkeypatch):
     monkeypatch.setattr("vtax.store.database.BUSY_TIMEOUT_MS", 30)
     filled(file, 1)
     holder = sqlite3.connect(file, isolation_level=None)
@@ -176,7 +174,7 @@ def test_a_store_held_by_another_process_is_waited_for_and_then_said(
     holder.close()
 
 
-def test_measurements_are_clustered_by_trial(file: Path) -> None:
+def test_measurements_are_clustered_by_trial(file):
     filled(file, 1)
     with sqlite3.connect(file) as database:
         made = dict(database.execute("SELECT name, sql FROM sqlite_master WHERE type != 'index'").fetchall())
@@ -184,7 +182,7 @@ def test_measurements_are_clustered_by_trial(file: Path) -> None:
     assert "WITHOUT ROWID" in made["counter"]
 
 
-def test_opening_an_up_to_date_store_loads_no_migrations(file: Path) -> None:
+def test_opening_an_up_to_date_store_loads_no_migrations(file):
     import subprocess
     import sys
 
@@ -200,7 +198,7 @@ def test_opening_an_up_to_date_store_loads_no_migrations(file: Path) -> None:
     assert float(done.stdout) < 1.0  # 2 ms on a quiet machine; bench/report_scale.py measures it
 
 
-def test_adding_a_trial_is_quick(file: Path) -> None:
+def test_adding_a_trial_is_quick(file):
     with Store.open(url(file)) as store:
         run = begin(store)
         times = []
@@ -242,7 +240,7 @@ def an_ordinary_user(directory: Path) -> Iterator[None]:
         directory.chmod(0o755)
 
 
-def test_an_ordinary_user_looks_at_a_store_and_cannot_write_it(stranger: Path) -> None:
+def test_an_ordinary_user_looks_at_a_store_and_cannot_write_it(stranger):
     before = stranger.read_bytes()
     with an_ordinary_user(stranger.parent), Store.open(url(stranger)) as store:
         run = store.open_run("last")
@@ -254,7 +252,7 @@ def test_an_ordinary_user_looks_at_a_store_and_cannot_write_it(stranger: Path) -
     assert [each.name for each in stranger.parent.iterdir()] == [stranger.name]
 
 
-def test_an_ordinary_user_sees_what_a_running_study_has_stored(stranger: Path) -> None:
+def test_an_ordinary_user_sees_what_a_running_study_has_stored(stranger):
     with Store.open(url(stranger)) as writer:
         run = writer.open_run("last")
         run.add_trial(trial(run.cells[0], block=50, position=50))
@@ -262,7 +260,7 @@ def test_an_ordinary_user_sees_what_a_running_study_has_stored(stranger: Path) -
             assert len(store.open_run("last").done()) == 51
 
 
-def test_a_journal_that_an_ordinary_user_may_not_read_is_said(stranger: Path) -> None:
+def test_a_journal_that_an_ordinary_user_may_not_read_is_said(stranger):
     with Store.open(url(stranger)) as writer:
         run = writer.open_run("last")
         run.add_trial(trial(run.cells[0], block=50, position=50))

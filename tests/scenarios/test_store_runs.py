@@ -93,7 +93,7 @@ def structure(connection: Connection) -> dict[str, Any]:
     return found
 
 
-def test_the_migration_makes_exactly_the_tables_that_a_new_store_gets(store: Store) -> None:
+def test_the_migration_makes_exactly_the_tables_that_a_new_store_gets(store):
     with writing(store.engine) as connection:
         made = structure(connection)
         connection.execute(text("DROP VIEW measurements"))
@@ -107,7 +107,7 @@ def test_the_migration_makes_exactly_the_tables_that_a_new_store_gets(store: Sto
     assert version == schema.VERSION
 
 
-def test_a_run_comes_back_as_it_began(store: Store) -> None:
+def test_a_run_comes_back_as_it_began(store):
     begun = begin(store)
     found = store.open_run("tour-1")
     assert found.id == begun.id
@@ -117,9 +117,7 @@ def test_a_run_comes_back_as_it_began(store: Store) -> None:
     assert found.metrics == synthetic_run.METRICS
 
 
-def test_a_run_lasted_the_time_it_was_carried_out_not_the_pause_before_it_was_resumed(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_lasted_the_time_it_was_carried_out_not_the_pause_before_it_was_resumed(store, monkeypatch):
     clock = [1000.0]
     monkeypatch.setattr("vtax.store.run.time.monotonic", lambda: clock[0])
     run = begin(store)
@@ -139,13 +137,13 @@ def test_a_run_lasted_the_time_it_was_carried_out_not_the_pause_before_it_was_re
     assert listed.duration_s == 12
 
 
-def test_a_run_whose_active_time_was_not_kept_lasted_from_start_to_end(store: Store) -> None:
+def test_a_run_whose_active_time_was_not_kept_lasted_from_start_to_end(store):
     begin(store).finish("finished", "", 1_700_000_060.0)
     assert store.open_run("tour-1").duration_s == 60
     assert store.runs()[0].duration_s == 60
 
 
-def test_run_names_count_up_within_a_study(store: Store) -> None:
+def test_run_names_count_up_within_a_study(store):
     assert store.next_run_name("tour") == "tour-1"
     begin(store, "tour-9")
     begin(store, "tour-2-5")
@@ -153,14 +151,14 @@ def test_run_names_count_up_within_a_study(store: Store) -> None:
     assert store.next_run_name("tour-2") == "tour-2-6"
 
 
-def test_a_taken_run_name_is_bad_input(store: Store) -> None:
+def test_a_taken_run_name_is_bad_input(store):
     begin(store)
     with pytest.raises(BadInput, match="there is a run 'tour-1' already"):
         begin(store)
     assert [run.name for run in store.runs()] == ["tour-1"]
 
 
-def test_an_unknown_run_is_refused_with_near_names(store: Store) -> None:
+def test_an_unknown_run_is_refused_with_near_names(store):
     with pytest.raises(BadInput, match="there is no run yet"):
         store.open_run("last")
     begin(store)
@@ -170,13 +168,13 @@ def test_an_unknown_run_is_refused_with_near_names(store: Store) -> None:
         assert caught.value.hint == hint
 
 
-def test_last_is_the_run_that_began_last(store: Store) -> None:
+def test_last_is_the_run_that_began_last(store):
     begin(store, "tour-1", started_at=200.0)
     begin(store, "tour-2", started_at=100.0)
     assert store.open_run("last").name == "tour-1"
 
 
-def test_a_trial_is_there_with_all_it_left(store: Store) -> None:
+def test_a_trial_is_there_with_all_it_left(store):
     run = begin(store)
     cell = run.cells[0]
     guest = run.begin_guest("native", 0, "", 1.0)
@@ -199,7 +197,7 @@ def test_a_trial_is_there_with_all_it_left(store: Store) -> None:
     )  # fmt: skip
 
 
-def test_a_failed_trial_keeps_its_error_and_its_unknown_times(store: Store) -> None:
+def test_a_failed_trial_keeps_its_error_and_its_unknown_times(store):
     run = begin(store)
     run.add_trial(trial(run.cells[0], status="failed", error="bad \0 byte", values={}, outside_s=None, inside_s=None))
     data = load(store.engine, run)
@@ -208,21 +206,21 @@ def test_a_failed_trial_keeps_its_error_and_its_unknown_times(store: Store) -> N
     assert data.measurements.value.size == 0
 
 
-def test_a_value_that_is_no_number_fails_its_trial(store: Store) -> None:
+def test_a_value_that_is_no_number_fails_its_trial(store):
     run = begin(store)
     run.add_trial(trial(run.cells[0], values={"events": math.inf, "latency": 1.0}, effective={"rate": math.nan}))
     data = load(store.engine, run)
     assert [f.error for f in data.failures] == ["not a finite number: events"]
 
 
-def test_a_metric_the_benchmark_does_not_have_is_refused_whole(store: Store) -> None:
+def test_a_metric_the_benchmark_does_not_have_is_refused_whole(store):
     run = begin(store)
     with pytest.raises(StoreError, match="no metric 'speed'"):
         run.add_trial(trial(run.cells[0], values={"speed": 1.0}))
     assert run.done() == set()
 
 
-def test_the_same_trial_twice_is_refused_and_leaves_the_first(store: Store) -> None:
+def test_the_same_trial_twice_is_refused_and_leaves_the_first(store):
     run = begin(store)
     run.add_trial(trial(run.cells[0], values={"events": 1.0}))
     with pytest.raises(StoreError):
@@ -230,7 +228,7 @@ def test_the_same_trial_twice_is_refused_and_leaves_the_first(store: Store) -> N
     assert load(store.engine, run).measurements.value.tolist() == [1.0]
 
 
-def test_a_resumed_run_knows_what_is_done_and_where_to_go_on(store: Store) -> None:
+def test_a_resumed_run_knows_what_is_done_and_where_to_go_on(store):
     run = begin(store)
     assert run.next_position() == 0
     run.add_trial(trial(run.cells[0], position=4, is_warmup=True))
@@ -246,7 +244,7 @@ def test_a_resumed_run_knows_what_is_done_and_where_to_go_on(store: Store) -> No
     assert store.open_run("tour-1").status == "running"
 
 
-def test_a_warning_about_the_run_is_kept_once(store: Store) -> None:
+def test_a_warning_about_the_run_is_kept_once(store):
     run = begin(store)
     for _ in range(2):
         run.add_warning(quoted("the governor is powersave"))
@@ -256,14 +254,14 @@ def test_a_warning_about_the_run_is_kept_once(store: Store) -> None:
     ]  # fmt: skip
 
 
-def test_the_list_counts_measured_trials_and_failures(store: Store) -> None:
+def test_the_list_counts_measured_trials_and_failures(store):
     fill(begin(store), blocks=4, trials=2, warmup=1)
     (summary,) = store.runs()
     assert (summary.blocks, summary.cells, summary.trials, summary.failed) == (4, 12, 4 * 12 * 2, 1)
     assert summary.platforms == tuple(p.name for p in synthetic_run.PLATFORMS)
 
 
-def test_runs_stored_side_by_side_do_not_mix(store: Store) -> None:
+def test_runs_stored_side_by_side_do_not_mix(store):
     one, two = begin(store, "tour-1"), begin(store, "tour-2")
     for block in range(3):
         one.add_trial(trial(one.cells[0], block=block, values={"events": 1.0}))
@@ -274,7 +272,7 @@ def test_runs_stored_side_by_side_do_not_mix(store: Store) -> None:
         assert data.trials.block[data.measurements.trial].tolist() == [0, 1, 2]
 
 
-def test_a_removed_run_is_gone_and_the_others_are_whole(store: Store) -> None:
+def test_a_removed_run_is_gone_and_the_others_are_whole(store):
     fill(begin(store, "tour-1"), blocks=2)
     kept = begin(store, "tour-2")
     fill(kept, blocks=2)
@@ -289,12 +287,12 @@ def test_a_removed_run_is_gone_and_the_others_are_whole(store: Store) -> None:
                 assert count == 0, table.name
 
 
-def test_a_run_without_trials_loads_empty(store: Store) -> None:
+def test_a_run_without_trials_loads_empty(store):
     data = load(store.engine, begin(store))
     assert data.trials.id.size == data.measurements.value.size == 0
 
 
-def test_what_add_trial_returned_from_survives_sigkill(tmp_path: Path) -> None:
+def test_what_add_trial_returned_from_survives_sigkill(tmp_path):
     url = f"sqlite:///{tmp_path / 'store.sqlite'}"
     script = (
         "import sys; from synthetic_run import begin, trial; from vtax.store.store import Store\n"
@@ -322,7 +320,7 @@ def test_what_add_trial_returned_from_survives_sigkill(tmp_path: Path) -> None:
     assert len(done) <= max(printed) + 2
 
 
-def test_two_processes_may_write_at_once(tmp_path: Path) -> None:
+def test_two_processes_may_write_at_once(tmp_path):
     url = f"sqlite:///{tmp_path / 'store.sqlite'}"
     script = (
         "import sys; from synthetic_run import begin, trial; from vtax.store.store import Store\n"
@@ -338,7 +336,7 @@ def test_two_processes_may_write_at_once(tmp_path: Path) -> None:
         assert sorted((run.name, run.trials) for run in store.runs()) == [("tour-1", 30), ("tour-2", 30)]
 
 
-def test_platform_order_is_the_studys(store: Store) -> None:
+def test_platform_order_is_the_studys(store):
     turned = tuple(reversed(synthetic_run.PLATFORMS))
     run = begin(store, platforms=turned, cells=[replace(c, key=f"x{i}") for i, c in enumerate(cells())])
     assert store.open_run(run.name).platforms == turned

@@ -280,7 +280,7 @@ def exported(place: Path, data: bytes, host_names: tuple[str, ...], users: tuple
 
 
 @pytest.mark.whole(300)
-def test_no_identity_is_in_an_anonymized_bundle(campaign: Any, rows: list[dict[str, Any]], tmp_path: Path) -> None:
+def test_no_identity_is_in_an_anonymized_bundle(campaign, rows, tmp_path):
     def attack(random: Random) -> None:
         identities = Identities(random)
         forms = identities.forms(random)
@@ -299,9 +299,7 @@ def test_no_identity_is_in_an_anonymized_bundle(campaign: Any, rows: list[dict[s
     assert made.outcomes["survived"] == made.count  # none was refused before it was examined
 
 
-def test_an_anonymized_example_shows_the_table_of_the_original(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_anonymized_example_shows_the_table_of_the_original(tmp_path, monkeypatch):
     shown = []
     monkeypatch.chdir(tmp_path)
     (tmp_path / "original.gz").write_bytes(EXAMPLE.read_bytes())

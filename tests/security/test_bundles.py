@@ -128,7 +128,7 @@ def invoke(arguments: list[str]) -> None:
         raise result.exception
 
 
-def test_no_bundle_ends_a_command_in_a_traceback(campaign: Any, whole: bytes, place: Path) -> None:
+def test_no_bundle_ends_a_command_in_a_traceback(campaign, whole, place):
     def attack(random: Random) -> None:
         for leftover in place.iterdir():
             if leftover.is_file():
@@ -209,7 +209,7 @@ def mutated(random: Random, rows: list[Any]) -> list[Any]:
 
 
 @pytest.mark.whole(500)
-def test_every_view_shows_what_import_let_in(campaign: Any, measured: list[Any], place: Path) -> None:
+def test_every_view_shows_what_import_let_in(campaign, measured, place):
     def attack(random: Random) -> None:
         for leftover in place.iterdir():
             if leftover.is_file():
@@ -294,7 +294,7 @@ BOMBS: dict[str, Callable[[list[Any]], Iterator[bytes]]] = {
 
 
 @pytest.mark.parametrize("bomb", BOMBS)
-def test_no_bundle_needs_much_memory(bomb: str, measured: list[Any], place: Path) -> None:
+def test_no_bundle_needs_much_memory(bomb, measured, place):
     digest = hashlib.sha256()
     with gzip.open(place / "x.gz", "wb", 1) as file:
         for piece in BOMBS[bomb](measured):
@@ -306,7 +306,7 @@ def test_no_bundle_needs_much_memory(bomb: str, measured: list[Any], place: Path
     assert int((place / "peak").read_text()) < MEMORY * 1024
 
 
-def test_a_long_output_is_stored_as_it_was_printed(measured: list[Any], place: Path) -> None:
+def test_a_long_output_is_stored_as_it_was_printed(measured, place):
     """Read in pieces, whose ends are within escapes and within pairs of them."""
     filling = 'a\u20ac\U0001f600\x00"\\\n\ud800\ud800'
     rows = deepcopy(measured)
@@ -336,7 +336,7 @@ CONTENTS: tuple[tuple[Callable[[dict[str, Any]], Any], str], ...] = (
 
 
 @pytest.mark.parametrize("number", range(len(CONTENTS)))
-def test_what_no_study_and_no_host_is_is_refused(number: int, measured: list[Any], place: Path) -> None:
+def test_what_no_study_and_no_host_is_is_refused(number, measured, place):
     rows, (change, says) = deepcopy(measured), CONTENTS[number]
     change(rows[1]["run"])
     (place / "x.gz").write_bytes(packed(rows))
@@ -345,7 +345,7 @@ def test_what_no_study_and_no_host_is_is_refused(number: int, measured: list[Any
 
 
 @pytest.mark.parametrize("version", ["0000", "0", "", "00000", "-001", "9999", 13, None])
-def test_a_schema_that_never_was_is_refused(version: object, measured: list[Any], place: Path) -> None:
+def test_a_schema_that_never_was_is_refused(version, measured, place):
     (place / "x.gz").write_bytes(packed([{**measured[0], "schema": version}, *measured[1:]]))
     with pytest.raises(BadInput):
         invoke(["import", "x.gz"])
@@ -355,7 +355,7 @@ NAMES = ("../../x", "/etc/x", "a/b", "..", ".x", "-x", "x\n", "\x1b[2J", "", "la
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_no_name_in_a_bundle_becomes_a_path(name: str, whole: bytes, place: Path) -> None:
+def test_no_name_in_a_bundle_becomes_a_path(name, whole, place):
     rows = [json.loads(line) for line in gzip.decompress(whole).splitlines()[:-1]]
     rows[1]["run"]["name"] = name
     (place / "x.gz").write_bytes(packed(rows))
@@ -363,7 +363,7 @@ def test_no_name_in_a_bundle_becomes_a_path(name: str, whole: bytes, place: Path
         invoke(["import", "x.gz"])
 
 
-def test_nothing_that_never_ends_or_grows_without_end_is_read(whole: bytes, place: Path) -> None:
+def test_nothing_that_never_ends_or_grows_without_end_is_read(whole, place):
     os.mkfifo(place / "pipe")
     with (place / "bomb.gz").open("wb") as file:
         for _ in range(150):  # members of one line without an end
@@ -375,7 +375,7 @@ def test_nothing_that_never_ends_or_grows_without_end_is_read(whole: bytes, plac
             invoke(["import", name])
 
 
-def test_a_hostile_text_is_shown_without_its_control_characters(whole: bytes, place: Path) -> None:
+def test_a_hostile_text_is_shown_without_its_control_characters(whole, place):
     rows = [json.loads(line) for line in gzip.decompress(whole).splitlines()[:-1]]
     for row in rows[1:]:
         for table in ("platform", "trial"):
@@ -391,7 +391,7 @@ def test_a_hostile_text_is_shown_without_its_control_characters(whole: bytes, pl
         assert "\u202e" not in printed
 
 
-def test_a_store_in_place_of_a_bundle_is_refused(whole: bytes, place: Path) -> None:
+def test_a_store_in_place_of_a_bundle_is_refused(whole, place):
     assert whole
     with Store.open(f"sqlite:///{place}/other.sqlite"):
         pass

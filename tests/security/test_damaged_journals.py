@@ -7,7 +7,6 @@ damaged record names anything else, `clean` is refused its way to it.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -77,7 +76,7 @@ def cleaned(journal: Path, **how: bool) -> Cleaned:
 
 
 @pytest.mark.parametrize("content", HOSTILE, ids=range(len(HOSTILE)))
-def test_what_is_no_record_is_reported_and_the_rest_undone(journal: Path, tmp_path: Path, content: bytes) -> None:
+def test_what_is_no_record_is_reported_and_the_rest_undone(journal, tmp_path, content):
     made = tmp_path / "made"
     for text in (content, content + b"\n" + line_of(7, made), line_of(7, made) + content + b"\n\n"):
         made.touch()
@@ -92,9 +91,7 @@ def test_what_is_no_record_is_reported_and_the_rest_undone(journal: Path, tmp_pa
 
 
 @pytest.mark.parametrize("record", NOT_UNDONE, ids=range(len(NOT_UNDONE)))
-def test_a_record_of_nothing_that_can_be_undone_is_reported(
-    journal: Path, record: dict[str, Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_record_of_nothing_that_can_be_undone_is_reported(journal, record):
     with pytest.raises(VtaxError, match="cannot remove"):
         from_record(record)
     journal.write_text(json.dumps({"register": 0, **record}))
@@ -104,7 +101,7 @@ def test_a_record_of_nothing_that_can_be_undone_is_reported(
     assert len(done.problems[0]) < 300
 
 
-def test_a_journal_cut_anywhere_is_not_damaged_also_after_more_was_written(tmp_path: Path) -> None:
+def test_a_journal_cut_anywhere_is_not_damaged_also_after_more_was_written(tmp_path):
     path = tmp_path / "1-1-abc.jsonl"
     whole = b"".join(
         b"\n%s\n" % json.dumps({"register": n, **to_record(Tree(f"/none-{n}"))}).encode() for n in range(2)
@@ -117,7 +114,7 @@ def test_a_journal_cut_anywhere_is_not_damaged_also_after_more_was_written(tmp_p
 
 
 @pytest.mark.whole(100)
-def test_a_large_file_of_nothing_is_read_in_bounded_memory_and_kept(campaign: Any, journal: Path) -> None:
+def test_a_large_file_of_nothing_is_read_in_bounded_memory_and_kept(campaign, journal):
     def attack(random: Random) -> None:
         journal.write_bytes(b"")
         with journal.open("r+b") as file:
@@ -128,9 +125,7 @@ def test_a_large_file_of_nothing_is_read_in_bounded_memory_and_kept(campaign: An
     campaign(4, attack)
 
 
-def test_no_damage_of_a_journal_ends_clean_in_a_traceback(
-    campaign: Callable[..., Any], journal: Path, tmp_path: Path
-) -> None:
+def test_no_damage_of_a_journal_ends_clean_in_a_traceback(campaign, journal, tmp_path):
     with Journal(tmp_path / "journal") as real:
         for number in range(6):
             real.register(Tree(str(tmp_path / f"made-{number}")))

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from contextlib import closing, suppress
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -179,7 +178,7 @@ def store_file(unmade_home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("arguments", COMMANDS, ids=" ".join)
-def test_a_whole_store_is_read_by_every_command(arguments: list[str], whole: Path, store_file: Path) -> None:
+def test_a_whole_store_is_read_by_every_command(arguments, whole, store_file):
     shutil.copy(whole, store_file)
     if arguments == ["resume"]:
         with pytest.raises(Exception, match="no longer there"):
@@ -188,7 +187,7 @@ def test_a_whole_store_is_read_by_every_command(arguments: list[str], whole: Pat
         run_command(arguments)
 
 
-def test_no_damage_of_a_store_ends_a_command_in_a_traceback(campaign: Any, whole: Path, store_file: Path) -> None:
+def test_no_damage_of_a_store_ends_a_command_in_a_traceback(campaign, whole, store_file):
     def attack(random: Random) -> None:
         for leftover in store_file.parent.iterdir():
             if leftover.is_file():
@@ -208,9 +207,7 @@ def test_no_damage_of_a_store_ends_a_command_in_a_traceback(campaign: Any, whole
 
 @pytest.mark.parametrize("text", JSON_TEXTS, ids=range(len(JSON_TEXTS)))
 @pytest.mark.parametrize("column", ["facts", "notes"])
-def test_what_a_guest_once_said_of_itself_keeps_no_view_from_being_shown(
-    column: str, text: str, whole: Path, store_file: Path
-) -> None:
+def test_what_a_guest_once_said_of_itself_keeps_no_view_from_being_shown(column, text, whole, store_file):
     shutil.copy(whole, store_file)
     try:
         json.loads(text)
@@ -238,7 +235,7 @@ def test_what_a_guest_once_said_of_itself_keeps_no_view_from_being_shown(
         "DELETE FROM platform",
     ],
 )
-def test_what_reports_rely_on_is_checked_when_a_run_is_opened(statement: str, whole: Path, store_file: Path) -> None:
+def test_what_reports_rely_on_is_checked_when_a_run_is_opened(statement, whole, store_file):
     shutil.copy(whole, store_file)
     with closing(sqlite3.connect(store_file)) as connection, connection:
         connection.executescript(statement)
@@ -247,7 +244,7 @@ def test_what_reports_rely_on_is_checked_when_a_run_is_opened(statement: str, wh
         assert isinstance(result.exception, StoreError)
 
 
-def test_a_run_that_cannot_be_read_can_be_removed(whole: Path, store_file: Path) -> None:
+def test_a_run_that_cannot_be_read_can_be_removed(whole, store_file):
     shutil.copy(whole, store_file)
     with closing(sqlite3.connect(store_file)) as connection, connection:
         connection.execute("UPDATE run SET declared = '[]' WHERE name = 'tour-2'")

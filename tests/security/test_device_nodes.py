@@ -137,7 +137,7 @@ def opened_by(user: tuple[int, int], tops: Iterable[str]) -> tuple[int, set[Devi
     return found, {Device(*device) for device in devices if device[1] not in TERMINALS}
 
 
-def test_no_user_of_the_host_opens_through_a_guest_what_is_closed_on_the_host(started: StdioGuest) -> None:
+def test_no_user_of_the_host_opens_through_a_guest_what_is_closed_on_the_host(started):
     guest = Guest(started.channel)
     guest.hello(60.0)
     seen = guest.run(["sh", "-c", MAKE], timeout_s=120).stdout

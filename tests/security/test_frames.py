@@ -112,7 +112,7 @@ def answers(random: Random) -> bytes:
 
 
 @pytest.mark.whole(500_000)
-def test_whatever_a_guest_sends_is_an_answer_or_a_guest_error(campaign: Any) -> None:
+def test_whatever_a_guest_sends_is_an_answer_or_a_guest_error(campaign):
     def attack(random: Random) -> None:
         ours, stranger = socket.socketpair()
         with stranger:
@@ -143,7 +143,7 @@ def feed(connection: socket.socket, data: bytes) -> None:
         connection.shutdown(socket.SHUT_WR)
 
 
-def test_the_largest_answer_there_can_be_costs_little_memory_and_is_cut() -> None:
+def test_the_largest_answer_there_can_be_costs_little_memory_and_is_cut():
     header = {"id": 1, "ok": True, "running": False, "truncated": False, "timed_out": False, "status": 0}
     message = encode(
         {**header, "stdout_size": MAX_PAYLOAD // 2, "inside_s": 1.0, "usage": [0.0] * 16}, bytes(MAX_PAYLOAD)
@@ -185,7 +185,7 @@ class Agent:
 
 
 @pytest.mark.whole(500_000)
-def test_a_request_that_a_line_garbled_never_reaches_the_agent_changed(campaign: Any) -> None:
+def test_a_request_that_a_line_garbled_never_reaches_the_agent_changed(campaign):
     agent = Agent()
     reached = 0
 
@@ -205,7 +205,7 @@ def test_a_request_that_a_line_garbled_never_reaches_the_agent_changed(campaign:
 
 
 @pytest.mark.parametrize("call", range(len(CALLS)))
-def test_a_silent_guest_ends_every_call_in_its_time(call: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_silent_guest_ends_every_call_in_its_time(call, monkeypatch):
     monkeypatch.setattr("vtax.guest.guest._ANSWER_S", 0.05)
     monkeypatch.setattr("vtax.guest.guest._KILL_S", 0.05)
     ours, stranger = socket.socketpair()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import shutil
 import sys
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -13,7 +12,6 @@ from typing import TextIO
 
 import click
 import pytest
-from attack import Campaign
 from click.testing import CliRunner
 from synthetic_run import begin, fill
 
@@ -82,7 +80,6 @@ def arguments(random: Random) -> list[str]:
         return random.sample(WORDS, random.randint(0, 3))
     name = random.choice([*COMMANDS])
     command = group.get_command(click.Context(group), name)
-    assert command is not None
     found = [name]
     if isinstance(command, click.Group):
         name = random.choice([*command.commands])
@@ -109,9 +106,7 @@ def stream(random: Random, directory: Path, name: str) -> TextIO:
     return path.open("w", encoding="utf-8" if kind == "full" else kind)
 
 
-def test_whatever_is_typed_is_answered(
-    place: Path, monkeypatch: pytest.MonkeyPatch, campaign: Callable[[int, Callable[[Random], None]], Campaign]
-) -> None:
+def test_whatever_is_typed_is_answered(place, monkeypatch, campaign):
     def attack(random: Random) -> None:
         given = arguments(random)
         with (
@@ -143,6 +138,6 @@ def _shown(given: list[str], err: TextIO) -> str:
 
 
 @pytest.mark.parametrize("host", ["a" * 64, "a..b", "\udcff", "日本" * 30])
-def test_a_name_that_cannot_be_an_address_is_refused_by_serve(host: str, place: Path) -> None:
+def test_a_name_that_cannot_be_an_address_is_refused_by_serve(host, place):
     with pytest.raises(BadInput, match="is no address"):
         CliRunner().invoke(group, ["serve", "--host", host, "--port", "0"], catch_exceptions=False)

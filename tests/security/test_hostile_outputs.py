@@ -171,7 +171,7 @@ def look(views: tuple[list[str], ...] = VIEWS) -> None:
         assert not set(result.output) & {"\x1b", "\x00", "\x07", "\u202e", "\x9b"}, arguments
 
 
-def test_no_output_fact_or_version_of_a_guest_stops_the_run_or_a_view(campaign: Any, forum: Forum) -> None:
+def test_no_output_fact_or_version_of_a_guest_stops_the_run_or_a_view(campaign, forum):
     forum.fresh()
     for number, platform in enumerate(PLATFORMS * 3):  # what drawing needs of memory is taken before it is measured
         result = replace(failed(Failure()), outcome=outcome(*REPORTS[0][:2], texts_of(REPORTS[0][2])))
@@ -215,7 +215,7 @@ def test_no_output_fact_or_version_of_a_guest_stops_the_run_or_a_view(campaign: 
 
 
 @pytest.mark.parametrize("word", WORDS, ids=range(len(WORDS)))
-def test_a_hostile_text_everywhere_a_guest_speaks_reaches_no_terminal(word: str, forum: Forum) -> None:
+def test_a_hostile_text_everywhere_a_guest_speaks_reaches_no_terminal(word, forum):
     forum.fresh()
     for platform in PLATFORMS:
         guest = forum.run.begin_guest(platform, 0, "", time.time())

@@ -88,13 +88,13 @@ def kept(text: str, size: int) -> str:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_parser_is_linear_in_every_filling(name: str) -> None:
+def test_every_parser_is_linear_in_every_filling(name):
     for report in reports():
         read(report, filled(report, name, SHORT), 0, SHORT)
 
 
 @pytest.mark.whole(2_000)
-def test_every_parser_is_linear_in_parts_of_its_report(campaign: Any, pytestconfig: pytest.Config) -> None:
+def test_every_parser_is_linear_in_parts_of_its_report(campaign, pytestconfig):
     every, size = reports(), SHORT if pytestconfig.getoption("--attacks") is None else WHOLE
 
     def attack(random: Random) -> None:
@@ -113,7 +113,7 @@ def test_every_parser_is_linear_in_parts_of_its_report(campaign: Any, pytestconf
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_counters_are_linear_in_what_a_kernel_counts(name: str) -> None:
+def test_counters_are_linear_in_what_a_kernel_counts(name):
     text = filling(name, 1 << 18, "cpu0: 1 2 3 4 5 6 7 8 9 10 11 12 13 14\nTcp: a 1\nTcp: 1 1\n").encode()
     before = time.process_time()
     guest.parse(dict.fromkeys(guest.PATHS, text))
@@ -123,7 +123,7 @@ def test_counters_are_linear_in_what_a_kernel_counts(name: str) -> None:
 HOSTILE = "import re; re.match('(a+)+$', 'a' * 5000 + '!')"
 
 
-def test_memory_and_crashes_of_a_parser_end_the_call_and_the_next_one_works() -> None:
+def test_memory_and_crashes_of_a_parser_end_the_call_and_the_next_one_works():
     with BoundedCalls(eval, memory_bytes=64 << 20) as calls:
         with pytest.raises(CallEnded, match="needed more than 64 MiB of memory"):
             calls.call("len(bytes(1 << 30))", timeout_s=20.0)
@@ -140,7 +140,7 @@ def test_memory_and_crashes_of_a_parser_end_the_call_and_the_next_one_works() ->
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
-def test_signals_end_vtax_while_a_parser_runs_and_nothing_is_left(number: int) -> None:
+def test_signals_end_vtax_while_a_parser_runs_and_nothing_is_left(number):
     code = f"""
 from vtax.host.bounded_calls import BoundedCalls
 from vtax.runner.interrupt import stop_requests
@@ -149,7 +149,6 @@ with stop_requests(print), BoundedCalls(exec) as calls:
     calls.call({HOSTILE!r}, timeout_s=300.0)
 """
     running = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    assert running.stdout is not None
     child = Path("/proc", running.stdout.readline().decode().strip())
     time.sleep(0.5)
     assert child.exists()

@@ -97,7 +97,6 @@ def serving(home: Home, descriptors: int = 0) -> Iterator[Served]:
         ["prlimit", f"--nofile={limits[0]}:{limits[1]}", sys.executable, "-m", "vtax", "serve", "--port", "0"],
         env={**os.environ, "VTAX_HOME": str(home.root)}, stdout=subprocess.PIPE, stderr=file, text=True,
     ) as process:  # fmt: skip
-        assert process.stdout is not None
         made = Served(process, int(process.stdout.readline().rstrip("/\n").rpartition(":")[2]), errors)
         try:
             while made.get("/static/page.css") != 200:
@@ -126,7 +125,7 @@ def is_closed(connection: socket.socket, within_s: float) -> bool:
 
 
 @pytest.mark.parametrize("descriptors", [0, 1024, 300])
-def test_more_half_headers_than_descriptors_keep_nobody_from_the_page(home: Home, descriptors: int) -> None:
+def test_more_half_headers_than_descriptors_keep_nobody_from_the_page(home, descriptors):
     with serving(home, descriptors) as server, ExitStack() as open_ones:
         for _ in range(1300):
             open_ones.enter_context(server.open(HALF))
@@ -143,7 +142,7 @@ def test_more_half_headers_than_descriptors_keep_nobody_from_the_page(home: Home
 
 
 @pytest.mark.parametrize("step", [b"a", b""])
-def test_a_header_that_is_not_complete_in_time_ends_the_connection(home: Home, step: bytes) -> None:
+def test_a_header_that_is_not_complete_in_time_ends_the_connection(home, step):
     with serving(home) as server, server.open(HALF) as slow, server.open(WHOLE) as later, server.open() as silent:
         time.sleep(1)
         later.sendall(HALF)  # a second request
@@ -156,7 +155,7 @@ def test_a_header_that_is_not_complete_in_time_ends_the_connection(home: Home, s
         assert is_closed(silent, 3)
 
 
-def test_a_connection_that_asks_in_time_is_kept(home: Home) -> None:
+def test_a_connection_that_asks_in_time_is_kept(home):
     with serving(home) as server, server.open() as kept:
         for _ in range(4):
             kept.sendall(WHOLE)
@@ -164,7 +163,7 @@ def test_a_connection_that_asks_in_time_is_kept(home: Home) -> None:
             assert not is_closed(kept, 2)
 
 
-def test_that_nothing_can_be_accepted_is_said_once(home: Home) -> None:
+def test_that_nothing_can_be_accepted_is_said_once(home):
     with serving(home) as server, ExitStack() as open_ones:
         used = len(list(Path(f"/proc/{server.process.pid}/fd").iterdir()))
         limits = (used + 20, resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE)[1])
@@ -182,7 +181,7 @@ def test_that_nothing_can_be_accepted_is_said_once(home: Home) -> None:
     assert text.count("connections cannot be accepted") == 1, text
 
 
-def test_the_server_is_idle_class_while_something_measures(home: Home, tmp_path: Path) -> None:
+def test_the_server_is_idle_class_while_something_measures(home, tmp_path):
     lock = tmp_path / "measuring.lock"
     program = (
         "from pathlib import Path; import sys, vtax.host.lock as l, vtax.page.server as s;"
@@ -193,7 +192,6 @@ def test_the_server_is_idle_class_while_something_measures(home: Home, tmp_path:
     with subprocess.Popen(
         command, env={**os.environ, "VTAX_HOME": str(home.root)}, stdout=subprocess.PIPE, text=True
     ) as process:
-        assert process.stdout is not None
         address = process.stdout.readline().strip()
         try:
             with urllib.request.urlopen(address, timeout=LONGEST_S):
@@ -226,7 +224,7 @@ def _until(is_so: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
-def test_asking_whether_something_measures_refuses_no_run(tmp_path: Path) -> None:
+def test_asking_whether_something_measures_refuses_no_run(tmp_path):
     lock, ended = tmp_path / "measuring.lock", threading.Event()
     with measuring_lock("run", lock):
         pass
@@ -254,7 +252,7 @@ def test_asking_whether_something_measures_refuses_no_run(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("path", ["//evil.example/x", "///evil.example", "/\\evil.example", "/%09/evil.example"])
-def test_no_address_makes_links_to_another_host(home: Home, path: str) -> None:
+def test_no_address_makes_links_to_another_host(home, path):
     with served(home, token="secret") as server:
         text = server.get(path, {"Authorization": "Bearer secret"}).text
         moved = server.get(f"{path}?token=secret").headers["Location"]
@@ -267,7 +265,7 @@ def test_no_address_makes_links_to_another_host(home: Home, path: str) -> None:
     [("Bearer secret", 200), ("bearer secret", 200), ("BEARER  secret", 200), ("secret", 401), ("Basic secret", 401),
      ("Bearer", 401), ("Bearersecret", 401), ("bearer wrong", 403)],
 )  # fmt: skip
-def test_the_scheme_of_a_token_is_bearer_in_any_case(home: Home, given: str, status: int) -> None:
+def test_the_scheme_of_a_token_is_bearer_in_any_case(home, given, status):
     with served(home, token="secret") as server:
         assert server.get("/", {"Authorization": given}).status == status
 
@@ -321,9 +319,7 @@ def attack(server: Served, random: Random, slow: list[socket.socket], outcomes: 
 
 
 @pytest.mark.timeout(600)
-def test_requests_of_slow_and_hostile_clients(
-    home: Home, attacks: Callable[[int], int], request: pytest.FixtureRequest, notify_attacks: Callable[..., None]
-) -> None:
+def test_requests_of_slow_and_hostile_clients(home, attacks, request, notify_attacks):
     count, seed = attacks(400), request.config.getoption("--attack-seed")
     outcomes: Counter[str] = Counter()
     slow: list[socket.socket] = []

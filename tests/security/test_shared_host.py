@@ -73,8 +73,6 @@ def neighbour_locks(*tops: Path, program: str = LOCK_ALL) -> Iterator[list[Path]
     with subprocess.Popen(
         argv, user=NOBODY, group=NOBODY, extra_groups=[], cwd="/", stdin=pipe, stdout=pipe, text=True
     ) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
         lines = iter(process.stdout.readline, ".\n")
         try:
             yield [Path(line.strip()) for line in lines]
@@ -109,7 +107,7 @@ def with_a_run(home: Home) -> None:
         fill(begin(store, "tour-1"), blocks=2)
 
 
-def test_a_setuid_file_of_a_guest_is_out_of_reach(home: Home) -> None:
+def test_a_setuid_file_of_a_guest_is_out_of_reach(home):
     scratch = home.guests / "vtax-1" / "scratch"
     scratch.mkdir(parents=True)
     program = scratch / "id"
@@ -123,7 +121,7 @@ def test_a_setuid_file_of_a_guest_is_out_of_reach(home: Home) -> None:
         assert neighbour("ls", directory).returncode != 0
 
 
-def test_a_new_home_is_closed_from_the_start_whatever_the_umask(open_place: Path) -> None:
+def test_a_new_home_is_closed_from_the_start_whatever_the_umask(open_place):
     for umask in (0o000, 0o022, 0o077):
         before = os.umask(umask)
         try:
@@ -138,7 +136,7 @@ def test_a_new_home_is_closed_from_the_start_whatever_the_umask(open_place: Path
     "command",
     [["list"], ["show"], ["show", "--audit"], ["report", "--output", "{}"], ["platforms"], ["image", "list"]],
 )
-def test_what_needs_no_root_works_for_another_user(home: Home, tmp_path: Path, command: list[str]) -> None:
+def test_what_needs_no_root_works_for_another_user(home, command):
     with_a_run(home)
     (home.images / "0123456789ab").mkdir()
     output = Path(tempfile.mkdtemp(dir="/var/tmp"))
@@ -154,7 +152,7 @@ def test_what_needs_no_root_works_for_another_user(home: Home, tmp_path: Path, c
         assert done.returncode == 0, done.stderr
 
 
-def test_a_plan_without_root_says_what_it_cannot_see(home: Home) -> None:
+def test_a_plan_without_root_says_what_it_cannot_see(home):
     home.ensure()
     done = neighbour(*VTAX, "run", "tour", "--plan", VTAX_HOME=str(home.root))
     assert done.returncode == 0, done.stderr
@@ -162,7 +160,7 @@ def test_a_plan_without_root_says_what_it_cannot_see(home: Home) -> None:
 
 
 @pytest.mark.parametrize("closed", ["home", "store.sqlite"])
-def test_a_store_that_root_closed_is_an_error_and_no_traceback(home: Home, closed: str) -> None:
+def test_a_store_that_root_closed_is_an_error_and_no_traceback(home, closed):
     with_a_run(home)
     (home.root.parent / closed if closed == "home" else home.root / closed).chmod(0o600)
     done = neighbour(*VTAX, "list", VTAX_HOME=str(home.root))
@@ -171,7 +169,7 @@ def test_a_store_that_root_closed_is_an_error_and_no_traceback(home: Home, close
     assert "Traceback" not in done.stderr
 
 
-def test_nothing_that_vtax_locks_can_be_locked_by_another_user(home: Home, open_place: Path) -> None:
+def test_nothing_that_vtax_locks_can_be_locked_by_another_user(home, open_place):
     lock = open_place / "measuring.lock"
     home.ensure()
     with measuring_lock("run", lock):
@@ -183,7 +181,7 @@ def test_nothing_that_vtax_locks_can_be_locked_by_another_user(home: Home, open_
             clean(home.journal)
 
 
-def test_a_neighbour_that_locks_every_byte_it_may_of_a_store_stops_no_writer(home: Home) -> None:
+def test_a_neighbour_that_locks_every_byte_it_may_of_a_store_stops_no_writer(home):
     with_a_run(home)
     with Store.open(home.store_url) as store:
         run = store.open_run("last")
@@ -200,9 +198,7 @@ def test_a_neighbour_that_locks_every_byte_it_may_of_a_store_stops_no_writer(hom
         store.open_run("last").add_warning(quoted("and from a store that is opened meanwhile"))
 
 
-def test_a_lock_taken_while_it_was_open_is_waited_for_a_while_and_its_holder_named(
-    home: Home, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lock_taken_while_it_was_open_is_waited_for_a_while_and_its_holder_named(home, monkeypatch):
     printed: list[str] = []
     monkeypatch.setattr(journals, "_CLEAN_S", 0.5)
     with neighbour_locks(home.journal) as locked:
@@ -215,7 +211,7 @@ def test_a_lock_taken_while_it_was_open_is_waited_for_a_while_and_its_holder_nam
     assert [line.startswith("waiting for process ") for line in printed] == [True]
 
 
-def test_another_user_learns_whether_something_measures(open_place: Path) -> None:
+def test_another_user_learns_whether_something_measures(open_place):
     lock = open_place / "measuring.lock"
     imports = "import sys; from pathlib import Path; from vtax.host.lock import is_measuring; "
     ask = f"{imports}print(is_measuring(Path(sys.argv[1])))"
@@ -269,7 +265,7 @@ def by_a_link_of_others(home: Home) -> Path:
 @pytest.mark.parametrize(
     "made", [foreign, foreign_journal, open_to_all, below_what_others_write, by_a_link_of_others]
 )
-def test_a_home_that_others_own_or_change_is_refused(made, home: Home, tmp_path: Path) -> None:
+def test_a_home_that_others_own_or_change_is_refused(made, home, tmp_path):
     proof = tmp_path / "executed"
     planted(home.journal, proof)
     place = made(home)
@@ -286,9 +282,7 @@ def test_a_home_that_others_own_or_change_is_refused(made, home: Home, tmp_path:
             use()
 
 
-def test_a_home_in_a_sticky_directory_and_one_of_whoever_called_sudo_are_used(
-    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_home_in_a_sticky_directory_and_one_of_whoever_called_sudo_are_used(home, tmp_path, monkeypatch):
     home.root.parent.chmod(0o1777)
     proof = tmp_path / "executed"
     planted(home.journal, proof)
@@ -302,9 +296,7 @@ def test_a_home_in_a_sticky_directory_and_one_of_whoever_called_sudo_are_used(
 
 
 @pytest.mark.parametrize("kind", ["file", "writable", "link"])
-def test_a_journal_planted_while_the_directory_was_open_is_reported_and_not_executed(
-    kind: str, home: Home, tmp_path: Path
-) -> None:
+def test_a_journal_planted_while_the_directory_was_open_is_reported_and_not_executed(kind, home, tmp_path):
     proof, made = tmp_path / "executed", tmp_path / "made"
     path = planted(home.journal, proof)
     made.touch()
@@ -325,7 +317,7 @@ def test_a_journal_planted_while_the_directory_was_open_is_reported_and_not_exec
     assert (list(home.journal.iterdir()), proof.exists()) == ([], False)
 
 
-def test_a_build_lock_that_another_user_planted_is_refused(home: Home) -> None:
+def test_a_build_lock_that_another_user_planted_is_refused(home):
     lock = home.images / "build.lock"
     lock.touch()
     shutil.chown(lock, NOBODY)

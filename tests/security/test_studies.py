@@ -10,7 +10,7 @@ import json
 import math
 import os
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import redirect_stderr, redirect_stdout
 from copy import deepcopy
 from pathlib import Path
@@ -19,7 +19,6 @@ from typing import Any
 
 import click
 import pytest
-from attack import Campaign
 
 from vtax.benchmarks.registry import benchmarks
 from vtax.cli.main import group
@@ -290,9 +289,7 @@ def nothing_starts(unmade_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("nothing_starts")
 @pytest.mark.whole(100_000)
-def test_no_study_ends_in_a_traceback_hangs_or_needs_much_memory(
-    campaign: Callable[[int, Callable[[Random], None]], Campaign], corpus: list[dict[str, Any]], tmp_path: Path
-) -> None:
+def test_no_study_ends_in_a_traceback_hangs_or_needs_much_memory(campaign, corpus, tmp_path):
     path = tmp_path / "hostile.toml"
 
     def attack(random: Random) -> None:
@@ -309,7 +306,7 @@ def test_no_study_ends_in_a_traceback_hangs_or_needs_much_memory(
 
 
 @pytest.mark.usefixtures("nothing_starts")
-def test_every_study_of_the_corpus_is_planned_as_it_stands(corpus: list[dict[str, Any]], tmp_path: Path) -> None:
+def test_every_study_of_the_corpus_is_planned_as_it_stands(corpus, tmp_path):
     """So that what is mutated comes far before it fails."""
     path = tmp_path / "whole.toml"
     for study in corpus:
@@ -329,9 +326,7 @@ MISPLACED = (
 
 @pytest.mark.usefixtures("nothing_starts")
 @pytest.mark.parametrize(("line", "hint"), MISPLACED)
-def test_further_guests_in_a_wrong_place_or_form_are_refused_with_the_right_one(
-    line: str, hint: str, tmp_path: Path
-) -> None:
+def test_further_guests_in_a_wrong_place_or_form_are_refused_with_the_right_one(line, hint, tmp_path):
     path = tmp_path / "guests.toml"
     path.write_text(f'name = "a"\nplatforms = ["native"]\n[[benchmark]]\nname = "stream"\n{line}\n')
     with pytest.raises(BadInput) as refused:

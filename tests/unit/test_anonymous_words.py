@@ -22,17 +22,17 @@ def _without_names(text: str, users: tuple[str, ...] = ()) -> str:
 @pytest.mark.parametrize(
     "study", ["urschei2007", "ufla2010", "santos2008", "mauricio2013", "trindade2018", "folklore"]
 )
-def test_the_claims_of_a_shipped_study_stay_as_they_are(study: str) -> None:
+def test_the_claims_of_a_shipped_study_stay_as_they_are(study):
     text = json.dumps(load(study).study.declared(), default=str)
     assert "@" in text or study not in ("urschei2007", "ufla2010")
     assert _without_names(text) == text
 
 
-def test_a_login_in_a_text_is_still_replaced() -> None:
+def test_a_login_in_a_text_is_still_replaced():
     assert _without_names("ana@bench-7 and xen-pv@link.mtu=1500") == "user-1@host-1 and xen-pv@link.mtu=1500"
 
 
-def test_a_mapped_address_is_an_address_still() -> None:
+def test_a_mapped_address_is_an_address_still():
     assert _without_names("::ffff:0a09:0807 ::ffff:10.9.8.7") == "::ffff:192.0.2.1 ::ffff:192.0.2.1"
 
 
@@ -64,7 +64,7 @@ def test_a_mapped_address_is_an_address_still() -> None:
         ("Linux bench-7 6.1.0 x_BENCH7_y", "BENCH7"),
     ],
 )
-def test_an_identifier_alone_is_replaced(text: str, secret: str) -> None:
+def test_an_identifier_alone_is_replaced(text, secret):
     assert secret in text
     assert secret.lower() not in _without_names(text).lower()
 
@@ -81,11 +81,11 @@ def test_an_identifier_alone_is_replaced(text: str, secret: str) -> None:
         "32794.0 0.008311660 268435456 bytes",
     ],
 )
-def test_what_identifies_nobody_stays(text: str) -> None:
+def test_what_identifies_nobody_stays(text):
     assert _without_names(text) == text
 
 
-def test_every_fact_of_an_audit_is_listed_or_left_out_on_purpose() -> None:
+def test_every_fact_of_an_audit_is_listed_or_left_out_on_purpose():
     listed = {name for name in facts.NAMES if public_facts.facts_of_guest({name: []})}
     assert facts.NAMES - listed == set()
     assert set() == host.KERNEL_OPTIONS - public_facts.KERNEL_OPTIONS
@@ -93,7 +93,7 @@ def test_every_fact_of_an_audit_is_listed_or_left_out_on_purpose() -> None:
     assert set(collected) - set(public_facts.facts_of_host(collected)) == set()
 
 
-def test_facts_that_are_not_listed_are_left_out() -> None:
+def test_facts_that_are_not_listed_are_left_out():
     found = {
         "kernel_command_line": ["quiet", "isolcpus=1-3", "root=x", "key", "psi=1"],
         "asset": "x",
@@ -109,7 +109,7 @@ def test_facts_that_are_not_listed_are_left_out() -> None:
     "filling",
     ["a", "a.", "a-", "a@", "1.", "1.2.3.4 ", "::", "de:", "de-", "0a1", "/home/", "serial: ", "a1b2_", " "],
 )
-def test_the_time_grows_with_the_length_of_a_text(filling: str) -> None:
+def test_the_time_grows_with_the_length_of_a_text(filling):
     def elapsed_s(size: int) -> float:
         started_at = time.process_time()
         _without_names((filling * size)[:size], users=("a1b2c3", "alice"))

@@ -31,7 +31,7 @@ def read(program: Program, stdout: str, stderr: str = "", status: int = 0) -> Ma
     return program.parse(program.Parameters(), CONTEXT, results).values
 
 
-def test_a_figure_is_found_by_a_pattern() -> None:
+def test_a_figure_is_found_by_a_pattern():
     assert read(program(), "hello\ntook 1.5e-3 s\n") == {"figure": 0.0015}
     assert read(program({"pattern": r"^(\d+)$", "output": "stderr"}), "7", "a\n12\n") == {"figure": 12.0}
 
@@ -40,12 +40,12 @@ def test_a_figure_is_found_by_a_pattern() -> None:
     ("pointer", "value"),
     [("/a/1/b", 3.0), ("/x~1y", 4.0), ("/m~0n", 5.0), ("/", 6.0), ("/text", 7.5)],
 )
-def test_a_figure_is_found_by_a_json_pointer(pointer: str, value: float) -> None:
+def test_a_figure_is_found_by_a_json_pointer(pointer, value):
     text = '{"a": [0, {"b": 3}], "x/y": 4, "m~n": 5, "": 6, "text": "7.5"}'
     assert read(program({"pointer": pointer}), text) == {"figure": value}
 
 
-def test_a_figure_may_be_the_time_on_the_controllers_clock() -> None:
+def test_a_figure_may_be_the_time_on_the_controllers_clock():
     assert read(program({"elapsed": True}), "prints nothing of use") == {"figure": 1.0}
 
 
@@ -57,12 +57,12 @@ def test_a_figure_may_be_the_time_on_the_controllers_clock() -> None:
         ({"elapsed": True, "unit": "ms"}, "an elapsed time, in s, not in ms"),
     ],
 )
-def test_a_metric_has_one_source_and_elapsed_time_is_in_seconds(metric: dict[str, Any], expected: str) -> None:
+def test_a_metric_has_one_source_and_elapsed_time_is_in_seconds(metric, expected):
     with pytest.raises(ValidationError, match=expected):
         program(metric)
 
 
-def test_a_pattern_with_the_right_digits_proves_a_result_before_its_time() -> None:
+def test_a_pattern_with_the_right_digits_proves_a_result_before_its_time():
     proof = {"pattern": r"(?s)3421170679.*Total Computation Time:\s+([0-9.]+)"}
     text = "70679\n3421170679\nTotal Computation Time:    1.250 seconds\n"
     assert read(program(proof), text) == {"figure": 1.25}
@@ -70,7 +70,7 @@ def test_a_pattern_with_the_right_digits_proves_a_result_before_its_time() -> No
         read(program(proof), text.replace("3421170679", "3421170678"))
 
 
-def test_a_whole_document_may_be_the_figure() -> None:
+def test_a_whole_document_may_be_the_figure():
     assert read(program({"pointer": ""}), " 5\n") == {"figure": 5.0}
 
 
@@ -96,22 +96,20 @@ def test_a_whole_document_may_be_the_figure() -> None:
         ({"pointer": "/a"}, '{"a": 1' + "0" * 400 + "}", "no finite number"),
     ],
 )
-def test_what_is_no_figure_fails_the_trial_with_an_excerpt(
-    metric: dict[str, Any], stdout: str, expected: str
-) -> None:
+def test_what_is_no_figure_fails_the_trial_with_an_excerpt(metric, stdout, expected):
     with pytest.raises(BenchmarkError) as caught:
         read(program(metric), stdout)
     assert expected in str(caught.value)
     assert len(str(caught.value)) < 1000
 
 
-def test_a_program_that_fails_is_no_figure() -> None:
+def test_a_program_that_fails_is_no_figure():
     with pytest.raises(BenchmarkError, match="tool failed with status 3: out of luck"):
         read(program(), "took 1 s", "out of luck\n", status=3)
 
 
 @pytest.mark.parametrize("pattern", ["(a+)+$", "(?:(x)|a|aa)+$", "(.*).*.*.*.*=x"])
-def test_a_catastrophic_pattern_ends_in_bounded_time(pattern: str) -> None:
+def test_a_catastrophic_pattern_ends_in_bounded_time(pattern):
     before, made = time.monotonic(), program({"pattern": pattern})
     results: dict[Role, CommandResult] = {"single": CommandResult(("tool",), 0, "a" * 5000 + "!", "", 1.0, 1.0)}
     with Parsers() as parsers, pytest.raises(ParserFailed, match="the parser of tool's output took more than 1 s"):
@@ -119,11 +117,11 @@ def test_a_catastrophic_pattern_ends_in_bounded_time(pattern: str) -> None:
     assert time.monotonic() - before < 20
 
 
-def test_odd_texts_reach_the_pattern_unchanged() -> None:
+def test_odd_texts_reach_the_pattern_unchanged():
     assert read(program({"pattern": "([0-9]) µs"}), "\ud800 \x00 \u2028 5 µs\r\n") == {"figure": 5.0}
 
 
-def test_the_guest_is_given_only_what_is_declared() -> None:
+def test_the_guest_is_given_only_what_is_declared():
     made = program(
         argv={"client": ["{files}/c", "{n}", "{peer_address}:{port}"], "server": ["{files}/c", "-p", "{port}"]},
         parameters={"n": 3}, files=["/x/c"], port=7000, timeout="1min",
@@ -137,7 +135,7 @@ def test_the_guest_is_given_only_what_is_declared() -> None:
     assert made.needs_network
 
 
-def test_the_version_is_what_the_command_prints_or_what_the_files_hold() -> None:
+def test_the_version_is_what_the_command_prints_or_what_the_files_hold():
     assert program().version_of("tool 1.2\nmore") == "tool 1.2"
     with pytest.raises(BenchmarkError, match="printed no version"):
         program().version_of(" \n")
@@ -147,7 +145,7 @@ def test_the_version_is_what_the_command_prints_or_what_the_files_hold() -> None
     assert own.version_of("") == f"sha256:{digest[:12]}"
 
 
-def test_variables_are_filled_like_arguments_and_decide_what_runs() -> None:
+def test_variables_are_filled_like_arguments_and_decide_what_runs():
     plain = program()
     own = program(environment={"THREADS": "{vcpus}", "MODE": "{mode}"}, parameters={"mode": "fast"})
     (command,) = own.commands(own.Parameters(), CONTEXT)
@@ -156,19 +154,19 @@ def test_variables_are_filled_like_arguments_and_decide_what_runs() -> None:
     assert "with: THREADS={vcpus}, MODE={mode}" in own.command_line
 
 
-def test_packages_are_the_images_and_decide_what_runs() -> None:
+def test_packages_are_the_images_and_decide_what_runs():
     own = program(packages=["stress-ng", "libc6-dev"])
     assert own.packages == ("stress-ng", "libc6-dev")
     assert own.definition != program().definition
     assert "packages: stress-ng, libc6-dev" in own.command_line
 
 
-def test_without_either_a_program_is_what_it_was() -> None:
+def test_without_either_a_program_is_what_it_was():
     """The key of its cells must not change."""
     assert program().definition == program(environment={}, packages=[]).definition
 
 
-def test_files_stay_in_the_guest() -> None:
+def test_files_stay_in_the_guest():
     own = program(files=["/x/a"], argv={"guest": ["{files}/a"]})
     (command,) = own.commands(own.Parameters(), CONTEXT)
     assert command.directory == "/s/vtax-own-guest-1"
@@ -186,6 +184,6 @@ def test_files_stay_in_the_guest() -> None:
         ({"packages": ["a; rm"]}, "no name of a Debian package"),
     ],
 )
-def test_what_is_no_variable_and_no_package_is_refused(changes: dict[str, Any], words: str) -> None:
+def test_what_is_no_variable_and_no_package_is_refused(changes, words):
     with pytest.raises(ValueError, match=words):
         program(**changes)

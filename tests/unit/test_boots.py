@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -39,7 +38,7 @@ def look(plan: Plan, *, reboot: bool = True) -> boots.Here:
 # Boot loaders
 
 
-def test_entries_of_grub_are_known_by_title_id_and_submenu(machine: Machine) -> None:
+def test_entries_of_grub_are_known_by_title_id_and_submenu(machine):
     found = {entry.id: entry for entry in boot_loaders.loader().entries()}
     assert list(found) == [NATIVE, ADVANCED, XEN, "uefi-firmware"]
     assert found[NATIVE] == Entry(
@@ -51,7 +50,7 @@ def test_entries_of_grub_are_known_by_title_id_and_submenu(machine: Machine) -> 
     assert boot_loaders.loader().find("Debian GNU/Linux, with Linux 6.1.0-50-amd64").id == ADVANCED
 
 
-def test_the_current_entry_is_known_by_hypervisor_kernel_and_options(machine: Machine) -> None:
+def test_the_current_entry_is_known_by_hypervisor_kernel_and_options(machine):
     loader = boot_loaders.loader()
     native, xen = loader.find(NATIVE), loader.find(XEN)
     assert boot_loaders.current(loader, [native, xen]) == native
@@ -61,7 +60,7 @@ def test_the_current_entry_is_known_by_hypervisor_kernel_and_options(machine: Ma
     assert boot_loaders.current(loader, [native, xen]) is None
 
 
-def test_the_configuration_of_a_debian_host_with_xen_is_read(machine: Machine) -> None:
+def test_the_configuration_of_a_debian_host_with_xen_is_read(machine):
     """The file that grub-mkconfig 2.06-13+deb12u2 wrote in the nested machine `grub`."""
     file = Path(__file__).parent / "fixtures/boots/debian-12-xen.cfg"
     (machine.root / "boot/grub/grub.cfg").write_text(file.read_text())
@@ -86,14 +85,14 @@ def test_the_configuration_of_a_debian_host_with_xen_is_read(machine: Machine) -
     assert boot_loaders.current(loader, named) == named[1]
 
 
-def test_entries_that_boot_the_same_are_refused(machine: Machine) -> None:
+def test_entries_that_boot_the_same_are_refused(machine):
     loader = boot_loaders.loader()
     with pytest.raises(BadInput, match="look the same") as caught:
         boot_loaders.current(loader, [loader.find(NATIVE), loader.find(ADVANCED)])
     assert "vtax.boot=" in caught.value.hint
 
 
-def test_an_entry_that_does_not_exist_or_loads_no_kernel_is_refused(machine: Machine) -> None:
+def test_an_entry_that_does_not_exist_or_loads_no_kernel_is_refused(machine):
     with pytest.raises(BadInput, match="GRUB has no entry 'Fedora'") as caught:
         boot_loaders.loader().find("Fedora")
     assert "'Debian GNU/Linux, with Xen hypervisor'" in caught.value.hint
@@ -101,7 +100,7 @@ def test_an_entry_that_does_not_exist_or_loads_no_kernel_is_refused(machine: Mac
         boot_loaders.loader().find("uefi-firmware")
 
 
-def test_a_configuration_that_ignores_the_next_entry_is_refused(machine: Machine) -> None:
+def test_a_configuration_that_ignores_the_next_entry_is_refused(machine):
     file = machine.root / "boot/grub/grub.cfg"
     file.write_text(file.read_text().replace("next_entry", "other"))
     with pytest.raises(BadInput, match="does not read next_entry"):
@@ -123,7 +122,7 @@ def systemd_boot(machine: Machine) -> Machine:
     return machine
 
 
-def test_systemd_boot_lists_its_entries_and_names_the_one_it_started(systemd_boot: Machine) -> None:
+def test_systemd_boot_lists_its_entries_and_names_the_one_it_started(systemd_boot):
     listed = [
         {"type": "type1", "id": "one.conf", "title": "Debian"},
         {"type": "type2", "id": "two.efi"},
@@ -139,7 +138,7 @@ def test_systemd_boot_lists_its_entries_and_names_the_one_it_started(systemd_boo
     assert (systemd_boot.root / "set").read_text() == "two.efi\n"
 
 
-def test_the_entries_that_bootctl_of_debian_12_lists_are_read(systemd_boot: Machine) -> None:
+def test_the_entries_that_bootctl_of_debian_12_lists_are_read(systemd_boot):
     """What bootctl 252.39-1~deb12u2 printed in the nested machine `systemd-boot`: one object a line, no types."""
     file = Path(__file__).parent / "fixtures/boots/bootctl-252.txt"
     (systemd_boot.root / "listed").write_text(file.read_text())
@@ -148,7 +147,7 @@ def test_the_entries_that_bootctl_of_debian_12_lists_are_read(systemd_boot: Mach
     assert loader.is_current(loader.find("Debian, boot one"))
 
 
-def test_systemd_boot_without_entries_has_none(systemd_boot: Machine) -> None:
+def test_systemd_boot_without_entries_has_none(systemd_boot):
     for listed in ("", "[]\n"):
         (systemd_boot.root / "listed").write_text(listed)
         assert boot_loaders.loader().entries() == []
@@ -157,7 +156,7 @@ def test_systemd_boot_without_entries_has_none(systemd_boot: Machine) -> None:
 # What is refused before anything
 
 
-def test_a_reboot_without_a_known_boot_loader_or_systemd_is_refused(machine: Machine) -> None:
+def test_a_reboot_without_a_known_boot_loader_or_systemd_is_refused(machine):
     plan = planned()
     (machine.root / "run/systemd/system").rmdir()
     with pytest.raises(BadInput, match=r"^--reboot needs systemd as PID 1") as caught:
@@ -172,14 +171,14 @@ def test_a_reboot_without_a_known_boot_loader_or_systemd_is_refused(machine: Mac
         assert "boot by GRUB or systemd-boot" in caught.value.hint
 
 
-def test_a_boot_of_the_study_without_an_entry_is_refused(machine: Machine) -> None:
+def test_a_boot_of_the_study_without_an_entry_is_refused(machine):
     wrong = [BOOTS[0], {**BOOTS[1], "entry": "Debian with Xen"}]
     with pytest.raises(BadInput, match="no entry 'Debian with Xen'") as caught:
         boots.look(loaded_study(boot=wrong).study, reboot=True)
     assert caught.value.where == "[[boot]] xen, key entry"
 
 
-def test_a_host_booted_otherwise_is_refused(machine: Machine) -> None:
+def test_a_host_booted_otherwise_is_refused(machine):
     (machine.root / "proc/cmdline").write_text("BOOT_IMAGE=/boot/vmlinuz-6.1.0-50-amd64 root=/dev/vda1 single\n")
     with pytest.raises(
         BadInput, match=r"from no entry of the study's boots: plain \('Debian GNU/Linux'\), xen"
@@ -188,7 +187,7 @@ def test_a_host_booted_otherwise_is_refused(machine: Machine) -> None:
     assert "reboot into one of them" in caught.value.hint
 
 
-def test_a_reboot_of_a_study_without_boots_is_refused(machine: Machine) -> None:
+def test_a_reboot_of_a_study_without_boots_is_refused(machine):
     with pytest.raises(BadInput, match=r"has no \[\[boot\]\] tables") as caught:
         boots.look(loaded_study().study, reboot=True)
     assert caught.value.hint == "omit --reboot"
@@ -210,7 +209,7 @@ def test_a_reboot_of_a_study_without_boots_is_refused(machine: Machine) -> None:
         ({"must_match": ["kernel"]}, "must_match compares guests of one boot"),
     ],
 )
-def test_a_study_whose_boots_do_not_fit_is_refused(changed: dict[str, Any], why: str) -> None:
+def test_a_study_whose_boots_do_not_fit_is_refused(changed, why):
     with pytest.raises(BadInput) as caught:
         loaded_study(**{"boot": BOOTS, **changed})
     assert why in str(caught.value)
@@ -219,7 +218,7 @@ def test_a_study_whose_boots_do_not_fit_is_refused(changed: dict[str, Any], why:
 # The order of boots
 
 
-def test_every_block_is_measured_in_boots_of_its_own_in_an_order_by_the_seed() -> None:
+def test_every_block_is_measured_in_boots_of_its_own_in_an_order_by_the_seed():
     of = loaded_study(boot=BOOTS, design={"blocks": 40}).study
     assert of.design.sessions == 40
     orders = [tuple(boots.order(of, 5, session)) for session in range(1, 41)]
@@ -232,7 +231,7 @@ def test_every_block_is_measured_in_boots_of_its_own_in_an_order_by_the_seed() -
 # Probes
 
 
-def test_a_platform_is_probed_in_the_first_visit_to_its_boot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_platform_is_probed_in_the_first_visit_to_its_boot(tmp_path, monkeypatch):
     install(monkeypatch)
     with Store.open(f"sqlite:///{tmp_path / 'store.sqlite'}") as store:
         plan = planned("plain")
@@ -274,7 +273,7 @@ name = "sysbench-cpu"
 
 
 @pytest.mark.usefixtures("unmade_home")
-def test_a_plan_says_nothing_of_reboots_that_are_possible(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plan_says_nothing_of_reboots_that_are_possible(tmp_path, monkeypatch):
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     monkeypatch.setattr(boots, "look", lambda study, *, reboot: None)
     (file := tmp_path / "two.toml").write_text(STUDY)
@@ -282,7 +281,7 @@ def test_a_plan_says_nothing_of_reboots_that_are_possible(tmp_path: Path, monkey
 
 
 @pytest.mark.usefixtures("unmade_home")
-def test_a_plan_shows_boots_reboots_and_their_duration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plan_shows_boots_reboots_and_their_duration(tmp_path, monkeypatch):
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     (file := tmp_path / "two.toml").write_text(STUDY)
     printed = output_of("run", str(file), "--plan", "--seed", "5")
@@ -299,7 +298,7 @@ def test_a_plan_shows_boots_reboots_and_their_duration(tmp_path: Path, monkeypat
 
 
 @pytest.mark.usefixtures("unmade_home")
-def test_a_plan_orders_guests_as_its_boots_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plan_orders_guests_as_its_boots_do(tmp_path, monkeypatch):
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     several = STUDY.replace('platforms = ["lxc"]', 'platforms = ["lxc", "podman"]')
     (file := tmp_path / "two.toml").write_text(several)
@@ -320,9 +319,7 @@ def test_a_plan_orders_guests_as_its_boots_do(tmp_path: Path, monkeypatch: pytes
 
 
 @pytest.mark.usefixtures("unmade_home")
-def test_a_run_that_is_to_reboot_is_refused_before_anything(
-    machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_that_is_to_reboot_is_refused_before_anything(machine, tmp_path, monkeypatch):
     (file := tmp_path / "two.toml").write_text(STUDY.replace("Debian GNU/Linux, with Xen", "Xen"))
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     refused = CliRunner().invoke(group, ["run", str(file), "--reboot"]).exception

@@ -90,9 +90,7 @@ def views() -> dict[str, Any]:
     return found
 
 
-def test_every_view_of_an_imported_run_is_that_of_the_exported_one(
-    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_view_of_an_imported_run_is_that_of_the_exported_one(home, tmp_path, monkeypatch):
     before, csv = views(), output_of("export", "--format", "csv", "-o", "a.csv")
     assert csv
     output_of("export", "tour-1")
@@ -107,9 +105,7 @@ def test_every_view_of_an_imported_run_is_that_of_the_exported_one(
         assert [*samples(store.engine, store.open_run("tour-1")).values()] == [{"events": SAMPLE_VALUES}]
 
 
-def test_an_imported_run_is_marked_wherever_runs_are_listed_and_is_not_resumed(
-    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_imported_run_is_marked_wherever_runs_are_listed_and_is_not_resumed(home, tmp_path, monkeypatch):
     output_of("export", "tour-1")
     assert "origin" not in output_of("list")
     elsewhere(tmp_path, monkeypatch)
@@ -125,9 +121,7 @@ def test_an_imported_run_is_marked_wherever_runs_are_listed_and_is_not_resumed(
             check_host(store.open_run("tour-1"), {})
 
 
-def test_importing_twice_is_no_second_run_and_a_taken_name_is_no_obstacle(
-    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_importing_twice_is_no_second_run_and_a_taken_name_is_no_obstacle(home, tmp_path, monkeypatch):
     output_of("export", "tour-1")
     assert "tour-1 is this run already; nothing was imported" in output_of("import", "tour-1.vtax.gz")
     elsewhere(tmp_path, monkeypatch)
@@ -139,9 +133,7 @@ def test_importing_twice_is_no_second_run_and_a_taken_name_is_no_obstacle(
     assert len(json.loads(output_of("list", "--json"))) == 2
 
 
-def test_the_same_run_makes_the_same_bundle_also_from_another_store(
-    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_same_run_makes_the_same_bundle_also_from_another_store(home, tmp_path, monkeypatch):
     first = json.loads(output_of("export", "-o", "a.gz", "--json"))
     elsewhere(tmp_path, monkeypatch)
     output_of("import", "a.gz")
@@ -152,7 +144,7 @@ def test_the_same_run_makes_the_same_bundle_also_from_another_store(
     assert hashlib.sha256(b"".join(content)).hexdigest() == first["sha256"]
 
 
-def test_a_run_that_went_on_after_it_was_exported_is_not_replaced(home: Home) -> None:
+def test_a_run_that_went_on_after_it_was_exported_is_not_replaced(home):
     output_of("export")
     with Store.open(home.store_url) as store:
         store.open_run("tour-1").add_warning(quoted("once more"))
@@ -161,7 +153,7 @@ def test_a_run_that_went_on_after_it_was_exported_is_not_replaced(home: Home) ->
     assert "vtax remove tour-1" in error.hint
 
 
-def test_a_running_run_is_not_exported(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_running_run_is_not_exported(home, monkeypatch):
     monkeypatch.setattr("vtax.store.store.is_measuring", lambda: True)
     with Store.open(home.store_url) as store:
         begin(store, "tour-9")
@@ -209,9 +201,7 @@ REFUSED: dict[str, tuple[Callable[[list[Any]], None], str]] = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_no_vtax_exports_is_refused_and_nothing_is_stored(
-    case: str, home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_no_vtax_exports_is_refused_and_nothing_is_stored(case, home, tmp_path, monkeypatch):
     change, says = REFUSED[case]
     output_of("export", "-o", "x.gz")
     rewrite(Path("x.gz"), change)
@@ -223,7 +213,7 @@ def test_what_no_vtax_exports_is_refused_and_nothing_is_stored(
     assert output_of("list").startswith("no runs yet")
 
 
-def test_a_damaged_or_shortened_file_is_refused(home: Home) -> None:
+def test_a_damaged_or_shortened_file_is_refused(home):
     output_of("export", "-o", "x.gz")
     whole = Path("x.gz").read_bytes()
     for data, says in (
@@ -239,7 +229,7 @@ def test_a_damaged_or_shortened_file_is_refused(home: Home) -> None:
         assert says in refusal("import", "x.gz").what
 
 
-def test_a_bundle_is_read_within_bounds(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bundle_is_read_within_bounds(home, monkeypatch):
     output_of("export", "-o", "x.gz")
     for name in ("SHORT_BYTES", "MAX_BYTES"):
         with monkeypatch.context() as patched:
@@ -253,9 +243,7 @@ SECRETS = (
 )  # fmt: skip
 
 
-def test_an_anonymized_bundle_has_none_of_the_names_and_what_was_equal_is(
-    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_anonymized_bundle_has_none_of_the_names_and_what_was_equal_is(home, tmp_path, monkeypatch):
     said = (
         "Linux box7 6.1.0 from 10.1.2.3 to fe80::1234:5678 at 12:30:05; 198.18.0.2 and 127.0.0.1\n"
         "de:ad:be:ef:00:01 Serial Number: ABC12345 /home/alice/x 3f2504e0-4f89-41d3-9a0c-0305e82c3301 version 1.2.3\n"
@@ -286,9 +274,7 @@ def test_an_anonymized_bundle_has_none_of_the_names_and_what_was_equal_is(
     assert "anonymized" in output_of("show")
 
 
-def test_an_import_leaves_no_file_however_it_ends(
-    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_import_leaves_no_file_however_it_ends(home, tmp_path, monkeypatch):
     """A killed process cannot remove a file, so while a bundle is read there is none with a name."""
     output_of("export", "tour-1", "-o", "a.gz")
     temporary = tmp_path / "temporary"
@@ -308,9 +294,7 @@ def test_an_import_leaves_no_file_however_it_ends(
     assert seen == ["read", "stored"]
 
 
-def test_a_long_copy_shows_how_many_rows_are_done(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_long_copy_shows_how_many_rows_are_done(monkeypatch, capsys):
     ticks = iter(range(0, 10_000, 6))
     monkeypatch.setattr("vtax.cli.row_progress.time.monotonic", lambda: float(next(ticks)))
     rows: list[Row] = [("trial", {})] * 10_000

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -39,7 +38,7 @@ def rows_of(result: Any) -> dict[tuple[str, str, str], Any]:
     }
 
 
-def test_what_remains_is_judged_as_in_the_whole_run() -> None:
+def test_what_remains_is_judged_as_in_the_whole_run():
     whole, part = shown(), shown("--platform", "docker", "--benchmark", "iperf3", "--where", "direction=send")
     rows = rows_of(part)
     assert set(rows) == {("iperf3", "throughput", "s-native"), ("iperf3", "throughput", "s-docker")}
@@ -53,14 +52,14 @@ def test_what_remains_is_judged_as_in_the_whole_run() -> None:
     assert part["trials"] == whole["trials"]
 
 
-def test_levels_of_one_factor_are_alternatives_and_a_cell_without_the_factor_is_left_out() -> None:
+def test_levels_of_one_factor_are_alternatives_and_a_cell_without_the_factor_is_left_out():
     cells = {
         cell for _, _, cell in rows_of(shown("--where", "direction=SEND", "--where", "factor_direction=receive"))
     }
     assert cells == {f"{point}-{name}" for point in "sr" for name in ("native", "docker", "lxc", "qemu-tcg")}
 
 
-def test_warnings_and_misses_are_those_of_what_is_shown() -> None:
+def test_warnings_and_misses_are_those_of_what_is_shown():
     text = output_of("show", "tour-1", "--platform", "docker")
     assert "shown: platform=docker; verdicts and warnings are judged over the whole run" in text
     for hidden in ("lxc", "qemu-tcg", "kvm-virtio", "no memory limit", "unable to connect"):
@@ -68,7 +67,7 @@ def test_warnings_and_misses_are_those_of_what_is_shown() -> None:
     assert "unable to connect" in output_of("show", "tour-1", "--platform", "qemu-tcg")
 
 
-def test_variance_and_interaction_are_of_the_whole_run_too() -> None:
+def test_variance_and_interaction_are_of_the_whole_run_too():
     arguments = ("--platform", "docker", "--benchmark", "iperf3")
     for view in ("variance", "interaction"):
         whole, part = shown(f"--{view}")[view], shown(f"--{view}", *arguments)[view]
@@ -81,7 +80,7 @@ def test_variance_and_interaction_are_of_the_whole_run_too() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(view.name for view in views().values() if not view.command))
-def test_every_view_takes_a_filter(name: str) -> None:
+def test_every_view_takes_a_filter(name):
     arguments = ("--platform", "docker", "--where", "direction=send")
     option = [f"--{name}"]
     assert "shown: platform=docker, direction=send" in output_of("show", "tour-1", *option, *arguments)
@@ -90,7 +89,7 @@ def test_every_view_takes_a_filter(name: str) -> None:
 
 
 @pytest.mark.parametrize("file_format", ["markdown", "latex", "json"])
-def test_reports_take_the_same_filters(file_format: str, tmp_path: Path) -> None:
+def test_reports_take_the_same_filters(file_format, tmp_path):
     file = tmp_path / "report"
     output_of("export", "tour-1", "--format", file_format, "-o", str(file), "--platform", "docker", "--where",
               "direction=send")  # fmt: skip
@@ -101,7 +100,7 @@ def test_reports_take_the_same_filters(file_format: str, tmp_path: Path) -> None
         assert {cell for _, _, cell in rows_of(json.loads(text))} == {"s-native", "s-docker"}
 
 
-def test_rows_for_other_programs_hold_only_what_is_named(tmp_path: Path) -> None:
+def test_rows_for_other_programs_hold_only_what_is_named(tmp_path):
     whole, part = tmp_path / "whole.csv", tmp_path / "part.csv"
     output_of("export", "tour-1", "--format", "csv", "-o", str(whole))
     output_of("export", "tour-1", "--format", "csv", "-o", str(part), "--platform", "qemu-tcg", "--where",
@@ -129,9 +128,7 @@ def test_rows_for_other_programs_hold_only_what_is_named(tmp_path: Path) -> None
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("command", ["show", "report"])
-def test_a_filter_that_leaves_nothing_says_what_there_is(
-    command: str, arguments: tuple[str, ...], what: str, hint: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_filter_that_leaves_nothing_says_what_there_is(command, arguments, what, hint, capsys):
     with pytest.raises(SystemExit) as caught:
         main([command, "tour-1", *arguments])
     printed = capsys.readouterr().err
@@ -141,5 +138,5 @@ def test_a_filter_that_leaves_nothing_says_what_there_is(
 
 
 @pytest.mark.parametrize("command", ["show", "report"])
-def test_the_help_says_that_nothing_is_judged_again(command: str) -> None:
+def test_the_help_says_that_nothing_is_judged_again(command):
     assert "The analysis stays the same" in " ".join(output_of(command, "--help").split())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 
 import pytest
 from command_line import output_of
@@ -30,7 +29,7 @@ def statuses() -> dict[str, str]:
 @pytest.mark.parametrize(
     ("status", "because"), [("interrupted", "stopped on request (SIGINT)"), ("failed", "disk full")]
 )
-def test_every_run_that_can_be_resumed_says_how(status: str, because: str) -> None:
+def test_every_run_that_can_be_resumed_says_how(status, because):
     home = Home.from_environment().ensure()
     with Store.open(home.store_url) as store:
         begin_planned(store, home).finish(status, because, 1_700_000_300.0)
@@ -43,7 +42,7 @@ def test_every_run_that_can_be_resumed_says_how(status: str, because: str) -> No
     assert "go on" not in output_of("show", "tour-1", "--json")
 
 
-def test_at_80_columns_the_list_is_a_line_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_at_80_columns_the_list_is_a_line_a_run(monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     with Store.open(Home.from_environment().ensure().store_url) as store:
         for number in (1, 12):
@@ -58,7 +57,7 @@ def test_at_80_columns_the_list_is_a_line_a_run(monkeypatch: pytest.MonkeyPatch)
     assert max(map(len, (first, second))) <= 80
 
 
-def test_the_json_of_the_list_has_times_as_iso_8601() -> None:
+def test_the_json_of_the_list_has_times_as_iso_8601():
     with Store.open(Home.from_environment().ensure().store_url) as store:
         begin(store, "tour-1", started_at=1_700_000_001.25).finish("finished", "", 1_700_000_301.0)
         begin(store, "tour-2", started_at=1_700_000_400.0)
@@ -69,7 +68,7 @@ def test_the_json_of_the_list_has_times_as_iso_8601() -> None:
     assert (second["started"], second["ended"]) == ("2023-11-14T22:20:00.000Z", None)
 
 
-def test_the_list_tells_the_study_of_a_run_whose_name_does_not() -> None:
+def test_the_list_tells_the_study_of_a_run_whose_name_does_not():
     with Store.open(Home.from_environment().ensure().store_url) as store:
         begin(store, "tour-1").finish("finished", "", 2.0)
         assert "study" not in output_of("list")
@@ -79,9 +78,7 @@ def test_the_list_tells_the_study_of_a_run_whose_name_does_not() -> None:
     assert re.search("^tour-1 +tour +finished ", printed, re.M)
 
 
-def test_clean_writes_down_that_a_killed_run_ended_unless_something_measures(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_clean_writes_down_that_a_killed_run_ended_unless_something_measures(tmp_path, monkeypatch):
     lock = tmp_path / "host.lock"
     monkeypatch.setattr("vtax.cli.clean.measuring_lock", lambda name: measuring_lock(name, lock))
     monkeypatch.setattr("os.geteuid", lambda: 0)
@@ -99,9 +96,7 @@ def test_clean_writes_down_that_a_killed_run_ended_unless_something_measures(
     assert output_of("clean") == "no leaked resources\n"
 
 
-def test_a_killed_run_is_interrupted_to_whoever_looks_before_anybody_cleans(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_killed_run_is_interrupted_to_whoever_looks_before_anybody_cleans(tmp_path, monkeypatch):
     lock = tmp_path / "host.lock"
     monkeypatch.setattr("vtax.store.store.is_measuring", lambda: is_measuring(lock))
     home = Home.from_environment().ensure()
@@ -125,9 +120,7 @@ def test_a_killed_run_is_interrupted_to_whoever_looks_before_anybody_cleans(
     assert statuses() == {"tour-1": "running"}
 
 
-def test_a_run_of_another_machine_is_not_resumed_here(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_of_another_machine_is_not_resumed_here(tmp_path, monkeypatch, capsys):
     lock = tmp_path / "host.lock"
     monkeypatch.setattr("vtax.cli.resume.measuring_lock", lambda name, **_: measuring_lock(name, lock))
     monkeypatch.setattr("os.geteuid", lambda: 0)
@@ -141,7 +134,7 @@ def test_a_run_of_another_machine_is_not_resumed_here(
     assert statuses() == {"tour-1": "running"}
 
 
-def test_a_new_run_writes_down_that_a_killed_one_ended() -> None:
+def test_a_new_run_writes_down_that_a_killed_one_ended():
     home = Home.from_environment().ensure()
     with Store.open(home.store_url) as store:
         begin(store, "tour-1")
@@ -155,7 +148,7 @@ def names(*conditions: str) -> list[str]:
     return [run["name"] for run in json.loads(output_of("list", "--json", *options))]
 
 
-def test_the_list_shows_the_runs_that_meet_all_conditions() -> None:
+def test_the_list_shows_the_runs_that_meet_all_conditions():
     with Store.open(Home.from_environment().ensure().store_url) as store:
         begin(store, "tour-1", started_at=1_600_000_000.0).finish("finished", "all blocks", 1.7e9)
         begin(store, "tour-2", started_at=1_700_000_000.0).finish("failed", "disk full", 1.7e9)
@@ -177,7 +170,7 @@ def test_the_list_shows_the_runs_that_meet_all_conditions() -> None:
         ("since=yesterday", "'yesterday' is not a day or a time"),
     ],
 )
-def test_a_condition_that_is_none_is_refused(condition: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_condition_that_is_none_is_refused(condition, said, capsys):
     with pytest.raises(SystemExit) as ended:
         main(["list", "--where", condition])
     assert ended.value.code == 2

@@ -75,14 +75,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("kind", "source", "changes", "name"), CASES, ids=[f"{c[0]}-{c[3]}" for c in CASES])
-def test_a_check_passes_what_is_right_and_fails_what_is_wrong(
-    kind: str,
-    source: str,
-    changes: dict[str, tuple[str, str]],
-    name: str,
-    environment: CheckEnvironment,
-    tmp_path: Path,
-) -> None:
+def test_a_check_passes_what_is_right_and_fails_what_is_wrong(kind, source, changes, name, environment, tmp_path):
     good = result_of(
         *subject(kind, source, environment, tmp_path)[:1], name, subject(kind, source, environment, tmp_path)[1]
     )
@@ -123,7 +116,7 @@ def ever_stops(counts: list[int]) -> None:
         ("cpu-time", SimpleNamespace(host_cpu_s=lambda: 3.0), SimpleNamespace(run=ran())),
     ],
 )
-def test_a_guest_that_misbehaves_fails_its_check(name: str, running: Any, guest: Any, tmp_path: Path) -> None:
+def test_a_guest_that_misbehaves_fails_its_check(name, running, guest, tmp_path):
     (tmp_path / "usr/bin").mkdir(parents=True)
     (tmp_path / "usr/bin/env").write_bytes(b"the image's")
     (check,) = (check for check in platform.CHECKS if check.name == name)
@@ -131,7 +124,7 @@ def test_a_guest_that_misbehaves_fails_its_check(name: str, running: Any, guest:
         check.run(fake(running, guest, SimpleNamespace(tree=tmp_path)))
 
 
-def test_a_guest_that_stops_once_only_and_one_that_leaves_something_fail(environment: CheckEnvironment) -> None:
+def test_a_guest_that_stops_once_only_and_one_that_leaves_something_fail(environment):
     stops: list[int] = []
     checks = {check.name: check for check in platform.CHECKS}
     stopped = fake(SimpleNamespace(stop=lambda: ever_stops(stops)), None)
@@ -142,7 +135,7 @@ def test_a_guest_that_stops_once_only_and_one_that_leaves_something_fail(environ
     assert any(left.startswith("mount ") for left in Host.now(environment.home, "t").more_than(before))
 
 
-def test_every_check_has_a_case_that_fails() -> None:
+def test_every_check_has_a_case_that_fails():
     fakes = {"journal", "run", "files", "image-files", "limits", "cpu-time", "stop", "leaks-after-stop"}
     cases = {
         "platform": (platform.CHECKS, {*BAD_PLATFORM, *fakes, "leaks-after-kill"}),
@@ -154,18 +147,18 @@ def test_every_check_has_a_case_that_fails() -> None:
         assert {check.name for check in checks} == with_case, kind  # type: ignore[attr-defined]
 
 
-def test_checks_that_need_guests_are_skipped_with_the_reason(environment: CheckEnvironment, tmp_path: Path) -> None:
+def test_checks_that_need_guests_are_skipped_with_the_reason(environment, tmp_path):
     checks, found = subject("benchmark", BENCHMARK, environment, tmp_path)
     skipped = {result.name: result.reason for result in results(checks, found) if result.status == "skipped"}
     assert skipped == {"runs": "no guests here", "version-in-guest": "no guests here"}
 
 
-def test_a_check_that_hangs_fails_in_time() -> None:
+def test_a_check_that_hangs_fails_in_time():
     (result,) = results([Check("slow", lambda _: time.sleep(30), "be quick", limit_s=0.2)], None)
     assert (result.status, result.reason) == ("fail", "it did not end within 0.2 s")
 
 
-def test_what_needs_a_failed_check_is_skipped_and_a_skipped_one_says_why() -> None:
+def test_what_needs_a_failed_check_is_skipped_and_a_skipped_one_says_why():
     def skip(_: None) -> None:
         raise Skipped("not here")
 
@@ -177,7 +170,7 @@ def run(*arguments: str) -> Any:
     return CliRunner().invoke(group, ["conformance", *arguments], catch_exceptions=False)
 
 
-def test_the_command_names_checks_in_json_and_by_its_exit_status(tmp_path: Path, monkeypatch: Any) -> None:
+def test_the_command_names_checks_in_json_and_by_its_exit_status(tmp_path, monkeypatch):
     monkeypatch.setattr("vtax.cli.conformance.os.geteuid", lambda: 1000)
     monkeypatch.setenv("VTAX_HOME", str(tmp_path / "home"))
     path = tmp_path / "failures.py"
@@ -192,7 +185,7 @@ def test_the_command_names_checks_in_json_and_by_its_exit_status(tmp_path: Path,
     assert "hint: choose a name of lower-case letters" in " ".join(result.stdout.split())
 
 
-def test_skipped_checks_fail_only_under_strict(tmp_path: Path, monkeypatch: Any) -> None:
+def test_skipped_checks_fail_only_under_strict(tmp_path, monkeypatch):
     monkeypatch.setattr("vtax.cli.conformance.os.geteuid", lambda: 1000)
     monkeypatch.setenv("VTAX_HOME", str(tmp_path / "home"))
     path = tmp_path / "timeit.py"
@@ -203,13 +196,13 @@ def test_skipped_checks_fail_only_under_strict(tmp_path: Path, monkeypatch: Any)
 
 
 @pytest.mark.parametrize("argument", ["no_such_module", "no-such-file.py", "json", "vtax.platforms.base"])
-def test_what_is_no_plugin_is_bad_input(argument: str) -> None:
+def test_what_is_no_plugin_is_bad_input(argument):
     with pytest.raises(BadInput):
         find(argument)
 
 
 @pytest.mark.parametrize("name", ["dd", "iperf3", "stream", "netperf", "sockperf", "sysbench_cpu", "iperf2"])
-def test_shipped_benchmarks_conform(name: str, environment: CheckEnvironment) -> None:
+def test_shipped_benchmarks_conform(name, environment):
     (found,) = find(f"vtax.benchmarks.{name}")
     made = list(results(benchmark.CHECKS, benchmark.BenchmarkSubject(found, environment)))
     assert [result for result in made if result.status == "fail"] == []

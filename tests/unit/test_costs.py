@@ -1,7 +1,5 @@
 """What the host spends on a unit of a benchmark's work, and where it is shown. Figures are invented."""
 
-from pathlib import Path
-
 import pytest
 from command_line import output_of
 from synthetic_run import DECLARED, PLATFORMS, begin, trial
@@ -64,7 +62,7 @@ def test_the_host_pays_for_all_guests_under_test_and_the_daemon_but_not_for_othe
     assert cost.host_cpu_s(others) is None
 
 
-def test_the_cost_of_a_platform_stands_beside_its_rate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cost_of_a_platform_stands_beside_its_rate(tmp_path, monkeypatch):
     url = f"sqlite:///{tmp_path / 'store.sqlite'}"
     monkeypatch.setenv("VTAX_STORE", url)
     metrics = (

@@ -98,7 +98,7 @@ def boots(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
 
 
 @pytest.mark.parametrize("name", DEMOS)
-def test_a_demonstration_has_a_valid_short_study_that_says_what_its_figures_are(name: str) -> None:
+def test_a_demonstration_has_a_valid_short_study_that_says_what_its_figures_are(name):
     study = load(str(DEMOS[name].study)).study
     assert DEMOS[name].machine in MACHINES.values()
     assert "say nothing about hardware" in study.title
@@ -109,24 +109,20 @@ def test_a_demonstration_has_a_valid_short_study_that_says_what_its_figures_are(
 
 @pytest.mark.parametrize(("program", "package"), [("mmdebstrap", "mmdebstrap"),
                                                   ("qemu-system-x86_64", "qemu-system-x86")])  # fmt: skip
-def test_a_missing_program_is_refused_with_its_package(
-    home: Home, plenty: None, monkeypatch: pytest.MonkeyPatch, program: str, package: str
-) -> None:
+def test_a_missing_program_is_refused_with_its_package(home, plenty, monkeypatch, program, package):
     monkeypatch.setattr(probing, "find_program", lambda name: None if name == program else "/usr/bin/true")
     with pytest.raises(BadInput, match=program) as refusal:
         demo.check_host(home, DEMOS["kvm"])
     assert refusal.value.hint == f"apt install {package}"
 
 
-def test_too_little_memory_is_refused_with_both_sizes(
-    home: Home, plenty: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_too_little_memory_is_refused_with_both_sizes(home, plenty, monkeypatch):
     monkeypatch.setattr(demo, "_available_bytes", lambda: 2 * GIB)
     with pytest.raises(BadInput, match=r"needs about 4\.5 GiB of memory, and 2 GiB are available"):
         demo.check_host(home, DEMOS["xen"])
 
 
-def test_the_estimated_time_contains_only_builds_that_are_missing(home: Home) -> None:
+def test_the_estimated_time_contains_only_builds_that_are_missing(home):
     kvm = DEMOS["kvm"]
     built = disks.directory_of(home, kvm.machine)
     assert "to build the machine" in kvm.expected(home, has_image=True)
@@ -138,8 +134,8 @@ def test_the_estimated_time_contains_only_builds_that_are_missing(home: Home) ->
 
 
 def test_a_machine_of_an_earlier_recipe_is_built_anew_which_is_estimated_announced_and_checked(
-    home: Home, plenty: None, boots: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    home, plenty, boots, monkeypatch
+):
     kvm, lines = DEMOS["kvm"], []
     disks.directory_of(home, replace(kvm.machine, disk_mib=1)).mkdir(parents=True)
     assert "to build the machine" in kvm.expected(home, has_image=True)
@@ -153,9 +149,7 @@ def test_a_machine_of_an_earlier_recipe_is_built_anew_which_is_estimated_announc
 
 
 @pytest.mark.parametrize("name", MACHINES)
-def test_the_disk_of_an_earlier_recipe_goes_when_that_of_the_present_one_is_there(
-    home: Home, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+def test_the_disk_of_an_earlier_recipe_goes_when_that_of_the_present_one_is_there(home, monkeypatch, name):
     built: list[Path] = []
     monkeypatch.setattr(disks, "_build", lambda machine, image, journal, path: built.append(path))
     nested, machine = home.root / "nested", MACHINES[name]
@@ -173,7 +167,7 @@ def test_the_disk_of_an_earlier_recipe_goes_when_that_of_the_present_one_is_ther
     assert {path for path in nested.iterdir() if path.is_dir()} == {made, *kept}
 
 
-def test_the_studys_progress_is_passed_on_once_and_its_bundle_handed_over(home: Home, boots: Any) -> None:
+def test_the_studys_progress_is_passed_on_once_and_its_bundle_handed_over(home, boots):
     guest = Guest([b"", b"block 1\nblo", b"ck 2\n", b""], b"0\n")
     names, lines = boots(guest), []
     with demo.measured(DEMOS["kvm"], home, [], lines.append) as bundle:
@@ -183,7 +177,7 @@ def test_the_studys_progress_is_passed_on_once_and_its_bundle_handed_over(home: 
     assert guest.started[0][-1].endswith("vtax/demo/kvm.toml")
 
 
-def test_a_study_that_fails_in_the_machine_is_an_error_with_its_last_lines(home: Home, boots: Any) -> None:
+def test_a_study_that_fails_in_the_machine_is_an_error_with_its_last_lines(home, boots):
     boots(Guest([b"vtax: no platform runs\n"], b"1\n"))
     with (
         pytest.raises(MachineFailed, match="ended with status 1") as failure,
@@ -204,7 +198,7 @@ def as_root(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return lock
 
 
-def test_nothing_starts_without_an_answer(home: Home, plenty: None, as_root: Path) -> None:
+def test_nothing_starts_without_an_answer(home, plenty, as_root):
     for answer, status in (("n\n", 1), ("\n", 1), ("", 2)):
         result = CliRunner().invoke(group, ["demo", "kvm"], input=answer)
         assert "estimated time, longer on a busy host: about" in result.stderr
@@ -215,7 +209,7 @@ def test_nothing_starts_without_an_answer(home: Home, plenty: None, as_root: Pat
         assert not as_root.exists()
 
 
-def test_an_unknown_hypervisor_is_refused_with_those_that_there_are() -> None:
+def test_an_unknown_hypervisor_is_refused_with_those_that_there_are():
     result = CliRunner().invoke(group, ["demo", "nosuch"], standalone_mode=False)
     assert isinstance(result.exception, click.UsageError)
     refusal = usage_error(result.exception)
@@ -223,9 +217,7 @@ def test_an_unknown_hypervisor_is_refused_with_those_that_there_are() -> None:
     assert refusal.where.endswith("demo [OPTIONS] HYPERVISOR")
 
 
-def test_while_a_run_measures_nothing_starts(
-    home: Home, plenty: None, as_root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_while_a_run_measures_nothing_starts(home, plenty, as_root, monkeypatch):
     with monkeypatch.context() as seen:
         seen.setattr(command, "measuring_process", lambda: ("tour-7", 12))
         result = CliRunner().invoke(group, ["demo", "kvm"], input="y\n")
@@ -236,9 +228,7 @@ def test_while_a_run_measures_nothing_starts(
     assert "tour-1" in str(result.exception)
 
 
-def test_the_run_of_the_machine_is_in_the_users_store_and_shown(
-    home: Home, plenty: None, as_root: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_the_run_of_the_machine_is_in_the_users_store_and_shown(home, plenty, as_root, monkeypatch, tmp_path):
     bundle = tmp_path / "demo.vtax.gz"
     with Store.open(tmp_path / "machine.sqlite") as store:
         run = stored(store, lambda platform, operations, random: {}, name="demo-kvm-1")

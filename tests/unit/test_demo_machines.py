@@ -5,13 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from vtax.demo import disks, running, systemd_boot
 from vtax.demo.machines import MACHINES, Uefi
 
 
-def test_a_machine_with_a_boot_loader_is_booted_by_it_alone() -> None:
+def test_a_machine_with_a_boot_loader_is_booted_by_it_alone():
     for machine in MACHINES.values():
         boot = machine.boot(Path("/made/kernel"), Path("/made/initrd"), "quiet")
         assert (machine.loader in disks.LOADERS) == (boot is None or isinstance(boot, Uefi))
@@ -19,7 +17,7 @@ def test_a_machine_with_a_boot_loader_is_booted_by_it_alone() -> None:
     assert [name for name, machine in MACHINES.items() if machine.loader] == list(disks.LOADERS)
 
 
-def test_a_machine_with_uefi_keeps_its_variables_while_it_runs_and_no_longer() -> None:
+def test_a_machine_with_uefi_keeps_its_variables_while_it_runs_and_no_longer():
     boot = MACHINES["systemd-boot"].boot(Path("/made/kernel"), Path("/made/initrd"), "")
     firmware, variables = [word for word in map(str, running._boot(boot)) if word != "-drive"]
     assert "readonly=on,file=/made/firmware.fd" in firmware
@@ -27,9 +25,7 @@ def test_a_machine_with_uefi_keeps_its_variables_while_it_runs_and_no_longer() -
     assert running._console(boot) == ("-serial", "chardev:console")
 
 
-def test_the_partition_of_systemd_boot_lies_behind_the_system(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_partition_of_systemd_boot_lies_behind_the_system(tmp_path, monkeypatch):
     tree, disk = tmp_path / "tree", tmp_path / "disk.raw"
     for name in (
         "boot/vmlinuz-6.1",

@@ -42,7 +42,7 @@ def overlay(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_running_machine_is_saved_with_what_it_wrote_and_goes_on(tmp_path: Path, overlay: Path) -> None:
+def test_a_running_machine_is_saved_with_what_it_wrote_and_goes_on(tmp_path, overlay):
     monitor = Monitor(tmp_path)
     saved.save(monitor, overlay, SavedState(tmp_path))  # type: ignore[arg-type]
     state = SavedState(tmp_path)
@@ -50,7 +50,7 @@ def test_a_running_machine_is_saved_with_what_it_wrote_and_goes_on(tmp_path: Pat
     assert monitor.requested == ["migrate-set-parameters", "migrate", *["query-migrate"] * 2, "cont"]
 
 
-def test_a_state_that_qemu_does_not_write_is_an_error_and_the_machine_goes_on(tmp_path: Path, overlay: Path) -> None:
+def test_a_state_that_qemu_does_not_write_is_an_error_and_the_machine_goes_on(tmp_path, overlay):
     monitor = Monitor(tmp_path, "failed")
     with pytest.raises(VtaxError, match="did not save the machine's state: failed"):
         saved.save(monitor, overlay, SavedState(tmp_path))  # type: ignore[arg-type]
@@ -71,7 +71,7 @@ def qemu(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return version
 
 
-def test_a_state_is_used_again_only_where_everything_is_the_same(tmp_path: Path, qemu: list[str]) -> None:
+def test_a_state_is_used_again_only_where_everything_is_the_same(tmp_path, qemu):
     disk, source = tmp_path / "disk.raw", tmp_path / "src"
     disk.write_bytes(b"disk")
     (source / "__pycache__").mkdir(parents=True)
@@ -112,7 +112,7 @@ def start(unmade_home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[runnin
         yield running._Start(MACHINES["xen"], home, disks.Disks(home.root), (), journal)
 
 
-def test_a_state_that_cannot_be_loaded_is_removed_and_the_machine_boots(start: running._Start) -> None:
+def test_a_state_that_cannot_be_loaded_is_removed_and_the_machine_boots(start):
     state = SavedState(start.home.root / "nested" / "saved-xen-4096-0123456789ab")
     state.directory.mkdir(parents=True)
     with start.answering(state) as nested:
@@ -120,7 +120,7 @@ def test_a_state_that_cannot_be_loaded_is_removed_and_the_machine_boots(start: r
     assert not state.exists
 
 
-def test_an_error_of_what_uses_the_machine_removes_no_state(start: running._Start, monkeypatch: Any) -> None:
+def test_an_error_of_what_uses_the_machine_removes_no_state(start, monkeypatch):
     state = SavedState(start.home.root / "nested" / "saved-xen-4096-0123456789ab")
     state.directory.mkdir(parents=True)
     monkeypatch.setattr(running._Start, "_loaded", lambda *_: "loaded")
@@ -129,7 +129,7 @@ def test_an_error_of_what_uses_the_machine_removes_no_state(start: running._Star
     assert state.exists
 
 
-def test_the_state_of_an_earlier_checkout_goes_when_another_is_saved(unmade_home: Path) -> None:
+def test_the_state_of_an_earlier_checkout_goes_when_another_is_saved(unmade_home):
     home = Home.from_environment().ensure()
     others = [home.root / "nested" / name for name in ("saved-xen-4096-a", "saved-xen-7168-a")]
     for other in others:

@@ -37,7 +37,7 @@ class Plain:
     second: str
 
 
-def test_fields_have_name_kind_unit_and_meaning_in_their_order() -> None:
+def test_fields_have_name_kind_unit_and_meaning_in_their_order():
     found = [(field.name, field.kind, field.unit, field.meaning) for field in fields_of(Outer)]
     assert found == [
         ("started", "time", "", "when"), ("name", "text", "", "its name"), ("chosen", "text", "", "which"),
@@ -46,7 +46,7 @@ def test_fields_have_name_kind_unit_and_meaning_in_their_order() -> None:
     ]  # fmt: skip
 
 
-def test_values_are_those_of_the_fields_and_no_other() -> None:
+def test_values_are_those_of_the_fields_and_no_other():
     inner = Inner("x", 3)
     assert values_of(Outer(1_700_000_000.25, inner, inner, (inner,), {"a": 1}, share=0.5)) == {
         "started": "2023-11-14T22:13:20.250Z", "name": "x", "chosen": "x", "several": (inner,), "data": {"a": 1},
@@ -55,10 +55,10 @@ def test_values_are_those_of_the_fields_and_no_other() -> None:
     assert values_of(Plain(1, "b")) == {"first": 1, "second": "b"}
 
 
-def test_every_dataclass_within_has_a_table_under_its_path() -> None:
+def test_every_dataclass_within_has_a_table_under_its_path():
     assert [path for path, _ in tables_of(Outer)] == ["", "several[]"]
     assert dict(tables_of(Outer))["several[]"] == (Field("name", "text", "", "its name", "name"),)
 
 
-def test_what_is_no_time_has_no_text() -> None:
+def test_what_is_no_time_has_no_text():
     assert [moment(each) for each in (None, float("nan"), float("inf"), 1e18)] == [None] * 4

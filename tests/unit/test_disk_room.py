@@ -37,7 +37,7 @@ def host_has_room(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=50 * GIB))
 
 
-def test_files_above_the_disk_are_refused_with_both_numbers() -> None:
+def test_files_above_the_disk_are_refused_with_both_numbers():
     with pytest.raises(
         BadInput, match="files of dd need 4 GiB, and the disk of virtual machines has 2 GiB"
     ) as caught:
@@ -48,28 +48,28 @@ def test_files_above_the_disk_are_refused_with_both_numbers() -> None:
         planned("7GiB", MACHINE, disk="6GiB")
 
 
-def test_without_a_virtual_machine_the_hosts_disk_alone_counts() -> None:
+def test_without_a_virtual_machine_the_hosts_disk_alone_counts():
     assert planned("4GiB").cells
     assert planned("4GiB", "podman", disk="512MiB").cells
     with pytest.raises(BadInput, match="file_size is 60 GiB, and the disk of the guests has 50 GiB free"):
         planned("60GiB")
 
 
-def test_a_disk_above_what_the_host_has_free_is_refused_with_both_numbers() -> None:
+def test_a_disk_above_what_the_host_has_free_is_refused_with_both_numbers():
     with pytest.raises(BadInput, match=r"a disk of 51 GiB is requested .* this host has 50 GiB free") as caught:
         planned("1GiB", MACHINE, disk="51GiB")
     assert caught.value.where == "study.toml: [guest], key disk"
 
 
 @pytest.mark.skipif(shutil.which("mke2fs") is None, reason="needs mke2fs")
-def test_what_the_image_occupies_of_the_disk_counts(tmp_path: Path) -> None:
+def test_what_the_image_occupies_of_the_disk_counts(tmp_path):
     run(["mke2fs", "-q", "-t", "ext4", "-m", "0", tmp_path / "disk.raw", str(512 * 1024) + "k"])
     assert 400 << 20 < free_bytes(tmp_path / "disk.raw") < 500 << 20
     with pytest.raises(BadInput, match=r"need 511 MiB, and the disk .* has 512 MiB, 4\d\d MiB free"):
         planned("511MiB", MACHINE, directory=tmp_path, disk="512MiB")
 
 
-def test_a_file_that_fits_a_cache_on_one_side_alone_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_fits_a_cache_on_one_side_alone_is_named(monkeypatch):
     monkeypatch.setattr(memory, "host_memory", lambda: 8 * GIB)
 
     def notes(file_size: str, *platforms: str) -> list[str]:
@@ -84,7 +84,7 @@ def test_a_file_that_fits_a_cache_on_one_side_alone_is_named(monkeypatch: pytest
     assert [notes("512MiB", MACHINE), notes("9GiB", MACHINE), notes("2GiB", "podman")] == [[], [], []]
 
 
-def test_a_trial_says_that_only_the_cache_below_its_disk_holds_its_files(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_trial_says_that_only_the_cache_below_its_disk_holds_its_files(monkeypatch):
     monkeypatch.setattr(memory, "host_memory", lambda: 8 * GIB)
 
     def said(file_size: str) -> dict[str, str | None]:
@@ -98,7 +98,7 @@ def test_a_trial_says_that_only_the_cache_below_its_disk_holds_its_files(monkeyp
     assert not any([*said("512MiB").values(), *said("9GiB").values()])
 
 
-def test_the_shipped_studies_set_the_disk_that_their_files_need() -> None:
+def test_the_shipped_studies_set_the_disk_that_their_files_need():
     for name in ("santos2008", "trindade2018"):
         loaded = load(name)
         guest = loaded.study.guest

@@ -32,7 +32,7 @@ def data_of(home: Home, storage: str, *keys: str) -> Path:
     return data
 
 
-def test_the_data_of_every_daemon_that_holds_it_goes(home: Home) -> None:
+def test_the_data_of_every_daemon_that_holds_it_goes(home):
     with_it = [data_of(home, "overlay2", "aaaaaaaaaaaa", KEY), data_of(home, "vfs", KEY)]
     without = data_of(home, "btrfs", "aaaaaaaaaaaa")
     with Journal(home.journal) as journal:
@@ -42,7 +42,7 @@ def test_the_data_of_every_daemon_that_holds_it_goes(home: Home) -> None:
     assert sorted(path.name for path in without.parent.iterdir()) == ["btrfs"]
 
 
-def test_a_daemon_that_maps_ids_keeps_its_list_a_directory_deeper(home: Home) -> None:
+def test_a_daemon_that_maps_ids_keeps_its_list_a_directory_deeper(home):
     for name, key in (("overlay2-userns", KEY), ("vfs-userns", "aaaaaaaaaaaa")):
         plain = data_of(home, name, key)
         deeper = plain / "2013265920.2013265920"
@@ -53,7 +53,7 @@ def test_a_daemon_that_maps_ids_keeps_its_list_a_directory_deeper(home: Home) ->
     assert sorted(path.name for path in (home.root / "docker").iterdir()) == ["vfs-userns"]
 
 
-def test_a_daemon_whose_list_cannot_be_read_may_hold_it(home: Home) -> None:
+def test_a_daemon_whose_list_cannot_be_read_may_hold_it(home):
     data = home.root / "docker" / "overlay2"
     data.mkdir(parents=True)
     with Journal(home.journal) as journal:
@@ -61,7 +61,7 @@ def test_a_daemon_whose_list_cannot_be_read_may_hold_it(home: Home) -> None:
     assert not data.exists()
 
 
-def test_it_is_refused_while_a_daemon_uses_it_and_nothing_goes(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_refused_while_a_daemon_uses_it_and_nothing_goes(home, monkeypatch):
     data = data_of(home, "overlay2", KEY)
     monkeypatch.setattr(copies, "owner_of", lambda pid_file: os.getpid())
     with Journal(home.journal) as journal, pytest.raises(BadInput, match="in use by a private Docker daemon"):
@@ -69,7 +69,7 @@ def test_it_is_refused_while_a_daemon_uses_it_and_nothing_goes(home: Home, monke
     assert data.exists()
 
 
-def test_the_pid_file_of_a_daemon_that_is_gone_goes_too(home: Home) -> None:
+def test_the_pid_file_of_a_daemon_that_is_gone_goes_too(home):
     data_of(home, "overlay2", KEY)
     pid_file = pid_file_of(home, "overlay2")
     pid_file.write_text(str(2**22))
@@ -78,6 +78,6 @@ def test_the_pid_file_of_a_daemon_that_is_gone_goes_too(home: Home) -> None:
     assert not pid_file.exists()
 
 
-def test_a_home_without_docker_has_none(home: Home) -> None:
+def test_a_home_without_docker_has_none(home):
     with Journal(home.journal) as journal:
         assert copies.remove(home, KEY, journal) == []

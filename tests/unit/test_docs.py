@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import runpy
 import tomllib
-from pathlib import Path
 
 import click
 import pytest
@@ -16,25 +15,24 @@ from vtax.cli.main import group
 from vtax.study.load import validate
 
 
-def test_there_is_documentation_to_check() -> None:
+def test_there_is_documentation_to_check():
     assert blocks("toml")
     assert commands()
 
 
 @pytest.mark.parametrize(("place", "text"), blocks("toml"))
-def test_every_study_shown_is_valid(place: str, text: str) -> None:
+def test_every_study_shown_is_valid(place, text):
     data = tomllib.loads(text)
     if "benchmark" in data and "platforms" in data:
         validate(data, place)
 
 
 @pytest.mark.parametrize(("place", "words"), commands())
-def test_every_command_shown_exists_with_its_options(place: str, words: list[str]) -> None:
+def test_every_command_shown_exists_with_its_options(place, words):
     if words[0].startswith("-") or not words[0].islower():
         return
     assert words[0].partition("|")[0] in COMMANDS, place
     command = group.get_command(click.Context(group), words[0])
-    assert command is not None
     if isinstance(command, click.Group) and len(words) > 1:
         command = command.get_command(click.Context(command), words[1])
         assert command is not None, place
@@ -47,12 +45,12 @@ def test_every_command_shown_exists_with_its_options(place: str, words: list[str
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_every_link_between_pages_leads_somewhere(page: Path) -> None:
+def test_every_link_between_pages_leads_somewhere(page):
     for match in re.finditer(r"\]\((?!https?:|#|mailto:)([^)#]+)", page.read_text()):
         assert (page.parent / match[1]).exists(), f"{page.name}: {match[1]}"
 
 
-def test_every_promise_is_measured_by_a_command_that_is_there() -> None:
+def test_every_promise_is_measured_by_a_command_that_is_there():
     """And every script of bench/ that speaks of a promise is named where promises stand."""
     page = (ROOT / "docs" / "promises.md").read_text()
     named = set(re.findall(r"bench/[a-z_/]+\.py", page))
@@ -61,13 +59,13 @@ def test_every_promise_is_measured_by_a_command_that_is_there() -> None:
     assert {name for name, text in scripts.items() if "promise" in text} <= named
 
 
-def test_every_page_that_a_script_cites_is_there_and_speaks_of_it() -> None:
+def test_every_page_that_a_script_cites_is_there_and_speaks_of_it():
     for script in ROOT.glob("bench/**/*.py"):
         for page in re.findall(r"docs/[a-z-]+\.md", script.read_text()):
             assert script.name in (ROOT / page).read_text(), f"{script.name} cites {page}"
 
 
-def test_the_tables_of_the_studies_are_those_of_their_files() -> None:
+def test_the_tables_of_the_studies_are_those_of_their_files():
     """Otherwise: run .ci/differences."""
     script, page = runpy.run_path(str(ROOT / ".ci/differences")), (ROOT / "docs/studies.md").read_text()
     found = {match[2]: match[0] for match in script["MARKED"].finditer(page)}

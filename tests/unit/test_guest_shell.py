@@ -19,8 +19,6 @@ from vtax.guest.guest import Guest
 @pytest.fixture
 def guest() -> Iterator[Guest]:
     process = subprocess.Popen([sys.executable, *bootstrap.argv()[1:]], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    assert process.stdin is not None
-    assert process.stdout is not None
     guest = Guest(Channel(os.dup(process.stdout.fileno()), os.dup(process.stdin.fileno())))
     guest.hello(30.0)
     yield guest
@@ -39,7 +37,7 @@ def everything_until(guest: Guest, text: str, typed: bytes = b"") -> str:
     return printed
 
 
-def test_a_shell_has_a_terminal_of_the_requested_size_and_answers_what_is_typed(guest: Guest) -> None:
+def test_a_shell_has_a_terminal_of_the_requested_size_and_answers_what_is_typed(guest):
     guest.open_shell(["/bin/sh"], environment={"PS1": "ready> "}, rows=33, columns=101)
     printed = everything_until(guest, "42", b"stty size; echo $((40 + 2))\n")
     assert "33 101" in printed
@@ -47,7 +45,7 @@ def test_a_shell_has_a_terminal_of_the_requested_size_and_answers_what_is_typed(
 
 
 @pytest.mark.parametrize(("typed", "status"), [(b"exit\n", 0), (b"exit 3\n", 3), (b"kill -9 $$\n", -9)])
-def test_a_shell_that_ends_says_how_and_the_agent_goes_on(guest: Guest, typed: bytes, status: int) -> None:
+def test_a_shell_that_ends_says_how_and_the_agent_goes_on(guest, typed, status):
     guest.open_shell(["/bin/sh"], environment={}, rows=24, columns=80)
     deadline = time.monotonic() + 20
     while (ended := guest.talk(typed, wait_s=0.2)[1]) is None:
@@ -57,7 +55,7 @@ def test_a_shell_that_ends_says_how_and_the_agent_goes_on(guest: Guest, typed: b
     assert guest.run(["true"]).status == 0
 
 
-def test_talking_without_a_shell_is_an_error_and_no_end(guest: Guest) -> None:
+def test_talking_without_a_shell_is_an_error_and_no_end(guest):
     guest.open_shell(["/bin/sh"], environment={}, rows=24, columns=80)
     with pytest.raises(GuestError, match="no such program"):
         guest.open_shell(["no-such-shell"], environment={}, rows=24, columns=80)

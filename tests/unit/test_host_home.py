@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from synthetic_run import begin
 
@@ -14,7 +12,7 @@ from vtax.store.store import Store
 
 
 @pytest.mark.parametrize("name", ["a?b", "a%41b", "a b", "a#b", "a:b@c", "%", "é", "file:x"])
-def test_a_home_of_any_name_has_its_store_inside(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_home_of_any_name_has_its_store_inside(tmp_path, name, monkeypatch):
     monkeypatch.setenv("VTAX_HOME", str(tmp_path / name))
     monkeypatch.delenv("VTAX_STORE", raising=False)
     home = Home.from_environment().ensure()
@@ -50,7 +48,7 @@ SECRET = "hunter2"
         f"postgresql://host:5432/db?password=p@{SECRET}",
     ],
 )
-def test_a_store_that_cannot_be_used_is_reported_without_its_password(url: str) -> None:
+def test_a_store_that_cannot_be_used_is_reported_without_its_password(url):
     with pytest.raises(StoreError) as caught:
         make_engine(url)
     assert SECRET not in str(caught.value)
@@ -58,7 +56,7 @@ def test_a_store_that_cannot_be_used_is_reported_without_its_password(url: str) 
     assert "postgresql://user@host/database" in caught.value.hint
 
 
-def test_an_at_sign_in_a_password_is_written_as_a_percent_code() -> None:
+def test_an_at_sign_in_a_password_is_written_as_a_percent_code():
     with pytest.raises(StoreError, match="an @ that does not end") as caught:
         make_engine("postgresql://user:p@ss@host/db")
     assert "%40" in caught.value.hint
@@ -66,6 +64,6 @@ def test_an_at_sign_in_a_password_is_written_as_a_percent_code() -> None:
     assert (url.username, url.password, url.host) == ("us@er", "p@ss", "host")
 
 
-def test_no_message_shows_password_or_parameters() -> None:
+def test_no_message_shows_password_or_parameters():
     url = make_engine(f"postgresql://user:{SECRET}@host/db?password={SECRET}&sslpassword={SECRET}").url
     assert shown(url) == "postgresql+psycopg://user:***@host/db"

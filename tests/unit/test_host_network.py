@@ -27,7 +27,7 @@ def answering(monkeypatch: pytest.MonkeyPatch, **wrong: Result) -> None:
     monkeypatch.setattr(unchanged, "find_program", lambda name: f"/sbin/{name}")
 
 
-def test_every_view_is_in_the_text(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_view_is_in_the_text(monkeypatch):
     answering(monkeypatch)
     text = unchanged.host_network()
     for expected in ("output of ip -d link", "output of ip rule", "output of iptables-save", "ip_forward: "):
@@ -37,13 +37,13 @@ def test_every_view_is_in_the_text(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("view", "name"), [("ip_-d_link", "links"), ("ip_address", "addresses"), ("ip_rule", "rules")]
 )
-def test_a_view_that_is_never_empty_may_not_be(monkeypatch: pytest.MonkeyPatch, view: str, name: str) -> None:
+def test_a_view_that_is_never_empty_may_not_be(monkeypatch, view, name):
     answering(monkeypatch, **{view: Result((), 0, " \n", "")})
     with pytest.raises(NetworkError, match=f"shows no {name}"):
         unchanged.host_network()
 
 
-def test_what_a_bridge_counts_down_is_no_change(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_bridge_counts_down_is_no_change(monkeypatch):
     seen = []
     for left in ("   0.09", " 299.09"):
         link = f"4: docker0: <UP>\n    bridge stp_state 0 hello_timer    0.00 gc_timer {left} vlan_filtering 0\n"
@@ -54,18 +54,18 @@ def test_what_a_bridge_counts_down_is_no_change(monkeypatch: pytest.MonkeyPatch)
     assert "vlan_filtering 0" in seen[0]
 
 
-def test_a_view_that_cannot_be_read_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_view_that_cannot_be_read_is_an_error(monkeypatch):
     answering(monkeypatch, ip_route=Result((), 1, "", "no"))
     with pytest.raises(CommandFailed):
         unchanged.host_network()
 
 
-def test_a_firewall_that_the_kernel_lacks_is_shown_as_its_program_says(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_firewall_that_the_kernel_lacks_is_shown_as_its_program_says(monkeypatch):
     answering(monkeypatch, **{"iptables-save": Result((), 1, "", "Protocol not supported")})
     assert "== iptables\nProtocol not supported" in unchanged.host_network()
 
 
-def test_without_the_program_there_is_no_proof(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_program_there_is_no_proof(monkeypatch):
     answering(monkeypatch)
     monkeypatch.setattr(unchanged, "find_program", lambda name: None)
     with pytest.raises(NetworkError, match="without the program ip"):

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,7 +16,7 @@ def spawned(argv: list[str], **options: Any) -> Any:
 
 
 @pytest.mark.parametrize("start", [run, spawned])
-def test_a_program_that_cannot_start_says_why(tmp_path: Path, start: Callable[..., Any]) -> None:
+def test_a_program_that_cannot_start_says_why(tmp_path, start):
     program = tmp_path / "program"
     with pytest.raises(CommandFailed, match="program is not installed"):
         start([str(program)])
@@ -34,7 +32,7 @@ def test_a_program_that_cannot_start_says_why(tmp_path: Path, start: Callable[..
         start([str(program)])
 
 
-def test_what_lives_long_sees_of_our_environment_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_lives_long_sees_of_our_environment_what_it_needs(monkeypatch):
     monkeypatch.setenv("CLOUD_TOKEN", "secret")
     monkeypatch.setenv("LC_TIME", "C")
     monkeypatch.setenv("HOME", "/root")

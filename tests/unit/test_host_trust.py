@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import struct
-from pathlib import Path
 
 import pytest
 
@@ -13,13 +12,13 @@ from vtax.host.home import Home
 from vtax.host.trust import private_directory, refuse_foreign
 
 
-def test_a_directory_of_ours_is_trusted_also_before_it_exists(tmp_path: Path) -> None:
+def test_a_directory_of_ours_is_trusted_also_before_it_exists(tmp_path):
     refuse_foreign(tmp_path)
     refuse_foreign(tmp_path / "not" / "yet")
 
 
 @pytest.mark.parametrize("mode", [0o777, 0o1777, 0o757])
-def test_a_directory_that_everybody_may_write_is_refused(tmp_path: Path, mode: int) -> None:
+def test_a_directory_that_everybody_may_write_is_refused(tmp_path, mode):
     tmp_path.chmod(mode)
     with pytest.raises(BadInput, match=f"other users may write to {tmp_path}") as caught:
         refuse_foreign(tmp_path)
@@ -28,9 +27,7 @@ def test_a_directory_that_everybody_may_write_is_refused(tmp_path: Path, mode: i
 
 @pytest.mark.skipif(os.getuid() != 0, reason="the group of what others make is not root's")
 @pytest.mark.parametrize(("mask", "is_refused"), [(7, True), (5, False)])
-def test_a_directory_that_an_access_list_lets_others_write_is_refused(
-    tmp_path: Path, mask: int, is_refused: bool
-) -> None:
+def test_a_directory_that_an_access_list_lets_others_write_is_refused(tmp_path, mask, is_refused):
     directory = tmp_path / "home"
     directory.mkdir(mode=0o755)
     os.chown(directory, 0, 0)
@@ -50,7 +47,7 @@ def test_a_directory_that_an_access_list_lets_others_write_is_refused(
     refuse_foreign(directory)
 
 
-def test_below_one_that_everybody_may_write_only_the_sticky_bit_keeps_names_where_they_are(tmp_path: Path) -> None:
+def test_below_one_that_everybody_may_write_only_the_sticky_bit_keeps_names_where_they_are(tmp_path):
     (tmp_path / "home").mkdir()
     tmp_path.chmod(0o1777)
     refuse_foreign(tmp_path / "home")
@@ -61,7 +58,7 @@ def test_below_one_that_everybody_may_write_only_the_sticky_bit_keeps_names_wher
         refuse_foreign(tmp_path / "not-yet")
 
 
-def test_what_a_link_leads_to_and_through_is_judged_too(tmp_path: Path) -> None:
+def test_what_a_link_leads_to_and_through_is_judged_too(tmp_path):
     shared, real = tmp_path / "shared", tmp_path / "real"
     (shared / "inner").mkdir(parents=True)
     real.mkdir()
@@ -76,13 +73,13 @@ def test_what_a_link_leads_to_and_through_is_judged_too(tmp_path: Path) -> None:
             refuse_foreign(real / name)
 
 
-def test_a_loop_of_links_ends(tmp_path: Path) -> None:
+def test_a_loop_of_links_ends(tmp_path):
     (tmp_path / "loop").symlink_to("loop")
     with pytest.raises(BadInput, match="too many symbolic links"):
         refuse_foreign(tmp_path / "loop")
 
 
-def test_private_directories_that_others_can_enter_are_closed(tmp_path: Path) -> None:
+def test_private_directories_that_others_can_enter_are_closed(tmp_path):
     home = Home(tmp_path / "home")
     elsewhere = tmp_path / "elsewhere"
     for directory in (home.root, home.journal, home.guests, home.docker, elsewhere):
@@ -96,14 +93,14 @@ def test_private_directories_that_others_can_enter_are_closed(tmp_path: Path) ->
     assert (home.root / "store.sqlite").stat().st_mode & 0o444 == 0o444
 
 
-def test_a_home_that_its_owner_closed_stays_closed(tmp_path: Path) -> None:
+def test_a_home_that_its_owner_closed_stays_closed(tmp_path):
     home = Home(tmp_path / "home")
     home.root.mkdir(mode=0o700)
     home.ensure()
     assert home.root.stat().st_mode & 0o7777 == 0o700
 
 
-def test_a_mode_that_cannot_be_set_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mode_that_cannot_be_set_is_said(tmp_path, monkeypatch):
     def refuse(*_: object) -> None:
         raise PermissionError(1, "Operation not permitted")
 

@@ -13,7 +13,7 @@ def policy(directory: Path) -> Path:
     return directory
 
 
-def test_it_is_set_where_it_is_not_and_put_back_when_released(tmp_path: Path) -> None:
+def test_it_is_set_where_it_is_not_and_put_back_when_released(tmp_path):
     place = policy(tmp_path)
     with Journal(tmp_path / "journal") as journal:
         registered = huge_pages.always(journal, place)
@@ -24,17 +24,17 @@ def test_it_is_set_where_it_is_not_and_put_back_when_released(tmp_path: Path) ->
     assert (place / "shmem_enabled").read_text() == "never"
 
 
-def test_a_kernel_without_some_of_the_settings_is_served(tmp_path: Path) -> None:
+def test_a_kernel_without_some_of_the_settings_is_served(tmp_path):
     place = policy(tmp_path)
     (place / "shmem_enabled").unlink()
     with Journal(tmp_path / "journal") as journal:
         assert len(huge_pages.always(journal, place)) == 1
 
 
-def test_a_host_without_huge_pages_is_known(tmp_path: Path) -> None:
+def test_a_host_without_huge_pages_is_known(tmp_path):
     assert not huge_pages.available(tmp_path)
     assert huge_pages.available(policy(tmp_path))
 
 
-def test_a_process_that_is_gone_has_none() -> None:
+def test_a_process_that_is_gone_has_none():
     assert huge_pages.of_process(2**22) == 0

@@ -170,7 +170,7 @@ def test_building_needs_root(home, monkeypatch):
         images.build(home, DEFAULT, journal)
 
 
-def test_a_second_builder_says_that_it_waits(home, as_root, monkeypatch):
+def test_a_second_builder_says_that_it_waits(home, as_root):
     _finished(home, DEFAULT)
     stages = []
     lock = os.open(home.images / "build.lock", os.O_RDWR | os.O_CREAT)

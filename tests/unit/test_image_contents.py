@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -32,7 +31,7 @@ def image(tmp_path: Path) -> Image:
     return image
 
 
-def test_an_untouched_image_passes(image: Image) -> None:
+def test_an_untouched_image_passes(image):
     contents.check(image)
 
 
@@ -63,9 +62,7 @@ def with_a_byte_in_a_hole(image: Image) -> None:
         (lambda image: (image.directory / contents.LIST).unlink(), '"contents" is missing'),
     ],
 )
-def test_a_changed_image_is_refused_with_what_changed(
-    image: Image, change: Callable[[Image], object], printed: str
-) -> None:
+def test_a_changed_image_is_refused_with_what_changed(image, change, printed):
     change(image)
     for _ in range(2):
         with pytest.raises(ImageError) as caught:
@@ -74,7 +71,7 @@ def test_a_changed_image_is_refused_with_what_changed(
         assert f"vtax image remove {image.key}" in caught.value.hint
 
 
-def test_other_links_to_its_files_and_a_copy_are_no_changes(image: Image, tmp_path: Path) -> None:
+def test_other_links_to_its_files_and_a_copy_are_no_changes(image, tmp_path):
     os.link(image.tree / "usr/bin/tool", tmp_path / "link")
     contents.check(image)
     copy = Image(image.key, tmp_path / "copy")
@@ -83,7 +80,7 @@ def test_other_links_to_its_files_and_a_copy_are_no_changes(image: Image, tmp_pa
     contents.check(copy)
 
 
-def test_what_was_read_once_is_not_read_again(image: Image, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_read_once_is_not_read_again(image, monkeypatch):
     (image.tree / "usr/bin/tool").chmod(0o600)
     (image.tree / "usr/bin/tool").chmod(0o644)
     contents.check(image)
@@ -91,7 +88,7 @@ def test_what_was_read_once_is_not_read_again(image: Image, monkeypatch: pytest.
     contents.check(image)
 
 
-def test_an_image_whose_stamp_cannot_be_written_is_read_each_time(image: Image) -> None:
+def test_an_image_whose_stamp_cannot_be_written_is_read_each_time(image):
     stamp = image.directory / contents.STAMP
     stamp.unlink()
     stamp.symlink_to("missing/stamp")  # to be written as little as on a read-only mount

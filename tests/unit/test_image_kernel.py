@@ -36,14 +36,14 @@ def _zstd(content: bytes) -> bytes:
     return target.raw[:written]
 
 
-def test_a_kernel_packed_in_any_usual_way_is_found() -> None:
+def test_a_kernel_packed_in_any_usual_way_is_found():
     elf = _elf()
     assert elf_of(_bzimage(_zstd(elf), len(elf))) == elf
     assert elf_of(_bzimage(lzma.compress(elf), len(elf))) == elf
     assert elf_of(_bzimage(gzip.compress(elf), None)) == elf
 
 
-def test_a_kernel_that_cannot_be_entered_directly_is_left_alone() -> None:
+def test_a_kernel_that_cannot_be_entered_directly_is_left_alone():
     assert has_pvh_entry(_elf())
     elf = _elf(note_kind=6)
     assert elf_of(_bzimage(_zstd(elf), len(elf))) is None
@@ -52,12 +52,12 @@ def test_a_kernel_that_cannot_be_entered_directly_is_left_alone() -> None:
     assert elf_of(bytes(4096)) is None
 
 
-def test_a_zstd_frame_larger_than_said_is_refused() -> None:
+def test_a_zstd_frame_larger_than_said_is_refused():
     with pytest.raises(OSError, match="larger than said"):
         unpack_zstd(_zstd(bytes(1000)), 10)
 
 
-def test_only_the_signature_is_taken_off_a_module() -> None:
+def test_only_the_signature_is_taken_off_a_module():
     module = b"\x7fELF module" + bytes(100)
     signature = b"PKCS7" * 20
     signed = module + signature + bytes(8) + len(signature).to_bytes(4, "big") + b"~Module signature appended~\n"

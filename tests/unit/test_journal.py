@@ -34,7 +34,7 @@ from vtax.host.waiting import wait_until
 from vtax.runner.interrupt import stop_requests
 
 
-def test_leaving_the_journal_undoes_everything_last_made_first(tmp_path: Path) -> None:
+def test_leaving_the_journal_undoes_everything_last_made_first(tmp_path):
     with Journal(tmp_path / "journal") as journal:
         outer, inner = tmp_path / "outer", tmp_path / "outer" / "inner"
         journal.register(Tree(str(outer)))
@@ -46,7 +46,7 @@ def test_leaving_the_journal_undoes_everything_last_made_first(tmp_path: Path) -
     assert list((tmp_path / "journal").iterdir()) == []
 
 
-def test_a_released_resource_is_not_undone_twice(tmp_path: Path) -> None:
+def test_a_released_resource_is_not_undone_twice(tmp_path):
     path = tmp_path / "file"
     with Journal(tmp_path / "journal") as journal:
         registered = journal.register(Tree(str(path)))
@@ -58,7 +58,7 @@ def test_a_released_resource_is_not_undone_twice(tmp_path: Path) -> None:
     assert path.exists()
 
 
-def test_clean_undoes_what_a_killed_process_held(tmp_path: Path) -> None:
+def test_clean_undoes_what_a_killed_process_held(tmp_path):
     """A child makes a directory and a process, tells us, and is killed with SIGKILL."""
     script = f"""
 import sys, time
@@ -74,7 +74,6 @@ journal.register(Tree({str(tmp_path / "never-made")!r}))
 print(journal.token, flush=True); time.sleep(60)
 """
     child = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
-    assert child.stdout is not None
     tag = "mark-" + child.stdout.readline().strip()
     assert wait_until(lambda: tagged_pids(tag), 5, 0.01)  # the environment shows a little after the exec
     assert clean(tmp_path / "journal").removed == ()  # its owner is alive
@@ -100,7 +99,6 @@ now = lambda: os.write(1, b"now\\n")
 """
     argv = [sys.executable, "-c", imports + script, *map(str, arguments)]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as child:
-        assert child.stdout is not None
         assert child.stdout.readline() == "now\n"
         child.kill()
 
@@ -114,7 +112,7 @@ for before, after in zip(sys.argv[3:], sys.argv[4:]):
 """
 
 
-def test_all_journals_of_a_killed_process_are_undone_last_made_first(tmp_path: Path) -> None:
+def test_all_journals_of_a_killed_process_are_undone_last_made_first(tmp_path):
     journals, setting = tmp_path / "journal", tmp_path / "enabled"
     values = ["0", "1", "2", "3", "4", "5"]
     killed(SET + "now(); time.sleep(60)", journals, setting, *values)
@@ -122,7 +120,7 @@ def test_all_journals_of_a_killed_process_are_undone_last_made_first(tmp_path: P
     assert setting.read_text() == "0"
 
 
-def test_what_killed_processes_set_one_after_the_other_is_undone_last_made_first(tmp_path: Path) -> None:
+def test_what_killed_processes_set_one_after_the_other_is_undone_last_made_first(tmp_path):
     journals, setting = tmp_path / "journal", tmp_path / "enabled"
     for number in range(5):
         killed(SET + "now(); time.sleep(60)", journals, setting, number, number + 1)
@@ -132,7 +130,7 @@ def test_what_killed_processes_set_one_after_the_other_is_undone_last_made_first
     assert setting.read_text() == "0"
 
 
-def test_what_a_killed_process_had_run_does_not_go_on_making_things(tmp_path: Path) -> None:
+def test_what_a_killed_process_had_run_does_not_go_on_making_things(tmp_path):
     script = """
 made = Path(sys.argv[2]); Journal(Path(sys.argv[1])).register(Tree(str(made)))
 run(["sh", "-c", f"echo now >/proc/{os.getpid()}/fd/1; sleep 1; mkdir {made}"])
@@ -146,7 +144,7 @@ run(["sh", "-c", f"echo now >/proc/{os.getpid()}/fd/1; sleep 1; mkdir {made}"])
     assert not made.exists()
 
 
-def test_what_was_forked_but_not_executed_when_vtax_was_killed_is_ended_too(tmp_path: Path) -> None:
+def test_what_was_forked_but_not_executed_when_vtax_was_killed_is_ended_too(tmp_path):
     script = """
 made = Path(sys.argv[2]); journal = Journal(Path(sys.argv[1]))
 journal.register(TaggedProcesses("m" + journal.token, "a start"))
@@ -170,7 +168,7 @@ def dead_journal(directory: Path, *resources: Resource, boot: str = "") -> Path:
     return path
 
 
-def test_after_a_reboot_only_files_and_what_is_elsewhere_are_undone(tmp_path: Path) -> None:
+def test_after_a_reboot_only_files_and_what_is_elsewhere_are_undone(tmp_path):
     made, setting, called = tmp_path / "made", tmp_path / "setting", tmp_path / "called"
     made.touch()
     setting.write_text("1")
@@ -193,7 +191,7 @@ def test_after_a_reboot_only_files_and_what_is_elsewhere_are_undone(tmp_path: Pa
     assert not path.exists()
 
 
-def test_a_living_process_with_the_number_of_one_of_another_boot_does_not_keep_its_journal(tmp_path: Path) -> None:
+def test_a_living_process_with_the_number_of_one_of_another_boot_does_not_keep_its_journal(tmp_path):
     own = f"{os.getpid()}-{start_time_of(os.getpid())}-abc"
     (tmp_path / f"{own}-{'0' * 32}.jsonl").touch()
     (tmp_path / f"{own}.jsonl").touch()
@@ -201,7 +199,7 @@ def test_a_living_process_with_the_number_of_one_of_another_boot_does_not_keep_i
     assert [path.name for path in tmp_path.iterdir()] == [f"{own}.jsonl"]
 
 
-def test_two_cleans_at_once_do_not_fail_each_other(tmp_path: Path) -> None:
+def test_two_cleans_at_once_do_not_fail_each_other(tmp_path):
     tree = tmp_path / "tree"
     for outer in range(20):
         (tree / str(outer)).mkdir(parents=True)
@@ -213,13 +211,12 @@ def test_two_cleans_at_once_do_not_fail_each_other(tmp_path: Path) -> None:
     both = [subprocess.Popen(argv, stdin=subprocess.PIPE) for _ in range(2)]
     time.sleep(0.5)  # until both are there
     for each in both:
-        assert each.stdin is not None
         each.stdin.close()
     assert [each.wait() for each in both] == [0, 0]
     assert not tree.exists()
 
 
-def test_what_was_undone_is_struck_out_though_something_else_stays(tmp_path: Path) -> None:
+def test_what_was_undone_is_struck_out_though_something_else_stays(tmp_path):
     setting, stuck = tmp_path / "setting", RestoreCommand("a thing", ("false",), ())
     setting.write_text("1")
     path = dead_journal(tmp_path / "journal", stuck, FileValue(str(setting), "0"))
@@ -230,7 +227,7 @@ def test_what_was_undone_is_struck_out_though_something_else_stays(tmp_path: Pat
     assert setting.read_text() == "2"
 
 
-def test_a_clean_that_is_stopped_finishes_what_it_undoes_and_has_struck_it_out(tmp_path: Path) -> None:
+def test_a_clean_that_is_stopped_finishes_what_it_undoes_and_has_struck_it_out(tmp_path):
     setting = tmp_path / "setting"
     setting.write_text("1")
     stopping = RestoreCommand("a thing", ("kill", "-TERM", str(os.getpid())))  # to whom it may concern: this test
@@ -243,7 +240,7 @@ def test_a_clean_that_is_stopped_finishes_what_it_undoes_and_has_struck_it_out(t
     assert setting.read_text() == "0"
 
 
-def test_what_cannot_be_undone_can_be_given_up(tmp_path: Path) -> None:
+def test_what_cannot_be_undone_can_be_given_up(tmp_path):
     made = tmp_path / "made"
     made.touch()
     path = dead_journal(tmp_path / "journal", Tree(str(made)), RestoreCommand("a thing", ("false",), ()))
@@ -253,7 +250,7 @@ def test_what_cannot_be_undone_can_be_given_up(tmp_path: Path) -> None:
     assert not path.exists()
 
 
-def test_what_cannot_be_undone_stays_in_the_journal(tmp_path: Path) -> None:
+def test_what_cannot_be_undone_stays_in_the_journal(tmp_path):
     directory = tmp_path / "journal"
     directory.mkdir()
     path = directory / "1-1-abc.jsonl"
@@ -283,23 +280,19 @@ def left_with_a_stuck_thing(directory: Path, monkeypatch: pytest.MonkeyPatch, **
         journal.register(Stuck())  # type: ignore[arg-type]
 
 
-def test_what_cannot_be_undone_is_reported_when_the_journal_is_left(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_cannot_be_undone_is_reported_when_the_journal_is_left(tmp_path, monkeypatch):
     printed: list[str] = []
     left_with_a_stuck_thing(tmp_path, monkeypatch, notify=printed.append)
     assert printed == ["leaked: a stuck thing: it is busy (hint: sudo vtax clean)"]
     assert len(list(tmp_path.glob("*.jsonl"))) == 1
 
 
-def test_without_a_listener_what_stays_is_reported_on_stderr(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_a_listener_what_stays_is_reported_on_stderr(tmp_path, monkeypatch, capsys):
     left_with_a_stuck_thing(tmp_path, monkeypatch)
     assert capsys.readouterr().err.startswith("leaked: a stuck thing: it is busy")
 
 
-def test_a_half_written_last_line_is_passed_over(tmp_path: Path) -> None:
+def test_a_half_written_last_line_is_passed_over(tmp_path):
     made = tmp_path / "made"
     made.touch()
     (tmp_path / "1-1-abc.jsonl").write_text(
@@ -308,9 +301,7 @@ def test_a_half_written_last_line_is_passed_over(tmp_path: Path) -> None:
     assert clean(tmp_path) == Cleaned((f"files {made}",), ())
 
 
-def test_a_disk_that_fills_up_costs_the_journal_the_one_line_it_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_disk_that_fills_up_costs_the_journal_the_one_line_it_refused(tmp_path, monkeypatch):
     write, room = os.write, 1000
 
     def until_full(descriptor: int, data: bytes) -> int:
@@ -338,13 +329,13 @@ def test_a_disk_that_fills_up_costs_the_journal_the_one_line_it_refused(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_journal_that_cannot_begin_says_so(tmp_path: Path) -> None:
+def test_a_journal_that_cannot_begin_says_so(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(VtaxError, match="directory cannot be made"):
         Journal(tmp_path / "file")
 
 
-def test_what_another_version_made_stays_and_is_reported_and_the_rest_is_undone(tmp_path: Path) -> None:
+def test_what_another_version_made_stays_and_is_reported_and_the_rest_is_undone(tmp_path):
     made, path = tmp_path / "made", tmp_path / "1-1-abc.jsonl"
     made.touch()
     lines = [
@@ -362,7 +353,7 @@ def test_what_another_version_made_stays_and_is_reported_and_the_rest_is_undone(
     assert path.exists()
 
 
-def test_a_file_that_is_no_journal_is_left_alone(tmp_path: Path) -> None:
+def test_a_file_that_is_no_journal_is_left_alone(tmp_path):
     for name in ("notes.jsonl", "a-b-c.jsonl"):
         (tmp_path / name).write_text("remember the milk\n")
     cleaned = clean(tmp_path)
@@ -370,11 +361,11 @@ def test_a_file_that_is_no_journal_is_left_alone(tmp_path: Path) -> None:
     assert len(list(tmp_path.iterdir())) == 2
 
 
-def test_a_setting_that_is_gone_is_nothing_to_put_back(tmp_path: Path) -> None:
+def test_a_setting_that_is_gone_is_nothing_to_put_back(tmp_path):
     assert FileValue(str(tmp_path / "gone"), "1").remove() is False
 
 
-def test_a_setting_is_put_back(tmp_path: Path) -> None:
+def test_a_setting_is_put_back(tmp_path):
     setting = tmp_path / "swappiness"
     setting.write_text("60\n")
     with Journal(tmp_path / "journal") as journal:
@@ -383,7 +374,7 @@ def test_a_setting_is_put_back(tmp_path: Path) -> None:
     assert setting.read_text() == "60\n"
 
 
-def test_a_setting_of_words_that_is_as_before_is_not_reported_as_put_back(tmp_path: Path) -> None:
+def test_a_setting_of_words_that_is_as_before_is_not_reported_as_put_back(tmp_path):
     setting = tmp_path / "enabled"
     setting.write_text("always [madvise] never\n")
     assert not FileValue(str(setting), "madvise").remove()
@@ -391,7 +382,7 @@ def test_a_setting_of_words_that_is_as_before_is_not_reported_as_put_back(tmp_pa
     assert setting.read_text() == "never"
 
 
-def test_resources_survive_their_json_form() -> None:
+def test_resources_survive_their_json_form():
     for resource in (
         Tree("/x"),
         RestoreCommand("a container", ("podman", "rm", "x"), (1, 125), ("a",)),
@@ -400,7 +391,7 @@ def test_resources_survive_their_json_form() -> None:
         assert from_record(to_record(resource)) == resource
 
 
-def test_ending_marked_processes_ends_their_children_too(tmp_path: Path) -> None:
+def test_ending_marked_processes_ends_their_children_too():
     tag = f"test-{os.getpid()}-{time.monotonic_ns()}"
     parent = spawn([sys.executable, "-c", "import os, time; os.fork(); time.sleep(60)"], tag=tag)
     deadline = time.monotonic() + 10

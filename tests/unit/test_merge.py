@@ -61,7 +61,7 @@ def merge(*runs: str) -> Any:
     return json.loads(CliRunner().invoke(group, ["merge", *runs, "--json"], catch_exceptions=False).stdout)
 
 
-def test_all_trials_are_there_in_sessions_of_their_own(store: Store) -> None:
+def test_all_trials_are_there_in_sessions_of_their_own(store):
     merged = merge("tour-1", "tour-2", "tour-3")["run"]
     assert merged == "tour-merged-1"
     found, parts = load(store.engine, store.open_run(merged)), [
@@ -83,7 +83,7 @@ def test_all_trials_are_there_in_sessions_of_their_own(store: Store) -> None:
     assert count == sum(len(outputs(store.engine, part.run)) for part in parts)
 
 
-def test_intervals_are_those_of_several_sessions(store: Store) -> None:
+def test_intervals_are_those_of_several_sessions(store):
     merge("tour-1", "tour-2", "tour-3")
     analyses = [source_of(store, name).analysis for name in ("tour-1", "tour-2", "tour-3", "tour-merged-1")]
     logs: list[float] = []
@@ -92,12 +92,11 @@ def test_intervals_are_those_of_several_sessions(store: Store) -> None:
         logs += log_ratios(rows["docker"].block_means, rows["native"].block_means).tolist()
     wanted = ratio_over_sessions(logs, [1] * 3 + [2] * 2 + [3] * 3)
     (ratio,) = (r.ratio for r in analyses[3].primary[0].points[0].rows if r.platform.name == "docker")
-    assert ratio is not None
     assert ratio.n_sessions == 3
     assert (ratio.estimate, ratio.low, ratio.high) == pytest.approx((wanted.estimate, wanted.low, wanted.high))
 
 
-def test_hosts_are_shown_apart_and_every_difference_is_listed(store: Store) -> None:
+def test_hosts_are_shown_apart_and_every_difference_is_listed(store):
     shown = merge("tour-1", "tour-2", "tour-3")["sessions"]
     assert {change["fact"]: change["values"] for change in shown["host_changes"]}["machine id"] == [
         "aaaaaaaaaaaa", "bbbbbbbbbbbb", "aaaaaaaaaaaa",
@@ -106,7 +105,6 @@ def test_hosts_are_shown_apart_and_every_difference_is_listed(store: Store) -> N
     assert (first["sessions"], second["sessions"]) == ([1, 3], [2])
     rows = {row.platform.name: row for row in source_of(store, "tour-2").analysis.primary[0].points[0].rows}
     alone = rows["docker"].ratio
-    assert alone is not None
     docker = next(each for each in second["ratios"] if each["platform"] == "docker")
     assert docker["estimate"] == pytest.approx(alone.estimate)
     assert docker["blocks"] == BLOCKS[1]
@@ -116,7 +114,7 @@ def test_hosts_are_shown_apart_and_every_difference_is_listed(store: Store) -> N
     assert "sessions 1, 3" in printed
 
 
-def test_every_view_works_and_the_run_is_marked(store: Store, tmp_path: Path) -> None:
+def test_every_view_works_and_the_run_is_marked(store, tmp_path):
     merge("tour-2", "tour-1")
     for view in (
         "--audit",
@@ -137,7 +135,7 @@ def test_every_view_works_and_the_run_is_marked(store: Store, tmp_path: Path) ->
     assert found["planned_sessions"] == 2
 
 
-def test_a_merged_run_travels_and_merges_with_others(store: Store, tmp_path: Path) -> None:
+def test_a_merged_run_travels_and_merges_with_others(store, tmp_path):
     merge("tour-1", "tour-2")
     file = str(tmp_path / "x.gz")
     output_of("export", "tour-merged-1", "-o", file)
@@ -149,7 +147,7 @@ def test_a_merged_run_travels_and_merges_with_others(store: Store, tmp_path: Pat
     assert "sessions in common" in refusal("tour-merged-2", "tour-2").what
 
 
-def test_a_platform_that_one_host_lacks_is_tested_where_the_other_has_it(store: Store) -> None:
+def test_a_platform_that_one_host_lacks_is_tested_where_the_other_has_it(store):
     lacking = tuple(replace(p, available=p.available and p.name != "lxc") for p in PLATFORMS)
     run = begin(
         store, "tour-9", host=HOSTS[1], started_at=1.7e9 + 9, platforms=lacking,
@@ -162,14 +160,14 @@ def test_a_platform_that_one_host_lacks_is_tested_where_the_other_has_it(store: 
     assert len(merged.cells) == len(cells())
 
 
-def test_merging_twice_or_one_run_is_refused(store: Store) -> None:
+def test_merging_twice_or_one_run_is_refused(store):
     merge("tour-1", "tour-2")
     assert refusal("tour-2", "tour-1").what == "these runs are merged already: tour-merged-1"
     assert "two runs or more" in refusal("tour-1", "tour-1").what
     assert "no run 'tour-7'" in refusal("tour-1", "tour-7").what
 
 
-def test_adding_a_host_after_its_result_was_known_is_a_warning_that_travels(store: Store, tmp_path: Path) -> None:
+def test_adding_a_host_after_its_result_was_known_is_a_warning_that_travels(store, tmp_path):
     merge("tour-1", "tour-2")
     assert "merged-again" not in {each.code for each in load(store.engine, store.open_run("tour-merged-1")).warnings}
     result = CliRunner().invoke(group, ["merge", "tour-1", "tour-2", "tour-3"], catch_exceptions=False)
@@ -183,13 +181,13 @@ def test_adding_a_host_after_its_result_was_known_is_a_warning_that_travels(stor
 
 
 @pytest.mark.parametrize("later", [("tour-1", "tour-3"), ("tour-merged-1", "tour-3")])
-def test_leaving_a_run_out_and_adding_to_a_merged_run_are_looks_too(store: Store, later: tuple[str, ...]) -> None:
+def test_leaving_a_run_out_and_adding_to_a_merged_run_are_looks_too(store, later):
     merge("tour-1", "tour-2")
     merge(*later)
     assert "merged-again" in {each.code for each in load(store.engine, store.open_run("tour-merged-2")).warnings}
 
 
-def test_claims_compare_the_hosts_of_a_merged_run(private_home: Home) -> None:
+def test_claims_compare_the_hosts_of_a_merged_run(private_home):
     """Four runs on two hosts, alternately, as the two environments of ufla2010: efficiencies are alike on both."""
     check = {
         "kind": "interaction", "of": "docker@host=1", "to": "docker@host=2", "reference": "native",
@@ -229,7 +227,7 @@ DIFFERENT: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("what", DIFFERENT)
-def test_what_differs_is_refused_with_the_difference(what: str, store: Store) -> None:
+def test_what_differs_is_refused_with_the_difference(what, store):
     changes, says = DIFFERENT[what]
     begin(store, "other-1", started_at=1.7e9 + 9, **changes).finish("finished", "", 1.7e9 + 10)
     error = refusal("tour-1", "other-1")
@@ -238,7 +236,7 @@ def test_what_differs_is_refused_with_the_difference(what: str, store: Store) ->
     assert len(store.runs()) == 4
 
 
-def test_a_number_of_blocks_may_differ_a_rule_without_sessions_may_not(store: Store) -> None:
+def test_a_number_of_blocks_may_differ_a_rule_without_sessions_may_not(store):
     longer = {**DECLARED, "design": {**DESIGN, "blocks": 99}}
     begin(store, "tour-8", started_at=1.7e9 + 9, declared=longer).finish("finished", "", 1.7e9 + 10)
     merge("tour-1", "tour-8")
@@ -249,14 +247,14 @@ def test_a_number_of_blocks_may_differ_a_rule_without_sessions_may_not(store: St
     assert "stop = 'verdict'" in refusal("other-5", "other-6").what
 
 
-def test_a_setting_that_is_none_is_as_one_that_is_not_there(store: Store) -> None:
+def test_a_setting_that_is_none_is_as_one_that_is_not_there(store):
     begin(store, "tour-n", started_at=1.7e9 + 9, declared={**DECLARED, "tune_host": None}).finish(
         "finished", "", 1.7e9 + 10
     )
     merge("tour-1", "tour-n")
 
 
-def test_lists_of_words_that_differ_are_named_by_what_is_in_one_alone(store: Store) -> None:
+def test_lists_of_words_that_differ_are_named_by_what_is_in_one_alone(store):
     for name, tuning in (("a", ["default"]), ("b", ["default", "pinned"])):
         begin(store, f"tour-{name}", started_at=1.7e9 + 9, declared={**DECLARED, "tuning": tuning}).finish(
             "finished", "", 1.7e9 + 10
@@ -264,7 +262,7 @@ def test_lists_of_words_that_differ_are_named_by_what_is_in_one_alone(store: Sto
     assert "tuning: only in tour-b: pinned" in refusal("tour-a", "tour-b").what
 
 
-def test_a_table_that_differs_is_named_and_a_scales_words_are_not_compared(store: Store) -> None:
+def test_a_table_that_differs_is_named_and_a_scales_words_are_not_compared(store):
     changed = [{**each, "parameters": {"duration_s": 9}} for each in DECLARED["benchmark"]]
     for name, declared in (("a", {"benchmark": changed}), ("b", {"changed_by": ["--scale quick"]})):
         begin(store, f"tour-{name}", started_at=1.7e9 + 9, declared={**DECLARED, **declared}).finish(
@@ -277,7 +275,7 @@ def test_a_table_that_differs_is_named_and_a_scales_words_are_not_compared(store
     assert "tour-1 is the only one named" in refusal("tour-1", "tour-1").what
 
 
-def test_a_run_that_is_not_finished_is_refused(store: Store) -> None:
+def test_a_run_that_is_not_finished_is_refused(store):
     begin(store, "tour-7").finish("interrupted", "", 1.7e9 + 10)
     error = refusal("tour-1", "tour-7")
     assert (error.what, error.hint) == ("tour-7 is not finished: interrupted", "sudo vtax resume tour-7")

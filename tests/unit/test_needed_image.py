@@ -49,9 +49,7 @@ def apt_prints(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     monkeypatch.setattr(layer, "run", lambda *_, **__: SimpleNamespace(stdout=text))
 
 
-def test_an_image_that_the_disk_does_not_hold_is_listed_with_both_numbers(
-    home: Home, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_image_that_the_disk_does_not_hold_is_listed_with_both_numbers(home, monkeypatch):
     built(home, DEFAULT)
     monkeypatch.setattr(needed_image.shutil, "disk_usage", lambda path: SimpleNamespace(free=34 * 2**30))
     large = str(examine(home, DEFAULT.with_data([DataSet("tables", "true", 150 * 2**30)])))
@@ -61,9 +59,7 @@ def test_an_image_that_the_disk_does_not_hold_is_listed_with_both_numbers(
     fits.check_room(home)
 
 
-def test_a_plan_refuses_an_image_that_the_disk_does_not_hold(
-    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_plan_refuses_an_image_that_the_disk_does_not_hold(home, tmp_path, monkeypatch):
     built(home, DEFAULT)
     apt_prints(monkeypatch, "")
     monkeypatch.setattr(needed_image.shutil, "disk_usage", lambda path: SimpleNamespace(free=34 * 2**30))
@@ -76,14 +72,14 @@ def test_a_plan_refuses_an_image_that_the_disk_does_not_hold(
         group.main(args=["run", str(tmp_path / "mine.toml"), "--plan"], standalone_mode=False)
 
 
-def test_a_study_needs_the_packages_of_its_benchmarks_and_topologies(tmp_path: Path) -> None:
+def test_a_study_needs_the_packages_of_its_benchmarks_and_topologies(tmp_path):
     (tmp_path / "mine.toml").write_text(STUDY)
     packages = packages_for(load(str(tmp_path / "mine.toml")).study)
     assert packages == ("bonnie++", "python3-os-ken")
     assert DEFAULT.with_packages(packages).layer == ("python3-os-ken",)
 
 
-def test_a_study_needs_the_data_of_its_points(tmp_path: Path) -> None:
+def test_a_study_needs_the_data_of_its_points(tmp_path):
     table = '[[benchmark]]\nname = "sysbench-oltp"\nfactors = { rows = [1000, 2000], threads = [1, 2] }\n'
     (tmp_path / "mine.toml").write_text(f'name = "mine"\nplatforms = ["native", "lxc"]\n{table}')
     recipe = recipe_for(load(str(tmp_path / "mine.toml")))
@@ -91,14 +87,14 @@ def test_a_study_needs_the_data_of_its_points(tmp_path: Path) -> None:
     assert "mariadb-server" in recipe.layer
 
 
-def test_a_study_that_cannot_run_is_refused_before_its_data_are_made(tmp_path: Path) -> None:
+def test_a_study_that_cannot_run_is_refused_before_its_data_are_made(tmp_path):
     table = '[[benchmark]]\nname = "sysbench-oltp"\nparameters = { rows = 1 }\n'
     (tmp_path / "mine.toml").write_text(f'name = "mine"\nplatforms = ["native", "lxc"]\n{table}')
     with pytest.raises(BadInput, match="rows"):
         recipe_for(load(str(tmp_path / "mine.toml")))
 
 
-def test_the_size_of_data_is_counted_in_every_form(home: Home) -> None:
+def test_the_size_of_data_is_counted_in_every_form(home):
     built(home, DEFAULT)
     base = disk_usage_bytes(home.images / DEFAULT.key)
     needed = examine(home, DEFAULT.with_data([DataSet("tables", "true", 10 << 20)]))
@@ -107,25 +103,25 @@ def test_the_size_of_data_is_counted_in_every_form(home: Home) -> None:
     assert 30 << 20 <= needed.size_bytes <= base + (30 << 20)
 
 
-def test_the_tour_needs_the_base() -> None:
+def test_the_tour_needs_the_base():
     assert DEFAULT.with_packages(packages_for(load("tour").study)) is DEFAULT
 
 
-def test_all_images_are_the_base_and_each_other_once() -> None:
+def test_all_images_are_the_base_and_each_other_once():
     recipes = all_recipes()
     assert recipes[0] is DEFAULT
     assert ("python3-os-ken",) in [recipe.layer for recipe in recipes]
     assert len({recipe.key for recipe in recipes}) == len(recipes)
 
 
-def test_a_built_image_says_what_it_occupies(home: Home) -> None:
+def test_a_built_image_says_what_it_occupies(home):
     image = built(home, DEFAULT)
     needed = examine(home, DEFAULT)
     assert (needed.built, needed.size_bytes) == (True, disk_usage_bytes(image.directory))
     assert str(needed).startswith(f"image: {DEFAULT.key} (the base), built, 3")
 
 
-def test_an_image_that_is_not_built_says_how_large_it_gets(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_image_that_is_not_built_says_how_large_it_gets(home, monkeypatch):
     built(home, DEFAULT)
     apt_prints(monkeypatch, "After this operation, 1,048 kB of additional disk space will be used.\n")
     needed = examine(home, LAYERED)
@@ -137,7 +133,7 @@ def test_an_image_that_is_not_built_says_how_large_it_gets(home: Home, monkeypat
     assert str(needed).endswith("(pi over the base), not built yet; about 6 MiB of disk")
 
 
-def test_a_size_that_apt_cannot_compute_is_a_lower_limit(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_size_that_apt_cannot_compute_is_a_lower_limit(home, monkeypatch):
     built(home, DEFAULT)
     apt_prints(monkeypatch, "E: Unable to correct problems, you have held broken packages.\n")
     assert "not built yet; more than 3" in str(examine(home, LAYERED))
@@ -149,19 +145,19 @@ def test_a_size_that_apt_cannot_compute_is_a_lower_limit(home: Home, monkeypatch
     assert "not built yet; more than 3" in str(examine(home, LAYERED))
 
 
-def test_without_a_base_the_size_is_that_of_the_usual_one(home: Home) -> None:
+def test_without_a_base_the_size_is_that_of_the_usual_one(home):
     assert str(examine(home, DEFAULT)).endswith("not built yet; about 720 MiB of disk")
     assert str(examine(home, LAYERED)).endswith("not built yet; more than 720 MiB of disk")
 
 
-def test_a_user_who_may_not_see_images_gets_the_reason(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_user_who_may_not_see_images_gets_the_reason(home, monkeypatch):
     monkeypatch.setattr(needed_image, "hides_images", lambda _: True)
     needed = examine(home, LAYERED)
     assert str(needed).endswith("only root can see whether it is built")
     assert json.loads(json.dumps(needed.as_json()))["built"] is None
 
 
-def test_an_image_is_built_where_it_is_missing(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_image_is_built_where_it_is_missing(home, monkeypatch):
     wanted, notes = [], []
     monkeypatch.setattr(needed_image, "notify", notes.append)
     monkeypatch.setattr(

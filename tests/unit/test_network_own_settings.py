@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -64,7 +63,7 @@ def with_chain(tmp_path, monkeypatch):
 
 
 @pytest.mark.usefixtures("with_chain")
-def test_a_study_varies_it_and_a_guest_is_started_for_every_level(tmp_path: Path) -> None:
+def test_a_study_varies_it_and_a_guest_is_started_for_every_level(tmp_path):
     path = tmp_path / "chains.toml"
     path.write_text(STUDY)
     plan = make_plan(load(str(path), {}), image=Image("key", tmp_path), probes={"native": Probe(True)})
@@ -76,7 +75,7 @@ def test_a_study_varies_it_and_a_guest_is_started_for_every_level(tmp_path: Path
 
 
 @pytest.mark.usefixtures("with_chain")
-def test_it_is_listed_and_checked_and_belongs_to_no_other_topology() -> None:
+def test_it_is_listed_and_checked_and_belongs_to_no_other_topology():
     shown = CliRunner().invoke(group, ["topologies"], catch_exceptions=False, color=False).output
     assert "bridges between guest and peer" in shown
     listed = json.loads(CliRunner().invoke(group, ["topologies", "--json"], catch_exceptions=False).output)
@@ -90,7 +89,7 @@ def test_it_is_listed_and_checked_and_belongs_to_no_other_topology() -> None:
 
 
 @pytest.mark.usefixtures("with_chain")
-def test_a_study_that_varies_it_elsewhere_is_refused_at_its_key(tmp_path: Path) -> None:
+def test_a_study_that_varies_it_elsewhere_is_refused_at_its_key(tmp_path):
     path = tmp_path / "chains.toml"
     path.write_text(STUDY.replace('"chain"', '"router"'))
     with pytest.raises(BadInput, match="router has no such setting") as caught:
@@ -98,7 +97,7 @@ def test_a_study_that_varies_it_elsewhere_is_refused_at_its_key(tmp_path: Path) 
     assert caught.value.where.endswith("[[benchmark]] number 1 (iperf3), key link_factors.bridges")
 
 
-def test_settings_of_another_topology_never_reach_the_lab() -> None:
+def test_settings_of_another_topology_never_reach_the_lab():
     others = registry.settings("multi-nic", {"interfaces": 2})
     with pytest.raises(TypeError, match="vlan-pairs needs VlanPairsSettings, not MultiNicSettings"):
         registry.get("vlan-pairs").check(others)

@@ -21,13 +21,13 @@ from vtax.network.uplink import nic_rate_mbit_s
 @pytest.mark.parametrize(
     ("printed", "rate"), [("1000\n", 1000.0), ("-1\n", None), ("0\n", None), ("\n", None), ("10\n", 10.0)]
 )
-def test_an_interface_that_does_not_know_its_speed_sets_no_limit(printed: str, rate: float | None) -> None:
+def test_an_interface_that_does_not_know_its_speed_sets_no_limit(printed, rate):
     requested: list[str] = []
     assert nic_rate_mbit_s(lambda argv: requested.extend(argv) or printed, "enp3s0") == rate
     assert requested[-1] == "enp3s0"
 
 
-def test_a_virtual_interface_has_no_speed() -> None:
+def test_a_virtual_interface_has_no_speed():
     assert nic_rate_mbit_s(links._here, "lo") is None
 
 
@@ -41,9 +41,7 @@ def test_a_virtual_interface_has_no_speed() -> None:
         ("100", "1000", 500.0, 100.0),
     ],
 )
-def test_the_slowest_of_both_interfaces_and_the_limit_is_the_rate(
-    here: str, there: str, limit: float | None, rate: float | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_slowest_of_both_interfaces_and_the_limit_is_the_rate(here, there, limit, rate, monkeypatch):
     settings = PointToPointSettings(peer="ssh:x/eth1:eth2", rate_mbit_s=limit)
     peer = End("peer", [(make_interface(0, 0, 1, settings), None)], under_test=False)
     peer.uplinks = (Uplink("eth1", "eth2"),)

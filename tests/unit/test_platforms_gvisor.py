@@ -23,7 +23,7 @@ def spec(tmp_path: Path) -> Iterator[GuestSpec]:
         yield GuestSpec("vtax-1", Image("key", tmp_path), Resources(1, 1 << 28, (0,)), tmp_path, journal)
 
 
-def test_every_way_to_catch_system_calls_is_a_platform(spec: GuestSpec) -> None:
+def test_every_way_to_catch_system_calls_is_a_platform(spec):
     for way in ("systrap", "ptrace", "kvm"):
         options = cast("gvisor.GvisorOptions", registry.get(f"gvisor-{way}").options)
         assert f"--platform={way}" in gvisor.command_line(options, spec)
@@ -32,9 +32,7 @@ def test_every_way_to_catch_system_calls_is_a_platform(spec: GuestSpec) -> None:
 @pytest.mark.parametrize(
     ("way", "hint"), [("systrap", "gvisor.dev"), ("ptrace", "apt install runsc"), ("kvm", "kvm needs bare metal")]
 )
-def test_a_missing_runsc_is_cured_by_one_that_has_the_platform(
-    way: str, hint: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_runsc_is_cured_by_one_that_has_the_platform(way, hint, monkeypatch):
     monkeypatch.setattr("os.geteuid", lambda: 0)
     monkeypatch.setattr("os.access", lambda path, mode, **_: True)
     found = registry.make("mine", "gvisor", {"platform": way, "runsc": "no-such-runsc"}).probe(None)
@@ -42,7 +40,7 @@ def test_a_missing_runsc_is_cured_by_one_that_has_the_platform(
     assert hint in found.hint
 
 
-def test_without_kvm_no_other_runsc_is_advised(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_kvm_no_other_runsc_is_advised(monkeypatch):
     monkeypatch.setattr("os.geteuid", lambda: 0)
     monkeypatch.setattr("os.access", lambda path, mode, **_: False)
     found = registry.make("mine", "gvisor", {"platform": "kvm", "runsc": "no-such-runsc"}).probe(None)
@@ -51,14 +49,14 @@ def test_without_kvm_no_other_runsc_is_advised(monkeypatch: pytest.MonkeyPatch) 
     assert "install" not in found.hint
 
 
-def test_limits_and_records_stay_with_the_guest(spec: GuestSpec) -> None:
+def test_limits_and_records_stay_with_the_guest(spec):
     command = gvisor.command_line(gvisor.GvisorOptions(runsc="/opt/runsc"), spec)
     assert command[0] == "/opt/runsc"
     assert "--ignore-cgroups" in command
     assert f"--root={spec.directory}/runsc" in command
 
 
-def test_the_bundle_takes_the_interfaces_of_the_named_namespace(spec: GuestSpec) -> None:
+def test_the_bundle_takes_the_interfaces_of_the_named_namespace(spec):
     bundle = json.loads(json.dumps(gvisor.bundle(spec, Path("/root-of-guest"), ["prog", "word"])))
     assert {"type": "network", "path": "/run/netns/vtax-1"} in bundle["linux"]["namespaces"]
     assert bundle["process"]["args"] == ["prog", "word"]
@@ -77,7 +75,7 @@ def plan_of(*platforms: str) -> Plan:
     )
 
 
-def test_a_sandbox_that_keeps_its_links_gets_a_fresh_guest_for_each_setting() -> None:
+def test_a_sandbox_that_keeps_its_links_gets_a_fresh_guest_for_each_setting():
     plan = plan_of("native", "gvisor-systrap")
     sessions = plan.sessions(0)
     assert [s.platform.name for s in sessions].count("native") == 1

@@ -32,18 +32,18 @@ RUNNING = """
 OFF = "<domain><devices><channel type='unix'><target type='virtio' name='org.vtax.0'/></channel></devices></domain>"
 
 
-def test_a_name_with_a_colon_gives_the_domain() -> None:
+def test_a_name_with_a_colon_gives_the_domain():
     platform = registry.get("libvirt:web")
     assert platform.identity()["options"]["domain"] == "web"
     assert not platform.driver.joins_topologies
 
 
-def test_a_domain_cannot_be_an_option() -> None:
+def test_a_domain_cannot_be_an_option():
     with pytest.raises(BadInput, match="option domain"):
         registry.get("libvirt:--connect=x")
 
 
-def test_the_channel_is_found_by_its_name() -> None:
+def test_the_channel_is_found_by_its_name():
     expected = Path("/var/lib/libvirt/qemu/channel/target/domain-1-web/org.vtax.0")
     assert channel_socket(RUNNING, "org.vtax.0") == expected
     assert channel_socket(RUNNING, "com.redhat.spice.0") is None
@@ -70,9 +70,7 @@ def left_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, virsh: str) -> Path
         ('case "$*" in *domstate*) echo running;; esac', "had no effect"),
     ],
 )
-def test_a_domain_that_may_still_run_stays_in_the_journal(
-    virsh: str, printed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_domain_that_may_still_run_stays_in_the_journal(virsh, printed, tmp_path, monkeypatch):
     directory = left_on(tmp_path, monkeypatch, virsh)
     cleaned = clean(directory)
     assert cleaned.removed == ()
@@ -87,7 +85,7 @@ def test_a_domain_that_may_still_run_stays_in_the_journal(
         "echo \"error: Domain not found: no domain with matching name 'web'\" >&2; exit 1",
     ],
 )
-def test_a_domain_that_is_off_or_gone_is_done(virsh: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_domain_that_is_off_or_gone_is_done(virsh, tmp_path, monkeypatch):
     directory = left_on(tmp_path, monkeypatch, virsh)
     assert clean(directory).problems == ()
     assert list(directory.iterdir()) == []

@@ -60,7 +60,7 @@ def with_narrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
 
 
 @pytest.mark.usefixtures("with_narrow")
-def test_its_capability_counts_and_all_others_have_defaults(tmp_path: Path) -> None:
+def test_its_capability_counts_and_all_others_have_defaults(tmp_path):
     platform = registry.get("narrow")
     assert platform.network_limits == NetworkLimits(mtu=1400)
     assert platform.driver.tunings == ("pinned",)
@@ -76,7 +76,7 @@ def test_its_capability_counts_and_all_others_have_defaults(tmp_path: Path) -> N
     assert "narrow carry an MTU of at most 1400" in narrow.probe.reason
 
 
-def test_every_shipped_driver_is_what_a_driver_of_a_package_must_be() -> None:
+def test_every_shipped_driver_is_what_a_driver_of_a_package_must_be():
     assert registry.drivers()
     for driver in registry.drivers().values():
         assert problem_of(driver, Driver) == ""

@@ -41,7 +41,7 @@ def guest(book: list[str], **errors: Exception) -> StdioGuest:
     return StdioGuest(process, channel, claim, None)  # type: ignore[arg-type]
 
 
-def test_a_guest_is_released_in_the_order_of_its_claim() -> None:
+def test_a_guest_is_released_in_the_order_of_its_claim():
     book: list[str] = []
     running = guest(book)
     running.stop()
@@ -51,7 +51,7 @@ def test_a_guest_is_released_in_the_order_of_its_claim() -> None:
     assert running.host_cpu_s() == 1.5
 
 
-def test_what_cannot_be_released_is_named_and_the_rest_is_released_all_the_same() -> None:
+def test_what_cannot_be_released_is_named_and_the_rest_is_released_all_the_same():
     book: list[str] = []
     running = guest(book, container=OSError("busy"), daemon=subprocess.TimeoutExpired("x", 1))
     with pytest.raises(PlatformError) as caught:

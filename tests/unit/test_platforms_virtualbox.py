@@ -41,7 +41,7 @@ def setting(call: list[str], name: str) -> str:
     return call[call.index(name) + 1]
 
 
-def test_a_machine_has_its_cpus_memory_and_two_serial_lines() -> None:
+def test_a_machine_has_its_cpus_memory_and_two_serial_lines():
     modify = calls()["modifyvm"]
     assert (setting(modify, "--cpus"), setting(modify, "--memory")) == ("2", "512")
     at = modify.index("--uart2")
@@ -49,7 +49,7 @@ def test_a_machine_has_its_cpus_memory_and_two_serial_lines() -> None:
     assert setting(modify, "--uart-mode1") == "file"
 
 
-def test_the_disk_is_a_vdi_over_the_images_own() -> None:
+def test_the_disk_is_a_vdi_over_the_images_own():
     create = calls()["createmedium"]
     assert setting(create, "--diffparent") == "/guests/vtax-1/image.vmdk"
     assert (setting(create, "--filename"), setting(create, "--format")) == ("/guests/vtax-1/disk.vdi", "VDI")
@@ -58,7 +58,7 @@ def test_the_disk_is_a_vdi_over_the_images_own() -> None:
         machine.base_disk(Path('/a"b'), 512)
 
 
-def test_the_disk_is_on_the_chosen_controller_and_the_cd_on_ide() -> None:
+def test_the_disk_is_on_the_chosen_controller_and_the_cd_on_ide():
     assert setting(calls()["storageattach sata"], "--medium") == "/guests/vtax-1/disk.vdi"
     assert setting(calls()["storageattach ide"], "--type") == "dvddrive"
     on_ide = machine.commands(VirtualBoxOptions(disk="ide"), TWO_CPUS, MADE)
@@ -75,7 +75,7 @@ def test_the_disk_is_on_the_chosen_controller_and_the_cd_on_ide() -> None:
         ("virtualbox-pcnet", "Am79C973", "pcnet32"),
     ],
 )
-def test_each_platform_has_its_nic_model_bridged_and_the_driver_of_it(platform: str, nic: str, module: str) -> None:
+def test_each_platform_has_its_nic_model_bridged_and_the_driver_of_it(platform, nic, module):
     options = VirtualBoxOptions(**VARIANTS[platform])
     modify = machine.commands(options, TWO_CPUS, MADE)[1]
     assert (setting(modify, "--nic1"), setting(modify, "--bridge-adapter1")) == ("bridged", "vtax-1b0")
@@ -83,18 +83,18 @@ def test_each_platform_has_its_nic_model_bridged_and_the_driver_of_it(platform: 
     assert module in machine.kernel_command_line(options)
 
 
-def test_a_guest_without_a_network_has_no_interface() -> None:
+def test_a_guest_without_a_network_has_no_interface():
     modify = calls(machine.GuestIo("vtax-1", Path("/guests/vtax-1")))["modifyvm"]
     assert setting(modify, "--nic1") == "none"
 
 
-def test_its_own_nat_has_the_network_of_the_lab_and_no_bridge() -> None:
+def test_its_own_nat_has_the_network_of_the_lab_and_no_bridge():
     modify = machine.commands(VirtualBoxOptions(), TWO_CPUS, replace(MADE, bridged=()))[1]
     assert (setting(modify, "--nic1"), setting(modify, "--nat-net1")) == ("nat", "198.18.0.0/24")
     assert "--bridge-adapter1" not in modify
 
 
-def test_options_are_passed_in_the_words_of_vboxmanage() -> None:
+def test_options_are_passed_in_the_words_of_vboxmanage():
     modify = calls(nested_paging=False, large_pages=False, paravirt_provider="kvm", chipset="ich9")["modifyvm"]
     words = ("--nested-paging", "--large-pages", "--paravirt-provider", "--chipset")
     assert [setting(modify, word) for word in words] == ["off", "off", "kvm", "ich9"]
@@ -108,19 +108,19 @@ def test_options_are_passed_in_the_words_of_vboxmanage() -> None:
         ({"nic": "e1000"}, "option nic"),
     ],
 )
-def test_choices_that_do_not_go_together_are_refused(options: dict, reason: str) -> None:
+def test_choices_that_do_not_go_together_are_refused(options, reason):
     with pytest.raises(BadInput, match=reason):
         registry.make("mine", "virtualbox", options)
 
 
-def test_the_streams_line_is_a_console_for_its_speed_and_the_kernels_is_the_other() -> None:
+def test_the_streams_line_is_a_console_for_its_speed_and_the_kernels_is_the_other():
     words = machine.kernel_command_line(VirtualBoxOptions()).split()
     assert [word for word in words if word.startswith("console=")] == ["console=ttyS1,115200", "console=ttyS0,115200"]
     assert "vtax.stream=/dev/ttyS1" in words
     assert words.index("loglevel=1") > words.index("quiet")
 
 
-def test_where_the_hosts_cpu_is_emulated_the_kernel_skips_what_that_is_slow_at() -> None:
+def test_where_the_hosts_cpu_is_emulated_the_kernel_skips_what_that_is_slow_at():
     plain = machine.kernel_command_line(VirtualBoxOptions()).split()
     emulated = machine.kernel_command_line(VirtualBoxOptions(), emulated=True, tsc_khz=2596117).split()
     assert {"tsc_early_khz=2596117", "tsc=reliable", "no_timer_check", "edd=off"} < set(emulated) - set(plain)
@@ -131,18 +131,18 @@ def test_where_the_hosts_cpu_is_emulated_the_kernel_skips_what_that_is_slow_at()
     )
 
 
-def test_the_cd_has_kernel_initrd_and_their_command_line() -> None:
+def test_the_cd_has_kernel_initrd_and_their_command_line():
     argv = machine.boot_medium(virtual_machine.Boot(Path("/k"), Path("/i")), MADE)
     assert {"kernel=/k", "initrd=/i", "isolinux/isolinux.cfg=/guests/vtax-1/isolinux.cfg"} < set(map(str, argv))
     assert machine.loader_configuration("a=b c").endswith("  APPEND a=b c\n")
 
 
-def test_every_program_uses_a_service_of_the_guests_own() -> None:
+def test_every_program_uses_a_service_of_the_guests_own():
     environment = machine.environment(MADE)
     assert environment == {"VBOX_USER_HOME": "/guests/vtax-1/virtualbox", "VBOX_IPC_SOCKETID": "vtax-1"}
 
 
-def test_virtual_cpus_are_found_by_the_names_of_their_threads(tmp_path: Path) -> None:
+def test_virtual_cpus_are_found_by_the_names_of_their_threads(tmp_path):
     for thread, name in ((11, "VBoxHeadless"), (12, "EMT-1"), (13, "EMT-10"), (14, "EMT-0"), (15, "EMTx")):
         (tmp_path / "7/task" / str(thread)).mkdir(parents=True)
         (tmp_path / "7/task" / str(thread) / "comm").write_text(f"{name}\n")
@@ -172,9 +172,7 @@ def ready(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tools, "check_host", lambda: None)
 
 
-def test_a_host_without_virtualbox_is_refused_with_what_to_install(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_host_without_virtualbox_is_refused_with_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setattr(tools, "find_program", lambda name: None)
     with pytest.raises(PlatformError, match="VBoxManage is not installed") as refused:
         tools.check_host()
@@ -194,7 +192,7 @@ def test_a_host_without_virtualbox_is_refused_with_what_to_install(
     assert refused.value.hint.startswith("modprobe vboxdrv")
 
 
-def test_interfaces_are_bridged_in_the_first_network_namespace_only(tmp_path: Path) -> None:
+def test_interfaces_are_bridged_in_the_first_network_namespace_only(tmp_path):
     with pytest.raises(PlatformError, match="vboxnetflt is not loaded"):
         tools.check_network(tmp_path / "no")
     for name, target in (("own", "net:[1]"), ("first", "net:[2]")):
@@ -204,9 +202,7 @@ def test_interfaces_are_bridged_in_the_first_network_namespace_only(tmp_path: Pa
     tools.check_network(tmp_path, tmp_path / "own", tmp_path / "own")
 
 
-def test_an_old_version_is_refused_and_warnings_before_it_are_skipped(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_old_version_is_refused_and_warnings_before_it_are_skipped(tmp_path, monkeypatch):
     assert tools.parse_version("WARNING: vboxdrv is not loaded.\n7.2.22_Debianr170995\n") == "7.2.22"
     with pytest.raises(PlatformError, match="printed no version"):
         tools.parse_version("Segmentation fault")
@@ -225,9 +221,7 @@ def spec(tmp_path: Path, journal: Journal) -> GuestSpec:
 
 
 @pytest.mark.usefixtures("ready")
-def test_a_call_that_fails_ends_the_start_with_its_message_and_leaves_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_call_that_fails_ends_the_start_with_its_message_and_leaves_nothing(tmp_path, monkeypatch):
     if os.geteuid() != 0:
         pytest.skip("needs root")
     failing = '[ "$2" != createmedium ] || { echo "VBoxManage: error: Could not find file" >&2; exit 1; }'
@@ -242,9 +236,7 @@ def test_a_call_that_fails_ends_the_start_with_its_message_and_leaves_nothing(
 
 
 @pytest.mark.usefixtures("ready")
-def test_where_kvm_has_the_processors_virtualization_the_hint_unloads_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_where_kvm_has_the_processors_virtualization_the_hint_unloads_it(tmp_path, monkeypatch):
     if os.geteuid() != 0:
         pytest.skip("needs root")
     monkeypatch.setattr(driver, "_START_S", 1.0)
@@ -267,13 +259,13 @@ def test_where_kvm_has_the_processors_virtualization_the_hint_unloads_it(
         f"VMSetError: {'x' * 300}; rc=VERR_SVM_HOST_SVME_NOT_ENABLED",
     ],
 )
-def test_kvm_is_named_for_the_status_codes_of_that_alone(message: str) -> None:
+def test_kvm_is_named_for_the_status_codes_of_that_alone(message):
     assert "rmmod kvm_amd" in tools.hint(f"noise\n{message}\nmore\n")
     assert tools.hint("VMSetError: no such file; rc=VERR_FILE_NOT_FOUND") == ""
 
 
 @pytest.mark.usefixtures("ready")
-def test_a_service_of_the_guests_own_runs_before_all_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_service_of_the_guests_own_runs_before_all_calls(tmp_path, monkeypatch):
     if os.geteuid() != 0:
         pytest.skip("needs root")
     log = have(tmp_path, monkeypatch, 'case "$*" in *createvm*) exit 1 ;; esac')
@@ -288,7 +280,7 @@ def test_a_service_of_the_guests_own_runs_before_all_calls(tmp_path: Path, monke
 
 
 @pytest.mark.usefixtures("ready")
-def test_a_service_that_does_not_start_ends_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_service_that_does_not_start_ends_the_start(tmp_path, monkeypatch):
     if os.geteuid() != 0:
         pytest.skip("needs root")
     monkeypatch.setattr(driver, "_PID_S", 0.05)
@@ -302,7 +294,7 @@ def test_a_service_that_does_not_start_ends_the_start(tmp_path: Path, monkeypatc
 
 
 @pytest.mark.usefixtures("ready")
-def test_packets_reach_the_bridged_end_with_their_checksums(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_packets_reach_the_bridged_end_with_their_checksums(tmp_path, monkeypatch):
     if os.geteuid() != 0:
         pytest.skip("needs root")
     have(tmp_path, monkeypatch, "exit 1")
@@ -329,7 +321,7 @@ class Plugboard:
         return [f"guest-eth{number}" for number, _ in enumerate(devices)]
 
 
-def test_a_host_without_the_service_is_refused(tmp_path: Path) -> None:
+def test_a_host_without_the_service_is_refused(tmp_path):
     with pytest.raises(PlatformError, match=f"there is no VBoxSVC in {tmp_path}"):
         tools.service_program([tmp_path])
     (tmp_path / "VBoxSVC").touch()
@@ -337,7 +329,7 @@ def test_a_host_without_the_service_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("ready")
-def test_a_service_directory_of_somebody_else_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_service_directory_of_somebody_else_is_left_alone(tmp_path, monkeypatch):
     taken = tmp_path / "service"
     taken.mkdir()
     monkeypatch.setattr(machine, "service_directory", lambda name: taken)
@@ -348,20 +340,20 @@ def test_a_service_directory_of_somebody_else_is_left_alone(tmp_path: Path, monk
     assert journal.close() == []
 
 
-def test_what_virtualbox_complains_of_is_found_in_its_output_and_its_log() -> None:
+def test_what_virtualbox_complains_of_is_found_in_its_output_and_its_log():
     output = "VBoxManage: error: Failed to create medium\nVBoxManage: error: Details: code NS_ERROR_INVALID_ARG\n"
     assert tools.errors(output) == "Failed to create medium | Details: code NS_ERROR_INVALID_ARG"
     assert tools.errors("0%...10%...100%\nMedium created.\n") == ""
 
 
-def test_a_machine_is_described_by_its_console_first(tmp_path: Path) -> None:
+def test_a_machine_is_described_by_its_console_first(tmp_path):
     made = machine.GuestIo("vtax-1", tmp_path)
     made.console.write_text("noise\nKernel panic - not syncing: VFS\n")
     (tmp_path / "stderr.log").write_text("VBoxManage: error: no\n")
     assert driver.describe(None, made, tmp_path / "stderr.log") == "console: Kernel panic - not syncing: VFS; no"
 
 
-def test_a_guest_that_crashes_at_boot_is_reported_with_its_console_and_a_hint(tmp_path: Path) -> None:
+def test_a_guest_that_crashes_at_boot_is_reported_with_its_console_and_a_hint(tmp_path):
     made = machine.GuestIo("vtax-1", tmp_path)
     made.console.write_text("[ 1.2] VFS: Cannot open root device\n[ 1.3] Kernel panic - not syncing: VFS\n")
     ended = subprocess.Popen(["true"])
@@ -378,7 +370,7 @@ def test_a_guest_that_crashes_at_boot_is_reported_with_its_console_and_a_hint(tm
     assert "option kernel" in failed.value.hint
 
 
-def test_probe_says_why_not(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_probe_says_why_not(monkeypatch):
     monkeypatch.setattr(tools, "find_program", lambda name: None)
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     found = driver.DRIVER.probe(VirtualBoxOptions(), None)
@@ -386,9 +378,7 @@ def test_probe_says_why_not(monkeypatch: pytest.MonkeyPatch) -> None:
     assert driver.NEVER_ON_HARDWARE in driver.DRIVER.summary
 
 
-def test_clean_removes_a_veth_pair_and_accepts_one_that_is_gone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_clean_removes_a_veth_pair_and_accepts_one_that_is_gone(tmp_path, monkeypatch):
     have(tmp_path, monkeypatch, "")
     assert tools.link("vtax-1b0").remove()
     have(tmp_path, monkeypatch, 'echo "Cannot find device \\"vtax-1b0\\"" >&2; exit 1')

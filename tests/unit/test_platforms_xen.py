@@ -68,14 +68,14 @@ def written(interfaces=NICS, resources=TWO_CPUS, **options):
     return dict(line.split(" = ", 1) for line in lines)
 
 
-def test_the_list_of_domains_is_read_with_their_time() -> None:
+def test_the_list_of_domains_is_read_with_their_time():
     dom0, paused = tools.parse_list(LIST)
     assert dom0 == tools.Domain("Domain-0", 0, 1280, 1, "r-----", 188.3)
     assert (paused.name, paused.domid, paused.state, paused.cpu_s) == ("vtax-810477", 1, "--p---", 6.3)
     assert (tools.state(dom0), tools.state(paused)) == ("running", "paused")
 
 
-def test_a_domain_of_the_users_may_have_spaces_in_its_name() -> None:
+def test_a_domain_of_the_users_may_have_spaces_in_its_name():
     named = "old  web server                              7   512     2     ------      12.0"
     found = tools.parse_list(f"{LIST}{named}\n")
     assert [domain.name for domain in found] == ["Domain-0", "vtax-810477", "old  web server"]
@@ -83,12 +83,12 @@ def test_a_domain_of_the_users_may_have_spaces_in_its_name() -> None:
 
 
 @pytest.mark.parametrize("damaged", ["Name\nvtax-1 1 256", "Name\nvtax-1 1 256 1 r----- many"])
-def test_another_table_is_an_error_that_shows_the_line(damaged: str) -> None:
+def test_another_table_is_an_error_that_shows_the_line(damaged):
     with pytest.raises(CommandFailed, match=r"xl list printed a line of another kind: 'vtax-1 1 256"):
         tools.parse_list(damaged)
 
 
-def test_the_affinity_of_virtual_cpus_is_a_list_of_cpus_and_all_is_every_one() -> None:
+def test_the_affinity_of_virtual_cpus_is_a_list_of_cpus_and_all_is_every_one():
     assert tools.parse_vcpu_list(VCPUS, 2) == [tools.Vcpu(0, 40.5, (0, 1))]
     pinned = VCPUS.replace("all / all", "0-2,5 / all")
     assert tools.parse_vcpu_list(pinned, 8)[0].cpus == (0, 1, 2, 5)
@@ -96,7 +96,7 @@ def test_the_affinity_of_virtual_cpus_is_a_list_of_cpus_and_all_is_every_one() -
         tools.parse_vcpu_list(VCPUS.replace("all / all", "none / all"), 8)
 
 
-def test_the_hypervisor_is_known_to_be_virtual_by_its_cpus_flag() -> None:
+def test_the_hypervisor_is_known_to_be_virtual_by_its_cpus_flag():
     values = tools.parse_info(INFO)
     assert tools.version(values) == "Xen 4.17.5"
     assert tools.marks(values) == ("nested",)
@@ -113,7 +113,7 @@ def test_the_hypervisor_is_known_to_be_virtual_by_its_cpus_flag() -> None:
         ("xen", "", "this host is a guest of Xen, and only dom0 starts domains"),
     ],
 )
-def test_a_host_that_is_no_dom0_is_refused_with_a_hint(tmp_path: Path, kind, capabilities, reason: str) -> None:
+def test_a_host_that_is_no_dom0_is_refused_with_a_hint(tmp_path, kind, capabilities, reason):
     places = tmp_path / "capabilities", tmp_path / "type"
     for place, text in zip(places, (capabilities, kind), strict=True):
         if text is not None:
@@ -123,7 +123,7 @@ def test_a_host_that_is_no_dom0_is_refused_with_a_hint(tmp_path: Path, kind, cap
     assert refused.value.hint
 
 
-def test_a_dom0_without_xl_names_the_package_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dom0_without_xl_names_the_package_to_install(tmp_path, monkeypatch):
     (tmp_path / "capabilities").write_text("control_d\n")
     (tmp_path / "type").write_text("xen\n")
     monkeypatch.setattr(probing, "find_program", lambda name: None if name == "xl" else name)
@@ -147,7 +147,7 @@ def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, **outputs: str) ->
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
 
 
-def test_the_error_of_xl_is_shown_whatever_bytes_are_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_of_xl_is_shown_whatever_bytes_are_in_it(tmp_path, monkeypatch):
     (tmp_path / "xl").write_text("#!/bin/sh\nprintf 'libxl: error: x.c:1:f: no disk \\377\\n' >&2; exit 1\n")
     (tmp_path / "xl").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
@@ -157,7 +157,7 @@ def test_the_error_of_xl_is_shown_whatever_bytes_are_in_it(tmp_path: Path, monke
     assert failed.value.where == "no disk \ufffd"
 
 
-def test_an_old_xen_and_a_silent_one_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_old_xen_and_a_silent_one_are_refused(tmp_path, monkeypatch):
     stand_in(tmp_path, monkeypatch, info=INFO.replace("xen_minor              : 17", "xen_minor : 8"))
     with pytest.raises(PlatformError, match=r"Xen 4\.8 is too old"):
         tools.info()
@@ -171,9 +171,7 @@ def spec(tmp_path: Path, journal: Journal, name: str = "vtax-1", memory: int = 5
     return GuestSpec(name, Image("key", tmp_path), Resources(1, memory, (0,)), tmp_path, journal)
 
 
-def test_a_domain_of_the_users_with_the_same_name_is_left_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_domain_of_the_users_with_the_same_name_is_left_alone(tmp_path, monkeypatch):
     stand_in(tmp_path, monkeypatch, info=INFO.strip(), list=LIST.strip())
     monkeypatch.setattr(tools, "check_host", lambda: None)
     journal = Journal(tmp_path / "journal")
@@ -182,9 +180,7 @@ def test_a_domain_of_the_users_with_the_same_name_is_left_alone(
     assert journal.close() == []
 
 
-def test_a_guest_that_the_hypervisor_has_no_memory_for_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_guest_that_the_hypervisor_has_no_memory_for_is_refused(tmp_path, monkeypatch):
     stand_in(tmp_path, monkeypatch, info=INFO.strip(), list=LIST.strip())
     monkeypatch.setattr(tools, "check_host", lambda: None)
     with Journal(tmp_path / "journal") as journal, pytest.raises(PlatformError) as refused:
@@ -193,9 +189,7 @@ def test_a_guest_that_the_hypervisor_has_no_memory_for_is_refused(
     assert "dom0_mem" in refused.value.hint
 
 
-def test_the_memory_of_guests_is_what_the_hypervisor_has_free_and_on_other_hosts_the_hosts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_memory_of_guests_is_what_the_hypervisor_has_free_and_on_other_hosts_the_hosts(tmp_path, monkeypatch):
     stand_in(tmp_path, monkeypatch, info=INFO.strip())
     monkeypatch.setattr(memory, "host_memory", lambda: 1 << 30)
     platforms = [registry.get(name) for name in ("xen-dom0", "xen-pv", "xen-hvm")]
@@ -219,7 +213,7 @@ def test_the_memory_of_guests_is_what_the_hypervisor_has_free_and_on_other_hosts
         check_host(1, 3 << 30, "--memory", platforms[1:])
 
 
-def test_a_guest_in_a_cpu_pool_has_that_pools_cpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_guest_in_a_cpu_pool_has_that_pools_cpus(tmp_path, monkeypatch):
     stand_in(tmp_path, monkeypatch, **{"cpupool-list": POOLS.rstrip("\n"), "list": IN_POOL.strip()})
     wanted = spec(tmp_path, Journal(tmp_path / "journal"))
     assert driver._in_pool("", wanted) is wanted
@@ -234,16 +228,14 @@ def test_a_guest_in_a_cpu_pool_has_that_pools_cpus(tmp_path: Path, monkeypatch: 
 @pytest.mark.parametrize(
     ("pool", "reason"), [("empty", "CPU pool empty has 0 CPUs, and vtax-1 needs 1"), ("mine", "no CPU pool mine")]
 )
-def test_a_cpu_pool_without_cpus_or_an_unknown_one_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pool: str, reason: str
-) -> None:
+def test_a_cpu_pool_without_cpus_or_an_unknown_one_is_refused(tmp_path, monkeypatch, pool, reason):
     stand_in(tmp_path, monkeypatch, **{"cpupool-list": POOLS.rstrip("\n")})
     with pytest.raises(PlatformError, match=reason) as refused:
         driver._in_pool(pool, spec(tmp_path, Journal(tmp_path / "journal")))
     assert "xl cpupool" in refused.value.hint
 
 
-def test_a_dom0_without_the_library_that_counts_its_domains_says_which(tmp_path: Path) -> None:
+def test_a_dom0_without_the_library_that_counts_its_domains_says_which(tmp_path):
     assert domains.reason_unavailable(tmp_path) == ""
     for place, text in (
         (domains.CAPABILITIES, "control_d"),
@@ -256,9 +248,7 @@ def test_a_dom0_without_the_library_that_counts_its_domains_says_which(tmp_path:
     assert "libxenstat of Xen 9.99 is missing" in domains.reason_unavailable(tmp_path)
 
 
-def test_without_that_library_a_domains_cpu_time_is_the_one_that_xl_prints(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_that_library_a_domains_cpu_time_is_the_one_that_xl_prints(tmp_path, monkeypatch):
     stand_in(tmp_path, monkeypatch, list=LIST.strip())
     monkeypatch.setattr(domains, "cpu_s", dict)
     assert domain_cpu_s("vtax-810477") == 6.3
@@ -268,12 +258,12 @@ def test_without_that_library_a_domains_cpu_time_is_the_one_that_xl_prints(
     assert domains.read() == pytest.approx({"dom0_cpu_s": 2.5, "other_domains_cpu_s": 7.31})
 
 
-def test_what_xl_complains_of_is_shown_without_its_source_and_without_what_is_harmless() -> None:
+def test_what_xl_complains_of_is_shown_without_its_source_and_without_what_is_harmless():
     assert tools.errors(CREATE) == ""
     assert tools.errors(NO_MEMORY) == "Domain 2:failed to free memory for the domain"
 
 
-def test_a_domain_has_its_cpus_memory_and_two_channels_of_which_one_is_used() -> None:
+def test_a_domain_has_its_cpus_memory_and_two_channels_of_which_one_is_used():
     values = written()
     assert (values["vcpus"], values["memory"], values["maxmem"]) == ("2", "512", "512")
     assert values["cpus"] == "['2', '3']"
@@ -292,7 +282,7 @@ def test_a_domain_has_its_cpus_memory_and_two_channels_of_which_one_is_used() ->
         ("xen-hvm", "'hvm'", "type=ioemu, model=e1000", "vdev=hda", "/dev/sda"),
     ],
 )
-def test_each_platform_has_its_type_disk_and_interface(platform, kind, vif, device, root) -> None:
+def test_each_platform_has_its_type_disk_and_interface(platform, kind, vif, device, root):
     values = written(**VARIANTS[platform])
     assert values["type"] == kind
     assert vif in values["vif"]
@@ -302,24 +292,22 @@ def test_each_platform_has_its_type_disk_and_interface(platform, kind, vif, devi
     assert ("xen_emul_unplug=never" in values["cmdline"]) == (platform == "xen-hvm")
 
 
-def test_only_a_domain_of_type_hvm_has_emulated_devices() -> None:
+def test_only_a_domain_of_type_hvm_has_emulated_devices():
     with pytest.raises(BadInput, match="has no emulated devices"):
         registry.make("mine", "xen", {"type": "pv", "devices": "emulated"})
 
 
-def test_a_domain_of_type_hvm_boots_the_images_kernel() -> None:
+def test_a_domain_of_type_hvm_boots_the_images_kernel():
     with pytest.raises(BadInput, match="type hvm boots the image's kernel"):
         registry.make("mine", "xen", {"type": "hvm", "kernel": "host"})
 
 
-def test_text_that_the_configuration_cannot_quote_is_refused() -> None:
+def test_text_that_the_configuration_cannot_quote_is_refused():
     with pytest.raises(ValueError, match="cannot have"):
         config.text({"name": "it's"})
 
 
-def test_a_domain_that_crashed_is_described_by_its_consoles_last_lines(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_domain_that_crashed_is_described_by_its_consoles_last_lines(tmp_path, monkeypatch):
     console, stderr = tmp_path / "console.log", tmp_path / "stderr.log"
     console.write_text("a\nb\n[    0.9] Kernel panic - not syncing: VFS: Unable to mount root fs\n")
     stderr.write_text(NO_MEMORY)
@@ -334,7 +322,7 @@ def test_a_domain_that_crashed_is_described_by_its_consoles_last_lines(
     assert driver.describe("vtax-1", stderr, console).startswith("console: b | c | d; xl list")
 
 
-def test_the_device_model_of_a_domain_of_type_hvm_loads_a_packed_kernel_and_initrd(tmp_path: Path) -> None:
+def test_the_device_model_of_a_domain_of_type_hvm_loads_a_packed_kernel_and_initrd(tmp_path):
     image = Image("key", tmp_path)
     for path, content in (
         (image.initrd, b"files" * 1000),
@@ -352,7 +340,7 @@ def test_the_device_model_of_a_domain_of_type_hvm_loads_a_packed_kernel_and_init
     assert boot.initrd.stat().st_size < 200
 
 
-def test_the_threads_that_carry_packets_are_found_by_the_name_of_the_port(tmp_path: Path) -> None:
+def test_the_threads_that_carry_packets_are_found_by_the_name_of_the_port(tmp_path):
     for pid, name in ((7, "guest-eth0-q0-guest-rx"), (8, "guest-eth0-q0-d"), (9, "guest-eth01-q0-gu")):
         (tmp_path / str(pid)).mkdir()
         (tmp_path / str(pid) / "comm").write_text(f"{name}\n")
@@ -364,9 +352,7 @@ def test_the_threads_that_carry_packets_are_found_by_the_name_of_the_port(tmp_pa
     assert re.fullmatch(PARTS[0].process, "guest-eth0-q0-guest-rx")
 
 
-def test_clean_destroys_the_domain_of_a_killed_run_and_accepts_one_that_is_gone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_clean_destroys_the_domain_of_a_killed_run_and_accepts_one_that_is_gone(tmp_path, monkeypatch):
     stand_in(tmp_path, monkeypatch, destroy="")
     assert destroy("vtax-1").remove()
     stand_in(tmp_path, monkeypatch)

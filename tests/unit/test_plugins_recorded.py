@@ -9,7 +9,6 @@ import pkgutil
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 from shown import english, values
@@ -110,14 +109,14 @@ def sha256(text: str) -> str:
 
 
 @pytest.mark.parametrize("package", ATTRIBUTES, ids=lambda package: package.__name__)
-def test_what_is_shipped_is_what_is_there(package: ModuleType) -> None:
+def test_what_is_shipped_is_what_is_there(package):
     names = [info.name for info in pkgutil.iter_modules(package.__path__)]
     modules = {name: importlib.import_module(f"{package.__name__}.{name}") for name in names}
     found = {name for name, module in modules.items() if hasattr(module, ATTRIBUTES[package])}
     assert found == set(SHIPPED[package.__name__].split()), "add new modules of vtax to SHIPPED in host/plugins.py"
 
 
-def test_shipped_plugins_have_no_origin(install: Install) -> None:
+def test_shipped_plugins_have_no_origin(install):
     assert platform_registry.foreign() == topology_registry.foreign() == benchmark_registry.foreign() == {}
 
 
@@ -134,15 +133,13 @@ def test_shipped_plugins_have_no_origin(install: Install) -> None:
         ("damaged", "local"),
     ],
 )
-def test_a_package_is_named_with_its_version_and_source(direct_url: object, source: str, install: Install) -> None:
+def test_a_package_is_named_with_its_version_and_source(direct_url, source, install):
     install("third", "vtax.platforms", "DRIVER", DRIVER, direct_url)
     expected = Origin("third", "1.5", source, "third.py", sha256(DRIVER))
     assert platform_registry.foreign() == {"theirs": expected}
 
 
-def test_a_module_put_beside_the_shipped_ones_is_named_by_its_content(
-    install: Install, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_module_put_beside_the_shipped_ones_is_named_by_its_content(install, tmp_path, monkeypatch):
     directory = tmp_path / "beside"
     directory.mkdir()
     (directory / "own.py").write_text(TOPOLOGY)
@@ -153,7 +150,7 @@ def test_a_module_put_beside_the_shipped_ones_is_named_by_its_content(
         sys.modules.pop("vtax.network.topologies.own", None)
 
 
-def test_a_plan_names_what_it_uses_and_nothing_else(install: Install, tmp_path: Path) -> None:
+def test_a_plan_names_what_it_uses_and_nothing_else(install, tmp_path):
     install("third", "vtax.platforms", "DRIVER", DRIVER)
     install("wires", "vtax.network.topologies", "TOPOLOGY", TOPOLOGY)
     path = tmp_path / "plugged.toml"
@@ -180,7 +177,7 @@ PLUGINS = (
 )
 
 
-def test_a_run_keeps_them_and_shows_them(store: Store) -> None:
+def test_a_run_keeps_them_and_shows_them(store):
     begin(store, plugins=PLUGINS)
     analysis = analyse(store)
     assert analysis.plugins == store.open_run("last").plugins == PLUGINS
@@ -191,7 +188,7 @@ def test_a_run_keeps_them_and_shows_them(store: Store) -> None:
     assert [row.cells[0] for row in table.groups[0].rows] == [f"{p.kind} {p.name}" for p in PLUGINS]
 
 
-def test_what_makes_the_run_again_installs_them(store: Store) -> None:
+def test_what_makes_the_run_again_installs_them(store):
     begin(store, plugins=PLUGINS)
     lines = commands(analyse(store))
     assert lines[2:7] == (
@@ -203,7 +200,7 @@ def test_what_makes_the_run_again_installs_them(store: Store) -> None:
     )
 
 
-def test_names_from_a_store_cannot_become_commands(store: Store) -> None:
+def test_names_from_a_store_cannot_become_commands(store):
     evil = "x\nsudo reboot; $(reboot)"
     begin(store, plugins=[PluginRecord("view", evil, evil, evil), PluginRecord(evil, "a", file=evil)])
     lines = commands(analyse(store))
@@ -213,7 +210,7 @@ def test_names_from_a_store_cannot_become_commands(store: Store) -> None:
 
 
 @pytest.mark.parametrize("damaged", ['{"kind": "view"}', '[{"kind": "view"}]', "[7]"])
-def test_a_damaged_record_is_an_error_of_the_store(damaged: str, store: Store) -> None:
+def test_a_damaged_record_is_an_error_of_the_store(damaged, store):
     begin(store)
     with store.engine.begin() as connection:
         connection.exec_driver_sql("update run set plugins = ?", (damaged,))

@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from stubbed_host import ADVANCED, XEN, Machine
+from stubbed_host import ADVANCED, XEN
 
 from vtax.cli import rebooting
 from vtax.errors import BadInput, VtaxError
@@ -24,7 +24,7 @@ def home(tmp_path: Path) -> Home:
     return Home(tmp_path / "home").ensure()
 
 
-def test_no_more_reboots_are_made_than_were_planned(machine: Machine, home: Home) -> None:
+def test_no_more_reboots_are_made_than_were_planned(machine, home):
     loader = boot_loaders.loader()
     with pytest.raises(VtaxError, match="made its 2 planned reboots"):
         reboots.request(home, Reboots("tour-1", 2, made=2), "xen", loader.find(XEN), loader, ["resume"])
@@ -32,7 +32,7 @@ def test_no_more_reboots_are_made_than_were_planned(machine: Machine, home: Home
     assert not machine.unit.exists()
 
 
-def test_the_unit_goes_on_with_the_run_and_a_cancelled_reboot_leaves_nothing(machine: Machine, home: Home) -> None:
+def test_the_unit_goes_on_with_the_run_and_a_cancelled_reboot_leaves_nothing(machine, home):
     loader = boot_loaders.loader()
     reboots.request(home, Reboots("tour-1", 2), "xen", loader.find(XEN), loader, ["resume", "tour-1", "--reboot"])
     assert loader.next_entry() == XEN
@@ -50,9 +50,7 @@ def test_the_unit_goes_on_with_the_run_and_a_cancelled_reboot_leaves_nothing(mac
     assert reboots.cancel(home) == []
 
 
-def test_the_unit_runs_vtax_as_the_command_that_requested_it_and_contains_no_secret(
-    machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_unit_runs_vtax_as_the_command_that_requested_it_and_contains_no_secret(machine, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     python = machine.root / "bin/python"
     python.write_text(
@@ -85,7 +83,7 @@ def test_the_unit_runs_vtax_as_the_command_that_requested_it_and_contains_no_sec
     assert "OTHER" not in found
 
 
-def test_the_unit_is_valid(machine: Machine, home: Home, tmp_path: Path) -> None:
+def test_the_unit_is_valid(machine, home, tmp_path):
     if (analyze := shutil.which("systemd-analyze")) is None:
         pytest.skip("needs systemd-analyze")
     loader = boot_loaders.loader()
@@ -104,9 +102,7 @@ def test_the_unit_is_valid(machine: Machine, home: Home, tmp_path: Path) -> None
         ("postgresql:///vtax", "postgresql:///vtax"),
     ],
 )
-def test_the_unit_has_the_store_of_the_command(
-    machine: Machine, home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str, kept: str
-) -> None:
+def test_the_unit_has_the_store_of_the_command(machine, home, tmp_path, monkeypatch, given, kept):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("VTAX_STORE", given)
     loader = boot_loaders.loader()
@@ -118,7 +114,7 @@ def test_the_unit_has_the_store_of_the_command(
 # What others made
 
 
-def test_an_entry_for_the_next_boot_that_vtax_did_not_set_is_kept(machine: Machine, home: Home) -> None:
+def test_an_entry_for_the_next_boot_that_vtax_did_not_set_is_kept(machine, home):
     loader = boot_loaders.loader()
     machine.set_next(ADVANCED)
     with pytest.raises(BadInput, match=f"GRUB boots '{ADVANCED}' the next time, which vtax did not set") as caught:
@@ -133,7 +129,7 @@ def test_an_entry_for_the_next_boot_that_vtax_did_not_set_is_kept(machine: Machi
     assert machine.leftovers == [f"next_entry={ADVANCED}"]
 
 
-def test_an_entry_for_the_next_boot_is_kept_when_the_state_is_damaged(machine: Machine, home: Home) -> None:
+def test_an_entry_for_the_next_boot_is_kept_when_the_state_is_damaged(machine, home):
     loader = boot_loaders.loader()
     reboots.request(home, Reboots("tour-1", 2), "xen", loader.find(XEN), loader, ["resume"])
     home.reboots.write_text("{")
@@ -146,9 +142,7 @@ def test_an_entry_for_the_next_boot_is_kept_when_the_state_is_damaged(machine: M
 
 
 @pytest.mark.parametrize("name", [reboots.UNIT, reboots.SCRIPT, f"multi-user.target.wants/{reboots.UNIT}"])
-def test_a_unit_that_vtax_did_not_make_is_neither_overwritten_nor_removed(
-    machine: Machine, home: Home, name: str
-) -> None:
+def test_a_unit_that_vtax_did_not_make_is_neither_overwritten_nor_removed(machine, home, name):
     loader = boot_loaders.loader()
     file = machine.unit.parent / name
     file.parent.mkdir(exist_ok=True)
@@ -162,7 +156,7 @@ def test_a_unit_that_vtax_did_not_make_is_neither_overwritten_nor_removed(
     assert file.read_text() == "[Unit]\n"
 
 
-def test_a_full_disk_leaves_no_file_of_a_unit(machine: Machine, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_leaves_no_file_of_a_unit(machine, home, monkeypatch):
     loader = boot_loaders.loader()
     hardlink_to = Path.hardlink_to
 
@@ -181,7 +175,7 @@ def test_a_full_disk_leaves_no_file_of_a_unit(machine: Machine, home: Home, monk
     reboots.request(home, Reboots("tour-1", 2), "xen", loader.find(XEN), loader, ["resume"])
 
 
-def test_the_unit_of_another_home_is_kept(machine: Machine, home: Home, tmp_path: Path) -> None:
+def test_the_unit_of_another_home_is_kept(machine, home, tmp_path):
     loader = boot_loaders.loader()
     other = Home(tmp_path / "it's another").ensure()
     reboots.request(other, Reboots("tour-9", 2), "xen", loader.find(XEN), loader, ["resume"])
@@ -195,7 +189,7 @@ def test_the_unit_of_another_home_is_kept(machine: Machine, home: Home, tmp_path
     assert machine.leftovers == []
 
 
-def test_a_run_whose_unit_failed_does_not_hinder_others(machine: Machine, home: Home) -> None:
+def test_a_run_whose_unit_failed_does_not_hinder_others(machine, home):
     loader = boot_loaders.loader()
     reboots.request(home, Reboots("tour-1", 2), "xen", loader.find(XEN), loader, ["resume"])
     machine.reboot()

@@ -33,7 +33,7 @@ def ratios(analysis: Analysis) -> vega.Spec:
     return spec_of(figure, Formatter())
 
 
-def test_ratios_far_apart_stand_on_a_logarithmic_axis_that_holds_every_interval(analysis: Analysis) -> None:
+def test_ratios_far_apart_stand_on_a_logarithmic_axis_that_holds_every_interval(analysis):
     spec = ratios(analysis)
     shown = next(layer["encoding"]["x"] for layer in spec["layer"] if "low" in layer["data"]["values"][0])
     low, high = shown["scale"]["domain"]
@@ -44,7 +44,7 @@ def test_ratios_far_apart_stand_on_a_logarithmic_axis_that_holds_every_interval(
     assert all(low <= each["low"] and each["high"] <= high for each in cells)
 
 
-def test_ratios_near_each_other_stand_on_a_linear_axis() -> None:
+def test_ratios_near_each_other_stand_on_a_linear_axis():
     near = FigureRow("lxc", 1, 1.01, 0.99, 1.03)
     groups = (FigureGroup("", (("lxc", near),)),)
     figure = Figure("ratios", "", "", "", groups, "", "", margin=0.02, baseline="native")
@@ -52,7 +52,7 @@ def test_ratios_near_each_other_stand_on_a_linear_axis() -> None:
     assert "type" not in scale
 
 
-def test_a_page_has_contents_and_shows_figures_and_long_chapters_on_demand(analysis: Analysis) -> None:
+def test_a_page_has_contents_and_shows_figures_and_long_chapters_on_demand(analysis):
     page = page_of(analysis)
     contents = re.search(r'<nav class="contents".*?</nav>', page, re.S)
     assert contents
@@ -64,7 +64,7 @@ def test_a_page_has_contents_and_shows_figures_and_long_chapters_on_demand(analy
     assert folded[0].count("<figure>") == 4
 
 
-def test_paper_has_the_title_on_every_page_and_only_what_is_open(analysis: Analysis) -> None:
+def test_paper_has_the_title_on_every_page_and_only_what_is_open(analysis):
     page = page_of(analysis)
     assert '@top-left { content: "' in page
     assert "beforeprint" not in page

@@ -122,7 +122,7 @@ def refusal(*options: str) -> BadInput:
     return error
 
 
-def test_figures_are_those_of_the_result() -> None:
+def test_figures_are_those_of_the_result():
     found = pivot("--rows", "platform", "--cols", "message_size", "--where", "mtu=1500", "--metric", "throughput")
     assert (found["rows"], found["columns"]) == (["native", "docker", "lxc"], ["64", "1024"])
     assert found["where"] == {"link.mtu": ["1500"]}
@@ -139,12 +139,12 @@ def test_figures_are_those_of_the_result() -> None:
 
 
 @pytest.mark.parametrize(("value", "key"), [("efficiency", "efficiency"), ("overhead", "overhead")])
-def test_efficiency_and_overhead_are_those_of_the_result(value: str, key: str) -> None:
+def test_efficiency_and_overhead_are_those_of_the_result(value, key):
     found = pivot("--cols", "message_size", "--where", "link.mtu=1500", "--value", value)
     assert values(found)["docker", "1024"] == result_row("docker", size=1024, mtu=1500)[key]["estimate"]
 
 
-def test_any_recorded_factor_is_a_row_a_column_or_a_panel() -> None:
+def test_any_recorded_factor_is_a_row_a_column_or_a_panel():
     found = pivot("--rows", "message_size", "--cols", "platform", "--panel", "link.mtu")
     assert (found["rows"], found["columns"], found["panels"]) == (
         ["64", "1024"], ["native", "docker", "lxc"], ["500", "1500"],
@@ -164,7 +164,7 @@ def test_any_recorded_factor_is_a_row_a_column_or_a_panel() -> None:
 ONE = ("--where", "mtu=1500", "--where", "message_size=64")
 
 
-def test_a_part_of_the_run_has_the_mean_of_its_blocks_and_its_own_interval() -> None:
+def test_a_part_of_the_run_has_the_mean_of_its_blocks_and_its_own_interval():
     whole = result_row("docker", size=64, mtu=1500)
     by_block = pivot("--cols", "block", *ONE)
     assert by_block["columns"] == [str(block + 1) for block in range(BLOCKS)]
@@ -187,7 +187,7 @@ def test_a_part_of_the_run_has_the_mean_of_its_blocks_and_its_own_interval() -> 
     assert only["columns"] == ["4", "5", "6"]
 
 
-def test_a_place_without_a_figure_says_why() -> None:
+def test_a_place_without_a_figure_says_why():
     found = pivot("--cols", "link.mtu", "--where", "message_size=64", "--metric", "throughput")
     cells = {(cell["row"], cell["column"]): cell for cell in found["cells"]}
     assert cells["docker", "500"]["value"] is None
@@ -198,7 +198,7 @@ def test_a_place_without_a_figure_says_why() -> None:
     assert len(cells) == 6
 
 
-def test_an_unknown_name_is_refused_with_those_there_are() -> None:
+def test_an_unknown_name_is_refused_with_those_there_are():
     error = refusal("--cols", "colour")
     assert "has no factor 'colour'" in error.what
     for name in ("platform", "message_size", "link.mtu", "protocol", "block", "session", "host"):
@@ -210,7 +210,7 @@ def test_an_unknown_name_is_refused_with_those_there_are() -> None:
     assert "different factors" in refusal("--rows", "mtu", "--cols", "link.mtu").what
 
 
-def test_several_figures_for_a_place_are_refused_with_what_they_differ_in() -> None:
+def test_several_figures_for_a_place_are_refused_with_what_they_differ_in():
     error = refusal("--cols", "message_size")
     assert "they differ in link.mtu (500, 1500)" in error.what
     assert error.hint == "choose a level: --where link.mtu=500; or show all: --panel link.mtu"
@@ -223,7 +223,7 @@ def test_several_figures_for_a_place_are_refused_with_what_they_differ_in() -> N
     assert "--metric events" in error.hint
 
 
-def test_no_figure_at_all_is_refused() -> None:
+def test_no_figure_at_all_is_refused():
     assert "no figure of latency" in refusal("--cols", "mtu", "--metric", "latency").what
 
 
@@ -236,11 +236,11 @@ def test_no_figure_at_all_is_refused() -> None:
         (["--cols", "mtu", "--raw"], "--raw excludes --rows"),
     ],
 )
-def test_options_that_exclude_each_other_are_refused(options: list[str], said: str) -> None:
+def test_options_that_exclude_each_other_are_refused(options, said):
     assert said in refusal(*options).what
 
 
-def test_a_terminal_shows_what_the_figures_are_and_their_warnings() -> None:
+def test_a_terminal_shows_what_the_figures_are_and_their_warnings():
     text = output_of("show", "--cols", "message_size", "--where", "mtu=1500", "--value", "ratio")
     assert "ratio to native; higher is better; columns: message_size" in text
     assert "where link.mtu=1500" in text
@@ -251,7 +251,7 @@ def test_a_terminal_shows_what_the_figures_are_and_their_warnings() -> None:
                                                 "--language", "pt-BR")  # fmt: skip
 
 
-def test_a_figure_draws_the_table(tmp_path: Path) -> None:
+def test_a_figure_draws_the_table(tmp_path):
     file = tmp_path / "x.svg"
     printed = output_of("show", "--cols", "message_size", "--where", "mtu=1500", "--figure", str(file))
     assert printed.strip() == str(file)
@@ -262,11 +262,10 @@ def test_a_figure_draws_the_table(tmp_path: Path) -> None:
     assert "ratio to native" in file.read_text()
 
 
-def test_a_figure_has_a_value_for_every_cell_of_the_table() -> None:
+def test_a_figure_has_a_value_for_every_cell_of_the_table():
     source = source_of(Store.existing(Home.from_environment().store_url))
     found = analysis_pivot(source.analysis, Axes(columns="message_size", panels="link.mtu"), "mean")
     chart = chart_of(found, source.analysis)
-    assert chart is not None
     assert (chart.kind, chart.log, len(chart.panels)) == ("lines", (), 2)
     drawn = {
         (found.panels[value.panel], found.rows[value.series], str(int(value.x))): value.right
@@ -279,11 +278,10 @@ def test_a_figure_has_a_value_for_every_cell_of_the_table() -> None:
     }
 
 
-def test_panels_of_one_metric_have_one_range_and_places_stay_near_their_level() -> None:
+def test_panels_of_one_metric_have_one_range_and_places_stay_near_their_level():
     source = source_of(Store.existing(Home.from_environment().store_url))
     found = analysis_pivot(source.analysis, Axes(columns="message_size", panels="link.mtu"), "mean")
     chart = chart_of(found, source.analysis)
-    assert chart is not None
     panels = [row["hconcat"][0] for row in chart_spec(chart, Formatter(ENGLISH))["vconcat"]]
     ranges = [panel["layer"][0]["encoding"]["y"]["scale"]["domain"] for panel in panels]
     assert ranges[0] == ranges[1]
@@ -295,18 +293,16 @@ def test_panels_of_one_metric_have_one_range_and_places_stay_near_their_level() 
         assert min(abs(row["x"] - size) for size in (64, 1024)) < 0.02 * (high - low)
 
 
-def test_panels_of_several_benchmarks_have_a_range_each(uneven: Store) -> None:
+def test_panels_of_several_benchmarks_have_a_range_each(uneven):
     analysis = source_of(uneven, "tour-1").analysis
     means, ratios = (
         chart_of(analysis_pivot(analysis, Axes("platform", "size", "benchmark"), quantity), analysis)
         for quantity in ("mean", "ratio")
     )
-    assert means is not None
-    assert ratios is not None
     assert (means.has_one_range, ratios.has_one_range) == (False, True)
 
 
-def test_what_no_figure_can_show_is_refused(tmp_path: Path) -> None:
+def test_what_no_figure_can_show_is_refused(tmp_path):
     by_metric = ("--cols", "metric", "--benchmark", "sysbench-cpu", "--all")
     for options, said in (
         ((*by_metric, "--figure", str(tmp_path / "x.svg")), "has one unit"),
@@ -318,7 +314,7 @@ def test_what_no_figure_can_show_is_refused(tmp_path: Path) -> None:
     assert list(tmp_path.glob("x.*")) == []
 
 
-def test_every_platform_of_the_run_keeps_its_order() -> None:
+def test_every_platform_of_the_run_keeps_its_order():
     order = [platform.name for platform in PLATFORMS if platform.available]
     assert pivot("--rows", "platform", "--benchmark", "sysbench-cpu")["rows"] == order
 
@@ -343,7 +339,7 @@ def uneven(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
         yield store
 
 
-def test_levels_that_are_numbers_ascend_and_are_one_however_they_are_written(uneven: Store) -> None:
+def test_levels_that_are_numbers_ascend_and_are_one_however_they_are_written(uneven):
     analysis = source_of(uneven, "tour-1").analysis
     found = analysis_pivot(analysis, Axes("size", "platform", "benchmark"), "ratio")
     assert found.rows == ("10", "64", "512", "1024")
@@ -352,14 +348,14 @@ def test_levels_that_are_numbers_ascend_and_are_one_however_they_are_written(une
     assert found.empty == {}
 
 
-def test_the_hint_for_several_figures_can_be_typed(uneven: Store) -> None:
+def test_the_hint_for_several_figures_can_be_typed(uneven):
     analysis = source_of(uneven, "tour-1").analysis
     with pytest.raises(BadInput) as refused:
         analysis_pivot(analysis, Axes("platform", "size"), "mean")
     assert "--benchmark 'TCP small'" in refused.value.hint
 
 
-def test_warnings_are_of_the_figures_that_are_shown(uneven: Store) -> None:
+def test_warnings_are_of_the_figures_that_are_shown(uneven):
     analysis = source_of(uneven, "tour-1").analysis
     busy = [each for each in analysis.warnings if each.code == "host-busy"]
     assert [(each.times, len(each.places)) for each in busy] == [(2, 2)]

@@ -98,28 +98,27 @@ def standing(found: Recommendation, name: str) -> Standing:
     return next(each for each in found.standings if each.platform.name == name)
 
 
-def test_weights_decide_the_order() -> None:
+def test_weights_decide_the_order():
     analysis = run_of()
     assert names(recommend(analysis, {"cpu": 3, "disk": 1})) == ["docker", "kvm", "gvisor"]
     found = recommend(analysis, {"cpu": 1, "network": 10, "disk": 1})
     assert names(found) == ["kvm", "docker", "gvisor"]
     assert [each.place for each in found.standings] == [(1, 1), (2, 2), (3, 3)]
     first = found.standings[0]
-    assert first.probabilities is not None
     assert first.probabilities[0] > 0.99
     assert first.score.estimate == pytest.approx((0.9 * 0.95**10 * 0.7) ** (1 / 12), rel=0.02)
     assert first.score.low < first.score.estimate < first.score.high
     assert first.resources["disk"].estimate == pytest.approx(0.7, rel=0.03)  # its figure is a time
 
 
-def test_without_weights_all_resources_count_alike() -> None:
+def test_without_weights_all_resources_count_alike():
     found = recommend(run_of())
     assert [(each.name, each.share) for each in found.resources] == [
         ("cpu", pytest.approx(1 / 3)), ("disk", pytest.approx(1 / 3)), ("network", pytest.approx(1 / 3)),
     ]  # fmt: skip
 
 
-def test_the_baseline_is_no_choice_unless_it_is_named_or_needed() -> None:
+def test_the_baseline_is_no_choice_unless_it_is_named_or_needed():
     analysis = run_of()
     assert recommend(analysis).reference is NATIVE
     chosen = recommend(analysis, choices=["native", "docker"])
@@ -127,7 +126,7 @@ def test_the_baseline_is_no_choice_unless_it_is_named_or_needed() -> None:
     assert names(recommend(run_of(platforms=ON[:2]))) == ["native", "docker"]
 
 
-def test_what_decides_is_what_contributes_most_to_the_lead() -> None:
+def test_what_decides_is_what_contributes_most_to_the_lead():
     found = recommend(run_of(), {"cpu": 1, "network": 10, "disk": 1})
     most = found.contributions[0]
     assert most.resource == "network"
@@ -136,7 +135,7 @@ def test_what_decides_is_what_contributes_most_to_the_lead() -> None:
     assert math.prod(each.factor for each in found.contributions) == pytest.approx(scores[0] / scores[1])
 
 
-def test_a_switch_is_where_the_first_place_changes() -> None:
+def test_a_switch_is_where_the_first_place_changes():
     analysis, weights = run_of(), {"cpu": 1.0, "network": 10.0, "disk": 1.0}
     found = recommend(analysis, weights)
     (switch,) = [each for each in found.switches if each.resource == "network"]
@@ -145,7 +144,7 @@ def test_a_switch_is_where_the_first_place_changes() -> None:
         assert names(recommend(analysis, {**weights, "network": switch.weight * factor}))[0] == first
 
 
-def test_near_equals_are_not_certain() -> None:
+def test_near_equals_are_not_certain():
     speed = {**SPEED, "kvm": (1.0, 0.8, 0.9)}
     found = recommend(run_of(speed, noise=0.05, blocks=5))
     best = [each.probabilities[0] for each in found.full if each.probabilities]
@@ -157,7 +156,7 @@ def test_near_equals_are_not_certain() -> None:
     assert f"; {most.platform.name} is the most probable best" in text
 
 
-def test_an_untested_resource_makes_the_place_a_range_with_the_reason() -> None:
+def test_an_untested_resource_makes_the_place_a_range_with_the_reason():
     speed = {**SPEED, "kvm": (0.9, None, 0.7)}
     untested = UntestedRecord("kvm", "iperf3", "iperf3", "iperf3", reason="it takes one interface at most")
     weights = {"cpu": 1.0, "network": 1.0}
@@ -176,32 +175,32 @@ def test_an_untested_resource_makes_the_place_a_range_with_the_reason() -> None:
     assert "kvm could be the first: network not tested; it would overtake docker from" in text
 
 
-def test_an_untested_resource_without_weight_does_not_matter() -> None:
+def test_an_untested_resource_without_weight_does_not_matter():
     found = recommend(run_of({**SPEED, "kvm": (0.9, None, 0.7)}), {"cpu": 1, "disk": 1})
     assert not any(each.missing for each in found.standings)
 
 
-def test_failed_trials_are_a_reason_too() -> None:
+def test_failed_trials_are_a_reason_too():
     found = recommend(run_of(drop=lambda platform, label, _: (platform, label) == ("docker", "dd")))
     assert [(m.resource, english(m.reason)) for m in standing(found, "docker").missing] == [
         ("disk", "no trial succeeded")
     ]
 
 
-def test_a_platform_without_any_figure_is_named() -> None:
+def test_a_platform_without_any_figure_is_named():
     found = recommend(run_of())
     assert [(each.platform.name, english(each.reason)) for each in found.unranked] == [("xen", OFF.reason)]
     assert "xen is not ranked: no hypervisor here" in drawn(document_of(found))
 
 
-def test_blocks_without_a_value_leave_the_others() -> None:
+def test_blocks_without_a_value_leave_the_others():
     found = recommend(run_of(drop=lambda platform, label, block: (platform, label, block) == ("kvm", "dd", 3)))
     assert len(found.full) == 3
     assert found.units == 8
     assert all(each.probabilities for each in found.full)
 
 
-def test_one_block_has_places_and_no_probabilities() -> None:
+def test_one_block_has_places_and_no_probabilities():
     lacking = drawn(document_of(recommend(run_of({**SPEED, "kvm": (0.9, None, 0.7)}, blocks=1))))
     assert "score and place are ranges" in lacking
     assert "probabilities" not in lacking
@@ -215,20 +214,20 @@ def test_one_block_has_places_and_no_probabilities() -> None:
     assert values["standings"][0]["score"]["high"] is values["contributions"][0]["ratio"]["high"] is None
 
 
-def test_a_platform_that_lacks_something_may_be_ahead_of_one_that_does_not() -> None:
+def test_a_platform_that_lacks_something_may_be_ahead_of_one_that_does_not():
     speed = {**SPEED, "kvm": (0.95, None, 0.9), "gvisor": (0.05, 0.05, 0.05)}
     places = {each.platform.name: each.place for each in recommend(run_of(speed)).standings}
     assert places == {"docker": (1, 2), "kvm": (1, 2), "gvisor": (3, 3)}
     assert names(recommend(run_of(speed))) == ["docker", "kvm", "gvisor"]
 
 
-def test_an_unfinished_run_says_so() -> None:
+def test_an_unfinished_run_says_so():
     text = drawn(document_of(recommend(run_of(status="running"))))
     assert "study-1: running: 8 blocks" in text
     assert as_json(document_of(recommend(run_of(status="running"))))["status"] == "running"
 
 
-def test_the_summary_says_that_the_first_is_emulated_and_that_links_were_limited() -> None:
+def test_the_summary_says_that_the_first_is_emulated_and_that_links_were_limited():
     slow = (NATIVE, replace(ON[1], marks=("emulated",)), ON[3])
     linked = [{"name": "iperf3", "link": {"rate_mbit_s": 1000}}, {"name": "dd"}]
     text = drawn(document_of(recommend(run_of(platforms=slow, tables=linked))))
@@ -239,7 +238,7 @@ def test_the_summary_says_that_the_first_is_emulated_and_that_links_were_limited
     assert "is emulated" not in drawn(document_of(recommend(run_of())))
 
 
-def test_the_first_has_no_probability_where_more_of_its_trials_failed_than_of_another() -> None:
+def test_the_first_has_no_probability_where_more_of_its_trials_failed_than_of_another():
     first, second = names(recommend(run_of()))[:2]
 
     def without_a_trial_of(lost: str) -> Recommendation:
@@ -252,13 +251,13 @@ def test_the_first_has_no_probability_where_more_of_its_trials_failed_than_of_an
     assert conservative.standings[0].probabilities is not None
 
 
-def test_sessions_are_the_units() -> None:
+def test_sessions_are_the_units():
     found = recommend(run_of(blocks=9, sessions=3))
     assert (found.units, found.is_of_sessions) == (3, True)
     assert "from 3 sessions" in drawn(document_of(found))
 
 
-def test_warnings_travel() -> None:
+def test_warnings_travel():
     few = recommend(run_of(blocks=3, host={"cpu_emulated": True}))
     assert {"few-blocks-for-places", "emulated-host"} <= {warning.code for warning in few.warnings}
     fast = recommend(run_of({**SPEED, "docker": (1.0, 0.8, 3.0)}))
@@ -276,12 +275,12 @@ def test_warnings_travel() -> None:
         ({"cpu": 2.0, "disk": -1.0}, "weights are numbers from 0 on"),
     ],
 )
-def test_wrong_weights_are_refused(weights: dict[str, float], error: str) -> None:
+def test_wrong_weights_are_refused(weights, error):
     with pytest.raises(BadInput, match=error):
         recommend(run_of(), weights)
 
 
-def test_a_weighted_resource_that_nothing_measured_is_left_out_and_said_first() -> None:
+def test_a_weighted_resource_that_nothing_measured_is_left_out_and_said_first():
     found = recommend(run_of(), {"cpu": 1.0, "network": 2.0, "memory": 1.0})
     rest = recommend(run_of(), {"cpu": 1.0, "network": 2.0})
     assert [(s.platform.name, s.score) for s in found.standings] == [
@@ -297,7 +296,7 @@ def test_a_weighted_resource_that_nothing_measured_is_left_out_and_said_first() 
     assert recommend(run_of()).unmeasured == ()
 
 
-def test_a_resource_without_a_value_of_the_baseline_ranks_nothing_and_says_so() -> None:
+def test_a_resource_without_a_value_of_the_baseline_ranks_nothing_and_says_so():
     """Without the rule every platform would have 100 % of the baseline there."""
     off = UntestedRecord("native", "dd", "dd", "dd", reason="no room on the disk")
     speed = {**SPEED, "native": (1.0, 1.0, None)}
@@ -308,7 +307,7 @@ def test_a_resource_without_a_value_of_the_baseline_ranks_nothing_and_says_so() 
     assert "disk was not tested: native, the baseline, has no value of it: no room on the disk; it has 75 %" in text
 
 
-def test_a_run_of_one_platform_or_without_a_block_is_refused() -> None:
+def test_a_run_of_one_platform_or_without_a_block_is_refused():
     with pytest.raises(BadInput, match="study-1 has one platform to rank: native"):
         recommend(run_of(platforms=(NATIVE,)))
     with pytest.raises(BadInput, match="study-1 has no finished block"):
@@ -317,13 +316,13 @@ def test_a_run_of_one_platform_or_without_a_block_is_refused() -> None:
         recommend(run_of(drop=lambda platform, *_: platform == "native"))
 
 
-def test_the_view_says_why_there_is_nothing() -> None:
+def test_the_view_says_why_there_is_nothing():
     document = VIEW.document(source(run_of(platforms=(NATIVE,))), Options())
     assert english(document.nothing) == "There is nothing to rank."
     assert as_json(VIEW.document(source(run_of()), Options()))["standings"][0]["platform"] == "docker"
 
 
-def test_a_report_has_the_chapter_only_with_weights() -> None:
+def test_a_report_has_the_chapter_only_with_weights():
     analysis = run_of()
     assert "Recommendation" not in page(analysis)
     text = markdown(report(source(analysis), {"network": 1.0}), language("en"))
@@ -331,7 +330,7 @@ def test_a_report_has_the_chapter_only_with_weights() -> None:
     assert "kvm (nested) is the best with a probability of" in text
 
 
-def test_it_is_written_in_portuguese() -> None:
+def test_it_is_written_in_portuguese():
     text = markdown(document_of(recommend(run_of({**SPEED, "kvm": (0.9, None, 0.7)}))), language("pt-BR"))
     assert "docker é a melhor com probabilidade" in text
     assert "rede (network)" in text

@@ -114,13 +114,13 @@ def document() -> Document:
     return Document("What & why <here>?", parts, lead=(msg("a lead"),))
 
 
-def test_every_type_of_value_is_here_and_has_its_text() -> None:
+def test_every_type_of_value_is_here_and_has_its_text():
     assert set(CELLS) == set(Value.__subclasses__())
     for cell, text in CELLS.values():
         assert english(cell).startswith(text) if isinstance(cell, Moment) else english(cell) == text
 
 
-def test_below_half_of_the_baseline_an_efficiency_is_a_multiple() -> None:
+def test_below_half_of_the_baseline_an_efficiency_is_a_multiple():
     slower, open_one = Verdict("slower"), Verdict("undecided")
     assert english(Efficiency(0.135, 0.128, 0.141, slower)) == "7.4 times slower [7.1, 7.8]"
     assert english(Efficiency(0.4, 0.1, 1.6, open_one)) == "2.5 times slower [0.6, 10.0] undecided"
@@ -129,7 +129,7 @@ def test_below_half_of_the_baseline_an_efficiency_is_a_multiple() -> None:
 
 
 @pytest.mark.parametrize("width", [80, 120, 160])
-def test_a_terminal_shows_every_cell(document: Document, width: int) -> None:
+def test_a_terminal_shows_every_cell(document, width):
     text = drawn(document, width)
     assert max(map(len, text.splitlines())) <= width
     for _, shown in CELLS.values():
@@ -140,7 +140,7 @@ def test_a_terminal_shows_every_cell(document: Document, width: int) -> None:
     assert "few-blocks: 3 blocks are too few for a verdict; at least 5 are needed (2 times) docker, dd" in printed
 
 
-def test_a_page_shows_every_cell_and_no_markup_of_others(document: Document, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_page_shows_every_cell_and_no_markup_of_others(document, monkeypatch):
     monkeypatch.setattr("vtax.report.renderers.vega.javascript", lambda: "")
     page = html(document)
     text = re.sub(r"<[^>]+>", "", re.sub(r"<(script|style|svg).*?</\1>", "", page, flags=re.DOTALL))
@@ -155,7 +155,7 @@ def test_a_page_shows_every_cell_and_no_markup_of_others(document: Document, mon
     assert page.count("<figure>") == 1
 
 
-def test_markdown_has_a_row_for_every_cell_and_escapes_what_means_something(document: Document) -> None:
+def test_markdown_has_a_row_for_every_cell_and_escapes_what_means_something(document):
     text = markdown(document)
     assert text.startswith("# What & why \\<here\\>?\n\na lead\n\n## All\n\n*every part*\n\n")
     rows = [line for line in text.splitlines() if line.startswith("| ")]
@@ -168,7 +168,7 @@ def test_markdown_has_a_row_for_every_cell_and_escapes_what_means_something(docu
     assert "```\nsudo run # 100 %\n```" in text
 
 
-def test_latex_has_a_booktabs_row_for_every_cell_and_escapes_what_means_something(document: Document) -> None:
+def test_latex_has_a_booktabs_row_for_every_cell_and_escapes_what_means_something(document):
     text = latex(document)
     assert text.count("\\begin{") == text.count("\\end{")
     assert text.count("\\toprule") == text.count("\\midrule") == text.count("\\bottomrule") == 1
@@ -184,7 +184,7 @@ def test_latex_has_a_booktabs_row_for_every_cell_and_escapes_what_means_somethin
     assert text.isascii()
 
 
-def test_latex_sets_wide_tables_within_a_line(document: Document) -> None:
+def test_latex_sets_wide_tables_within_a_line(document):
     columns = (Column("a", msg("one\ntwo"), is_number=True), Column("b", msg("text"), wraps=True))
     wide = Table(columns, (Group((Row((Count(1), "long")),)),))
     text = latex(replace(document, parts=(wide, replace(wide, repeats=True))))
@@ -193,7 +193,7 @@ def test_latex_sets_wide_tables_within_a_line(document: Document) -> None:
     assert "\\resizebox{\\ifdim\\width>\\linewidth\\linewidth\\else\\width\\fi}{!}{\\begin{tabular}{r l}" in text
 
 
-def test_json_holds_the_numbers_unrounded_by_the_keys_of_their_columns(document: Document) -> None:
+def test_json_holds_the_numbers_unrounded_by_the_keys_of_their_columns(document):
     ((entry),) = json.loads(json.dumps(as_json(document), allow_nan=False))
     assert entry["table"] == "every"
     found = {row["type"]: row["cell"] for row in entry["rows"]}
@@ -205,7 +205,7 @@ def test_json_holds_the_numbers_unrounded_by_the_keys_of_their_columns(document:
     assert {row["group"] for row in entry["rows"]} == {"in_a_group"}
 
 
-def test_a_warning_in_json_has_code_data_and_text(document: Document) -> None:
+def test_a_warning_in_json_has_code_data_and_text(document):
     first, second = as_json(replace(document, data=WARNINGS))
     assert (first["code"], first["severity"], first["data"]) == ("few-blocks", "warning", {"count": 3, "minimum": 5})
     assert first["text"] == "3 blocks are too few for a verdict; at least 5 are needed"
@@ -213,7 +213,7 @@ def test_a_warning_in_json_has_code_data_and_text(document: Document) -> None:
     assert second["texts"] == ["50 % & <b>|x|</b> left"]
 
 
-def test_warnings_of_one_code_are_merged_by_their_numbers_whatever_their_words_are() -> None:
+def test_warnings_of_one_code_are_merged_by_their_numbers_whatever_their_words_are():
     from vtax.messages import Note
     from vtax.report.analysis.warnings import merged, noted
 

@@ -59,7 +59,7 @@ def shown(analysis: Analysis, width: int) -> list[str]:
 
 
 @pytest.mark.parametrize("width", [60, 80, 100, 132, 160])
-def test_a_result_with_wide_intervals_keeps_every_name_number_and_verdict(wide: Analysis, width: int) -> None:
+def test_a_result_with_wide_intervals_keeps_every_name_number_and_verdict(wide, width):
     lines = shown(wide, width)
     assert max(map(len, lines)) <= width
     text = "\n".join(lines)
@@ -75,14 +75,14 @@ def test_a_result_with_wide_intervals_keeps_every_name_number_and_verdict(wide: 
     assert " ".join(text.split()).count("qemu-tcg-e1000 (emulated)") >= 4 or width == 80
 
 
-def test_at_80_columns_a_name_and_its_mark_may_part_and_nothing_else_does(wide: Analysis) -> None:
+def test_at_80_columns_a_name_and_its_mark_may_part_and_nothing_else_does(wide):
     table = [line.split() for line in shown(wide, 80)]
     named = [line for line in table if line[:1] == ["qemu-tcg-e1000"]]
     assert len(named) == 5  # in the result and the figures, at both points, and in the matrix
     assert sum("(emulated)" in line for line in table) >= 4
 
 
-def test_trials_are_reported_apart_from_the_blocks_that_intervals_rest_on(wide: Analysis) -> None:
+def test_trials_are_reported_apart_from_the_blocks_that_intervals_rest_on(wide):
     (head,) = [line.split() for line in shown(wide, 140) if "CV" in line]
     (row,) = [line.split() for line in shown(wide, 140) if "baseline" in line][:1]
     assert head[head.index("CV") :][:3] == ["CV", "trials", "blocks"]
@@ -90,7 +90,7 @@ def test_trials_are_reported_apart_from_the_blocks_that_intervals_rest_on(wide: 
 
 
 @pytest.mark.parametrize("width", range(9, 40))
-def test_a_number_never_breaks_across_lines(width: int) -> None:
+def test_a_number_never_breaks_across_lines(width):
     kept = ("15\u202f200", "1\u202f219", "1\u202f325", "12\N{NO-BREAK SPACE}%", "5 min 00 s", "8 GiB")
     text = f"F(3, 28) = {kept[0]} [{kept[1]}, {kept[2]}] ±{kept[3]} took {kept[4]} of {kept[5]}"
     grid = Grid()
@@ -104,7 +104,7 @@ def test_a_number_never_breaks_across_lines(width: int) -> None:
                 assert each in printed, printed
 
 
-def test_a_grid_too_narrow_for_its_words_folds_them_and_loses_none() -> None:
+def test_a_grid_too_narrow_for_its_words_folds_them_and_loses_none():
     grid = Grid()
     for title in ("platform", "mean", "verdict"):
         grid.add_column(title, right=title == "mean")
@@ -117,7 +117,7 @@ def test_a_grid_too_narrow_for_its_words_folds_them_and_loses_none() -> None:
         assert letters == sorted("platformmeanverdictmtu=1500qemu-tcg-virtio0.000123undecided")
 
 
-def test_names_stand_above_the_rest_where_the_words_do_not_fit_beside_them() -> None:
+def test_names_stand_above_the_rest_where_the_words_do_not_fit_beside_them():
     grid = Grid()
     for title in ("platform", "mean"):
         grid.add_column(title)
@@ -136,5 +136,5 @@ def test_names_stand_above_the_rest_where_the_words_do_not_fit_beside_them() -> 
         ([9, 30], [9, 20], 20, [9, 11]),
     ],
 )
-def test_the_widest_column_wraps_first(natural: list[int], minimum: list[int], room: int, widths: list[int]) -> None:
+def test_the_widest_column_wraps_first(natural, minimum, room, widths):
     assert fitted(natural, minimum, room) == widths

@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -53,7 +52,7 @@ def tick_labels(spec: vega.Spec) -> list[str]:
     return re.findall(r"<(?:text|tspan)[^>]*>([^<]+)</(?:text|tspan)>", vega.static_svg(spec, "f"))
 
 
-def test_the_figure_of_all_comparisons_has_each_of_them_and_no_other(source: Source) -> None:
+def test_the_figure_of_all_comparisons_has_each_of_them_and_no_other(source):
     analysis = source.analysis
     (section,) = forest.forest(analysis, shared.colours(analysis))
     (drawn,) = section.parts  # type: ignore[union-attr]
@@ -63,28 +62,24 @@ def test_the_figure_of_all_comparisons_has_each_of_them_and_no_other(source: Sou
     assert [row.name for row in rows] == [shared.platform_of(row.platform) for row in compared]
     lower = [s for s in analysis.primary if s.better == "lower"]
     for row, there in zip(rows, compared, strict=True):
-        assert there.ratio is not None
         is_lower = any(there in p.rows for s in lower for p in s.points)
         assert row.estimate == pytest.approx(1 / there.ratio.estimate if is_lower else there.ratio.estimate)
     headings = [ENGLISH.text(group.title) for group in drawn.groups]
     assert [each for each in headings if "direction=" in each] == ["direction=send", "direction=receive"]
 
 
-def test_too_many_comparisons_are_no_figure_and_the_report_says_so(
-    source: Source, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_too_many_comparisons_are_no_figure_and_the_report_says_so(source, monkeypatch):
     monkeypatch.setattr(forest, "_MOST_ROWS", 3)
     (section,) = forest.forest(source.analysis, shared.colours(source.analysis))
     (text,) = section.parts  # type: ignore[union-attr]
     assert "too long to be read" in ENGLISH.text(text.text)  # type: ignore[union-attr]
 
 
-def test_trials_are_drawn_where_they_were_in_the_run_as_deviations_from_their_cell(source: Source) -> None:
+def test_trials_are_drawn_where_they_were_in_the_run_as_deviations_from_their_cell(source):
     analysis = source.analysis
     section = next(s for s in analysis.primary if len(s.points) == 2)
     found = trial_figures.order(section, analysis, shared.colours(analysis))
     ((_, row), *_) = found.groups[0].rows
-    assert row is not None
     own = [r for p in section.points for r in p.rows if shared.platform_of(r.platform) == row.name]
     expected = sorted(
         (int(at), float(v / np.median(r.trial_values) - 1))
@@ -96,7 +91,7 @@ def test_trials_are_drawn_where_they_were_in_the_run_as_deviations_from_their_ce
     assert [stored[at] for at in row.positions] == list(row.blocks)
 
 
-def test_every_trial_stays_in_its_lane_and_an_outlying_one_is_a_sign_at_its_end() -> None:
+def test_every_trial_stays_in_its_lane_and_an_outlying_one_is_a_sign_at_its_end():
     values = [0.01, -0.01] * 20 + [0.5]
     spec = spec_of(made := figure("order", trials(values), trials([0.2, -0.1, 0.0], name="docker")), ENGLISH)
     dots = drawn_values(spec, "circle")
@@ -113,7 +108,7 @@ def test_every_trial_stays_in_its_lane_and_an_outlying_one_is_a_sign_at_its_end(
     assert not {"+2.0 %", "−2.0 %"} & set(labels)
 
 
-def test_more_trials_than_one_can_see_apart_are_a_band(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_trials_than_one_can_see_apart_are_a_band(monkeypatch):
     random = np.random.default_rng(1)
     many = trials(random.normal(0, 0.01, 5000).tolist(), (np.arange(5000) // 10).tolist())
     for kind, mark in (("order", "area"), ("distribution", "bar")):
@@ -126,7 +121,7 @@ def test_more_trials_than_one_can_see_apart_are_a_band(monkeypatch: pytest.Monke
     assert len(drawn_values(spec_of(figure("distribution", many), ENGLISH), "circle")) > 4900
 
 
-def test_no_trial_of_a_distribution_is_outside_the_axis() -> None:
+def test_no_trial_of_a_distribution_is_outside_the_axis():
     quiet = [trials([0.01, -0.01, 0.0, 0.005], name=name) for name in ("a", "b", "c")]
     spec = spec_of(figure("distribution", *quiet, trials([0.0, 0.9, -0.9, 0.01], name="loud")), ENGLISH)
     low, high = next(each["encoding"]["x"]["scale"]["domain"] for each in spec["layer"] if "x" in each["encoding"])
@@ -138,7 +133,7 @@ def test_no_trial_of_a_distribution_is_outside_the_axis() -> None:
     ]  # fmt: skip
 
 
-def test_a_session_is_marked_where_it_begins(source: Source) -> None:
+def test_a_session_is_marked_where_it_begins(source):
     (first,) = source.analysis.sessions
     rows = [row for point in source.analysis.primary[0].points for row in point.rows]
     later = replace(first, number=2, blocks=(4, 5, 6, 7))
@@ -149,7 +144,7 @@ def test_a_session_is_marked_where_it_begins(source: Source) -> None:
     assert "session 2" in tick_labels(spec_of(found, ENGLISH))
 
 
-def test_shares_of_the_variance_fill_a_bar_and_are_those_of_the_table(source: Source) -> None:
+def test_shares_of_the_variance_fill_a_bar_and_are_those_of_the_table(source):
     document = views()["variance"].document(source, Options("report"))
     (drawn,) = document.figures()
     spec = spec_of(drawn, ENGLISH)
@@ -167,7 +162,7 @@ def test_shares_of_the_variance_fill_a_bar_and_are_those_of_the_table(source: So
     assert not list(variance_figure.shares_figure((), source.analysis))
 
 
-def test_axes_have_the_numbers_of_the_language() -> None:
+def test_axes_have_the_numbers_of_the_language():
     rows = (trials([0.004, -0.004, 0.002, -0.001]),)
     portuguese, english = (
         set(tick_labels(spec_of(figure("distribution", *rows), formatter))) for formatter in (PORTUGUESE, ENGLISH)
@@ -183,7 +178,7 @@ def test_axes_have_the_numbers_of_the_language() -> None:
     assert not any(re.search(r"\d\.\d", text) for text in ratios)
 
 
-def test_a_platform_keeps_its_mark_in_every_figure(source: Source) -> None:
+def test_a_platform_keeps_its_mark_in_every_figure(source):
     section = source.analysis.primary[0]
     names = shared.colours(source.analysis)
     for made in trial_figures.figures_of(section, source.analysis, names):
@@ -191,7 +186,7 @@ def test_a_platform_keeps_its_mark_in_every_figure(source: Source) -> None:
         assert "(emulated)" in labels
 
 
-def test_a_chart_of_a_publication_has_the_numbers_of_the_language(tmp_path: Path) -> None:
+def test_a_chart_of_a_publication_has_the_numbers_of_the_language():
     from vtax.report.document import Chart, ChartPanel, ChartSeries, ChartValue
     from vtax.report.renderers.charts import file_of
 

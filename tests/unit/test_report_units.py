@@ -40,7 +40,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
     return Store.open(url)
 
 
-def test_points_of_other_magnitudes_have_units_of_their_own(store: Store) -> None:
+def test_points_of_other_magnitudes_have_units_of_their_own(store):
     stored(store, "far-1", {"syscall": 133.0, "fork_exec": 1.12e6})
     shown = output_of("show", "far-1", "--all")
     assert "operation=syscall, ns" in shown
@@ -49,7 +49,7 @@ def test_points_of_other_magnitudes_have_units_of_their_own(store: Store) -> Non
     assert "134" in shown
 
 
-def test_points_of_one_magnitude_share_the_unit_of_the_table(store: Store) -> None:
+def test_points_of_one_magnitude_share_the_unit_of_the_table(store):
     stored(store, "near-1", {"syscall": 133.0, "fault": 990.0})
     lines = output_of("show", "near-1").splitlines()
     assert "operation=syscall" in [line.strip() for line in lines]
@@ -65,9 +65,7 @@ def test_points_of_one_magnitude_share_the_unit_of_the_table(store: Store) -> No
         ("tool", "tool", "paths (tool tool)"),
     ],
 )
-def test_a_version_that_begins_with_the_name_of_its_tool_is_shown_once(
-    store: Store, tool: str, version: str, shown: str
-) -> None:
+def test_a_version_that_begins_with_the_name_of_its_tool_is_shown_once(store, tool, version, shown):
     stored(store, "one-1", {"syscall": 133.0})
     (section,) = analyse(store, "one-1").sections
     assert tool_of(replace(section, tool=tool, tool_version=version)) == shown

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,19 +26,19 @@ from vtax.stats.variance import Replication
 from vtax.store.store import Store
 
 
-def test_shares_of_noise_follow_where_it_was_made() -> None:
+def test_shares_of_noise_follow_where_it_was_made():
     for cell in cells_of(*measured(noisy(0.05, 0.001), blocks=12)):
         assert cell.between_blocks is not None
         assert cell.between_blocks > 0.95
         assert cell.within_trial is None
 
 
-def test_noise_of_trials_is_reported_from_noise_of_blocks() -> None:
+def test_noise_of_trials_is_reported_from_noise_of_blocks():
     shares = [cell.between_trials for cell in cells_of(*measured(noisy(0.0, 0.05), blocks=20))]
     assert np.mean([share for share in shares if share is not None]) > 0.85
 
 
-def test_noise_within_trials_is_reported_where_every_trial_of_a_cell_has_samples() -> None:
+def test_noise_within_trials_is_reported_where_every_trial_of_a_cell_has_samples():
     data, analysis = measured(noisy(0.0, 0.0), blocks=10)
     random = np.random.default_rng(5)
     first = {i for i, c in enumerate(data.run.cells) if c.platform == "first"}
@@ -57,32 +56,29 @@ def test_noise_within_trials_is_reported_where_every_trial_of_a_cell_has_samples
         assert shares["native"] is shares["second"] is None
 
 
-def test_what_blocks_share_does_not_enter_the_plan() -> None:
+def test_what_blocks_share_does_not_enter_the_plan():
     own = noisy(0.0, 0.002)
     data, analysis = measured(lambda p, s, b, n: own(p, s, b, n) * (1 + 0.3 * (b % 2)))
     for cell in cells_of(data, analysis):
         assert cell.between_blocks is not None
         assert cell.between_blocks > 0.95
         if not cell.row.platform.is_baseline:
-            assert cell.plan is not None
             assert (cell.plan.trials, cell.plan.blocks) == (1, 5)
 
 
-def test_the_plan_reaches_its_precision_and_counts_the_time_of_both_sides() -> None:
+def test_the_plan_reaches_its_precision_and_counts_the_time_of_both_sides():
     data, analysis = measured(noisy(0.03, 0.03), blocks=10)
     cell = next(c for c in cells_of(data, analysis) if c.row.platform.name == "first")
-    assert cell.plan is not None
     assert cell.plan.half_width <= 0.02 < (cell.half_width or 0.0)
     assert cell.plan.blocks > 10
     block_s = 1.0 / len(SIZES)  # a guest of 1 s serves both sizes
     assert cell.time_s == pytest.approx(2 * 10 * (block_s + 3 * 2.0))
     assert cell.plan.time_s == pytest.approx(2 * cell.plan.blocks * (block_s + cell.plan.trials * 2.0))
     top = hardest(variance(data, analysis))
-    assert top is not None
     assert top.plan.time_s >= cell.plan.time_s
 
 
-def test_the_longest_plan_is_named_rather_than_that_of_most_blocks() -> None:
+def test_the_longest_plan_is_named_rather_than_that_of_most_blocks():
     data, analysis = measured(noisy(0.03, 0.0), blocks=10, trials=1)
     (table,) = variance(data, analysis)
     ((name, cells), *_) = table.points
@@ -101,7 +97,7 @@ def test_the_longest_plan_is_named_rather_than_that_of_most_blocks() -> None:
     )
 
 
-def test_plans_fit_a_narrow_terminal_with_names_whole() -> None:
+def test_plans_fit_a_narrow_terminal_with_names_whole():
     data, analysis = measured(noisy(0.3, 0.0), blocks=3, trials=1)
     text = drawn(document_of(variance(data, analysis), analysis), 80)
     assert "…" not in text
@@ -110,11 +106,10 @@ def test_plans_fit_a_narrow_terminal_with_names_whole() -> None:
     assert "interval" in " ".join(plans)
 
 
-def test_too_few_blocks_to_plan_well_are_said_to_be_in_the_headline() -> None:
+def test_too_few_blocks_to_plan_well_are_said_to_be_in_the_headline():
     data, analysis = measured(noisy(0.03, 0.0), blocks=2, trials=1)
     tables = variance(data, analysis)
     top = hardest(tables)
-    assert top is not None
     assert top.unsure is not None
     where, plan = top.unsure
     assert plan.blocks_high is None or plan.blocks_high > 40 * plan.blocks_low
@@ -122,24 +117,22 @@ def test_too_few_blocks_to_plan_well_are_said_to_be_in_the_headline() -> None:
     assert f"blocks needed {english(blocks_range(plan))}" in text
     assert english(where.inline) in text
     settled = hardest(variance(*measured(noisy(0.03, 0.0), blocks=5, trials=1)))
-    assert settled is not None
     assert settled.unsure is None
 
 
-def test_plans_are_made_at_the_level_their_rule_judges_at() -> None:
+def test_plans_are_made_at_the_level_their_rule_judges_at():
     rules: dict[str, dict[str, Any]] = {"fixed": {}, "budget": {"budget": 300.0}, "precision": {}, "verdict": {}}
     planned = {}
     for stop, more in rules.items():
         data, analysis = measured(noisy(0.03, 0.0), blocks=8, trials=1, stop=stop, **more)
         (cell, *_) = [cell for cell in cells_of(data, analysis) if cell.plan]
-        assert cell.plan is not None
         assert cell.half_width is not None
         assert cell.plan.half_width <= 0.02
         planned[stop] = cell.plan.blocks
     assert planned["fixed"] == planned["budget"] < planned["precision"] < planned["verdict"]
 
 
-def test_an_effective_size_that_was_not_estimated_is_not_shown() -> None:
+def test_an_effective_size_that_was_not_estimated_is_not_shown():
     for blocks, is_known in ((8, False), (24, True)):
         data, analysis = measured(noisy(0.03, 0.0), blocks=blocks, trials=1)
         tables = variance(data, analysis)
@@ -147,7 +140,7 @@ def test_an_effective_size_that_was_not_estimated_is_not_shown() -> None:
         assert ("effective" in drawn(document_of(tables, analysis))) == is_known
 
 
-def test_one_trial_a_block_is_planned_as_one_trial_though_its_samples_scatter() -> None:
+def test_one_trial_a_block_is_planned_as_one_trial_though_its_samples_scatter():
     data, analysis = measured(noisy(0.1, 0.0), blocks=3, trials=1)
     random = np.random.default_rng(5)
     kept = {int(trial): {"speed": (100 * np.exp(random.normal(0, 0.5, 10))).tolist()} for trial in data.trials.id}
@@ -162,7 +155,7 @@ def test_one_trial_a_block_is_planned_as_one_trial_though_its_samples_scatter() 
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("far", [1e300, 1e89])
-def test_ratios_next_to_what_a_float_holds_have_an_answer_or_a_reason(far: float) -> None:
+def test_ratios_next_to_what_a_float_holds_have_an_answer_or_a_reason(far):
     own = noisy(0.01, 0.01)
     level = {"native": 1e-300, "first": 1e-250, "second": far}
     data, analysis = measured(lambda p, s, b, n: level[p] * own(p, s, b, n) ** (2 if s == 64 else 1) / 1e8)
@@ -189,7 +182,7 @@ BAD: dict[str, Value] = {
 
 @pytest.mark.parametrize("blocks", [1, 2, 6])
 @pytest.mark.parametrize("kind", BAD)
-def test_bad_input_has_an_answer_or_a_reason_in_every_view(kind: str, blocks: int) -> None:
+def test_bad_input_has_an_answer_or_a_reason_in_every_view(kind, blocks):
     data, analysis = measured(BAD[kind], blocks=blocks, trials=2)
     tables, factors = variance(data, analysis), factor_effects(analysis)
     for table in tables:
@@ -212,14 +205,14 @@ def test_bad_input_has_an_answer_or_a_reason_in_every_view(kind: str, blocks: in
         st.one_of(st.just(NAN), st.just(0.0), st.floats(-1e6, 1e6), st.floats(1e-6, 1e6)), min_size=36, max_size=36
     )
 )
-def test_whatever_is_measured_no_view_fails(values: list[float]) -> None:
+def test_whatever_is_measured_no_view_fails(values):
     left = iter(values)
     data, analysis = measured(lambda p, s, b, n: next(left), blocks=3, trials=2)
     drawn(document_of(variance(data, analysis), analysis))
     drawn(interaction.document_of(factor_effects(analysis), analysis))
 
 
-def test_the_command_shows_every_view_as_text_and_as_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_shows_every_view_as_text_and_as_json(tmp_path, monkeypatch):
     url = f"sqlite:///{tmp_path / 'store.sqlite'}"
     with Store.open(url) as store:
         fill(begin(store), trials=1, warmup=0)
@@ -246,9 +239,7 @@ def test_the_command_shows_every_view_as_text_and_as_json(tmp_path: Path, monkey
     assert {entry["shares"]["within_trial"] for entry in plain["variance"]} == {None}
 
 
-def test_samples_that_are_stored_with_trials_reach_the_command(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_samples_that_are_stored_with_trials_reach_the_command(tmp_path, monkeypatch):
     url = f"sqlite:///{tmp_path / 'store.sqlite'}"
     with Store.open(url) as store:
         run = begin(store)

@@ -24,7 +24,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
         yield opened
 
 
-def test_texts_that_differ_in_numbers_alone_are_one_warning(store: Store) -> None:
+def test_texts_that_differ_in_numbers_alone_are_one_warning(store):
     run = begin(store)
     for block in range(12):
         warning = quoted(f"other programs kept {0.5 + block / 10:.2f} of the host's CPUs busy")
@@ -72,9 +72,7 @@ def test_texts_that_differ_in_numbers_alone_are_one_warning(store: Store) -> Non
         ),
     ],
 )  # fmt: skip
-def test_what_the_host_warns_of_has_typed_data(
-    store: Store, code: str, changes: list[dict[str, float]], data: dict[str, Range], message: str
-) -> None:
+def test_what_the_host_warns_of_has_typed_data(store, code, changes, data, message):
     before = HostSample(0.0, dict.fromkeys(("user", "system", "idle", "steal"), 0.0), 0.0, 0.0, 0.0, 2e9, 0.0)
     run = begin(store)
     for block, changed in enumerate(changes):
@@ -102,16 +100,14 @@ def test_what_the_host_warns_of_has_typed_data(
         (("once",), "once"),
     ],
 )
-def test_texts_that_differ_in_numbers_are_reported_as_one_with_the_range(
-    texts: tuple[str, ...], message: str
-) -> None:
+def test_texts_that_differ_in_numbers_are_reported_as_one_with_the_range(texts, message):
     warning = Warning(
         "code", "warning", {"text": warning_texts.merged(texts)}, tuple({"text": text} for text in texts)
     )
     assert sentence(warning) == message
 
 
-def test_an_outlier_of_one_trial_per_block_is_reported_once_and_apart_from_other_metrics(store: Store) -> None:
+def test_an_outlier_of_one_trial_per_block_is_reported_once_and_apart_from_other_metrics(store):
     run = begin(store)
     native, docker = (next(c for c in run.cells if c.key == f"c-{p}") for p in ("native", "docker"))
     for block in range(12):
@@ -131,11 +127,10 @@ def test_an_outlier_of_one_trial_per_block_is_reported_once_and_apart_from_other
     assert "flagged and kept docker, sysbench-cpu events" in listed
     assert "flagged and kept (of secondary metrics) docker, sysbench-cpu latency" in listed
     ratio = next(r.ratio for r in analysis.primary[0].points[0].rows if r.platform.name == "docker")
-    assert ratio is not None
     assert ratio.outliers == (7,)
 
 
-def test_an_interval_without_1_beside_undecided_is_explained_under_its_table(store: Store) -> None:
+def test_an_interval_without_1_beside_undecided_is_explained_under_its_table(store):
     fill(begin(store))
     analysis = analyse(store)
     first, *others = analysis.primary
@@ -160,7 +155,7 @@ def test_an_interval_without_1_beside_undecided_is_explained_under_its_table(sto
     assert "corrected for" not in "".join(english(note) for each in others for note in notes_under(each, changed))
 
 
-def test_a_run_with_nothing_measured_shows_no_empty_tables(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_with_nothing_measured_shows_no_empty_tables(store, monkeypatch):
     monkeypatch.setenv("VTAX_HOME", "/nowhere/to/write")
     run = begin(store)
     run.finish("failed", "no guest has kernal", 2.0)

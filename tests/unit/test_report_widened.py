@@ -23,7 +23,7 @@ def loud(platform: str, size: int, block: int, _: int) -> float:
     return NATIVE[block] if platform == "native" else FIRST[block] ** (1.0 if size == 1500 else 0.5)
 
 
-def test_the_noise_that_leaves_the_blocks_open_is_named_with_its_sides() -> None:
+def test_the_noise_that_leaves_the_blocks_open_is_named_with_its_sides():
     _, analysis = measured(loud, blocks=6, trials=1)
     first, second = (plain(english(answer.text)) for answer in answers(analysis))
     sides = (np.std(side, ddof=1) / np.mean(side) for side in (NATIVE, FIRST))
@@ -44,7 +44,7 @@ def test_the_noise_that_leaves_the_blocks_open_is_named_with_its_sides() -> None
         ({"stop": "fixed"}, ""),
     ],
 )
-def test_the_level_of_widened_intervals_is_shown_below_the_first_table(design: dict[str, object], level: str) -> None:
+def test_the_level_of_widened_intervals_is_shown_below_the_first_table(design, level):
     _, analysis = measured(noisy(0.05, 0.01), blocks=6, trials=1, **design)
     found = plain(terminal(analysis, 200))
     assert found.count("intervals of ratios are computed at") == bool(level)

@@ -26,7 +26,7 @@ def plan_of(benchmarks: list[dict[str, Any]], platforms: Sequence[str] = ("nativ
     return make_plan(loaded, image=Image("key", Path("/nowhere")), probes={name: Probe(True) for name in platforms})
 
 
-def test_rates_over_fixed_work_are_averaged_harmonically() -> None:
+def test_rates_over_fixed_work_are_averaged_harmonically():
     values = {"native": ((100.0, 300.0), (150.0, 150.0), (120.0, 200.0)), "docker": ((150.0, 150.0),) * 3}
     reached = {}
     for parameters in ({"events": 900}, {}):
@@ -43,7 +43,7 @@ def test_rates_over_fixed_work_are_averaged_harmonically() -> None:
     assert reached == {True: True, False: False}
 
 
-def test_verdicts_are_judged_in_the_families_of_the_result() -> None:
+def test_verdicts_are_judged_in_the_families_of_the_result():
     """A contrast that is decided alone, and not yet in a family of two: each of two tables holds one."""
     tables = [{"name": "sysbench-cpu"}, {"name": "sysbench-cpu", "label": "again", "parameters": {"events": 9}}]
     plan = plan_of(tables, stop="verdict")
@@ -61,9 +61,7 @@ def test_verdicts_are_judged_in_the_families_of_the_result() -> None:
 
 @pytest.mark.parametrize("stop", ["precision", "verdict"])
 @pytest.mark.parametrize("wrong", [(0.0, 0.0), (-1.0, -1.0), (0.0, 200.0)])
-def test_runner_and_report_agree_on_values_that_have_no_ratio(
-    tmp_path: Path, stop: str, wrong: tuple[float, float]
-) -> None:
+def test_runner_and_report_agree_on_values_that_have_no_ratio(tmp_path, stop, wrong):
     """A block whose mean is not positive spoils the contrast for both; a zero in a positive mean for neither."""
     plan = plan_of([{"name": "sysbench-cpu"}], stop=stop, precision=0.05)
     values = {
@@ -103,7 +101,7 @@ def test_runner_and_report_agree_on_values_that_have_no_ratio(
 
 
 @pytest.mark.parametrize("events", [900, None])
-def test_a_platform_alone_with_a_value_that_has_no_logarithm_is_not_said_to_be_precise(events: int | None) -> None:
+def test_a_platform_alone_with_a_value_that_has_no_logarithm_is_not_said_to_be_precise(events):
     """A zero among rates over fixed work has no mean at all: the whole cell is refused."""
     parameters = {"events": events} if events else {}
     plan = plan_of([{"name": "sysbench-cpu", "parameters": parameters}], stop="precision", platforms=["native"])
@@ -113,7 +111,7 @@ def test_a_platform_alone_with_a_value_that_has_no_logarithm_is_not_said_to_be_p
     assert (found.stop, found.reached) == (True, False)
 
 
-def test_a_primary_metric_that_a_tool_does_not_give_with_its_parameters_is_not_waited_for() -> None:
+def test_a_primary_metric_that_a_tool_does_not_give_with_its_parameters_is_not_waited_for():
     """netperf gives a throughput or transactions, as its test is."""
     plan = plan_of([{"name": "netperf", "parameters": {"test": "tcp_rr"}}], stop="precision")
     already = [(cell.key, block, "transactions", 100.0) for cell in plan.cells for block in range(5)]
@@ -126,7 +124,7 @@ def test_a_primary_metric_that_a_tool_does_not_give_with_its_parameters_is_not_w
 
 
 @pytest.mark.parametrize("wrong", ["native", "docker"])
-def test_a_verdict_that_a_wrong_clock_withholds_ends_the_run_without_reaching_its_target(wrong: str) -> None:
+def test_a_verdict_that_a_wrong_clock_withholds_ends_the_run_without_reaching_its_target(wrong):
     tables = [{"name": "sysbench-cpu"}, {"name": "sysbench-cpu", "label": "slow", "parameters": {"events": 9}}]
     plan = plan_of(tables, stop="verdict")
     noise = (0.0, 0.02, 0.01, 0.03, 0.0, 0.01, 0.02, 0.0, 0.03, 0.01, 0.0, 0.02)

@@ -32,7 +32,7 @@ def points(name: str, benchmark: str) -> Iterator[tuple[Point, Context]]:
 
 
 @pytest.mark.parametrize("name", sorted(shipped()))
-def test_a_dry_run_warns_of_nothing(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dry_run_warns_of_nothing(name, tmp_path, monkeypatch):
     monkeypatch.setenv("VTAX_HOME", str(tmp_path / "home"))
     monkeypatch.setattr("vtax.cli.run.os.geteuid", lambda: 1000)
     with warnings.catch_warnings():
@@ -45,9 +45,7 @@ def test_a_dry_run_warns_of_nothing(name: str, tmp_path: Path, monkeypatch: pyte
 
 @pytest.mark.parametrize("cache_mib", CACHES_MIB)
 @pytest.mark.parametrize("name", sorted(shipped()))
-def test_arrays_of_stream_are_four_times_the_cache(
-    name: str, cache_mib: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_arrays_of_stream_are_four_times_the_cache(name, cache_mib, monkeypatch):
     monkeypatch.setattr(stream, "last_level_cache_bytes", lambda: cache_mib * MIB)
     for point, context in points(name, "stream"):
         (command,) = point.benchmark.commands(point.parameters, context)
@@ -63,7 +61,7 @@ def test_arrays_of_stream_are_four_times_the_cache(
 
 
 @pytest.mark.parametrize("name", sorted(shipped()))
-def test_dd_measures_the_disk_and_no_cache_but_where_a_paper_did(name: str) -> None:
+def test_dd_measures_the_disk_and_no_cache_but_where_a_paper_did(name):
     """Warnings of every figure say so there, and the differences that the study lists."""
     paper = load(name).study.paper
     for point, context in points(name, "dd"):
@@ -76,10 +74,9 @@ def test_dd_measures_the_disk_and_no_cache_but_where_a_paper_did(name: str) -> N
 
 
 @pytest.mark.parametrize("name", ["urschei2007", "folklore"])
-def test_what_is_printed_of_a_study_has_its_claims_differences_figures_and_what_a_scale_changes(name: str) -> None:
+def test_what_is_printed_of_a_study_has_its_claims_differences_figures_and_what_a_scale_changes(name):
     study = load(name).study
     result = CliRunner().invoke(group, ["studies", name], catch_exceptions=False, env={"COLUMNS": "200"})
-    assert study.paper is not None
     differences = [each.what for each in study.paper.differences]
     ids = [each.id for each in (*study.claim, *study.figure)]
     for text in [study.paper.citation, *differences, *ids]:
@@ -96,6 +93,6 @@ def test_what_is_printed_of_a_study_has_its_claims_differences_figures_and_what_
 
 
 @pytest.mark.parametrize("name", ["ufla2010", "urschei2007", "mauricio2013"])
-def test_links_of_papers_with_gigabit_interfaces_have_that_rate(name: str) -> None:
+def test_links_of_papers_with_gigabit_interfaces_have_that_rate(name):
     rates = {table.link.get("rate_mbit_s") for table in load(name).study.benchmark if table.topology}
     assert rates == {1000}

@@ -19,13 +19,12 @@ with measuring_lock("tour-7", Path(sys.argv[1])):
 def held(lock: Path, seconds: float) -> subprocess.Popen[str]:
     """A process that measures for a time, once it does."""
     process = subprocess.Popen([sys.executable, "-c", HOLD, lock, str(seconds)], stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
     assert process.stdout.readline() == "held\n"
     return process
 
 
 @pytest.mark.parametrize("name", ["measuring", "testing"])
-def test_tests_of_guests_wait_for_what_measures_or_tests_and_say_so(name: str, tmp_path: Path) -> None:
+def test_tests_of_guests_wait_for_what_measures_or_tests_and_say_so(name, tmp_path):
     lines: list[str] = []
     locks = {kind: tmp_path / kind for kind in ("measuring", "testing")}
     with held(locks[name], 1.5) as process, alone_on_host(60, lines.append, **locks):
@@ -35,7 +34,7 @@ def test_tests_of_guests_wait_for_what_measures_or_tests_and_say_so(name: str, t
     assert f"process {process.pid}" in lines[0]
 
 
-def test_tests_of_guests_go_on_after_a_limit(tmp_path: Path) -> None:
+def test_tests_of_guests_go_on_after_a_limit(tmp_path):
     with held(tmp_path / "measuring", 60) as process:
         started_at = time.monotonic()
         with alone_on_host(0.3, lambda _: None, tmp_path / "measuring", tmp_path / "testing"):

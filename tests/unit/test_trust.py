@@ -20,7 +20,6 @@ from vtax.cli.main import group
 from vtax.cli.trust import consented
 from vtax.errors import BadInput
 from vtax.host.consents import Consent, has_consent, record_consent
-from vtax.host.home import Home
 from vtax.image.image import Image
 from vtax.platforms import registry, ssh
 from vtax.platforms.base import Driver, HostProgram, Platform, Probe, RunsAsRoot
@@ -85,7 +84,7 @@ def programs(tables: list[dict[str, Any]], link: dict[str, Any] | None = None) -
     return [each.identity for each in host_programs(declared(tables, link))]
 
 
-def test_every_option_of_free_text_is_marked_or_known_to_start_nothing() -> None:
+def test_every_option_of_free_text_is_marked_or_known_to_start_nothing():
     free = {
         (driver.name, name)
         for driver in registry.drivers().values()
@@ -96,7 +95,7 @@ def test_every_option_of_free_text_is_marked_or_known_to_start_nothing() -> None
     assert free == INERT
 
 
-def test_nothing_that_ships_needs_consent() -> None:
+def test_nothing_that_ships_needs_consent():
     for name in registry.names():
         assert registry.get(name).host_programs == ()
     for name in shipped():
@@ -114,20 +113,18 @@ def test_nothing_that_ships_needs_consent() -> None:
         ("ssh", {"host": "a", "local_user": "www", "config": "/tmp/c"}, ["config", "local_user"]),
     ],
 )
-def test_a_table_that_names_a_program_or_a_configuration_is_found(
-    driver: str, options: dict[str, Any], named: list[str]
-) -> None:
+def test_a_table_that_names_a_program_or_a_configuration_is_found(driver, options, named):
     found = programs([{"name": "mine", "driver": driver, **options}])
     assert found == [(driver, name, options[name]) for name in named]
 
 
-def test_a_peer_that_names_a_configuration_is_found() -> None:
+def test_a_peer_that_names_a_configuration_is_found():
     table = {"name": "other", "driver": "ssh", "host": "a", "config": "/tmp/c", "uplinks": "eth0:eth0"}
     found = programs([table], {"peer": "other"})
     assert found == [("ssh", "config", "/tmp/c")]
 
 
-def test_a_name_that_sets_a_program_is_found(odd: OddDriver) -> None:
+def test_a_name_that_sets_a_program_is_found(odd):
     study = validate({"name": "s", "platforms": ["native", "odd:/x"], "benchmark": [{"name": "stream"}]}, "test")
     assert [program.value for program in host_programs(LoadedStudy(study, "test"))] == ["/x"]
     assert registry.get("odd-shipped").host_programs == ()
@@ -154,7 +151,7 @@ def test_a_name_that_sets_a_program_is_found(odd: OddDriver) -> None:
     + [("ssh", {"host": "a", "python": "/bin/sh"}), ("ssh", {"host": "a", "scratch": "relative"})]
     + [("gvisor", {"runsc": "--debug"})],
 )
-def test_options_of_remote_drivers_that_start_something_are_refused(driver: str, options: dict[str, Any]) -> None:
+def test_options_of_remote_drivers_that_start_something_are_refused(driver, options):
     with pytest.raises(BadInput, match="it must be text of the form"):
         registry.make("mine", driver, options)
 
@@ -168,11 +165,11 @@ def test_options_of_remote_drivers_that_start_something_are_refused(driver: str,
         ("ssh", {"host": "a", "python": "/opt/python/3.12/bin/python3.12", "scratch": "/data/x"}),
     ],
 )
-def test_options_of_remote_drivers_that_people_use_are_taken(driver: str, options: dict[str, Any]) -> None:
+def test_options_of_remote_drivers_that_people_use_are_taken(driver, options):
     assert registry.make("mine", driver, options).host_programs == ()
 
 
-def test_a_dry_run_starts_no_program_that_a_study_names(tmp_path: Path, as_root: None) -> None:
+def test_a_dry_run_starts_no_program_that_a_study_names(tmp_path, as_root):
     trace = tmp_path / "trace"
     program = tmp_path / "runsc"
     program.write_text(f"#!/bin/sh\ntouch {trace}\n")
@@ -186,7 +183,7 @@ def test_a_dry_run_starts_no_program_that_a_study_names(tmp_path: Path, as_root:
     assert trace.exists()
 
 
-def test_a_dry_run_connects_to_no_socket_that_a_study_names(tmp_path: Path) -> None:
+def test_a_dry_run_connects_to_no_socket_that_a_study_names(tmp_path):
     path = tmp_path / "sock"
     table = {"name": "mine", "driver": "libvirt", "domain": "d", "uri": f"qemu:///system?socket={path}"}
     with socket.socket(socket.AF_UNIX) as listening:
@@ -202,7 +199,7 @@ def test_a_dry_run_connects_to_no_socket_that_a_study_names(tmp_path: Path) -> N
     ]
 
 
-def test_a_dry_run_connects_to_no_machine_that_a_study_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dry_run_connects_to_no_machine_that_a_study_names(tmp_path, monkeypatch):
     trace = tmp_path / "trace"
     program = tmp_path / "ssh"
     program.write_text(f"#!/bin/sh\ntouch {trace}\nexit 255\n")
@@ -220,9 +217,7 @@ def test_a_dry_run_connects_to_no_machine_that_a_study_names(tmp_path: Path, mon
 
 
 @pytest.mark.skipif(shutil.which("ssh") is None, reason="ssh is not installed")
-def test_a_dry_run_reaches_no_peer_by_a_configuration_that_a_study_names(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_dry_run_reaches_no_peer_by_a_configuration_that_a_study_names(tmp_path, monkeypatch):
     monkeypatch.setattr(ssh, "check_nic", lambda name, mtu: None)
     monkeypatch.delenv("SUDO_USER", raising=False)
     trace = tmp_path / "trace"
@@ -238,7 +233,7 @@ def test_a_dry_run_reaches_no_peer_by_a_configuration_that_a_study_names(
     assert trace.exists()
 
 
-def test_without_consent_no_plan_is_made_and_nothing_is_probed(odd: OddDriver) -> None:
+def test_without_consent_no_plan_is_made_and_nothing_is_probed(odd):
     loaded = declared([{"name": "mine", "driver": "odd", "program": "/x"}])
     native = {"native": Probe(True)}
     with pytest.raises(BadInput, match=r"platform mine: program = '/x' \(a program\)") as caught:
@@ -249,9 +244,7 @@ def test_without_consent_no_plan_is_made_and_nothing_is_probed(odd: OddDriver) -
     assert odd.probed == 1
 
 
-def test_the_command_line_refuses_a_study_that_names_a_program(
-    tmp_path: Path, private_home: Home, as_root: None
-) -> None:
+def test_the_command_line_refuses_a_study_that_names_a_program(tmp_path, private_home, as_root):
     study = tmp_path / "s.toml"
     study.write_text(
         'name = "s"\nplatforms = ["native", "mine"]\n[[benchmark]]\nname = "stream"\n'
@@ -264,7 +257,7 @@ def test_the_command_line_refuses_a_study_that_names_a_program(
     assert not private_home.consents.exists()
 
 
-def test_the_plan_of_an_ordinary_user_shows_what_would_run(tmp_path: Path, unmade_home: Path) -> None:
+def test_the_plan_of_an_ordinary_user_shows_what_would_run(tmp_path, unmade_home):
     study = tmp_path / "s.toml"
     study.write_text(
         'name = "s"\nplatforms = ["native", "mine"]\n[[benchmark]]\nname = "stream"\n'
@@ -281,7 +274,7 @@ def test_the_plan_of_an_ordinary_user_shows_what_would_run(tmp_path: Path, unmad
     ]
 
 
-def test_consent_is_kept_for_one_content_of_a_file(private_home: Home) -> None:
+def test_consent_is_kept_for_one_content_of_a_file(private_home):
     with pytest.raises(BadInput, match="/opt/runsc"):
         consented(private_home, [PROGRAM], "s.toml", digest="a")
     consented(private_home, [PROGRAM], "s.toml", digest="a", trust=True)
@@ -293,14 +286,14 @@ def test_consent_is_kept_for_one_content_of_a_file(private_home: Home) -> None:
         consented(private_home, [PROGRAM, other], "s.toml", digest="a")
 
 
-def test_a_stored_run_goes_on_after_any_consent_to_its_programs(private_home: Home) -> None:
+def test_a_stored_run_goes_on_after_any_consent_to_its_programs(private_home):
     with pytest.raises(BadInput, match="--trust"):
         consented(private_home, [PROGRAM], "run s-1")
     consented(private_home, [PROGRAM], "s.toml", digest="a", trust=True)
     assert consented(private_home, [PROGRAM], "run s-1") == [PROGRAM]
 
 
-def test_nothing_named_needs_no_consent_and_keeps_none(private_home: Home) -> None:
+def test_nothing_named_needs_no_consent_and_keeps_none(private_home):
     assert consented(private_home, [], "s.toml", digest="a", trust=True) == []
     assert not private_home.consents.exists()
 
@@ -311,9 +304,7 @@ class Terminal(io.StringIO):
 
 
 @pytest.mark.parametrize(("answer", "taken"), [("y\n", True), ("n\n", False), ("\n", False), ("", False)])
-def test_a_terminal_is_requested_and_shown_what_would_run(
-    answer: str, taken: bool, private_home: Home, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_terminal_is_requested_and_shown_what_would_run(answer, taken, private_home, monkeypatch):
     shown = Terminal()
     monkeypatch.setattr("sys.stdin", Terminal(answer))
     monkeypatch.setattr("sys.stderr", shown)
@@ -327,7 +318,7 @@ def test_a_terminal_is_requested_and_shown_what_would_run(
     assert has_consent(private_home, [PROGRAM.identity], "a") is taken
 
 
-def test_only_root_can_read_and_write_consents(private_home: Home) -> None:
+def test_only_root_can_read_and_write_consents(private_home):
     record_consent(private_home, Consent("a", "s.toml", (PROGRAM.identity,)))
     assert stat.S_IMODE(private_home.consents.stat().st_mode) == 0o600
     private_home.consents.chmod(0o666)
@@ -336,7 +327,7 @@ def test_only_root_can_read_and_write_consents(private_home: Home) -> None:
 
 
 @pytest.mark.parametrize("content", ["", "{", "[1]", "[" * 9000, '[{"digest": "a"}]', "\x00", '[{"programs": 3}]'])
-def test_damaged_consents_are_none(content: str, private_home: Home) -> None:
+def test_damaged_consents_are_none(content, private_home):
     private_home.consents.write_text(content)
     private_home.consents.chmod(0o600)
     assert not has_consent(private_home, [PROGRAM.identity], "a")
@@ -344,14 +335,14 @@ def test_damaged_consents_are_none(content: str, private_home: Home) -> None:
     assert has_consent(private_home, [PROGRAM.identity], "a")
 
 
-def test_a_consent_behind_a_symbolic_link_is_refused(private_home: Home, tmp_path: Path) -> None:
+def test_a_consent_behind_a_symbolic_link_is_refused(private_home, tmp_path):
     (tmp_path / "elsewhere").write_text("[]")
     private_home.consents.symlink_to(tmp_path / "elsewhere")
     with pytest.raises(BadInput, match="cannot be read"):
         has_consent(private_home, [PROGRAM.identity], "a")
 
 
-def test_what_is_shown_cannot_pass_for_something_else() -> None:
+def test_what_is_shown_cannot_pass_for_something_else():
     platform = Platform(
         "mine", registry.drivers()["gvisor"], registry.drivers()["gvisor"].Options(runsc="/a\x1b[2J\u202e")
     )
