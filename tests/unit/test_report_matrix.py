@@ -54,3 +54,12 @@ def test_a_matrix_that_fits_neither_way_is_left_out(store, monkeypatch):
     assert "higher is better everywhere" in drawn(result(analysis), 80)  # one platform: points go down
     monkeypatch.setattr("vtax.report.views.result._MOST_COLUMNS", 0)
     assert "higher is better everywhere" not in drawn(result(analysis), 80)
+
+
+def test_a_sentence_of_every_platform_stands_only_where_everything_is_wanted_or_no_matrix_fits(store, monkeypatch):
+    analysis = analysed(store, {"1": [0.5, 0.51, 0.49, 0.5, 0.5]})
+    sentence = "is slower on iperf3"
+    assert sentence not in drawn(result(analysis), 120)
+    assert sentence in drawn(result(analysis, every_metric=True), 120)
+    monkeypatch.setattr("vtax.report.views.result._MOST_COLUMNS", 0)
+    assert sentence in drawn(result(analysis), 120)

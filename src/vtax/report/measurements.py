@@ -195,10 +195,10 @@ def _factors(rows: _Rows) -> dict[str, Any]:
 
 
 def _moments(seconds: Any, index: Any) -> Any:
-    """Unix times as texts of ISO 8601; null for what is no time."""
+    """Unix times as timestamps of UTC; null for what is no time."""
     is_time = (seconds >= 0) & (seconds < _LAST_MOMENT)
     whole = np.where(is_time, np.round(np.where(is_time, seconds, 0) * 1000), 0).astype("datetime64[ms]")
-    return pa.array(np.datetime_as_string(whole, timezone="UTC"), mask=~is_time).take(pa.array(index))
+    return pa.array(whole, pa.timestamp("ms", "UTC"), mask=~is_time).take(pa.array(index))
 
 
 def _effective(data: RunData, in_force: Mapping[int, str], trial: Any) -> Any:
@@ -240,7 +240,7 @@ def write_table(table: pa.Table, file_format: str, path: Path) -> None:
 def _write_csv(table: pa.Table, path: Path) -> None:
     from pyarrow.csv import CSVWriter
 
-    table = pa.table({field.name: _without_formulas(table[field.name]) for field in table.schema})
+    table = pa.table({field.name: _as_text(table[field.name]) for field in table.schema})
     plain = pa.schema(
         [f.with_type(pa.string()) if pa.types.is_dictionary(f.type) else f for f in table.schema]
     )  # fmt: skip
@@ -249,8 +249,12 @@ def _write_csv(table: pa.Table, path: Path) -> None:
             writer.write_table(pa.Table.from_batches([batch]).cast(plain))
 
 
-def _without_formulas(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return a column whose texts a spreadsheet takes for texts; numbers are as they were."""
+def _as_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return a column for CSV: times in ISO 8601, and texts that a spreadsheet takes for texts."""
+    if pa.types.is_timestamp(column.type):
+        from pyarrow import compute
+
+        return compute.strftime(column, "%Y-%m-%dT%H:%M:%SZ")
     if not pa.types.is_dictionary(column.type):
         return column
     texts = [

@@ -148,12 +148,6 @@ class Parts:
             '<span class="hidden">, {}</span>'
         ).format(SIGNS[value.verdict.kind], text, interval, self.formatter.text(WORDS[value.verdict.kind]))
 
-    def _overhead(self, value: Efficiency) -> str:
-        overhead = Share(1 - value.estimate, "efficiency")
-        bounds = _bounds(1 - value.high, 1 - value.low)
-        text = msg("{verdict}: overhead {overhead} {bounds}", verdict=value.verdict, overhead=overhead, bounds=bounds)
-        return self.formatter.text(text)
-
     def _id(self, key: str) -> Markup:
         """Return the attribute `id` for a key, once on the page."""
         name = self._name(key)
@@ -275,10 +269,7 @@ class Parts:
 
     def _cell(self, cell: Inline, number: int, column: Column, label: Markup) -> Markup:
         if isinstance(cell, Efficiency):
-            kind, title = cell.verdict.kind, self._overhead(cell)
-            return Markup('<td class="kept {}" title="{}"{}>{}</td>').format(
-                kind, title, label, self._efficiency(cell)
-            )
+            return Markup('<td class="kept {}"{}>{}</td>').format(cell.verdict.kind, label, self._efficiency(cell))
         if isinstance(cell, Nothing):
             return Markup('<td class="number none"{}>{}</td>').format(label, self.formatter.value(cell))
         shown = self.inline(cell)

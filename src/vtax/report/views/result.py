@@ -75,12 +75,12 @@ def _summary(analysis: Analysis, options: Options) -> Iterator[Titled]:
         sentences = [joined([shared.platform_of(records[a.platform], names), a.text], " ") for a in found]
         each: list[Part] = [Bullets(tuple(sentences), key="answers")] if sentences else []
         is_report = options.depth == "report"
-        parts = [*answer_lines(analysis)] if is_report else each
         if is_report:
-            parts += _overview(analysis)
+            parts = [*answer_lines(analysis), *_overview(analysis)]
             parts += [Titled(msg("Every platform in a sentence"), tuple(each), is_folded=True)] if each else []
-        else:
-            parts += [*_matrix(analysis), *answer_lines(analysis)]
+        else:  # the answer last, as a window shows the end; sentences where all is wanted, or no matrix fits
+            matrix = list(_matrix(analysis))
+            parts = [*(each if options.every_metric or not matrix else ()), *matrix, *answer_lines(analysis)]
         parts += next_line(analysis)
     if parts:
         title = msg("Summary")
