@@ -43,10 +43,6 @@ def test_a_host_cannot_be_an_option_or_several_words(host):
         registry.get(f"ssh:{host}")
 
 
-def test_forms_of_names_are_listed():
-    assert registry.forms()["ssh:HOST"] is ssh.DRIVER
-
-
 def test_an_unknown_local_user_is_bad_input():
     with pytest.raises(BadInput, match="no user 'no-such-user'"):
         ssh.client(ssh.SshOptions(host="web1", local_user="no-such-user"))

@@ -119,16 +119,6 @@ def test_the_size_is_whole_mebibytes():
         BonnieParameters(size=MIB + 1)
 
 
-def test_the_version_stands_under_the_usage():
-    assert BENCHMARK.version_of(read("2.00a-version.txt")) == "2.00a"
-    with pytest.raises(BenchmarkError):
-        BENCHMARK.version_of("no version")
-
-
-def test_it_names_its_package():
-    assert BENCHMARK.packages == ("bonnie++",)
-
-
 def test_a_file_beyond_the_disk_is_refused_with_both_numbers(monkeypatch):
     usage = namedtuple("Usage", "total used free")(2**40, 0, 2**30)
     monkeypatch.setattr(local.shutil, "disk_usage", lambda path: usage)

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pytest
-from pydantic import ValidationError
 
 from vtax.benchmarks.base import Context
 from vtax.benchmarks.compile import BENCHMARK, CompileParameters
@@ -87,16 +86,3 @@ def test_more_compilers_than_memory_holds_are_refused_with_both_numbers():
     ) as refused:
         command(jobs=32)
     assert refused.value.where == "compile: jobs"
-
-
-def test_the_version_is_that_of_compiler_and_source():
-    assert BENCHMARK.version_of(read("gcc-14.2.0-version.txt")) == "14.2.0-19, newlib 4.5.0.20241231-1"
-    for output in ("", "gcc-14 (Debian 14.2.0-19) 14.2.0\n", "sh: 1: gcc-14: not found\n"):
-        with pytest.raises(BenchmarkError):
-            BENCHMARK.version_of(output)
-
-
-@pytest.mark.parametrize("parameters", [{"files": 0}, {"files": 466}, {"jobs": 0}])
-def test_senseless_parameters_are_refused(parameters):
-    with pytest.raises(ValidationError):
-        CompileParameters(**parameters)

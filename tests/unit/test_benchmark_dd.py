@@ -129,12 +129,6 @@ def test_senseless_parameters_are_refused(parameters, message):
         DdParameters(**parameters)
 
 
-def test_the_version_is_read():
-    assert BENCHMARK.version_of((FIXTURES / "9.7-version.txt").read_text()) == "9.7"
-    with pytest.raises(BenchmarkError):
-        BENCHMARK.version_of("dd 0.0.30\n")
-
-
 def test_a_file_beyond_the_disk_is_refused_with_both_numbers(monkeypatch):
     usage = namedtuple("Usage", "total used free")(2**40, 0, 2**30)
     monkeypatch.setattr(local.shutil, "disk_usage", lambda path: usage)

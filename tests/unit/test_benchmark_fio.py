@@ -129,9 +129,3 @@ def test_files_beyond_the_disk_are_refused_with_both_numbers(monkeypatch):
 def test_senseless_parameters_are_refused(parameters, message):
     with pytest.raises(ValidationError, match=message):
         FioParameters(**parameters)
-
-
-def test_the_version_is_read():
-    assert BENCHMARK.version_of("fio-3.39\n") == "3.39"
-    with pytest.raises(BenchmarkError):
-        BENCHMARK.version_of("fio")

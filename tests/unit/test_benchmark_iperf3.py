@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from vtax.benchmarks.base import Context
 from vtax.benchmarks.iperf3 import BENCHMARK, Iperf3Parameters
-from vtax.errors import BadInput, BenchmarkError
+from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
 
 FIXTURES = Path(__file__).parent / "fixtures" / "iperf3"
@@ -55,18 +55,6 @@ def test_udp_without_a_rate_sends_as_fast_as_it_goes():
     argv = client_argv(protocol="udp")
     assert argv[argv.index("-b") + 1] == "0"
     assert "-u" in argv
-
-
-def test_a_message_larger_than_a_datagram_is_refused():
-    with pytest.raises(ValidationError, match="more than a UDP datagram holds"):
-        Iperf3Parameters(protocol="udp", length=65508)
-    Iperf3Parameters(protocol="udp", length=65507)
-
-
-def test_a_buffer_above_the_kernels_limit_is_refused_with_the_sysctl():
-    with pytest.raises(BadInput, match=r"net\.core\.wmem_max") as caught:
-        client_argv(window=2**40)
-    assert "sysctl -w net.core.wmem_max" in caught.value.hint
 
 
 @pytest.mark.parametrize("version", ["3.12", "3.18"])
@@ -188,12 +176,6 @@ def test_both_directions_may_each_fill_the_link():
     assert values["throughput"] > 19.7
 
 
-def test_the_version_is_read_from_what_the_tool_prints():
-    assert BENCHMARK.version_of("iperf 3.18 (cJSON 1.7.15)\nLinux guest 6.18.44") == "3.18"
-    with pytest.raises(BenchmarkError):
-        BENCHMARK.version_of("command not found")
-
-
 def gvisor(**link):
     return parse("3.18-gvisor-tcp-send", context=Context(1, 2**29, peer_address="198.18.0.1", **link))
 
@@ -229,12 +211,6 @@ def test_a_udp_rate_that_was_not_reached_is_a_warning_in_its_direction():
     ]
     (several,) = parse("3.18-udp-send", protocol="udp", rate_mbit_s=50, parallel=2).warnings
     assert several.startswith("rate_mbit_s: requested 100 ")
-
-
-@pytest.mark.parametrize("rate", [float("inf"), float("nan"), -1, 1e7])
-def test_a_rate_that_no_interface_has_is_refused(rate):
-    with pytest.raises(ValidationError):
-        Iperf3Parameters(rate_mbit_s=rate)
 
 
 def test_min_and_max_of_intervals_leave_out_omitted_ones():

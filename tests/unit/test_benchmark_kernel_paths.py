@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pytest
-from pydantic import ValidationError
 
 from vtax.benchmarks.base import Context
 from vtax.benchmarks.kernel_paths import BENCHMARK, DEFAULT_LOOPS, OPERATIONS, KernelPathsParameters
@@ -93,13 +92,3 @@ def test_every_operation_is_one_of_the_program_with_loops_of_its_own(operation):
     assert command.argv == ("vtax-kernel-paths", operation, str(DEFAULT_LOOPS[operation]))
     (command,) = BENCHMARK.commands(KernelPathsParameters(operation=operation, loops=7), CONTEXT)
     assert command.argv[2] == "7"
-
-
-@pytest.mark.parametrize("parameters", [{"operation": "sleep"}, {"loops": 0}])
-def test_senseless_parameters_are_refused(parameters):
-    with pytest.raises(ValidationError):
-        KernelPathsParameters(**parameters)
-
-
-def test_the_version_holds_compiler_and_flags():
-    assert BENCHMARK.version_of(read("1.0-version.txt")) == "1.0 (gcc 14.2.0; -O2 -pthread)"

@@ -1,7 +1,7 @@
 """memcached: server and client, and real reports of memcaslap."""
 
 import pytest
-from service_reports import CONTEXT, client, commands, read, version_output
+from service_reports import CONTEXT, client, commands, read
 
 from vtax.benchmarks.memcached import BENCHMARK, MemcachedParameters
 from vtax.errors import BadInput, BenchmarkError
@@ -54,10 +54,3 @@ def test_the_cache_is_in_the_guests_memory():
     assert (remote.place, remote.argv[1]) == ("peer", "--servers=198.18.0.2:11214")
     with pytest.raises(BadInput, match="cache is 1 GiB, and the guest has 1 GiB of memory"):
         commands(BENCHMARK, cache="1GiB")
-
-
-@pytest.mark.parametrize(("suite", "version"), [("bookworm", "1.6.18"), ("trixie", "1.6.38")])
-def test_the_version_is_read(suite, version):
-    assert BENCHMARK.version_of(version_output("memcached", suite)) == version
-    with pytest.raises(BenchmarkError):
-        BENCHMARK.version_of("memcached")

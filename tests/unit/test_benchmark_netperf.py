@@ -3,11 +3,10 @@
 from pathlib import Path
 
 import pytest
-from pydantic import ValidationError
 
 from vtax.benchmarks.base import Context
 from vtax.benchmarks.netperf import BENCHMARK, NetperfParameters
-from vtax.errors import BadInput, BenchmarkError
+from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
 
 FIXTURES = Path(__file__).parent / "fixtures" / "netperf"
@@ -58,27 +57,6 @@ def test_requests_up_to_45_megabytes():
 def test_the_papers_repetition_rule_is_netperfs_own():
     argv = client_argv(confidence_percent=95, confidence_width_percent=5, min_iterations=3, max_iterations=10)
     assert (after(argv, "-I"), after(argv, "-i")) == ("95,5", "10,3")
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"test": "udp_stream", "message_size": 65508},
-        {"test": "udp_rr", "response_size": 65508},
-        {"test": "tcp_rr", "message_size": 64},
-        {"test": "udp_stream", "confidence_percent": 95},
-        {"min_iterations": 5, "max_iterations": 4},
-        {"test": "sctp_stream"},
-    ],
-)
-def test_what_netperf_cannot_do_is_refused_before_the_run(wrong):
-    with pytest.raises(ValidationError):
-        NetperfParameters(**wrong)
-
-
-def test_a_buffer_above_the_kernels_limit_is_refused_with_the_sysctl():
-    with pytest.raises(BadInput, match="remote_socket_buffer"):
-        client_argv(remote_socket_buffer=2**40)
 
 
 def test_a_stream_is_judged_at_the_receiver():
@@ -152,20 +130,6 @@ def test_over_netperfs_own_iterations_the_rate_is_netperfs():
     assert any("a rate of 5 transactions" in text for text in outcome.warnings)
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"test": "tcp_stream", "count": 30},
-        {"test": "tcp_rr", "count": 30, "duration_s": 5},
-        {"test": "tcp_rr", "count": 30, "confidence_percent": 95},
-        {"test": "tcp_rr", "count": 0},
-    ],
-)
-def test_a_count_is_of_transactions_and_alone(wrong):
-    with pytest.raises(ValidationError):
-        NetperfParameters(**wrong)
-
-
 def test_a_peer_that_disappears_fails_the_trial_with_what_netperf_said():
     with pytest.raises(BenchmarkError, match=r"netperf failed with .*partial response received: 0 bytes"):
         parse("tcp_rr_none", status=1, stderr="recv_response: partial response received: 0 bytes\n", test="tcp_rr")
@@ -237,10 +201,6 @@ def test_a_rate_above_the_link_fails_the_trial():
         parse("tcp_stream", context=Context(1, 1, link_mbit_s=100))
 
 
-def test_the_version_is_read_from_what_the_tool_prints():
-    assert BENCHMARK.version_of((FIXTURES / "version.txt").read_text()) == "2.7.1"
-
-
 @pytest.mark.parametrize(("fixture", "mtu"), [("cpu_tcp_stream_gvisor", 1500), ("tcp_stream_gvisor_mtu_500", 500)])
 def test_what_gvisor_uses_is_reported_where_it_is_true_and_warned_of_where_it_is_not_as_requested(fixture, mtu):
     outcome = parse(fixture, context=Context(1, 1, mtu=mtu, congestion="cubic"))
@@ -268,9 +228,3 @@ def test_transactions_above_the_link_fail_the_trial_in_either_direction(sizes):
         parse("tcp_rr", test="tcp_rr", context=Context(1, 1, link_mbit_s=rate / 1.1), **sizes)
     full_duplex = {"request_size": 1000, "response_size": 1000}
     assert parse("tcp_rr", test="tcp_rr", context=Context(1, 1, link_mbit_s=rate), **full_duplex).values
-
-
-@pytest.mark.parametrize("width", [float("inf"), float("nan"), 0])
-def test_a_width_that_is_none_is_refused(width):
-    with pytest.raises(ValidationError):
-        NetperfParameters(confidence_percent=95, confidence_width_percent=width)

@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 import pytest
-from service_reports import CONTEXT, client, commands, read, version_output
+from service_reports import CONTEXT, client, commands, read
 
 from vtax.benchmarks.nginx import BENCHMARK, NginxParameters
 from vtax.benchmarks.service import timed_by_log
@@ -85,13 +85,3 @@ def test_the_program_around_a_client_reads_its_log_and_passes_its_status(tmp_pat
         "latency_avg": 0.0505, "latency_max": 0.1, "latency_p50": 0.05, "latency_p95": 0.095, "latency_p99": 0.099,
     }  # fmt: skip
     assert found["cpu_s"] > 0
-
-
-@pytest.mark.parametrize(
-    ("suite", "version"),
-    [("bookworm", "1.22.1 with h2load nghttp2"), ("trixie", "1.26.3 with h2load nghttp2")],
-)
-def test_the_version_is_that_of_server_and_client(suite, version):
-    assert BENCHMARK.version_of(version_output("nginx", suite)).startswith(version.removesuffix(" nghttp2"))
-    with pytest.raises(BenchmarkError):
-        BENCHMARK.version_of("nginx")

@@ -2,7 +2,6 @@
 
 import pytest
 
-from vtax.benchmarks.linpack import BENCHMARK as LINPACK
 from vtax.benchmarks.own_program import Report, loops_outside_s, short_warnings
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
@@ -82,9 +81,3 @@ def test_short_loops_are_a_warning_with_what_to_raise():
     assert short_warnings(0.5, "loops") == []
     assert "0.05 s" in short_warnings(0.05, "loops")[0]
     assert short_warnings(0.05, "loads")[0].endswith("raise loads")
-
-
-def test_the_version_holds_compiler_and_flags():
-    assert LINPACK.version_of("vtax-linpack 1.0 (gcc 14.2.0; -O2)\n") == "1.0 (gcc 14.2.0; -O2)"
-    with pytest.raises(BenchmarkError):
-        LINPACK.version_of("sh: not found")

@@ -2,7 +2,7 @@
 
 import pytest
 from pydantic import ValidationError
-from service_reports import CONTEXT, client, commands, read, version_output
+from service_reports import CONTEXT, client, commands, read
 
 from vtax.benchmarks.pgbench import BENCHMARK, PgbenchParameters
 from vtax.errors import BadInput, BenchmarkError
@@ -85,10 +85,3 @@ def test_senseless_parameters_are_refused():
         PgbenchParameters(connection="socket")
     with pytest.raises(BadInput, match="shared_buffers is 2 GiB, and the guest has 1 GiB"):
         commands(BENCHMARK, shared_buffers="2GiB")
-
-
-@pytest.mark.parametrize(("suite", "version"), [("bookworm", "15.20"), ("trixie", "17.12")])
-def test_the_version_is_read(suite, version):
-    assert BENCHMARK.version_of(version_output("pgbench", suite)) == version
-    with pytest.raises(BenchmarkError):
-        BENCHMARK.version_of("pgbench")

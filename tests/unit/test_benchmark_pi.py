@@ -6,7 +6,6 @@ from math import isqrt
 from pathlib import Path
 
 import pytest
-from pydantic import ValidationError
 
 from vtax.benchmarks import pi, pi_digits, pi_flint
 from vtax.benchmarks.base import Context
@@ -159,20 +158,3 @@ def test_the_digits_of_cln_stay_in_a_file_that_is_removed():
     assert made.argv[-2:] == ("1001", "/scratch/vtax-pi-1")
     assert made.after == (("rm", "-f", "/scratch/vtax-pi-1"),)
     assert command(pi).argv[-2] == str(2**22 + 1)
-
-
-def test_versions_are_read():
-    assert pi.BENCHMARK.version_of(read("cln-1.3.6-version.txt")) == "CLN 1.3.6"
-    assert pi.BENCHMARK.version_of(read("cln-1.3.7-version.txt")) == "CLN 1.3.7"
-    found = pi_flint.BENCHMARK.version_of(read("flint-3.1.0-version.txt"))
-    assert found == "1.0 (FLINT 3.1.0; gcc 14.2.0; -O2)"
-    for module in (pi, pi_flint):
-        with pytest.raises(BenchmarkError):
-            module.BENCHMARK.version_of("sh: pi: not found")
-
-
-@pytest.mark.parametrize("parameters", [{"digits": 99}, {"digits": 1000, "x": 1}])
-def test_senseless_parameters_are_refused(parameters):
-    for module in (pi, pi_flint):
-        with pytest.raises(ValidationError):
-            module.BENCHMARK.Parameters(**parameters)

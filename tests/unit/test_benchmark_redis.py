@@ -1,7 +1,7 @@
 """Redis: server and client, and real reports of redis-benchmark."""
 
 import pytest
-from service_reports import CONTEXT, client, commands, read, version_output
+from service_reports import CONTEXT, client, commands, read
 
 from vtax.benchmarks.redis import BENCHMARK, RedisParameters
 from vtax.errors import BadInput, BenchmarkError
@@ -54,10 +54,3 @@ def test_values_beyond_the_memory_of_the_guest_are_refused_with_both_numbers():
     ):
         commands(BENCHMARK, value_size=2**20)
     commands(BENCHMARK, value_size=2**20, requests=100)
-
-
-@pytest.mark.parametrize(("suite", "version"), [("bookworm", "7.0.15"), ("trixie", "8.0.2")])
-def test_the_version_is_read(suite, version):
-    assert BENCHMARK.version_of(version_output("redis-server", suite)) == version
-    with pytest.raises(BenchmarkError):
-        BENCHMARK.version_of("Redis")

@@ -54,9 +54,3 @@ def test_the_server_answers_its_client(tmp_path):
     done = subprocess.run([sys.executable, *command.argv[1:]], timeout=30, capture_output=True, check=False)
     assert (done.returncode, done.stderr) == (0, b"")
     assert list(tmp_path.iterdir()) == []
-
-
-def test_the_runner_knows_it_by_its_protocol():
-    assert BENCHMARK.stages
-    assert BENCHMARK.is_cold(StartParameters(image="cold"))
-    assert not BENCHMARK.is_cold(StartParameters())

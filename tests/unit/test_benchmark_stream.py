@@ -4,7 +4,6 @@ import re
 from pathlib import Path
 
 import pytest
-from pydantic import ValidationError
 
 from vtax.benchmarks import stream
 from vtax.benchmarks.base import Context
@@ -145,19 +144,6 @@ def test_impossible_rates_fail_the_trial(impossible):
 def test_more_cpu_time_than_the_cpus_have_is_impossible():
     with pytest.raises(BenchmarkError, match="of CPU"):
         parse("1.0-1-thread", user_s=5.0)
-
-
-def test_the_version_names_compiler_and_flags():
-    version = BENCHMARK.version_of((FIXTURES / "1.0-version.txt").read_text())
-    assert version == "1.0 (gcc 14.2.0; -O3 -fopenmp -fno-tree-loop-distribute-patterns)"
-    with pytest.raises(BenchmarkError):
-        BENCHMARK.version_of("")
-
-
-@pytest.mark.parametrize("parameters", [{"array_size": 8}, {"repetitions": 1}, {"threads": 0}])
-def test_senseless_parameters_are_refused(parameters):
-    with pytest.raises(ValidationError):
-        StreamParameters(**parameters)
 
 
 def test_the_largest_data_cache_of_the_host_counts(tmp_path):

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 from pydantic import ValidationError
-from service_reports import CONTEXT, client, commands, read, version_output
+from service_reports import CONTEXT, client, commands, read
 
 from vtax.benchmarks.sysbench_oltp import BENCHMARK, SysbenchOltpParameters
 from vtax.errors import BadInput, BenchmarkError
@@ -113,13 +113,3 @@ def test_a_cache_beyond_the_guests_memory_is_refused_with_both_numbers():
     with pytest.raises(BadInput, match=r"buffer_pool is 1 GiB, and the guest has 1 GiB of memory"):
         commands(BENCHMARK, buffer_pool="1GiB")
     commands(BENCHMARK, context=replace(CONTEXT, memory_bytes=2**31), buffer_pool="1GiB")
-
-
-@pytest.mark.parametrize(
-    ("suite", "version"),
-    [("bookworm", "10.11.19-MariaDB with sysbench 1.0.20"), ("trixie", "11.8.6-MariaDB with sysbench 1.0.20")],
-)
-def test_the_version_is_that_of_server_and_client(suite, version):
-    assert BENCHMARK.version_of(version_output("mariadbd", suite)) == version
-    with pytest.raises(BenchmarkError):
-        BENCHMARK.version_of("sh: 1: mariadbd: not found\nsysbench 1.0.20\n")

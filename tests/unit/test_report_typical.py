@@ -76,11 +76,3 @@ def test_the_typical_ratio_stands_beside_the_ratio_and_the_pauses_are_named(stor
     typical = (1 - 1 / found["estimate"]) * 100
     assert f"may pause on tool (overhead of typical trials {typical:.2f}" in english(answer.text)
     assert any("trimmed mean" in english(part) for part in method(analysis))
-
-
-@pytest.mark.parametrize(("blocks", "trials"), [(9, 5), (20, 2)])
-def test_too_few_blocks_or_trials_have_none(store, blocks, trials):
-    analysis = run(store, blocks, trials)
-    assert all(row["typical"] is None for row in values(analysis)["results"][0]["points"][0]["rows"])
-    assert "typical" not in terminal(analysis)
-    assert not any("trimmed mean" in english(part) for part in method(analysis))

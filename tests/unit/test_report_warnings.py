@@ -11,7 +11,6 @@ from shown import drawn, english, page, sentence, terminal, view
 from synthetic_run import begin, fill, trial
 
 from vtax.counters.host import HostSample, host_warnings
-from vtax.messages import quoted
 from vtax.report.analysis import Row, analyse, warning_texts
 from vtax.report.document import Count, Number, Range, Share, Warning
 from vtax.report.parts.result_notes import notes_under
@@ -22,17 +21,6 @@ from vtax.store.store import Store
 def store(tmp_path: Path) -> Iterator[Store]:
     with Store.open(f"sqlite:///{tmp_path / 'store.sqlite'}") as opened:
         yield opened
-
-
-def test_texts_that_differ_in_numbers_alone_are_one_warning(store):
-    run = begin(store)
-    for block in range(12):
-        warning = quoted(f"other programs kept {0.5 + block / 10:.2f} of the host's CPUs busy")
-        run.add_trial(trial(run.cells[0], block=block, position=block, warnings=(warning,)))
-    (warning,) = [w for w in analyse(store).warnings if w.code == "tool-said"]
-    assert warning.times == 12
-    assert len(warning.cases) == 12
-    assert sentence(warning) == "other programs kept 0.50 to 1.60 of the host's CPUs busy"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,110 @@
+"""What every benchmark has: metrics that tables read alike, a version, and parameters that are refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+from service_reports import version_output
+
+from vtax.benchmarks import registry
+from vtax.benchmarks.base import BenchmarkError
+
+FIXTURES = Path(__file__).parent / "fixtures"
+BENCHMARKS = registry.benchmarks()
+RATES_AND_COUNTS = (
+    "Mbit/s", "1/s", "segments", "transactions", "transactions/s", "queries/s", "requests/s", "rows/s",
+)  # fmt: skip
+METRICS = [(benchmark.name, metric) for benchmark in BENCHMARKS.values() for metric in benchmark.metrics]
+
+
+@pytest.mark.parametrize(("benchmark", "metric"), METRICS, ids=lambda value: getattr(value, "name", value))
+def test_several_flows_together_make_the_sum_of_their_rates_and_the_mean_of_their_delays(benchmark, metric):
+    assert metric.over_flows == ("sum" if metric.unit in RATES_AND_COUNTS else "mean")
+
+
+VERSIONS = [
+    ("bonnie", "bonnie/2.00a-version.txt", "2.00a"),
+    ("compile", "compile/gcc-14.2.0-version.txt", "14.2.0-19, newlib 4.5.0.20241231-1"),
+    ("dd", "dd/9.7-version.txt", "9.7"),
+    ("kernel-paths", "kernel-paths/1.0-version.txt", "1.0 (gcc 14.2.0; -O2 -pthread)"),
+    ("linpack", "linpack/1.0-version.txt", "1.0 (gcc 14.2.0; -O3)"),
+    ("memory-latency", "memory-latency/1.0-version.txt", "1.0 (gcc 14.2.0; -O2)"),
+    ("netperf", "netperf/version.txt", "2.7.1"),
+    ("pi", "pi/cln-1.3.6-version.txt", "CLN 1.3.6"),
+    ("pi", "pi/cln-1.3.7-version.txt", "CLN 1.3.7"),
+    ("pi-flint", "pi/flint-3.1.0-version.txt", "1.0 (FLINT 3.1.0; gcc 14.2.0; -O2)"),
+    ("sockperf", "sockperf/trixie-version.txt", "3.7-no.git"),
+    ("stream", "stream/1.0-version.txt", "1.0 (gcc 14.2.0; -O3 -fopenmp -fno-tree-loop-distribute-patterns)"),
+    ("sysbench-cpu", "sysbench/1.0.20-version.txt", "1.0.20"),
+]
+PRINTED = [
+    ("fio", "fio-3.39\n", "3.39"),
+    ("iperf2", "iperf version 2.2.1 (4 Nov 2024) pthreads", "2.2.1"),
+    ("iperf3", "iperf 3.18 (cJSON 1.7.15)\nLinux guest 6.18.44", "3.18"),
+    *((name, (FIXTURES / file).read_text(), version) for name, file, version in VERSIONS),
+]
+SERVERS = [
+    ("memcached", "memcached", "1.6.18", "1.6.38"),
+    ("nginx", "nginx", "1.22.1 with h2load", "1.26.3 with h2load"),
+    ("pgbench", "pgbench", "15.20", "17.12"),
+    ("redis", "redis-server", "7.0.15", "8.0.2"),
+    ("sysbench-oltp", "mariadbd", "10.11.19-MariaDB with sysbench 1.0.20", "11.8.6-MariaDB with sysbench 1.0.20"),
+]
+
+
+@pytest.mark.parametrize(("name", "printed", "version"), PRINTED)
+def test_the_version_is_read_from_what_the_tool_prints(name, printed, version):
+    assert BENCHMARKS[name].version_of(printed) == version
+
+
+@pytest.mark.parametrize(("name", "program", "bookworm", "trixie"), SERVERS)
+def test_the_version_is_that_of_server_and_client(name, program, bookworm, trixie):
+    for suite, version in (("bookworm", bookworm), ("trixie", trixie)):
+        assert BENCHMARKS[name].version_of(version_output(program, suite)).startswith(version)
+
+
+OTHER_OUTPUT = [
+    *((name, "sh: 1: it: not found\n") for name in BENCHMARKS if name not in ("start",)),
+    ("compile", "gcc-14 (Debian 14.2.0-19) 14.2.0\n"),
+    ("dd", "dd 0.0.30\n"),
+    ("sysbench-oltp", "sh: 1: mariadbd: not found\nsysbench 1.0.20\n"),
+]
+
+
+@pytest.mark.parametrize(("name", "printed"), OTHER_OUTPUT)
+def test_another_output_has_no_version(name, printed):
+    with pytest.raises(BenchmarkError):
+        BENCHMARKS[name].version_of(printed)
+
+
+SENSELESS = {
+    "compile": [{"files": 0}, {"files": 466}, {"jobs": 0}],
+    "iperf2": [
+        {"rate_mbit_s": 5}, {"direction": "up"},
+        *({"protocol": "udp", "rate_mbit_s": rate} for rate in (float("inf"), float("nan"), 1e7)),
+    ],
+    "iperf3": [{"rate_mbit_s": rate} for rate in (float("inf"), float("nan"), -1, 1e7)],
+    "kernel-paths": [{"operation": "sleep"}, {"loops": 0}],
+    "linpack": [{"order": 1}, {"precision": "half"}, {"repetitions": 0}, {"threads": 2}],
+    "memory-latency": [{"working_set": 64}, {"working_set": 1000}, {"loads": 1}, {"pages": "1G"}],
+    "netperf": [
+        {"test": "tcp_rr", "message_size": 64}, {"test": "udp_stream", "confidence_percent": 95},
+        {"min_iterations": 5, "max_iterations": 4}, {"test": "sctp_stream"},
+        {"test": "tcp_stream", "count": 30}, {"test": "tcp_rr", "count": 30, "duration_s": 5},
+        {"test": "tcp_rr", "count": 30, "confidence_percent": 95}, {"test": "tcp_rr", "count": 0},
+        *({"confidence_percent": 95, "confidence_width_percent": width} for width in (float("inf"), float("nan"), 0)),
+    ],
+    "pi": [{"digits": 99}, {"digits": 1000, "x": 1}],
+    "pi-flint": [{"digits": 99}, {"digits": 1000, "x": 1}],
+    "sockperf": [{"message_size": 13}, {"message_size": 65508}, {"mode": "throughput"}],
+    "stream": [{"array_size": 8}, {"repetitions": 1}, {"threads": 0}],
+    "sysbench-cpu": [{"threads": 0}, {"cpu_max_prime": 2}, {"duration_s": 0}, {"events": 0}, {"x": 1}],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "given"), [(name, each) for name, rows in SENSELESS.items() for each in rows])
+def test_what_a_tool_cannot_do_is_refused_before_the_run(name, given):
+    with pytest.raises(ValidationError):
+        BENCHMARKS[name].Parameters(**given)
