@@ -265,7 +265,10 @@ def _differences_from_show(found: Checks) -> Iterator[Part]:
     )
     if any(each.pair.section.better == "lower" for each in found.compared):
         yield Paragraph(
-            msg("the slowdown of a time is ratio - 1; the overhead in vtax show is 1 - 1 / ratio, another number"),
+            msg(
+                "the slowdown of a time is ratio - 1; vtax show has its percent of {baseline}, 1 / ratio",
+                baseline=found.baseline,
+            ),
             "muted",
         )
 
