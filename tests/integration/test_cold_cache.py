@@ -1,7 +1,5 @@
 """Cold reads by dd and a job file of fio, on native and QEMU TCG: the disks of the host serve all of them."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

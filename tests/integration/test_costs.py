@@ -1,7 +1,5 @@
 """What a unit of work costs the host, as real tools on real guests give it."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """What a real guest does to its own network, while vtax counts there, or to its own files, costs one trial."""
 
-from __future__ import annotations
-
 import sys
 
 from scripted import ScriptBenchmark

@@ -1,7 +1,5 @@
 """What a network trial leaves in the store: every hop, every end's CPU, what was lost, and CPU per gigabyte."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """What only a trial can show is on its cell: a warning where less was used than asked, a reason for a failure."""
 
-from __future__ import annotations
-
 import pytest
 from lab_guests import LabGuests
 from support import needs_program, needs_root

@@ -1,7 +1,5 @@
 """The MTU limits that platforms declare, tried out: the largest one crosses every hop whole, one more does not."""
 
-from __future__ import annotations
-
 import pytest
 from lab_guests import LabGuests
 from support import needs_program, needs_root

@@ -1,7 +1,5 @@
 """A rate holds on every topology and attachment in both directions, whatever the last link into the guest is."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

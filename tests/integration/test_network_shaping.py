@@ -1,7 +1,5 @@
 """Links between native guests as wires: packets of the size that was asked for, and what a shaped link carries."""
 
-from __future__ import annotations
-
 import threading
 
 import pytest

@@ -1,7 +1,5 @@
 """Guests of a platform on two machines: the other half of a topology is made by vtax there."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

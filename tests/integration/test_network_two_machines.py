@@ -1,7 +1,5 @@
 """Native ends of topologies and what is under test on other machines (see `three_machines`)."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import signal

@@ -1,7 +1,5 @@
 """gVisor on this host, with the runsc on PATH: limits, its own network, and no leaked resources."""
 
-from __future__ import annotations
-
 import os
 import secrets
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A libvirt domain under a libvirtd of the tests: private sockets, records and network, an emulated machine."""
 
-from __future__ import annotations
-
 import secrets
 import subprocess
 import time

@@ -1,7 +1,5 @@
 """A machine over OpenSSH: this host itself, behind an sshd of the tests on a loopback port."""
 
-from __future__ import annotations
-
 import json
 import secrets
 import shlex

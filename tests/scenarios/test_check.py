@@ -1,7 +1,5 @@
 """The gate of `vtax compare` on stored runs: exit status, table, JSON, JUnit and Markdown files, refusals."""
 
-from __future__ import annotations
-
 import re
 from functools import partial
 from xml.etree import ElementTree

@@ -126,32 +126,6 @@ def test_a_run_without_claims_says_so(store):
     assert shown["claims"] == []
 
 
-def test_a_report_holds_the_findings(store, tmp_path):
-    stored(store)
-    page = tmp_path / "report.html"
-    result = CliRunner().invoke(group, ["report", "tour-1", "--output", str(page)])
-    assert result.exit_code == 0, result.output
-    text = page.read_text()
-    assert "Published findings" in text
-    assert "tcg-fast" in text
-
-
-def test_claims_are_in_the_language_of_the_reader(store):
-    stored(store)
-    result = invoked("--language", "pt-BR", "--map", "xen-pv=docker")
-    text = " ".join(result.output.split())
-    for words_of in (
-        "Assim é.",
-        "reproduzida",
-        "contradita",
-        "não testada aqui",
-        "docker (por xen-pv)",
-        "Fonte: tabela 1",
-    ):
-        assert words_of in text
-    assert "corrigidos para o número de afirmações, 4 (Holm)" in text
-
-
 def test_the_keys_of_json_are_documented(store):
     stored(store)
     found = json.loads(invoked("--json").output)

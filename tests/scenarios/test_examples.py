@@ -1,7 +1,5 @@
 """The runs in docs/examples are read by this vtax: each can be imported, and its claims and report be made."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -280,13 +280,6 @@ def test_a_guest_that_counts_nothing_is_set_apart_and_a_host_that_counts_more_is
     assert [each.place for each in found.silent] == ["guest"]
 
 
-def test_filters_narrow_what_is_explained(store):
-    stored(store, script)
-    result = CliRunner().invoke(group, ["explain", "--platform", "native", "--json"])
-    assert result.exit_code == 0, result.output
-    assert json.loads(result.output)["explain"]["contrasts"] == []
-
-
 def test_a_filter_shows_less_and_judges_the_same(store):
     stored(store, script, others=("second", "third"))
     shown = ["--platform", "sandbox", "--json"]

@@ -1,7 +1,5 @@
 """The ssh driver without a machine: names, options, and the line that a login shell is given."""
 
-from __future__ import annotations
-
 import shlex
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """What the READMEs show is what a command prints from a shipped run."""
 
-from __future__ import annotations
-
 import re
 import shlex
 

@@ -287,11 +287,6 @@ def test_a_removed_run_is_gone_and_the_others_are_whole(store):
                 assert count == 0, table.name
 
 
-def test_a_run_without_trials_loads_empty(store):
-    data = load(store.engine, begin(store))
-    assert data.trials.id.size == data.measurements.value.size == 0
-
-
 def test_what_add_trial_returned_from_survives_sigkill(tmp_path):
     url = f"sqlite:///{tmp_path / 'store.sqlite'}"
     script = (

@@ -1,7 +1,5 @@
 """What the agent tells of its guest, read from files that no host at hand has."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from vtax.guest import bootstrap

@@ -1,7 +1,5 @@
 """What every benchmark has: metrics that tables read alike, a version, and parameters that are refused."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Terminal output: listings, and one line per trial with its levels."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

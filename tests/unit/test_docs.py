@@ -1,7 +1,5 @@
 """What the documentation shows must work: studies are validated, commands and options exist, links lead somewhere."""
 
-from __future__ import annotations
-
 import re
 import runpy
 import tomllib

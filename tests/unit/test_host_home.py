@@ -1,7 +1,5 @@
 """Where a home keeps its store, whatever is in its name."""
 
-from __future__ import annotations
-
 import pytest
 from synthetic_run import begin
 

@@ -1,7 +1,5 @@
 """What vtax says is code and data: it comes back from where it is kept, and no text of others passes for it."""
 
-from __future__ import annotations
-
 import pickle
 
 import pytest

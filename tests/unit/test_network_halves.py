@@ -1,7 +1,5 @@
 """Topologies of which another machine has a half, and trunks that pairs share."""
 
-from __future__ import annotations
-
 import json
 import os
 from contextlib import ExitStack

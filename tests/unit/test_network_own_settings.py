@@ -1,7 +1,5 @@
 """A topology with a setting of its own is one file: everything else follows from it."""
 
-from __future__ import annotations
-
 import json
 import sys
 

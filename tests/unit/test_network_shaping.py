@@ -1,7 +1,5 @@
 """Links as wires: what tc(8) is requested for with and without netem, what is read back, and what a wire carries."""
 
-from __future__ import annotations
-
 import json
 from types import SimpleNamespace
 

@@ -192,26 +192,18 @@ def test_a_missed_precision_of_a_single_platform_is_a_missed_target(store):
     assert re.fullmatch(r"half-width ±\d+\s%, requested ±1\s%: native, tool speed", *missed_targets(missed))
 
 
-def test_a_reached_precision_of_a_single_platform_is_no_missed_target(store):
-    assert missed_targets(one_platform(store, [1.0, 1.001, 0.999, 1.0, 1.0], stop="precision")) == ()
-
-
-def test_precision_from_too_few_blocks_is_a_missed_target(store):
-    printed = missed_targets(one_platform(store, [1.0, 1.0, 1.0], stop="precision", budget=3.0))
-    assert printed == ("3 blocks, at least 5 requested: native, tool speed",)
-
-
-def test_fewer_blocks_than_declared_are_a_missed_target_with_the_reason(store):
-    made = missed_targets(one_platform(store, [1.0, 1.0], stop="fixed", blocks=3))
-    assert made == ("2 of 3 blocks are made: it ended",)
-
-
-def test_a_budget_is_reached_with_any_whole_block(store):
-    assert missed_targets(one_platform(store, [1.0, 2.0], stop="budget", budget=3.0)) == ()
-
-
-def test_a_budget_without_a_block_is_a_missed_target(store):
-    assert missed_targets(one_platform(store, [], stop="budget", budget=3.0)) == ("it ended",)
+@pytest.mark.parametrize(
+    ("made", "design", "missed"),
+    [
+        ([1.0, 1.001, 0.999, 1.0, 1.0], {"stop": "precision"}, ()),
+        ([1.0] * 3, {"stop": "precision", "budget": 3.0}, ("3 blocks, at least 5 requested: native, tool speed",)),
+        ([1.0, 1.0], {"stop": "fixed", "blocks": 3}, ("2 of 3 blocks are made: it ended",)),
+        ([1.0, 2.0], {"stop": "budget", "budget": 3.0}, ()),
+        ([], {"stop": "budget", "budget": 3.0}, ("it ended",)),
+    ],
+)
+def test_what_a_rule_missed_on_a_single_platform_is_named_with_the_reason(store, made, design, missed):
+    assert missed_targets(one_platform(store, made, **design)) == missed
 
 
 def test_an_interrupted_run_is_shown_as_such(store):

@@ -1,7 +1,5 @@
 """Numbers are short, of one unit per table, and never say more than is known."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Factors and drift of a run: an answer where there is one, else its reason. Figures are invented."""
 
-from __future__ import annotations
-
 import math
 import re
 

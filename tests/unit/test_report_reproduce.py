@@ -1,7 +1,5 @@
 """What a report says of making a run again is enough to make it again, and its CSV is what the proof's tools read."""
 
-from __future__ import annotations
-
 import sys
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What trials that timed out bound. Figures here are invented."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """How small an overhead a number of blocks settles, and the other way round."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The trend functions give the numbers of scipy.stats, with and without ties, for few and many values."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy import stats

@@ -1,7 +1,5 @@
 """The ratio of typical trials: its arithmetic, when it is given, and what it finds. Figures here are invented."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 
@@ -9,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from vtax.stats.analysis import Comparison, Contrast, analyse
+from vtax.stats.analysis import Contrast, analyse
 from vtax.stats.ratio import ratio_of_logs
 from vtax.stats.stopping import Rule
 from vtax.stats.typical import FEWEST_BLOCKS, trimmed_mean, typical_ratio
@@ -19,7 +17,6 @@ RULE = Rule("fixed")
 
 def comparison(logs, medians, better="higher", rule=RULE, trials=8):
     found = analyse(rule, {"a": Contrast(logs, better, medians=medians, trials=trials)})["a"]
-    assert isinstance(found, Comparison)
     return found
 
 

@@ -117,37 +117,33 @@ def test_an_error_names_table_and_key(tmp_path, change, where, what):
     assert "mine.toml" in error.where
 
 
-def test_a_baseline_outside_the_platforms_is_refused(tmp_path):
-    error = refusal(tmp_path, MINIMAL.replace('"native", "podman"', '"lxc"'))
-    assert "baseline 'native' is not in platforms (lxc)" in error.what
-    assert error.where.endswith("mine.toml: key baseline")
-
-
-def test_a_platform_named_twice_is_refused(tmp_path):
-    error = refusal(tmp_path, MINIMAL.replace('"podman"', '"native"'))
-    assert "platforms names 'native' twice" in error.what
-    assert error.where.endswith("mine.toml: key platforms")
-
-
 OWN = '[[platform]]\nname = "mine"\ndriver = "lxc"\n'
+WITH_MINE = MINIMAL.replace('"podman"', '"mine"')
 
 
-def test_two_tables_of_one_platform_are_refused(tmp_path):
-    error = refusal(tmp_path, MINIMAL.replace('"podman"', '"mine"') + OWN + OWN)
-    assert "two tables of the name 'mine'" in error.what
-    assert error.where.endswith("mine.toml: [[platform]] number 2 (mine), key name")
-
-
-def test_a_platform_that_is_made_and_not_used_is_refused(tmp_path):
-    error = refusal(tmp_path, MINIMAL + OWN)
-    assert "mine is made and not used" in error.what
-    assert error.where.endswith("mine.toml: [[platform]] number 1 (mine)")
+@pytest.mark.parametrize(
+    ("text", "what", "where"),
+    [
+        (
+            MINIMAL.replace('"native", "podman"', '"lxc"'),
+            "baseline 'native' is not in platforms (lxc)",
+            "key baseline",
+        ),
+        (MINIMAL.replace('"podman"', '"native"'), "platforms names 'native' twice", "key platforms"),
+        (WITH_MINE + OWN + OWN, "two tables of the name 'mine'", "[[platform]] number 2 (mine), key name"),
+        (MINIMAL + OWN, "mine is made and not used", "[[platform]] number 1 (mine)"),
+    ],
+)
+def test_platforms_that_do_not_fit_together_are_refused(tmp_path, text, what, where):
+    error = refusal(tmp_path, text)
+    assert what in error.what
+    assert error.where.endswith(f"mine.toml: {where}")
 
 
 def test_a_platform_of_ones_own_may_be_a_peer_and_may_be_left_out_for_one_run(tmp_path):
     load(write(tmp_path, MINIMAL + 'link = { peer = "mine" }\n' + OWN), {})
     load(write(tmp_path, MINIMAL + 'link_factors = { peer = ["mine", "ssh:b"] }\n' + OWN), {})
-    load(write(tmp_path, MINIMAL.replace('"podman"', '"mine"') + OWN), {"platforms": ["native"]})
+    load(write(tmp_path, WITH_MINE + OWN), {"platforms": ["native"]})
     load(write(tmp_path, MINIMAL + OWN), {"platforms": ["native", "mine"]})
     load(write(tmp_path, MINIMAL + OWN))  # --platform may yet name it
 
