@@ -9,7 +9,7 @@ from vtax.described import moment
 from vtax.live.events import Event
 from vtax.live.state import LiveState
 from vtax.messages import restored
-from vtax.report.analysis import Analysis, ResultPoint, Row, Section
+from vtax.report.analysis import Analysis, ResultPoint, Row, Section, every_row
 from vtax.report.document import (
     UNSCALED,
     Column,
@@ -192,11 +192,7 @@ def _plain_event(event: Event) -> dict[str, Any]:
 
 def _compared(analysis: Analysis) -> Sequence[tuple[Section, ResultPoint, Row]]:
     return [
-        (section, point, row)
-        for section in analysis.primary
-        for point in section.points
-        for row in point.rows
-        if not row.platform.is_baseline
+        (section, point, row) for section, point, row in every_row(analysis.primary) if not row.platform.is_baseline
     ]
 
 

@@ -13,7 +13,7 @@ from vtax.described import Means
 from vtax.messages import Note
 from vtax.report.analysis.blocks_in_all import blocks_in_all
 from vtax.report.analysis.next_step import withheld
-from vtax.report.analysis.values import Analysis, Row
+from vtax.report.analysis.values import Analysis, Row, every_row
 from vtax.report.document import (
     Count,
     Factor,
@@ -66,7 +66,7 @@ class _Found:
 
 def is_measured(analysis: Analysis) -> bool:
     """Whether the run has a single figure."""
-    return any(row.summary for section in analysis.sections for point in section.points for row in point.rows)
+    return any(row.summary for *_, row in every_row(analysis.sections))
 
 
 def answers(analysis: Analysis) -> tuple[Answer, ...]:
@@ -92,9 +92,8 @@ def _contrasts(analysis: Analysis) -> Iterator[_Found]:
             name: Inline = section.label if alone else section.name
             if point.levels:
                 name = msg("{name} ({levels})", name=name, levels=Factor(levels_of(point.levels)))
-            base = next((row for row in point.rows if row.platform.is_baseline), None)
             for row in point.rows:
-                yield _Found(name, row, section.better, base)
+                yield _Found(name, row, section.better, point.baseline)
 
 
 def _sentence(analysis: Analysis, contrasts: list[_Found]) -> Inline:

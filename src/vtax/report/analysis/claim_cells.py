@@ -10,7 +10,7 @@ import numpy as np
 
 from vtax.benchmarks.base import PACKET_BYTES, is_timed
 from vtax.report.analysis.sessions import of_hosts
-from vtax.report.analysis.values import Analysis, Floats, Ints, Row, aligned
+from vtax.report.analysis.values import Analysis, Floats, Ints, Row, aligned, every_row
 from vtax.stats.checks import Better
 from vtax.study.claims import BENCHMARK, HOST, METRIC, CheckTable, Side, canonical
 
@@ -88,9 +88,7 @@ def all_entries(analysis: Analysis) -> list[Entry]:
             row, section.better, section.metric.is_primary, is_timed(section.metric.name, section.metric.unit),
             section.metric.unit,
         )
-        for section in analysis.sections
-        for point in section.points
-        for row in point.rows
+        for section, point, row in every_row(analysis.sections)
     ]  # fmt: skip
 
 

@@ -73,7 +73,7 @@ def _of_points(
 def _mean(analysis: Analysis, section: Section, metric: str, row: Row) -> float | None:
     """Return the mean of another metric of the same trials."""
     sections = [each for each in analysis.sections if each.label == section.label and each.metric.name == metric]
-    rows = [other for each in sections for point in each.points for other in point.rows if other.cell == row.cell]
+    rows = [other for each in sections for other in each.rows if other.cell == row.cell]
     return next((other.summary.mean for other in rows if other.summary), None)
 
 

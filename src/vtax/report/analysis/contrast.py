@@ -225,9 +225,7 @@ def of_all_runs(pair: Compared, sides: tuple[Side, Side], metric: str, label: st
 def _every_row(section: Section, factors: Sequence[str]) -> dict[tuple[str, ...], Row]:
     """All rows by their platform and the levels of some factors; what is fixed in this run counts as its level."""
     return {
-        (row.platform.name, *(str(_setting(row.cell, factor)) for factor in factors)): row
-        for point in section.points
-        for row in point.rows
+        (row.platform.name, *(str(_setting(row.cell, factor)) for factor in factors)): row for row in section.rows
     }
 
 
@@ -260,8 +258,7 @@ def unmatched_cells(side: Side, matched: Sequence[CellRecord], metric: str, labe
         for section in side.analysis.sections
         if (section.metric.name == metric if metric else section.metric.is_primary)
         and (not label or section.label == label)
-        for point in section.points
-        for row in point.rows
+        for row in section.rows
     }
     return tuple(cell for key, cell in found.items() if key not in keys)
 
@@ -286,8 +283,7 @@ def _rows(side: Side, other: Side, section: Section, fixed: Sequence[str]) -> di
 
 def _is_in_table(pair: Compared) -> bool:
     """Whether the run's own table has this ratio: of a platform to the baseline, at the same point."""
-    points = [point.rows for point in pair.section.points if any(row is pair.treatment for row in point.rows)]
-    return pair.baseline.platform.is_baseline and any(row is pair.baseline for rows in points for row in rows)
+    return pair.section.point_of(pair.treatment).baseline is pair.baseline
 
 
 def _as_in_table(pair: Compared) -> Compared:

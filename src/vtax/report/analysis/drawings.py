@@ -196,11 +196,10 @@ class _Selection:
                 if any(canonical(point.levels.get(factor, "")) not in levels
                        for factor, levels in figure.levels.items()):  # fmt: skip
                     continue
-                base = next((row for row in point.rows if row.platform.is_baseline), None)
                 for row in point.rows:
                     there = self._there(row.platform.name)
                     if there is not None and row.summary is not None:
-                        yield section, row, base, there
+                        yield section, row, point.baseline, there
 
     def _measured(self) -> Iterator[Place]:
         for section, row, base, there in self._rows():

@@ -18,7 +18,7 @@ import numpy as np
 
 from vtax.counters import table
 from vtax.counters.table import LINK, Counter
-from vtax.report.analysis.values import Floats, Ints, ResultPoint, Row, Section
+from vtax.report.analysis.values import Floats, Ints, ResultPoint, Row, Section, every_row
 from vtax.report.analysis.work import SECOND, Side, durations, per_block, work_of
 from vtax.stats.ratio import Ratio, ratio_of_logs, widened
 from vtax.store.query import BlockCounters, RunData
@@ -155,14 +155,12 @@ class _Pair:
 
 def explainable(sections: Sequence[Section]) -> Iterator[tuple[Section, ResultPoint, Row, Row]]:
     """Contrasts of primary metrics that have a ratio and are not `equivalent`: (section, point, row, baseline)."""
-    for section in sections:
-        for point in section.points if section.metric.is_primary else ():
-            base = next((row for row in point.rows if row.platform.is_baseline), None)
-            for row in point.rows:
-                if base is None or row is base or row.ratio is None or row.verdict is None:
-                    continue
-                if row.verdict.kind != "equivalent":
-                    yield section, point, row, base
+    for section, point, row in every_row([each for each in sections if each.metric.is_primary]):
+        base = point.baseline
+        if base is None or row is base or row.ratio is None or row.verdict is None:
+            continue
+        if row.verdict.kind != "equivalent":
+            yield section, point, row, base
 
 
 def explained(

@@ -60,7 +60,7 @@ def shown(found: Sequence[FactorEffect], only: Filter) -> tuple[FactorEffect, ..
     return tuple(
         replace(each, effect=each.effect and _of_platforms(each.effect, only))
         for each in found
-        if any(only.shows(row.cell) for point in each.section.points for row in point.rows)
+        if any(only.shows(row.cell) for row in each.section.rows)
     )
 
 

@@ -9,7 +9,7 @@ from typing import Annotated
 
 from vtax.described import Means
 from vtax.messages import Note
-from vtax.report.analysis.values import Analysis, ResultPoint, Row, Section
+from vtax.report.analysis.values import Analysis, ResultPoint, Row, Section, every_row
 from vtax.stats.analysis import decided_after
 from vtax.stats.checks import MINIMUM_BLOCKS
 from vtax.stats.stopping import takes_more_blocks
@@ -131,9 +131,7 @@ def withheld(row: Row) -> tuple[Note, ...]:
 def _undecided(analysis: Analysis) -> tuple[Comparison, ...]:
     return tuple(
         Comparison(section, point, row)
-        for section in analysis.primary
-        for point in section.points
-        for row in point.rows
+        for section, point, row in every_row(analysis.primary)
         if row.ratio is not None and row.verdict is not None and row.verdict.kind == "undecided"
     )
 

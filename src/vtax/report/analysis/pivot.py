@@ -35,7 +35,7 @@ from vtax.report.analysis.factors import (
 from vtax.report.analysis.lookup import unknown
 from vtax.report.analysis.pivot_errors import no_figure, several_figures
 from vtax.report.analysis.sessions import MeasuredSession, ratio_of_host
-from vtax.report.analysis.values import Analysis, ResultPoint, Row, Section
+from vtax.report.analysis.values import Analysis, ResultPoint, Row, Section, every_row
 from vtax.report.analysis.warnings import at_places
 from vtax.report.document import Inline, Place, Warning, levels_of, msg, stored
 from vtax.stats.intervals import mean_interval
@@ -225,7 +225,7 @@ class _Builder:
             return list(dict.fromkeys(labels[name] for labels, _ in self._blocks()))
         found = (
             recorded(row.cell, section.metric.name).get(name)
-            for section in self.analysis.sections for point in section.points for row in point.rows
+            for section, _, row in every_row(self.analysis.sections)
         )  # fmt: skip
         return list(dict.fromkeys(level for level in found if level is not None))
 
@@ -276,7 +276,7 @@ class _Builder:
         self, section: Section, point: ResultPoint, row: Row, levels: Mapping[str, str],
         sessions: Sequence[MeasuredSession],
     ) -> PivotCell:  # fmt: skip
-        base = next((each for each in point.rows if each.platform.is_baseline), None)
+        base = point.baseline
         if row.summary is None:
             return PivotCell(section, row, levels, None, 0, not sessions, row.reason)
         if not sessions:

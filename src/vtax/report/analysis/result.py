@@ -23,7 +23,7 @@ from vtax.report.analysis.sessions import measured_sessions, session_of_blocks
 from vtax.report.analysis.tails import pooled, tail_of
 from vtax.report.analysis.targets import Aim, Targets, failures, judged, missed_targets
 from vtax.report.analysis.timeouts import timeouts_of
-from vtax.report.analysis.values import Analysis, Floats, Ints, ResultPoint, Row, Section, place_of
+from vtax.report.analysis.values import Analysis, Floats, Ints, ResultPoint, Row, Section, every_row, place_of
 from vtax.report.analysis.warnings import warnings_of
 from vtax.report.document import Place
 from vtax.stats.analysis import Comparison, Contrast
@@ -142,11 +142,8 @@ def _placed(sections: tuple[Section, ...]) -> list[tuple[Place, Row, bool]]:
 def _series(sections: tuple[Section, ...]) -> list[Series]:
     return [
         (place_of(section, point, row), row.blocks, row.block_means)
-        for section in sections
-        if section.metric.is_primary
-        for point in section.points
-        for row in point.rows
-        if row.summary is not None
+        for section, point, row in every_row(sections)
+        if section.metric.is_primary and row.summary is not None
     ]
 
 
@@ -270,7 +267,7 @@ def _judged(section: Section, rule: Rule, session_of: Mapping[int, int]) -> Sect
     contrasts: dict[str, Contrast] = {}
     reason: dict[str, str] = {}
     for point in section.points:
-        base = next((row for row in point.rows if row.platform.is_baseline), None)
+        base = point.baseline
         for row in point.rows:
             if row is base or row.summary is None:
                 continue
@@ -322,17 +319,13 @@ def _logs(row: Row, base: Row | None) -> Floats:
 def _aims(data: RunData, sections: tuple[Section, ...]) -> Iterator[Aim]:
     """What the run's rule judges, in the families of the result."""
     is_alone = len({cell.platform for cell in data.run.cells}) == 1
-    for section in sections:
-        for point in section.points:
-            base = next((row for row in point.rows if row.platform.is_baseline), None)
-            for row in point.rows:
-                if section.metric.is_primary and (is_alone or row is not base):
-                    logs = _own_logs(row) if is_alone else _logs_or_none(row, base)
-                    name = _aim_name(section, row)
-                    answer = None
-                    if row.ratio is not None and row.verdict is not None:
-                        answer = Comparison(row.ratio, row.verdict)
-                    yield Aim(name, section.name, place_of(section, point, row), logs, answer)
+    for section, point, row in every_row(sections):
+        if section.metric.is_primary and (is_alone or row is not point.baseline):
+            logs = _own_logs(row) if is_alone else _logs_or_none(row, point.baseline)
+            answer = None
+            if row.ratio is not None and row.verdict is not None:
+                answer = Comparison(row.ratio, row.verdict)
+            yield Aim(_aim_name(section, row), section.name, place_of(section, point, row), logs, answer)
 
 
 def _aim_name(section: Section, row: Row) -> str:

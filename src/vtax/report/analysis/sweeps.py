@@ -46,7 +46,7 @@ def sweeps(analysis: Analysis) -> tuple[list[Sweep], int]:
         if (section.label, section.metric.name) not in declared
         for turn, kind, table, where in _tables(section, analysis)
     ]  # fmt: skip
-    cells = sum(len(point.rows) for section in analysis.primary for point in section.points)
+    cells = sum(len(section.rows) for section in analysis.primary)
     most = 1 if cells > _MANY_CELLS else _MOST
     found: list[Sweep] = []
     left_out = values = 0

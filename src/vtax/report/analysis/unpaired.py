@@ -16,7 +16,7 @@ import numpy as np
 from vtax.messages import Note
 from vtax.report.analysis.compared import Compared, Side
 from vtax.report.analysis.result import tried
-from vtax.report.analysis.values import Analysis, Floats, Ints, Row, Section
+from vtax.report.analysis.values import Analysis, Floats, Ints, Row, Section, every_row
 from vtax.stats.checks import StatsError, check_positive
 from vtax.stats.contrasts import Contrast, unpaired_ratio_of_logs
 from vtax.stats.describe import describe_blocks
@@ -107,7 +107,7 @@ def shared_baseline(sides: tuple[Side, Side]) -> str:
 
 def section_of(analysis: Analysis, row: Row) -> Section:
     """The section of a run that has a row."""
-    return next(s for s in analysis.sections for point in s.points if any(each is row for each in point.rows))
+    return next(section for section, _, each in every_row(analysis.sections) if each is row)
 
 
 def check(pair: Compared) -> None:
@@ -192,9 +192,8 @@ def _relative(pair: Pair, common: str, level: float, confidence: float) -> Ratio
 def logs_to_baseline(measured: Measured) -> _Logs:
     """Log-ratios to the baseline within blocks. Raises StatsError without any."""
     analysis, section, row = measured
-    point = next(point for point in section.points if any(each is row for each in point.rows))
-    base = next((each for each in point.rows if each.platform.is_baseline and each.summary), None)
-    if base is None:
+    base = section.point_of(row).baseline
+    if base is None or base.summary is None:
         raise StatsError(Note("no-baseline-here"))
     logs = block_contrast(row.means_of_blocks, base.means_of_blocks)
     return logs, labels(analysis, np.union1d(row.blocks, base.blocks))

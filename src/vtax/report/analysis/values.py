@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Annotated, Any
@@ -160,6 +160,11 @@ class ResultPoint:
         """`direction=send, mtu=1500`; empty when nothing varies."""
         return format_levels(self.levels)
 
+    @property
+    def baseline(self) -> Row | None:
+        """The row that ratios are to; None where the baseline has no cell here."""
+        return next((row for row in self.rows if row.platform.is_baseline), None)
+
 
 @dataclass(frozen=True)
 class Section:
@@ -187,6 +192,20 @@ class Section:
     def name(self) -> str:
         """`stream triad`: how sentences call it."""
         return f"{self.label} {self.metric.name}"
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """The rows of all points, in order."""
+        return tuple(row for point in self.points for row in point.rows)
+
+    def point_of(self, row: Row) -> ResultPoint:
+        """Return the point that holds this very row; raises StopIteration for a row of another section."""
+        return next(point for point in self.points if any(each is row for each in point.rows))
+
+
+def every_row(sections: Iterable[Section]) -> Iterator[tuple[Section, ResultPoint, Row]]:
+    """Yield every row with its section and point, in their order."""
+    return ((section, point, row) for section in sections for point in section.points for row in point.rows)
 
 
 def place_of(section: Section, point: ResultPoint, row: Row) -> Place:

@@ -79,8 +79,7 @@ def variance(
     for section in sections:
         points = []
         for point in section.points:
-            base = next((row for row in point.rows if row.platform.is_baseline), None)
-            cells = [_cell(row, base, section, found, found_costs, analysis) for row in point.rows]
+            cells = [_cell(row, point.baseline, section, found, found_costs, analysis) for row in point.rows]
             points.append((point, tuple(cells)))
         tables.append(VarianceTable(section, tuple(points)))
     return _adjusted(tables)

@@ -12,7 +12,7 @@ from vtax.benchmarks.base import Resource
 from vtax.described import Means
 from vtax.errors import BadInput
 from vtax.report.analysis.guest_costs import COSTS, costs, weighs
-from vtax.report.analysis.values import Analysis, Floats, ResultPoint, Row, Section, aligned
+from vtax.report.analysis.values import Analysis, Floats, ResultPoint, Row, Section, aligned, every_row
 from vtax.report.document import Inline, msg, stored
 from vtax.store.records import PlatformRecord
 from vtax.study.claims import number_of
@@ -148,7 +148,7 @@ def figures_of(
     """
     unit_of = {block: n for n, session in enumerate(analysis.sessions) for block in session.blocks}
     if len(analysis.sessions) < 2:
-        blocks = {b for s in analysis.primary for p in s.points for row in p.rows for b in row.blocks.tolist()}
+        blocks = {block for *_, row in every_row(analysis.primary) for block in row.blocks.tolist()}
         unit_of = {block: n for n, block in enumerate(sorted(blocks))}
     units = 1 + max(unit_of.values(), default=-1)
     found: list[tuple[Section, ResultPoint, dict[str, Floats]]] = []

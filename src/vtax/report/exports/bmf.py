@@ -11,7 +11,7 @@ import json
 import math
 
 from vtax.foreign_text import json_escaped
-from vtax.report.analysis import Analysis
+from vtax.report.analysis import Analysis, every_row
 from vtax.report.exports import check_is_measured
 
 _MAX_BENCHMARK, _MAX_MEASURE = 1024, 64  # characters that Bencher takes
@@ -22,18 +22,16 @@ def text(analysis: Analysis) -> str:
     """Return the result of a run in Bencher's format. Raises BadInput when it has no value."""
     check_is_measured(analysis)
     found: dict[str, dict[str, _Metric]] = {}
-    for section in analysis.sections:
-        for point in section.points:
-            for row in point.rows:
-                if row.summary is None:
-                    continue
-                levels = (f"{factor}={level}" for factor, level in point.levels.items())
-                name = "/".join((row.platform.name, section.label, *levels))[:_MAX_BENCHMARK]
-                measures = found.setdefault(name, {})
-                metric, s = section.metric, row.summary
-                measures[measure(metric.name, metric.unit)] = _metric(s.mean, s.low, s.high)
-                if (r := row.ratio) is not None:
-                    measures[measure(metric.name, "ratio")] = _metric(r.estimate, r.low, r.high)
+    for section, point, row in every_row(analysis.sections):
+        if row.summary is None:
+            continue
+        levels = (f"{factor}={level}" for factor, level in point.levels.items())
+        name = "/".join((row.platform.name, section.label, *levels))[:_MAX_BENCHMARK]
+        measures = found.setdefault(name, {})
+        metric, s = section.metric, row.summary
+        measures[measure(metric.name, metric.unit)] = _metric(s.mean, s.low, s.high)
+        if (r := row.ratio) is not None:
+            measures[measure(metric.name, "ratio")] = _metric(r.estimate, r.low, r.high)
     return json_escaped(json.dumps(found, indent=1, ensure_ascii=False, allow_nan=False)) + "\n"
 
 

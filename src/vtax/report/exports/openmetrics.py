@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 
-from vtax.report.analysis import Analysis, ResultPoint, Row, Section
+from vtax.report.analysis import Analysis, ResultPoint, Row, Section, every_row
 from vtax.report.exports import check_is_measured
 
 _FAMILIES = {
@@ -27,13 +27,11 @@ def text(analysis: Analysis) -> str:
     """Every metric of a run. Raises BadInput when it has no value."""
     check_is_measured(analysis)
     samples: dict[str, list[str]] = {family: [] for family in _FAMILIES}
-    for section in analysis.sections:
-        for point in section.points:
-            for row in point.rows:
-                labels = _labels(analysis, section, point, row)
-                for family, more, value in _values(row):
-                    if math.isfinite(value):
-                        samples[family].append(f"{family}{{{_written({**labels, **more})}}} {value!r}")
+    for section, point, row in every_row(analysis.sections):
+        labels = _labels(analysis, section, point, row)
+        for family, more, value in _values(row):
+            if math.isfinite(value):
+                samples[family].append(f"{family}{{{_written({**labels, **more})}}} {value!r}")
     lines = [
         line
         for family, meaning in _FAMILIES.items()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from vtax.report.analysis import Analysis, Row, Section
+from vtax.report.analysis import Analysis, Row, Section, every_row
 from vtax.report.document import Count, Inline, Number, Share, joined, listed, msg, plural, styled
 from vtax.report.parts import shared
 from vtax.store.records import PlatformRecord
@@ -26,7 +26,7 @@ def sentence_of(analysis: Analysis) -> Inline:
             continue
         judged = [
             (section, row)
-            for section in analysis.primary for point in section.points for row in point.rows
+            for section, _, row in every_row(analysis.primary)
             if row.platform.name == platform.name and row.verdict is not None
         ]  # fmt: skip
         groups.setdefault(_kind(judged), []).append((platform, judged))

@@ -295,8 +295,7 @@ def _warnings(found: Checks) -> tuple[Warning, ...]:
 
 def _place(each: Checked) -> Place:
     pair = each.pair
-    point = next(p for p in pair.section.points if any(row is pair.treatment for row in p.rows))
-    return place_of(pair.section, point, pair.treatment)
+    return place_of(pair.section, pair.section.point_of(pair.treatment), pair.treatment)
 
 
 def _cases(found: Checks, seconds: Mapping[str, float]) -> Iterator[Case]:

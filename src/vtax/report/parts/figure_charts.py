@@ -265,7 +265,7 @@ class _Builder:
         drawn = {(place.levels.get(BENCHMARK), place.levels.get(METRIC)) for place in places}
         shown = [  # all of the run, so that figures of one metric have one unit
             row.summary.mean for section in self.analysis.sections if (section.label, section.metric.name) in drawn
-            for point in section.points for row in point.rows if row.summary is not None
+            for row in section.rows if row.summary is not None
         ]  # fmt: skip
         return scale_for(unit, [*shown, *(place.printed.value for place in places if place.printed)])
 

@@ -32,7 +32,7 @@ _LARGEST_LOG = 690.0  # of a ratio that is drawn: those beyond it are no numbers
 def figures_of(section: Section, analysis: Analysis, names: Mapping[str, int]) -> Iterator[Part]:
     """Yield every figure of a metric for which there are values; of ratios only where there are any."""
     yield means(section, analysis, names)
-    if any(row.ratio is not None for point in section.points for row in point.rows):
+    if any(row.ratio is not None for row in section.rows):
         yield ratios(section, analysis, names)
     yield from trials.figures_of(section, analysis, names)
 
@@ -67,7 +67,7 @@ def ratios(section: Section, analysis: Analysis, names: Mapping[str, int]) -> Fi
     """Ratios to the baseline, per block and estimated."""
 
     def row_of(row: Row, point: ResultPoint) -> FigureRow | None:
-        base = next((each for each in point.rows if each.platform.is_baseline), None)
+        base = point.baseline
         if row.ratio is None or base is None:
             return None
         low, high = (row.ratio.low, row.ratio.high) if np.isfinite(row.ratio.high) else (None, None)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from vtax.report.analysis import Analysis, Row, Section
+from vtax.report.analysis import Analysis, Row, Section, every_row
 from vtax.report.document import (
     Figure,
     FigureGroup,
@@ -29,7 +29,7 @@ _MOST_ROWS = 160  # of the figure; the table of efficiencies is shorter than mor
 
 def forest(analysis: Analysis, names: Mapping[str, int]) -> Iterator[Part]:
     """Yield a section with the figure, where there are comparisons of several metrics or points."""
-    count = sum(row.ratio is not None for s in analysis.primary for p in s.points for row in p.rows)
+    count = sum(row.ratio is not None for *_, row in every_row(analysis.primary))
     groups = tuple(_groups(analysis, names))
     if len(groups) < 2:
         return

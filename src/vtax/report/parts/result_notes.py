@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from vtax.messages import Note
-from vtax.report.analysis import Analysis, Row, Section
+from vtax.report.analysis import Analysis, Row, Section, every_row
 from vtax.report.analysis.next_step import withheld
 from vtax.report.analysis.sessions import scope
 from vtax.report.document import (
@@ -31,7 +31,7 @@ from vtax.stats.stopping import interval_confidence
 
 def notes_under(section: Section, analysis: Analysis) -> Iterator[Inline]:
     """Yield what a reader of a table would stumble over, where it has that; of ratios under the first table only."""
-    if any(_is_undecided_by_correction(row) for point in section.points for row in point.rows):
+    if any(_is_undecided_by_correction(row) for row in section.rows):
         yield msg(
             "undecided beside an interval without 1: the interval is of one comparison alone, the verdict is "
             "corrected for {family}",
@@ -54,7 +54,7 @@ def _withheld(section: Section, analysis: Analysis) -> Iterator[Inline]:
     """Yield why a verdict is not given that the interval seems to support."""
     margin = analysis.rule.margin
     of_reason: dict[Note, list[Platform]] = {}
-    for row in (row for point in section.points for row in point.rows):
+    for row in section.rows:
         if row.ratio is not None and 1 - margin < row.ratio.low and row.ratio.high < 1 + margin:
             for reason in withheld(row):
                 of_reason.setdefault(reason, []).append(shared.platform_of(row.platform))
@@ -67,7 +67,7 @@ def _withheld(section: Section, analysis: Analysis) -> Iterator[Inline]:
 
 def _widened(compared: Sequence[Section], analysis: Analysis) -> Iterator[Inline]:
     """At which level intervals are computed under a rule that looks at figures to decide what it measures."""
-    rows = (row for section in compared for point in section.points for row in point.rows)
+    rows = (row for *_, row in every_row(compared))
     levels = {interval_confidence(analysis.rule, row.ratio.n_blocks) for row in rows if row.ratio is not None}
     if levels and max(levels) > analysis.rule.confidence:
         low, high = (Share(level, "efficiency") for level in (min(levels), max(levels)))

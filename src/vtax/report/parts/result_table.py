@@ -38,7 +38,7 @@ def result_table(
     blocks: of the run; where a row has others, every row says how many, however little room there is. cost: the CPU
     time that the host spends on a unit of the same work.
     """
-    of_rows = {row.blocks.size for point in section.points for row in point.rows if row.summary is not None}
+    of_rows = {row.blocks.size for row in section.rows if row.summary is not None}
     mean: Inline = msg("mean")
     if len(scales := set(shared.scales_of(section))) == 1:
         mean = msg("mean,\n{unit}", unit=unit_of(scales.pop().unit))

@@ -106,7 +106,7 @@ def levels(point: ResultPoint) -> Inline:
 
 def scale_of(section: Section) -> Scale:
     """Return the unit that a section's tables and figures share."""
-    return scale_for(section.metric.unit, [r.summary.mean for p in section.points for r in p.rows if r.summary])
+    return scale_for(section.metric.unit, [row.summary.mean for row in section.rows if row.summary])
 
 
 def scales_of(section: Section) -> tuple[Scale, ...]:

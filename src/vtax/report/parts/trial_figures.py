@@ -15,7 +15,7 @@ _FEWEST = 3  # trials of a cell that have an order and a distribution
 
 def figures_of(section: Section, analysis: Analysis, names: Mapping[str, int]) -> Iterator[Figure]:
     """Yield the order of execution and the distribution of every cell; nothing where no cell has three trials."""
-    if any(_is_shown(row) for point in section.points for row in point.rows):
+    if any(_is_shown(row) for row in section.rows):
         yield order(section, analysis, names)
         yield distribution(section, names)
 
@@ -23,7 +23,7 @@ def figures_of(section: Section, analysis: Analysis, names: Mapping[str, int]) -
 def order(section: Section, analysis: Analysis, names: Mapping[str, int]) -> Figure:
     """Return every trial as deviation from the median of its cell, over its position in the run."""
     of_platform: dict[str, list[Row]] = {}
-    for row in (row for point in section.points for row in point.rows if _is_shown(row)):
+    for row in filter(_is_shown, section.rows):
         of_platform.setdefault(row.platform.name, []).append(row)
     rows = tuple((shared.platform_of(rows[0].platform), _merged(rows, names)) for rows in of_platform.values())
     title = shared.title_of(section)
@@ -85,7 +85,7 @@ def _sessions(analysis: Analysis, section: Section) -> tuple[tuple[int, Inline],
     """Return where each session after the first begins: its number, at the first of its trials that is shown."""
     if len(analysis.sessions) < 2:
         return ()
-    shown = [row for point in section.points for row in point.rows if _is_shown(row)]
+    shown = [row for row in section.rows if _is_shown(row)]
     blocks = np.concatenate([row.trial_blocks for row in shown])
     positions = np.concatenate([row.trial_positions for row in shown])
     found: list[tuple[int, Inline]] = []

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from vtax.report.analysis import Analysis, Row, Section
+from vtax.report.analysis import Analysis, Row, Section, every_row
 from vtax.report.document import Column, Inline, Interval, Paragraph, Part, Ratio, Table, msg, muted, styled
 from vtax.report.parts import shared
 
 
 def parts_of(section: Section, analysis: Analysis, names: Mapping[str, int]) -> Iterator[Part]:
     """Ratios of averages beside those of typical trials, where any row has both, and which differ clearly."""
-    if not any(row.typical for point in section.points for row in point.rows):
+    if not any(row.typical for row in section.rows):
         return
     interval = msg("{level}\ninterval", level=analysis.level)
     columns = (
@@ -45,7 +45,7 @@ def parts_of(section: Section, analysis: Analysis, names: Mapping[str, int]) -> 
 
 def method_of(analysis: Analysis) -> Iterator[Inline]:
     """Yield what the typical ratio is, where a run has any."""
-    if any(row.typical for section in analysis.sections for point in section.points for row in point.rows):
+    if any(row.typical for *_, row in every_row(analysis.sections)):
         yield msg(
             "The typical ratio beside it is that of the medians of the blocks' trials, averaged after the lowest and "
             "the highest fifth of the blocks are cut off (trimmed mean, Yuen 1974). Where the two differ by more "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from vtax.report.analysis import Analysis, Row, Section
+from vtax.report.analysis import Analysis, Row, Section, every_row
 from vtax.report.analysis.sessions import HostChange, MeasuredSession, host_changes, of_hosts, ratio_of_host, scope
 from vtax.report.analysis.source import Source
 from vtax.report.document import (
@@ -90,7 +90,7 @@ def changes_part(changes: Sequence[HostChange]) -> list[Part]:
 
 def _ratios(analysis: Analysis) -> Iterator[Part]:
     for section in analysis.primary:
-        if any(row.ratio and row.ratio.n_sessions > 1 for point in section.points for row in point.rows):
+        if any(row.ratio and row.ratio.n_sessions > 1 for row in section.rows):
             yield Titled(shared.title_of(section), (_table(section, analysis),))
 
 
@@ -157,8 +157,7 @@ def _hosts_apart(analysis: Analysis) -> Iterator[Part]:
 
 def _ratios_of_hosts(row: Row, section: Section, analysis: Analysis) -> list[RatioOfBlocks | None]:
     """Return the ratio of a row on each host, in the order of their first sessions."""
-    point = next(point for point in section.points if any(each is row for each in point.rows))
-    base = next((each for each in point.rows if each.platform.name == analysis.baseline), None)
+    base = section.point_of(row).baseline
     hosts = of_hosts(analysis.sessions).values()
     if base is None or base is row:
         return [None for _ in hosts]
@@ -183,9 +182,7 @@ def _plain_hosts(analysis: Analysis) -> list[dict[str, Any]]:
                     "estimate": ratio.estimate, "low": ratio.low, "high": ratio.high, "blocks": ratio.n_blocks,
                     "sessions": ratio.n_sessions,
                 }
-                for section in analysis.primary
-                for point in section.points
-                for row in point.rows
+                for section, point, row in every_row(analysis.primary)
                 if (ratio := _ratios_of_hosts(row, section, analysis)[number])
             ],
         }
@@ -212,9 +209,7 @@ def _plain(analysis: Analysis, changes: Sequence[HostChange]) -> dict[str, Any]:
                 "sessions": row.ratio.n_sessions, "between_sd": row.ratio.between_sd,
                 "predicted_low": row.ratio.predicted_low, "predicted_high": row.ratio.predicted_high,
             }
-            for section in analysis.primary
-            for point in section.points
-            for row in point.rows
+            for section, point, row in every_row(analysis.primary)
             if row.ratio is not None
         ],
     }  # fmt: skip
