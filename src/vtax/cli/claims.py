@@ -6,9 +6,8 @@ import click
 
 from vtax.cli.arguments import listed
 from vtax.cli.completion import run_names
-from vtax.cli.output import json_option, language_option, print_json
+from vtax.cli.output import existing_store, json_option, language_option
 from vtax.errors import BadInput
-from vtax.host.home import Home
 
 
 @click.command("claims")
@@ -31,26 +30,19 @@ def command(run_name: str, mapped: tuple[str, ...], is_full: bool, language: str
       vtax claims urschei2007-1
       vtax claims urschei2007-1 --map xen-pv=kvm-virtio
     """
-    from vtax.cli.show import console
+    from vtax.cli.show import print_document
     from vtax.report.analysis.claims import claims
     from vtax.report.analysis.source import source_of
     from vtax.report.renderers.format import english
-    from vtax.report.renderers.json import as_json as values_of
-    from vtax.report.renderers.language import language as chosen_language
-    from vtax.report.renderers.terminal import render
     from vtax.report.views.claims import document_of
-    from vtax.store.store import Store
 
     mapping = mapping_of(mapped)
-    analysis = source_of(Store.existing(Home.from_environment().store_url), run_name).analysis
+    analysis = source_of(existing_store(), run_name).analysis
     document = document_of(claims(analysis, mapping), analysis, is_full=is_full)
-    if as_json:
-        print_json({"schema": "vtax.claims/1", "run": analysis.name, "study": analysis.study, **values_of(document)})
-        return
-    if document.nothing != "":
+    if document.nothing != "" and not as_json:
         hint = "vtax studies lists studies that have claims; docs/study-files.md shows how a study states them"
         raise BadInput(english(document.nothing), where=analysis.name, hint=hint)
-    render(document, console(), chosen_language(language))
+    print_document(document, as_json=as_json, language=language, schema="vtax.claims/1", of=analysis)
 
 
 def mapping_of(given: tuple[str, ...]) -> dict[str, str]:

@@ -10,9 +10,8 @@ import click
 
 from vtax.cli.completion import run_names, sides
 from vtax.cli.gate import detect_option, junit_option, limits_of, status_of, written
-from vtax.cli.output import json_option, language_option, print_json
+from vtax.cli.output import existing_store, json_option, language_option
 from vtax.errors import BadInput, VtaxError
-from vtax.host.home import Home
 
 if TYPE_CHECKING:
     from vtax.report.analysis.compared import Contrasts
@@ -67,10 +66,10 @@ def command(
     Runs that share no block are judged by their ratios to the baseline of both, which decides nothing where a side
     has one session. vtax run STUDY --check 5% judges the run that it made.
     """
+    from vtax.cli.show import print_document
     from vtax.report.renderers.language import language as chosen_language
-    from vtax.store.store import Store
 
-    store = Store.existing(Home.from_environment().store_url)
+    store = existing_store()
     limits = limits_of(fail_if[1] if fail_if else None, detect, "--fail-if slower-by")
     if not (fail_if or detect or strict or junit or markdown):
         _show(store, (treatment, baseline), run_name, metric, label, language, as_json=as_json)
@@ -78,16 +77,7 @@ def command(
     document, found = written(
         store, (treatment, baseline), run_name, limits, (metric, label), (junit, markdown), chosen_language(language)
     )
-    if as_json:
-        from vtax.report.renderers.json import as_json as values_of
-
-        analysis = found.analysis
-        print_json({"schema": "vtax.gate/1", "run": analysis.name, "study": analysis.study, **values_of(document)})
-    else:
-        from vtax.cli.show import console
-        from vtax.report.renderers.terminal import render
-
-        render(document, console(), chosen_language(language))
+    print_document(document, as_json=as_json, language=language, schema="vtax.gate/1", of=found.analysis)
     sys.exit(status_of(found, strict=strict))
 
 
@@ -96,19 +86,14 @@ def _show(
     as_json: bool,
 ) -> None:  # fmt: skip
     """Print the comparison of two sides. Raises VtaxError where they have nothing in common."""
-    from vtax.cli.show import console
+    from vtax.cli.show import print_document
     from vtax.report.parts.contrast import document_of
     from vtax.report.renderers.format import english
-    from vtax.report.renderers.json import as_json as values_of
-    from vtax.report.renderers.language import language as chosen_language
-    from vtax.report.renderers.terminal import render
 
     found = _compared(store, written_sides, run_name, metric, label)
     document = document_of(found)
-    if as_json:
-        print_json(values_of(document))
-    elif document.nothing == "":
-        render(document, console(), chosen_language(language))
+    if as_json or document.nothing == "":
+        print_document(document, as_json=as_json, language=language)
     if document.nothing != "":
         runs = dict.fromkeys(run.analysis.name for side in (found.treatment, found.baseline) for run in side.runs)
         hint = f"see what was measured: {', '.join(f'vtax show {run}' for run in runs)}"

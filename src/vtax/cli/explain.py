@@ -8,8 +8,7 @@ import click
 
 from vtax.cli.completion import run_names
 from vtax.cli.filters import FILTERS, filter_options, wanted
-from vtax.cli.output import json_option, language_option
-from vtax.host.home import Home
+from vtax.cli.output import existing_store, json_option, language_option
 
 
 @click.command("explain", epilog=FILTERS)
@@ -27,8 +26,6 @@ def command(run_name: str, every_counter: bool, language: str, as_json: bool, **
     """
     from vtax.cli.show import print_views
     from vtax.report.analysis.source import source_of
-    from vtax.store.store import Store
 
-    store = Store.existing(Home.from_environment().store_url)
-    source = source_of(store, run_name, wanted=wanted(options))
+    source = source_of(existing_store(), run_name, wanted=wanted(options))
     print_views(["explain"], source, as_json=as_json, every_metric=every_counter, language=language)

@@ -15,9 +15,8 @@ import click
 from vtax.cli.arguments import listed
 from vtax.cli.completion import run_names
 from vtax.cli.filters import FILTERS, filter_options, wanted
-from vtax.cli.output import json_option, language_option, notify, print_json, print_path, print_table
+from vtax.cli.output import existing_store, json_option, language_option, notify, print_json, print_path, print_table
 from vtax.errors import BadInput
-from vtax.host.home import Home
 from vtax.report.replacing import STANDARD_OUTPUT, replacing
 
 if TYPE_CHECKING:
@@ -111,11 +110,11 @@ def _write_whole(
     names: Sequence[str], kind: str, output: Path | None, language: str, license_url: str, *, anonymize: bool
 ) -> tuple[Path, Exported | None]:
     """Write a whole run; its path, and of a bundle what it holds. Raises BadInput for several runs."""
-    from vtax.store.store import LAST, Store
+    from vtax.store.store import LAST
 
     if len(names) > 1:
         raise BadInput(f"{kind} holds one run", hint="write a file for each run")
-    store = Store.existing(Home.from_environment().store_url)
+    store = existing_store()
     run = store.open_run(names[0] if names else LAST)
     path = output or Path(f"{run.name}{SUFFIXES[kind]}")
     is_there, made = path.is_file(), None
@@ -131,9 +130,9 @@ def _write_whole(
 
 def _facts(names: Sequence[str], kind: str, path: Path, made: Exported | None, *, anonymize: bool) -> dict[str, Any]:
     """Return what was written, for programs."""
-    from vtax.store.store import LAST, Store
+    from vtax.store.store import LAST
 
-    store = Store.existing(Home.from_environment().store_url)
+    store = existing_store()
     replaced: Any = [asdict(each) for each in made.replaced] if made and anonymize else None
     with path.open("rb") as file:
         digest = made.sha256 if made else hashlib.file_digest(file, "sha256").hexdigest()
@@ -150,9 +149,9 @@ def write_documents(
 ) -> Path:  # fmt: skip
     """Write one run or several in a format of reports; return the path. Raises BadInput for a run named twice."""
     from vtax.report.files import write, write_several
-    from vtax.store.store import LAST, Store
+    from vtax.store.store import LAST
 
-    store = Store.existing(Home.from_environment().store_url)
+    store = existing_store()
     runs = [store.open_run(name).name for name in names or (LAST,)]
     if twice := next((name for name in runs if runs.count(name) > 1), ""):
         raise BadInput(f"{twice} is named twice", hint="name each run once")

@@ -12,9 +12,8 @@ import click
 from vtax.cli.arguments import listed
 from vtax.cli.claims import mapping_of
 from vtax.cli.completion import run_names
-from vtax.cli.output import json_option, language_option, notify, print_json, resume_hint
+from vtax.cli.output import existing_store, json_option, language_option, notify, print_json, resume_hint
 from vtax.errors import BadInput
-from vtax.host.home import Home
 
 if TYPE_CHECKING:
     from vtax.report.analysis import Analysis
@@ -62,9 +61,8 @@ def command(
     from vtax.report.analysis.source import source_of
     from vtax.report.renderers.format import Formatter
     from vtax.report.renderers.language import language as chosen_language
-    from vtax.store.store import Store
 
-    store = Store.existing(Home.from_environment().store_url)
+    store = existing_store()
     source, formatter = source_of(store, run_name), Formatter(chosen_language(language))
     analysis, mapping = source.analysis, mapping_of(mapped)
     if of_report and mapping:

@@ -84,14 +84,13 @@ def judge(store: Store, run_name: str, limits: Limits, junit: Path | None, *, qu
     """Return the exit status of the gate over a run that was just made, after printing what it found, unless
     quiet."""
     from vtax.cli.output import own_language
-    from vtax.cli.show import console
+    from vtax.cli.show import print_document
     from vtax.report.renderers.language import language
-    from vtax.report.renderers.terminal import render
 
-    chosen = language(own_language())
-    document, found = written(store, (run_name, ""), run_name, limits, ("", ""), (junit, None), chosen)
+    code = own_language()
+    document, found = written(store, (run_name, ""), run_name, limits, ("", ""), (junit, None), language(code))
     if not quiet:
-        render(document, console(), chosen)
+        print_document(document, as_json=False, language=code)
     return status_of(found, strict=False)
 
 

@@ -12,10 +12,9 @@ import click
 
 from vtax.cli.arguments import listed, moment_of
 from vtax.cli.completion import studies_with_runs
-from vtax.cli.output import json_option, language_option, print_json, print_path, print_table
+from vtax.cli.output import existing_store, json_option, language_option, print_json, print_path, print_table
 from vtax.cli.row_progress import PLAIN_S, StatusLine
 from vtax.errors import BadInput, VtaxError
-from vtax.host.home import Home
 
 
 @click.command("history")
@@ -56,46 +55,39 @@ def command(
     """
     if not study:
         return _print_studies(as_json=as_json)
-    from vtax.cli.show import console
+    from vtax.cli.show import print_document
     from vtax.report.analysis.history import history
     from vtax.report.parts.history import document_of
     from vtax.report.renderers.format import english
-    from vtax.report.renderers.json import as_json as values_of
-    from vtax.report.renderers.language import language as chosen_language
-    from vtax.report.renderers.terminal import render
-    from vtax.report.replacing import replacing
-    from vtax.store.store import Store
 
     if output and as_json:
         raise BadInput("--output and --json exclude each other", hint="use one of them")
-    store = Store.existing(Home.from_environment().store_url)
     found = history(
-        store, study, metric=metric, platforms=platforms, since=moment_of(since, "--since") if since else 0.0,
-        quantity=value, watch=_progress(study),
+        existing_store(), study, metric=metric, platforms=platforms, quantity=value, watch=_progress(study),
+        since=moment_of(since, "--since") if since else 0.0,
     )  # fmt: skip
     document = document_of(found)
     if document.nothing != "":
         raise VtaxError(
             "there is nothing to show", where=english(document.nothing), hint=f"vtax show {found.runs[-1].name}"
         )
-    if as_json:
-        print_json(values_of(document))
-    elif output:
+    if output:
         from vtax.report.renderers.html import html
+        from vtax.report.renderers.language import language as chosen_language
+        from vtax.report.replacing import replacing
 
         with replacing(output) as new:
             new.write_text(html(document, chosen_language(language)), encoding="utf-8")
         print_path(output)
     else:
-        render(document, console(), chosen_language(language))
+        print_document(document, as_json=as_json, language=language)
 
 
 def _print_studies(*, as_json: bool) -> None:
     """Print the studies that have runs here, that with the newest first."""
     from vtax.store.listing import studies
-    from vtax.store.store import Store
 
-    found = studies(Store.existing(Home.from_environment().store_url))
+    found = studies(existing_store())
     if as_json:
         print_json([asdict(each) for each in found])
         return

@@ -11,6 +11,7 @@ import click
 from vtax.cli.arguments import listed, moment_of
 from vtax.cli.completion import conditions_on_runs
 from vtax.cli.output import (
+    existing_store,
     in_language,
     json_option,
     language_option,
@@ -22,12 +23,10 @@ from vtax.cli.output import (
 from vtax.described import Means, values_of
 from vtax.errors import BadInput
 from vtax.foreign_text import one_line
-from vtax.host.home import Home
 from vtax.report.document.text import Message, msg
 from vtax.report.renderers.language import Language
 from vtax.report.renderers.language import language as language_of
 from vtax.store.records import RunSummary
-from vtax.store.store import Store
 from vtax.study.units import format_duration
 
 
@@ -48,7 +47,7 @@ def command(conditions: tuple[str, ...], language: str, as_json: bool) -> None:
     """List the runs in the store, newest last."""
     is_wanted = _wanted(conditions)
     try:
-        store = Store.existing(Home.from_environment().store_url)
+        store = existing_store()
         runs = store.runs()
     except BadInput:  # there is no store yet
         runs = []

@@ -6,12 +6,10 @@ import click
 
 from vtax.cli.arguments import listed
 from vtax.cli.completion import run_names, tags_of_runs
-from vtax.cli.output import in_language, json_option, language_option, print_json, with_program_path
+from vtax.cli.output import existing_store, in_language, json_option, language_option, print_json, with_program_path
 from vtax.errors import BadInput
-from vtax.host.home import Home
 from vtax.report.document.text import msg
 from vtax.store.annotations import Annotations, annotate, checked_note, checked_tags, without_notes
-from vtax.store.store import Store
 
 
 def _numbers(context: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> tuple[int, ...]:
@@ -55,7 +53,7 @@ def command(
     """
     added = (checked_note(" ".join(words)),) if words else ()
     checked_tags(tags)
-    store = Store.existing(Home.from_environment().store_url)
+    store = existing_store()
     run = store.open_run(run_name)
 
     def changed(before: Annotations) -> Annotations:

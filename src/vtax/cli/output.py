@@ -102,6 +102,13 @@ def print_path(path: Path) -> None:
         click.echo(path.resolve())
 
 
+def existing_store() -> Store:
+    """Open the store of VTAX_HOME, or that of VTAX_STORE, to read it. Raises BadInput where there is none."""
+    from vtax.store.store import Store
+
+    return Store.existing(Home.from_environment().store_url)
+
+
 def resume_hint(store: Store, run_name: str, status: str) -> str:
     """Return the command that resumes a run, or why it cannot be resumed; empty for a finished or running one."""
     if status not in ("interrupted", "failed", "paused"):

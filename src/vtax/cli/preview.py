@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from vtax.cli.needed_image import recipe_for
-from vtax.cli.output import built_image
+from vtax.cli.output import built_image, existing_store
 from vtax.cli.probing import probing_lock
 from vtax.counters.host import machine_id
 from vtax.errors import BadInput, with_hint
@@ -136,7 +136,7 @@ def _lost_before(plan: Plan) -> list[str]:
     """Return why the newest run of this host that has a platform of the plan could not test it."""
     found: dict[str, str] = {}
     with suppress(BadInput):
-        store = Store.existing(Home.from_environment().store_url)
+        store = existing_store()
         here = machine_id()
         for name in [run.name for run in store.runs()][: -_RUNS_READ - 1 : -1]:
             run = store.open_run(name)
@@ -151,7 +151,7 @@ def _sights(draft: Draft, plan: Plan, blocks: int) -> list[Sight]:
     benchmark_of = {point.label: point.benchmark.name for point in plan.points}
     known: dict[str, BlockNoise] = {}
     with suppress(BadInput):
-        store = Store.existing(Home.from_environment().store_url)
+        store = existing_store()
         known = noise_of_host(store, machine_id(), set(benchmark_of.values()), draft.platforms)
     found = []
     for label, benchmark in benchmark_of.items():

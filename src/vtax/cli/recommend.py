@@ -8,9 +8,8 @@ import click
 
 from vtax.cli.arguments import listed
 from vtax.cli.completion import platforms_of_run, run_names
-from vtax.cli.output import json_option, language_option, print_json
+from vtax.cli.output import existing_store, json_option, language_option
 from vtax.errors import BadInput
-from vtax.host.home import Home
 
 WEIGHTS_FORM = "for example --weights cpu=1,network=3,disk=1"
 
@@ -41,27 +40,17 @@ def command(run_name: str, weights: str | None, platforms: tuple[str, ...], lang
     \b
       vtax recommend tour-1 --weights cpu=1,network=3,disk=1,guest-start=1
     """
-    from vtax.cli.show import console
+    from vtax.cli.show import print_document
     from vtax.report.analysis.filters import Wanted
     from vtax.report.analysis.recommendation import recommend
     from vtax.report.analysis.source import source_of
-    from vtax.report.renderers.json import as_json as values_of
-    from vtax.report.renderers.language import language as chosen_language
-    from vtax.report.renderers.terminal import render
     from vtax.report.views.recommend import document_of
-    from vtax.store.store import Store
 
     given = None if weights is None else weights_of(weights)
-    store = Store.existing(Home.from_environment().store_url)
-    source = source_of(store, run_name, wanted=Wanted(platforms, (), ()))
+    source = source_of(existing_store(), run_name, wanted=Wanted(platforms, (), ()))
     analysis = source.whole.analysis
     document = document_of(recommend(analysis, given, source.analysis.filter.platforms))
-    if as_json:
-        print_json(
-            {"schema": "vtax.recommend/1", "run": analysis.name, "study": analysis.study, **values_of(document)}
-        )
-        return
-    render(document, console(), chosen_language(language))
+    print_document(document, as_json=as_json, language=language, schema="vtax.recommend/1", of=analysis)
 
 
 def weights_of(text: str) -> dict[str, float]:

@@ -7,9 +7,8 @@ import os
 import click
 
 from vtax.cli.completion import run_names
-from vtax.cli.output import confirmed, notify, print_table
+from vtax.cli.output import confirmed, existing_store, notify, print_table
 from vtax.errors import BadInput, VtaxError
-from vtax.host.home import Home
 from vtax.store.database import sqlite_file
 from vtax.store.store import Store
 
@@ -19,7 +18,7 @@ from vtax.store.store import Store
 @click.option("--yes", is_flag=True, help="Skip the confirmation.")
 def command(run_names: tuple[str, ...], yes: bool) -> None:
     """Delete each RUN with all its data from the store. Report files are kept."""
-    store = Store.existing(Home.from_environment().store_url)
+    store = existing_store()
     named = {store.run_name(name) for name in run_names}
     runs = [run for run in store.runs() if run.name in named]
     if running := [run.name for run in runs if run.status == "running"]:

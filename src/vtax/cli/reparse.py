@@ -10,14 +10,12 @@ import click
 
 from vtax import __version__
 from vtax.cli.completion import run_names
-from vtax.cli.output import json_option, notify, print_json, print_table, say
+from vtax.cli.output import existing_store, json_option, notify, print_json, print_table, say
 from vtax.errors import BadInput, placed
 from vtax.foreign_text import one_line
-from vtax.host.home import Home
 from vtax.messages import Note
 from vtax.runner.reparse import Change, Difference, Reparsed, reparse
 from vtax.store.reparse import write
-from vtax.store.store import Store
 from vtax.study.load import LoadedStudy, load
 from vtax.study.units import format_count, format_levels
 
@@ -37,7 +35,7 @@ _LONGEST = 60  # characters shown of a value
 @json_option
 def command(run_name: str, study: str | None, is_writing: bool, as_json: bool) -> None:
     """Read the stored outputs of RUN (default: the last one) again and print the figures that change."""
-    store = Store.existing(Home.from_environment().store_url)
+    store = existing_store()
     run = store.open_run(run_name)
     if run.status == "running":
         raise BadInput(f"{run.name} still runs", hint="wait for its end, or stop it with Ctrl-C")

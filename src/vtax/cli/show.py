@@ -11,12 +11,11 @@ import click
 
 from vtax.cli.completion import run_names
 from vtax.cli.filters import FILTERS, filter_options, wanted
-from vtax.cli.output import json_option, language_option, print_json, resume_hint, width
+from vtax.cli.output import existing_store, json_option, language_option, print_json, resume_hint, width
 from vtax.cli.pivot import pivot_options, print_pivot, refuse_beside_axes, requested
 from vtax.cli.raw import EVERY, print_raw
 from vtax.cli.streams import document_stream
 from vtax.errors import BadInput
-from vtax.host.home import Home
 from vtax.report.analysis import Analysis
 from vtax.report.analysis.source import Source, source_of
 from vtax.report.document import Document
@@ -25,7 +24,6 @@ from vtax.report.renderers.format import english
 from vtax.report.views import result
 from vtax.report.views.base import Options, View
 from vtax.report.views.registry import DEFAULT, views
-from vtax.store.store import Store
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -63,7 +61,7 @@ class _Command(click.Command):
 @json_option
 def command(run_name: str, every_metric: bool, raw: str | None, language: str, as_json: bool, **options: Any) -> None:
     """Print the result of RUN (default: the last run), or other views of it."""
-    store = Store.existing(Home.from_environment().store_url)
+    store = existing_store()
     if axes := requested(options):
         refuse_beside_axes(raw, {name: options[_parameter(name)] for name in _offered(options)})
         print_pivot(
@@ -111,15 +109,12 @@ def print_result(source: Source, *, as_json: bool, every_metric: bool = False, l
     """Print the result table on stdout, or as JSON (which always has every metric)."""
     from vtax.report.analysis.exported import exported_whole
     from vtax.report.renderers.json import plain
-    from vtax.report.renderers.language import language as chosen_language
-    from vtax.report.renderers.terminal import render
 
     options = Options("all" if every_metric else "brief")
     if as_json:
         print_json(plain(exported_whole(source)))
         return
-    document = result.VIEW.document(source, options)
-    render(document, console(), chosen_language(language))
+    print_document(result.VIEW.document(source, options), as_json=False, language=language)
     if source.store and (how := resume_hint(source.store, source.analysis.name, source.analysis.status)):
         click.echo(how)
 
@@ -136,13 +131,26 @@ def console() -> Console:
     return Printer(file=document_stream(), highlight=False, width=width())
 
 
+def print_document(
+    document: Document, *, as_json: bool, language: str = "en", schema: str = "", of: Analysis | None = None
+) -> None:
+    """Print a document, or its values as JSON; those of a run after the schema, the run and its study."""
+    from vtax.report.renderers.json import as_json as values_of
+    from vtax.report.renderers.language import language as chosen_language
+    from vtax.report.renderers.terminal import render
+
+    if as_json:
+        values = values_of(document)
+        print_json({"schema": schema, "run": of.name, "study": of.study, **values} if of else values)
+    else:
+        render(document, console(), chosen_language(language))
+
+
 def print_views(
     chosen: Collection[str], source: Source, *, as_json: bool, every_metric: bool, language: str = "en"
 ) -> None:
     """Print the views of these names."""
     from vtax.report.renderers.json import as_json as values_of
-    from vtax.report.renderers.language import language as chosen_language
-    from vtax.report.renderers.terminal import render
 
     analysis, options = source.analysis, Options("all" if every_metric else "brief")
     documents = {
@@ -159,7 +167,7 @@ def print_views(
         print_json(values | {name: values_of(document) for name, document in documents.items()})
         return
     for document in documents.values():
-        render(document, console(), chosen_language(language))
+        print_document(document, as_json=False, language=language)
 
 
 def _with_filter(document: Document, analysis: Analysis) -> Document:
