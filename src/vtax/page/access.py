@@ -22,8 +22,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from urllib.parse import quote, urlencode
 
+from markupsafe import escape
 from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -34,6 +36,8 @@ from vtax.report.renderers.html import colour_styles
 TOKEN = "token"
 """Name of the parameter that carries the token."""
 _COOKIE = "vtax_token"
+_EYEBROW = '<p class="eyebrow">vtax</p>'
+_SCRIPT = re.compile(r"<script(?P<attributes>[^>]*)>(?P<text>.*?)</script>", re.DOTALL)
 _HOST = re.compile(r"(?:\[(?P<address>[^\[\]]+)\]|(?P<name>[^:\[\]]+))(?::\d*)?", re.ASCII)
 _HEADERS = {
     "X-Content-Type-Options": "nosniff",
@@ -187,6 +191,19 @@ def report_policy(scripts: list[str]) -> str:
         f"sandbox allow-scripts; default-src 'none'; script-src {hashes} 'unsafe-eval'; style-src 'unsafe-inline'; "
         "img-src data:; form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
     )
+
+
+def with_back_link(path: Path, address: str, name: str) -> tuple[str, str]:
+    """Return (a report whose first line leads to the page of its run, its content security policy).
+
+    path: of the report as `vtax report` writes it.
+    """
+    text = path.read_text(encoding="utf-8")
+    link = f'<p class="eyebrow"><a href="{escape(address)}">vtax: {escape(name)}</a></p>'
+    scripts = [
+        found["text"] for found in _SCRIPT.finditer(text) if "application/json" not in found["attributes"]
+    ]  # fmt: skip
+    return text.replace(_EYEBROW, link, 1), report_policy(scripts)
 
 
 def hash_of(text: str) -> str:

@@ -25,16 +25,14 @@ from vtax.host.home import Home
 from vtax.host.lock import is_measuring
 from vtax.live.state import LiveRun
 from vtax.live.view import log, now, progress
-from vtax.page.access import own_path
+from vtax.page.access import own_path, with_back_link
 from vtax.page.contrast import Offer, offer, side_of, state_of_sides
-from vtax.page.languages import COOKIE, PARAMETER, chosen
-from vtax.page.report import with_back_link
 from vtax.page.result_cache import ResultCache
 from vtax.page.worker import DOWNLOADS, Task
 from vtax.report.document import Count, Document, Duration, Inline, Moment, joined, msg, plural, stored
 from vtax.report.parts.header import STATUSES, status_word
 from vtax.report.renderers.html import Fragments
-from vtax.report.renderers.language import codes
+from vtax.report.renderers.language import Language, codes, language
 from vtax.store.database import make_engine, sqlite_file
 from vtax.store.listing import Listing, Page, RunFilter, names_of_study, state_of, state_of_study, studies
 from vtax.store.store import Store
@@ -44,6 +42,7 @@ RUNS_A_PAGE = 50
 _NAMES_OFFERED = 200
 _NAMES_HINTED = 10
 _FILTERS = tuple(each.name for each in fields(RunFilter))
+_PARAMETER, _COOKIE = "language", "vtax_language"
 _LANGUAGES = {"en": "English", "pt-BR": "Português"}
 
 
@@ -195,8 +194,8 @@ class Pages:
         """Return a page of a template in the reader's language."""
         text = self.drawn_template(request, f"{template}.html.j2", status=status, **shown)
         response = HTMLResponse(text, status_code=status)
-        if PARAMETER in request.query_params:
-            response.set_cookie(COOKIE, chosen(request).code, samesite="lax", max_age=365 * 24 * 3600)
+        if _PARAMETER in request.query_params:
+            response.set_cookie(_COOKIE, chosen(request).code, samesite="lax", max_age=365 * 24 * 3600)
         return response
 
     def drawn_template(self, request: Request, template: str, **shown: Any) -> str:
@@ -215,7 +214,7 @@ class Pages:
                 self._templates.get_template("problem.html.j2").render(
                     **_drawing(Fragments()),
                     language="en",
-                    here=lambda code: f"/?{PARAMETER}={code}",
+                    here=lambda code: f"/?{_PARAMETER}={code}",
                     error=error,
                     status=status,
                 ),
@@ -232,6 +231,23 @@ class Pages:
         return state, shown
 
 
+def chosen(request: Request) -> Language:
+    """Return the language of a page: what its address asks for, else what was chosen before, else what the browser
+    prefers. Raises BadInput for one in the address that there is not."""
+    if _PARAMETER in request.query_params:
+        return language(request.query_params[_PARAMETER][:20])
+    there = {code.lower(): code for code in codes()}
+    kept = request.cookies.get(_COOKIE, "").lower()
+    if kept in there:
+        return language(there[kept])
+    for wanted in request.headers.get("accept-language", "")[:200].split(","):
+        code = wanted.partition(";")[0].strip().lower()
+        for known, name in there.items():
+            if code and (code == known or code.partition("-")[0] == known.partition("-")[0]):
+                return language(name)
+    return language("en")
+
+
 def _drawing(fragments: Fragments) -> dict[str, Any]:
     """Return the functions by which templates draw texts and tables."""
     return {"t": fragments.inline, "table": lambda part: fragments.body(Document("", (part,)))}
@@ -246,8 +262,8 @@ def _here(request: Request) -> Callable[[str], str]:
     """Return the address of this page in another language."""
 
     def address(code: str) -> str:
-        kept = [(key, value) for key, value in request.query_params.multi_items() if key != PARAMETER]
-        return f"{own_path(request)}?{urlencode([*kept, (PARAMETER, code)])}"
+        kept = [(key, value) for key, value in request.query_params.multi_items() if key != _PARAMETER]
+        return f"{own_path(request)}?{urlencode([*kept, (_PARAMETER, code)])}"
 
     return address
 

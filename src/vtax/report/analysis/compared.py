@@ -84,7 +84,7 @@ class Compared:
 
     @property
     def clock_is_wrong(self) -> bool:
-        """Whether a clock of either side ran at a wrong rate, see `clock`."""
+        """Whether a clock of either side ran at a wrong rate, see Row."""
         return self.treatment.clock_is_wrong or self.baseline.clock_is_wrong
 
     @property

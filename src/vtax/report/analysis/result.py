@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from vtax.benchmarks.base import is_timed
 from vtax.messages import Note
-from vtax.report.analysis.clock import cells_with_wrong_rate
 from vtax.report.analysis.drift import Series, drift_warnings
 from vtax.report.analysis.facts import facts_of
 from vtax.report.analysis.filters import EVERYTHING, Filter, narrowed
@@ -36,7 +35,7 @@ from vtax.stats.ratio import BlockMeans, block_contrast
 from vtax.stats.sessions import half_width_over_sessions
 from vtax.stats.stopping import Rule, rule_of
 from vtax.store.query import RunData, load
-from vtax.store.records import HOST_CACHE, OTHER_QUANTITY, CellRecord, MetricRecord
+from vtax.store.records import CLOCK_RATE, HOST_CACHE, OTHER_QUANTITY, CellRecord, MetricRecord
 from vtax.store.store import LAST, Store
 
 _NONE: NDArray[Any] = np.zeros(0)
@@ -162,8 +161,8 @@ def _rows(data: RunData, rule: Rule) -> dict[tuple[int, int], Row]:
     metrics_of: dict[str, list[int]] = {}
     for index, record in enumerate(run.metrics):
         metrics_of.setdefault(record.benchmark, []).append(index)
-    wrong, other = cells_with_wrong_rate(data), {w.cell for w in data.warnings if w.code in OTHER_QUANTITY}
-    held = {w.cell for w in data.warnings if w.code == HOST_CACHE}
+    wrong, held = ({w.cell for w in data.warnings if w.code == code} for code in (CLOCK_RATE, HOST_CACHE))
+    other = {w.cell for w in data.warnings if w.code in OTHER_QUANTITY}
     rows = {}
     for cell_index, cell in enumerate(run.cells):
         for metric_index in metrics_of.get(cell.benchmark, []):

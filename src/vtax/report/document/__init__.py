@@ -28,6 +28,7 @@ from vtax.report.document.cells import (
 from vtax.report.document.charts import Bounded, Chart, ChartEvent, ChartPanel, ChartSeries, ChartValue
 from vtax.report.document.parts import (
     Bullets,
+    Case,
     Code,
     Column,
     Document,
@@ -39,10 +40,10 @@ from vtax.report.document.parts import (
     Part,
     Row,
     Section,
+    Suite,
     Table,
     Warnings,
 )
-from vtax.report.document.suite import Case, Suite
 from vtax.report.document.text import (
     Inline,
     Joined,

@@ -8,7 +8,6 @@ from typing import Any, Literal
 
 from vtax.report.document.cells import UNSCALED, Scale
 from vtax.report.document.charts import Chart
-from vtax.report.document.suite import Suite
 from vtax.report.document.text import Inline, Role
 from vtax.report.document.warnings import Warning
 
@@ -159,6 +158,29 @@ class Section:
 
 
 Part = Paragraph | Bullets | Table | Figure | Chart | Code | Warnings | Section
+
+
+@dataclass(frozen=True)
+class Case:
+    """One thing that was checked. group: what it belongs to, such as a platform with its marks. kind: the finding as
+    a word for programs. text: why it is not `passed`. seconds: of its trials."""
+
+    group: Inline
+    name: Inline
+    outcome: Literal["passed", "failed", "error", "skipped"]
+    kind: str
+    text: Inline = ""
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Suite:
+    """All cases of a check. started_at: Unix time. properties: name -> value, of what all cases share."""
+
+    name: str
+    started_at: float
+    cases: tuple[Case, ...]
+    properties: Mapping[str, Inline] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
