@@ -12,13 +12,12 @@ from vtax.errors import BadInput
 from vtax.foreign_text import escaped, one_line
 from vtax.report.analysis.filters import Wanted, filter_of, narrowed
 from vtax.report.views.trials import Trial, plain, started, trials_of
-from vtax.store.query import OutputRow, load, outputs
-from vtax.store.store import RunHandle, Store
+from vtax.store.query import OutputRow, load, outputs_of_each
+from vtax.store.store import Store
 from vtax.study.units import format_levels
 
 EVERY = "all"
 _NO_OUTPUT = "no output is stored for this trial"
-_AT_ONCE = 50  # trials whose outputs are held in memory
 
 
 def print_raw(store: Store, run_name: str, trial: str, wanted: Wanted, *, as_json: bool) -> None:
@@ -30,13 +29,15 @@ def print_raw(store: Store, run_name: str, trial: str, wanted: Wanted, *, as_jso
     trials = trials_of(narrowed(load(store.engine, run), filter_of(run, wanted).selects))
     if trial != EVERY:
         trials = [_chosen(run.name, trials, trial)]
+    each_output = outputs_of_each(store.engine, run, [each.position for each in trials])
     if as_json:
         entries = [
-            {**plain(each), "outputs": list(map(_plain, found))} for each, found in _with_outputs(store, run, trials)
+            {**plain(each), "outputs": list(map(_plain, found))}
+            for each, found in zip(trials, each_output, strict=True)
         ]
         print_json({"schema": "vtax.raw/1", "run": run.name, "trials": entries})
         return
-    for each, found in _with_outputs(store, run, trials):
+    for each, found in zip(trials, each_output, strict=True):
         lines = [line for output in found for line in _lines(output)] or [_NO_OUTPUT]
         document_stream().write("\n".join([_heading(each), *lines, "", ""]))
 
@@ -51,15 +52,6 @@ def _chosen(run: str, trials: Sequence[Trial], wanted: str) -> Trial:
             f"{wanted!r} is not the number of a trial", where="--raw", hint=f"write RUN before --raw; {hint}"
         )
     raise BadInput(f"{run} has no trial {wanted} among those selected", where="--raw", hint=hint)
-
-
-def _with_outputs(store: Store, run: RunHandle, trials: Sequence[Trial]) -> Iterator[tuple[Trial, list[OutputRow]]]:
-    for first in range(0, len(trials), _AT_ONCE):
-        some = trials[first : first + _AT_ONCE]
-        found: dict[int, list[OutputRow]] = {}
-        for output in outputs(store.engine, run, positions=[each.position for each in some]):
-            found.setdefault(output.position, []).append(output)
-        yield from ((each, found.get(each.position, [])) for each in some)
 
 
 def _heading(trial: Trial) -> str:

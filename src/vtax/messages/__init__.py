@@ -85,11 +85,6 @@ def at(what: str, where: str, hint: str = "") -> str:
     return Note("with-hint", what=what, hint=hint) if hint else what
 
 
-def first_line(text: str) -> str:
-    """The first line of a text; a note, which has one, as it is."""
-    return text if isinstance(text, Note) else text.partition("\n")[0]
-
-
 def together(texts: Sequence[str]) -> str:
     """Several texts as one; a single one as it is, nothing for none."""
     return Note("together", texts=tuple(texts)) if len(texts) > 1 else next(iter(texts), "")

@@ -36,11 +36,6 @@ class Failure:
     def __bool__(self) -> bool:
         return bool(self.error)
 
-    @property
-    def is_unforeseen(self) -> bool:
-        """Whether the exception was unexpected, so that the guest is no longer trusted."""
-        return bool(self.traceback)
-
 
 class TrialFailures:
     """The trials of a run that failed: which of them leave a guest that is not trusted."""

@@ -29,7 +29,7 @@ from vtax.runner.disks import on_host
 from vtax.runner.parsers import Parsers
 from vtax.runner.resume import stored_study
 from vtax.runner.trial import combined
-from vtax.store.query import OutputRow, outputs
+from vtax.store.query import OutputRow, outputs_of_each
 from vtax.store.records import HISTOGRAMS, LISTS, SAMPLES, CellRecord
 from vtax.store.reparse import Revision, StoredTrial, stored_trials
 from vtax.store.store import RunHandle, Store
@@ -37,7 +37,6 @@ from vtax.study.model import Study
 from vtax.study.refusals import validated
 
 GUESTS = "guests"  # the factor of several guests at once
-_AT_ONCE = 50  # trials whose outputs are held in memory
 _ROLES: tuple[Role, ...] = ("single", "client", "server")
 
 
@@ -97,7 +96,9 @@ def reparse(store: Store, run: RunHandle, declared: Study | None = None) -> Repa
     context = Context(study.guest.vcpus, study.guest.memory, guest_address="198.18.0.1", peer_address="198.18.0.2")
     result = Reparsed()
     with Parsers(reader for reader in readers.values() if not isinstance(reader, str)) as parsers:
-        for trial, found in _with_outputs(store, run, stored_trials(store.engine, run)):
+        trials = stored_trials(store.engine, run)
+        each_output = outputs_of_each(store.engine, run, [trial.position for trial in trials])
+        for trial, found in zip(trials, each_output, strict=True):
             cell, reader = cells[trial.cell], readers[trial.cell]
             if why := reader if isinstance(reader, str) else _why_kept(trial, found):
                 result.kept.append((trial.position, why))
@@ -248,14 +249,3 @@ def _outcome(
     whole = over_guests(outcomes, metrics) if GUESTS in cell.levels else combined(outcomes, metrics)
     left = trial.effective.get(LEFT)
     return on_host(with_cold_cache(whole, left if isinstance(left, int) else None), trial.host)
-
-
-def _with_outputs(
-    store: Store, run: RunHandle, trials: Sequence[StoredTrial]
-) -> Iterator[tuple[StoredTrial, list[OutputRow]]]:
-    for first in range(0, len(trials), _AT_ONCE):
-        some = trials[first : first + _AT_ONCE]
-        found: dict[int, list[OutputRow]] = {}
-        for output in outputs(store.engine, run, positions=[each.position for each in some]):
-            found.setdefault(output.position, []).append(output)
-        yield from ((each, found.get(each.position, [])) for each in some)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,6 +20,7 @@ from vtax.store.run import RunHandle, unpack
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
+_AT_ONCE = 50  # trials whose outputs are held in memory
 LATEST = 1e11  # of all moments, Unix time
 
 
@@ -170,6 +171,14 @@ def outputs(
             OutputRow(r[0], index[r[1]], r[2], r[3], r[4], tuple(r[5]), r[6], unpack(r[7]), unpack(r[8]))
             for r in fetch(connection, query)
         ]
+
+
+def outputs_of_each(engine: Engine, run: RunHandle, positions: Sequence[int]) -> Iterator[list[OutputRow]]:
+    """Yield the raw outputs of every trial, in this order; those of few trials are in memory. Raises StoreError."""
+    for first in range(0, len(positions), _AT_ONCE):
+        some = positions[first : first + _AT_ONCE]
+        found = outputs(engine, run, positions=some)
+        yield from ([each for each in found if each.position == position] for position in some)
 
 
 def counters(engine: Engine, run: RunHandle) -> dict[tuple[int, str, str], tuple[float, int]]:

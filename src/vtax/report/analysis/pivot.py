@@ -113,11 +113,6 @@ class Pivot:
             if any((panel, row, column) in at for column in self.columns for at in (self.cells, self.empty))
         )  # fmt: skip
 
-    @property
-    def is_of_parts(self) -> bool:
-        """Whether figures are of parts of the run."""
-        return any(not cell.is_whole for cell in self.cells.values())
-
 
 def pivot(
     analysis: Analysis, axes: Axes, quantity: Quantity, *, metric: str = "", where: Iterable[str] = (),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -265,12 +265,6 @@ _FORMATS: Mapping[type, Callable[[Formatter, Any], str]] = {
     cells.Range: _range,
     Nothing: lambda f, v: "–",
 }
-
-
-def formatted(texts: Sequence[Inline], language: Language = ENGLISH) -> list[str]:
-    """Texts as characters of a language."""
-    formatter = Formatter(language)
-    return [formatter.text(text) for text in texts]
 
 
 def english(text: Inline) -> str:
