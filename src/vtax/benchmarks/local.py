@@ -23,11 +23,11 @@ _MAX_SHARE = 0.9  # of a guest's memory: its kernel and the agent need the rest
 _THREAD_BYTES = 128 * 1024  # Linux allows as many threads as take an eighth of memory in stacks of 16 KiB (fork.c)
 
 
-def succeeded(tool: str, results: Mapping[Role, CommandResult]) -> CommandResult:
-    """The result of the only program. Raises BenchmarkError, with its last output, when it failed."""
-    result = results["single"]
+def succeeded(tool: str, results: Mapping[Role, CommandResult], role: Role = "single") -> CommandResult:
+    """The result of the program with a role. Raises BenchmarkError, with its last output, when it failed."""
+    result = results[role]
     if result.status != 0:
-        words = "; ".join((result.stderr.strip() or result.stdout.strip()).split("\n"))[-_WORDS_SHOWN:]
+        words = "; ".join(filter(None, (result.stderr.strip() or result.stdout.strip()).split("\n")))[-_WORDS_SHOWN:]
         raise BenchmarkError(
             f"{tool} failed with {result.ended_with}" + (f": {words}" if words else ""),
             where=" ".join(result.argv)[:200],

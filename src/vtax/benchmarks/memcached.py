@@ -15,7 +15,8 @@ from collections.abc import Mapping, Sequence
 from pydantic import Field
 
 from vtax.benchmarks.base import Command, Context, Metric, Operations, Outcome, Parameters, Role, Service
-from vtax.benchmarks.service import Client, check_cache, client_result, cpus_of, saturation_warnings
+from vtax.benchmarks.local import succeeded
+from vtax.benchmarks.service import Client, check_cache, cpus_of, saturation_warnings
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
 from vtax.study.model import Size
@@ -84,7 +85,7 @@ class Memcached(Service):
         self, parameters: MemcachedParameters, context: Context, results: Mapping[Role, CommandResult]
     ) -> Outcome:
         """See Benchmark.parse. Latencies are printed in microseconds."""
-        p, result = parameters, client_result("memcaslap", results)
+        p, result = parameters, succeeded("memcaslap", results, "client")
         total, ran, misses = (pattern.search(result.stdout) for pattern in (_TOTAL, _RUN, _MISSES))
         if not total or not ran or not misses:
             raise BenchmarkError("memcaslap printed no report that vtax knows", where=result.stdout[-200:])

@@ -27,9 +27,9 @@ from vtax.benchmarks.base import (
     Role,
     Service,
 )
+from vtax.benchmarks.local import succeeded
 from vtax.benchmarks.service import (
     Client,
-    client_result,
     cpus_of,
     histograms_of,
     latencies,
@@ -143,15 +143,15 @@ class Nginx(Service):
 
     def parse(self, parameters: NginxParameters, context: Context, results: Mapping[Role, CommandResult]) -> Outcome:
         """See Benchmark.parse."""
-        p, result = parameters, client_result("h2load", results)
+        p, result = parameters, succeeded("h2load", results, "client")
         requests, finished = _REQUESTS.search(result.stdout), _FINISHED.search(result.stdout)
         if not requests or not finished:
             raise BenchmarkError("h2load printed no report that vtax knows", where=result.stdout[-200:])
-        total, done, succeeded, failed, errored, timed_out = map(int, requests.groups())
+        total, done, good, failed, errored, timed_out = map(int, requests.groups())
         rate = float(finished[1])
-        if succeeded != total or done != total or total == 0 or rate <= 0:
+        if good != total or done != total or total == 0 or rate <= 0:
             raise BenchmarkError(
-                f"of {total} requests {succeeded} succeeded, {failed} failed, {errored} ended with an error and "
+                f"of {total} requests {good} succeeded, {failed} failed, {errored} ended with an error and "
                 f"{timed_out} timed out"
             )
         found = of_log("h2load", result)

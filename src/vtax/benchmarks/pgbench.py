@@ -18,11 +18,10 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from vtax.benchmarks.base import Command, Context, Metric, Operations, Outcome, Parameters, Role, Service
-from vtax.benchmarks.local import number_in
+from vtax.benchmarks.local import number_in, succeeded
 from vtax.benchmarks.service import (
     Client,
     check_cache,
-    client_result,
     cpus_of,
     histograms_of,
     latencies,
@@ -153,7 +152,7 @@ class Pgbench(Service):
         self, parameters: PgbenchParameters, context: Context, results: Mapping[Role, CommandResult]
     ) -> Outcome:
         """See Benchmark.parse. With a rate, the time of a transaction begins when it was due."""
-        p, result = parameters, client_result("pgbench", results)
+        p, result = parameters, succeeded("pgbench", results, "client")
         read = {name: number_in("pgbench", pattern, result.stdout) for name, pattern in _LINES.items()}
         found = of_log("pgbench", result)
         if (read["clients"], read["scale"]) != (p.clients, p.scale):

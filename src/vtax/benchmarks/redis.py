@@ -19,8 +19,8 @@ from typing import Self
 from pydantic import Field, model_validator
 
 from vtax.benchmarks.base import Command, Context, Metric, Operations, Outcome, Parameters, Role, Service, Tail
-from vtax.benchmarks.local import check_memory
-from vtax.benchmarks.service import Client, client_result, cpus_of, saturation_warnings
+from vtax.benchmarks.local import check_memory, succeeded
+from vtax.benchmarks.service import Client, cpus_of, saturation_warnings
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
 from vtax.study.model import Size
@@ -119,7 +119,7 @@ class Redis(Service):
 
     def parse(self, parameters: RedisParameters, context: Context, results: Mapping[Role, CommandResult]) -> Outcome:
         """See Benchmark.parse. The CSV has a line for each test."""
-        p, result = parameters, client_result("redis-benchmark", results)
+        p, result = parameters, succeeded("redis-benchmark", results, "client")
         header, *rows = csv.reader(result.stdout.splitlines()[: len(_TESTS) + 2]) if result.stdout.strip() else [[]]
         if header != _COLUMNS or [row[0].lower() for row in rows] != list(_TESTS):
             raise BenchmarkError("redis-benchmark printed no CSV that vtax knows", where=result.stdout[:200])

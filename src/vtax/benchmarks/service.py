@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from vtax.benchmarks.base import Context, GuestFile, Metric, Place, Role, Tail
+from vtax.benchmarks.base import Context, GuestFile, Metric, Place, Tail
 from vtax.benchmarks.histograms import of_counts
 from vtax.errors import BadInput, BenchmarkError
 from vtax.guest.results import CommandResult
@@ -16,7 +16,6 @@ from vtax.study.units import about_size
 Client = Literal["guest", "peer"]
 """Where a client runs: on the CPUs of the guest, which it shares with the server, or on those of the native peer."""
 _SATURATED = 0.95  # of the CPU time that the client could use
-_WORDS_SHOWN = 300
 _MEMORY_FOR_REST = 128 * 1024**2  # of a guest: kernel, agent, and the server's own memory beside its cache
 
 
@@ -99,18 +98,6 @@ def histograms_of(found: Mapping[str, Any]) -> dict[str, list[float]]:
     if not of_us:
         return {LATENCY: [float(found["count"])]}
     return {LATENCY: of_counts({int(us) / 1000: int(count) for us, count in of_us.items()})}
-
-
-def client_result(tool: str, results: Mapping[Role, CommandResult]) -> CommandResult:
-    """The result of the client. Raises BenchmarkError, with its last output, when it failed."""
-    result = results["client"]
-    if result.status != 0:
-        words = "; ".join(filter(None, (result.stderr.strip() or result.stdout.strip()).split("\n")))[-_WORDS_SHOWN:]
-        raise BenchmarkError(
-            f"{tool} failed with {result.ended_with}" + (f": {words}" if words else ""),
-            where=" ".join(result.argv)[:200],
-        )
-    return result
 
 
 def check_cache(name: str, size_bytes: int, context: Context) -> None:

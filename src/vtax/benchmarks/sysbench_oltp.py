@@ -21,8 +21,8 @@ from pydantic import Field, model_validator
 
 from vtax.benchmarks.base import Command, Context, Metric, Operations, Outcome, Parameters, Role, Service, Tail
 from vtax.benchmarks.histograms import of_counts
-from vtax.benchmarks.local import number_in
-from vtax.benchmarks.service import LATENCY, Client, check_cache, client_result, cpus_of, saturation_warnings
+from vtax.benchmarks.local import number_in, succeeded
+from vtax.benchmarks.service import LATENCY, Client, check_cache, cpus_of, saturation_warnings
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
 from vtax.image.recipe import DataSet
@@ -172,7 +172,7 @@ class SysbenchOltp(Service):
         self, parameters: SysbenchOltpParameters, context: Context, results: Mapping[Role, CommandResult]
     ) -> Outcome:
         """See Benchmark.parse."""
-        p, result = parameters, client_result("sysbench", results)
+        p, result = parameters, succeeded("sysbench", results, "client")
         effective: dict[str, Any] = {"test": p.test, "rows": p.rows, "client": p.client, "connection": p.connection}
         if p.test == "load":
             if f"Inserting {p.rows} records into 'sbtest1'" not in result.stdout:

@@ -22,6 +22,7 @@ from vtax.report.document import (
     Number,
     Ratio,
     Share,
+    first_of,
     joined,
     levels_of,
     listed,
@@ -199,9 +200,7 @@ def _certain(these: list[_Found], analysis: Analysis) -> Iterator[Inline]:
     if not bounds:
         return
     bounds.sort(key=lambda bound: bound[0], reverse=True)
-    shown = [text for _, _, text in bounds[:_MAX_NAMED]]
-    if len(bounds) > _MAX_NAMED:
-        shown.append(msg("{count} more", count=Count(len(bounds) - _MAX_NAMED)))
+    shown = first_of([text for _, _, text in bounds], _MAX_NAMED)
     if any(each.row.verdict is not None and each.row.verdict.family > 1 for _, each, _ in bounds):
         yield msg(
             "{bounds} by the interval of one comparison alone, not yet a verdict in its family", bounds=listed(shown)
@@ -249,14 +248,12 @@ def _pauses(contrasts: list[_Found]) -> Iterator[Inline]:
     """Where a platform may pause: its ratio and typical ratio differ clearly; with the overhead of the latter."""
     these = [c for c in contrasts if c.row.typical is not None and c.row.typical.pauses == "treatment"]
     named: list[Inline] = []
-    for each in these[:_MAX_NAMED]:
+    for each in these:
         assert each.row.typical is not None
         typical = _cost_share(1 - each.row.typical.efficiency(each.better).estimate)
         named.append(msg("{name} (overhead of typical trials {overhead})", name=each.name, overhead=typical))
-    if len(these) > _MAX_NAMED:
-        named.append(msg("{count} more", count=Count(len(these) - _MAX_NAMED)))
     if named:
-        yield msg("may pause on {names}", names=listed(named))
+        yield msg("may pause on {names}", names=listed(first_of(named, _MAX_NAMED)))
 
 
 def _needed(these: list[_Found], analysis: Analysis) -> Iterator[Inline]:
@@ -341,10 +338,7 @@ def _limit(these: list[_Found], analysis: Analysis) -> Iterator[Inline]:
 
 
 def _names(these: list[_Found]) -> Inline:
-    if len(these) <= _MAX_NAMED + 1:
-        return listed([c.name for c in these])
-    more = msg("{count} more", count=Count(len(these) - _MAX_NAMED))
-    return listed([*(c.name for c in these[:_MAX_NAMED]), more])
+    return listed(first_of([c.name for c in these], len(these) if len(these) <= _MAX_NAMED + 1 else _MAX_NAMED))
 
 
 def _overhead(found: _Found) -> Inline:

@@ -23,6 +23,7 @@ from vtax.report.document.cells import (
     Share,
     Size,
     Verdict,
+    first_of,
     scale_for,
 )
 from vtax.report.document.charts import Bounded, Chart, ChartEvent, ChartPanel, ChartSeries, ChartValue
@@ -70,5 +71,6 @@ __all__ = [
     "Interval", "Joined", "Link", "Mean", "Message", "Moment", "Nothing", "Number", "Offset", "PValue",
     "Paragraph", "Part", "Place", "Platform", "Probability", "Quantity", "Range", "Ratio", "Row", "Scale",
     "Section", "Share", "Size", "Stored", "Styled", "Suite", "Table", "Translated", "Verdict", "Warning", "Warnings",
+    "first_of",
     "joined", "levels_of", "listed", "msg", "muted", "plural", "scale_for", "stored", "styled",
 ]  # fmt: skip

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from vtax.report.document.text import Inline, Value
+from vtax.report.document.text import Inline, Value, msg
 
 _PREFIXES = {"n": 1e-9, "µ": 1e-6, "u": 1e-6, "m": 1e-3, "": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 _SHOWN = ("n", "µ", "m", "", "k", "M", "G", "T")
@@ -210,3 +210,9 @@ class Range(Value):
 @dataclass(frozen=True)
 class Nothing(Value):
     """No value: the cell says so."""
+
+
+def first_of(texts: Sequence[Inline], most: int) -> list[Inline]:
+    """Return the first of several texts, and how many more there are."""
+    more = [msg("{count} more", count=Count(len(texts) - most))] if len(texts) > most else []
+    return [*texts[:most], *more]

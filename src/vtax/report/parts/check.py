@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from vtax.described import values_of
@@ -29,6 +29,7 @@ from vtax.report.document import (
     Suite,
     Table,
     Warning,
+    first_of,
     joined,
     levels_of,
     listed,
@@ -99,7 +100,7 @@ def _summary(found: Checks) -> Iterator[Inline]:
         these = [each for each in found.compared if each.outcome == outcome]
         if these:
             text = _counted(outcome, len(these), margin)
-            names = () if outcome == "passed" else _named([_name(each) for each in these])
+            names = () if outcome == "passed" else first_of([_name(each) for each in these], _MAX_NAMED)
             yield joined([text, joined(tuple(names), "; ")], ": ")
     if found.blind and found.detect is not None:
         text = plural(
@@ -108,10 +109,11 @@ def _summary(found: Checks) -> Iterator[Inline]:
             len(found.blind), size=Share(found.detect, "declared"),
         )  # fmt: skip
         yield styled(
-            joined([text, joined(tuple(_named([_name(each) for each in found.blind])), "; ")], ": "), "error"
+            joined([text, joined(tuple(first_of([_name(each) for each in found.blind], _MAX_NAMED)), "; ")], ": "),
+            "error",
         )
     if found.not_tested:
-        names = _named([joined([each.platform, each.label]) for each in found.not_tested])
+        names = first_of([joined([each.platform, each.label]) for each in found.not_tested], _MAX_NAMED)
         text = plural("{count} was not tested", "{count} were not tested", len(found.not_tested))
         yield joined([text, joined(tuple(names), "; ")], ": ")
 
@@ -130,13 +132,6 @@ def _counted(outcome: str, count: int, margin: Share) -> Inline:
         "{count} comparison passed: not slower by {margin}",
         "{count} comparisons passed: not slower by {margin}", count, margin=margin,
     )  # fmt: skip
-
-
-def _named(names: Sequence[Inline]) -> Iterator[Inline]:
-    """Yield the first of them, and how many more there are."""
-    yield from names[:_MAX_NAMED]
-    if len(names) > _MAX_NAMED:
-        yield msg("{count} more", count=Count(len(names) - _MAX_NAMED))
 
 
 def _name(each: Checked) -> Inline:

@@ -35,6 +35,7 @@ from vtax.report.document import (
     Share,
     Table,
     Warning,
+    first_of,
     joined,
     levels_of,
     msg,
@@ -146,10 +147,7 @@ def _change(plot: Plot, series: Series, change: Change) -> Inline:
 
 
 def _few(change: Change) -> Inline:
-    named = list(change.differences[:_MAX_NAMED])
-    if len(change.differences) > _MAX_NAMED:
-        named.append(msg("{count} more", count=Count(len(change.differences) - _MAX_NAMED)))
-    return joined(named, "; ")
+    return joined(first_of(change.differences, _MAX_NAMED), "; ")
 
 
 def _changes(plot: Plot) -> Iterator[Part]:

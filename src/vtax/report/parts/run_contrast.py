@@ -23,6 +23,7 @@ from vtax.report.document import (
     Scale,
     Share,
     Table,
+    first_of,
     joined,
     levels_of,
     msg,
@@ -96,11 +97,15 @@ def summary(found: Contrasts, shown: Sequence[Compared]) -> Iterator[Part]:
     if found.mismatched:
         names = [joined([_name(each.treatment), joined(each.reasons, "; ")], ": ") for each in found.mismatched]
         title = msg("Settings differ, not compared")
-        yield Titled(title, (Bullets(tuple(_named(names))),), key="mismatched")
+        yield Titled(title, (Bullets(tuple(first_of(names, _MAX_NAMED))),), key="mismatched")
     for side, cells in zip((found.treatment, found.baseline), found.unmatched, strict=True):
         if cells:
             title = msg("Only in {run}, not compared", run=side.name)
-            yield Titled(title, (Bullets(tuple(_named(list(map(_name, cells))))),), key=f"only-{side.analysis.name}")
+            yield Titled(
+                title,
+                (Bullets(tuple(first_of(list(map(_name, cells)), _MAX_NAMED))),),
+                key=f"only-{side.analysis.name}",
+            )
 
 
 def _counts(found: Contrasts, shown: Sequence[Compared]) -> Iterator[Inline]:
@@ -114,13 +119,13 @@ def _counts(found: Contrasts, shown: Sequence[Compared]) -> Iterator[Inline]:
                 "{run} is {verdict} in {count} of {total}", run=run, verdict=word,
                 count=Count(len(names)), total=Count(len(shown)),
             )  # fmt: skip
-            yield joined([text, joined(list(_named(names)), "; ")], ": ")
+            yield joined([text, joined(first_of(names, _MAX_NAMED), "; ")], ": ")
     if unjudged := [each for each in shown if each.ratio is not None and each.verdict is None]:
         names = [_place(each) for each in unjudged] if len(unjudged) < len(shown) else []
-        yield joined([unjudged[0].reason, joined(list(_named(names)), "; ")], ": ")
+        yield joined([unjudged[0].reason, joined(first_of(names, _MAX_NAMED), "; ")], ": ")
     if without := [_place(each) for each in shown if each.ratio is None]:
         yield joined([plural("{count} has no result", "{count} have no result", len(without)),
-                      joined(list(_named(without)), "; ")], ": ")  # fmt: skip
+                      joined(first_of(without, _MAX_NAMED), "; ")], ": ")  # fmt: skip
 
 
 def _place(each: Compared) -> Inline:
@@ -131,13 +136,6 @@ def _place(each: Compared) -> Inline:
 
 def _name(cell: CellRecord) -> Inline:
     return joined([cell.platform, cell.label, Factor(levels_of(cell.levels)) if cell.levels else ""])
-
-
-def _named(names: Sequence[Inline]) -> Iterator[Inline]:
-    """Yield the first of them, and how many more there are."""
-    yield from names[:_MAX_NAMED]
-    if len(names) > _MAX_NAMED:
-        yield msg("{count} more", count=Count(len(names) - _MAX_NAMED))
 
 
 def plain(found: Contrasts) -> dict[str, Any]:

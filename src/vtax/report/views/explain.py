@@ -26,6 +26,7 @@ from vtax.report.document import (
     Ratio,
     Share,
     Table,
+    first_of,
     joined,
     levels_of,
     listed,
@@ -170,13 +171,14 @@ def _nothing_moved(found: Explained) -> Inline:
 def _set_apart(found: Explained, *, is_full: bool) -> list[Part]:
     """Counters that are only named: those that moved with time or may not be counted. Then those of one side."""
     with_time, silent = ([f"{each.place} {each.name}" for each in of] for of in (found.with_time, found.silent))
+    most = max(map(len, (with_time, silent))) if is_full else _NAMED
     sentences: list[Inline] = []
     if with_time:
         sentences.append(
             plural(
                 "{count} counter moved as the time for the work did, and did not differ per second: {names}",
                 "{count} counters moved as the time for the work did, and did not differ per second: {names}",
-                len(with_time), names=_some(with_time, is_full=is_full),
+                len(with_time), names=listed(first_of(with_time, most)),
             )
         )  # fmt: skip
     if silent:
@@ -184,7 +186,7 @@ def _set_apart(found: Explained, *, is_full: bool) -> list[Part]:
             plural(
                 "{count} counter stays at zero in the guests of one platform, which may not count it: {names}",
                 "{count} counters stay at zero in the guests of one platform, which may not count them: {names}",
-                len(silent), names=_some(silent, is_full=is_full),
+                len(silent), names=listed(first_of(silent, most)),
             )
         )  # fmt: skip
     parts: list[Part] = [Paragraph(sentence, "muted") for sentence in sentences]
@@ -230,12 +232,6 @@ def _alone(found: Explained, *, is_full: bool) -> list[Part]:
             Paragraph(plural("{count} more counter.", "{count} more counters.", count - len(shown)), "muted")
         )
     return parts
-
-
-def _some(names: Sequence[str], *, is_full: bool) -> Inline:
-    shown = names if is_full else names[:_NAMED]
-    more = [msg("{count} more", count=Count(len(names) - len(shown)))] if len(names) > len(shown) else []
-    return listed([*shown, *more])
 
 
 def _difference(found: Explained, baseline: str) -> Inline:
