@@ -49,11 +49,10 @@ class Row:
 
     reason: why there is no ratio, or no value. block_medians, fewest_trials: of the trials of every block, and of the
     block with the fewest. clock_is_wrong: by more than the margin, of its guests, where the metric is in their time:
-    it cannot show that two platforms differ by less. is_other_quantity: a trial measured something else than its study
-    asks for, see store.records.OTHER_QUANTITY.
-    is_withheld: it has no ratio, for its reason; see `tails`. is_held_below: only the cache below a guest's disk held
-    a trial's files. trial_blocks, trial_values, trial_positions: of every measured trial that went well, in their
-    order; positions are in the run, from 0.
+    it cannot show that two platforms differ by less. is_other_quantity: a trial measured something else than its
+    study asks for, see store.records.OTHER_QUANTITY. is_withheld: it has no ratio, for its reason; see `tails`.
+    is_held_below: only the cache below a guest's disk held a trial's files. trial_blocks, trial_values,
+    trial_positions: of every measured trial that went well, in their order; positions are in the run, from 0.
     """
 
     cell: Annotated[CellRecord, Means("key of the cell", take="key")]
