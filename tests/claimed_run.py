@@ -100,6 +100,8 @@ def measured(
 
 
 NOTES = {
+    "packets-not-counted": Note("packets-not-counted", requested=1500, minimum=100),
+    "few-transactions": Note("few-transactions", found=3, minimum=30),
     "host-cache": Note("host-cache", size="2 GiB", guest="1 GiB", host="8 GiB"),
     "clock-rate": Note("clock-rate", rate=1.1, error=0.001, margin=0.02),
     "clock-skew": Note("clock-skew", inside=1.1, outside=1.0),

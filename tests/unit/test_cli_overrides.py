@@ -68,6 +68,20 @@ def test_a_setting_that_no_link_takes_is_refused(study, given, what):
         overrides.of_links(load(study).study, [given])
 
 
+@pytest.mark.parametrize("setting", ["mtu=1500", "packet_bytes=1500"])
+def test_a_setting_that_makes_other_packets_than_the_papers_is_refused(setting):
+    with pytest.raises(BadInput, match="makes the packets that point to point, 64 B is about"):
+        overrides.of_links(load("mauricio2013").study, [setting])
+
+
+def test_a_platform_of_a_boot_that_there_is_not_is_refused_and_so_is_a_boot_without_one():
+    study = load("urschei2007").study
+    with pytest.raises(BadInput, match="there is no platform 'nosuch'"):
+        overrides.of_boots(study, ["xen=b:xen-pv,nosuch"], None)
+    with pytest.raises(BadInput, match="no platform of the boot xen is measured"):
+        overrides.of_boots(study, ["xen=b"], None, ["native", "docker"])
+
+
 def test_a_study_without_links_has_none_to_set(tmp_path):
     path = tmp_path / "alone.toml"
     path.write_text('name = "alone"\nplatforms = ["native", "lxc"]\n[[benchmark]]\nname = "sysbench-cpu"\n')

@@ -10,6 +10,7 @@ from claimed_run import judged, measured
 from shown import drawn
 from shown import source_of as source
 
+from vtax.counters.host import XEN_BELOW
 from vtax.report.analysis.claims import claims, name_of
 from vtax.report.renderers.format import english
 from vtax.report.renderers.json import as_json
@@ -36,9 +37,9 @@ def test_a_block_that_a_claim_leaves_out_is_said(lacks, check, notes):
     assert max(compared.left_out for compared in found.compared) == len(notes)
 
 
-@pytest.mark.parametrize("code", ["packet-size", "not-a-wire"])
+@pytest.mark.parametrize("code", ["packet-size", "packets-not-counted", "not-a-wire", "few-transactions"])
 def test_no_claim_rests_on_trials_that_measured_something_else(code):
-    """Super-packets, or more transactions than a wire carries: the comparison is left out, and the word with it."""
+    """Super-packets, more transactions than a wire carries, or few: no comparison, and no word."""
     check = {"kind": "ratio", "of": "far", "benchmark": "small", "below": 0.75}
     assert judged(check, blocks=12).word == "reproduced"
     found = judged(check, blocks=12, other=code)
@@ -131,6 +132,20 @@ def test_native_beside_xen_is_no_bare_linux_without_a_boot_of_its_own(boots, is_
     assert (of_native.judgement is not None) == is_tested
     assert is_tested or "native has a hypervisor below it" in english(of_native.why)
     assert of_others.judgement is not None
+
+
+def test_native_in_dom0_is_no_bare_linux_though_no_domain_is_measured():
+    run = measured({"check": [{"kind": "ratio", "of": "near", "above": 0.5, "benchmark": "small"}]})
+    sessions = tuple(replace(each, host={**each.host, "hypervisor": XEN_BELOW}) for each in run.sessions)
+    (found,) = claims(replace(run, sessions=sessions)).claims
+    assert found.judgement is None
+    assert "native has a hypervisor below it" in english(found.why)
+
+
+def test_a_claim_over_fewer_levels_of_a_scale_is_judged_in_part():
+    check = {"kind": "ratio", "of": "far", "benchmark": "small", "below": 0.9}
+    (found,) = claims(measured({"check": [check], "in_part": "--scale quick measures 3 of 7 levels of size"})).claims
+    assert [english(part) for part in found.missing] == ["--scale quick measures 3 of 7 levels of size"]
 
 
 def test_differences_from_the_publication_stand_below_the_claims():

@@ -106,7 +106,7 @@ def test_a_claim_about_levels_that_are_left_out_or_divided_is_not_tested(tmp_pat
 def test_a_claim_that_names_no_level_is_judged_by_those_left_and_says_how_many(tmp_path):
     text = STUDY.replace("divide = { file_size = 16 }", "")
     grows, small, middle = load(written(tmp_path, text), chosen=Chosen(scale="quick")).study.claim
-    assert (len(grows.check), grows.note) == (1, "--scale quick measures 2 of 3 levels of file_size")
+    assert (len(grows.check), grows.in_part) == (1, "--scale quick measures 2 of 3 levels of file_size")
     assert (small.not_tested, middle.not_tested) == (f"{LEAVES} 128MiB", f"{LEAVES} 128MiB")
 
 

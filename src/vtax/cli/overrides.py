@@ -51,6 +51,11 @@ def of_links(study: Study, given: Sequence[str]) -> dict[str, Any]:
             f"{study.name} has no network benchmark, so it has no links", where="--link", hint="omit --link"
         )
     for table in linked:
+        if table["link"].get("packet_bytes") and (sizes := sorted(settings.keys() & {"mtu", "packet_bytes"})):
+            raise BadInput(
+                f"{sizes[0]} makes the packets that {table['label'] or table['name']} is about", where="--link",
+                hint=f"change it in a copy: vtax studies {study.name} --toml > mine.toml",
+            )  # fmt: skip
         if both := sorted(settings.keys() & table["link_factors"].keys()):
             raise BadInput(
                 f"{both[0]} is a factor of {table['label'] or table['name']}, with levels of its own", where="--link",
@@ -121,8 +126,14 @@ def _boot(text: str, own: Mapping[str, Sequence[str]], study: Study) -> dict[str
     name, _, rest = (part.strip() for part in text.partition("="))
     entry, _, platforms = rest.rpartition(":")
     listed = [each.strip() for each in platforms.split(",") if each.strip()]
-    if name in own and rest and not (entry and listed and set(listed) <= {*study.platforms, *driver_names()}):
+    known = {*study.platforms, *driver_names()}
+    unknown = [each for each in listed if each not in known]
+    if name in own and rest and not (entry and listed and not unknown):
+        if entry and len(unknown) < len(listed):
+            raise BadInput(f"there is no platform {unknown[0]!r}", where="--boot", hint=_BOOT_FORM)
         entry, listed = rest, list(own[name])
+        if not listed:
+            raise BadInput(f"no platform of the boot {name} is measured", where="--boot", hint="omit this boot")
     if not (name and entry.strip() and listed):
         hint = _BOOT_FORM
         if own:

@@ -20,6 +20,7 @@ from typing import Any, Self
 from vtax.counters import table
 from vtax.counters.whole_host import FREQUENCY, THROTTLED, HostReading, host_counters, not_counted
 from vtax.errors import CommandFailed
+from vtax.host.boot_loaders import is_dom0
 from vtax.host.emulated_cpu import is_emulated
 from vtax.host.process import find_program, run
 from vtax.host.resources import chosen
@@ -122,6 +123,10 @@ def _warnings(before: HostSample, after: HostSample, own_cpu_s: float | None) ->
         yield Note("host-throttled", times=round(after.throttled - before.throttled))
 
 
+XEN_BELOW = "xen, this is dom0"
+"""The fact `hypervisor` of a host that is Xen's first domain: what is native there is no bare Linux."""
+
+
 def host_facts() -> dict[str, Any]:
     """Flat facts about this host, as JSON values; what cannot be found out is absent, never guessed."""
     found: dict[str, Any] = {
@@ -152,6 +157,8 @@ def host_facts() -> dict[str, Any]:
         found["hypervisor"] = _hypervisor()
         # systemd-detect-virt(1): qemu is QEMU without hardware virtualization
         found["cpu_emulated"] = found["hypervisor"] == "qemu" or is_emulated(_text("/proc/cpuinfo"))
+    if is_dom0():
+        found["hypervisor"] = XEN_BELOW  # systemd-detect-virt(1) says none there
     return {name: value for name, value in found.items() if value not in (None, "", {}, [])}
 
 

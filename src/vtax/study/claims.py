@@ -258,6 +258,7 @@ class ClaimTable(Table):
     note: str = Field("", description="how the checks read the finding, and what they leave out")
     published: float | None = Field(None, description="the publication's own number for the ratio of the first check")
     not_tested: str = Field("", description="why no run can judge it; then it has no checks")
+    in_part: str = Field("", description="what a scale leaves out of it, so that it is judged in part")
     check: list[CheckTable] = Field(default_factory=list, max_length=limits.MAX_CHECKS)
 
     @model_validator(mode="after")

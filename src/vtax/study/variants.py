@@ -245,8 +245,8 @@ def _noted(changed: dict[str, Any], text: str) -> dict[str, Any]:
 
 
 def _prune_claims(changed: dict[str, Any], name: str, moved: Moved) -> None:
-    """Leave untested a claim about levels that are left out or divided is not tested, and one over fewer levels has a
-    note of it.
+    """Leave untested a claim about levels that are left out or divided is not tested, and one over fewer levels is
+    judged in part.
 
     Published numbers of such levels are left out, and figures without any level left.
     """
@@ -255,11 +255,12 @@ def _prune_claims(changed: dict[str, Any], name: str, moved: Moved) -> None:
         if lost := _lost(checks, moved):
             del claim["check"]
             claim["not_tested"] = f"--scale {name} {lost}"
-        else:
-            _note_fewer(claim, name, checks, moved)
+        elif fewer := _all_fewer(name, checks, moved):
+            claim["in_part"] = fewer
     changed["published"] = [each for each in changed.get("published", ()) if not _lost([each], moved)]
     for table in changed["published"]:
-        _note_fewer(table, name, [table], moved)
+        if fewer := _all_fewer(name, [table], moved):
+            table["note"] = "; ".join(filter(None, [table.get("note", ""), fewer]))
     figures = [_pruned_where(table, _labels_of(table), moved) for table in changed.get("figure", ())]
     changed["figure"] = [table for table in figures if table is not None]
 
@@ -297,9 +298,9 @@ def _lost(checks: Sequence[Mapping[str, Any]], moved: Moved) -> str:
     )
 
 
-def _note_fewer(table: dict[str, Any], name: str, checks: Sequence[Mapping[str, Any]], moved: Moved) -> None:
-    if fewer := ", ".join(dict.fromkeys(text for check in checks for text in _fewer(check, moved))):
-        table["note"] = "; ".join(filter(None, [table.get("note", ""), f"--scale {name} measures {fewer}"]))
+def _all_fewer(name: str, checks: Sequence[Mapping[str, Any]], moved: Moved) -> str:
+    fewer = ", ".join(dict.fromkeys(text for check in checks for text in _fewer(check, moved)))
+    return f"--scale {name} measures {fewer}" if fewer else ""
 
 
 def _fewer(check: Mapping[str, Any], moved: Moved) -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
+from vtax.counters.host import XEN_BELOW
 from vtax.report.analysis.claim_cells import Entry, Mapped, has_values_on, host_here, mapped_side, selected
 from vtax.report.analysis.claim_contrasts import link_rate
 from vtax.report.analysis.sessions import of_hosts
@@ -31,7 +32,7 @@ def missing_parts(
 
     A claim of which a part is missing is judged in part.
     """
-    found: dict[str, Inline] = {}
+    found: dict[str, Inline] = {"scale": stored(claim.in_part)} if claim.in_part else {}
     for check in claim.check:
         for side in _sides(check, analysis.baseline, mapped):
             of_side = [entry for entry in entries if entry.row.platform.name == side.platform]
@@ -91,7 +92,8 @@ def _why_no_bare_linux(analysis: Analysis, claim: ClaimTable, mapped: Mapped) ->
     bare = analysis.baseline
     below = {name for name, driver in drivers().items() if driver.is_below_host}
     there = {p.name for p in analysis.platforms if p.available and p.identity.get("driver") in below}
-    if not there or bare in there or mapped.get(bare, bare) != bare or bare not in claim.platforms(bare):
+    is_dom0 = any(session.host.get("hypervisor") == XEN_BELOW for session in analysis.sessions)
+    if not (there or is_dom0) or bare in there or mapped.get(bare, bare) != bare or bare not in claim.platforms(bare):
         return ""
     boots = [set(boot["platforms"]) for boot in analysis.declared.get("boot") or () if bare in boot["platforms"]]
     if boots and not boots[0] & there:
