@@ -110,7 +110,9 @@ class Iperf2(NetworkPair):
             client += ["-b", f"{p.rate_mbit_s:g}m" if p.rate_mbit_s else _NO_RATE_LIMIT]
         # A TCP server learns the length of its own writes from the client. With a -l below iperf's header
         # it would end (iperf 2.1.8: "read tcp header too large").
-        serving = ("iperf", "-s", *both, *(length if udp else []))
+        # A UDP server that is not bound answers from the address of its route, which the client's socket refuses
+        # where that is another than it sent to (guest-to-host behind translation).
+        serving = ("iperf", "-s", *both, *((*length, "-B", context.peer_address) if udp else ()))
         server = Command("server", serving, place="peer", ready_port=None if udp else port)
         return server, Command("client", tuple(client), before=(("sleep", _UDP_SERVER_START_S),) if udp else ())
 
