@@ -61,9 +61,10 @@ def test_reports_of_a_paper_show_no_english_text_of_its_study(name, portuguese):
             assert f"| {text} |" not in pages
 
 
-def test_what_a_scale_leaves_of_a_claim_stands_behind_its_note_in_portuguese(portuguese):
+def test_a_note_and_what_a_scale_leaves_of_a_claim_are_in_portuguese(portuguese):
     claims = {claim.id: claim for claim in load("urschei2007", chosen=Chosen(scale="quick")).study.claim}
-    assert portuguese.stored(claims["buffer-larger-faster"].note).endswith(
-        "; uma inclinação sobe também onde passos isolados caem."
-        "; --scale quick mede 4 de 7 níveis de socket_buffer, 2 de 8 níveis de message_size"
+    found = claims["buffer-larger-faster"]
+    assert portuguese.stored(found.note).endswith("; uma inclinação sobe também onde passos isolados caem.")
+    assert portuguese.stored(found.in_part) == (
+        "--scale quick mede 4 de 7 níveis de socket_buffer, 2 de 8 níveis de message_size"
     )

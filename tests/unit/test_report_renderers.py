@@ -148,7 +148,6 @@ def test_a_page_shows_every_cell_and_no_markup_of_others(document, monkeypatch):
         if kind not in (Efficiency, Platform, Verdict):  # these are elements of their own
             assert shown.replace("<", "&lt;") in text, kind
     assert '<span class="key undecided">? undecided</span> <span class="muted">about 3 more blocks</span>' in page
-    assert 'title="▼ slower: overhead' in page
     assert '<code class="error">theirs</code> 50 % &amp;' in page
     assert "What &amp; why &lt;here&gt;?" in page
     assert "50 % &amp; &lt;b&gt;|x|&lt;/b&gt; left" in page
