@@ -52,17 +52,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if config.getoption("--all"):
         return
     first: dict[str, dict[str, object]] = {}
-    left_out = []
+    kept, left_out = [], []
     for item in items:
         parameters: dict[str, object] = getattr(getattr(item, "callspec", None), "params", {})
         usual = first.setdefault(item.nodeid.partition("[")[0], parameters)
         alone = item.get_closest_marker("one_at_a_time")  # others may have arrays, which do not compare
         differing = sum(parameters[name] != usual[name] for name in parameters) if alone else 0
-        if item.get_closest_marker("thorough") or differing > 1:
-            left_out.append(item)
+        is_left_out = item.get_closest_marker("thorough") or differing > 1
+        (left_out if is_left_out else kept).append(item)
     if left_out:
         config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if item not in set(left_out)]
+        items[:] = kept
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -21,7 +21,7 @@ _KINDS: Mapping[Any, Kind] = {bool: "yes or no", int: "whole number", float: "nu
 
 @dataclass(frozen=True)
 class Means:
-    """What a value says, and when it is empty.
+    """The meaning of a value, and when it is empty.
 
     unit: of a number; empty for counts and shares of 1, `unit` where it is the metric's. name: in exports, where it
     is not that of the attribute. take: the attribute of the value that is written for it. is_time: Unix time, which

@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from support import alone_on_host
+from three_machines import three_machines
 
 WAIT_S = 1800.0  # of all tests together; then they run, and those that measure are refused
 _left_s = pytest.StashKey[float]()
@@ -22,3 +25,10 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     with alone_on_host(left_s, lambda line: item.config.get_terminal_writer().line(f"\n{item.name}: {line}")):
         item.config.stash[_left_s] = max(0.0, left_s - (time.monotonic() - started_at))
         return (yield)
+
+
+@pytest.fixture
+def machines(tmp_path: Path) -> Iterator[SimpleNamespace]:
+    """Three machines that ssh joins (see `three_machines`)."""
+    with three_machines(tmp_path) as made:
+        yield made

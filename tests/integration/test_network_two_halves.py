@@ -4,8 +4,9 @@ import subprocess
 import sys
 
 import pytest
-from support import needs_program, needs_root
+from support import needs_program
 from three_machines import (
+    NEEDS,
     assert_as_before,
     carried,
     command,
@@ -13,7 +14,6 @@ from three_machines import (
     eventually,
     state,
     study,
-    three_machines,
     through,
     trials,
     vtax,
@@ -21,17 +21,7 @@ from three_machines import (
 
 from vtax.platforms import registry
 
-pytestmark = [
-    needs_root,
-    needs_program("ip", "nsenter", "ethtool", "sshd", "ssh", "ssh-keygen", "unshare"),
-    pytest.mark.root,
-]
-
-
-@pytest.fixture
-def machines(tmp_path):
-    with three_machines(tmp_path) as made:
-        yield made
+pytestmark = NEEDS
 
 
 @pytest.fixture

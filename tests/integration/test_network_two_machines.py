@@ -7,8 +7,8 @@ import subprocess
 import time
 
 import pytest
-from support import needs_program, needs_root
 from three_machines import (
+    NEEDS,
     assert_as_before,
     carried,
     command,
@@ -16,7 +16,6 @@ from three_machines import (
     eventually,
     state,
     study,
-    three_machines,
     through,
     trials,
     vtax,
@@ -27,17 +26,7 @@ from vtax.image.recipe import DEFAULT
 from vtax.network import registry as topologies
 from vtax.platforms import registry
 
-pytestmark = [
-    needs_root,
-    needs_program("ip", "nsenter", "ethtool", "sshd", "ssh", "ssh-keygen", "unshare"),
-    pytest.mark.root,
-]
-
-
-@pytest.fixture
-def machines(tmp_path):
-    with three_machines(tmp_path) as made:
-        yield made
+pytestmark = NEEDS
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,11 @@ from vtax.runner import elsewhere, there
 from vtax.runner.elsewhere import PREFIX
 from vtax.runner.lanes import naming_lost
 
+NATIVE = {
+    "version": there.__version__, "platform": ["native", "native", {}], "vcpus": 1, "image": "0123456789ab",
+}  # fmt: skip
+"""A guest that is asked for."""
+
 
 def test_pairs_are_dealt_out_among_trunks_each_on_one():
     settings = registry.settings("vlan-pairs", {"pairs": 5, "trunks": 2})
@@ -60,13 +65,7 @@ def test_another_version_of_vtax_is_refused(tmp_path):
 
 
 def test_a_missing_image_is_named(tmp_path):
-    arguments = {
-        "version": there.__version__,
-        "platform": ["native", "native", {}],
-        "vcpus": 1,
-        "memory_bytes": 1 << 20,
-    }
-    answer = asked(half(tmp_path), "check", image="0123456789ab", links=[], **arguments)
+    answer = asked(half(tmp_path), "check", **NATIVE, links=[], memory_bytes=1 << 20)
     assert answer["error"][0] == "it has no image 0123456789ab"
 
 
@@ -76,13 +75,7 @@ def test_a_machine_that_measures_by_itself_is_left_alone(tmp_path, monkeypatch):
 
     monkeypatch.setattr(there, "measuring_lock", held)
     monkeypatch.setattr(there.Half, "_image", lambda self, key: None)
-    arguments = {
-        "version": there.__version__,
-        "platform": ["native", "native", {}],
-        "vcpus": 1,
-        "memory_bytes": 1 << 20,
-    }
-    answer = asked(half(tmp_path), "check", image="0123456789ab", links=[], **arguments)
+    answer = asked(half(tmp_path), "check", **NATIVE, links=[], memory_bytes=1 << 20)
     assert answer["error"][0] == "run of its own has this host to itself"
 
 
@@ -91,8 +84,7 @@ def test_guests_that_do_not_fit_there_all_at_once_are_refused(tmp_path, monkeypa
     monkeypatch.setattr(openvswitch, "find_program", lambda name: f"/usr/bin/{name}")
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     links = [["vlan-pairs", {"pairs": 16, "peer": "ssh:web1/eth1:ens3"}]]
-    arguments = {"version": there.__version__, "platform": ["native", "native", {}], "vcpus": 1}
-    answer = asked(half(tmp_path), "check", image="0123456789ab", links=links, memory_bytes=total // 15, **arguments)
+    answer = asked(half(tmp_path), "check", **NATIVE, links=links, memory_bytes=total // 15)
     assert restored(answer["error"][0]).startswith("16 guests of")
 
 

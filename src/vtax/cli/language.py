@@ -21,7 +21,7 @@ _ENGLISH = re.compile(r"|C|POSIX|(C|en)[_.@].*")
 _NAME = re.compile(r"\{(\w+)\}")
 _LABEL = re.compile(r"(\w+): ")
 _WITHIN = "(?:(?!: |; ).)"
-"""What data are at first: what is beyond a colon or semicolon is another sentence as a rule."""
+"""Data as first looked for: beyond a colon or semicolon is another sentence as a rule."""
 _COUNT = re.compile(r"([\d.,]+) ([A-Za-z ]+)")
 _WORDS = re.compile(r"[^\W\d_]{4,}.*[^\W\d_]{2,}|[^\W\d_]{2,}.*[^\W\d_]{4,}|[^\W\d_]{5,}", re.DOTALL)
 """Templates have so many letters: `{a} of {b}` would match what it was not made for."""
@@ -34,7 +34,7 @@ COUNTED = (
     "a number from {low} to {high}", "true or false", "known: {names}", "{count} problems:",
     "the base", "and {count} problem more", "and {count} problems more",
 )  # fmt: skip
-"""What is counted, and what data are."""
+"""Words behind a number, and forms that data have."""
 FIRST = ("vtax", "hint", "where", "warning", "error")
 """Before what failed, where, and how to fix it."""
 LABELS = (

@@ -87,7 +87,7 @@ class HostSample:
 
 
 def host_warnings(before: HostSample, after: HostSample, own_cpu_s: float | None = None) -> tuple[Note, ...]:
-    """What happened on the host between two samples that a reader of the trial must know.
+    """Return what happened on the host between two samples that a reader of the trial must know.
 
     own_cpu_s: CPU seconds that the trial's own guests spent meanwhile, as the host counts them; with it, the CPU
     time of everything else on the host is judged too (this process's own is known and left out; interrupts count as

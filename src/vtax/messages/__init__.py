@@ -79,7 +79,7 @@ def data_as_json(note: Note) -> dict[str, Any]:
 
 
 def at(what: str, where: str, hint: str = "") -> str:
-    """What failed, where, and a hint, each of which may be a note; a text where none is."""
+    """Return what failed, where, and a hint, each of which may be a note; a text where none is."""
     if where:
         what = Note("at", what=what, where=where)
     return Note("with-hint", what=what, hint=hint) if hint else what

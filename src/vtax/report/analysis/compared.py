@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from vtax.described import BESIDE, Means
-from vtax.report.analysis.values import Analysis, Row, Section
+from vtax.described import Means
+from vtax.report.analysis.values import Analysis, OfSection, Row, Section
 from vtax.report.document import Inline, joined
 from vtax.stats.ratio import Ratio
 from vtax.stats.verdict import Verdict
-from vtax.store.records import LEVELS, MARKS, CellRecord, MetricRecord
+from vtax.store.records import LEVELS, MARKS, CellRecord
 from vtax.study.units import format_levels
 
 
@@ -45,7 +45,7 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Compared:
+class Compared(OfSection):
     """One metric of one pair of cells. ratio: treatment / baseline.
 
     reason: why there is no ratio, or no verdict on it. treatment, baseline: of several runs, the means of sessions
@@ -61,21 +61,6 @@ class Compared:
     verdict: Verdict | None = None
     reason: str = ""
     relative: Ratio | None = None
-
-    @property
-    def label(self) -> Annotated[str, Means("name of the benchmark table")]:
-        """Its benchmark table."""
-        return self.section.label
-
-    @property
-    def benchmark(self) -> Annotated[str, Means("benchmark")]:
-        """Its benchmark."""
-        return self.section.benchmark
-
-    @property
-    def metric(self) -> Annotated[MetricRecord, BESIDE]:
-        """Its metric."""
-        return self.section.metric
 
     @property
     def marks(self) -> Annotated[tuple[str, ...], MARKS]:

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 import numpy as np
 
-from vtax.described import BESIDE, Means
+from vtax.described import Means
 from vtax.errors import BadInput, NotFound
 from vtax.guest.audit import differences as guest_differences
 from vtax.guest.audit import started_alike
@@ -17,11 +17,11 @@ from vtax.messages import Note
 from vtax.report.analysis.lookup import unknown
 from vtax.report.analysis.result import analyse
 from vtax.report.analysis.run_differences import design_differences, differences
-from vtax.report.analysis.values import Analysis, Floats, ResultPoint, Row, Section
+from vtax.report.analysis.values import Analysis, Floats, OfSection, ResultPoint, Row, Section
 from vtax.report.document import Inline, msg
 from vtax.stats.change_points import FEWEST, change_points_of
 from vtax.store.provenance import merged_runs
-from vtax.store.records import LEVELS, CellRecord, MetricRecord, PlatformRecord
+from vtax.store.records import LEVELS, CellRecord, PlatformRecord
 from vtax.store.store import Store
 
 LEVEL = 0.05
@@ -79,7 +79,7 @@ class Series:
 
 
 @dataclass(frozen=True)
-class Plot:
+class Plot(OfSection):
     """One metric at one point, of runs that measured the same. section: of the newest run, which names it."""
 
     section: Section
@@ -94,21 +94,6 @@ class Plot:
             name="design_differences",
         ),
     ] = ()
-
-    @property
-    def label(self) -> Annotated[str, Means("name of the benchmark table")]:
-        """Its benchmark table."""
-        return self.section.label
-
-    @property
-    def benchmark(self) -> Annotated[str, Means("benchmark")]:
-        """Its benchmark."""
-        return self.section.benchmark
-
-    @property
-    def metric(self) -> Annotated[MetricRecord, BESIDE]:
-        """Its metric."""
-        return self.section.metric
 
 
 @dataclass(frozen=True)

@@ -203,6 +203,27 @@ class Section:
         return next(point for point in self.points if any(each is row for each in point.rows))
 
 
+class OfSection:
+    """A value about a section, which says to programs what it is of."""
+
+    section: Section
+
+    @property
+    def label(self) -> Annotated[str, Means("name of the benchmark table")]:
+        """Its benchmark table."""
+        return self.section.label
+
+    @property
+    def benchmark(self) -> Annotated[str, Means("benchmark")]:
+        """Its benchmark."""
+        return self.section.benchmark
+
+    @property
+    def metric(self) -> Annotated[MetricRecord, BESIDE]:
+        """Its metric."""
+        return self.section.metric
+
+
 def every_row(sections: Iterable[Section]) -> Iterator[tuple[Section, ResultPoint, Row]]:
     """Yield every row with its section and point, in their order."""
     return ((section, point, row) for section in sections for point in section.points for row in point.rows)
