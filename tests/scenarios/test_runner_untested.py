@@ -169,7 +169,7 @@ def test_a_platform_that_carries_nothing_is_not_started(monkeypatch, driver, sto
 @pytest.mark.parametrize(
     ("tunings", "level", "what"),
     [
-        (("pinned",), "default", "cannot run unpinned, as tuning level default asks"),
+        (("pinned",), "default", "cannot run unpinned, as tuning level 'default' asks"),
         (("default", "pinned"), "pinned+hugepages", "cannot have its memory in huge pages"),
         (("pinned", "hugepages"), "hugepages", "cannot run unpinned"),
         ((), "pinned", "cannot be pinned"),
@@ -196,14 +196,14 @@ def test_a_platform_has_no_cells_at_a_level_that_it_cannot_follow(driver, monkey
     assert set(levels) == {("native", "pinned"), ("native", "default"), ("other", "pinned")}
     untested = store.open_run("last").untested
     assert {(each.platform, each.levels["tuning"], each.reason) for each in untested} == {
-        ("other", "default", "other cannot run unpinned, as tuning level default asks")
+        ("other", "default", "other cannot run unpinned, as tuning level 'default' asks")
     }
     text = drawn(views()["result"].document(source_of(analyse(store)), Options("brief")), 400)
-    assert "cannot run unpinned, as tuning level default asks" in text
+    assert "cannot run unpinned, as tuning level 'default' asks" in text
     alone = plan_of(study(tuning=["default"], benchmark=TABLES[1:]))
     assert {cell.platform.name for cell in alone.cells} == {"native"}
     (other,) = [entry for entry in alone.platforms if entry.platform.name == "other"]
-    assert other.probe.reason == "other cannot run unpinned, as tuning level default asks"
+    assert other.probe.reason == "other cannot run unpinned, as tuning level 'default' asks"
 
 
 def test_a_host_without_huge_pages_runs_the_other_levels(driver, monkeypatch, tmp_path):
