@@ -97,6 +97,11 @@ class OpenSession:
         self._take_down()
 
     @property
+    def endpoints(self) -> Mapping[str, Endpoint]:
+        """Everything that was started for it, by role."""
+        return self._endpoints | self._colocated
+
+    @property
     def has_started(self) -> bool:
         """Whether every guest of this session came up."""
         return not self._start_failure
@@ -109,7 +114,7 @@ class OpenSession:
     @property
     def lost(self) -> bool:
         """Whether a guest of this session is gone or not trusted, so that its pending cells need a fresh one."""
-        gone = any(endpoint.guest.lost for endpoint in (self._endpoints | self._colocated).values())
+        gone = any(endpoint.guest.lost for endpoint in self.endpoints.values())
         return self.has_started and (gone or self.is_spoilt)
 
     @property
@@ -333,8 +338,7 @@ class OpenSession:
         running = self._endpoints["guest"].running
         alone = Context(resources.vcpus, resources.memory_bytes, scratch=running.scratch)
         if self._links is None or cell.point.link is None:
-            started = self._endpoints | self._colocated
-            guests = [started[numbered("guest", number)] for number in range(cell.point.colocation.guests)]
+            guests = [self.endpoints[numbered("guest", number)] for number in range(cell.point.colocation.guests)]
             return [Lane(replace(alone, scratch=each.running.scratch), {"guest": each}) for each in guests]
         self._links.apply(cell.point.link)
         return [
@@ -360,7 +364,7 @@ class OpenSession:
         failure = Failure()
         try:
             with contained(failure):
-                for endpoint in (self._endpoints | self._colocated).values():
+                for endpoint in self.endpoints.values():
                     endpoint.guest.remove_put()
                 self._stack.close()
         finally:
