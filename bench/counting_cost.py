@@ -7,7 +7,7 @@ two without is the control: it shows what such a ratio is where nothing differs.
 
     sudo .venv/bin/python bench/counting_cost.py [--platform native ...] [--rounds 8] [--longer 1] [--json]
 
-The promise (docs/promises.md): the ratio is 1 within its interval, which is at most 2 % wide on each side.
+The promise (docs/promises.md): the ratio is 1 within its interval, which is at most 1 % wide on each side.
 """
 
 from __future__ import annotations

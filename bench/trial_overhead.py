@@ -7,7 +7,7 @@ of the program (`inside_s`).
 
     sudo .venv/bin/python bench/trial_overhead.py [--platform native ...] [--trials 10] [--blocks 5] [--json]
 
-The promise (docs/promises.md): at most 10 ms median on native and containers, at most 50 ms on emulated machines.
+The promise (docs/promises.md): at most 5 ms median on native and containers, at most 15 ms on emulated machines.
 """
 
 from __future__ import annotations
