@@ -88,6 +88,11 @@ def allow_for_dependence(se: float, df: float, blocks: int, correlation: float) 
     return inflated, max(df * left, 2.0)
 
 
+def unmet_share(blocks: int) -> float:
+    """Return the largest share of blocks that a state may be in though none of so many was, at 95 %: about 3 / n."""
+    return float(1 - 0.05 ** (1 / blocks))
+
+
 def _lags(family: Sequence[Array]) -> list[float | None]:
     """Lag-1 correlation of each contrast; None of too few blocks to test, and of equal ones."""
     return [_lag(logs) if logs.size >= FEWEST_TO_TEST and float(np.ptp(logs)) > 1e-13 else None for logs in family]

@@ -195,24 +195,22 @@ def counters(engine: Engine, run: RunHandle) -> dict[tuple[int, str, str], tuple
         return {(index[r[0]], r[1], r[2]): (float(r[3]), int(r[4])) for r in fetch(connection, query)}
 
 
-def block_counters(engine: Engine, run: RunHandle, cells: Collection[int]) -> BlockCounters:
-    """What was counted in trials of these cells that went well, warm-up left out, by block. cells: their indices."""
+def block_counters(
+    engine: Engine, run: RunHandle, cells: Collection[int], only: tuple[str, str] | None = None
+) -> BlockCounters:
+    """What was counted in trials of these cells that went well, warm-up left out, by block. cells: their indices.
+
+    only: place and name of the one counter that is wanted.
+    """
     trial, counter = schema.trial, schema.counter
+    by = (trial.c.cell_id, counter.c.place, counter.c.name, trial.c.block)
     with reading_rows(engine) as connection:
         ids = _ids(connection, schema.cell, run.id)
-        query = (
-            select(
-                trial.c.cell_id, counter.c.place, counter.c.name, trial.c.block, func.avg(counter.c.value),
-                func.count(),
-            )
-            .join_from(counter, trial)
-            .where(
-                trial.c.run_id == run.id, ~trial.c.is_warmup, trial.c.status == "ok",
-                trial.c.cell_id.in_([int(ids[cell]) for cell in cells]),
-            )
-            .group_by(trial.c.cell_id, counter.c.place, counter.c.name, trial.c.block)
-            .order_by(trial.c.cell_id, counter.c.place, counter.c.name, trial.c.block)
-        )  # fmt: skip
+        query = select(*by, func.avg(counter.c.value), func.count()).join_from(counter, trial)
+        query = query.where(trial.c.run_id == run.id, ~trial.c.is_warmup, trial.c.status == "ok")
+        query = query.where(trial.c.cell_id.in_([int(ids[cell]) for cell in cells])).group_by(*by).order_by(*by)
+        if only:
+            query = query.where(counter.c.place == only[0], counter.c.name == only[1])
         index = _index_of(ids)
         found: dict[tuple[int, str, str], list[tuple[int, float, int]]] = {}
         for cell, place, name, block, mean, trials in fetch(connection, query):

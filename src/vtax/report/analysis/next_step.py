@@ -9,6 +9,7 @@ from typing import Annotated
 
 from vtax.described import Means
 from vtax.messages import Note
+from vtax.report.analysis.host_cpu import is_quieter
 from vtax.report.analysis.values import Analysis, ResultPoint, Row, Section, every_row
 from vtax.stats.analysis import decided_after
 from vtax.stats.checks import MINIMUM_BLOCKS
@@ -54,6 +55,9 @@ class NextStep:
     is_first_verdict: bool = False
     is_new_run: Annotated[bool, Means("whether a new run takes the place of this one, which cannot go on")] = False
     is_new_session: bool = False
+    quieter: Annotated[
+        int, Means("comparisons of `left` whose host CPU time for a unit of work has at most half their noise")
+    ] = 0
     soon: Annotated[Soon | None, Means("what 10 minutes more would bring, or null")] = None
 
 
@@ -93,7 +97,10 @@ def next_step_of(analysis: Analysis) -> NextStep | None:
         step = _without_range(analysis, resume, each_s, undecided)
     else:
         step = _of_blocks(analysis, resume, each_s, best, _decided_by(best[1], undecided), undecided)
-    return None if step is None else replace(step, soon=_soon(analysis, each_s, undecided))
+    if step is None:
+        return None
+    quieter = sum(is_quieter(c.section, c.point, c.row, analysis) for c in step.left)
+    return replace(step, quieter=quieter, soon=_soon(analysis, each_s, undecided))
 
 
 def _soon(analysis: Analysis, each_s: float | None, undecided: Sequence[Comparison]) -> Soon | None:

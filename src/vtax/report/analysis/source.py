@@ -45,9 +45,9 @@ class Source:
         only = self.analysis.filter
         return {key: value for key, value in found.items() if only.shows(cells[key[0]])} if only else found
 
-    def block_counters(self, cells: Collection[int]) -> BlockCounters:
+    def block_counters(self, cells: Collection[int], only: tuple[str, str] | None = None) -> BlockCounters:
         """See store.query.block_counters; nothing without a store. Raises StoreError."""
-        return query_block_counters(self.store.engine, self.data.run, cells) if self.store and cells else {}
+        return query_block_counters(self.store.engine, self.data.run, cells, only) if self.store and cells else {}
 
     @cached_property
     def effective(self) -> Mapping[int, str]:

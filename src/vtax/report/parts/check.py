@@ -222,6 +222,8 @@ def _details(each: Checked, *, is_apart: bool) -> Iterator[Inline]:
 
 
 def _below(found: Checks) -> Iterator[Part]:
+    passed = [each.ratio.n_blocks for each in found.compared if each.ratio and each.outcome == "passed"]
+    yield from (Paragraph(text, "muted") for text in shared.as_far_as_shown(_OUTCOMES["passed"], passed))
     if found.against:
         run, other = found.against.names
         yield Paragraph(

@@ -44,6 +44,8 @@ def document_of(found: Contrasts, only: Filter = EVERYTHING) -> Document:
         here = [each for each in compared if each.section is section]
         parts.append(Titled(shared.title_of(section), (table_of(here, found),), subtitle=shared.subtitle_of(section)))
     parts.append(Paragraph(_method(found), "muted"))
+    noted_of = shared.equivalent_as_far_as_shown((each.ratio, each.verdict) for each in compared)
+    parts += [Paragraph(text, "muted") for text in noted_of]
     parts += across_runs.notes(compared, found)
     parts += across_runs.parts(compared, found)
     if found.treatment.is_run:

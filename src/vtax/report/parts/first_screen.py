@@ -35,7 +35,7 @@ _BY_REQUEST = frozenset({"study-changed", "trusted", "trusted-file"})  # codes o
 def next_line(analysis: Analysis) -> Iterator[Part]:
     """Yield what to do about what is undecided."""
     if step := next_step_of(analysis):
-        yield Paragraph(joined([_next_step(step), *_soon(step)], " "))
+        yield Paragraph(joined([_next_step(step), *_quieter(step), *_soon(step)], " "))
 
 
 def answer_lines(analysis: Analysis, chapter: str = "") -> Iterator[Part]:
@@ -102,6 +102,14 @@ def _next_step(step: NextStep) -> Inline:
         "{comparisons}.",
         command=command, duration=Duration(step.duration_s), comparisons=undecided,
     )  # fmt: skip
+
+
+def _quieter(step: NextStep) -> Iterator[Inline]:
+    """`Host CPU per unit of work has at most half the noise of the speed in 12 of these.`"""
+    if step.quieter:
+        yield msg(
+            "Host CPU per unit of work has at most half the noise in {count} of these.", count=Count(step.quieter)
+        )
 
 
 def _soon(step: NextStep) -> Iterator[Inline]:

@@ -4,27 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from vtax.benchmarks.base import CPU_PER_GIGABYTE, HOST_CPU_PER
-from vtax.report.analysis import Analysis, Row, Section
+from vtax.report.analysis import Row, Section
 from vtax.report.document import Column, Count, Inline, Interval, Mean, Ratio, Scale, msg, muted
 from vtax.report.document.stored_texts import unit_of
 from vtax.report.parts import shared
 
 Costs = Mapping[tuple[str, str], tuple[Row, Scale]]
 """(platform, key of the point) -> its CPU time of the host for a unit of work, and the scale of that."""
-
-
-def cost_section(section: Section, analysis: Analysis) -> Section | None:
-    """Return the metric of the host's CPU time that belongs to a primary one; None without one."""
-    if not section.metric.is_primary:
-        return None
-    beside = [
-        each for each in analysis.sections if (each.label, each.benchmark) == (section.label, section.benchmark)
-    ]
-    found = [each for each in beside if each.metric.name == CPU_PER_GIGABYTE.name] + [
-        each for each in beside if each.metric.name.startswith(HOST_CPU_PER)
-    ]
-    return found[0] if found else None
 
 
 def costs_of(section: Section) -> Costs:

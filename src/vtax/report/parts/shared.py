@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from vtax.report.analysis import Analysis, ResultPoint, Row, Section
 from vtax.report.document import (
     Column,
+    Count,
     Document,
     Factor,
     Group,
@@ -16,6 +17,7 @@ from vtax.report.document import (
     Paragraph,
     Platform,
     Scale,
+    Share,
     Warnings,
     joined,
     levels_of,
@@ -29,6 +31,8 @@ from vtax.report.document import Section as Part
 from vtax.report.document import Verdict as VerdictCell
 from vtax.report.document.stored_texts import unit_of
 from vtax.report.document.warnings import Warning
+from vtax.stats.assumptions import unmet_share
+from vtax.stats.ratio import Ratio as RatioResult
 from vtax.stats.verdict import Verdict
 from vtax.store.records import PlatformRecord
 
@@ -65,6 +69,21 @@ def verdict_of(verdict: Verdict) -> VerdictCell:
 def no_verdict() -> Inline:
     """Of a ratio that is not judged."""
     return muted(msg("no verdict"))
+
+
+def as_far_as_shown(word: Inline, blocks: Iterable[int]) -> Iterator[Inline]:
+    """Yield what no blocks can exclude of a word that says something is absent. blocks: of each such word."""
+    for fewest in sorted(blocks)[:1]:
+        yield msg(
+            "{word} as far as {blocks} blocks show: if fewer than {share} are slow, none may have occurred yet",
+            word=word, blocks=Count(fewest), share=Share(unmet_share(fewest), "whole"),
+        )  # fmt: skip
+
+
+def equivalent_as_far_as_shown(judged: Iterable[tuple[RatioResult | None, Verdict | None]]) -> Iterator[Inline]:
+    """Yield the same of the comparisons that are equivalent."""
+    blocks = [ratio.n_blocks for ratio, verdict in judged if ratio and verdict and verdict.kind == "equivalent"]
+    return as_far_as_shown(msg("equivalent"), blocks)
 
 
 def title_of(section: Section) -> Inline:

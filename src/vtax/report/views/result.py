@@ -8,6 +8,7 @@ from vtax.messages import Note
 from vtax.report.analysis import Analysis, ResultPoint, Section
 from vtax.report.analysis.answers import answers, is_measured
 from vtax.report.analysis.exported import exported
+from vtax.report.analysis.host_cpu import cost_section
 from vtax.report.analysis.source import Source
 from vtax.report.analysis.warnings import STATISTICS
 from vtax.report.document import (
@@ -37,7 +38,7 @@ from vtax.report.document import (
 )
 from vtax.report.document import Row as TableRow
 from vtax.report.document import Section as Titled
-from vtax.report.parts import result_costs, shared, typical
+from vtax.report.parts import shared, typical
 from vtax.report.parts.figures import figures_of
 from vtax.report.parts.first_screen import answer_lines, next_line
 from vtax.report.parts.forest import forest
@@ -145,7 +146,7 @@ def _results(analysis: Analysis, options: Options) -> Iterator[Part]:
 
 def _section(section: Section, analysis: Analysis, options: Options) -> Titled:
     names = shared.colours(analysis)
-    cost = result_costs.cost_section(section, analysis)
+    cost = cost_section(section, analysis)
     table = result_table(section, analysis.level, analysis.baseline, names, analysis.blocks, cost)
     parts: list[Part] = [table, *_notes(section, analysis), *typical.parts_of(section, analysis, names)]
     if options.depth == "report" and len(section.points) > _MOST_POINTS:

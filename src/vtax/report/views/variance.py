@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from vtax.report.analysis import Analysis
+from vtax.report.analysis import Analysis, waits
 from vtax.report.analysis.source import Source
 from vtax.report.analysis.variance import (
     CellVariance,
@@ -18,6 +18,7 @@ from vtax.report.analysis.variance import (
     shown,
     variance,
 )
+from vtax.report.analysis.waits import Waited
 from vtax.report.analysis.warnings import merged, noted
 from vtax.report.document import (
     Bullets,
@@ -53,17 +54,21 @@ def document(source: Source, options: Options) -> Document:
     whole = source.whole
     found = variance(whole.data, whole.analysis, every_metric=options.every_metric, samples=whole.samples)
     kept = shown(found, source.analysis.filter)
-    made = document_of(kept, source.analysis, is_folded=options.depth == "report")
+    counted = whole.block_counters(range(len(whole.data.run.cells)), waits.COUNTER)
+    waited = waits.waits_of(whole.data, whole.analysis.primary, counted)
+    made = document_of(kept, source.analysis, waited, is_folded=options.depth == "report")
     return shared.of_blocks(made, source.analysis)
 
 
-def document_of(tables: tuple[VarianceTable, ...], analysis: Analysis, *, is_folded: bool = False) -> Document:
+def document_of(
+    tables: tuple[VarianceTable, ...], analysis: Analysis, waited: Waited | None = None, *, is_folded: bool = False
+) -> Document:
     """Return the document of the tables. is_folded: whether tables are shown on demand."""
     sections = tuple(_section(table, analysis) for table in tables)
     folded = Titled(msg("Variance, drift and plans of every metric"), sections, is_folded=True)
     parts: list[Part] = [*shares_figure(tables, analysis), *([folded] if is_folded else sections)]
     cells = [cell for _, cell in places(tables)]
-    if summary := [*_summary(tables, analysis)]:
+    if summary := [*_summary(tables, analysis), *_waits(tables, waited or {}, analysis.rule.alpha)]:
         parts.append(Titled(msg("Summary"), (Bullets(tuple(summary)),), role="summary"))
     given = [
         noted(text, place)
@@ -72,7 +77,7 @@ def document_of(tables: tuple[VarianceTable, ...], analysis: Analysis, *, is_fol
     ]
     parts += shared.warnings_part(merged(given))
     nothing: Inline = "" if any(map(_is_known, cells)) else msg("Variance needs more than one value per cell.")
-    return Document(VIEW.title, tuple(parts), data=_plain(tables, analysis), nothing=nothing)
+    return Document(VIEW.title, tuple(parts), data=_plain(tables, analysis, waited or {}), nothing=nothing)
 
 
 def _is_known(cell: CellVariance) -> bool:
@@ -219,6 +224,18 @@ def _summary(tables: tuple[VarianceTable, ...], analysis: Analysis) -> Iterator[
             )  # fmt: skip
 
 
+def _waits(tables: tuple[VarianceTable, ...], waited: Waited, alpha: float) -> Iterator[Inline]:
+    """Yield where programs were slower in blocks in which they waited more for a CPU."""
+    for table in tables:
+        for place, cell in places((table,)):
+            found = waited.get((cell.row.cell.key, table.section.metric.name))
+            if found and found.p <= alpha:
+                yield msg(
+                    "{place}: {share} of the noise between blocks goes with the program's waits for a CPU ({p})",
+                    place=place.inline, share=Share(found.share, "whole"), p=PValue(found.p, is_named=True),
+                )  # fmt: skip
+
+
 def headline(top: Hardest, precision: float) -> Inline:
     """Return the effort to reach a half-width, with its uncertainty: the headline of the plans."""
     plan = top.plan
@@ -245,7 +262,7 @@ def headline(top: Hardest, precision: float) -> Inline:
     )  # fmt: skip
 
 
-def _plain(tables: Sequence[VarianceTable], analysis: Analysis) -> list[dict[str, Any]]:
+def _plain(tables: Sequence[VarianceTable], analysis: Analysis, waited: Waited) -> list[dict[str, Any]]:
     """Return one entry per metric and cell; shares, half-widths and changes are fractions, times seconds."""
     return [
         {
@@ -261,6 +278,7 @@ def _plain(tables: Sequence[VarianceTable], analysis: Analysis) -> list[dict[str
                 "within_trial": cell.within_trial,
             },
             "drift": {**vars(cell.drift), "p_adjusted": cell.drift_p} if cell.drift else None,
+            "waits": vars(found) if (found := waited.get((cell.row.cell.key, table.section.metric.name))) else None,
             "done": {
                 "trials": cell.trials,
                 "blocks": int(cell.row.blocks.size),

@@ -1,0 +1,94 @@
+"""What stands beside `equivalent`, and what helps where nothing is decided. Figures are invented."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import synthetic_run
+from shown import drawn, english, result
+from synthetic_run import begin, trial
+
+from vtax.report.analysis import Analysis, analyse
+from vtax.report.analysis.check import check
+from vtax.report.analysis.contrast import contrast
+from vtax.report.analysis.next_step import next_step_of
+from vtax.report.analysis.source import source_of
+from vtax.report.analysis.waits import COUNTER
+from vtax.report.parts.check import document_of as check_document
+from vtax.report.parts.contrast import document_of as contrast_document
+from vtax.report.parts.result_notes import notes_under
+from vtax.store.records import CellRecord, MetricRecord, PlatformRecord
+from vtax.store.store import Store
+
+SPACE = "\N{NO-BREAK SPACE}"
+CLOSE = [-0.001, 0.0, 0.001, -0.0005, 0.0005] * 2
+NOISY = [-0.5, 0.9, 0.0, 0.6, -0.8]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store.open(f"sqlite:///{tmp_path / 'store.sqlite'}") as opened:
+        yield opened
+
+
+def analysed(store: Store, logs: list[float], cost: float = 1.0) -> Analysis:
+    """A run of one comparison. logs: of the ratio in each block. cost: the noise of the host's CPU time beside it."""
+    platforms = PlatformRecord("native", {}, True, is_baseline=True), PlatformRecord("other", {}, True)
+    cells = [CellRecord(p.name, "", p.name, "iperf3", "iperf3") for p in platforms]
+    metric = MetricRecord("iperf3", "cpu_per_gigabyte", "cost", "s/GB", "lower", False)
+    run = begin(store, platforms=platforms, cells=cells, metrics=(*synthetic_run.METRICS, metric))
+    for block, log in enumerate(logs):
+        for k, cell in enumerate(cells):
+            values = {"throughput": 1000.0 * math.exp(k * log), "cpu_per_gigabyte": math.exp(cost * k * log)}
+            run.add_trial(trial(cell, block=block, position=2 * block + k, values=values))
+    run.finish("finished", "", 2.0)
+    return analyse(store)
+
+
+def test_equivalent_says_beside_it_how_rare_slow_blocks_may_be_that_none_of_its_blocks_was(store):
+    found = analysed(store, CLOSE)
+    (section,) = found.primary
+    assert section.points[0].rows[1].verdict.kind == "equivalent"
+    share = 1 - 0.05 ** (1 / 10)
+    assert (1 - share) ** 10 == pytest.approx(0.05)
+    rare = f"if fewer than {100 * share:.0f}{SPACE}% are slow, none may have occurred yet"
+    assert english(next(notes_under(section, found))) == f"equivalent as far as 10 blocks show: {rare}"
+    assert " ".join(rare.split()) in " ".join(drawn(result(found)).split())
+
+
+def test_where_nothing_is_equivalent_nothing_is_said_of_slow_blocks(store):
+    found = analysed(store, NOISY)
+    assert not any("as far as" in english(each) for each in notes_under(found.primary[0], found))
+
+
+@pytest.mark.parametrize(("cost", "said"), [(0.1, True), (0.9, False)])
+def test_where_host_cpu_is_less_noisy_than_speed_the_next_step_says_so(store, cost, said):
+    found = analysed(store, NOISY, cost)
+    assert next_step_of(found).quieter == int(said)
+    text = " ".join(drawn(result(found)).split())
+    assert ("Host CPU per unit of work has at most half the noise in 1 of these." in text) == said
+
+
+def test_a_check_and_a_comparison_of_two_platforms_say_it_too(store):
+    found = analysed(store, CLOSE)
+    passed = " ".join(drawn(check_document(check(None, found, 0.05))).split())
+    assert "passed as far as 10 blocks show: if fewer than 26 % are slow" in passed
+    compared = " ".join(drawn(contrast_document(contrast(store, "other", "native", run=found))).split())
+    assert "equivalent as far as 10 blocks show: if fewer than 26 % are slow" in compared
+
+
+def test_one_counter_alone_is_read_of_every_block(store):
+    platforms = (PlatformRecord("native", {}, True, is_baseline=True),)
+    run = begin(store, platforms=platforms, cells=[CellRecord("a", "", "native", "iperf3", "iperf3")])
+    for block in range(3):
+        counted = {("program", "run_delay_s"): 0.1 * block, ("guest", "ctxt"): 5.0}
+        run.add_trial(trial(run.cells[0], block=block, position=block, counters=counted))
+    run.finish("finished", "", 2.0)
+    source = source_of(store)
+    assert set(source.block_counters([0])) == {(0, "program", "run_delay_s"), (0, "guest", "ctxt")}
+    ((key, (blocks, means, trials)),) = source.block_counters([0], COUNTER).items()
+    assert key == (0, *COUNTER)
+    assert (blocks.tolist(), means.tolist(), trials) == ([0, 1, 2], pytest.approx([0.0, 0.1, 0.2]), 1.0)
