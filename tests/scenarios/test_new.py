@@ -163,8 +163,9 @@ def test_a_service_is_measured_by_servers_as_in_the_shipped_study(monkeypatch):
     assert "--resource has no effect on the question service" in refused("other", *asked, "--resource", "cpu")
     invoked("mine", *asked)
     tables = tomllib.loads(Path("mine.toml").read_text())["benchmark"]
-    shipped = [each.name for each in load("service").study.benchmark]
-    assert [each["name"] for each in tables] == shipped == ["nginx", "redis", "pgbench", "sockperf"]
+    shipped = [(each.name, each.parameters) for each in load("service").study.benchmark]
+    assert [(each["name"], each["parameters"]) for each in tables] == shipped
+    assert [name for name, _ in shipped] == ["nginx", "redis", "pgbench", "sockperf"]
 
 
 def test_without_a_terminal_what_is_missing_is_named():

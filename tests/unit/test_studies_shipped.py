@@ -24,6 +24,15 @@ MIB = 1 << 20
 CACHES_MIB = (1, 8, 32, 36, 64, 69)  # of processors from laptops to servers
 
 
+def test_the_services_study_ends_within_a_quarter_of_an_hour_which_its_fewest_blocks_fit():
+    loaded = load("service")
+    design = loaded.study.design
+    probes = {platform: Probe(True) for platform in loaded.study.platforms}
+    plan = make_plan(loaded, image=Image("key", Path("/nowhere")), probes=probes, dry=True)
+    assert design.stop == "verdict"
+    assert 1.5 * design.min_blocks * plan.expected_block_s() <= design.budget <= 15 * 60
+
+
 def points(name: str, benchmark: str) -> Iterator[tuple[Point, Context]]:
     loaded = load(name)
     probes = {platform: Probe(True) for platform in loaded.study.platforms}

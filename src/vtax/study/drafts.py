@@ -27,9 +27,9 @@ TABLES: Mapping[str, str] = {
 }
 """Resource -> the body of its [[benchmark]]."""
 SERVICES = (
-    'name = "nginx"\nparameters = { duration_s = 3, connections = 16 }  # a web server',
-    'name = "redis"\nparameters = { requests = 50000 }  # a store in memory',
-    'name = "pgbench"\nparameters = { test = "select", scale = 1, duration_s = 3, clients = 4 }  # a database',
+    'name = "nginx"\nparameters = { duration_s = 2, connections = 16 }  # a web server',
+    'name = "redis"\nparameters = { requests = 30000 }  # a store in memory',
+    'name = "pgbench"\nparameters = { test = "select", scale = 1, duration_s = 2, clients = 4 }  # a database',
     'name = "sockperf"\nparameters = { duration_s = 3, messages_per_second = 5000 }  # messages under a steady load',
 )
 """Bodies of the [[benchmark]] tables of `service`, as in the shipped study; clients are on the peer."""
