@@ -57,7 +57,7 @@ REPORTS = [  # benchmark, its parameters, the program's role (with ERRORS: its s
         {"duration_s": 2, "scale": 1, "clients": 2},
         {"client": "pgbench/17-tpcb.txt", f"client{ERRORS}": "pgbench/17-tpcb.err"},
     ),
-    ("redis", {"requests": 20000}, {"client": "redis/8.0.csv"}),
+    ("redis", {"requests": 20000}, {"client": "redis/8.0.txt"}),
     ("sysbench-oltp", {"events": 10000}, {"client": "sysbench-oltp/10.11-point_select.txt"}),
 ]
 

@@ -73,9 +73,10 @@ def test_the_server_serves_one_file_at_the_guests_address():
 
 
 def test_the_program_around_a_client_reads_its_log_and_passes_its_status(tmp_path):
-    lines = "".join(f"0 200 {n}\n" for n in range(1, 101))
+    lines = "".join(f"{1_000_000 + 10_000 * n} 200 {n}\n" for n in range(1, 101))  # starts 10 ms apart
     code = f"import sys; open(sys.argv[1] + '.0', 'w').write({lines!r}); sys.exit(3)"
-    directory, line, (program,) = timed_by_log(str(tmp_path), 0, 2, (sys.executable, "-c", code, "{log}"))
+    argv = (sys.executable, "-c", code, "{log}")
+    directory, line, (program,) = timed_by_log(str(tmp_path), 0, 2, "0*1+2*1", 0.5, argv)
     (tmp_path / "vtax-client-0").mkdir()
     (tmp_path / "vtax-client-0" / "timed_by_log.py").write_bytes(program.data)
     done = subprocess.run([sys.executable, *line[1:]], capture_output=True, text=True, check=False)
@@ -85,3 +86,12 @@ def test_the_program_around_a_client_reads_its_log_and_passes_its_status(tmp_pat
         "latency_avg": 0.0505, "latency_max": 0.1, "latency_p50": 0.05, "latency_p95": 0.095, "latency_p99": 0.099,
     }  # fmt: skip
     assert found["cpu_s"] > 0
+    assert found["per_s"] == [100.0] * 10  # of the last half a second: 50 answers
+
+
+def test_rates_of_intervals_are_samples():
+    found = {**json.loads(read("nginx/1.64.0.err")), "per_s": [24000.0, 26000.0]}
+    outcome = parse("1.64.0", log=json.dumps(found))
+    assert outcome.samples == {"requests": [24000.0, 26000.0]}
+    assert outcome.effective["interval_s"] == 0.2
+    assert "interval_s" not in parse("1.64.0").effective

@@ -3,6 +3,7 @@
 import pytest
 from service_reports import CONTEXT, client, commands, read
 
+from vtax.benchmarks.histograms import percentile, requests
 from vtax.benchmarks.redis import BENCHMARK, RedisParameters
 from vtax.errors import BadInput, BenchmarkError
 
@@ -12,18 +13,35 @@ def parse(text, *, outside_s=10.0, cpu_s=0.0, status=0, stderr="", **parameters)
     return BENCHMARK.parse(RedisParameters(requests=20_000, **parameters), CONTEXT, results)
 
 
-@pytest.mark.parametrize(("version", "rates"), [("7.0", (35971.22, 33222.59)), ("8.0", (42194.09, 38610.04))])
+@pytest.mark.parametrize(("version", "rates"), [("7.0", (19493.18, 21929.82)), ("8.0", (43103.45, 41493.78))])
 def test_both_tests_have_a_rate_and_latencies(version, rates):
-    outcome = parse(read(f"redis/{version}.csv"))
+    outcome = parse(read(f"redis/{version}.txt"))
     assert (outcome.values["set"], outcome.values["get"]) == rates
     assert outcome.values["set_latency_p50"] < outcome.values["set_latency_max"]
     assert outcome.warnings == ()
 
 
+@pytest.mark.parametrize("version", ["7.0", "8.0"])
+@pytest.mark.parametrize("test", ["set", "get"])
+def test_all_requests_are_counted_by_latency_and_give_the_percentiles_that_it_prints(version, test):
+    outcome = parse(read(f"redis/{version}.txt"))
+    counted = outcome.histograms[test]
+    assert requests(counted) == 20_000
+    for name, share in (("p50", 0.5), ("p95", 0.95), ("p99", 0.99), ("max", 1.0)):
+        assert percentile(counted, share) == outcome.values[f"{test}_latency_{name}"]
+
+
+def test_rates_of_the_intervals_after_the_first_line_of_a_test_are_samples():
+    outcome = parse(read("redis/7.0.txt"))
+    assert outcome.samples == {"set": [21665.3, 17909.8, 25600.8, 12386.5], "get": [13232.3, 22559.5]}
+    assert outcome.effective["interval_s"] == 0.25
+    assert "interval_s" not in parse(read("redis/8.0.txt")).effective  # too short: one line
+
+
 def test_a_saturated_client_is_a_warning():
-    (warning,) = parse(read("redis/7.0.csv"), cpu_s=1.15).warnings
+    (warning,) = parse(read("redis/7.0.txt"), cpu_s=1.92).warnings
     assert warning.startswith("the client redis-benchmark used 99 % of its 1 CPU")
-    assert parse(read("redis/7.0.csv"), cpu_s=1.15, client="guest", threads=4).warnings != ()
+    assert parse(read("redis/7.0.txt"), cpu_s=1.92, client="guest", threads=4).warnings != ()
 
 
 def test_a_refused_client_fails_the_trial():
@@ -32,11 +50,12 @@ def test_a_refused_client_fails_the_trial():
 
 
 def test_another_or_an_impossible_report_fails_the_trial():
-    for text in ("", read("redis/8.0-set-only.csv"), read("redis/7.0.csv").replace("rps", "rate")):
-        with pytest.raises(BenchmarkError, match="no CSV that vtax knows"):
-            parse(text)
+    text = read("redis/8.0.txt")
+    for other in ("", text.partition("====== GET")[0], text.replace("cumulative count", "count")):
+        with pytest.raises(BenchmarkError, match="no report that vtax knows"):
+            parse(other)
     with pytest.raises(BenchmarkError, match="but it ran for"):
-        parse(read("redis/7.0.csv"), outside_s=0.5)
+        parse(read("redis/7.0.txt"), outside_s=0.5)
 
 
 def test_the_server_keeps_nothing_unless_requested():

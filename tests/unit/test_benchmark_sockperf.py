@@ -1,10 +1,13 @@
 """sockperf: what its commands ask for and what its real output means."""
 
+import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from vtax.benchmarks.base import Context
+from vtax.benchmarks.histograms import percentile, requests
 from vtax.benchmarks.sockperf import BENCHMARK, SockperfParameters
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
@@ -102,3 +105,38 @@ def test_more_messages_than_the_link_carries_fail_the_trial():
         at(mbit_s / 1.1, message_size=1000)
     with pytest.raises(BenchmarkError, match="impossible"):
         at(mbit_s, message_size=1000, reply_every=2)
+
+
+def test_logged_answers_are_counted_and_give_the_percentiles_that_it_prints():
+    outcome = parse("bookworm-udp-logged", duration_s=1, messages_per_second=2000)
+    counted = outcome.histograms["latency"]
+    assert requests(counted) == outcome.effective["observations"] == 1099
+    for name, share in (("p50", 0.5), ("p90", 0.9)):
+        assert percentile(counted, share) == pytest.approx(outcome.values[f"latency_{name}"], rel=0.01)
+    assert outcome.samples == {"latency_p50": [69.25, 429.0, 83.75, 71.25, 65.75]}
+    assert outcome.effective["interval_s"] == 0.1
+    without = parse("bookworm-udp-under-load", messages_per_second=2000)
+    assert without.histograms == {"latency": [without.effective["observations"]]}
+
+
+def test_a_log_of_other_answers_fails_the_trial():
+    text = printed("bookworm-udp-logged").stdout.replace("Total 1099 observations", "Total 1100 observations")
+    result = CommandResult(("sockperf",), 0, text, "", 2.1, 2.1)
+    with pytest.raises(BenchmarkError, match="logged 1099 answers of 1100"):
+        BENCHMARK.parse(SockperfParameters(duration_s=1), CONTEXT, {"client": result})
+
+
+def test_the_log_is_counted_beside_the_tool_unless_it_would_be_large(tmp_path):
+    lines = [f"{n}, {1 + n / 100:.9f}, 9.000000000, {100 + n:.3f}" for n in range(11)]
+    (tmp_path / "lines").write_text("\n".join(["packet, txTime(sec)", *lines, ""]))
+    tool = tmp_path / "tool"
+    tool.write_text(f'#!/bin/sh\ncp {tmp_path}/lines "$3"\nexit 3\n')
+    tool.chmod(0o755)
+    client = BENCHMARK.commands(SockperfParameters(duration_s=1), replace(CONTEXT, scratch=str(tmp_path)))[1]
+    before = client.argv[: client.argv.index("sockperf")]
+    done = subprocess.run([*before, str(tool), "x"], capture_output=True, text=True, check=False)
+    assert done.returncode == 3
+    assert sum(int(line.split()[-1]) for line in done.stdout.splitlines() if line.startswith("interval")) == 11
+    assert {"interval 0 109.25 1", "interval 1 110.25 1", "logged 0.1 s"} <= set(done.stdout.splitlines())
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["lines", "tool"]
+    assert BENCHMARK.commands(SockperfParameters(messages_per_second=100_000), CONTEXT)[1].argv[0] == "sockperf"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from synthetic_run import DECLARED, PLATFORMS, begin, trial
 
-from vtax.benchmarks.histograms import is_one, merged, of_counts, percentile, requests, together
+from vtax.benchmarks.histograms import is_one, merged, of_counts, of_cumulated, percentile, requests, together
 from vtax.report.analysis import Analysis, Row, analyse
 from vtax.store.records import HISTOGRAMS, CellRecord, MetricRecord
 from vtax.store.store import Store
@@ -34,6 +35,14 @@ def test_histograms_are_added_by_value_and_numbers_alone_as_numbers():
         False,
     ]
     assert merged([{"a": one, "b": one}, {"a": [1.0]}]) == {"a": [5.0]}
+
+
+def test_cumulated_counts_are_spread_evenly_between_their_values():
+    counted = of_cumulated({1.0: 10, 2.0: 110, 1.5: 60, 9.0: 110})
+    assert requests(counted) == 110
+    assert [percentile(counted, share) for share in (10 / 110, 60 / 110, 1.0)] == [1.0, 1.5, 2.0]
+    assert percentile(counted, 35 / 110) == pytest.approx(1.25)
+    assert max(high / low for low, high in pairwise(counted[::2])) <= 1.0101
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,6 @@ class Timed(Protocol):
     @property
     def duration_s(self) -> float:
         """Seconds measured."""
-        ...
 
 
 @runtime_checkable
@@ -50,17 +49,14 @@ class OneAtATime(Protocol):
     @property
     def request_size(self) -> int:
         """Bytes of a request's payload."""
-        ...
 
     @property
     def response_size(self) -> int:
         """Bytes of a response's payload."""
-        ...
 
     @property
     def is_datagram(self) -> bool:
         """Whether each of them is a UDP datagram."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -237,6 +233,8 @@ class Command:
 
 
 MAX_SAMPLES = 600  # of one metric in one trial: they are stored with it
+INTERVALS = 10  # of a trial, of tools that are asked to report some
+INTERVAL_S = "interval_s"  # the effective setting of a trial whose samples are of equal intervals: seconds of one
 
 
 @dataclass(frozen=True)
@@ -272,6 +270,7 @@ class Outcome:
 
     samples: metric name -> values within the trial, in order, 2 to MAX_SAMPLES of them, in the metric's unit; only
     where the tool reports them. They show how much noise there is within a trial, and are no part of the result.
+    Those of equal intervals, from the start of measuring on, have their length in the effective setting INTERVAL_S.
     histograms: what they are of, such as `latency` -> values and how often each came, in turn, by value, in the unit
     of its metrics (see benchmarks.histograms); the number of requests alone where the tool prints no more.
     disk: of a tool for disks; the runner compares it with what the host's disks did.
@@ -300,7 +299,7 @@ class Benchmark(ABC):
     guests, whose stages the runner times, in their order, each with its metric; the runner runs its command in each
     guest, and its `parse` reads what the runner writes as the output of role `single`: a JSON object a line and
     start, stage -> seconds since the request. work: the unit of what a trial does, of which the runner measures what
-    one costs the host.
+    one costs the host. load: parameters that load it more the larger they are, over which latencies are drawn.
     """
 
     name: str
@@ -316,6 +315,7 @@ class Benchmark(ABC):
     same_everywhere: tuple[str, ...] = ()
     stages: tuple[str, ...] = ()
     work: Operations | None = None
+    load: tuple[str, ...] = ()
 
     def version_of(self, output: str) -> str:
         """Return the version in what version_argv printed. Raises BenchmarkError."""

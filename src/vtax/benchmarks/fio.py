@@ -126,6 +126,7 @@ class Fio(Benchmark):
     packages = ("fio",)
     Parameters = FioParameters
     work = Operations("I/O", "operations", time="µs")
+    load = ("iodepth", "jobs")
     metrics: Sequence[Metric] = (
         *(
             Metric(f"{direction}_iops", "IOPS", "higher", f"{direction}s per second", primary=True,

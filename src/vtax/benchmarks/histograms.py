@@ -5,16 +5,39 @@ A list of one number is a number of requests of which no more is known.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
 Histogram = Sequence[float]
+_WIDTH, _MOST = 0.01, 500  # of a bin, of its lower edge; bins between two values that a tool prints
 
 
 def of_counts(counts: Mapping[float, float]) -> list[float]:
     """Return the histogram of value -> how often it came."""
     came = sorted((value, count) for value, count in counts.items() if count)
     return [float(number) for pair in came for number in pair]
+
+
+def of_cumulated(counts: Mapping[float, int]) -> list[float]:
+    """Return the histogram of value -> how many requests it is not exceeded by.
+
+    Between two of these values requests are spread evenly, over bins of at most 1 % of the lower one.
+    """
+    bins: dict[float, float] = {}
+    below, done = 0.0, 0
+    for value, count in sorted(counts.items()):
+        new = count - done
+        if new > 0:
+            wanted = math.ceil((value / below - 1) / _WIDTH) if below > 0 else 1
+            parts = min(wanted, new, _MOST)
+            edges = [round(new * part / parts) for part in range(parts + 1)]
+            for part in range(1, parts + 1):
+                bins[below + (value - below) * part / parts if part < parts else value] = (
+                    edges[part] - edges[part - 1]
+                )
+        below, done = value, max(done, count)
+    return of_counts(bins)
 
 
 def is_one(numbers: Histogram) -> bool:

@@ -17,6 +17,8 @@ from pydantic import Field, model_validator
 
 from vtax.benchmarks.base import (
     CPU_PER_GIGABYTE,
+    INTERVAL_S,
+    INTERVALS,
     MAX_SAMPLES,
     Command,
     Context,
@@ -44,7 +46,6 @@ from vtax.study.model import Size
 
 PORT = 5201
 _MEGA = 1e6
-_INTERVALS = 10  # of a trial that are reported
 _INTERVAL_S = 0.1, 60.0  # shortest and longest that iperf3 reports
 
 
@@ -143,11 +144,12 @@ class Iperf3(NetworkPair):
             raise BenchmarkError(f"iperf3's report lacks {error}; its format is not known to vtax") from error
         for direction in ("send", "receive"):
             check_link(values.get(f"throughput_{direction}"), context, parameters.duration_s)
+        effective |= {INTERVAL_S: _interval_s(parameters)} if samples else {}
         return Outcome(values, effective, tuple(warnings), samples)
 
 
 def _interval_s(p: Iperf3Parameters) -> float:
-    return min(max(p.duration_s / _INTERVALS, _INTERVAL_S[0]), _INTERVAL_S[1])
+    return min(max(p.duration_s / INTERVALS, _INTERVAL_S[0]), _INTERVAL_S[1])
 
 
 def _report(client: CommandResult) -> dict[str, Any]:

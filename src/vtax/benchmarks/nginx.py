@@ -34,6 +34,7 @@ from vtax.benchmarks.service import (
     histograms_of,
     latencies,
     of_log,
+    samples_of,
     saturation_warnings,
     timed_by_log,
 )
@@ -44,7 +45,7 @@ from vtax.study.model import Size
 
 PORT = 8080
 _MIN_RATE_SHARE = 0.95
-_LATENCY_COLUMN = 2  # of h2load's log: start (µs), status, time (µs)
+_LATENCY_COLUMN, _ENDED = 2, "0*1+2*1"  # of h2load's log: start (µs), status, time (µs)
 _REQUESTS = re.compile(
     r"^requests: (\d+) total, \d+ started, (\d+) done, (\d+) succeeded, (\d+) failed, (\d+) errored, (\d+) timeout$",
     re.MULTILINE,
@@ -95,6 +96,7 @@ class Nginx(Service):
     packages = ("nginx-light", "nghttp2-client")
     Parameters = NginxParameters
     work = Operations("request", "all_requests", time="µs")  # warm-up at the same rate
+    load = ("rate", "connections")
     metrics: Sequence[Metric] = (
         Metric("requests", "requests/s", "higher", "requests answered per second", primary=True, over_flows="sum"),
         *latencies("request"),
@@ -124,7 +126,7 @@ class Nginx(Service):
             *("--log-file={log}", f"http://{context.guest_address}:{port}/page"),
         )
         scratch = context.peer_scratch if p.client == "peer" else context.scratch
-        of_client, line, files = timed_by_log(scratch, context.flow, _LATENCY_COLUMN, argv)
+        of_client, line, files = timed_by_log(scratch, context.flow, _LATENCY_COLUMN, _ENDED, p.duration_s, argv)
         return (
             Command(
                 "server",
@@ -166,7 +168,8 @@ class Nginx(Service):
             "requests": total, "all_requests": round(total * (1 + p.warm_up_s / p.duration_s)),
         }  # fmt: skip
         values = {"requests": rate, **found["ms"]}
-        return Outcome(values, effective, tuple(warnings), histograms=histograms_of(found))
+        samples, interval = samples_of(found, "requests", p.duration_s)
+        return Outcome(values, effective | interval, tuple(warnings), samples, histograms_of(found))
 
 
 BENCHMARK = Nginx()

@@ -26,6 +26,7 @@ from vtax.benchmarks.service import (
     histograms_of,
     latencies,
     of_log,
+    samples_of,
     saturation_warnings,
     timed_by_log,
 )
@@ -40,7 +41,7 @@ _MEBIBYTE = 1024**2
 _EMPTY_BYTES, _SCALE_BYTES = 40 * _MEBIBYTE, 16 * _MEBIBYTE  # about
 _START_S = 1.0
 _MIN_RATE_SHARE = 0.95
-_LATENCY_COLUMN = 2  # of pgbench's log: client, number, time (µs), ...
+_LATENCY_COLUMN, _ENDED = 2, "4*1000000+5*1"  # of its log: client, number, time (µs), script, end (s, µs)
 _LINES = {
     "transactions": r"number of transactions actually processed: (\d+)(?:/\d+)?",
     "failed": r"number of failed transactions: (\d+) .*",
@@ -101,6 +102,7 @@ class Pgbench(Service):
     packages = ("postgresql", "postgresql-contrib")
     Parameters = PgbenchParameters
     work = Operations("transaction", "transactions", time="µs")
+    load = ("rate", "clients")
     metrics: Sequence[Metric] = (
         Metric("transactions", "transactions/s", "higher", "transactions per second", primary=True, over_flows="sum"),
         *latencies("transaction"),
@@ -134,7 +136,7 @@ class Pgbench(Service):
             *("--log", "--log-prefix={log}", "pgbench"),
         )
         scratch = context.peer_scratch if p.client == "peer" else context.scratch
-        of_client, line, files = timed_by_log(scratch, context.flow, _LATENCY_COLUMN, argv)
+        of_client, line, files = timed_by_log(scratch, context.flow, _LATENCY_COLUMN, _ENDED, p.duration_s, argv)
         answers = ("sh", "-c", _ANSWERS, "sh", "--host", context.guest_address, "--port", str(port))
         copied = ("cp", "-a", self.data(p).directory, directory)
         return (
@@ -177,7 +179,8 @@ class Pgbench(Service):
             "transactions": int(read["transactions"]),
         }  # fmt: skip
         values = {"transactions": read["rate"], **found["ms"]}
-        return Outcome(values, effective, tuple(warnings), histograms=histograms_of(found))
+        samples, interval = samples_of(found, "transactions", p.duration_s)
+        return Outcome(values, effective | interval, tuple(warnings), samples, histograms_of(found))
 
 
 BENCHMARK = Pgbench()

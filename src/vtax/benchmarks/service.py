@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from vtax.benchmarks.base import Context, GuestFile, Metric, Place, Tail
+from vtax.benchmarks.base import INTERVAL_S, INTERVALS, Context, GuestFile, Metric, Place, Tail
 from vtax.benchmarks.histograms import of_counts
 from vtax.errors import BadInput, BenchmarkError
 from vtax.guest.results import CommandResult
@@ -36,7 +36,8 @@ def latencies(what: str) -> tuple[Metric, ...]:
 
 _TIMED_BY_LOG = b"""
 import glob, json, os, resource, subprocess, sys, time
-prefix, column, *argv = sys.argv[1:]
+prefix, column, ended, duration_s, *argv = sys.argv[1:]
+parts = [tuple(map(int, part.split("*"))) for part in ended.split("+")]
 def logs():
     return glob.glob(glob.escape(prefix) + "*")
 for path in logs():
@@ -44,10 +45,12 @@ for path in logs():
 started = time.monotonic()
 status = subprocess.call(argv)
 elapsed_s, used = time.monotonic() - started, resource.getrusage(resource.RUSAGE_CHILDREN)
-times, bins = [], {}
+times, ends, bins = [], [], {}
 for path in logs():
     with open(path, "rb") as file:
-        times += [int(line.split()[int(column)]) for line in file]
+        for fields in map(bytes.split, file):
+            times.append(int(fields[int(column)]))
+            ends.append(sum(int(fields[number]) * factor for number, factor in parts))
     os.unlink(path)
 times.sort()
 for time_us in times:
@@ -59,24 +62,31 @@ if times:
     at = {f"latency_p{p}": times[-(-len(times) * p // 100) - 1] for p in (50, 95, 99)}
     in_us = {"latency_avg": sum(times) / len(times), "latency_max": times[-1], **at}
     found["ms"] = {name: value / 1000 for name, value in in_us.items()}
+    width, counts = float(duration_s) / INTERVALS, [0] * INTERVALS
+    first = max(ends) - 1e6 * float(duration_s)
+    for end in ends:
+        if end >= first:
+            counts[min(int((end - first) / 1e6 / width), INTERVALS - 1)] += 1
+    found["per_s"] = [count / width for count in counts]
 print(json.dumps(found), file=sys.stderr)
 sys.exit(status)
-"""
+""".replace(b"INTERVALS", b"%d" % INTERVALS)
 
 
 def timed_by_log(
-    scratch: str, flow: int, column: int, argv: Sequence[str]
+    scratch: str, flow: int, column: int, ended: str, duration_s: float, argv: Sequence[str]
 ) -> tuple[str, tuple[str, ...], tuple[GuestFile, ...]]:
     """A client that logs the time of every request, for those that print no percentiles.
 
-    column: of the log, from 0, that has the microseconds; "{log}" in argv is replaced by the beginning of the logs'
-    names. Returns the directory of its files, the command line, and its program, which runs argv, reads the logs and
-    prints on its last line of standard error what `of_log` reads.
+    column: of the log, from 0, that has the microseconds. ended: the moment of the answer in microseconds, put
+    together of columns, such as "4*1000000+5*1". duration_s: measured, the last ones before the last answer. "{log}"
+    in argv is replaced by the beginning of the logs' names. Returns the directory of its files, the command line, and
+    its program, which runs argv, reads the logs and prints on its last line of standard error what `of_log` reads.
     """
     directory = f"{scratch}/vtax-client-{flow}"
     log, program = f"{directory}/log", f"{directory}/timed_by_log.py"
     filled = [argument.replace("{log}", log) for argument in argv]
-    line = ("python3", program, log, str(column), *filled)
+    line = ("python3", program, log, str(column), ended, f"{duration_s:g}", *filled)
     return directory, line, (GuestFile(program, _TIMED_BY_LOG),)
 
 
@@ -98,6 +108,14 @@ def histograms_of(found: Mapping[str, Any]) -> dict[str, list[float]]:
     if not of_us:
         return {LATENCY: [float(found["count"])]}
     return {LATENCY: of_counts({int(us) / 1000: int(count) for us, count in of_us.items()})}
+
+
+def samples_of(
+    found: Mapping[str, Any], metric: str, duration_s: float
+) -> tuple[dict[str, list[float]], dict[str, float]]:
+    """Rates of a metric in all intervals, of what `of_log` gives, and the setting with the length of these."""
+    rates = [float(rate) for rate in found.get("per_s", ())]
+    return ({metric: rates}, {INTERVAL_S: duration_s / INTERVALS}) if rates else ({}, {})
 
 
 def check_cache(name: str, size_bytes: int, context: Context) -> None:

@@ -4,7 +4,8 @@ Under a fixed load (`under-load`) the client sends at its own pace whatever the 
 upper percentiles; `ping-pong` waits for every answer. All times are full round trips.
 
 It does not measure throughput. Its trap is a load that the path cannot carry: then the figure is the length of a
-queue, and messages that were dropped have no delay at all.
+queue, and messages that were dropped have no delay at all. Up to 200 000 answers are logged when the time is over,
+and counted by interval and round trip; the CPU time of a message includes that.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from typing import Any, Literal, Self
 from pydantic import Field, model_validator
 
 from vtax.benchmarks.base import (
+    INTERVAL_S,
+    INTERVALS,
     Command,
     Context,
     Metric,
@@ -26,6 +29,7 @@ from vtax.benchmarks.base import (
     Role,
     Tail,
 )
+from vtax.benchmarks.histograms import of_counts, percentile, requests, together
 from vtax.benchmarks.network import NOT_REPORTED, check_datagram, check_link, check_socket_buffer, window_warnings
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
@@ -39,6 +43,27 @@ _TAIL_S = 0.2  # within it the last answers come, after the time of the test
 _BUFFERS = re.compile(r"Socket buffers sizes of fd \d+: RX: (\d+) Byte, TX: (\d+) Byte")
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _PERCENTILES = {"latency_p50": "50.000", "latency_p90": "90.000", "latency_p99": "99.000", "latency_p999": "99.900"}
+_MOST_LOGGED = 200_000  # answers of a trial: about 10 MB
+_PING_PONGS_PER_S = 40_000  # about
+# Log: packet, sent (s), received (s), round trip (µs). Bins are below 1 % of the round trip.
+_COUNT = """
+/^[0-9]+, / {
+  if (!n++) start = $2
+  last = $2
+  width = 2 ^ (int(log($4 > 1 ? $4 : 1) / log(2)) - 7)
+  count[int(($2 - start) / interval) " " (int($4 / width) + 0.5) * width]++
+}
+END { for (each in count) print "interval " each, count[each]; print "logged " last - start " s" }
+"""
+_LOGGED = """
+log=$1 interval=$2 count=$3; shift 3
+"$@" --full-log "$log"
+status=$?
+[ -s "$log" ] && awk -F ", " -v interval="$interval" "$count" "$log"
+rm -f "$log"
+exit $status
+"""
+_COUNTED = re.compile(r"^interval (\d+) ([0-9.e+]+) (\d+)$", re.MULTILINE)
 
 
 class SockperfParameters(Parameters):
@@ -67,6 +92,7 @@ class Sockperf(NetworkPair):
     tool = "sockperf"
     Parameters = SockperfParameters
     work = Operations("message", "sent_messages", time="µs")
+    load = ("messages_per_second",)
     metrics: Sequence[Metric] = (
         Metric("latency_p50", "us", "lower", "median round trip", primary=True, tail=Tail("latency", 0.5)),
         Metric("latency_mean", "us", "lower", "mean round trip"),
@@ -90,6 +116,9 @@ class Sockperf(NetworkPair):
         client = ["sockperf", p.mode, *both, "-t", str(p.duration_s), "-m", str(p.message_size), "--full-rtt"]
         if p.mode == "under-load":
             client += ["--mps", str(p.messages_per_second), "--reply-every", str(p.reply_every)]
+        if _answers(p) <= _MOST_LOGGED:
+            log = f"{context.scratch}/vtax-sockperf-{context.flow}.log"
+            client = ["sh", "-c", _LOGGED, "sh", log, f"{_interval_s(p):g}", _COUNT, *client]
         return (
             Command("server", ("sockperf", "server", *both), place="peer", ready_port=port if tcp else None),
             Command("client", tuple(client), before=() if tcp else (("sleep", _UDP_SERVER_START_S),)),
@@ -130,7 +159,39 @@ class Sockperf(NetworkPair):
         if p.mode == "under-load" and values["messages"] < (1 - _RATE_TOLERANCE) * p.messages_per_second:
             rates = {"requested": p.messages_per_second, "found": round(values["messages"])}
             warnings.append(Note("load-lower", **rates))
-        return Outcome(values, effective, tuple(warnings), histograms={"latency": [answered]})
+        histogram, medians = _counted(text, answered, _interval_s(p))
+        samples = {"latency_p50": medians} if len(medians) > 1 else {}
+        effective |= {INTERVAL_S: _interval_s(p)} if samples else {}
+        return Outcome(values, effective, tuple(warnings), samples, {"latency": histogram})
+
+
+def _answers(p: SockperfParameters) -> float:
+    """How many there are about."""
+    every = p.messages_per_second / p.reply_every if p.mode == "under-load" else _PING_PONGS_PER_S
+    return p.duration_s * every
+
+
+def _interval_s(p: SockperfParameters) -> float:
+    return p.duration_s / INTERVALS
+
+
+def _counted(text: str, answered: float, interval_s: float) -> tuple[list[float], list[float]]:
+    """The histogram of all round trips (µs), or their number without a log; the median of each whole interval.
+
+    Raises BenchmarkError for a log of other answers.
+    """
+    found: dict[int, dict[float, float]] = {}
+    for interval, round_trip, count in _COUNTED.findall(text):
+        found.setdefault(int(interval), {})[float(round_trip)] = float(count)
+    if not found:
+        return [answered], []
+    each = {interval: of_counts(counts) for interval, counts in sorted(found.items())}
+    whole = together(list(each.values()))
+    if requests(whole) != answered:
+        raise BenchmarkError(f"sockperf logged {requests(whole):g} answers of {answered:g}")
+    intervals = int(_found(r"logged ([0-9.e+-]+) s", text) / interval_s + 0.01)
+    medians = [percentile(each[interval], 0.5) for interval in range(intervals) if interval in each]
+    return whole, [median for median in medians if median is not None] if len(medians) == intervals else []
 
 
 def _check_link(total: str, run_s: float, p: SockperfParameters, context: Context) -> None:

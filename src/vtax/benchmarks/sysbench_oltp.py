@@ -101,6 +101,7 @@ class SysbenchOltp(Service):
     packages = ("mariadb-server", "mariadb-client", "sysbench")
     Parameters = SysbenchOltpParameters
     work = Operations("transaction", "events", time="µs")
+    load = ("threads",)
     metrics: Sequence[Metric] = (
         Metric("transactions", "transactions/s", "higher", "transactions per second", primary=True,
                fixed_work="events", over_flows="sum"),
