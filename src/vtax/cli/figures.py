@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from vtax.report.analysis import Analysis
     from vtax.report.analysis.drawings import Drawing
     from vtax.report.analysis.source import Source
+    from vtax.report.document import Chart, Figure
     from vtax.report.renderers.format import Formatter
     from vtax.store.store import Store
 
@@ -56,7 +57,7 @@ def command(
       vtax figures urschei2007-1 --only figure-3 --map xen-pv=docker
 
     --report writes those of `vtax report`, for any study: all comparisons, means, ratios, trials in the order of
-    execution and by cell, shares of the variance.
+    execution and by cell, metrics over the time within trials, latencies, shares of the variance.
     """
     from vtax.report.analysis.source import source_of
     from vtax.report.renderers.format import Formatter
@@ -113,8 +114,9 @@ def _write_report(
     from vtax.report.renderers.figures import file_of, id_of
     from vtax.report.replacing import replacing
 
-    name = source.analysis.name
-    found = {id_of(each): each for each in report(source).figures() if each.key}
+    name, document = source.analysis.name, report(source)
+    drawn: list[Figure | Chart] = [*document.figures(), *document.charts()]
+    found = {id_of(each): each for each in drawn if each.key}
     if not found:
         raise BadInput("the report of this run has no figures", where=name, hint="they need a trial that went well")
     _refuse_unknown(only, list(found), f"the report of {name}")

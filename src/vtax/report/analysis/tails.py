@@ -12,7 +12,7 @@ from vtax.messages import Note
 from vtax.report.analysis.values import Ints, Row
 from vtax.stats.describe import describe_blocks
 
-_BEYOND = 10.0
+BEYOND = 10.0
 """Requests of a block that are to be beyond a percentile; with fewer it is next to a maximum."""
 Histograms = Mapping[int, Mapping[str, Sequence[float]]]
 
@@ -39,7 +39,7 @@ def pooled(row: Row, tail: Tail, blocks: Ints, trials: Ints, histograms: Histogr
     wholes = [together(each) for each in of_blocks]
     has_values = all(len(whole) > 1 for whole in wholes)
     fewest = min(map(requests, wholes if has_values else known))
-    needed = round(_BEYOND / (1 - tail.share))
+    needed = round(BEYOND / (1 - tail.share))
     if fewest < needed:
         note = Note("few-requests", requests=int(fewest), needed=needed)
         return replace(row, reason=note, is_withheld=True)

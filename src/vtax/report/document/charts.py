@@ -69,8 +69,9 @@ class Chart:
     has_one_range: the axes of all panels have one range, so that panels can be compared.
 
     key: its id. notes: sentences below it. x_labels, y_labels: of indexes; of lines over numbers (number,
-    label). printed: what the sign of printed values means, empty without any. bands: of lines over tests, the mean of
-    each series with its interval, on the right. is_share: values are shown in percent.
+    label). is_banded: of lines, intervals are bands along them. printed: what the sign of printed values means, empty
+    without any. bands: of lines over tests, the mean of each series with its interval, on the right. is_share: values
+    are shown in percent.
     """
 
     kind: Literal["bars", "lines", "heatmap", "table", "history"]
@@ -91,3 +92,4 @@ class Chart:
     is_share: bool = False
     has_one_side: bool = False
     has_one_range: bool = False
+    is_banded: bool = False

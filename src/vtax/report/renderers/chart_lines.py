@@ -40,7 +40,9 @@ class Looks(Drawn):
         }
         domain = [self.labels[each] for each in self.used]
         scale = {"domain": domain, "range": ranges[channel]}
-        legend = None if channel == "strokeDash" else {"title": None}  # dashes make the symbols illegible
+        legend: Spec | None = None  # dashes make the symbols illegible
+        if channel != "strokeDash":
+            legend = {"title": None, **({"symbolOpacity": 1} if self.chart.is_banded else {})}
         return {"field": "series", "type": "nominal", "scale": scale, "legend": legend}
 
     @property
@@ -59,8 +61,9 @@ class Looks(Drawn):
 class _Lines(Looks):
     def sides(self) -> list[Spec]:
         axis = value_axis([*self.ranged, *self.bands], self.panel.scale, "y" in self.chart.log)
-        aside = self.dodge * (len(self.used) - 1) / 2
-        domain = _numbers_domain([value.x for value in self.values], "x" in self.chart.log, aside)
+        aside = 0.0 if self.chart.is_banded else self.dodge * (len(self.used) - 1) / 2
+        first = [place for place, _ in self.chart.x_labels[:1] if self.chart.is_banded]
+        domain = _numbers_domain([*first, *(value.x for value in self.values)], "x" in self.chart.log, aside)
         sides = []
         for is_right in (False, True):
             rows = [
@@ -71,7 +74,7 @@ class _Lines(Looks):
             layers = self._layers(axis, domain, is_banded=bool(self.bands) and is_right)
             sides.append({
                 "data": {"values": rows}, "width": WIDTH,
-                "title": self.title(is_right, is_cut=axis.cuts(self.values)),
+                "title": self.title(is_right, is_cut=not self.chart.is_banded and axis.cuts(self.values)),
                 "height": _HEIGHT if len(self.chart.panels) < _MANY else _LOW,
                 "layer": [only(layer) for layer in layers],
             })  # fmt: skip
@@ -91,6 +94,8 @@ class _Lines(Looks):
         ]  # fmt: skip
         if is_banded:
             return [*layers, *self._bands(axis, domain, x, y, look)]
+        if self.chart.is_banded:
+            return [*_along(at, y, look), *layers]
         beside = [
             {**each, "encoding": {**each["encoding"], "color": look["color"]}}
             for each in (*intervals(at, y, "y"), *axis.arrows(at, y, "y"))
@@ -137,12 +142,21 @@ class _Lines(Looks):
 
     def _dodged(self, value: ChartValue, domain: Sequence[float]) -> float:
         """x a little aside, so that series stand beside each other; tests stay at their numbers."""
-        if self.chart.bands:
+        if self.chart.bands or self.chart.is_banded:
             return value.x
         step = self.aside(value)
         if "x" in self.chart.log:
             return float(value.x * (domain[1] / domain[0]) ** step)
         return value.x + (domain[1] - domain[0]) * step
+
+
+def _along(at: Spec, y: Spec, look: Mapping[str, Spec]) -> list[Spec]:
+    """Return a band along each line, from the lower to the upper bound."""
+    ends = {"y": {"field": "low", **y}, "y2": {"field": "high"}}
+    return [{
+        "transform": [{"filter": "isValid(datum.low)"}], "mark": {"type": "area", "opacity": 0.2},
+        "encoding": {**at, **ends, "color": look["color"]},
+    }]  # fmt: skip
 
 
 def _numbers_domain(numbers: Iterable[float], is_log: bool, aside: float) -> list[float]:

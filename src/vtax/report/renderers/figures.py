@@ -7,9 +7,9 @@ import re
 import textwrap
 from collections.abc import Callable, Mapping
 
-from vtax.report.document import Figure, joined, msg
+from vtax.report.document import Chart, Figure, joined, msg
 from vtax.report.document.text import Inline
-from vtax.report.renderers import vega
+from vtax.report.renderers import charts, vega
 from vtax.report.renderers.charts import PRINT_FONT, exported
 from vtax.report.renderers.format import Formatter
 from vtax.report.renderers.vega_shares import shares
@@ -26,9 +26,11 @@ def spec_of(figure: Figure, formatter: Formatter) -> vega.Spec:
     return _KINDS[figure.kind](figure, formatter)
 
 
-def file_of(figure: Figure, formatter: Formatter, file_format: str) -> bytes:
+def file_of(figure: Figure | Chart, formatter: Formatter, file_format: str) -> bytes:
     """Return a figure with its title and the sentences below it as the content of an svg, pdf or png file, for
     print."""
+    if isinstance(figure, Chart):
+        return charts.file_of(figure, formatter, file_format)
     spec = spec_of(figure, formatter)
     title = {
         "text": textwrap.wrap(formatter.text(figure.title), _TITLE_CHARS),
@@ -44,7 +46,7 @@ def file_of(figure: Figure, formatter: Formatter, file_format: str) -> bytes:
     return exported(json.loads(text), file_format)
 
 
-def id_of(figure: Figure) -> str:
+def id_of(figure: Figure | Chart) -> str:
     """Return the name of a figure among those of a report: `order-iperf3-throughput`."""
     return re.sub(r"[^a-z0-9]+", "-", figure.key.lower()).strip("-")
 

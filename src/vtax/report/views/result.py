@@ -38,7 +38,7 @@ from vtax.report.document import (
 )
 from vtax.report.document import Row as TableRow
 from vtax.report.document import Section as Titled
-from vtax.report.parts import shared, typical
+from vtax.report.parts import shared, typical, within_trials
 from vtax.report.parts.figures import figures_of
 from vtax.report.parts.first_screen import answer_lines, next_line
 from vtax.report.parts.forest import forest
@@ -58,7 +58,7 @@ def document(source: Source, options: Options) -> Document:
     """The result of a run. Where everything is wanted, every metric and every figure of a cell."""
     analysis = source.analysis
     title, lead = header_of(analysis)
-    parts = [*_summary(analysis, options), *_results(analysis, options), *_rest(analysis, options)]
+    parts = [*_summary(analysis, options), *_results(source, options), *_rest(analysis, options)]
     return Document(
         title, tuple(parts), lead, data=exported(analysis) if options.depth != "report" else None,
         colours=shared.colours(analysis),
@@ -119,7 +119,8 @@ def _why(reason: str, hint: str) -> Inline:
     return joined([stored(what), msg("hint: {hint}", hint=stored(hint))], "; ")
 
 
-def _results(analysis: Analysis, options: Options) -> Iterator[Part]:
+def _results(source: Source, options: Options) -> Iterator[Part]:
+    analysis = source.analysis
     if not is_measured(analysis):
         nothing = (
             Paragraph(msg("Nothing was measured."))
@@ -130,21 +131,22 @@ def _results(analysis: Analysis, options: Options) -> Iterator[Part]:
         return
     if options.depth != "report":
         sections = analysis.sections if options.every_metric else analysis.primary
-        yield from (_section(section, analysis, options) for section in sections)
+        yield from (_section(section, source, options) for section in sections)
         return
     others = [section for section in analysis.sections if not section.metric.is_primary]
     parts: list[Part] = list(forest(analysis, shared.colours(analysis)))
     swept = Sweeps(analysis)
     for section in analysis.primary:
-        parts += [_section(section, analysis, options), *swept.of(section)]
+        parts += [_section(section, source, options), *swept.of(section)]
     parts += swept.rest()
     if others:
         more = plural("{count} more metric", "{count} more metrics", len(others))
-        parts.append(Titled(more, tuple(_section(s, analysis, options) for s in others), is_folded=True))
+        parts.append(Titled(more, tuple(_section(s, source, options) for s in others), is_folded=True))
     yield Titled(msg("Results"), tuple(parts), key="results")
 
 
-def _section(section: Section, analysis: Analysis, options: Options) -> Titled:
+def _section(section: Section, source: Source, options: Options) -> Titled:
+    analysis = source.analysis
     names = shared.colours(analysis)
     cost = cost_section(section, analysis)
     table = result_table(section, analysis.level, analysis.baseline, names, analysis.blocks, cost)
@@ -153,9 +155,11 @@ def _section(section: Section, analysis: Analysis, options: Options) -> Titled:
         title = plural("Table of {count} point", "Table of {count} points", len(section.points))
         parts = [Titled(title, tuple(parts), is_folded=True)]
     if options.depth == "all" or (options.depth == "report" and section.metric.is_primary):
-        table = further_statistics(section, analysis, names)
-        drawn = (table, *figures_of(section, analysis, names)) if options.depth == "report" else ()
-        parts.append(Titled(msg("Figures and further statistics"), drawn, is_folded=True) if drawn else table)
+        more: Part = further_statistics(section, analysis, names)
+        if options.depth == "report":
+            drawn = (more, *figures_of(section, analysis, names), *within_trials.parts_of(section, source))
+            more = Titled(msg("Figures and further statistics"), drawn, is_folded=True)
+        parts.append(more)
     return Titled(shared.title_of(section), tuple(parts), _key(section, analysis), shared.subtitle_of(section))
 
 

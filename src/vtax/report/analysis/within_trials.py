@@ -1,0 +1,105 @@
+"""What trials did inside: a metric by the time since measuring began, and the latencies of all requests."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vtax.benchmarks.base import INTERVAL_S
+from vtax.benchmarks.histograms import is_one, together
+from vtax.report.analysis.source import Source
+from vtax.report.analysis.tails import BEYOND
+from vtax.report.analysis.values import Ints, ResultPoint, Row
+from vtax.report.document import Bounded
+from vtax.stats.intervals import mean_interval
+from vtax.stats.means import block_means
+
+_MOST_TIMES = 60  # of a course; neighbours of more are averaged
+_A_DECADE = 10  # shares for each decade of requests beyond them
+
+
+@dataclass(frozen=True)
+class Course:
+    """Means over blocks of a cell. values: x -> mean with its interval; what x is, the functions below say."""
+
+    row: Row
+    values: Mapping[float, Bounded]
+
+
+def over_time(point: ResultPoint, metric: str, source: Source) -> list[Course]:
+    """Return the course of every platform. x: seconds from the start of measuring to the middle of an interval.
+
+    A course ends where the shortest trial does. A cell has none whose trials have no samples of equal intervals.
+    """
+    found = []
+    for row in point.rows:
+        trials = _trials(row, source)
+        samples = [source.samples.get(trial, {}).get(metric, ()) for trial in trials]
+        known = [n for n, each in enumerate(samples) if len(each) > 1]
+        lengths = {json.loads(source.effective.get(trials[n], "{}")).get(INTERVAL_S) for n in known}
+        length_s = lengths.pop() if len(lengths) == 1 else None
+        if isinstance(length_s, int | float) and length_s > 0:
+            values, step = _condensed([samples[n] for n in known])
+            times = np.asarray((np.arange(values.shape[1]) + 0.5) * step * length_s, np.float64)
+            found.append(_course(row, times, values, row.trial_blocks[known], source))
+    return found
+
+
+def over_shares(point: ResultPoint, histogram: str, source: Source) -> list[Course]:
+    """Return the latencies of all requests of a block, of every platform whose tool counts each.
+
+    x: 1 / (1 - share) of the share of requests that are not slower: 2 is the median, 100 the 99th percentile. At the
+    last share BEYOND requests of every block are slower, or a few more.
+    """
+    found = []
+    for row in point.rows:
+        each = [source.data.histograms.get(trial, {}).get(histogram, ()) for trial in _trials(row, source)]
+        if each and all(len(one) > 1 and is_one(one) for one in each):
+            blocks = np.unique(row.trial_blocks)
+            wholes = [
+                together([one for one, of in zip(each, row.trial_blocks, strict=True) if of == block])
+                for block in blocks
+            ]
+            fewest = min(sum(whole[1::2]) for whole in wholes)
+            decades = math.floor(math.log10(max(fewest / BEYOND, 1.0)) * _A_DECADE + 1e-9)
+            x = 10 ** (np.arange(1, decades + 1) / _A_DECADE)
+            found.append(_course(row, x, np.array([_at(whole, 1 - 1 / x) for whole in wholes]), blocks, source))
+    return [course for course in found if len(course.values) > 1]
+
+
+def _trials(row: Row, source: Source) -> list[int]:
+    """Ids of the trials of a row."""
+    trials = source.data.trials
+    order = np.argsort(trials.position, kind="stable")
+    found = order[np.searchsorted(trials.position, row.trial_positions, sorter=order)]
+    return [int(each) for each in trials.id[found]]
+
+
+def _condensed(samples: Sequence[Sequence[float]]) -> tuple[NDArray[np.float64], int]:
+    """(a row for every trial, as long as the shortest, how many neighbours are averaged where that is too long)."""
+    shortest = min(map(len, samples))
+    step = math.ceil(shortest / _MOST_TIMES)
+    values = np.array([each[: shortest // step * step] for each in samples], np.float64)
+    return values.reshape(len(samples), -1, step).mean(axis=2), step
+
+
+def _course(row: Row, x: NDArray[np.float64], values: NDArray[np.float64], blocks: Ints, source: Source) -> Course:
+    confidence = source.analysis.rule.confidence
+    found: dict[float, Bounded] = {}
+    for number, place in enumerate(x.tolist()):
+        interval = mean_interval(block_means(blocks, values[:, number])[1], confidence)
+        is_bounded = math.isfinite(interval.low) and math.isfinite(interval.high)
+        found[place] = (interval.estimate, *((interval.low, interval.high) if is_bounded else (None, None)))
+    return Course(row, found)
+
+
+def _at(histogram: Sequence[float], shares: NDArray[np.float64]) -> NDArray[np.float64]:
+    """As histograms.percentile, of many shares."""
+    counts = np.cumsum(histogram[1::2])
+    found = np.searchsorted(counts, shares * counts[-1] * (1 - 1e-12))
+    return np.asarray(np.asarray(histogram[::2])[np.minimum(found, counts.size - 1)], np.float64)
