@@ -65,6 +65,11 @@ def neighbours(blocks: Sequence[Sequence[float]]) -> float:
     return math.sqrt(statistics.fmean(squares)) if squares else math.nan
 
 
+def typical(blocks: Sequence[Sequence[float]]) -> float:
+    """Median of the differences of two like guests in a block: what other programs do at times moves it little."""
+    return statistics.median(abs(a - b) for each in blocks for a, b in itertools.combinations(each, 2))
+
+
 def jackknifed(statistic: Callable[[Sequence[Any]], float], blocks: Sequence[Any]) -> Found:
     """A positive statistic of blocks with the interval of its logarithm, by leaving out each block in turn."""
     whole = math.log(statistic(blocks))
@@ -100,6 +105,8 @@ def near_row(label: str, pairs: Sequence[Pair]) -> dict[str, Any]:
         "sd_in_turn": spread(logs_of(label, in_turn)),
         "sd_alive": spread(logs_of(label, alive)),
         "sd_alive_neighbours": neighbours(logs_of(label, alive)),
+        "typical_in_turn": typical(logs_of(label, in_turn)),
+        "typical_alive": typical(logs_of(label, alive)),
         "ratio": jackknifed(narrower, pairs),
         "apart_in_turn_s": apart_s(label, in_turn),
         "apart_alive_s": apart_s(label, alive),

@@ -337,7 +337,9 @@ def said(found: Mapping[str, Any]) -> None:
         print(
             f"{row['benchmark']:<14} SD of a ratio in turn {in_turn}, alive {alive}, alive / in turn {row['ratio']}"
         )
-        print(f"{'':<14} beside frozen / alone {row['moved'] or 'unknown'}")
+        typical = f"in turn {row['typical_in_turn']:.2%}, alive {row['typical_alive']:.2%}"
+        moved = row["moved"] or "unknown"
+        print(f"{'':<14} median difference of two {typical}; beside frozen / alone {moved}")
     for row in found["lengths"]:
         print(f"{row['benchmark']:<14} {row['plan']:<24} SD {row['sd']:.2%}, {row['seconds']:.1f} s a guest, "
               f"variance x seconds {row['variance_seconds']} of one trial")  # fmt: skip

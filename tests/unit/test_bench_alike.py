@@ -45,6 +45,7 @@ def test_a_design_whose_differences_are_half_has_half_the_spread():
     row = near_row("dd", pairs)
     assert tuple(row["ratio"]) == pytest.approx((0.5, 0.5, 0.5))
     assert row["sd_alive"] == pytest.approx(row["sd_in_turn"] / 2)
+    assert row["typical_alive"] == pytest.approx(row["typical_in_turn"] / 2)
     assert math.log(row["moved"].estimate) == pytest.approx(0.015)
     assert row["apart_alive_s"] == 1.0
 
