@@ -181,22 +181,6 @@ def test_measurements_are_clustered_by_trial(file):
     assert "WITHOUT ROWID" in made["counter"]
 
 
-def test_opening_an_up_to_date_store_loads_no_migrations(file):
-    import subprocess
-    import sys
-
-    filled(file, 1)
-    script = (
-        "import sys, time; from vtax.store.store import Store\n"
-        "started = time.perf_counter()\n"
-        f"Store.open({url(file)!r})\n"
-        "assert 'alembic' not in sys.modules\n"
-        "print(time.perf_counter() - started)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert float(done.stdout) < 1.0  # 2 ms on a quiet machine; bench/report_scale.py measures it
-
-
 NOBODY = 65534
 
 

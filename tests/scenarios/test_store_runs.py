@@ -12,19 +12,16 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import synthetic_run
-from sqlalchemy import Connection, func, inspect, select, text
+from sqlalchemy import func, select
 from synthetic_run import begin, cells, fill, trial
 
 from vtax.errors import BadInput, StoreError
 from vtax.messages import quoted
 from vtax.store import schema
-from vtax.store.database import writing
-from vtax.store.migrate import upgrade
 from vtax.store.query import counters, load, outputs
 from vtax.store.records import OutputRecord
 from vtax.store.store import Store
@@ -76,35 +73,6 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
         url = f"postgresql://vtax@/vtax?{place}"
     with Store.open(url) as opened:
         yield opened
-
-
-def structure(connection: Connection) -> dict[str, Any]:
-    """Every table and view with its columns, keys and indexes, in any order."""
-    inspector = inspect(connection)
-    found: dict[str, Any] = {name: inspector.get_view_definition(name) for name in inspector.get_view_names()}
-    for table in inspector.get_table_names():
-        parts = (
-            inspector.get_columns(table), [inspector.get_pk_constraint(table)], inspector.get_foreign_keys(table),
-            inspector.get_indexes(table), inspector.get_unique_constraints(table),
-        )  # fmt: skip
-        found[table] = [sorted(map(str, part)) for part in parts]
-    if connection.dialect.name == "sqlite":  # which of them are WITHOUT ROWID
-        found["clustered"] = sorted(connection.execute(text("SELECT name FROM pragma_table_list WHERE wr")).scalars())
-    return found
-
-
-def test_the_migration_makes_exactly_the_tables_that_a_new_store_gets(store):
-    with writing(store.engine) as connection:
-        made = structure(connection)
-        connection.execute(text("DROP VIEW measurements"))
-        schema.metadata.drop_all(connection)
-        connection.execute(text("DROP TABLE alembic_version"))
-        upgrade(connection)
-        migrated = structure(connection)
-        version = connection.execute(text("SELECT version_num FROM alembic_version")).scalar_one()
-    assert set(made) >= {*schema.metadata.tables, "measurements"}
-    assert migrated == made
-    assert version == schema.VERSION
 
 
 def test_a_run_comes_back_as_it_began(store):

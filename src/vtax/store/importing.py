@@ -25,8 +25,8 @@ from vtax.foreign_text import clean, cleaned
 from vtax.store import schema
 from vtax.store.bundle import Bundle, sha256_of
 from vtax.store.contents import check_contents
+from vtax.store.creating import create
 from vtax.store.database import reading, shown, temporary_engine, writing
-from vtax.store.migrate import create
 from vtax.store.provenance import IMPORTED, imported
 from vtax.store.records import LISTS
 from vtax.store.rows import DAMAGED, checked, finite_lists

@@ -1,4 +1,4 @@
-"""The tables. One row per thing of the vocabulary; `migrations/` makes the same ones.
+"""The tables. One row per thing of the vocabulary.
 
 Times are seconds of the Unix epoch by the host's clock, durations seconds of its monotonic clock. JSON columns hold
 what is only shown, never what is searched. Measurements and counters, the two tables that grow to millions, are
@@ -23,7 +23,7 @@ from sqlalchemy import (
     Text,
 )
 
-VERSION = "0001"  # the newest revision in migrations/versions: what this vtax reads and writes
+VERSION = "0001"  # what this vtax reads and writes
 
 metadata = MetaData(
     naming_convention={"ix": "ix_%(table_name)s_%(column_0_N_name)s", "pk": "pk_%(table_name)s",

@@ -23,8 +23,8 @@ from vtax.messages import Note, packed, restored
 from vtax.store import schema
 from vtax.store.annotations import Annotations
 from vtax.store.counts import Counts, counts_of_all
+from vtax.store.creating import ensure_schema
 from vtax.store.database import make_engine, new_id, refuse_writes, shown, sqlite_file, translated_errors, writing
-from vtax.store.migrate import ensure_schema
 from vtax.store.provenance import origin_of
 from vtax.store.records import (
     CellRecord,

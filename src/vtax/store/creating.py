@@ -1,13 +1,10 @@
-"""Brings a database to the schema of this version, and costs one query when it is there already.
+"""Makes the tables of this version in an empty database, and costs one query where they are.
 
-An empty database gets the tables at once; the migrations make the same ones, which a test proves. Alembic is
-imported only for a database of another schema: reading its scripts takes longer than all else that opening a store
-does.
+Until 0.1.0 there is one schema, and stores of others are refused: see docs/decisions. The number of a store stands
+where Alembic keeps it, which takes over when migrations begin.
 """
 
 from __future__ import annotations
-
-from importlib.resources import files
 
 from sqlalchemy import (
     Column,
@@ -28,7 +25,6 @@ from vtax.foreign_text import one_line
 from vtax.store.database import reading, shown, writing
 from vtax.store.schema import MEASUREMENTS_VIEW, VERSION, metadata
 
-# Alembic's own table, of which it makes the same one.
 _version = Table(
     "alembic_version", MetaData(),
     Column("version_num", String(32)),
@@ -37,10 +33,10 @@ _version = Table(
 
 
 def ensure_schema(engine: Engine) -> None:
-    """Create or migrate the tables when they are not of `schema.VERSION`.
+    """Create the tables where there are none.
 
-    Raises StoreError for an unknown schema, for a database that belongs to something else, and for one that cannot be
-    read or written. A failed migration leaves the database as it was.
+    Raises StoreError for another schema than `schema.VERSION`, for a database that belongs to something else, and for
+    one that cannot be read or written.
     """
     with reading(engine) as connection:
         version = _version_of(connection)
@@ -51,7 +47,11 @@ def ensure_schema(engine: Engine) -> None:
         if version is None:
             create(connection)
         elif version != VERSION:
-            upgrade(connection)
+            raise StoreError(
+                f"the store is of schema {one_line(version, 20)}, which this vtax does not know; it reads {VERSION}",
+                where=shown(engine.url),
+                hint="use the vtax that wrote it, or name another store with VTAX_STORE",
+            )
 
 
 def create(connection: Connection) -> None:
@@ -60,29 +60,6 @@ def create(connection: Connection) -> None:
     connection.execute(text(MEASUREMENTS_VIEW))
     _version.create(connection)
     connection.execute(insert(_version).values(version_num=VERSION))
-
-
-def upgrade(connection: Connection, revision: str = "head") -> None:
-    """Run the migrations that the database has not had yet, up to a revision.
-
-    Raises StoreError when the database is of a schema that this vtax does not know.
-    """
-    from alembic import command
-    from alembic.config import Config
-    from alembic.script import ScriptDirectory
-
-    config = Config()
-    config.set_main_option("script_location", str(files("vtax.store").joinpath("migrations")).replace("%", "%%"))
-    config.attributes["connection"] = connection
-    known = {revision.revision for revision in ScriptDirectory.from_config(config).walk_revisions()}
-    version = _version_of(connection)
-    if version is not None and version not in known:
-        raise StoreError(
-            f"the store is of schema {one_line(version, 20)}, which this vtax does not know; it reads {VERSION}",
-            where=shown(connection.engine.url),
-            hint="use the vtax that wrote it, or name another store with VTAX_STORE",
-        )
-    command.upgrade(config, revision)
 
 
 def _version_of(connection: Connection) -> str | None:
