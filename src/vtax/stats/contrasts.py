@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from vtax.messages import Note
-from vtax.stats.checks import Array, Better, Values, as_array, check_confidence, check_positive, without_missing
+from vtax.stats.checks import Array, Better, Values, as_array, check_confidence, without_missing
 from vtax.stats.intervals import t_quantile
 from vtax.stats.ratio import (
     BlockMeans,
@@ -101,23 +101,11 @@ def paired_contrast(
     )  # fmt: skip
 
 
-def unpaired_ratio(treatment: Values, baseline: Values, confidence: float = 0.95) -> Ratio:
-    """Ratio treatment / baseline of two samples of block averages that share no blocks.
-
-    Welch's t-interval on logarithms. NaN are left out with a warning. Raises StatsError when a side is empty or holds
-    zeros or negatives.
-    """
-    numerator = as_array(treatment, "values of the treatment")
-    denominator = as_array(baseline, "values of the baseline")
-    check_positive(numerator, "values of the treatment")
-    check_positive(denominator, "values of the baseline")
-    return unpaired_ratio_of_logs(np.log(numerator), np.log(denominator), confidence)
-
-
 def unpaired_ratio_of_logs(treatment: Values, baseline: Values, confidence: float = 0.95) -> Ratio:
-    """The same from logarithms: of values, or of ratios for a ratio of ratios. n_blocks: of the smaller side.
+    """Ratio treatment / baseline of two samples that share no blocks, from the logarithms of their values or ratios.
 
-    The interval is of the sessions that the blocks were measured in: their difference is in the ratio alone.
+    Welch's t-interval, of the sessions that the blocks were measured in: their difference is in the ratio alone. NaN
+    are left out with a warning. n_blocks: of the smaller side. Raises StatsError when a side is empty.
     """
     check_confidence(confidence)
     a, warnings_a = without_missing(as_array(treatment, "logarithms"), "blocks of the treatment")
