@@ -13,6 +13,7 @@ from scripted import install, study
 from vtax.cli import rebooting
 from vtax.host import boot_loaders, reboots
 from vtax.host.boot_loaders import Grub
+from vtax.host.xen import is_dom0
 from vtax.image.image import Image
 from vtax.runner import boots, execute, host_sessions
 from vtax.runner.plan import Plan, make_plan
@@ -92,7 +93,7 @@ class Machine:
 
     def facts(self) -> dict[str, Any]:
         """Of the host; the second boot of Xen has another microcode than the first."""
-        is_xen = boot_loaders.is_dom0()
+        is_xen = is_dom0(boot_loaders.ROOT)
         return {"machine_id": "here", "hypervisor": "Xen" if is_xen else "", "cpu_microcode": f"0x{self.microcode}"}
 
     def prepare_unit(self) -> None:

@@ -104,35 +104,41 @@ def test_the_hypervisor_is_known_to_be_virtual_by_its_cpus_flag():
     assert tools.marks({}) == ()
 
 
+def as_xen(root: Path, kind: str | None, features: str | None) -> None:
+    """What the kernel says of the hypervisor below it."""
+    for name, text in (("type", kind), ("properties/features", features)):
+        if text is not None:
+            (root / "sys/hypervisor" / name).parent.mkdir(parents=True, exist_ok=True)
+            (root / "sys/hypervisor" / name).write_text(f"{text}\n")
+
+
 @pytest.mark.parametrize(
-    ("kind", "capabilities", "reason"),
+    ("kind", "features", "reason"),
     [
         (None, None, "this host is no dom0: it does not run under Xen"),
         ("kvm", None, "this host is no dom0: it does not run under Xen"),
-        ("xen", None, "Xen's services do not run"),
-        ("xen", "", "this host is a guest of Xen, and only dom0 starts domains"),
+        ("xen", "00000705", "this host is a guest of Xen, and only dom0 starts domains"),
+        ("xen", "00000f05", "Xen's services do not run"),
     ],
 )
-def test_a_host_that_is_no_dom0_is_refused_with_a_hint(tmp_path, kind, capabilities, reason):
-    places = tmp_path / "capabilities", tmp_path / "type"
-    for place, text in zip(places, (capabilities, kind), strict=True):
-        if text is not None:
-            place.write_text(f"{text}\n")
+def test_a_host_that_is_no_dom0_is_refused_with_a_hint(tmp_path, kind, features, reason):
+    as_xen(tmp_path, kind, features)
     with pytest.raises(PlatformError, match=reason) as refused:
-        tools.check_host(*places)
+        tools.check_host(tmp_path)
     assert refused.value.hint
 
 
 def test_a_dom0_without_xl_names_the_package_to_install(tmp_path, monkeypatch):
-    (tmp_path / "capabilities").write_text("control_d\n")
-    (tmp_path / "type").write_text("xen\n")
+    as_xen(tmp_path, "xen", "00000f05")
+    (tmp_path / "proc/xen").mkdir(parents=True)
+    (tmp_path / "proc/xen/capabilities").touch()
     monkeypatch.setattr(probing, "find_program", lambda name: None if name == "xl" else name)
     with pytest.raises(PlatformError, match="xl is not installed") as refused:
-        tools.check_host(tmp_path / "capabilities", tmp_path / "type")
+        tools.check_host(tmp_path)
     assert refused.value.hint == "apt install xen-utils-common"
     monkeypatch.setattr(probing, "find_program", lambda name: None)
     with pytest.raises(PlatformError, match="xl, xenstore-write, qemu-img are not installed") as refused:
-        tools.check_host(tmp_path / "capabilities", tmp_path / "type")
+        tools.check_host(tmp_path)
     assert refused.value.hint == "apt install xen-utils-common xenstore-utils qemu-utils"
 
 
@@ -236,14 +242,11 @@ def test_a_cpu_pool_without_cpus_or_an_unknown_one_is_refused(tmp_path, monkeypa
 
 
 def test_a_dom0_without_the_library_that_counts_its_domains_says_which(tmp_path):
-    assert domains.reason_unavailable(tmp_path) == ""
-    for place, text in (
-        (domains.CAPABILITIES, "control_d"),
-        ("sys/hypervisor/version/major", "9"),
-        ("sys/hypervisor/version/minor", "99"),
-    ):
-        (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / place).write_text(f"{text}\n")
+    assert domains.reason_unavailable(tmp_path / "none") == ""
+    as_xen(tmp_path, "xen", "00000f05")
+    (tmp_path / "sys/hypervisor/version").mkdir()
+    for part, number in (("major", "9"), ("minor", "99")):
+        (tmp_path / "sys/hypervisor/version" / part).write_text(f"{number}\n")
     domains._open.cache_clear()
     assert "libxenstat of Xen 9.99 is missing" in domains.reason_unavailable(tmp_path)
 

@@ -12,10 +12,10 @@ from functools import cache
 from pathlib import Path
 
 from vtax.counters import table
+from vtax.host.xen import is_dom0
 from vtax.messages import Note
 
 DOM0 = "Domain-0"
-CAPABILITIES = "proc/xen/capabilities"
 _VERSION = "sys/hypervisor/version"
 _NANOSECONDS = 1e9
 _POINTER, _COUNT = ctypes.c_void_p, ctypes.c_uint
@@ -89,12 +89,11 @@ class _Library:
 @cache
 def _open(root: Path) -> _Library | str:
     """The library of the running hypervisor's version, or why there is none."""
+    if not is_dom0(root):
+        return ""
     try:
-        is_dom0 = "control_d" in (root / CAPABILITIES).read_text()
         version = ".".join((root / _VERSION / part).read_text().strip() for part in ("major", "minor"))
     except OSError:
-        return ""
-    if not is_dom0:
         return ""
     try:
         return _Library(f"libxenstat.so.{version}")

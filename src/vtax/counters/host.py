@@ -20,10 +20,10 @@ from typing import Any, Self
 from vtax.counters import table
 from vtax.counters.whole_host import FREQUENCY, THROTTLED, HostReading, host_counters, not_counted
 from vtax.errors import CommandFailed
-from vtax.host.boot_loaders import is_dom0
 from vtax.host.emulated_cpu import is_emulated
 from vtax.host.process import find_program, run
 from vtax.host.resources import chosen
+from vtax.host.xen import is_dom0
 from vtax.messages import Note, packed
 
 # Below these shares a trial's figure moves less than the interval of any study of practical length.

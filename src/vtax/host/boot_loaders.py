@@ -18,13 +18,13 @@ from pathlib import Path
 
 from vtax.errors import BadInput, VtaxError
 from vtax.host.process import find_program, run
+from vtax.host.xen import is_dom0
 
 ROOT = Path("/")
 """Where the host's files are; tests put others there."""
 _BY_HAND = "boot the other entry by hand, then: vtax resume RUN"
 _EFI_VARIABLES = "sys/firmware/efi/efivars"
 _VENDOR = "4a67b082-0a4c-41cf-b6c7-440b29bb8c4f"  # systemd.io/BOOT_LOADER_INTERFACE
-_FEATURE_DOM0 = 11  # XENFEAT_dom0 of xen/include/public/features.h
 _BLOCK = re.compile(r"(menuentry|submenu)\s+(.*)\{$")
 _ID = re.compile(r"(?:\$menuentry_id_option|--id[= ])\s*'?([^' ]+)'?")
 
@@ -113,7 +113,7 @@ class Grub(Loader):
         image = next((word.partition("=")[2] for word in words if word.startswith("BOOT_IMAGE=")), "")
         given = [word for word in words if not word.startswith("BOOT_IMAGE=") and word != "placeholder"]
         literal = [word for word in entry.options if "$" not in word and word != "placeholder"]
-        if entry.is_xen != is_dom0() or not _is_release(entry.kernel, os.uname().release):
+        if entry.is_xen != is_dom0(ROOT) or not _is_release(entry.kernel, os.uname().release):
             return False
         if entry.is_xen:  # which adds options of its own
             return set(literal) <= set(given)
@@ -198,17 +198,6 @@ def current(known: Loader, named: Sequence[Entry]) -> Entry | None:
         what = f"the entries {titles} look the same: kernel, options and hypervisor are equal"
         raise BadInput(what, hint="give one of them a further kernel option, such as vtax.boot=NAME")
     return found[0] if found else None
-
-
-def is_dom0() -> bool:
-    """Return whether Xen runs below this kernel, as its first domain."""
-    try:
-        if (ROOT / "sys/hypervisor/type").read_text().strip() != "xen":
-            return False
-        features = (ROOT / "sys/hypervisor/properties/features").read_text().strip()
-        return bool(int(features, 16) >> _FEATURE_DOM0 & 1)
-    except (OSError, ValueError):
-        return False
 
 
 def _is_release(kernel: str, release: str) -> bool:

@@ -9,15 +9,14 @@ from pathlib import Path
 
 from vtax.errors import CommandFailed, PlatformError
 from vtax.host.process import run
+from vtax.host.xen import is_dom0, is_xen
 from vtax.messages import Note
 from vtax.platforms import probing
 
 PACKAGES = {"xl": "xen-utils-common", "xenstore-write": "xenstore-utils", "qemu-img": "qemu-utils"}
 MIN_VERSION = (4, 10)
 """The first release whose xl starts domains of type pvh."""
-CAPABILITIES = Path("/proc/xen/capabilities")
-HYPERVISOR_TYPE = Path("/sys/hypervisor/type")
-_CONTROL = "control_d"
+_SERVICES = "proc/xen/capabilities"  # of xenfs, which Xen's services mount
 _IS_VIRTUAL_BIT = 1 << 31  # CPUID leaf 1, ECX
 _STATES = {"r": "running", "b": "blocked", "p": "paused", "s": "shut down", "c": "crashed", "d": "dying"}
 _HARMLESS = ("Parsing config", "got a tsc mode string", "Primary console has invalid configuration")
@@ -45,15 +44,14 @@ class Vcpu:
     cpus: tuple[int, ...]
 
 
-def check_host(capabilities: Path = CAPABILITIES, hypervisor: Path = HYPERVISOR_TYPE) -> None:
+def check_host(root: Path = Path("/")) -> None:
     """Raise PlatformError unless this host is dom0 and has the programs: the reason, and what to install."""
-    kind = hypervisor.read_text().strip() if hypervisor.exists() else ""
-    if kind != "xen":
+    if not is_xen(root):
         raise PlatformError(Note("no-dom0"), hint=_INSTALL)
-    if not capabilities.exists():
-        raise PlatformError(Note("no-xen-services", capabilities=capabilities), hint=Note("hint-xenfs"))
-    if _CONTROL not in capabilities.read_text():
+    if not is_dom0(root):
         raise PlatformError(Note("xen-guest"), hint=Note("hint-dom0"))
+    if not (services := root / _SERVICES).exists():
+        raise PlatformError(Note("no-xen-services", capabilities=services), hint=Note("hint-xenfs"))
     if lacking := probing.missing(PACKAGES):
         raise PlatformError(lacking[0], hint=lacking[1])
 
