@@ -3,16 +3,17 @@
 JSON, the columns of tables and docs/data.md are made from these descriptions, which stand where a value is defined:
 
     duration_s: Annotated[float | None, Means("active time; null until it has ended", unit="s")]
+
+An attribute may have several meanings, each of which takes a part of it. Where that is not there, the key is null.
 """
 
 from __future__ import annotations
 
 import types
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
-from operator import attrgetter
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 Kind = Literal["text", "JSON", "number", "whole number", "yes or no", "time", "list", "object"]
@@ -37,6 +38,19 @@ class Means:
 
 BESIDE = Means("")
 """The parts of this value stand beside the others, not under its name."""
+
+
+class Only(tuple[str, ...]):
+    """The named parts of a value, which stand beside the others as those of BESIDE do.
+
+    The value may be a table of a study, whose keys have descriptions.
+    """
+
+    def __new__(cls, *names: str) -> Only:
+        """Take the names of attributes, in the order that they are to have."""
+        return super().__new__(cls, names)
+
+
 Warnings = Annotated[tuple[str, ...], Means("sentences of what to beware of")]
 
 
@@ -64,7 +78,7 @@ def values_of(value: Any) -> dict[str, Any]:
     described = fields_of(type(value))  # type: ignore[arg-type]
     if not described:
         return {field.name: getattr(value, field.name) for field in fields(value)}
-    found = {field.name: attrgetter(field.path)(value) for field in described}
+    found = {field.name: _at(value, field.path) for field in described}
     return found | {field.name: moment(found[field.name]) for field in described if field.kind == "time"}
 
 
@@ -89,24 +103,40 @@ def moment(seconds: float | None) -> str | None:
 
 def _fields(described: type) -> Iterator[Field]:
     for attribute, hint in _hints(described):
-        said = next((each for each in get_args(hint)[1:] if isinstance(each, Means)), None)
-        if said is None:
-            continue
-        held = _stripped(hint)
-        if said is BESIDE:
-            for each in fields_of(held):
-                yield Field(each.name, each.kind, each.unit, each.meaning, f"{attribute}.{each.path}", each.of)
-            continue
-        path = f"{attribute}.{said.take}" if said.take else attribute
-        for name in filter(None, said.take.split(".")):
-            held = _stripped(dict(_hints(held))[name])
-        kind = "time" if said.is_time else _kind(held)
-        yield Field(said.name or attribute, kind, said.unit, said.meaning, path, _held(held))
+        for said in get_args(hint)[1:] if get_origin(hint) is Annotated else ():
+            if isinstance(said, Only):
+                known = {each.path: each for each in _fields(_stripped(hint))}
+                yield from (_beside(known[name], attribute) for name in said)
+            elif said is BESIDE:
+                yield from (_beside(each, attribute) for each in fields_of(_stripped(hint)))
+            elif isinstance(said, Means):
+                yield _field(attribute, said, _stripped(hint))
+
+
+def _beside(field: Field, attribute: str) -> Field:
+    return replace(field, path=f"{attribute}.{field.path}")
+
+
+def _field(attribute: str, said: Means, held: Any) -> Field:
+    path = f"{attribute}.{said.take}" if said.take else attribute
+    for name in filter(None, said.take.split(".")):
+        held = _stripped(dict(_hints(held))[name])
+    kind = "time" if said.is_time else _kind(held)
+    return Field(said.name or attribute, kind, said.unit, said.meaning, path, _held(held))
+
+
+def _at(value: Any, path: str) -> Any:
+    """Return an attribute of an attribute; None where one on the way is."""
+    for name in path.split("."):
+        value = None if value is None else getattr(value, name)
+    return value
 
 
 @cache
 def _hints(described: type) -> tuple[tuple[str, Any], ...]:
-    """(attribute, its type) of the fields and properties of a dataclass."""
+    """(attribute, its type) of the fields and properties of a dataclass, or of the keys of a table of a study."""
+    if keys := getattr(described, "model_fields", None):
+        return tuple((name, Annotated[key.annotation, Means(key.description or name)]) for name, key in keys.items())
     hints = get_type_hints(described, include_extras=True)
     found = [(field.name, hints[field.name]) for field in fields(described)]
     for base in reversed(described.__mro__):

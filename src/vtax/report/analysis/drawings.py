@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Annotated
 
 import numpy as np
 
+from vtax.described import Means
 from vtax.report.analysis.claim_cells import Mapped, host_here
 from vtax.report.analysis.claims import check_mapping, published_of
 from vtax.report.analysis.sessions import MeasuredSession, of_hosts, ratio_of_host
@@ -29,9 +31,9 @@ Tests = Mapping[tuple[str, str], tuple[Ints, Floats]]
 class Estimate:
     """A value with the bounds of an interval; None without one. Unit of the metric, or a ratio."""
 
-    value: float
-    low: float | None = None
-    high: float | None = None
+    value: Annotated[float, Means("value")]
+    low: Annotated[float | None, Means("lower bound of its interval")] = None
+    high: Annotated[float | None, Means("upper bound of it")] = None
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,11 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
+from vtax.described import BESIDE, Means, Only
 from vtax.errors import BadInput
 from vtax.report.analysis.drawings import Estimate
 from vtax.report.analysis.factors import (
@@ -35,10 +36,10 @@ from vtax.report.analysis.factors import (
 from vtax.report.analysis.lookup import unknown
 from vtax.report.analysis.pivot_errors import no_figure, several_figures
 from vtax.report.analysis.sessions import MeasuredSession, ratio_of_host
-from vtax.report.analysis.values import Analysis, ResultPoint, Row, Section, every_row
+from vtax.report.analysis.values import Analysis, OfSection, ResultPoint, Row, Section, every_row
 from vtax.report.analysis.warnings import at_places
 from vtax.report.document import Inline, Place, Warning, levels_of, msg, stored
-from vtax.stats.intervals import mean_interval
+from vtax.stats.intervals import Interval, mean_interval
 from vtax.stats.ratio import Ratio
 from vtax.stats.sessions import half_width_over_sessions
 from vtax.store.records import CellRecord, UntestedRecord
@@ -56,9 +57,9 @@ _NOT_HERE = msg("not in this run")
 class Axes:
     """Names of factors. columns, panels: empty for none."""
 
-    rows: str = PLATFORM
-    columns: str = ""
-    panels: str = ""
+    rows: Annotated[str, Means("factor of the rows", name="row")] = PLATFORM
+    columns: Annotated[str, Means("that of the columns; empty for none", name="column")] = ""
+    panels: Annotated[str, Means("that of the panels; empty for none", name="panel")] = ""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -67,19 +68,43 @@ class Axes:
 
 
 @dataclass(frozen=True)
-class PivotCell:
+class PivotCell(OfSection):
     """A figure and what it is of. levels: of every recorded factor. value: None where there is none, for a reason.
 
-    blocks: how many it is of. is_whole: whether it is of all blocks of its cell, and so has the verdict of the row.
+    is_whole: whether it is of all blocks of its cell, and so has the verdict of the row.
     """
 
     section: Section
-    row: Row
+    row: Annotated[
+        Row,
+        Means("platform of its cell; null without one", name="platform", take="platform.name"),
+        Means("factor -> level of it, or null", name="levels", take="cell.levels"),
+    ]
     levels: Mapping[str, str]
-    value: Estimate | None
-    blocks: int
+    value: Annotated[Estimate | None, BESIDE]
+    unit: Annotated[str, Means("unit of a mean; empty for ratios and shares, fractions of 1")]
+    blocks: Annotated[int, Means("blocks that the value is of")]
     is_whole: bool
     reason: Inline = ""
+
+    @property
+    def verdict(self) -> Annotated[str | None, Means("of the result; null of a part of the run and of the baseline")]:
+        """The word of its row."""
+        return self.row.verdict.kind if self.row.verdict and self.is_whole else None
+
+
+@dataclass(frozen=True)
+class PivotPlace:
+    """A place of the table. cell: None where the run has none."""
+
+    panel: Annotated[str, Means("level of its panel")]
+    row: Annotated[str, Means("that of its row")]
+    column: Annotated[str, Means("that of its column")]
+    cell: Annotated[PivotCell | None, Only(
+        "row.platform.name", "label", "metric.name", "unit", "row.cell.levels", "value.value", "value.low",
+        "value.high", "blocks", "verdict",
+    )]  # fmt: skip
+    reason: Annotated[Inline, Means("why there is no value; empty where there is one")]
 
 
 @dataclass(frozen=True)
@@ -91,15 +116,24 @@ class Pivot:
     and of the whole run.
     """
 
-    axes: Axes
-    quantity: Quantity
-    panels: tuple[str, ...]
-    rows: tuple[str, ...]
-    columns: tuple[str, ...]
+    analysis: Annotated[Analysis, Only("confidence", "baseline")]
+    axes: Annotated[Axes, Means("names of factors", name="factors")]
+    quantity: Annotated[Quantity, Means("`mean`, `ratio`, `efficiency` or `overhead`", name="value")]
+    panels: Annotated[tuple[str, ...], Means("their levels, in the order of the run; an empty one without a factor")]
+    rows: Annotated[tuple[str, ...], Means("likewise")]
+    columns: Annotated[tuple[str, ...], Means("likewise")]
     cells: Mapping[TablePlace, PivotCell]
     empty: Mapping[TablePlace, Inline]
-    where: Mapping[str, tuple[str, ...]]
-    warnings: tuple[Warning, ...]
+    where: Annotated[Mapping[str, tuple[str, ...]], Means("factor -> levels that are shown")]
+    warnings: Annotated[tuple[Warning, ...], Means("those of the whole run, and of the cells that are shown")]
+
+    @property
+    def places(self) -> Annotated[tuple[PivotPlace, ...], Means("every combination of levels", name="cells")]:
+        """All places, those with a cell first."""
+        return tuple(
+            PivotPlace(*place, self.cells.get(place), self.empty.get(place, ""))
+            for place in dict.fromkeys((*self.cells, *self.empty))
+        )
 
     @property
     def sections(self) -> list[Section]:
@@ -180,7 +214,10 @@ class _Builder:
             line = [(panel, row, column) for column in columns]
             if not any(place in cells or empty[place] != _NOT_HERE for place in line):
                 empty = {place: reason for place, reason in empty.items() if place not in line}
-        return Pivot(self.axes, self.quantity, panels, rows, columns, cells, empty, self.where, self._warnings(found))
+        return Pivot(
+            self.analysis, self.axes, self.quantity, panels, rows, columns, cells, empty, self.where,
+            self._warnings(found),
+        )  # fmt: skip
 
     def _factor(self, written: str, option: str) -> str:
         """Return the name of a factor: as the run has it, or its last part (`mtu` of `link.mtu`). Raises BadInput."""
@@ -271,26 +308,26 @@ class _Builder:
         self, section: Section, point: ResultPoint, row: Row, levels: Mapping[str, str],
         sessions: Sequence[MeasuredSession],
     ) -> PivotCell:  # fmt: skip
-        base = point.baseline
+        base, unit = point.baseline, section.metric.unit if self.quantity == "mean" else ""
         if row.summary is None:
-            return PivotCell(section, row, levels, None, 0, not sessions, row.reason)
+            return PivotCell(section, row, levels, None, unit, 0, not sessions, row.reason)
         if not sessions:
-            mean = Estimate(row.summary.mean, row.summary.low, row.summary.high)
-            value = self._value(section, row, mean, row.ratio)
-            return PivotCell(section, row, levels, value, int(row.blocks.size), True, "" if value else row.reason)
+            mean = Interval(row.summary.mean, row.summary.low, row.summary.high)
+            value, count = self._value(section, row, mean, row.ratio), int(row.blocks.size)
+            return PivotCell(section, row, levels, value, unit, count, True, "" if value else row.reason)
         blocks = {block: session.number for session in sessions for block in session.blocks}
         here = np.array([block in blocks for block in row.blocks.tolist()], np.bool_)
         if not here.any():
-            return PivotCell(section, row, levels, None, 0, False, msg("no trial that went well in this part"))
+            return PivotCell(section, row, levels, None, unit, 0, False, msg("no trial that went well in this part"))
         confidence = self.analysis.rule.confidence
         numbers = np.array([blocks[block] for block in row.blocks[here].tolist()])
         mean = _mean(row.block_means[here], numbers, confidence)
         ratio = ratio_of_host(row, base, sessions, confidence) if base and base.summary else None
         value = self._value(section, row, mean, ratio)
         reason = "" if value else msg("the baseline has no value in this part")
-        return PivotCell(section, row, levels, value, int(here.sum()), False, reason)
+        return PivotCell(section, row, levels, value, unit, int(here.sum()), False, reason)
 
-    def _value(self, section: Section, row: Row, mean: Estimate, ratio: Ratio | None) -> Estimate | None:
+    def _value(self, section: Section, row: Row, mean: Interval, ratio: Ratio | None) -> Estimate | None:
         if self.quantity == "mean":
             return _bounded(mean)
         if row.platform.is_baseline:
@@ -298,9 +335,10 @@ class _Builder:
         if ratio is None:
             return None
         if self.quantity == "ratio":
-            return _bounded(Estimate(ratio.estimate, ratio.low, ratio.high))
-        found = ratio.efficiency(section.better) if self.quantity == "efficiency" else ratio.overhead(section.better)
-        return _bounded(Estimate(found.estimate, found.low, found.high))
+            return _bounded(ratio)
+        return _bounded(
+            ratio.efficiency(section.better) if self.quantity == "efficiency" else ratio.overhead(section.better)
+        )
 
     def _place(self, levels: Mapping[str, str], written: Mapping[str, Mapping[str, str]]) -> TablePlace:
         """Return where a figure stands. written: factor -> level -> its spelling in the table."""
@@ -339,21 +377,19 @@ class _Builder:
         return at_places(self.analysis.warnings, lambda place: replace(place, block=None) in shown)
 
 
-def _mean(values: Any, sessions: Any, confidence: float) -> Estimate:
+def _mean(values: Any, sessions: Any, confidence: float) -> Interval:
     """Return the mean of blocks' means with its interval: over sessions where there are several."""
     if len(set(sessions.tolist())) > 1:
         half = half_width_over_sessions(values, sessions, confidence)
-        mean = float(values.mean())
-        return Estimate(mean) if half is None else Estimate(mean, mean - half, mean + half)
-    found = mean_interval(values, confidence)
-    return Estimate(found.estimate, found.low, found.high)
+        mean, half = float(values.mean()), math.nan if half is None else half
+        return Interval(mean, mean - half, mean + half)
+    return mean_interval(values, confidence)
 
 
-def _bounded(value: Estimate) -> Estimate:
+def _bounded(found: Interval | Ratio) -> Estimate:
     """Return a value whose bounds are finite, or not there."""
-    bounds = (value.low, value.high)
-    is_bounded = all(bound is not None and math.isfinite(bound) for bound in bounds)
-    return value if is_bounded else Estimate(value.value)
+    is_bounded = math.isfinite(found.low) and math.isfinite(found.high)
+    return Estimate(found.estimate, *((found.low, found.high) if is_bounded else ()))
 
 
 def _is_same(factor: str, level: str | None, wanted: str) -> bool:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
+from vtax.described import values_of
 from vtax.report.analysis import Analysis
-from vtax.report.analysis.factors import METRIC, PARTS, PLATFORM
+from vtax.report.analysis.factors import PARTS, PLATFORM
 from vtax.report.analysis.pivot import Pivot, PivotCell
 from vtax.report.document import (
     Bullets,
@@ -53,7 +53,7 @@ def document_of(pivot: Pivot, analysis: Analysis) -> Document:
     if pivot.empty:
         parts.append(Titled(msg("Without a figure"), (Bullets(tuple(_reasons(pivot))),)))
     parts += shared.warnings_part(pivot.warnings, shows_code=True)
-    return Document(title, tuple(parts), lead, data=_plain(pivot, analysis), colours=shared.colours(analysis))
+    return Document(title, tuple(parts), lead, data=values_of(pivot), colours=shared.colours(analysis))
 
 
 def quantity_of(pivot: Pivot, analysis: Analysis) -> Inline:
@@ -196,44 +196,3 @@ def _reasons(pivot: Pivot) -> Iterator[Inline]:
         if left := len(places) - len(shown):
             where = joined([where, plural("and {count} more place", "and {count} more places", left)])
         yield joined([where, reason], ": ")
-
-
-def _plain(pivot: Pivot, analysis: Analysis) -> dict[str, Any]:
-    """Return the pivot for programs: a cell for every place, without a value for a reason."""
-    axes = pivot.axes
-    return {
-        "confidence": analysis.rule.confidence,
-        "baseline": analysis.baseline,
-        "value": pivot.quantity,
-        "factors": {"panel": axes.panels, "row": axes.rows, "column": axes.columns},
-        "where": {name: list(levels) for name, levels in pivot.where.items()},
-        "panels": pivot.panels if axes.panels else [],
-        "rows": pivot.rows,
-        "columns": pivot.columns if axes.columns else [],
-        "cells": [_plain_cell(place, pivot) for place in dict.fromkeys((*pivot.cells, *pivot.empty))],
-        "warnings": pivot.warnings,
-    }
-
-
-def _plain_cell(place: tuple[str, str, str], pivot: Pivot) -> dict[str, Any]:
-    cell = pivot.cells.get(place)
-    panel, row, column = place
-    named = {"panel": panel, "row": row, "column": column}
-    if cell is None:
-        nothing = dict.fromkeys(("platform", "label", "metric", "unit", "levels", "value", "low", "high"))
-        return {**named, **nothing, "blocks": 0, "verdict": None, "reason": pivot.empty[place]}
-    value, verdict = cell.value, cell.row.verdict
-    return {
-        **named,
-        "platform": cell.row.platform.name,
-        "label": cell.section.label,
-        METRIC: cell.section.metric.name,
-        "unit": cell.section.metric.unit if pivot.quantity == "mean" else "",
-        "levels": cell.row.cell.levels,
-        "value": value.value if value else None,
-        "low": value.low if value else None,
-        "high": value.high if value else None,
-        "blocks": cell.blocks,
-        "verdict": verdict.kind if verdict and cell.is_whole else None,
-        "reason": cell.reason,
-    }
