@@ -9,6 +9,9 @@ A counter only grows: a trial's share is the difference of two readings. A gauge
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
+
+from vtax.described import Means
 
 GUEST, PROGRAM, LAYER, HOST, LINK = "guest", "program", "layer", "host", "link"
 """Places that have a meaning of their own; every other place is the role of an end."""
@@ -24,12 +27,12 @@ class Counter:
     """
 
     name: str
-    unit: str
-    source: str
-    meaning: str
+    unit: Annotated[str, Means("unit")]
+    source: Annotated[str, Means("the file, or what counts it")]
+    meaning: Annotated[str, Means("what it counts")]
     per_interface: bool = False
     per_part: bool = False
-    is_gauge: bool = False
+    is_gauge: Annotated[bool, Means("whether it is a value after the trial, not a difference")] = False
     step: float = 1.0
 
     def of(self, owner: str) -> str:

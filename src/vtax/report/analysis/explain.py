@@ -13,14 +13,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 
 from vtax.counters import table
 from vtax.counters.table import LINK, Counter
-from vtax.report.analysis.values import Floats, Ints, ResultPoint, Row, Section, every_row
+from vtax.described import Means, Only
+from vtax.report.analysis.values import Floats, Ints, OfSection, ResultPoint, Row, Section, every_row
 from vtax.report.analysis.work import SECOND, Side, durations, per_block, work_of
-from vtax.stats.ratio import Ratio, ratio_of_logs, widened
+from vtax.stats.intervals import Interval
+from vtax.stats.ratio import ratio_of_logs, widened
 from vtax.store.query import BlockCounters, RunData
 
 NARROW = 1.25  # half-width of an interval, as a factor
@@ -29,34 +32,39 @@ _NO_SETTINGS: Mapping[int, str] = {}
 
 
 @dataclass(frozen=True)
-class Compared:
-    """A counter of one contrast.
+class _OfCounter:
+    """A value of a counter."""
 
-    baseline, treatment: means over blocks, per unit of work; of a gauge as they are. ratio: of the treatment to the
-    baseline, its interval at the corrected level. per_second: the same of what was counted in a second; None where
-    the unit of work is that, and of gauges.
-    """
+    place: Annotated[str, Means("place")]
+    name: Annotated[str, Means("name")]
+    counter: Annotated[Counter, Only("unit", "source", "meaning", "is_gauge")]
 
-    place: str
-    name: str
-    counter: Counter
-    baseline: float
-    treatment: float
-    ratio: Ratio
-    per_second: Ratio | None
+
+@dataclass(frozen=True)
+class ComparedCounter(_OfCounter):
+    """A counter of one contrast."""
+
+    baseline: Annotated[float, Means("mean over blocks, per unit of work; of a gauge as it is")]
+    treatment: Annotated[float, Means("likewise")]
+    ratio: Annotated[Interval, Means("treatment / baseline, per unit of work, at the corrected level")]
+    per_second: Annotated[
+        Interval | None, Means("the same per second; null of gauges, and where work is in seconds")
+    ]  # fmt: skip
 
     @property
-    def moved(self) -> bool:
+    def moved(self) -> Annotated[bool, Means("the interval of `ratio` excludes 1")]:
         """Whether it differs from the baseline's."""
         return _differs(self.ratio)
 
     @property
-    def follows_time(self) -> bool:
+    def follows_time(self) -> Annotated[bool, Means("it moved, and that of `per_second` does not exclude 1")]:
         """Whether no difference was found per second: it grew as the time for the work did."""
         return self.moved and self.per_second is not None and not _differs(self.per_second)
 
     @property
-    def is_silent(self) -> bool:
+    def is_silent(
+        self,
+    ) -> Annotated[bool, Means("it moved, and is zero in the guests of one side, which may not count it")]:
         """Whether a guest reports nothing but zero on one side: it may not count that at all."""
         of_guest = self.place not in (table.HOST, table.LAYER, LINK)
         return self.moved and of_guest and min(self.baseline, self.treatment) == 0
@@ -81,34 +89,52 @@ class Compared:
 
 
 @dataclass(frozen=True)
-class OneSided:
-    """A counter that one platform of a contrast alone has. value: mean over blocks, per unit of work; of a gauge as
-    it is."""
+class OneSided(_OfCounter):
+    """A counter that one platform of a contrast alone has."""
 
-    place: str
-    name: str
-    counter: Counter
-    platform: str
-    value: float
+    platform: Annotated[str, Means("platform that has it")]
+    value: Annotated[float, Means("mean over blocks, per unit of work; of a gauge as it is")]
 
 
 @dataclass(frozen=True)
-class Explained:
-    """A contrast and its counters. work: unit that counters are divided by. family: how many the level is corrected
-    for. confidence: of all intervals of the table at once. one_sided: what one side alone has and counted, that of
-    the virtualization layer first, then CPU times, then numbers of events; largest first in each."""
+class Explained(OfSection):
+    """A contrast and its counters."""
 
     section: Section
-    point: ResultPoint
-    row: Row
-    work: str
-    family: int
-    confidence: float
-    compared: tuple[Compared, ...]
-    one_sided: tuple[OneSided, ...]
+    point: Annotated[ResultPoint, Only("levels")]
+    row: Annotated[
+        Row,
+        Means("platform", name="platform", take="platform.name"),
+        Means("verdict on the metric", name="verdict", take="verdict.kind"),
+        Means("ratio of the metric", name="ratio", take="ratio.estimate"),
+    ]
+    work: Annotated[str, Means("what counters are divided by: `GB`, `trial`, `s`, or what the metric counts")]
+    family: Annotated[int, Means("counters that the level is corrected for")]
+    confidence: Annotated[float, Means("of all intervals of the table at once")]
+    compared: tuple[ComparedCounter, ...]
+    one_sided: Annotated[
+        tuple[OneSided, ...],
+        Means(
+            "counters that one of the two platforms alone has, not at zero: the layer's first, then CPU times, then "
+            "numbers of events; largest first in each"
+        ),
+    ]
 
     @property
-    def detectable(self) -> float:
+    def counters(self) -> Annotated[tuple[ComparedCounter, ...], Means("those that both have, largest ratio first")]:
+        """All, in the order of what is certain."""
+        return tuple(sorted(self.compared, key=lambda each: (-each.certain, each.place, each.name)))
+
+    @property
+    def detectable(
+        self,
+    ) -> Annotated[
+        float,
+        Means(
+            "by which half of the counters would have had to change to be found: median half-width of the intervals; "
+            "null when not finite", name="detectable_factor",
+        ),
+    ]:  # fmt: skip
         """The factor by which half of the counters would have had to change to be found: the median of the
         half-widths of their intervals. Infinite where there is none, or beyond what a float can have."""
         median = float(np.median(self._half_widths)) if self.compared else math.inf
@@ -124,18 +150,18 @@ class Explained:
         return [each.half_width for each in self.compared]
 
     @property
-    def moved(self) -> tuple[Compared, ...]:
+    def moved(self) -> tuple[ComparedCounter, ...]:
         """Those that moved otherwise than the time for the work did, largest first."""
         found = [each for each in self.compared if each.moved and not (each.follows_time or each.is_silent)]
         return tuple(sorted(found, key=lambda each: -each.certain))
 
     @property
-    def silent(self) -> tuple[Compared, ...]:
+    def silent(self) -> tuple[ComparedCounter, ...]:
         """Those that stay at zero in the guests of one side."""
         return tuple(each for each in self.compared if each.is_silent)
 
     @property
-    def with_time(self) -> tuple[Compared, ...]:
+    def with_time(self) -> tuple[ComparedCounter, ...]:
         """Those that moved as the time for the work did, largest first."""
         found = [each for each in self.compared if each.follows_time and not each.is_silent]
         return tuple(sorted(found, key=lambda each: -each.certain))
@@ -191,21 +217,21 @@ def _judged(pair: _Pair, family: int, confidence: float) -> Explained:
     for (place, name), (counter, treatment, baseline, logs, seconds, least_se) in pair.logs.items():
         ratio = _ratio(logs, level, least_se)
         per_second = None if seconds is None else _ratio(seconds, level, least_se)
-        compared.append(Compared(place, name, counter, baseline, treatment, ratio, per_second))
+        compared.append(ComparedCounter(place, name, counter, baseline, treatment, ratio, per_second))
     return Explained(
         pair.section, pair.point, pair.row, pair.work, family, confidence, tuple(compared), pair.one_sided
     )  # fmt: skip
 
 
-def _ratio(logs: Floats, level: float, least_se: float) -> Ratio:
+def _ratio(logs: Floats, level: float, least_se: float) -> Interval:
     """least_se: that counting alone gives. Counts of a few events can be equal in all blocks by chance."""
     found = ratio_of_logs(logs, level)
     if found.n_blocks > 1 and found.se_log < least_se:
-        return widened(found, level, least_se, found.df)
-    return found
+        found = widened(found, level, least_se, found.df)
+    return found.efficiency("higher")
 
 
-def _differs(ratio: Ratio) -> bool:
+def _differs(ratio: Interval) -> bool:
     return ratio.low > 1 or ratio.high < 1
 
 

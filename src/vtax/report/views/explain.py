@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from vtax.report.analysis import Analysis
-from vtax.report.analysis.explain import Compared, Explained, OneSided, explainable, explained
+from vtax.report.analysis.explain import ComparedCounter, Explained, explainable, explained
 from vtax.report.analysis.source import Source
 from vtax.report.analysis.work import GIGABYTE, SECOND, TRIAL, operations_of
 from vtax.report.document import (
@@ -40,7 +38,6 @@ from vtax.report.document import Section as Titled
 from vtax.report.document.stored_texts import unit_of
 from vtax.report.parts import shared
 from vtax.report.views.base import Options, View
-from vtax.stats.ratio import Ratio as Estimate
 
 _BRIEF, _NAMED = 10, 8
 _PER: Mapping[str, Inline] = {
@@ -72,7 +69,7 @@ def document(source: Source, options: Options) -> Document:
 def document_of(found: Sequence[Explained], analysis: Analysis, *, is_full: bool, has_contrasts: bool) -> Document:
     """The document of the contrasts. is_full: list all that moved. has_contrasts: some are not equivalent."""
     missing = _missing(analysis)
-    data = {"not_counted": missing, "contrasts": [_plain(each) for each in found]}
+    data = {"not_counted": missing, "contrasts": list(found)}
     if not found:
         text = (
             msg("nothing was counted around the trials that differ")
@@ -245,7 +242,7 @@ def _difference(found: Explained, baseline: str) -> Inline:
     )  # fmt: skip
 
 
-def _table(shown: Sequence[Compared], found: Explained, baseline: str) -> Table:
+def _table(shown: Sequence[ComparedCounter], found: Explained, baseline: str) -> Table:
     has_seconds = any(each.per_second is not None for each in shown)
     per, treatment = _unit(found.work), shared.platform_of(found.row.platform)
     columns = (
@@ -274,7 +271,7 @@ def _table(shown: Sequence[Compared], found: Explained, baseline: str) -> Table:
     return Table(columns, (Group(rows),), key=f"{found.section.name} {found.row.cell.key}", label=msg("counters"))
 
 
-def _seconds(each: Compared) -> Inline:
+def _seconds(each: ComparedCounter) -> Inline:
     return Nothing() if each.per_second is None else Ratio(each.per_second.estimate)
 
 
@@ -306,56 +303,6 @@ def _not_counted(missing: Mapping[str, str]) -> list[Part]:
         for reason, what in reasons.items()
     ]
     return [Paragraph(msg("Not available on this host:"), "muted"), Bullets(tuple(items))]
-
-
-def _plain(found: Explained) -> dict[str, Any]:
-    """One contrast with every counter that both sides have, largest first, moved or not."""
-    order = sorted(found.compared, key=lambda each: (-each.certain, each.place, each.name))
-    return {
-        **shared.named(found.section),
-        "levels": dict(found.point.levels),
-        "platform": found.row.platform.name,
-        "verdict": found.row.verdict.kind if found.row.verdict else None,
-        "ratio": found.row.ratio.estimate if found.row.ratio else None,
-        "work": found.work,
-        "confidence": found.confidence,
-        "family": found.family,
-        "detectable_factor": found.detectable if math.isfinite(found.detectable) else None,
-        "counters": [
-            {
-                **_plain_counter(each),
-                "baseline": each.baseline,
-                "treatment": each.treatment,
-                "ratio": _bounds(each.ratio),
-                "per_second": _bounds(each.per_second),
-                "moved": each.moved,
-                "follows_time": each.follows_time,
-                "is_silent": each.is_silent,
-            }
-            for each in order
-        ],
-        "one_sided": [
-            {**_plain_counter(each), "platform": each.platform, "value": each.value} for each in found.one_sided
-        ],
-    }
-
-
-def _plain_counter(each: Compared | OneSided) -> dict[str, Any]:
-    return {
-        "place": each.place,
-        "name": each.name,
-        "unit": each.counter.unit,
-        "source": each.counter.source,
-        "meaning": each.counter.meaning,
-        "is_gauge": each.counter.is_gauge,
-    }
-
-
-def _bounds(ratio: Estimate | None) -> dict[str, float | None] | None:
-    if ratio is None:
-        return None
-    high = ratio.high if math.isfinite(ratio.high) else None
-    return {"estimate": ratio.estimate, "low": ratio.low, "high": high}
 
 
 VIEW = View(
