@@ -11,7 +11,7 @@ from shown import drawn
 from shown import source_of as source
 
 from vtax.counters.host import XEN_BELOW
-from vtax.report.analysis.claims import claims, name_of
+from vtax.report.analysis.claims import claims
 from vtax.report.renderers.format import english
 from vtax.report.renderers.json import as_json
 from vtax.report.views.base import Options
@@ -63,20 +63,20 @@ def test_in_each_environment_is_judged_on_each_host_by_itself():
     """The mean of two hosts is inside the range, and one of them is not."""
     check = {"kind": "ratio", "of": "far", "where": {"size": 64}, "benchmark": "small", "below": 0.5}
     two: dict[str, Any] = {"hosts": "ababab", "blocks": 30, "far_on": {"b": 2.5}}
-    assert [name_of(each.of) for each in judged(check, **two).compared] == ["far"]
+    assert [each.of.text for each in judged(check, **two).compared] == ["far"]
     found = judged({**check, "each_host": True}, **two)
-    assert [name_of(each.of) for each in found.compared] == ["far@host=1", "far@host=2"]
+    assert [each.of.text for each in found.compared] == ["far@host=1", "far@host=2"]
     assert [each.is_inside for each in found.compared] == [True, False]
     assert found.compared[1].is_outside
     assert found.word == "contradicted"
-    assert [name_of(each.of) for each in judged({**check, "each_host": True}).compared] == ["far"]
+    assert [each.of.text for each in judged({**check, "each_host": True}).compared] == ["far"]
 
 
 def test_a_host_without_a_platform_is_a_part_that_is_missing():
     check = {"kind": "ratio", "of": "far", "benchmark": "small", "below": 0.9, "each_host": True}
     found = judged(check, hosts="ababab", blocks=30, far_absent_on="b")
     assert [english(part) for part in found.missing] == ["far has no value on host 2"]
-    assert {name_of(each.of) for each in found.compared} == {"far@host=1"}
+    assert {each.of.text for each in found.compared} == {"far@host=1"}
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Annotated, Literal
 
+from vtax.described import Means, Only
 from vtax.messages import Note
 from vtax.stats.analysis import Comparison, Contrast, analyse
 from vtax.stats.checks import MINIMUM_BLOCKS, StatsError, Values, as_array
@@ -62,17 +63,17 @@ class Claimed:
 
 @dataclass(frozen=True)
 class Tested:
-    """A comparison with its ratio. p_inside, p_outside: of the ratio's interval lying inside or outside the range,
-    for this comparison alone: at most 1 - confidence where the interval does. outlook: further blocks that decide."""
+    """A comparison with its ratio. p_inside, p_outside: at most 1 - confidence where the interval lies so. outlook:
+    further blocks that decide."""
 
     claimed: Claimed
-    ratio: Ratio
-    p_inside: float
-    p_outside: float
+    ratio: Annotated[Ratio, Only("estimate", "low", "high")]
+    p_inside: Annotated[float, Means("of the ratio being inside the range, unadjusted")]
+    p_outside: Annotated[float, Means("of it being outside")]
     outlook: Outlook = DECIDED
 
     @property
-    def n_blocks(self) -> int:
+    def n_blocks(self) -> Annotated[int, Means("blocks of the ratio", name="blocks")]:
         """The blocks that its logarithms are of: of a spread over blocks two each."""
         return self.ratio.n_blocks * self.claimed.blocks_each
 
@@ -97,19 +98,21 @@ class Check:
 class Judgement:
     """The word about a finding. tested: its comparisons, check by check; those without an answer have a StatsError.
 
-    p_reproduced, p_contradicted: adjusted over `family` findings at level alpha. blocks_low, blocks_needed: the range
-    of further blocks that decides it; 0 when decided, None when noise leaves more than a factor of ten open.
-    assumptions: what a word rests on beside its blocks, as a verdict's warnings say.
+    p_reproduced, p_contradicted: adjusted over `family` findings at level alpha. blocks_needed: None when noise
+    leaves more than a factor of ten open. assumptions: what a word rests on beside its blocks.
     """
 
     kind: Word
-    p_reproduced: float
-    p_contradicted: float
+    p_reproduced: Annotated[float, Means("p-value, Holm-adjusted over the claims")]
+    p_contradicted: Annotated[float, Means("likewise")]
     family: int
     alpha: float
     tested: tuple[tuple[Tested | StatsError, ...], ...]
-    blocks_low: int | None
-    blocks_needed: int | None
+    blocks_low: Annotated[
+        int | None,
+        Means("smallest number of further blocks that decides it; 0 when decided", name="blocks_needed_low"),
+    ]
+    blocks_needed: Annotated[int | None, Means("largest number of them")]
     warnings: tuple[str, ...]
     assumptions: tuple[str, ...] = ()
 

@@ -14,6 +14,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
+from vtax.described import Means
 from vtax.study import limits
 from vtax.study.fields import Level, Name, Table, as_tuple, disagreement
 from vtax.study.units import size_bytes
@@ -44,6 +45,12 @@ class Side:
 
     platform: str
     levels: Mapping[str, str]
+
+    @property
+    def text(self) -> Annotated[str, Means("side")]:
+        """It as it is written."""
+        levels = ",".join(f"{factor}={level}" for factor, level in self.levels.items())
+        return f"{self.platform}@{levels}" if levels else self.platform
 
     @property
     def host(self) -> int | None:

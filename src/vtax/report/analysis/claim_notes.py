@@ -9,13 +9,13 @@ from vtax.report.analysis.values import Analysis
 from vtax.report.document import Count, Inline, Number, msg, plural
 
 if TYPE_CHECKING:
-    from vtax.report.analysis.claims import Compared
+    from vtax.report.analysis.claims import ClaimedComparison
 
 PACKETS_APART = 1.25
 """Ratio of two mean sizes of packets from which a claim says so."""
 
 
-def notes_of(analysis: Analysis, compared: Sequence[Compared]) -> Iterator[Inline]:
+def notes_of(analysis: Analysis, compared: Sequence[ClaimedComparison]) -> Iterator[Inline]:
     """Blocks that are left out, equality that is the link's, and files that a cache held on one side alone."""
     if lacking := max((each.left_out for each in compared), default=0):
         total = Count(sum(len(session.blocks) for session in analysis.sessions))
@@ -38,7 +38,7 @@ def notes_of(analysis: Analysis, compared: Sequence[Compared]) -> Iterator[Inlin
         yield msg("on one side the page cache of the host, below the disk of the guest, held the files")
 
 
-def not_carried(analysis: Analysis, compared: Sequence[Compared]) -> Iterator[Inline]:
+def not_carried(analysis: Analysis, compared: Sequence[ClaimedComparison]) -> Iterator[Inline]:
     """Yield which platforms could not carry every point: a part of the claim that is missing."""
     untested = {each.platform for each in analysis.untested} & {each.of.platform for each in compared}
     if untested:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
+from typing import Annotated
 
 import numpy as np
 
+from vtax.described import BESIDE, Means, Only
 from vtax.errors import BadInput
 from vtax.messages import Note
 from vtax.report.analysis.claim_cells import (
@@ -29,6 +31,7 @@ from vtax.report.analysis.claim_contrasts import Divisor, contrast_of, divisor_o
 from vtax.report.analysis.claim_notes import not_carried, notes_of
 from vtax.report.analysis.claim_parts import missing_parts, why_not
 from vtax.report.analysis.lookup import unknown
+from vtax.report.analysis.published import Published, Repeated, published, repeated
 from vtax.report.analysis.result import tried
 from vtax.report.analysis.sessions import of_hosts
 from vtax.report.analysis.values import Analysis
@@ -38,32 +41,51 @@ from vtax.stats.claims import Check, Claimed, Judgement, Tested, judge_claims
 from vtax.stats.contrasts import Contrast
 from vtax.stats.ratio import Ratio
 from vtax.stats.spread import BLOCKS_OF_A_SPREAD
-from vtax.study.claims import BENCHMARK, HOST, METRIC, OVER_BLOCKS, CheckTable, ClaimTable, PublishedTable, Side
+from vtax.study.claims import BENCHMARK, HOST, METRIC, OVER_BLOCKS, CheckTable, ClaimTable, Side
 from vtax.study.limits import MAX_POINTS
 
 
 @dataclass(frozen=True)
-class Compared:
+class ClaimedComparison:
     """One comparison of a check. of, to: sides with the mapping applied; to: None for a spread or trend alone.
 
-    point: what both have in common, as it is written. tested: None where the statistics have no answer, which reason
-    then has. left_out: blocks of the run in which a cell of it has no value that a logarithm can be taken of.
-    fills_link: an equivalence of sides that both send as fast as their link. is_held_below: the cache below a disk
-    held the files of one side alone. packets_apart: how many times as large packets of one side are as the other's.
+    point: what both have in common, as it is written. tested: None where the statistics have no answer. left_out:
+    blocks of the run in which a cell of it has no value that a logarithm can be taken of. fills_link: an equivalence
+    of sides that both send as fast as their link. is_held_below: the cache below a disk held the files of one side
+    alone. packets_apart: how many times as large packets of one side are as those of the other.
     """
 
-    check: CheckTable
-    of: Side
-    to: Side | None
+    check: Annotated[
+        CheckTable,
+        Only("kind", "reference", "along"),
+        Means("factors that were averaged over", name="averaged_over", take="average_over"),
+    ]
+    of: Annotated[Side, Means("one side, with the mapping applied", take="text")]
+    to: Annotated[Side | None, Means("the other one, or null", take="text")]
     point: tuple[tuple[str, str], ...]
     low: float
     high: float
-    tested: Tested | None = None
-    reason: str = ""
+    tested: Annotated[Tested | None, BESIDE] = None
+    reason: Annotated[str, Means("why there is no ratio")] = ""
     left_out: int = 0
     fills_link: bool = False
     is_held_below: bool = False
     packets_apart: float = 1.0
+
+    @property
+    def levels(self) -> Annotated[Mapping[str, str], Means("levels that both sides have")]:
+        """The point, by factor."""
+        return dict(self.point)
+
+    @property
+    def claimed_low(self) -> Annotated[float | None, Means("lower bound of the claimed range; null for none")]:
+        """None for no bound."""
+        return self.low or None
+
+    @property
+    def claimed_high(self) -> Annotated[float | None, Means("upper bound; null for none")]:
+        """Infinite for no bound."""
+        return self.high
 
     @property
     def is_inside(self) -> bool:
@@ -87,49 +109,66 @@ class Compared:
 
 @dataclass(frozen=True)
 class JudgedClaim:
-    """A claim with its judgement. judgement: None when it is not tested, why then says the reason.
+    """A claim with its judgement: None when it is not tested, why then says the reason. compared: check by check."""
 
-    notes: what a reader should know beside the word. compared: all comparisons, check by check. missing: those of the
-    notes that name a part of the claim which the run has no values of: it is judged in part.
-    """
-
-    claim: ClaimTable
-    judgement: Judgement | None
-    why: Inline = ""
-    compared: tuple[Compared, ...] = ()
-    notes: tuple[Inline, ...] = ()
-    missing: tuple[Inline, ...] = ()
+    claim: Annotated[ClaimTable, Only("id", "statement", "statement_pt", "source", "note", "published")]
+    platforms: Annotated[tuple[str, ...], Means("platforms that it compares, as the publication calls them")]
+    judgement: Annotated[
+        Judgement | None, Only("p_reproduced", "p_contradicted", "blocks_low", "blocks_needed")
+    ]  # fmt: skip
+    why: Annotated[Inline, Means("why it is not tested, or what decides it")] = ""
+    compared: Annotated[
+        tuple[ClaimedComparison, ...], Means("the ratios that it was judged by", name="comparisons")
+    ] = ()  # fmt: skip
+    notes: Annotated[
+        tuple[Inline, ...], Means("sentences of what was not measured, and of what else a reader should know")
+    ] = ()  # fmt: skip
+    missing: Annotated[
+        tuple[Inline, ...],
+        Means("those of the notes that name a part of the claim without values: it is judged in part"),
+    ] = ()
 
     @property
-    def word(self) -> str:
+    def assumptions(
+        self,
+    ) -> Annotated[tuple[str, ...], Means("what the judgement rests on beside its blocks, one sentence each")]:
+        """None where it is not tested."""
+        return self.judgement.assumptions if self.judgement else ()
+
+    @property
+    def word(
+        self,
+    ) -> Annotated[
+        str, Means("`reproduced`, `contradicted`, `inconclusive` or `not tested`", name="judgement")
+    ]:  # fmt: skip
         """`reproduced`, `contradicted`, `inconclusive` or `not tested`."""
         return self.judgement.kind if self.judgement else "not tested"
 
 
 @dataclass(frozen=True)
 class Claims:
-    """All claims of a run. family: how many were judged together."""
+    """All claims of a run."""
 
-    claims: tuple[JudgedClaim, ...]
-    mapped: Mapped
-    family: int
-    alpha: float
+    analysis: Annotated[Analysis, Only("confidence")]
+    claims: Annotated[tuple[JudgedClaim, ...], Means("every claim with its judgement")]
+    mapped: Annotated[
+        Mapped, Means("platform of the publication -> platform of the run that stands for it, by request", name="map")
+    ]
+    family: Annotated[int, Means("claims that were judged together")]
+    alpha: Annotated[float, Means("error rate of all words together")]
+    repeated: Annotated[Repeated, BESIDE]
+    published: Annotated[tuple[Published, ...], Means("numbers of the publication beside those of the run")]
 
 
 @dataclass(frozen=True)
 class _Prepared:
-    compared: Compared
+    compared: ClaimedComparison
     claimed: Claimed
 
 
 def tables_of(analysis: Analysis) -> tuple[ClaimTable, ...]:
     """The claims that the run's study has."""
     return tuple(ClaimTable.model_validate(each) for each in analysis.declared.get("claim") or ())
-
-
-def published_of(analysis: Analysis) -> tuple[PublishedTable, ...]:
-    """The published numbers that the run's study has."""
-    return tuple(PublishedTable.model_validate(each) for each in analysis.declared.get("published") or ())
 
 
 def claims(analysis: Analysis, mapped: Mapped | None = None) -> Claims:
@@ -169,18 +208,24 @@ def claims(analysis: Analysis, mapped: Mapped | None = None) -> Claims:
     result = []
     for claim in found:
         if claim.id in why:
-            result.append(JudgedClaim(claim, None, why[claim.id]))
+            result.append(JudgedClaim(claim, claim.platforms(analysis.baseline), None, why[claim.id]))
             continue
         judgement = judged[claim.id]
         answers = [a for each in judgement.tested for a in each]
         compared = [p.compared for each in prepared[claim.id] for p in each]
         answered = tuple(map(_answered, compared, answers))
-        result.append(JudgedClaim(claim, judgement, "", answered, tuple(notes[claim.id]), tuple(parts[claim.id])))
+        result.append(JudgedClaim(
+            claim, claim.platforms(analysis.baseline), judgement, "", answered, tuple(notes[claim.id]),
+            tuple(parts[claim.id]),
+        ))  # fmt: skip
     alpha = next(iter(judged.values())).alpha if judged else analysis.rule.alpha
-    return Claims(tuple(result), mapping, len(judged), alpha)
+    return Claims(
+        analysis, tuple(result), mapping, len(judged), round(alpha, 12), repeated(analysis),
+        tuple(published(analysis, mapping)),
+    )  # fmt: skip
 
 
-def _answered(compared: Compared, answer: Tested | StatsError) -> Compared:
+def _answered(compared: ClaimedComparison, answer: Tested | StatsError) -> ClaimedComparison:
     return (
         replace(compared, reason=answer.note) if isinstance(answer, StatsError) else replace(compared, tested=answer)
     )
@@ -285,7 +330,7 @@ def _left_out(
     analysis: Analysis, sides: tuple[Side, Side | None], entries: tuple[list[Entry], list[Entry]],
     divisor: Divisor | None,
 ) -> int:  # fmt: skip
-    """Blocks in which an entry of a comparison has no value that a logarithm can be taken of; see Compared."""
+    """Blocks in which an entry of a comparison has no value that a logarithm can be taken of."""
     whole = {block for session in analysis.sessions for block in session.blocks}
     of, to = ([*each, *map(divisor, each)] if divisor else each for each in entries)
     wanted = [_blocks_of(analysis, side) or whole for side in sides]
@@ -303,7 +348,7 @@ def _comparison(
     to = [right.entries[key] for key in common] if right else []
     better = of[0].better if of else "higher"
     low, high = _bounds(check, better)
-    compared = Compared(
+    compared = ClaimedComparison(
         check, sides[0], sides[1], left.name, low, high,
         fills_link=check.kind == "equivalence" and bool(of) and all(fills_link(analysis, e) for e in (*of, *to)),
         packets_apart=packets_apart(entries, of, to),
@@ -344,9 +389,3 @@ def _bounds(check: CheckTable, better: Better) -> tuple[float, float]:
     if check.kind == "monotone":
         return (1.0, math.inf) if check.direction == "rises" else (0.0, 1.0)
     return check.bounds
-
-
-def name_of(side: Side) -> str:
-    """A side as it is written."""
-    levels = ",".join(f"{factor}={level}" for factor, level in side.levels.items())
-    return f"{side.platform}@{levels}" if levels else side.platform

@@ -15,7 +15,8 @@ import numpy as np
 
 from vtax.described import Means
 from vtax.report.analysis.claim_cells import Mapped, host_here
-from vtax.report.analysis.claims import check_mapping, published_of
+from vtax.report.analysis.claims import check_mapping
+from vtax.report.analysis.published import published_of
 from vtax.report.analysis.sessions import MeasuredSession, of_hosts, ratio_of_host
 from vtax.report.analysis.values import Analysis, Floats, Ints, Row, Section
 from vtax.stats.intervals import mean_interval

@@ -4,31 +4,61 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
+from vtax.described import Means, Only
 from vtax.report.analysis.claim_cells import Entry, entries_of
-from vtax.report.analysis.claims import published_of
 from vtax.report.analysis.values import Analysis
+from vtax.store.records import LEVELS
 from vtax.study.claims import BENCHMARK, METRIC, PublishedTable
 
 
 @dataclass(frozen=True)
 class Published:
-    """One number. platform: of the publication; here: what stands for it in the run.
+    """One number. mean: of the run, the largest CV where the statistic is one. point: levels that it is of."""
 
-    mean: of the run, the largest CV where the statistic is one; None where it was not measured. low, high: of its
-    interval. point: levels that the number is of. plus_minus: 0 for none.
-    """
-
-    table: PublishedTable
-    platform: str
-    here: str
+    table: Annotated[PublishedTable, Only("benchmark", "metric", "statistic", "source", "note")]
+    platform: Annotated[str, Means("platform of the publication")]
+    here: Annotated[str, Means("the one of the run")]
     point: tuple[tuple[str, str], ...]
-    unit: str
-    value: float
-    plus_minus: float
-    mean: float | None
-    low: float | None
-    high: float | None
+    unit: Annotated[str, Means("unit")]
+    value: Annotated[float, Means("the number", name="published")]
+    plus_minus: Annotated[float | None, Means("its deviation or interval, or null")]
+    mean: Annotated[float | None, Means("the same of this run; null where it was not measured", name="value")]
+    low: Annotated[float | None, Means("lower bound of its interval")]
+    high: Annotated[float | None, Means("upper bound of it")]
+
+    @property
+    def levels(self) -> Annotated[Mapping[str, str], LEVELS]:
+        """The point, by factor."""
+        return dict(self.point)
+
+
+@dataclass(frozen=True)
+class Repeated:
+    """What a study repeats, and how far."""
+
+    publication: Annotated[
+        str, Means("authors, title, venue and year of what the study repeats, as far as known; empty for nothing")
+    ]
+    differences: Annotated[
+        tuple[Mapping[str, str], ...], Means("`what`, `paper` and `here`: where the study differs from it")
+    ]
+    changed_by: Annotated[
+        tuple[str, ...], Means("what `--scale`, `--protocol` and `--ab` changed of the study, one text each")
+    ]
+
+
+def repeated(analysis: Analysis) -> Repeated:
+    """Return what the run's study repeats."""
+    paper = analysis.declared.get("paper") or {}
+    differences = tuple(paper.get("differences") or ())
+    return Repeated(str(paper.get("citation", "")), differences, tuple(analysis.declared.get("changed_by", ())))
+
+
+def published_of(analysis: Analysis) -> tuple[PublishedTable, ...]:
+    """Return the published numbers that the run's study has."""
+    return tuple(PublishedTable.model_validate(each) for each in analysis.declared.get("published") or ())
 
 
 def published(analysis: Analysis, mapped: Mapping[str, str]) -> list[Published]:
@@ -54,7 +84,7 @@ def _of_table(
         elif len(found) == 1:
             mean = found[0].mean
             low, high = (found[0].low, found[0].high) if found[0].blocks > 1 else (None, None)
-        deviation = table.plus_minus.get(platform, 0.0)
+        deviation = table.plus_minus.get(platform)
         yield Published(table, platform, here, point, unit, value, deviation, mean, low, high)
 
 

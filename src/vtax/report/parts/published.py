@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
-from vtax.report.analysis.published import Published
+from vtax.report.analysis.published import Published, repeated
 from vtax.report.analysis.values import Analysis
 from vtax.report.document import (
     Column,
@@ -116,55 +115,21 @@ def _figures(numbers: Sequence[Published], analysis: Analysis) -> Iterator[Part]
         )  # fmt: skip
 
 
-def plain_of(each: Published) -> dict[str, Any]:
-    """Return one number for programs."""
-    return {
-        "platform": each.platform,
-        "here": each.here,
-        "benchmark": each.table.benchmark,
-        "metric": each.table.metric,
-        "levels": dict(each.point),
-        "statistic": each.table.statistic,
-        "unit": each.unit,
-        "published": each.value,
-        "plus_minus": each.plus_minus or None,
-        "value": each.mean,
-        "low": each.low,
-        "high": each.high,
-        "source": each.table.source,
-        "note": each.table.note,
-    }
-
-
-def citation(analysis: Analysis) -> str:
-    """Return what a study repeats; empty for one that repeats nothing."""
-    return str((analysis.declared.get("paper") or {}).get("citation", ""))
-
-
-def plain_paper(analysis: Analysis) -> dict[str, Any]:
-    """Return the publication for programs, and where the study differs from it."""
-    return {
-        "publication": citation(analysis),
-        "differences": list((analysis.declared.get("paper") or {}).get("differences") or ()),
-    }
-
-
 def cited(analysis: Analysis) -> Iterator[Paragraph]:
     """`Publication: ...` of a study that repeats one."""
-    if text := citation(analysis):
+    if text := repeated(analysis).publication:
         yield Paragraph(msg("Publication: {citation}", citation=text), "muted")
 
 
 def differences(analysis: Analysis) -> Iterator[Part]:
     """Yield where the study differs from its publication, in the words of its file."""
-    given = (analysis.declared.get("paper") or {}).get("differences") or ()
-    if given:
+    if given := repeated(analysis).differences:
         columns = (
             Column("what", msg("what differs"), wraps=True),
             Column("paper", msg("in the publication"), wraps=True),
             Column("here", msg("here"), wraps=True),
         )
-        rows = tuple(TableRow((str(each["what"]), str(each["paper"]), str(each["here"]))) for each in given)
+        rows = tuple(TableRow((each["what"], each["paper"], each["here"])) for each in given)
         yield Table(
             columns, (Group(rows),), key="differences", label=msg("differences from the publication"), style="list"
         )

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any
+from dataclasses import replace
 
+from vtax.described import values_of
 from vtax.report.analysis import mapping
-from vtax.report.analysis.claims import Claims, Compared, JudgedClaim, claims, name_of
-from vtax.report.analysis.published import Published, published
+from vtax.report.analysis.claims import ClaimedComparison, Claims, JudgedClaim, claims
 from vtax.report.analysis.source import Source
 from vtax.report.analysis.values import Analysis
 from vtax.report.analysis.warnings import merged, noted
@@ -61,35 +61,36 @@ def document(source: Source, options: Options) -> Document:
     """Every claim of the run's study; claims are judged by the whole run."""
     analysis = source.whole.analysis
     mapped = mapping.of_claims(analysis, options.mapped)
-    found = claims(analysis, mapped) if analysis.declared.get("claim") else Claims((), {}, 0, analysis.rule.alpha)
-    return document_of(found, analysis, is_full=options.depth != "brief", is_folded=options.depth == "report")
+    return document_of(
+        claims(analysis, mapped), analysis, is_full=options.depth != "brief", is_folded=options.depth == "report"
+    )
 
 
 def document_of(found: Claims, analysis: Analysis, *, is_full: bool, is_folded: bool = False) -> Document:
     """The document of judged claims. is_full: list all comparisons of every claim. is_folded: these on demand."""
-    numbers = published(analysis, found.mapped)
-    if not found.claims and not numbers:
+    data = values_of(replace(found, claims=tuple(replace(each, why=_why(each, analysis)) for each in found.claims)))
+    if not found.claims and not found.published:
         text = msg("the study of this run has no claims")
-        return Document(VIEW.title, (Paragraph(text),), data=_plain(found, numbers, analysis), nothing=text)
+        return Document(VIEW.title, (Paragraph(text),), data=data, nothing=text)
     parts: list[Part] = []
     if found.claims:
-        parts += [*_changed(analysis), *_mapping(found), _overview(found, analysis), *_method(found, analysis)]
+        parts += [*_changed(found, analysis), *_mapping(found), _overview(found, analysis), *_method(found, analysis)]
         marks = {platform.name: platform.marks for platform in analysis.platforms}
         shown = (each for each in found.claims if is_full or each.judgement is not None)
         sections = [_section(each, found, marks, is_full=is_full) for each in shown]
         parts += [Titled(msg("Every claim in full"), tuple(sections), is_folded=True)] if is_folded else sections
         parts += published_numbers.differences(analysis)
-    parts += published_numbers.parts_of(numbers, analysis)
-    words, data = [each.word for each in found.claims], _plain(found, numbers, analysis)
+    parts += published_numbers.parts_of(found.published, analysis)
+    words = [each.word for each in found.claims]
     counts = [joined([Count(words.count(word)), label], " ") for word, label in _WORDS.items()]
     lead = (joined([analysis.name, joined(counts)], ": "),) if words else ()
     return Document(VIEW.title, tuple(parts), lead, data=data, colours=shared.colours(analysis))
 
 
-def _changed(analysis: Analysis) -> Iterator[Part]:
+def _changed(found: Claims, analysis: Analysis) -> Iterator[Part]:
     """The publication, and what --scale and --protocol changed of the study, as the run's warnings say it."""
     yield from published_numbers.cited(analysis)
-    for option, _, changes in (text.partition(": ") for text in analysis.declared.get("changed_by", ())):
+    for option, _, changes in (text.partition(": ") for text in found.repeated.changed_by):
         yield Paragraph(stored(f"the study was changed by {option}: {changes}"), "caution")
 
 
@@ -198,15 +199,15 @@ def _needed(each: JudgedClaim, check: CheckTable) -> int:
     return total if check.needs == "each" else total // 2 + 1
 
 
-def _noisiest(compared: Sequence[Compared]) -> Compared | None:
+def _noisiest(compared: Sequence[ClaimedComparison]) -> ClaimedComparison | None:
     """Of the comparisons of which it is open how many more blocks decide, the one with the widest interval."""
     open_ = [each for each in compared if each.tested and each.tested.outlook.high is None]
     return max(open_, key=lambda each: each.tested.ratio.half_width if each.tested else 0.0, default=None)
 
 
-def _named(compared: Compared) -> Inline:
+def _named(compared: ClaimedComparison) -> Inline:
     """`docker / native, size=64`: a comparison in a sentence."""
-    sides = " / ".join(name_of(side) for side in (compared.of, compared.to) if side)
+    sides = " / ".join(side.text for side in (compared.of, compared.to) if side)
     levels = tuple((factor, level) for factor, level in compared.point if factor not in (BENCHMARK, METRIC))
     return joined([sides, Factor(levels)] if levels else [sides], ", ")
 
@@ -245,12 +246,12 @@ def _section(each: JudgedClaim, found: Claims, marks: Marks, *, is_full: bool) -
     return Titled(title, tuple(parts), key=f"claim {each.claim.id}")
 
 
-def _certainty(compared: Compared) -> float:
+def _certainty(compared: ClaimedComparison) -> float:
     """Comparisons that speak least for the claim come first."""
     return -compared.tested.p_inside if compared.tested else -2.0
 
 
-def _comparisons(each: JudgedClaim, shown: Sequence[Compared], found: Claims, marks: Marks) -> Table:
+def _comparisons(each: JudgedClaim, shown: Sequence[ClaimedComparison], found: Claims, marks: Marks) -> Table:
     alike = _alike(each.compared)
     has_published = each.claim.published is not None
     columns = (
@@ -279,15 +280,15 @@ def _comparisons(each: JudgedClaim, shown: Sequence[Compared], found: Claims, ma
     )  # fmt: skip
 
 
-def _what(compared: Compared, found: Claims, marks: Marks, alike: Collection[str]) -> Inline:
+def _what(compared: ClaimedComparison, found: Claims, marks: Marks, alike: Collection[str]) -> Inline:
     """`xen-pv / native, link.mtu=500`, with what stands for a platform of the publication, and marks.
 
     alike: factors that say nothing, since all comparisons of the claim share their level.
     """
     check = compared.check
-    what = _side(compared, name_of(compared.of), compared.of.platform, found, marks)
+    what = _side(compared, compared.of.text, compared.of.platform, found, marks)
     if compared.to is not None:
-        to = _side(compared, name_of(compared.to), compared.to.platform, found, marks)
+        to = _side(compared, compared.to.text, compared.to.platform, found, marks)
         what = joined([what, to], " / ")
     if check.reference:
         here = found.mapped.get(check.reference, check.reference)
@@ -311,7 +312,7 @@ def _what(compared: Compared, found: Claims, marks: Marks, alike: Collection[str
     return joined([what, Factor(point)] if point else [what], ", ")
 
 
-def _side(compared: Compared, text: str, platform: str, found: Claims, marks: Marks) -> Inline:
+def _side(compared: ClaimedComparison, text: str, platform: str, found: Claims, marks: Marks) -> Inline:
     """A side with the platform that it stands for, and the marks of its own."""
     named = compared.check.platforms("")
     original = next((there for there, here in found.mapped.items() if here == platform and there in named), "")
@@ -319,76 +320,18 @@ def _side(compared: Compared, text: str, platform: str, found: Claims, marks: Ma
     return msg("{side} ({marks})", side=side, marks=joined(map(stored, marks[platform]))) if marks[platform] else side
 
 
-def _alike(compared: Sequence[Compared]) -> set[str]:
+def _alike(compared: Sequence[ClaimedComparison]) -> set[str]:
     """`benchmark` and `metric` where all comparisons of a claim have the same."""
     points = [dict(each.point) for each in compared]
     return {name for name in (BENCHMARK, METRIC) if len({point.get(name) for point in points}) == 1}
 
 
-def _range(compared: Compared) -> Inline:
+def _range(compared: ClaimedComparison) -> Inline:
     if compared.low > 0 and math.isfinite(compared.high):
         return msg("{low} to {high}", low=Number(compared.low, 3), high=Number(compared.high, 3))
     if compared.low > 0:
         return msg("above {bound}", bound=Number(compared.low, 3))
     return msg("below {bound}", bound=Number(compared.high, 3))
-
-
-def _plain(found: Claims, numbers: Sequence[Published], analysis: Analysis) -> dict[str, Any]:
-    return {
-        "confidence": analysis.rule.confidence,
-        "alpha": round(found.alpha, 12),
-        "family": found.family,
-        "changed_by": list(analysis.declared.get("changed_by", ())),
-        "map": dict(found.mapped),
-        **published_numbers.plain_paper(analysis),
-        "claims": [_plain_claim(each, analysis) for each in found.claims],
-        "published": [published_numbers.plain_of(each) for each in numbers],
-    }  # fmt: skip
-
-
-def _plain_claim(each: JudgedClaim, analysis: Analysis) -> dict[str, Any]:
-    found = each.judgement
-    return {
-        "id": each.claim.id,
-        "statement": each.claim.statement,
-        "statement_pt": each.claim.statement_pt,
-        "source": each.claim.source,
-        "note": each.claim.note,
-        "platforms": list(each.claim.platforms(analysis.baseline)),
-        "judgement": each.word,
-        "missing": list(each.missing),
-        "why": _why(each, analysis),
-        "p_reproduced": found.p_reproduced if found else None,
-        "p_contradicted": found.p_contradicted if found else None,
-        "blocks_needed_low": found.blocks_low if found else None,
-        "blocks_needed": found.blocks_needed if found else None,
-        "published": each.claim.published,
-        "notes": list(each.notes),
-        "assumptions": list(found.assumptions) if found else [],
-        "comparisons": [_plain_comparison(compared) for compared in each.compared],
-    }
-
-
-def _plain_comparison(compared: Compared) -> dict[str, Any]:
-    tested = compared.tested
-    return {
-        "kind": compared.check.kind,
-        "of": name_of(compared.of),
-        "to": name_of(compared.to) if compared.to else None,
-        "reference": compared.check.reference,
-        "levels": dict(compared.point),
-        "averaged_over": list(compared.check.average_over),
-        "along": compared.check.along,
-        "claimed_low": compared.low if compared.low > 0 else None,
-        "claimed_high": compared.high if math.isfinite(compared.high) else None,
-        "estimate": tested.ratio.estimate if tested else None,
-        "low": tested.ratio.low if tested else None,
-        "high": tested.ratio.high if tested else None,
-        "blocks": tested.n_blocks if tested else None,
-        "p_inside": tested.p_inside if tested else None,
-        "p_outside": tested.p_outside if tested else None,
-        "reason": compared.reason,
-    }
 
 
 VIEW = View(

@@ -9,6 +9,7 @@ import numpy as np
 
 from vtax.report.analysis import mapping
 from vtax.report.analysis.drawings import Drawing, Estimate, Place, drawings
+from vtax.report.analysis.published import repeated
 from vtax.report.analysis.source import Source
 from vtax.report.analysis.values import Analysis
 from vtax.report.document import (
@@ -38,7 +39,6 @@ from vtax.report.document import (
 )
 from vtax.report.parts import shared
 from vtax.report.parts.figure_charts import changes_of, chart_of, left_of, mapping_of, right_of, title_of
-from vtax.report.parts.published import citation
 from vtax.report.views.base import Options, View
 from vtax.study.claims import BENCHMARK, METRIC
 
@@ -206,7 +206,7 @@ def _plain(found: Sequence[Drawing], analysis: Analysis) -> dict[str, Any]:
     changed_by = list(analysis.declared.get("changed_by", ()))
     return {
         "confidence": analysis.rule.confidence,
-        "publication": citation(analysis),
+        "publication": repeated(analysis).publication,
         "changed_by": changed_by,
         "figures": [plain_of(each, analysis) for each in found],
     }
