@@ -12,11 +12,11 @@ from dataclasses import replace
 from vtax.errors import BadInput
 from vtax.messages import Note
 from vtax.report.analysis.check import Against, Checks, NotTested, finding, judged, require_block, untested
-from vtax.report.analysis.compared import Side
-from vtax.report.analysis.contrast import check_names, differences_of, of_all_runs, pairs_of, unmatched_cells
+from vtax.report.analysis.compared import Cell, Compared, Side
+from vtax.report.analysis.contrast import check_names, differences_of, pairs_of, unmatched_cells
 from vtax.report.analysis.lookup import unknown
 from vtax.report.analysis.run_differences import design_differences
-from vtax.report.analysis.unpaired import Measured, Pair, logs_of_runs, logs_to_baseline, trials_of
+from vtax.report.analysis.unpaired import logs_of_runs, logs_to_baseline, trials_of
 from vtax.report.analysis.values import Analysis
 from vtax.report.document import Factor, Inline, joined, levels_of, msg
 from vtax.stats.checks import StatsError
@@ -47,29 +47,23 @@ def check_against(
     if platform and platform not in treatments:
         raise unknown("platform", platform, treatments, platform, lead.name)
     treatments = [name for name in treatments if platform in ("", name)]
-    pairs = [
-        of_all_runs(pair, sides, metric, label)
-        for pair in pairs_of(*sides, metric, label) if pair.treatment.platform.name in treatments
-    ]  # fmt: skip
+    pairs = [pair for pair in pairs_of(*sides, metric, label) if pair.treatment.platform.name in treatments]
     alike, unlike = _split(pairs)
     rule = _rule([*runs, *others], alike, margin)
-    of = {id(pair.compared): pair for pair in alike}
-    compared, alpha = judged(
-        rule, [pair.compared for pair in alike], rule.margin, lambda pair: _finding(of[id(pair)], rule.margin)
-    )
+    compared, alpha = judged(rule, alike, rule.margin, lambda pair: _finding(pair, rule.margin))
     not_tested = (*untested(lead, {platform} if platform else None, baseline), *unlike,
                   *_only_in_one(sides, pairs, (metric, label), [platform] if platform else None))  # fmt: skip
-    against = Against(tuple(runs), tuple(others), tuple(differences_of(sides, [pair.compared for pair in alike])))
+    against = Against(tuple(runs), tuple(others), tuple(differences_of(sides, alike)))
     shown = tuple(dict.fromkeys(each.pair.treatment.platform.name for each in compared))
     return Checks(lead, shown, baseline, rule.margin, tuple(compared), not_tested, alpha, against, detect)
 
 
 def _only_in_one(
-    sides: tuple[Side, Side], pairs: Sequence[Pair], named: tuple[str, str], platforms: Sequence[str] | None
+    sides: tuple[Side, Side], pairs: Sequence[Compared], named: tuple[str, str], platforms: Sequence[str] | None
 ) -> Iterator[NotTested]:
     """Points that the runs of one side alone have. named: metric and label, or nothing. platforms: the only
     ones; None: all."""
-    cells = [each for pair in pairs for each in (pair.compared.treatment.cell, pair.compared.baseline.cell)]
+    cells = [each for pair in pairs for each in (pair.treatment.cell, pair.baseline.cell)]
     for side in sides:
         for cell in unmatched_cells(side, cells, *named):
             if cell.platform != side.analysis.baseline and (platforms is None or cell.platform in platforms):
@@ -105,15 +99,19 @@ def _common_baseline(runs: Sequence[Analysis], others: Sequence[Analysis]) -> st
     return next(iter(baselines))
 
 
-def _split(pairs: Sequence[Pair]) -> tuple[list[Pair], list[NotTested]]:
+def _split(pairs: Sequence[Compared]) -> tuple[list[Compared], list[NotTested]]:
     """Pairs that measure the same in all runs, and the others with what differs."""
-    alike, unlike = list[Pair](), list[NotTested]()
+    alike, unlike = list[Compared](), list[NotTested]()
     for pair in pairs:
-        (lead, _, row), *rest = (*pair.treatment, *pair.baseline)
-        found = [text for run, _, other in rest for text in design_differences(lead, run, (row.cell, other.cell))]
+        lead, *rest = (*pair.cells[0], *pair.cells[1])
+        found = [
+            text
+            for other in rest
+            for text in design_differences(lead.run, other.run, (lead.row.cell, other.row.cell))
+        ]
         if reasons := list({repr(text): text for text in found}.values()):
-            where = row.platform.name, _at(pair.compared.levels, joined(reasons, "; "))
-            unlike.append(NotTested(*where, label=pair.compared.section.label))
+            reason = _at(pair.levels, joined(reasons, "; "))
+            unlike.append(NotTested(pair.treatment.platform.name, reason, label=pair.section.label))
         else:
             alike.append(pair)
     return alike, unlike
@@ -123,28 +121,27 @@ def _at(levels: Mapping[str, object], reason: Inline) -> Inline:
     return joined([Factor(levels_of(levels)), reason], ": ") if levels else reason
 
 
-def _rule(runs: Sequence[Analysis], pairs: Sequence[Pair], margin: float | None) -> Rule:
+def _rule(runs: Sequence[Analysis], pairs: Sequence[Compared], margin: float | None) -> Rule:
     """One rule for all: of the strictest level that the rule of any run asks for after the blocks it made."""
     levels = [
-        interval_confidence(run.rule, row.block_means.size)
-        for pair in pairs for run, _, row in (*pair.treatment, *pair.baseline)
+        interval_confidence(cell.run.rule, cell.row.block_means.size)
+        for pair in pairs for side in pair.cells for cell in side
     ]  # fmt: skip
     smallest = min(run.rule.margin for run in runs) if margin is None else margin
     confidence = max([run.rule.confidence for run in runs] + levels)
     return replace(runs[0].rule, stop="fixed", confidence=confidence, margin=smallest)
 
 
-def _finding(pair: Pair, margin: float) -> Check:
+def _finding(pair: Compared, margin: float) -> Check:
     """What is claimed of a pair. Raises StatsError where a side has no ratio to its baseline."""
-    if pair.compared.reason:
-        raise StatsError(pair.compared.reason)
-    samples = _sample(pair.treatment, "treatment"), _sample(pair.baseline, "baseline")
+    if pair.reason:
+        raise StatsError(pair.reason)
+    samples = _sample(pair.cells[0], "treatment"), _sample(pair.cells[1], "baseline")
     return finding(trials_of(pair), margin, samples)
 
 
-def _sample(measured: Sequence[Measured], side: str) -> Sample:
+def _sample(cells: Sequence[Cell], side: str) -> Sample:
     """Log-ratios to the baseline in all blocks of a side, and the session of each."""
-    known = tuple(each for each in measured if each[2].summary is not None)
-    if not known:
+    if all(cell.row.summary is None for cell in cells):
         raise StatsError(Note(f"{side}-without-values"))
-    return logs_of_runs(known, logs_to_baseline)
+    return logs_of_runs(cells, logs_to_baseline)

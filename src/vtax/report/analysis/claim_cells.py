@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from vtax.benchmarks.base import PACKET_BYTES, is_timed
+from vtax.benchmarks.base import PACKET_BYTES
+from vtax.report.analysis.compared import Cell, cells_of
 from vtax.report.analysis.sessions import of_hosts
-from vtax.report.analysis.values import Analysis, Floats, Ints, Row, aligned, every_row
-from vtax.stats.checks import Better
+from vtax.report.analysis.values import Analysis, Floats, Ints, aligned
 from vtax.study.claims import BENCHMARK, HOST, METRIC, CheckTable, Side, canonical
 
 Key = tuple[tuple[str, str], ...]
@@ -23,25 +23,11 @@ Mapped = Mapping[str, str]
 
 
 @dataclass(frozen=True)
-class Entry:
-    """One metric of one cell. levels: of every factor, `benchmark` and `metric`, canonical. shown: as they are
-    written."""
-
-    levels: Mapping[str, str]
-    shown: Mapping[str, str]
-    row: Row
-    better: Better
-    is_primary: bool
-    is_timed: bool
-    unit: str = ""
-
-
-@dataclass(frozen=True)
 class Group:
     """Entries of one side that are averaged. name: what they have in common, as it is written."""
 
     name: tuple[tuple[str, str], ...]
-    entries: Mapping[Key, Entry]
+    entries: Mapping[Key, Cell]
 
 
 def host_name(number: int) -> str:
@@ -60,7 +46,7 @@ def blocks_of_host(analysis: Analysis, number: int) -> set[int]:
     return {block for session in sessions for block in session.blocks}
 
 
-def has_values_on(analysis: Analysis, entries: Iterable[Entry], platform: str, host: int) -> bool:
+def has_values_on(analysis: Analysis, entries: Iterable[Cell], platform: str, host: int) -> bool:
     """Return whether any of the entries is of a platform, with a value on a host."""
     blocks = blocks_of_host(analysis, host)
     return any(e.row.platform.name == platform and blocks & set(e.row.blocks.tolist()) for e in entries)
@@ -72,28 +58,13 @@ def mapped_side(side: Side, mapped: Mapped) -> Side:
     return replace(side, platform=mapped.get(side.platform, side.platform), levels={**side.levels, **host})
 
 
-def entries_of(analysis: Analysis) -> list[Entry]:
+def entries_of(analysis: Analysis) -> list[Cell]:
     """Return every metric of every cell of a run that has values."""
-    return [entry for entry in all_entries(analysis) if entry.row.summary is not None]
-
-
-def all_entries(analysis: Analysis) -> list[Entry]:
-    """Return every metric of every cell of a run, those without values too."""
-    return [
-        Entry(
-            {BENCHMARK: section.label.casefold(), METRIC: section.metric.name.casefold(),
-             **{factor: canonical(level) for factor, level in row.cell.levels.items()}},
-            {BENCHMARK: section.label, METRIC: section.metric.name,
-             **{factor: str(level) for factor, level in row.cell.levels.items()}},
-            row, section.better, section.metric.is_primary, is_timed(section.metric.name, section.metric.unit),
-            section.metric.unit,
-        )
-        for section, point, row in every_row(analysis.sections)
-    ]  # fmt: skip
+    return [cell for cell in cells_of(analysis) if cell.row.summary is not None]
 
 
 def selected(
-    entries: Iterable[Entry], check: CheckTable, side: Side, fixed: Iterable[str], inner: Iterable[str]
+    entries: Iterable[Cell], check: CheckTable, side: Side, fixed: Iterable[str], inner: Iterable[str]
 ) -> dict[Key, Group]:
     """Return the entries of a side, in groups that are averaged, by the levels that each has in common with the other
     side.
@@ -104,7 +75,7 @@ def selected(
     benchmarks, metrics = ({each.casefold() for each in names} for names in (check.benchmarks, check.metrics))
     has_metric = METRIC in side.levels
     fixed, inner = set(fixed), set(inner)
-    groups: dict[Key, dict[Key, Entry]] = {}
+    groups: dict[Key, dict[Key, Cell]] = {}
     names: dict[Key, tuple[tuple[str, str], ...]] = {}
     for entry in entries:
         levels = entry.levels
@@ -112,7 +83,7 @@ def selected(
             continue
         if BENCHMARK not in side.levels and benchmarks and levels[BENCHMARK] not in benchmarks:
             continue
-        if not (has_metric or (levels[METRIC] in metrics if metrics else entry.is_primary)):
+        if not (has_metric or (levels[METRIC] in metrics if metrics else entry.section.metric.is_primary)):
             continue
         outer = _key(levels, lambda factor: factor not in fixed and factor not in inner)
         within = _key(levels, lambda factor: factor in inner and factor not in fixed)
@@ -125,7 +96,7 @@ def _key(levels: Mapping[str, str], takes: Callable[[str], bool]) -> Key:
     return tuple(sorted((factor, level) for factor, level in levels.items() if takes(factor)))
 
 
-def packets_apart(entries: Iterable[Entry], of: Sequence[Entry], to: Sequence[Entry]) -> float:
+def packets_apart(entries: Iterable[Cell], of: Sequence[Cell], to: Sequence[Cell]) -> float:
     """Return how many times as large the packets of one side are as those of the other, at most over the same points
     of two platforms; 1 where none were counted."""
     size = {_place(e): e.row.summary.mean for e in entries if e.levels[METRIC] == PACKET_BYTES.name and e.row.summary}
@@ -134,11 +105,11 @@ def packets_apart(entries: Iterable[Entry], of: Sequence[Entry], to: Sequence[En
     return max((max(a / b, b / a) for a, b in pairs if a and b), default=1.0)
 
 
-def _place(entry: Entry) -> tuple[str, str]:
+def _place(entry: Cell) -> tuple[str, str]:
     return entry.row.platform.name, entry.row.cell.point
 
 
-def logs_of(entries: Sequence[Entry]) -> tuple[Ints, Floats]:
+def logs_of(entries: Sequence[Cell]) -> tuple[Ints, Floats]:
     """(blocks, logarithms of the entries by blocks): NaN where a block lacks an entry or a mean is not positive."""
     blocks, values = aligned([entry.row for entry in entries])
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -146,14 +117,14 @@ def logs_of(entries: Sequence[Entry]) -> tuple[Ints, Floats]:
     return blocks, logs
 
 
-def mean_logs(entries: Sequence[Entry]) -> dict[int, float]:
+def mean_logs(entries: Sequence[Cell]) -> dict[int, float]:
     """Block -> mean of the logarithms over entries, of blocks that have all of them."""
     blocks, logs = logs_of(entries)
     means = logs.mean(axis=0)
     return {block: mean for block, mean in zip(blocks.tolist(), means.tolist(), strict=True) if mean == mean}
 
 
-def trial_logs(entries: Sequence[Entry], number: int) -> dict[int, float]:
+def trial_logs(entries: Sequence[Cell], number: int) -> dict[int, float]:
     """Block -> mean over entries of the logarithm of its trial of this number, from 0. All entries have the block."""
     found: list[dict[int, float]] = []
     for entry in entries:

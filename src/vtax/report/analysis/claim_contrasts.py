@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from vtax.messages import Note
-from vtax.report.analysis.claim_cells import Entry, Mapped, logs_of, mean_logs, trial_logs
-from vtax.report.analysis.unpaired import labels
+from vtax.report.analysis.claim_cells import Mapped, logs_of, mean_logs, trial_logs
+from vtax.report.analysis.compared import Cell
 from vtax.report.analysis.values import Analysis, Floats
 from vtax.stats.checks import StatsError
 from vtax.stats.claims import Sample
@@ -30,17 +30,17 @@ Logs = dict[int, float]
 """Block -> a logarithm."""
 FULL = 0.9
 """Of a link's rate: what a TCP stream carries in packets of 1500 bytes is 0.95 of it, and 0.9 is full."""
-Divisor = Callable[[Entry], Entry]
+Divisor = Callable[[Cell], Cell]
 
 
-def divisor_of(entries: Sequence[Entry], check: CheckTable, mapped: Mapped) -> Divisor | None:
+def divisor_of(entries: Sequence[Cell], check: CheckTable, mapped: Mapped) -> Divisor | None:
     """What finds the entry of the reference at the levels of another. Raises StatsError where there is none."""
     if check.reference is None:
         return None
     name = mapped.get(check.reference, check.reference)
     there = {tuple(sorted(e.levels.items())): e for e in entries if e.row.platform.name == name}
 
-    def found(entry: Entry) -> Entry:
+    def found(entry: Cell) -> Cell:
         key = tuple(sorted(entry.levels.items()))
         if key not in there:
             raise StatsError(Note("no-baseline-here"))
@@ -49,23 +49,23 @@ def divisor_of(entries: Sequence[Entry], check: CheckTable, mapped: Mapped) -> D
     return found
 
 
-def link_rate(declared: Mapping[str, Any], entry: Entry) -> float | None:
+def link_rate(entry: Cell) -> float | None:
     """The rate limit of the link of a cell in Mbit/s, whether a factor or fixed; None without one."""
-    tables = declared.get("benchmark", ())
+    tables = entry.run.declared.get("benchmark", ())
     labels = {str(table.get("label") or table["name"]).casefold(): table for table in tables}
     link = labels.get(entry.levels[BENCHMARK], {}).get("link", {})
     return number_of(entry.levels.get("link.rate_mbit_s", link.get("rate_mbit_s", 0))) or None
 
 
-def fills_link(analysis: Analysis, entry: Entry) -> bool:
+def fills_link(entry: Cell) -> bool:
     """Whether a cell sends about as much as its link carries."""
-    if entry.unit != "Mbit/s" or entry.row.summary is None or not (rate := link_rate(analysis.declared, entry)):
+    if entry.section.metric.unit != "Mbit/s" or entry.row.summary is None or not (rate := link_rate(entry)):
         return False
     return entry.row.summary.mean >= FULL * rate
 
 
 def samples_of(
-    analysis: Analysis, sides: tuple[Sequence[Entry], Sequence[Entry]],
+    analysis: Analysis, sides: tuple[Sequence[Cell], Sequence[Cell]],
     hosts: tuple[Collection[int], Collection[int]], divisor: Divisor | None,
 ) -> tuple[Sample, Sample]:  # fmt: skip
     """The logarithms of both sides of a check, and the session of each: of sides that are on different hosts.
@@ -80,7 +80,7 @@ def _sample(analysis: Analysis, logs: Logs) -> Sample:
     if not logs:
         raise StatsError(Note("no-shared-block"))
     blocks = np.array(sorted(logs), np.int64)
-    return np.array([logs[block] for block in blocks.tolist()]), labels(analysis, blocks)
+    return np.array([logs[block] for block in blocks.tolist()]), analysis.sessions_of(blocks)
 
 
 def _of_blocks(logs: Logs, blocks: Collection[int] | None) -> Logs:
@@ -88,7 +88,7 @@ def _of_blocks(logs: Logs, blocks: Collection[int] | None) -> Logs:
 
 
 def contrast_of(
-    analysis: Analysis, check: CheckTable, sides: tuple[Sequence[Entry], Sequence[Entry]],
+    analysis: Analysis, check: CheckTable, sides: tuple[Sequence[Cell], Sequence[Cell]],
     keys: Sequence[Mapping[str, str]], divisor: Divisor | None, only: Collection[int] | None = None,
 ) -> Contrast:  # fmt: skip
     """One logarithm per block of what a check compares. keys: inner levels of the entries of both sides. only: blocks
@@ -101,7 +101,7 @@ def contrast_of(
     elif check.over == "trials":
         found = _spread_of(spread_of_guests, *(trial_logs(of, number) for number in (0, 1)))
     elif check.kind == "link_rate":
-        limit = float(np.mean([np.log(rate) for entry in of if (rate := link_rate(analysis.declared, entry))]))
+        limit = float(np.mean([np.log(rate) for entry in of if (rate := link_rate(entry))]))
         found = {block: log - limit for block, log in mean_logs(of).items()}
     elif check.kind == "spread":
         found = _spread(check, of, divisor)
@@ -112,20 +112,20 @@ def contrast_of(
         if not set(parts[0]) & set(parts[1]):
             raise StatsError(Note("no-shared-block"))
         means = _means(parts[0]), _means(parts[1])
-        made = paired_contrast(Side(means[0]), Side(means[1]), of[0].better)
+        made = paired_contrast(Side(means[0]), Side(means[1]), of[0].section.better)
         return replace(made, sessions=_sessions(analysis, np.union1d(means[0].blocks, means[1].blocks)))
     blocks = np.array(sorted(found), np.int64)
     if not blocks.size:
         raise StatsError(Note("no-shared-block"))
     logs = np.array([found[block] for block in blocks.tolist()])
-    return Contrast(logs, of[0].better, sessions=_sessions(analysis, blocks))
+    return Contrast(logs, of[0].section.better, sessions=_sessions(analysis, blocks))
 
 
 def _sessions(analysis: Analysis, blocks: Any) -> Any:
-    return labels(analysis, blocks) if len(analysis.sessions) > 1 else None
+    return analysis.sessions_of(blocks) if len(analysis.sessions) > 1 else None
 
 
-def _side_logs(entries: Sequence[Entry], divisor: Divisor | None) -> Logs:
+def _side_logs(entries: Sequence[Cell], divisor: Divisor | None) -> Logs:
     own = mean_logs(entries)
     return own if divisor is None else _difference(own, mean_logs([divisor(entry) for entry in entries]))
 
@@ -140,7 +140,7 @@ def _means(logs: Logs) -> BlockMeans:
 
 
 def _slopes(
-    check: CheckTable, of: Sequence[Entry], to: Sequence[Entry], keys: Sequence[Mapping[str, str]], confidence: float
+    check: CheckTable, of: Sequence[Cell], to: Sequence[Cell], keys: Sequence[Mapping[str, str]], confidence: float
 ) -> Logs:
     """Block -> Theil and Sen's slope of the logarithm, by doublings of the factor; over points with the same level
     the logarithms are averaged."""
@@ -168,7 +168,7 @@ def _spread_of(spread: Callable[[Floats, Floats], Floats], left: Logs, right: Lo
     return dict(zip(shared[::BLOCKS_OF_A_SPREAD], spread(*values).tolist(), strict=False))
 
 
-def _spread(check: CheckTable, entries: Sequence[Entry], divisor: Divisor | None) -> Logs:
+def _spread(check: CheckTable, entries: Sequence[Cell], divisor: Divisor | None) -> Logs:
     """Block -> the logarithm of a spread; over blocks, of every two the first."""
     if check.over == "blocks":
         logs = _side_logs(entries, divisor)

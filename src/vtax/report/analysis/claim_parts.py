@@ -6,15 +6,16 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from vtax.counters.host import XEN_BELOW
-from vtax.report.analysis.claim_cells import Entry, Mapped, has_values_on, host_here, mapped_side, selected
+from vtax.report.analysis.claim_cells import Mapped, has_values_on, host_here, mapped_side, selected
 from vtax.report.analysis.claim_contrasts import link_rate
+from vtax.report.analysis.compared import Cell
 from vtax.report.analysis.sessions import of_hosts
 from vtax.report.analysis.values import Analysis
 from vtax.report.document import Count, Inline, msg, plural, stored
 from vtax.study.claims import HOST, METRIC, CheckTable, ClaimTable, Side, canonical
 
 
-def why_not(analysis: Analysis, claim: ClaimTable, mapped: Mapped, entries: Sequence[Entry]) -> Inline:
+def why_not(analysis: Analysis, claim: ClaimTable, mapped: Mapped, entries: Sequence[Cell]) -> Inline:
     """Return why a claim cannot be judged by this run; nothing when it can."""
     if claim.not_tested:
         return stored(claim.not_tested)
@@ -26,7 +27,7 @@ def why_not(analysis: Analysis, claim: ClaimTable, mapped: Mapped, entries: Sequ
 
 
 def missing_parts(
-    analysis: Analysis, entries: Sequence[Entry], claim: ClaimTable, mapped: Mapped
+    analysis: Analysis, entries: Sequence[Cell], claim: ClaimTable, mapped: Mapped
 ) -> Iterator[Inline]:  # fmt: skip
     """Yield a sentence for all that the claim's checks name and the run has no value of. entries: without values too.
 
@@ -72,15 +73,15 @@ def _why_not_there(analysis: Analysis, claim: ClaimTable, mapped: Mapped) -> Inl
     return ""
 
 
-def _why_no_link_rate(analysis: Analysis, entries: Sequence[Entry], claim: ClaimTable, mapped: Mapped) -> Inline:
+def _why_no_link_rate(analysis: Analysis, entries: Sequence[Cell], claim: ClaimTable, mapped: Mapped) -> Inline:
     """Return why values cannot be compared with the rates of links; nothing when they can, or no check does."""
     for check in (check for check in claim.check if check.kind == "link_rate"):
         for side in check.sides("of"):
             groups = selected(entries, check, mapped_side(side, mapped), side.levels, check.average_over)
             for entry in (entry for group in groups.values() for entry in group.entries.values()):
-                if entry.unit != "Mbit/s":
+                if entry.section.metric.unit != "Mbit/s":
                     return msg("{metric} is no rate of a link", metric=entry.shown[METRIC])
-                if link_rate(analysis.declared, entry) is None:
+                if link_rate(entry) is None:
                     return msg("the link of this run has no rate limit to compare with")
     return ""
 
@@ -114,7 +115,7 @@ def _sides(check: CheckTable, baseline: str, mapped: Mapped) -> Iterator[Side]:
         yield Side(mapped.get(side.platform, side.platform), {k: v for k, v in side.levels.items() if k != HOST})
 
 
-def _absent_levels(check: CheckTable, side: Side, entries: Sequence[Entry]) -> Iterator[tuple[str, str]]:
+def _absent_levels(check: CheckTable, side: Side, entries: Sequence[Cell]) -> Iterator[tuple[str, str]]:
     """(factor, levels) that are named and in no cell of the platform."""
     named = {factor: (level,) for factor, level in side.levels.items()}
     written = {f: given if isinstance(given, list) else [given] for f, given in check.where.items()}
@@ -126,7 +127,7 @@ def _absent_levels(check: CheckTable, side: Side, entries: Sequence[Entry]) -> I
 
 
 def _without_host(
-    analysis: Analysis, check: CheckTable, side: Side, entries: Sequence[Entry]
+    analysis: Analysis, check: CheckTable, side: Side, entries: Sequence[Cell]
 ) -> Iterator[tuple[str, Inline]]:  # fmt: skip
     """Yield a sentence for each host on which a platform was not measured, of checks that are judged on each."""
     for host in range(1, 1 + (len(of_hosts(analysis.sessions)) if check.each_host else 0)):
@@ -138,7 +139,7 @@ def _without_host(
             )
 
 
-def _without_value(check: CheckTable, side: Side, entries: Sequence[Entry]) -> Iterator[tuple[str, Inline]]:
+def _without_value(check: CheckTable, side: Side, entries: Sequence[Cell]) -> Iterator[tuple[str, Inline]]:
     """Yield a sentence for each metric that has no value at some of the side's points."""
     chosen = selected(entries, check, side, (), ())
     points: dict[str, list[bool]] = defaultdict(list)

@@ -14,10 +14,8 @@ from vtax.described import BESIDE, Means, Only
 from vtax.errors import BadInput
 from vtax.messages import Note
 from vtax.report.analysis.claim_cells import (
-    Entry,
     Group,
     Mapped,
-    all_entries,
     blocks_of_host,
     entries_of,
     has_values_on,
@@ -30,6 +28,7 @@ from vtax.report.analysis.claim_cells import (
 from vtax.report.analysis.claim_contrasts import Divisor, contrast_of, divisor_of, fills_link, samples_of
 from vtax.report.analysis.claim_notes import not_carried, notes_of
 from vtax.report.analysis.claim_parts import missing_parts, why_not
+from vtax.report.analysis.compared import Cell, cells_of
 from vtax.report.analysis.lookup import unknown
 from vtax.report.analysis.published import Published, Repeated, published, repeated
 from vtax.report.analysis.result import tried
@@ -178,7 +177,7 @@ def claims(analysis: Analysis, mapped: Mapped | None = None) -> Claims:
     """
     found, mapping = tables_of(analysis), dict(mapped or {})
     check_mapping(analysis, mapping, *named_in_claims(analysis), "claim")
-    planned, entries = all_entries(analysis), entries_of(analysis)
+    planned, entries = cells_of(analysis), entries_of(analysis)
     prepared: dict[str, list[list[_Prepared]]] = {}
     why: dict[str, Inline] = {}
     notes: dict[str, list[Inline]] = {}
@@ -267,7 +266,7 @@ def check_mapping(
             raise BadInput(what, where=where, hint=there[other].hint)
 
 
-def _prepared(analysis: Analysis, entries: Sequence[Entry], check: CheckTable, mapped: Mapped) -> Iterator[_Prepared]:
+def _prepared(analysis: Analysis, entries: Sequence[Cell], check: CheckTable, mapped: Mapped) -> Iterator[_Prepared]:
     """Every comparison of a check that has values on all sides."""
     ofs, tos = ([mapped_side(side, mapped) for side in check.sides(name)] for name in ("of", "to"))
     if check.kind in ("ratio", "equivalence") and not tos:
@@ -311,7 +310,7 @@ def _on(side: Side, host: int) -> Side:
     return replace(side, levels={**side.levels, HOST: str(host)})
 
 
-def _is_on_its_host(analysis: Analysis, entries: Sequence[Entry], *sides: Side | None) -> bool:
+def _is_on_its_host(analysis: Analysis, entries: Sequence[Cell], *sides: Side | None) -> bool:
     """Whether every side has values on the host that it names, where it names one."""
     return all(
         side is None or side.host is None or has_values_on(analysis, entries, side.platform, side.host)
@@ -327,7 +326,7 @@ def _blocks_of(analysis: Analysis, side: Side | None) -> set[int] | None:
 
 
 def _left_out(
-    analysis: Analysis, sides: tuple[Side, Side | None], entries: tuple[list[Entry], list[Entry]],
+    analysis: Analysis, sides: tuple[Side, Side | None], entries: tuple[list[Cell], list[Cell]],
     divisor: Divisor | None,
 ) -> int:  # fmt: skip
     """Blocks in which an entry of a comparison has no value that a logarithm can be taken of."""
@@ -339,22 +338,22 @@ def _left_out(
 
 
 def _comparison(
-    analysis: Analysis, entries: Sequence[Entry], check: CheckTable, sides: tuple[Side, Side | None],
+    analysis: Analysis, entries: Sequence[Cell], check: CheckTable, sides: tuple[Side, Side | None],
     groups: tuple[Group, Group | None], mapped: Mapped,
 ) -> _Prepared:  # fmt: skip
     left, right = groups
     common = [key for key in left.entries if right is None or key in right.entries]
     of = [left.entries[key] for key in common]
     to = [right.entries[key] for key in common] if right else []
-    better = of[0].better if of else "higher"
+    better = of[0].section.better if of else "higher"
     low, high = _bounds(check, better)
     compared = ClaimedComparison(
         check, sides[0], sides[1], left.name, low, high,
-        fills_link=check.kind == "equivalence" and bool(of) and all(fills_link(analysis, e) for e in (*of, *to)),
+        fills_link=check.kind == "equivalence" and bool(of) and all(map(fills_link, (*of, *to))),
         packets_apart=packets_apart(entries, of, to),
         is_held_below=bool(to) and any(e.row.is_held_below for e in of) != any(e.row.is_held_below for e in to),
     )  # fmt: skip
-    withheld = any(entry.is_timed and entry.row.clock_is_wrong for entry in (*of, *to))
+    withheld = any(entry.row.clock_is_wrong for entry in (*of, *to))
     empty = Contrast(np.full(1, np.nan), better)
     try:
         if not of:
@@ -376,7 +375,7 @@ def _comparison(
     return _Prepared(compared, Claimed(contrast, low, high, withheld, blocks_each))
 
 
-def _with_trials(contrast: Contrast, of: Sequence[Entry], to: Sequence[Entry]) -> Contrast:
+def _with_trials(contrast: Contrast, of: Sequence[Cell], to: Sequence[Cell]) -> Contrast:
     """The contrast with what failed on either side."""
     failed = sum(entry.row.failed for entry in of), sum(entry.row.failed for entry in to)
     return replace(contrast, failed=failed, tried=(sum(tried(e.row) for e in of), sum(tried(e.row) for e in to)))

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Annotated, Any
 
 from vtax.described import Means
-from vtax.report.analysis.values import Analysis, OfSection, Row, Section
+from vtax.report.analysis.values import Analysis, OfSection, Row, Section, every_row
 from vtax.report.document import Inline, joined
 from vtax.stats.ratio import Ratio
 from vtax.stats.verdict import Verdict
 from vtax.store.records import LEVELS, MARKS, CellRecord
+from vtax.study.claims import BENCHMARK, METRIC, canonical
 from vtax.study.units import format_levels
 
 
@@ -45,18 +47,46 @@ class Side:
 
 
 @dataclass(frozen=True)
+class Cell:
+    """A row with the section and the run that have it."""
+
+    run: Analysis
+    section: Section
+    row: Row
+
+    @cached_property
+    def shown(self) -> Mapping[str, str]:
+        """Level of every factor, of `benchmark` and of `metric`, as they are written."""
+        levels = {factor: str(level) for factor, level in self.row.cell.levels.items()}
+        return {BENCHMARK: self.section.label, METRIC: self.section.metric.name, **levels}
+
+    @cached_property
+    def levels(self) -> Mapping[str, str]:
+        """The same in their canonical form."""
+        levels = {factor: canonical(level) for factor, level in self.row.cell.levels.items()}
+        named = {BENCHMARK: self.section.label.casefold(), METRIC: self.section.metric.name.casefold()}
+        return {**named, **levels}
+
+
+def cells_of(run: Analysis) -> list[Cell]:
+    """Return every metric of every cell of a run, those without values too."""
+    return [Cell(run, section, row) for section, _, row in every_row(run.sections)]
+
+
+@dataclass(frozen=True)
 class Compared(OfSection):
     """One metric of one pair of cells. ratio: treatment / baseline.
 
     reason: why there is no ratio, or no verdict on it. treatment, baseline: of several runs, the means of sessions
-    are the values. relative: the ratio of both ratios to the baseline that the runs share, across runs; None where
-    they share none, or compare it.
+    are the values. cells: of each run of either side, those of the first runs first. relative: the ratio of both
+    ratios to the baseline that the runs share, across runs; None where they share none, or compare it.
     """
 
     section: Section
     levels: Annotated[Mapping[str, Any], LEVELS]
     treatment: Annotated[Row, Means("platform of the treatment", name="platform", take="platform.name")]
     baseline: Row
+    cells: tuple[tuple[Cell, ...], tuple[Cell, ...]]
     ratio: Ratio | None = None
     verdict: Verdict | None = None
     reason: str = ""

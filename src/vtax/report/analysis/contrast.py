@@ -15,11 +15,11 @@ import numpy as np
 
 from vtax.errors import BadInput
 from vtax.messages import Note
-from vtax.report.analysis.compared import Compared, Contrasts, Mismatch, Side, by_table
+from vtax.report.analysis.compared import Cell, Compared, Contrasts, Mismatch, Side, by_table
 from vtax.report.analysis.lookup import Levels, neither, unknown
 from vtax.report.analysis.result import analyse, row_contrast
 from vtax.report.analysis.run_differences import differences, setting_differences
-from vtax.report.analysis.unpaired import Measured, Pair, check, section_of, shared_baseline, unpaired
+from vtax.report.analysis.unpaired import check, shared_baseline, unpaired
 from vtax.report.analysis.values import Analysis, Row, Section
 from vtax.report.document import Inline
 from vtax.stats.analysis import Comparison, Contrast
@@ -62,8 +62,7 @@ def contrast(
         return Contrasts(
             sides[0], sides[1], is_paired, margin, confidence, tuple(judged), is_of_table=is_of_table
         )  # fmt: skip
-    found = [of_all_runs(pair, sides, metric, label) for pair in pairs]
-    judged = unpaired(found, sides, margin, confidence)
+    judged = unpaired(pairs, sides, margin, confidence)
     cells = (
         [*(p.treatment.cell for p in pairs), *(m.treatment for m in mismatched)],
         [*(p.baseline.cell for p in pairs), *(m.baseline for m in mismatched)],
@@ -180,46 +179,52 @@ def check_names(sides: tuple[Side, Side], metric: str, label: str) -> None:
 
 
 def pairs_of(treatment: Side, baseline: Side, metric: str, label: str) -> Iterator[Compared]:
-    """Cells of the two sides that are alike but for what the sides say."""
-    others = {(s.label, s.benchmark, s.metric.name): s for s in baseline.analysis.sections}
+    """Cells of the two sides that are alike but for what the sides say, with those of their further runs."""
     fixed = (*treatment.levels, *baseline.levels)
     for section in treatment.analysis.sections:
-        if not (section.metric.name == metric if metric else section.metric.is_primary):
+        other = _alike(section, baseline.analysis)
+        if other is None or not _is_wanted(section, metric, label):
             continue
-        other = others.get((section.label, section.benchmark, section.metric.name))
-        if other is None or (label and section.label != label):
-            continue
-        if treatment.is_run:
-            factors = sorted(
-                {factor for each in (section, other) for point in each.points for factor in point.levels}
-            )
-            of_treatment, of_baseline = _every_row(section, factors), _every_row(other, factors)
-        else:
-            of_treatment, of_baseline = (
-                _rows(treatment, baseline, section, fixed),
-                _rows(baseline, treatment, other, fixed),
-            )
+        more = (
+            [(run.analysis, own, {id(base): row for row, base in _joined((run, own), (baseline, other))})
+             for run in treatment.further if (own := _alike(section, run.analysis))],
+            [(run.analysis, own, {id(row): base for row, base in _joined((treatment, section), (run, own))})
+             for run in baseline.further if (own := _alike(section, run.analysis))],
+        )  # fmt: skip
         reason = "" if section.metric.unit == other.metric.unit else Note("different-units")
-        for common in (key for key in of_treatment if key in of_baseline):
-            levels = {**of_baseline[common].cell.levels, **of_treatment[common].cell.levels}
-            levels = {f: v for f, v in levels.items() if f not in fixed}
-            yield Compared(section, levels, of_treatment[common], of_baseline[common], reason=reason)
+        for row, base in _joined((treatment, section), (baseline, other)):
+            levels = {f: v for f, v in {**base.cell.levels, **row.cell.levels}.items() if f not in fixed}
+            cells = (
+                (Cell(treatment.analysis, section, row),
+                 *(Cell(run, own, rows[id(base)]) for run, own, rows in more[0] if id(base) in rows)),
+                (Cell(baseline.analysis, other, base),
+                 *(Cell(run, own, rows[id(row)]) for run, own, rows in more[1] if id(row) in rows)),
+            )  # fmt: skip
+            yield Compared(section, levels, row, base, cells, reason=reason)
 
 
-def of_all_runs(pair: Compared, sides: tuple[Side, Side], metric: str, label: str) -> Pair:
-    """A pair with the rows that the further runs of its sides have of the same cells."""
-    lead = (sides[0].analysis, pair.section, pair.treatment), (sides[1].analysis, pair.section, pair.baseline)
-    found: tuple[list[Measured], list[Measured]] = [], []
-    for run in sides[0].further:
-        for other in pairs_of(run, sides[1], metric, label):
-            if other.baseline is pair.baseline and other.treatment.platform.name == pair.treatment.platform.name:
-                found[0].append((run.analysis, other.section, other.treatment))
-    for run in sides[1].further:
-        for other in pairs_of(sides[0], run, metric, label):
-            if other.treatment is pair.treatment and other.baseline.platform.name == pair.baseline.platform.name:
-                found[1].append((run.analysis, section_of(run.analysis, other.baseline), other.baseline))
-    baseline = (sides[1].analysis, section_of(sides[1].analysis, pair.baseline), pair.baseline)
-    return Pair(pair, (lead[0], *found[0]), (baseline, *found[1]))
+def _is_wanted(section: Section, metric: str, label: str) -> bool:
+    """Whether a section is of the metric, or of a primary one where none is named, and of the benchmark."""
+    is_of_metric = section.metric.name == metric if metric else section.metric.is_primary
+    return is_of_metric and label in ("", section.label)
+
+
+def _alike(section: Section, run: Analysis) -> Section | None:
+    """The section of a run that measures the same."""
+    name = section.label, section.benchmark, section.metric.name
+    return next((each for each in run.sections if (each.label, each.benchmark, each.metric.name) == name), None)
+
+
+def _joined(treatment: tuple[Side, Section], baseline: tuple[Side, Section]) -> list[tuple[Row, Row]]:
+    """The rows of two sides that are alike."""
+    (side, section), (other, base) = treatment, baseline
+    if side.is_run:
+        factors = sorted({factor for each in (section, base) for point in each.points for factor in point.levels})
+        rows, bases = _every_row(section, factors), _every_row(base, factors)
+    else:
+        fixed = (*side.levels, *other.levels)
+        rows, bases = _rows(side, other, section, fixed), _rows(other, side, base, fixed)
+    return [(row, bases[key]) for key, row in rows.items() if key in bases]
 
 
 def _every_row(section: Section, factors: Sequence[str]) -> dict[tuple[str, ...], Row]:
@@ -256,8 +261,7 @@ def unmatched_cells(side: Side, matched: Sequence[CellRecord], metric: str, labe
     found = {
         row.cell.key: row.cell
         for section in side.analysis.sections
-        if (section.metric.name == metric if metric else section.metric.is_primary)
-        and (not label or section.label == label)
+        if _is_wanted(section, metric, label)
         for row in section.rows
     }
     return tuple(cell for key, cell in found.items() if key not in keys)
@@ -299,8 +303,7 @@ def _as_in_table(pair: Compared) -> Compared:
 def paired(pair: Compared, analysis: Analysis) -> Contrast:
     """What is judged of a pair of one run. Raises StatsError when its sides cannot be compared."""
     check(pair)
-    session_of = {block: session.number for session in analysis.sessions for block in session.blocks}
-    found = row_contrast(pair.treatment, pair.baseline, pair.section, session_of)
+    found = row_contrast(pair.treatment, pair.baseline, pair.section, analysis.session_of)
     if np.isnan(found.logs).all():
         raise StatsError(Note("no-shared-block"))
     return found

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from vtax.described import Means, Only
-from vtax.report.analysis.claim_cells import Entry, entries_of
+from vtax.report.analysis.claim_cells import entries_of
+from vtax.report.analysis.compared import Cell
 from vtax.report.analysis.values import Analysis
 from vtax.store.records import LEVELS
 from vtax.study.claims import BENCHMARK, METRIC, PublishedTable
@@ -68,7 +69,7 @@ def published(analysis: Analysis, mapped: Mapping[str, str]) -> list[Published]:
 
 
 def _of_table(
-    analysis: Analysis, table: PublishedTable, entries: Sequence[Entry], mapped: Mapping[str, str]
+    analysis: Analysis, table: PublishedTable, entries: Sequence[Cell], mapped: Mapping[str, str]
 ) -> Iterator[Published]:
     named = (table.benchmark.casefold(), table.metric.casefold())
     sections = ((s.label.casefold(), s.metric.name.casefold(), s.metric.unit) for s in analysis.sections)
@@ -92,6 +93,6 @@ def _shown(level: object) -> str:
     return ", ".join(map(str, level)) if isinstance(level, list) else str(level)
 
 
-def _is_of(entry: Entry, table: PublishedTable) -> bool:
+def _is_of(entry: Cell, table: PublishedTable) -> bool:
     wanted = {BENCHMARK: (table.benchmark.casefold(),), METRIC: (table.metric.casefold(),), **table.levels}
     return all(entry.levels.get(factor) in levels for factor, levels in wanted.items())

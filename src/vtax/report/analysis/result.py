@@ -308,8 +308,8 @@ def tried(row: Row) -> int:
     return row.failed + (row.summary.n if row.summary else 0)
 
 
-def _logs(row: Row, base: Row | None) -> Floats:
-    """See block_contrast."""
+def logs_to(row: Row, base: Row | None) -> Floats:
+    """Return the log-ratios of a row to its baseline within blocks. Raises StatsError without any."""
     if base is None or base.summary is None:
         raise StatsError(Note("no-baseline-here"))
     return block_contrast(row.means_of_blocks, base.means_of_blocks)
@@ -340,7 +340,7 @@ def _own_logs(row: Row) -> Floats:
 
 def _logs_or_none(row: Row, base: Row | None) -> Floats:
     try:
-        return _logs(row, base)
+        return logs_to(row, base)
     except StatsError:
         return _NO_LOGS
 

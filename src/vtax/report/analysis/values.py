@@ -337,6 +337,16 @@ class Analysis:
         """The sections of primary metrics."""
         return tuple(section for section in self.sections if section.metric.is_primary)
 
+    @property
+    def session_of(self) -> dict[int, int]:
+        """Block -> the number of its session."""
+        return {block: session.number for session in self.sessions for block in session.blocks}
+
+    def sessions_of(self, blocks: Ints) -> Ints:
+        """Return the number of the session of each block; 1 of one without."""
+        of = self.session_of
+        return np.array([of.get(block, 1) for block in blocks.tolist()], np.int64)
+
     def platform_of(self, name: str) -> Platform:
         """Return a platform's name with its marks, such as `emulated`: how texts, tables and figures show it."""
         marks = next((platform.marks for platform in self.platforms if platform.name == name), ())
