@@ -84,7 +84,8 @@ def test_a_factor_that_one_run_fixes_is_matched_at_its_value(store):
 
 
 def test_cells_that_one_run_alone_has_are_named(store):
-    treatment, baseline = contrast(store, "tour-2", "tour-1").unmatched
+    unmatched = contrast(store, "tour-2", "tour-1").unmatched
+    treatment, baseline = unmatched.treatment, unmatched.baseline
     assert treatment == ()
     assert {cell.key for cell in baseline} == {"c-lxc", "s-lxc", "r-lxc", "r-native", "r-docker", "r-qemu-tcg"}
     plain = json.loads(output_of("compare", "tour-1", "tour-2", "--json"))

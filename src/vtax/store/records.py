@@ -82,16 +82,16 @@ class CellRecord:
     point: the same without the platform. levels: what varies. tool: the program that the benchmark runs.
     """
 
-    key: str
+    key: Annotated[str, Means("key of the cell", name="cell")]
     point: str
-    platform: str
-    benchmark: str
-    label: str
+    platform: Annotated[str, Means("platform")]
+    benchmark: Annotated[str, Means("benchmark")]
+    label: Annotated[str, Means("name of the benchmark table")]
     tool_version: str = ""
     topology: str = ""
     parameters: Mapping[str, Any] = field(default_factory=dict)
     link: Mapping[str, Any] = field(default_factory=dict)
-    levels: Mapping[str, Any] = field(default_factory=dict)
+    levels: Annotated[Mapping[str, Any], LEVELS] = field(default_factory=dict)
     tool: str = ""
 
 

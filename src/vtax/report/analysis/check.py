@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
-from vtax.described import BESIDE, Means
+from vtax.described import Means, Only
 from vtax.errors import BadInput
 from vtax.messages import Note
 from vtax.report.analysis.compared import Compared, Side, by_table
@@ -46,7 +46,10 @@ class Slowdown:
 class Checked:
     """A comparison with its outcome. noise: standard deviation of the log-ratio from block to block."""
 
-    pair: Annotated[Compared, BESIDE]
+    pair: Annotated[Compared, Only(
+        "levels", "treatment.platform.name", "marks", "label", "benchmark", "metric.name", "metric.title",
+        "metric.unit", "metric.better", "metric.is_primary",
+    )]  # fmt: skip
     outcome: Annotated[Outcome, Means("`passed`, `slower`, `undecided` or `no-result`")]
     ratio: Annotated[
         Ratio | None, Means("treatment / baseline, for this comparison alone; null without a result")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any
 
-from vtax.described import Means
+from vtax.described import Means, Warnings
 from vtax.report.analysis.values import Analysis, OfSection, Row, Section, every_row
 from vtax.report.document import Inline, joined
 from vtax.stats.ratio import Ratio
@@ -19,15 +19,12 @@ from vtax.study.units import format_levels
 
 @dataclass(frozen=True)
 class Side:
-    """One side: a platform of a run, at some levels. text: as it was written. platform: empty for a whole run.
+    """One side: a platform of a run, at some levels, or a whole run. further: the same of its other runs."""
 
-    further: the same of the other runs of this side.
-    """
-
-    text: str
-    analysis: Analysis
-    platform: str
-    levels: Mapping[str, str]
+    text: Annotated[str, Means("as it was written")]
+    analysis: Annotated[Analysis, Means("run", name="run", take="name")]
+    platform: Annotated[str, Means("platform; empty for a whole run")]
+    levels: Annotated[Mapping[str, str], LEVELS]
     further: tuple[Side, ...] = ()
 
     @property
@@ -36,9 +33,14 @@ class Side:
         return (self, *self.further)
 
     @property
+    def names(self) -> Annotated[tuple[str, ...], Means("all of its runs", name="runs")]:
+        """Of each run, in order."""
+        return tuple(side.analysis.name for side in self.runs)
+
+    @property
     def name(self) -> str:
         """Its run, or all of its runs: `tour-1, tour-2`."""
-        return ", ".join(side.analysis.name for side in self.runs)
+        return ", ".join(self.names)
 
     @property
     def is_run(self) -> bool:
@@ -75,22 +77,28 @@ def cells_of(run: Analysis) -> list[Cell]:
 
 @dataclass(frozen=True)
 class Compared(OfSection):
-    """One metric of one pair of cells. ratio: treatment / baseline.
-
-    reason: why there is no ratio, or no verdict on it. treatment, baseline: of several runs, the means of sessions
-    are the values. cells: of each run of either side, those of the first runs first. relative: the ratio of both
-    ratios to the baseline that the runs share, across runs; None where they share none, or compare it.
-    """
+    """One metric of one pair of cells. treatment, baseline: of several runs, the means of sessions are the values.
+    cells: of each run of either side, those of the first runs first."""
 
     section: Section
     levels: Annotated[Mapping[str, Any], LEVELS]
-    treatment: Annotated[Row, Means("platform of the treatment", name="platform", take="platform.name")]
-    baseline: Row
+    treatment: Annotated[
+        Row,
+        Means("platform of the treatment", name="platform", take="platform.name"),
+        Means("mean of the treatment", "unit", name="treatment_mean", take="summary.mean"),
+    ]
+    baseline: Annotated[Row, Means("mean of the baseline", "unit", name="baseline_mean", take="summary.mean")]
     cells: tuple[tuple[Cell, ...], tuple[Cell, ...]]
-    ratio: Ratio | None = None
-    verdict: Verdict | None = None
-    reason: str = ""
-    relative: Ratio | None = None
+    ratio: Annotated[Ratio | None, Means("treatment / baseline")] = None
+    verdict: Annotated[Verdict | None, Means("verdict on it, or null")] = None
+    reason: Annotated[str, Means("why there is no ratio, or no verdict on it")] = ""
+    relative: Annotated[
+        Ratio | None,
+        Means(
+            "across runs, the ratio of both ratios to the baseline that the runs share; null where they share none, "
+            "or compare it", name="ratio_of_ratios",
+        ),
+    ] = None  # fmt: skip
 
     @property
     def marks(self) -> Annotated[tuple[str, ...], MARKS]:
@@ -108,7 +116,7 @@ class Compared(OfSection):
         return format_levels(self.levels)
 
     @property
-    def warnings(self) -> tuple[str, ...]:
+    def warnings(self) -> Warnings:
         """Of ratio and verdict, each text once."""
         parts = (self.ratio, self.verdict, self.relative)
         found = [text for part in parts if part is not None for text in part.warnings]
@@ -125,31 +133,37 @@ def by_table(pairs: Sequence[Compared]) -> list[list[int]]:
 
 @dataclass(frozen=True)
 class Mismatch:
-    """Two cells of whole runs, of one label and the same levels, whose settings differ. reasons: how."""
+    """Two cells of whole runs, of one label and the same levels, whose settings differ."""
 
-    treatment: CellRecord
-    baseline: CellRecord
-    reasons: tuple[Inline, ...]
+    treatment: Annotated[CellRecord, Means("cell of the treatment")]
+    baseline: Annotated[CellRecord, Means("cell of the baseline")]
+    reasons: Annotated[tuple[Inline, ...], Means("how their settings differ")]
+
+
+@dataclass(frozen=True)
+class Unmatched:
+    """Cells of whole runs that one run alone has."""
+
+    treatment: Annotated[tuple[CellRecord, ...], Means("cells that the treatment alone has")] = ()
+    baseline: Annotated[tuple[CellRecord, ...], Means("cells that the baseline alone has")] = ()
 
 
 @dataclass(frozen=True)
 class Contrasts:
-    """All contrasts of two sides. warnings: about the runs. unmatched: cells of whole runs that one run alone has.
-    mismatched: cells that both have with other settings, which are not compared. common_baseline: that of ratios of
-    ratios. is_of_table: these are ratios of the run's table, and their verdicts are those, judged in its families.
+    """All contrasts of two sides. common_baseline: that of ratios of ratios. is_of_table: these are ratios of the
+    run's table, and their verdicts are those, judged in its families."""
 
-    margin, confidence: of the run; of two runs the smaller margin and the larger confidence.
-    """
-
-    treatment: Side
-    baseline: Side
-    is_paired: bool
-    margin: float
-    confidence: float
-    compared: tuple[Compared, ...]
-    warnings: tuple[Inline, ...] = ()
-    unmatched: tuple[tuple[CellRecord, ...], tuple[CellRecord, ...]] = ((), ())
-    mismatched: tuple[Mismatch, ...] = ()
+    treatment: Annotated[Side, Means("one side")]
+    baseline: Annotated[Side, Means("the other one")]
+    is_paired: Annotated[bool, Means("whether ratios are formed within blocks", name="paired")]
+    margin: Annotated[float, Means("what counts as equivalent; of several runs the smallest")]
+    confidence: Annotated[float, Means("confidence level of intervals; of several runs the largest")]
+    compared: Annotated[tuple[Compared, ...], Means("one for every metric and common point", name="contrasts")]
+    warnings: Annotated[tuple[Inline, ...], Means("texts about the runs")] = ()
+    unmatched: Annotated[Unmatched, Means("cells of whole runs that are not compared")] = Unmatched()
+    mismatched: Annotated[
+        tuple[Mismatch, ...], Means("cells of whole runs that both have with other settings, which are not compared")
+    ] = ()
     common_baseline: str = ""
     is_of_table: bool = False
 
@@ -159,8 +173,8 @@ class Contrasts:
         return tuple(sorted({each.verdict.family for each in self.compared if each.verdict is not None}))
 
     @property
-    def family(self) -> int:
-        """The largest of them; 0 without a verdict."""
+    def family(self) -> Annotated[int, Means("contrasts that verdicts are corrected for; 0 without any")]:
+        """The largest of them."""
         return max(self.families, default=0)
 
     def is_of_one_session(self, ratio: Ratio | None) -> bool:

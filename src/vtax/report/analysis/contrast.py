@@ -15,7 +15,7 @@ import numpy as np
 
 from vtax.errors import BadInput
 from vtax.messages import Note
-from vtax.report.analysis.compared import Cell, Compared, Contrasts, Mismatch, Side, by_table
+from vtax.report.analysis.compared import Cell, Compared, Contrasts, Mismatch, Side, Unmatched, by_table
 from vtax.report.analysis.lookup import Levels, neither, unknown
 from vtax.report.analysis.result import analyse, row_contrast
 from vtax.report.analysis.run_differences import differences, setting_differences
@@ -67,7 +67,9 @@ def contrast(
         [*(p.treatment.cell for p in pairs), *(m.treatment for m in mismatched)],
         [*(p.baseline.cell for p in pairs), *(m.baseline for m in mismatched)],
     )
-    unmatched = unmatched_cells(sides[0], cells[0], metric, label), unmatched_cells(sides[1], cells[1], metric, label)
+    unmatched = Unmatched(
+        *(unmatched_cells(side, of, metric, label) for side, of in zip(sides, cells, strict=True))
+    )  # fmt: skip
     return Contrasts(
         sides[0], sides[1], is_paired, margin, confidence, tuple(judged), tuple(differences_of(sides, pairs)),
         unmatched, mismatched, shared_baseline(sides),

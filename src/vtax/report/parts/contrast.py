@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
+from vtax.described import values_of
 from vtax.report.analysis import ResultPoint
 from vtax.report.analysis.compared import Compared, Contrasts
 from vtax.report.analysis.filters import EVERYTHING, Filter
@@ -53,7 +53,11 @@ def document_of(found: Contrasts, only: Filter = EVERYTHING) -> Document:
     warnings = _warnings(found, compared)
     parts += shared.warnings_part(warnings)
     nothing = "" if any(each.ratio for each in found.compared) else found.reason_empty()
-    return Document(msg("Comparison"), tuple(parts), data=_plain(found, compared, warnings), nothing=nothing)
+    data = {
+        "schema": "vtax.compare/1", **values_of(replace(found, compared=tuple(compared))), "family": found.family,
+        "coded_warnings": warnings,
+    }  # fmt: skip
+    return Document(msg("Comparison"), tuple(parts), data=data, nothing=nothing)
 
 
 def _warnings(found: Contrasts, compared: Sequence[Compared]) -> tuple[Warning, ...]:
@@ -119,45 +123,3 @@ def _table(compared: Sequence[Compared], found: Contrasts) -> Table:
     title = across_runs.interval_title(found, [each.ratio for each in compared])
     columns = (replace(each, title=title) if each.key == "interval" else each for each in made.columns)
     return replace(made, columns=tuple(columns))
-
-
-def _plain(found: Contrasts, compared: Sequence[Compared], warnings: Sequence[Warning]) -> dict[str, Any]:
-    """Return both sides, how they were compared, and one entry per metric and common point; ratios are treatment /
-    baseline.
-
-    Of whole runs one per platform too.
-    `verdict` is null where there is none; `reason` says why. `warnings`: the texts about the
-    runs; `coded_warnings`: all, with codes.
-    """
-    sides = {
-        name: {
-            "text": side.text,
-            "run": side.analysis.name,
-            "runs": [run.analysis.name for run in side.runs],
-            "platform": side.platform,
-            "levels": dict(side.levels),
-        }
-        for name, side in (("treatment", found.treatment), ("baseline", found.baseline))
-    }
-    entries = [
-        {
-            **shared.named(each.section),
-            **({"platform": each.treatment.platform.name} if found.treatment.is_run else {}),
-            "unit": each.section.metric.unit,
-            "better": each.section.metric.better,
-            "levels": dict(each.levels),
-            "treatment_mean": each.treatment.summary.mean if each.treatment.summary else None,
-            "baseline_mean": each.baseline.summary.mean if each.baseline.summary else None,
-            "ratio": vars(each.ratio) if each.ratio else None,
-            "ratio_of_ratios": vars(each.relative) if each.relative else None,
-            "verdict": each.verdict,
-            "reason": each.reason,
-            "warnings": each.warnings,
-        }
-        for each in compared
-    ]
-    return {
-        "schema": "vtax.compare/1", **sides, "paired": found.is_paired, "margin": found.margin,
-        "confidence": found.confidence, "family": found.family, "contrasts": entries, "warnings": found.warnings,
-        "coded_warnings": tuple(warnings), **(run_contrast.plain(found) if found.treatment.is_run else {}),
-    }  # fmt: skip

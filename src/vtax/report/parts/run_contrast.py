@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
-from typing import Any
 
 from vtax.report.analysis import Row
 from vtax.report.analysis.compared import Compared, Contrasts
@@ -98,7 +97,8 @@ def summary(found: Contrasts, shown: Sequence[Compared]) -> Iterator[Part]:
         names = [joined([_name(each.treatment), joined(each.reasons, "; ")], ": ") for each in found.mismatched]
         title = msg("Settings differ, not compared")
         yield Titled(title, (Bullets(tuple(first_of(names, _MAX_NAMED))),), key="mismatched")
-    for side, cells in zip((found.treatment, found.baseline), found.unmatched, strict=True):
+    unmatched = (found.treatment, found.unmatched.treatment), (found.baseline, found.unmatched.baseline)
+    for side, cells in unmatched:
         if cells:
             title = msg("Only in {run}, not compared", run=side.name)
             yield Titled(
@@ -136,23 +136,3 @@ def _place(each: Compared) -> Inline:
 
 def _name(cell: CellRecord) -> Inline:
     return joined([cell.platform, cell.label, Factor(levels_of(cell.levels)) if cell.levels else ""])
-
-
-def plain(found: Contrasts) -> dict[str, Any]:
-    """Return the cells that are not compared: with other settings, with the reasons; and those that only one run
-    has."""
-    sides = zip(("treatment", "baseline"), found.unmatched, strict=True)
-    return {
-        "mismatched": [
-            {"treatment": _plain(each.treatment), "baseline": _plain(each.baseline), "reasons": each.reasons}
-            for each in found.mismatched
-        ],
-        "unmatched": {side: list(map(_plain, cells)) for side, cells in sides},
-    }
-
-
-def _plain(cell: CellRecord) -> dict[str, Any]:
-    return {
-        "platform": cell.platform, "label": cell.label, "benchmark": cell.benchmark, "levels": dict(cell.levels),
-        "cell": cell.key,
-    }  # fmt: skip
