@@ -71,4 +71,4 @@ def noisy(between: float, within: float, seed: int = 1, drift: float = 0.0) -> V
 
 
 def cells_of(data: RunData, analysis: Analysis) -> list[CellVariance]:
-    return [cell for table in variance(data, analysis) for _, cells in table.points for cell in cells]
+    return list(variance(data, analysis))

@@ -24,7 +24,7 @@ def test_drift_is_measured_and_warned_of():
     data, analysis = measured(noisy(0.0, 0.001, drift=0.01), blocks=12)
     found = drifting(variance(data, analysis), 0.05)
     assert len(found) == 6
-    drift = found[0][1].drift
+    drift = found[0].drift
     assert drift.low < math.exp(0.11) - 1 < drift.high * 1.05
     (warning,) = [warning for warning in analysis.warnings if warning.code.startswith("drift")]
     assert re.fullmatch(

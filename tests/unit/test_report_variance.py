@@ -48,9 +48,9 @@ def test_noise_within_trials_is_reported_where_every_trial_of_a_cell_has_samples
         for trial, cell, number in zip(data.trials.id, data.trials.cell, data.trials.number, strict=True)
         if cell in first or (cell in second and number)
     }
-    (table,) = variance(data, analysis, samples=kept)
-    for _, cells in table.points:
-        shares = {cell.row.platform.name: cell.within_trial for cell in cells}
+    found = variance(data, analysis, samples=kept)
+    for point in {cell.point.key for cell in found}:
+        shares = {cell.row.platform.name: cell.within_trial for cell in found if cell.point.key == point}
         assert shares["first"] is not None
         assert shares["first"] > 0.9
         assert shares["native"] is shares["second"] is None
@@ -80,17 +80,15 @@ def test_the_plan_reaches_its_precision_and_counts_the_time_of_both_sides():
 
 def test_the_longest_plan_is_named_rather_than_that_of_most_blocks():
     data, analysis = measured(noisy(0.03, 0.0), blocks=10, trials=1)
-    (table,) = variance(data, analysis)
-    ((name, cells), *_) = table.points
+    cells = variance(data, analysis)
     shared: Any = {"half_width": 0.02, "blocks_low": 5, "blocks_high": None, "warnings": ()}
     many, long = (
         Replication(trials=1, blocks=780, time_s=10.0, **shared),
         Replication(trials=100, blocks=8, time_s=20.0, **shared),
     )
     planned = (cells[0], replace(cells[1], plan=many), replace(cells[2], plan=long))
-    tables = (replace(table, points=((name, planned),)),)
-    assert hardest(tables) == Hardest(Place("second", "tool speed", (("size", "64"),)), long)
-    text = " ".join(drawn(document_of(tables, analysis)).split())
+    assert hardest(planned) == Hardest(Place("second", "tool speed", (("size", "64"),)), long)
+    text = " ".join(drawn(document_of(planned, analysis)).split())
     assert (
         "20 s, 100 trials x 8 blocks, for second, tool speed, size=64; blocks needed, by the observed noise: 5 or"
         in text
@@ -108,12 +106,12 @@ def test_plans_fit_a_narrow_terminal_with_names_whole():
 
 def test_too_few_blocks_to_plan_well_are_said_to_be_in_the_headline():
     data, analysis = measured(noisy(0.03, 0.0), blocks=2, trials=1)
-    tables = variance(data, analysis)
-    top = hardest(tables)
+    cells = variance(data, analysis)
+    top = hardest(cells)
     assert top.unsure is not None
     where, plan = top.unsure
     assert plan.blocks_high is None or plan.blocks_high > 40 * plan.blocks_low
-    text = " ".join(drawn(document_of(tables, analysis)).split())
+    text = " ".join(drawn(document_of(cells, analysis)).split())
     assert f"blocks needed {english(blocks_range(plan))}" in text
     assert english(where.inline) in text
     settled = hardest(variance(*measured(noisy(0.03, 0.0), blocks=5, trials=1)))
@@ -135,16 +133,16 @@ def test_plans_are_made_at_the_level_their_rule_judges_at():
 def test_an_effective_size_that_was_not_estimated_is_not_shown():
     for blocks, is_known in ((8, False), (24, True)):
         data, analysis = measured(noisy(0.03, 0.0), blocks=blocks, trials=1)
-        tables = variance(data, analysis)
-        assert {entry["effective_n"] is not None for entry in as_json(document_of(tables, analysis))} == {is_known}
-        assert ("effective" in drawn(document_of(tables, analysis))) == is_known
+        cells = variance(data, analysis)
+        assert {entry["effective_n"] is not None for entry in as_json(document_of(cells, analysis))} == {is_known}
+        assert ("effective" in drawn(document_of(cells, analysis))) == is_known
 
 
 def test_one_trial_a_block_is_planned_as_one_trial_though_its_samples_scatter():
     data, analysis = measured(noisy(0.1, 0.0), blocks=3, trials=1)
     random = np.random.default_rng(5)
     kept = {int(trial): {"speed": (100 * np.exp(random.normal(0, 0.5, 10))).tolist()} for trial in data.trials.id}
-    plans = [c.plan for table in variance(data, analysis, samples=kept) for _, cells in table.points for c in cells]
+    plans = [cell.plan for cell in variance(data, analysis, samples=kept)]
     assert [plan for plan in plans if plan] == [plan for cell in cells_of(data, analysis) if (plan := cell.plan)]
     for plan in filter(None, plans):
         assert plan.trials == 1
@@ -159,11 +157,11 @@ def test_ratios_next_to_what_a_float_holds_have_an_answer_or_a_reason(far):
     own = noisy(0.01, 0.01)
     level = {"native": 1e-300, "first": 1e-250, "second": far}
     data, analysis = measured(lambda p, s, b, n: level[p] * own(p, s, b, n) ** (2 if s == 64 else 1) / 1e8)
-    tables, factors = variance(data, analysis), factor_effects(analysis)
-    for cell in (cell for table in tables for _, cells in table.points for cell in cells):
+    cells, factors = variance(data, analysis), factor_effects(analysis)
+    for cell in cells:
         assert cell.plan or cell.reason or cell.row.platform.is_baseline
     assert all(bool(found.effect) == bool(found.text) != bool(found.reason) for found in factors)
-    drawn(document_of(tables, analysis))
+    drawn(document_of(cells, analysis))
     drawn(interaction.document_of(factors, analysis))
 
 
@@ -184,14 +182,11 @@ BAD: dict[str, Value] = {
 @pytest.mark.parametrize("kind", BAD)
 def test_bad_input_has_an_answer_or_a_reason_in_every_view(kind, blocks):
     data, analysis = measured(BAD[kind], blocks=blocks, trials=2)
-    tables, factors = variance(data, analysis), factor_effects(analysis)
-    for table in tables:
-        for _, cells in table.points:
-            for cell in cells:
-                assert cell.plan or cell.reason or cell.row.platform.is_baseline
+    cells, factors = variance(data, analysis), factor_effects(analysis)
+    assert all(cell.plan or cell.reason or cell.row.platform.is_baseline for cell in cells)
     assert all(bool(found.effect) == bool(found.text) != bool(found.reason) for found in factors)
     documents = [
-        document_of(tables, analysis),
+        document_of(cells, analysis),
         interaction.document_of(factors, analysis),
     ]
     assert json.loads(json.dumps(list(map(as_json, documents)), allow_nan=False)) is not None
@@ -236,7 +231,7 @@ def test_the_command_shows_every_view_as_text_and_as_json(tmp_path, monkeypatch)
     plain = json.loads(output("--variance", "--interaction", "--json"))
     assert set(plain) == {"schema", "run", "confidence", "variance", "interaction"}
     assert {entry["platform"] for entry in plain["variance"]} == {"native", "docker", "lxc", "qemu-tcg"}
-    assert {entry["shares"]["within_trial"] for entry in plain["variance"]} == {None}
+    assert {entry["within_trial"] for entry in plain["variance"]} == {None}
 
 
 def test_samples_that_are_stored_with_trials_reach_the_command(tmp_path, monkeypatch):
@@ -248,5 +243,5 @@ def test_samples_that_are_stored_with_trials_reach_the_command(tmp_path, monkeyp
             run.add_trial(trial(cell, block=block, position=position, effective=used))
     monkeypatch.setenv("VTAX_STORE", url)
     result = CliRunner().invoke(group, ["show", "--variance", "--json"], catch_exceptions=False)
-    found = {entry["benchmark"]: entry["shares"]["within_trial"] for entry in json.loads(result.output)["variance"]}
+    found = {entry["benchmark"]: entry["within_trial"] for entry in json.loads(result.output)["variance"]}
     assert found == {"iperf3": pytest.approx(1.0), "sysbench-cpu": None}

@@ -6,16 +6,19 @@ from the log-ratios that were measured, and its costs are those of both sides.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import groupby
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 
+from vtax.described import Means, Only, Warnings
 from vtax.messages import Note
-from vtax.report.analysis.filters import Filter
-from vtax.report.analysis.values import Analysis, ResultPoint, Row, Section, place_of
+from vtax.report.analysis.values import Analysis, OfSection, ResultPoint, Row, Section, every_row, place_of
+from vtax.report.analysis.waits import Waited, Waits
 from vtax.report.document import Place
 from vtax.stats.checks import MINIMUM_BLOCKS, StatsError
 from vtax.stats.planning import of_ratio
@@ -28,61 +31,70 @@ from vtax.store.query import RunData
 
 
 @dataclass(frozen=True)
-class CellVariance:
-    """The variance of one metric of one cell.
+class CellVariance(OfSection):
+    """The variance of one metric of one cell. noise: of both sides of the ratio.
 
-    between_blocks, between_trials, within_trial: shares of the whole noise, None for one that cannot be separated
-    from the one above (one block, one trial a block, no samples in a trial). effective_n: of the trials. drift_p:
-    of its test, Holm-adjusted over the cells shown. trials: per block. half_width, time_s: of the ratio as it was
-    measured, and what both sides took. cost, noise: of both sides of the ratio. plan: the cheapest way to the study's
-    precision, None for the baseline and where there is no ratio. reason: why something is missing.
+    A share is None where it cannot be separated from the one above (one block, one trial a block, no samples in a
+    trial).
     """
 
-    row: Row
-    between_blocks: float | None = None
-    between_trials: float | None = None
-    within_trial: float | None = None
-    drift: Drift | None = None
-    drift_p: float = 1.0
-    trials: float = 0.0
-    half_width: float | None = None
-    time_s: float | None = None
-    plan: Replication | None = None
-    cost: Cost | None = None
-    noise: Components | None = None
-    reason: str = ""
-    warnings: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class VarianceTable:
-    """All cells of a section. points: (point, cells), as in the section."""
-
     section: Section
-    points: tuple[tuple[ResultPoint, tuple[CellVariance, ...]], ...]
+    point: Annotated[ResultPoint, Only("levels")]
+    row: Annotated[
+        Row,
+        Means("platform", name="platform", take="platform.name"),
+        Means("coefficient of variation of its trials", name="cv", take="summary.cv"),
+        Means("how many they are", name="n", take="summary.n"),
+        Means("how many independent ones they are worth, or null", name="effective_n", take="summary.effective_n"),
+    ]
+    target: Annotated[float, Means("half-width that is planned for, as a share of the ratio")]
+    between_blocks: Annotated[float | None, Means("share of the noise between blocks, or null")] = None
+    between_trials: Annotated[float | None, Means("share between trials, or null")] = None
+    within_trial: Annotated[float | None, Means("share within trials, or null")] = None
+    drift: Annotated[Drift | None, Means("trend over the run, or null")] = None
+    drift_p: Annotated[float, Means("p-value of it, Holm-adjusted over the cells")] = 1.0
+    waits: Annotated[Waits | None, Means("what of the noise goes with waits for a CPU, or null")] = None
+    trials: Annotated[float, Means("trials in a block")] = 0.0
+    half_width: Annotated[float | None, Means("half-width of the ratio, or null")] = None
+    time_s: Annotated[float | None, Means("duration of both sides of the ratio, or null", "s")] = None
+    plan: Annotated[Replication | None, Means("the cheapest way to the target, or null")] = None
+    cost: Annotated[Cost | None, Means("seconds of a start and of a trial of both sides, or null")] = None
+    noise: Components | None = None
+    reason: Annotated[str, Means("why something is missing")] = ""
+    warnings: Warnings = ()
+
+    @property
+    def blocks(self) -> Annotated[int, Means("blocks with values")]:
+        """How many."""
+        return int(self.row.blocks.size)
+
+    @property
+    def place(self) -> Place:
+        """Where it is."""
+        return place_of(self.section, self.point, self.row)
 
 
 Samples = Mapping[int, Mapping[str, Sequence[float]]]  # trial id -> metric name -> values within the trial
 
 
 def variance(
-    data: RunData, analysis: Analysis, *, every_metric: bool = False, samples: Samples | None = None
-) -> tuple[VarianceTable, ...]:
-    """A table for every primary metric (or every metric) of a run; every cell has an answer or its reason.
+    data: RunData,
+    analysis: Analysis,
+    *,
+    every_metric: bool = False,
+    samples: Samples | None = None,
+    waited: Waited | None = None,
+) -> tuple[CellVariance, ...]:
+    """Every cell of every primary metric (or every metric) of a run, with an answer or its reason.
 
     samples: as store.query.samples reads them; noise within trials is estimated where every trial of a cell has them.
     """
     sections = analysis.sections if every_metric else analysis.primary
     found = _components(data, sections, samples or {})
     found_costs = costs(data)
-    tables = []
-    for section in sections:
-        points = []
-        for point in section.points:
-            cells = [_cell(row, point.baseline, section, found, found_costs, analysis) for row in point.rows]
-            points.append((point, tuple(cells)))
-        tables.append(VarianceTable(section, tuple(points)))
-    return _adjusted(tables)
+    cells = _adjusted([_cell(*place, found, found_costs, analysis) for place in every_row(sections)])
+    known = waited or {}
+    return tuple(replace(cell, waits=known.get((cell.row.cell.key, cell.section.metric.name))) for cell in cells)
 
 
 _Key = tuple[str, str]  # cell key, metric name
@@ -95,7 +107,7 @@ def _components(data: RunData, sections: tuple[Section, ...], samples: Samples) 
     used = (trials.is_ok & ~trials.is_warmup)[measured.trial]
     trial, metric, value = measured.trial[used], measured.metric[used], measured.value[used]
     group = trials.cell[trial] * len(data.run.metrics) + metric
-    wanted = {(row.cell.key, s.metric.name) for s in sections for p in s.points for row in p.rows}
+    wanted = {(row.cell.key, section.metric.name) for section, _, row in every_row(sections)}
     found: dict[_Key, Components | StatsError] = {}
     for name, part in groups(group):
         cell, number = divmod(name, len(data.run.metrics))
@@ -121,17 +133,15 @@ def _sampled(
 
 
 def _cell(
-    row: Row, base: Row | None, section: Section, found: _Found, costs: Mapping[str, Cost], analysis: Analysis
+    section: Section, point: ResultPoint, row: Row, found: _Found, costs: Mapping[str, Cost], analysis: Analysis
 ) -> CellVariance:
+    base, empty = point.baseline, CellVariance(section, point, row, analysis.rule.precision)
     parts = found.get((row.cell.key, section.metric.name))
     if row.summary is None or parts is None:
-        return CellVariance(row, reason=row.reason)
-    result = CellVariance(row, trials=row.summary.n / max(1, row.blocks.size))
+        return replace(empty, reason=row.reason)
+    result = replace(empty, trials=row.summary.n / max(1, row.blocks.size))
     try:
-        result = replace(
-            result,
-            drift=find_drift(row.block_means, row.blocks, analysis.rule.confidence),
-        )
+        result = replace(result, drift=find_drift(row.block_means, row.blocks, analysis.rule.confidence))
     except StatsError as error:
         result = replace(result, reason=error.note)
     if isinstance(parts, StatsError):
@@ -186,32 +196,16 @@ def _planned(
     return replace(made, plan=best, warnings=(*made.warnings, *best.warnings))
 
 
-def _adjusted(tables: list[VarianceTable]) -> tuple[VarianceTable, ...]:
-    """The tables with the p-values of drift adjusted over all their cells."""
-    tested = [cell for table in tables for _, cells in table.points for cell in cells if cell.drift]
-    p_values = iter(holm([cell.drift.p_value for cell in tested if cell.drift]).tolist()) if tested else iter(())
-
-    def adjusted(cell: CellVariance) -> CellVariance:
-        return replace(cell, drift_p=next(p_values)) if cell.drift else cell
-
-    return tuple(
-        VarianceTable(t.section, tuple((name, tuple(adjusted(c) for c in cells)) for name, cells in t.points))
-        for t in tables
-    )
+def _adjusted(cells: Sequence[CellVariance]) -> tuple[CellVariance, ...]:
+    """The cells with the p-values of drift adjusted over all of them."""
+    tested = [cell.drift.p_value for cell in cells if cell.drift]
+    p_values = iter(holm(tested).tolist()) if tested else iter(())
+    return tuple(replace(cell, drift_p=next(p_values)) if cell.drift else cell for cell in cells)
 
 
-def shown(tables: tuple[VarianceTable, ...], only: Filter) -> tuple[VarianceTable, ...]:
-    """What a filter shows of the tables."""
-    kept = (
-        (table, [(point, tuple(c for c in cells if only.shows(c.row.cell))) for point, cells in table.points])
-        for table in tables
-    )
-    found = [
-        VarianceTable(table.section, tuple(each for each in points if each[1]))
-        for table, points in kept
-        if any(cells for _, cells in points)
-    ]
-    return tuple(found)
+def by_section(cells: Iterable[CellVariance]) -> list[list[CellVariance]]:
+    """The cells of each section."""
+    return [list(of) for _, of in groupby(cells, key=lambda cell: id(cell.section))]
 
 
 @dataclass(frozen=True)
@@ -223,9 +217,9 @@ class Hardest:
     unsure: tuple[Place, Replication] | None = None
 
 
-def hardest(tables: tuple[VarianceTable, ...]) -> Hardest | None:
+def hardest(cells: Iterable[CellVariance]) -> Hardest | None:
     """The plan that takes the most time, of several the least sure one; None without any plan."""
-    plans = [(cell.row, where, cell.plan) for where, cell in places(tables) if cell.plan]
+    plans = [(cell.row, cell.place, cell.plan) for cell in cells if cell.plan]
     if not plans:
         return None
     _, where, plan = max(plans, key=lambda each: (each[2].time_s, _most(each[2])))
@@ -238,14 +232,6 @@ def _most(plan: Replication) -> int:
     return plan.blocks_high or MAX_BLOCKS
 
 
-def drifting(tables: tuple[VarianceTable, ...], alpha: float) -> list[tuple[Place, CellVariance]]:
-    """(place, cell) of every cell whose figures drift significantly."""
-    return [(where, cell) for where, cell in places(tables) if cell.drift and cell.drift_p <= alpha]
-
-
-def places(tables: tuple[VarianceTable, ...]) -> Iterator[tuple[Place, CellVariance]]:
-    """Every cell with where it is."""
-    for table in tables:
-        for point, cells in table.points:
-            for cell in cells:
-                yield place_of(table.section, point, cell.row), cell
+def drifting(cells: Iterable[CellVariance], alpha: float) -> list[CellVariance]:
+    """Every cell whose figures drift significantly."""
+    return [cell for cell in cells if cell.drift and cell.drift_p <= alpha]

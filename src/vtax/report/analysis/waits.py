@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 import numpy as np
 from scipy import special
 
 from vtax.counters.table import PROGRAM, RUN_DELAY
+from vtax.described import Means
 from vtax.report.analysis.values import Floats, Section, every_row
 from vtax.report.analysis.work import durations, per_block
 from vtax.stats.checks import MINIMUM_BLOCKS
@@ -21,11 +23,10 @@ COUNTER = (PROGRAM, RUN_DELAY.name)
 
 @dataclass(frozen=True)
 class Waits:
-    """Of a cell: share of the variance between blocks that goes with the share of time waited, and the p-value of
-    that, Holm-adjusted over all cells."""
+    """How much of a cell's noise goes with its program's waits."""
 
-    share: float
-    p: float
+    share: Annotated[float, Means("share of the variance between blocks that goes with the share of time waited")]
+    p: Annotated[float, Means("p-value of that, Holm-adjusted over all cells")]
 
 
 Waited = Mapping[tuple[str, str], Waits]

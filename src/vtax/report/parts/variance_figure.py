@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 
 from vtax.report.analysis import Analysis
-from vtax.report.analysis.variance import CellVariance, VarianceTable
+from vtax.report.analysis.variance import CellVariance, by_section
 from vtax.report.document import Figure, FigureGroup, FigureRow, Inline, Section, Share, msg
 from vtax.report.parts import figures, shared
 
 _MOST_ROWS = 160
 
 
-def shares_figure(tables: Sequence[VarianceTable], analysis: Analysis) -> Iterator[Section]:
+def shares_figure(cells: Sequence[CellVariance], analysis: Analysis) -> Iterator[Section]:
     """Yield a bar for every cell whose noise has two known parts; nothing without any, or with more than can be
     read."""
     names = shared.colours(analysis)
-    groups = tuple(group for table in tables if table.section.metric.is_primary for group in _groups(table, names))
+    primary = (cell for cell in cells if cell.section.metric.is_primary)
+    groups = tuple(group for of_section in by_section(primary) for group in _groups(of_section, names))
     if not groups or sum(len(group.rows) + 1 for group in groups) > _MOST_ROWS:
         return
     has_samples = any(len(row.values) > 2 for group in groups for _, row in group.rows if row)
@@ -35,13 +37,14 @@ def shares_figure(tables: Sequence[VarianceTable], analysis: Analysis) -> Iterat
     yield Section(msg("Shares of the variance"), (figure,))
 
 
-def _groups(table: VarianceTable, names: dict[str, int]) -> list[FigureGroup]:
+def _groups(cells: Sequence[CellVariance], names: dict[str, int]) -> list[FigureGroup]:
     """Return the cells of every point, below the name of the metric."""
     found = []
-    for point, cells in table.points:
-        if rows := tuple((shared.platform_of(c.row.platform), _row(c, names)) for c in cells if len(_shares(c)) > 1):
-            found.append(FigureGroup(point.name, rows))
-    return figures.below(shared.title_of(table.section), found)
+    for _, of in groupby(cells, key=lambda cell: id(cell.point)):
+        if known := [cell for cell in of if len(_shares(cell)) > 1]:
+            rows = tuple((shared.platform_of(cell.row.platform), _row(cell, names)) for cell in known)
+            found.append(FigureGroup(known[0].point.name, rows))
+    return figures.below(shared.title_of(cells[0].section), found)
 
 
 def _shares(cell: CellVariance) -> tuple[float, ...]:

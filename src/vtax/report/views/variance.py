@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from itertools import groupby
 
 from vtax.report.analysis import Analysis, waits
 from vtax.report.analysis.source import Source
 from vtax.report.analysis.variance import (
     CellVariance,
     Hardest,
-    VarianceTable,
+    by_section,
     drifting,
     hardest,
-    places,
-    shown,
     variance,
 )
-from vtax.report.analysis.waits import Waited
 from vtax.report.analysis.warnings import merged, noted
 from vtax.report.document import (
     Bullets,
@@ -52,32 +49,31 @@ from vtax.stats.variance import Replication
 def document(source: Source, options: Options) -> Document:
     """Tables of each metric: variance, drift, plan; then a summary and the warnings."""
     whole = source.whole
-    found = variance(whole.data, whole.analysis, every_metric=options.every_metric, samples=whole.samples)
-    kept = shown(found, source.analysis.filter)
     counted = whole.block_counters(range(len(whole.data.run.cells)), waits.COUNTER)
     waited = waits.waits_of(whole.data, whole.analysis.primary, counted)
-    made = document_of(kept, source.analysis, waited, is_folded=options.depth == "report")
+    found = variance(
+        whole.data, whole.analysis, every_metric=options.every_metric, samples=whole.samples, waited=waited
+    )  # fmt: skip
+    kept = [cell for cell in found if source.analysis.filter.shows(cell.row.cell)]
+    made = document_of(kept, source.analysis, is_folded=options.depth == "report")
     return shared.of_blocks(made, source.analysis)
 
 
-def document_of(
-    tables: tuple[VarianceTable, ...], analysis: Analysis, waited: Waited | None = None, *, is_folded: bool = False
-) -> Document:
-    """Return the document of the tables. is_folded: whether tables are shown on demand."""
-    sections = tuple(_section(table, analysis) for table in tables)
+def document_of(cells: Sequence[CellVariance], analysis: Analysis, *, is_folded: bool = False) -> Document:
+    """Return the document of the cells. is_folded: whether tables are shown on demand."""
+    sections = tuple(_section(of_section, analysis) for of_section in by_section(cells))
     folded = Titled(msg("Variance, drift and plans of every metric"), sections, is_folded=True)
-    parts: list[Part] = [*shares_figure(tables, analysis), *([folded] if is_folded else sections)]
-    cells = [cell for _, cell in places(tables)]
-    if summary := [*_summary(tables, analysis), *_waits(tables, waited or {}, analysis.rule.alpha)]:
+    parts: list[Part] = [*shares_figure(cells, analysis), *([folded] if is_folded else sections)]
+    if summary := [*_summary(cells, analysis), *_waits(cells, analysis.rule.alpha)]:
         parts.append(Titled(msg("Summary"), (Bullets(tuple(summary)),), role="summary"))
     given = [
-        noted(text, place)
-        for place, cell in places(tables)
+        noted(text, cell.place)
+        for cell in cells
         for text in dict.fromkeys(filter(None, [cell.reason, *cell.warnings]))
     ]
     parts += shared.warnings_part(merged(given))
     nothing: Inline = "" if any(map(_is_known, cells)) else msg("Variance needs more than one value per cell.")
-    return Document(VIEW.title, tuple(parts), data=_plain(tables, analysis, waited or {}), nothing=nothing)
+    return Document(VIEW.title, tuple(parts), data=list(cells), nothing=nothing)
 
 
 def _is_known(cell: CellVariance) -> bool:
@@ -85,23 +81,22 @@ def _is_known(cell: CellVariance) -> bool:
     return any(share is not None for share in (cell.between_blocks, cell.between_trials, cell.within_trial))
 
 
-def _section(table: VarianceTable, analysis: Analysis) -> Titled:
-    cells = [cell for _, found in table.points for cell in found]
-    parts: list[Part] = [_shares_table(table)]
+def _section(cells: Sequence[CellVariance], analysis: Analysis) -> Titled:
+    parts: list[Part] = [_shares_table(cells)]
     if any(_has_drift(cell) and cell.drift_p <= analysis.rule.alpha for cell in cells):
-        parts.append(_drift_table(table, analysis))
+        parts.append(_drift_table(cells, analysis))
     if any(cell.half_width is not None for cell in cells):
-        parts.append(_plan_table(table, analysis))
+        parts.append(_plan_table(cells, analysis))
         text = msg(
             "plans are blocks x trials per block; blocks needed: {level} interval, from the observed noise",
             level=analysis.level,
         )
         parts.append(Paragraph(text, "muted"))
-    section = table.section
+    section = cells[0].section
     return Titled(shared.title_of(section), tuple(parts), subtitle=shared.subtitle_of(section))
 
 
-def _shares_table(table: VarianceTable) -> Table:
+def _shares_table(cells: Sequence[CellVariance]) -> Table:
     """Return the noise of every cell; without the parts that no cell of the table has."""
     columns = (
         Column("cv", msg("CV"), is_number=True), Column("n", msg("n"), is_number=True),
@@ -110,14 +105,14 @@ def _shares_table(table: VarianceTable) -> Table:
         Column("trials", msg("between\ntrials"), is_number=True),
         Column("within", msg("within\ntrials"), is_number=True),
     )  # fmt: skip
-    found = [_shares(cell) for _, cells in table.points for cell in cells if cell.row.summary]
+    found = [_shares(cell) for cell in cells if cell.row.summary]
     kept = [n for n in range(len(columns)) if any(not isinstance(shown[n], Nothing) for shown in found)]
 
     def row(cell: CellVariance) -> list[Inline]:
         return [_shares(cell)[n] for n in kept] if cell.row.summary else [muted(Nothing())]
 
-    shown = (shared.PLATFORM, *(columns[n] for n in kept))
-    return Table(shown, _groups(table, row), key=f"{table.section.name} shares", label=msg("shares of the variance"))
+    shown, key = (shared.PLATFORM, *(columns[n] for n in kept)), f"{cells[0].section.name} shares"
+    return Table(shown, _groups(cells, row), key=key, label=msg("shares of the variance"))
 
 
 def _shares(cell: CellVariance) -> list[Inline]:
@@ -132,13 +127,13 @@ def _share(value: float | None) -> Inline:
     return Nothing() if value is None else Share(value, "whole")
 
 
-def _drift_table(table: VarianceTable, analysis: Analysis) -> Table:
+def _drift_table(cells: Sequence[CellVariance], analysis: Analysis) -> Table:
     columns = (
         shared.PLATFORM, Column("drift", msg("drift over\nthe run"), is_number=True),
         Column("interval", msg("{level} interval", level=analysis.level)),
         Column("p", msg("p,\nadjusted"), is_number=True),
     )  # fmt: skip
-    return Table(columns, _groups(table, _drift), key=f"{table.section.name} drift", label=msg("drift"))
+    return Table(columns, _groups(cells, _drift), key=f"{cells[0].section.name} drift", label=msg("drift"))
 
 
 def _has_drift(cell: CellVariance) -> bool:
@@ -152,7 +147,7 @@ def _drift(cell: CellVariance) -> list[Inline]:
     return [Share(cell.drift.change, "change"), interval, PValue(cell.drift_p)]
 
 
-def _plan_table(table: VarianceTable, analysis: Analysis) -> Table:
+def _plan_table(cells: Sequence[CellVariance], analysis: Analysis) -> Table:
     target = msg("plan for\n±{precision}", precision=Share(analysis.rule.precision, "declared"))
     titles = {
         "start": msg("start"), "trial": msg("trial"), "done": msg("this run"),
@@ -163,7 +158,7 @@ def _plan_table(table: VarianceTable, analysis: Analysis) -> Table:
         Column("platform", msg("ratio to {baseline}", baseline=analysis.baseline)),
         *(Column(key, title, is_number=True) for key, title in titles.items()),
     )
-    return Table(columns, _groups(table, _plan), key=f"{table.section.name} plan", label=msg("plan"))
+    return Table(columns, _groups(cells, _plan), key=f"{cells[0].section.name} plan", label=msg("plan"))
 
 
 def _plan(cell: CellVariance) -> list[Inline] | None:
@@ -192,48 +187,51 @@ def blocks_range(plan: Replication) -> Inline:
     return Range(Count(plan.blocks_low), Count(plan.blocks_high))
 
 
-def _groups(table: VarianceTable, cells_of: Callable[[CellVariance], Sequence[Inline] | None]) -> tuple[Group, ...]:
+def _groups(
+    cells: Sequence[CellVariance], cells_of: Callable[[CellVariance], Sequence[Inline] | None]
+) -> tuple[Group, ...]:
     """Return a row per cell that has something to show, below the name of its point where there are several."""
     found = []
-    for point, cells in table.points:
+    for _, of in groupby(cells, key=lambda cell: id(cell.point)):
+        of_point = list(of)
         rows = [
             TableRow((shared.platform_of(cell.row.platform), *shown))
-            for cell in cells
+            for cell in of_point
             if (shown := cells_of(cell)) is not None
         ]
-        found.append(Group(tuple(rows), shared.levels(point)))
+        found.append(Group(tuple(rows), shared.levels(of_point[0].point)))
     return tuple(found)
 
 
-def _summary(tables: tuple[VarianceTable, ...], analysis: Analysis) -> Iterator[Inline]:
-    if top := hardest(tables):
+def _summary(cells: Sequence[CellVariance], analysis: Analysis) -> Iterator[Inline]:
+    if top := hardest(cells):
         yield headline(top, analysis.rule.precision)
-    found = drifting(tables, analysis.rule.alpha)
-    tested = [cell.drift_p for _, cell in places(tables) if cell.drift]
+    found = drifting(cells, analysis.rule.alpha)
+    tested = [cell.drift_p for cell in cells if cell.drift]
     if tested and not found:
         yield plural(
             "No drift over the run is shown in {count} cell (smallest p, adjusted: {p}).",
             "No drift over the run is shown in {count} cells (smallest p, adjusted: {p}).",
             len(tested), p=PValue(min(tested)),
         )  # fmt: skip
-    for place, cell in found:
+    for cell in found:
         if cell.drift:
             yield msg(
                 "{place}: drifts over the run by {change} ({p})",
-                place=place.inline, change=Share(cell.drift.change, "change"), p=PValue(cell.drift_p, is_named=True),
+                place=cell.place.inline, change=Share(cell.drift.change, "change"),
+                p=PValue(cell.drift_p, is_named=True),
             )  # fmt: skip
 
 
-def _waits(tables: tuple[VarianceTable, ...], waited: Waited, alpha: float) -> Iterator[Inline]:
+def _waits(cells: Sequence[CellVariance], alpha: float) -> Iterator[Inline]:
     """Yield where programs were slower in blocks in which they waited more for a CPU."""
-    for table in tables:
-        for place, cell in places((table,)):
-            found = waited.get((cell.row.cell.key, table.section.metric.name))
-            if found and found.p <= alpha:
-                yield msg(
-                    "{place}: {share} of the noise between blocks goes with the program's waits for a CPU ({p})",
-                    place=place.inline, share=Share(found.share, "whole"), p=PValue(found.p, is_named=True),
-                )  # fmt: skip
+    for cell in cells:
+        if cell.waits and cell.waits.p <= alpha:
+            yield msg(
+                "{place}: {share} of the noise between blocks goes with the program's waits for a CPU ({p})",
+                place=cell.place.inline, share=Share(cell.waits.share, "whole"),
+                p=PValue(cell.waits.p, is_named=True),
+            )  # fmt: skip
 
 
 def headline(top: Hardest, precision: float) -> Inline:
@@ -260,41 +258,6 @@ def headline(top: Hardest, precision: float) -> Inline:
         "The longest plan for ±{target}: {effort}; blocks needed, by the observed noise: {range}.",
         target=target, effort=effort, range=blocks_range(plan),
     )  # fmt: skip
-
-
-def _plain(tables: Sequence[VarianceTable], analysis: Analysis, waited: Waited) -> list[dict[str, Any]]:
-    """Return one entry per metric and cell; shares, half-widths and changes are fractions, times seconds."""
-    return [
-        {
-            **shared.named(table.section),
-            "levels": dict(cell.row.cell.levels),
-            "platform": cell.row.platform.name,
-            "cv": cell.row.summary.cv if cell.row.summary else None,
-            "n": cell.row.summary.n if cell.row.summary else 0,
-            "effective_n": cell.row.summary.effective_n if cell.row.summary else None,
-            "shares": {
-                "between_blocks": cell.between_blocks,
-                "between_trials": cell.between_trials,
-                "within_trial": cell.within_trial,
-            },
-            "drift": {**vars(cell.drift), "p_adjusted": cell.drift_p} if cell.drift else None,
-            "waits": vars(found) if (found := waited.get((cell.row.cell.key, table.section.metric.name))) else None,
-            "done": {
-                "trials": cell.trials,
-                "blocks": int(cell.row.blocks.size),
-                "half_width": cell.half_width,
-                "time_s": cell.time_s,
-            },
-            "cost": {"start_s": cell.cost.block_s, "trial_s": cell.cost.trial_s} if cell.cost else None,
-            "target": analysis.rule.precision,
-            "plan": vars(cell.plan) if cell.plan else None,
-            "reason": cell.reason,
-            "warnings": cell.warnings,
-        }
-        for table in tables
-        for _, cells in table.points
-        for cell in cells
-    ]
 
 
 VIEW = View(
