@@ -11,7 +11,6 @@ import numpy as np
 import synthetic_run
 
 from vtax.report.analysis import Analysis, analyse_data
-from vtax.report.analysis.variance import CellVariance, variance
 from vtax.store.annotations import Annotations
 from vtax.store.query import GuestRow, Measurements, RunData, Trials
 from vtax.store.records import CellRecord, MetricRecord, PlatformRecord, SessionRecord
@@ -68,7 +67,3 @@ def noisy(between: float, within: float, seed: int = 1, drift: float = 0.0) -> V
         return 100.0 * size * math.exp(guest + float(random.normal(0, within)) + drift * block)
 
     return value
-
-
-def cells_of(data: RunData, analysis: Analysis) -> list[CellVariance]:
-    return list(variance(data, analysis))

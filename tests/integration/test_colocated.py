@@ -47,17 +47,18 @@ def test_starts_density_and_neighbours_on_native_and_podman(tmp_path):
     assert {row["platform"] for row in starts} == {"native", "podman"}
     stages = ["executing", "agent_ready", "server_answer"]
     for name in ("native", "podman"):
-        times = [row["p50"]["estimate"] for row in starts if row["platform"] == name]
+        times = [row["quantiles"]["p50"]["estimate"] for row in starts if row["platform"] == name]
         assert [row["stage"] for row in starts if row["platform"] == name] == stages
         assert times == sorted(times)
         assert times[0] > 0
         assert times[-1] < 30
     dense = json.loads(vtax("show", "last", "--density", "--json").stdout)["density"]
     for row in dense:
-        assert row["sum"] == pytest.approx(2 * row["mean"])
-        assert 0.25 < row["fairness"] <= 1
-        assert 3 < row["memory_pss"] < 128
-        assert 1 < row["memory_cgroup"] < 128
+        further = row["further"]
+        assert further["sum"] == pytest.approx(2 * row["mean"])
+        assert 0.25 < further["fairness"] <= 1
+        assert 3 < further["memory_pss"] < 128
+        assert 1 < further["memory_cgroup"] < 128
     beside = json.loads(vtax("show", "last", "--neighbour", "--json").stdout)["neighbour"]
     assert len(beside) == 2 * 5
     trials = json.loads(vtax("show", "last", "--raw", "all", "--json").stdout)["trials"]

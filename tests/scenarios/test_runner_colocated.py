@@ -14,6 +14,7 @@ from vtax.errors import BadInput, PlatformError
 from vtax.host.guest_memory import GuestMemory
 from vtax.platforms.base import GuestSpec
 from vtax.report.analysis.source import source_of
+from vtax.report.renderers.json import as_json
 from vtax.report.views.base import Options
 from vtax.report.views.registry import views
 from vtax.runner import density, memory, neighbour
@@ -208,13 +209,14 @@ def test_views_show_what_density_and_neighbours_do(driver, store, home):
     executed(plan_of(declared), store, home)
     source = source_of(store)
     dense = {
-        (row["platform"], row["levels"]["guests"]): row for row in views()["density"].document(source, Options()).data
+        (row["platform"], row["levels"]["guests"]): row
+        for row in as_json(views()["density"].document(source, Options()))
     }
-    assert [dense["other", n]["sum"] for n in (1, 2)] == [6.0, 12.0]
-    assert dense["other", 2]["fairness"] == 1.0
+    assert [dense["other", n]["further"]["sum"] for n in (1, 2)] == [6.0, 12.0]
+    assert dense["other", 2]["further"]["fairness"] == 1.0
     assert dense["other", 2]["ratio"]["estimate"] == pytest.approx(1)
     assert dense["native", 1]["ratio"] is None
-    beside = views()["neighbour"].document(source, Options()).data
+    beside = as_json(views()["neighbour"].document(source, Options()))
     assert [(row["platform"], row["levels"]["neighbour"], row["ratio"] is None) for row in beside] == [
         ("native", "none", True), ("native", "cpu", False), ("other", "none", True), ("other", "cpu", False),
     ]  # fmt: skip

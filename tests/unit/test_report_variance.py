@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from measured_run import NAN, SIZES, Value, cells_of, measured, noisy
+from measured_run import NAN, SIZES, Value, measured, noisy
 from shown import drawn, english
 from synthetic_run import begin, fill, trial
 
@@ -27,14 +27,14 @@ from vtax.store.store import Store
 
 
 def test_shares_of_noise_follow_where_it_was_made():
-    for cell in cells_of(*measured(noisy(0.05, 0.001), blocks=12)):
+    for cell in variance(*measured(noisy(0.05, 0.001), blocks=12)):
         assert cell.between_blocks is not None
         assert cell.between_blocks > 0.95
         assert cell.within_trial is None
 
 
 def test_noise_of_trials_is_reported_from_noise_of_blocks():
-    shares = [cell.between_trials for cell in cells_of(*measured(noisy(0.0, 0.05), blocks=20))]
+    shares = [cell.between_trials for cell in variance(*measured(noisy(0.0, 0.05), blocks=20))]
     assert np.mean([share for share in shares if share is not None]) > 0.85
 
 
@@ -59,7 +59,7 @@ def test_noise_within_trials_is_reported_where_every_trial_of_a_cell_has_samples
 def test_what_blocks_share_does_not_enter_the_plan():
     own = noisy(0.0, 0.002)
     data, analysis = measured(lambda p, s, b, n: own(p, s, b, n) * (1 + 0.3 * (b % 2)))
-    for cell in cells_of(data, analysis):
+    for cell in variance(data, analysis):
         assert cell.between_blocks is not None
         assert cell.between_blocks > 0.95
         if not cell.row.platform.is_baseline:
@@ -68,7 +68,7 @@ def test_what_blocks_share_does_not_enter_the_plan():
 
 def test_the_plan_reaches_its_precision_and_counts_the_time_of_both_sides():
     data, analysis = measured(noisy(0.03, 0.03), blocks=10)
-    cell = next(c for c in cells_of(data, analysis) if c.row.platform.name == "first")
+    cell = next(c for c in variance(data, analysis) if c.row.platform.name == "first")
     assert cell.plan.half_width <= 0.02 < (cell.half_width or 0.0)
     assert cell.plan.blocks > 10
     block_s = 1.0 / len(SIZES)  # a guest of 1 s serves both sizes
@@ -123,7 +123,7 @@ def test_plans_are_made_at_the_level_their_rule_judges_at():
     planned = {}
     for stop, more in rules.items():
         data, analysis = measured(noisy(0.03, 0.0), blocks=8, trials=1, stop=stop, **more)
-        (cell, *_) = [cell for cell in cells_of(data, analysis) if cell.plan]
+        (cell, *_) = [cell for cell in variance(data, analysis) if cell.plan]
         assert cell.half_width is not None
         assert cell.plan.half_width <= 0.02
         planned[stop] = cell.plan.blocks
@@ -143,7 +143,7 @@ def test_one_trial_a_block_is_planned_as_one_trial_though_its_samples_scatter():
     random = np.random.default_rng(5)
     kept = {int(trial): {"speed": (100 * np.exp(random.normal(0, 0.5, 10))).tolist()} for trial in data.trials.id}
     plans = [cell.plan for cell in variance(data, analysis, samples=kept)]
-    assert [plan for plan in plans if plan] == [plan for cell in cells_of(data, analysis) if (plan := cell.plan)]
+    assert [plan for plan in plans if plan] == [plan for cell in variance(data, analysis) if (plan := cell.plan)]
     for plan in filter(None, plans):
         assert plan.trials == 1
         assert plan.blocks_low < plan.blocks

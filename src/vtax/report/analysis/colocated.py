@@ -4,30 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
-from vtax.report.analysis.values import Analysis, ResultPoint, Row, Section
+from vtax.described import Means
+from vtax.report.analysis.values import Analysis, OfSection, ResultPoint, Row, Section
 from vtax.stats.checks import StatsError
 from vtax.stats.ratio import Ratio, block_contrast, ratio_of_logs
 
 
 @dataclass(frozen=True)
-class Effect:
+class Effect(OfSection):
     """A figure at one level of a factor against that at the reference level, on one platform.
 
-    level: of the factor. others: levels of the other factors. row: the figure. ratio: to the same platform at the
-    reference level, formed within blocks; None at that level itself, and where there is none. of_baseline: the ratio
-    of the baseline at the same levels; None where the platform is the baseline.
-    further: the means of further metrics.
+    level: of the factor. others: levels of the other factors. row: the figure.
     """
 
     section: Section
     level: Any
     others: Mapping[str, Any]
-    row: Row
-    ratio: Ratio | None
-    of_baseline: Ratio | None
-    further: Mapping[str, float | None]
+    row: Annotated[
+        Row,
+        Means("platform", name="platform", take="platform.name"),
+        Means("factor -> level", name="levels", take="cell.levels"),
+        Means("mean", "unit", name="mean", take="summary.mean"),
+    ]
+    ratio: Annotated[Ratio | None, Means("to the same platform at the reference level, within blocks, or null")]
+    of_baseline: Annotated[Ratio | None, Means("that of the baseline, or null", name="baseline_ratio")]
+    further: Annotated[Mapping[str, float | None], Means("means of further metrics; memory in MiB a guest")]
 
 
 def effects(analysis: Analysis, factor: str, reference: str, further: Sequence[str] = ()) -> list[Effect]:

@@ -9,12 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 import numpy as np
 
+from vtax.described import Means, Warnings
 from vtax.messages import Note
 from vtax.report.analysis.filters import Filter
-from vtax.report.analysis.values import Analysis, ResultPoint, Row, Section, aligned
+from vtax.report.analysis.values import Analysis, OfSection, ResultPoint, Row, Section, aligned
 from vtax.report.document import Inline, Number, Ratio, Share, joined, msg
 from vtax.stats.checks import Array, StatsError, check_positive
 from vtax.stats.interaction import Interaction, Term, interaction
@@ -22,20 +24,17 @@ from vtax.stats.verdict import holm, outside
 
 
 @dataclass(frozen=True)
-class FactorEffect:
-    """One factor of one metric. effect: None without a result; reason is then set.
-
-    p_adjusted: of the test, Holm-adjusted over all factors and metrics shown. text: the result as a sentence.
-    """
+class FactorEffect(OfSection):
+    """One factor of one metric."""
 
     section: Section
-    factor: str
-    levels: tuple[str, ...]
-    effect: Interaction | None
-    p_adjusted: float = 1.0
-    text: Inline = ""
-    reason: str = ""
-    warnings: tuple[str, ...] = ()
+    factor: Annotated[str, Means("factor")]
+    levels: Annotated[tuple[str, ...], Means("its levels")]
+    effect: Annotated[Interaction | None, Means("table of ratios and test, or null")]
+    p_adjusted: Annotated[float, Means("p-value, Holm-adjusted over all factors and metrics")] = 1.0
+    text: Annotated[Inline, Means("the result as a sentence")] = ""
+    reason: Annotated[str, Means("why there is none")] = ""
+    warnings: Warnings = ()
 
 
 def factor_effects(analysis: Analysis, *, every_metric: bool = False) -> tuple[FactorEffect, ...]:

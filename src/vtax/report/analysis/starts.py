@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from vtax.benchmarks.registry import benchmarks
+from vtax.described import Means, Only
 from vtax.stats.intervals import Interval
 from vtax.stats.quantiles import fewest_values, quantile_interval, ratio_of_quantiles
 from vtax.store.query import RunData
@@ -20,17 +21,16 @@ LARGEST = QUANTILES["p99"]
 
 @dataclass(frozen=True)
 class StageTimes:
-    """Seconds from the request for a guest to one of its stages. starts, blocks: how many. quantiles: by name.
+    """Seconds from the request for a guest to one of its stages."""
 
-    ratios: of quantiles, to those of the baseline at the same point and stage; none of the baseline itself.
-    """
-
-    cell: CellRecord
-    stage: str
-    starts: int
-    blocks: int
-    quantiles: Mapping[str, Interval]
-    ratios: Mapping[str, Interval] = field(default_factory=dict)
+    cell: Annotated[CellRecord, Only("label", "levels", "platform")]
+    stage: Annotated[str, Means("stage")]
+    starts: Annotated[int, Means("starts")]
+    blocks: Annotated[int, Means("blocks")]
+    quantiles: Annotated[Mapping[str, Interval], Means("`p50`, `p95`, `p99`: quantile of all starts", "s")]
+    ratios: Annotated[
+        Mapping[str, Interval], Means("the same as ratios to the baseline at this point and stage; empty for itself")
+    ] = field(default_factory=dict)
 
     @property
     def levels(self) -> Mapping[str, Any]:

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby
-from typing import Any
 
 from vtax.report.analysis import Analysis
 from vtax.report.analysis.colocated import Effect, effects
@@ -69,7 +68,7 @@ def document_of(preset: _Preset, found: Sequence[Effect], analysis: Analysis) ->
         here = list(group)
         title = joined([shared.title_of(here[0].section), Factor(others) if others else ""], " · ")
         parts.append(Titled(title, (_table(preset, here, analysis),), subtitle=shared.subtitle_of(here[0].section)))
-    return Document(preset.title, (*parts, Paragraph(preset.note, "muted")), data=_plain(preset.factor, found))
+    return Document(preset.title, (*parts, Paragraph(preset.note, "muted")), data=list(found))
 
 
 def _table(preset: _Preset, found: Sequence[Effect], analysis: Analysis) -> Table:
@@ -107,28 +106,6 @@ def _cells(ratio: Estimate | None) -> tuple[Inline, Inline]:
     if ratio is None:
         return Nothing(), Nothing()
     return Ratio(ratio.estimate), muted(Interval(ratio.low, ratio.high, "ratio"))
-
-
-def _plain(factor: str, found: Sequence[Effect]) -> list[dict[str, Any]]:
-    """Return one entry per metric, platform and level. ratio: to the first level on the platform; baseline_ratio: on
-    the baseline. Memory is in MiB a guest."""
-    return [
-        {
-            **shared.named(each.section),
-            "levels": {**each.others, factor: each.level},
-            "platform": each.row.platform.name,
-            "mean": each.row.summary.mean if each.row.summary else None,
-            "ratio": _as_json(each.ratio),
-            "baseline_ratio": _as_json(each.of_baseline),
-            **each.further,
-        }
-        for each in found
-    ]
-
-
-def _as_json(ratio: Estimate | None) -> dict[str, Any] | None:
-    keys = ("estimate", "low", "high", "confidence", "n_blocks")
-    return {key: getattr(ratio, key) for key in keys} if ratio else None
 
 
 _GUESTS = _Preset(

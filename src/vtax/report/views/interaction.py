@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from vtax.report.analysis import Analysis
 from vtax.report.analysis.interaction import FactorEffect, factor_effects, shown
@@ -54,7 +53,7 @@ def document_of(found: Sequence[FactorEffect], analysis: Analysis) -> Document:
         parts.append(Titled(title, tuple(inner)))
     given = [noted(text, Place(subject=joined_name(each))) for each in found for text in each.warnings]
     parts += shared.warnings_part(merged(given))
-    return Document(VIEW.title, tuple(parts), data=_plain(found))
+    return Document(VIEW.title, tuple(parts), data=list(found))
 
 
 def joined_name(found: FactorEffect) -> str:
@@ -89,25 +88,6 @@ def _row(term: Term, found: FactorEffect, analysis: Analysis) -> TableRow:
     name = names.get(term.kind, both)
     interval = muted(Interval(term.low, term.high, "ratio"))
     return TableRow((name, Ratio(term.ratio), interval, PValue(term.p_value)))
-
-
-def _plain(found: Sequence[FactorEffect]) -> list[dict[str, Any]]:
-    """Return one entry per metric and factor: the test and its table."""
-    return [
-        {
-            **shared.named(each.section),
-            "factor": each.factor,
-            "levels": each.levels,
-            "effect": {**vars(each.effect), "table": [vars(term) for term in each.effect.table]}
-            if each.effect
-            else None,
-            "p_adjusted": each.p_adjusted,
-            "text": each.text,
-            "reason": each.reason,
-            "warnings": each.warnings,
-        }
-        for each in found
-    ]
 
 
 VIEW = View("interaction", msg("Interaction"), msg("Whether factors change the overhead."), document, 22)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import chain
-from typing import Any
 
 from vtax.report.analysis import Analysis
 from vtax.report.analysis.source import Source
@@ -70,7 +69,7 @@ def document_of(found: Sequence[StageTimes], analysis: Analysis) -> Document:
         "at least {starts} independent starts.",
         level=analysis.level, starts=Count(fewest_starts(analysis.rule.confidence)),
     )  # fmt: skip
-    return Document(VIEW.title, (*parts, Paragraph(note, "muted")), data=_plain(found))
+    return Document(VIEW.title, (*parts, Paragraph(note, "muted")), data=list(found))
 
 
 def _table(found: Sequence[StageTimes], analysis: Analysis) -> Table:
@@ -121,29 +120,6 @@ def _bounds(quantile: Bounds) -> Inline:
     if math.isfinite(quantile.low):
         return msg("[{low}, ∞)", low=Quantity(quantile.low, _SECONDS, 3))
     return Nothing()
-
-
-def _plain(found: Sequence[StageTimes]) -> list[dict[str, Any]]:
-    """Return one entry per platform, point and stage; p50, p95, p99: seconds with their bounds, null where there is
-    none."""
-    return [
-        {
-            "label": each.cell.label,
-            "levels": dict(each.levels),
-            "platform": each.cell.platform,
-            "stage": each.stage,
-            "starts": each.starts,
-            "blocks": each.blocks,
-            **{name: _as_json(quantile) for name, quantile in each.quantiles.items()},
-            "ratios": {name: _as_json(ratio) for name, ratio in each.ratios.items()},
-        }
-        for each in found
-    ]
-
-
-def _as_json(quantile: Bounds) -> dict[str, float | None]:
-    low, high = (value if math.isfinite(value) else None for value in (quantile.low, quantile.high))
-    return {"estimate": quantile.estimate, "low": low, "high": high, "confidence": quantile.confidence}
 
 
 VIEW = View("starts", msg("Start times"), msg("Start times by stage, with percentiles."), document, 22)
