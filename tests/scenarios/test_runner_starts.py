@@ -54,9 +54,8 @@ def test_quantiles_are_over_all_starts_of_a_cell(driver, store, home):
     assert not any(row["ratios"] for row in base.values())
     for row in others:
         to = base[str(row["levels"]), row["stage"]]
-        assert row["ratios"]["p50"]["estimate"] == pytest.approx(
-            row["quantiles"]["p50"]["estimate"] / to["quantiles"]["p50"]["estimate"]
-        )
+        own, base_s = (each["quantiles"]["p50"]["estimate"] for each in (row, to))
+        assert row["ratios"]["p50"]["estimate"] == pytest.approx(own / base_s)
         assert row["ratios"]["p99"]["high"] is None
 
 

@@ -12,7 +12,8 @@ import pytest
 from drawn_run import run_of
 
 from vtax.errors import BadInput
-from vtax.report.analysis.drawings import Drawing, Place, cell_tests, drawings, finished_blocks
+from vtax.report.analysis.drawings import cell_tests, drawings, finished_blocks
+from vtax.report.analysis.figure_values import Drawing, Place
 from vtax.report.analysis.source import Source
 from vtax.report.parts.figure_charts import chart_of
 from vtax.report.renderers.format import english
@@ -157,7 +158,7 @@ def test_a_chart_names_what_stands_for_the_publications_platforms() -> None:
     assert notes(found["figure-3"], source)[0] == "kvm-virtio stands for xen-pv, by request."
     assert found["figure-2"].mapped == {}
     assert found["figure-5"].mapped == {"xen-dom0": "docker", "xen-pv": "kvm-virtio"}
-    assert document_of(list(found.values()), source.analysis, is_full=False).data["figures"][5]["mapped"] == {
+    assert document_of(list(found.values()), source.analysis, is_full=False).data["figures"][5].drawing.mapped == {
         "xen-dom0": "docker"
     }
 

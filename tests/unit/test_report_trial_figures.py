@@ -152,8 +152,8 @@ def test_shares_of_the_variance_fill_a_bar_and_are_those_of_the_table(source):
     for each in drawn_values(spec, "bar"):
         bars.setdefault(each["row"], []).append(each)
     known = [
-        (entry["between_blocks"], entry["between_trials"])
-        for entry in document.data if entry["between_trials"] is not None
+        (entry.between_blocks, entry.between_trials)
+        for entry in document.data if entry.between_trials is not None
     ]  # fmt: skip
     assert [tuple(p["to"] - p["from"] for p in parts) for parts in bars.values()] == [
         pytest.approx(each) for each in known

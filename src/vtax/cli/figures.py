@@ -17,7 +17,7 @@ from vtax.errors import BadInput
 
 if TYPE_CHECKING:
     from vtax.report.analysis import Analysis
-    from vtax.report.analysis.drawings import Drawing
+    from vtax.report.analysis.figure_values import Drawing
     from vtax.report.analysis.source import Source
     from vtax.report.document import Chart, Figure
     from vtax.report.renderers.format import Formatter

@@ -8,14 +8,13 @@ answer: the mean of the blocks' means, or the ratio to the baseline within block
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Annotated
+from dataclasses import replace
 
 import numpy as np
 
-from vtax.described import Means
 from vtax.report.analysis.claim_cells import Mapped, host_here
 from vtax.report.analysis.claims import check_mapping
+from vtax.report.analysis.figure_values import Drawing, Estimate, Place, PublicationStatistic
 from vtax.report.analysis.published import published_of
 from vtax.report.analysis.sessions import MeasuredSession, of_hosts, ratio_of_host
 from vtax.report.analysis.values import Analysis, Floats, Ints, Row, Section
@@ -26,74 +25,6 @@ from vtax.study.figures import FigureTable, Quantity
 
 Tests = Mapping[tuple[str, str], tuple[Ints, Floats]]
 """(key of a cell, metric) -> (block, value) of every test that went well, in the order they were made."""
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A value with the bounds of an interval; None without one. Unit of the metric, or a ratio."""
-
-    value: Annotated[float, Means("value")]
-    low: Annotated[float | None, Means("lower bound of its interval")] = None
-    high: Annotated[float | None, Means("upper bound of it")] = None
-
-
-@dataclass(frozen=True)
-class PublicationStatistic:
-    """What a publication states of all tests of a cell, taken as independent. n: tests. sd, cv: NaN of one.
-
-    drawn: the mean, with the bounds that the figure's statistic has.
-    """
-
-    n: int
-    mean: float
-    sd: float
-    cv: float
-    drawn: Estimate
-
-
-@dataclass(frozen=True)
-class Place:
-    """One value of a figure. platform: of the run; there: what it stands for in the publication.
-
-    levels: factor -> level as written, with `benchmark` and `metric`. host: number of the host, 0 for all.
-    test: number of the test, 0 for all of a cell. here: of this run, from blocks. tests: as the publication computes
-    it. ratio: to the baseline, within blocks. printed: what the publication prints.
-    """
-
-    platform: str
-    there: str
-    levels: Mapping[str, str]
-    unit: str
-    quantity: Quantity
-    host: int = 0
-    test: int = 0
-    blocks: int = 0
-    here: Estimate | None = None
-    tests: PublicationStatistic | None = None
-    ratio: Estimate | None = None
-    printed: Estimate | None = None
-
-
-@dataclass(frozen=True)
-class Drawing:
-    """A figure of the publication with what a run has for it. places: in the order of sections, points, platforms.
-
-    single: of x = `test`, every test; places are then of whole cells. absent: platforms of the figure, or of the
-    publication, without any value of this run. hosts: how many the run has. mapped: of what is drawn, platform or
-    host of the publication -> the one of the run that stands for it.
-    """
-
-    figure: FigureTable
-    places: tuple[Place, ...]
-    single: tuple[Place, ...]
-    absent: tuple[str, ...]
-    hosts: int
-    mapped: Mapped = field(default_factory=dict)
-
-    @property
-    def is_measured(self) -> bool:
-        """Whether the run has a value for any place."""
-        return any(place.here is not None or place.tests is not None for place in self.places)
 
 
 def figures_of(analysis: Analysis) -> tuple[FigureTable, ...]:
@@ -181,6 +112,10 @@ class _Selection:
         stands = {place.there: place.platform for place in places if place.platform in drawn}
         named = {*(there for there, here in stands.items() if there != here), f"host-{self.figure.host}"}
         mapped = {there: here for there, here in self.mapped.items() if there in named}
+        marks = {platform.name: platform.marks for platform in self.analysis.platforms}
+        places, single = (
+            [replace(place, marks=marks.get(place.platform, ())) for place in each] for each in (places, single)
+        )
         return Drawing(self.figure, tuple(places), tuple(single), absent, len(self.hosts), mapped)
 
     def _there(self, here: str) -> str | None:

@@ -20,7 +20,6 @@ import numpy as np
 
 from vtax.described import BESIDE, Means, Only
 from vtax.errors import BadInput
-from vtax.report.analysis.drawings import Estimate
 from vtax.report.analysis.factors import (
     BLOCK,
     HOST,
@@ -33,6 +32,7 @@ from vtax.report.analysis.factors import (
     recorded,
     spellings,
 )
+from vtax.report.analysis.figure_values import Estimate
 from vtax.report.analysis.lookup import unknown
 from vtax.report.analysis.pivot_errors import no_figure, several_figures
 from vtax.report.analysis.sessions import MeasuredSession, ratio_of_host

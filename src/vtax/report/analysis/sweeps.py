@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from itertools import combinations, pairwise, product
 from typing import Literal
 
-from vtax.report.analysis.drawings import Drawing, drawing_of, figures_of
+from vtax.report.analysis.drawings import drawing_of, figures_of
+from vtax.report.analysis.figure_values import Drawing
 from vtax.report.analysis.values import Analysis, Section
 from vtax.study.claims import number_of
 from vtax.study.figures import PLATFORM, FigureTable

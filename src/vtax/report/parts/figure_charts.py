@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 
-from vtax.report.analysis.drawings import Drawing, Estimate, Place
+from vtax.report.analysis.figure_values import Drawing, Estimate, Place
 from vtax.report.analysis.values import Analysis
 from vtax.report.document import (
     UNSCALED,

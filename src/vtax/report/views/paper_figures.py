@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 
+from vtax.described import BESIDE, Means, Only, values_of
 from vtax.report.analysis import mapping
-from vtax.report.analysis.drawings import Drawing, Estimate, Place, drawings
-from vtax.report.analysis.published import repeated
+from vtax.report.analysis.drawings import drawings
+from vtax.report.analysis.figure_values import Drawing, Estimate, Place
+from vtax.report.analysis.published import Repeated, repeated
 from vtax.report.analysis.source import Source
 from vtax.report.analysis.values import Analysis
 from vtax.report.document import (
@@ -41,6 +44,27 @@ from vtax.report.parts import shared
 from vtax.report.parts.figure_charts import changes_of, chart_of, left_of, mapping_of, right_of, title_of
 from vtax.report.views.base import Options, View
 from vtax.study.claims import BENCHMARK, METRIC
+from vtax.study.figures import Quantity
+
+
+@dataclass(frozen=True)
+class FigureResult:
+    """A figure as programs read it."""
+
+    drawing: Annotated[Drawing, BESIDE]
+    sides: Annotated[
+        Mapping[Quantity, Mapping[str, Inline]], Means("quantity -> `left`, `right`: what is drawn on either side")
+    ]
+    why_not: Annotated[Inline, Means("why it is not drawn")]
+
+
+@dataclass(frozen=True)
+class FiguresResult:
+    """All figures as programs read them: values in the unit of the metric, ratios and shares as fractions of 1."""
+
+    analysis: Annotated[Analysis, Only("confidence")]
+    repeated: Annotated[Repeated, Only("publication", "changed_by")]
+    figures: Annotated[tuple[FigureResult, ...], Means("all that the study declares, with their values")]
 
 
 def document(source: Source, options: Options) -> Document:
@@ -54,7 +78,7 @@ def document_of(found: Sequence[Drawing], analysis: Analysis, *, is_full: bool) 
     """Return the document of figures. is_full: with the values of each, not only the list."""
     if not found:
         text = msg("the study of this run declares no figures")
-        return Document(VIEW.title, (Paragraph(text),), data=_plain(found, analysis), nothing=text)
+        return Document(VIEW.title, (Paragraph(text),), data=values_of(_exported(found, analysis)), nothing=text)
     changes = [Paragraph(text, "caution") for text in changes_of(analysis)]
     mapping = mapping_of({there: here for each in found for there, here in each.mapped.items()})
     parts: list[Part] = [*changes, *(Paragraph(text, "caution") for text in mapping), _overview(found)]
@@ -62,7 +86,9 @@ def document_of(found: Sequence[Drawing], analysis: Analysis, *, is_full: bool) 
         parts += [_section(each, analysis) for each in found if each.is_measured]
     else:
         parts.append(Paragraph(msg("--all shows the values of each; vtax figures draws them."), "muted"))
-    return Document(VIEW.title, tuple(parts), data=_plain(found, analysis), colours=shared.colours(analysis))
+    return Document(
+        VIEW.title, tuple(parts), data=values_of(_exported(found, analysis)), colours=shared.colours(analysis)
+    )
 
 
 def _overview(found: Sequence[Drawing]) -> Table:
@@ -202,75 +228,17 @@ def _printed(printed: Estimate | None, is_share: bool) -> Inline:
     return msg("{number} ± {deviation}", number=value, deviation=Number(printed.high - printed.value, 3))
 
 
-def _plain(found: Sequence[Drawing], analysis: Analysis) -> dict[str, Any]:
-    changed_by = list(analysis.declared.get("changed_by", ()))
-    return {
-        "confidence": analysis.rule.confidence,
-        "publication": repeated(analysis).publication,
-        "changed_by": changed_by,
-        "figures": [plain_of(each, analysis) for each in found],
-    }
-
-
-def plain_of(each: Drawing, analysis: Analysis) -> dict[str, Any]:
-    """Return one figure for programs: values in the unit of the metric, ratios and shares as fractions of 1."""
-    figure = each.figure
-    return {
-        "id": figure.id,
-        "title": figure.title,
-        "title_pt": figure.title_pt,
-        "kind": figure.kind,
-        "x": figure.x,
-        "y": figure.y,
-        "series": figure.series,
-        "panel": figure.panel,
-        "statistic": figure.statistic,
-        "sides": {
-            quantity: {"left": left_of(each, analysis, quantity), "right": right_of(each, analysis, quantity)}
-            for quantity in figure.quantities
-        },
-        "note": figure.note,
-        "is_drawn": each.is_measured,
-        "why_not": "" if each.is_measured else why_not(each),
-        "absent": list(each.absent),
-        "mapped": dict(each.mapped),
-        "left_out": dict(figure.left_out),
-        "values": [_plain_place(place, analysis) for place in (*each.places, *each.single)],
-    }
-
-
-def _plain_place(place: Place, analysis: Analysis) -> dict[str, Any]:
-    tests = place.tests
-    levels = {name: level for name, level in place.levels.items() if name not in (BENCHMARK, METRIC)}
-    marks: Mapping[str, Sequence[str]] = {platform.name: platform.marks for platform in analysis.platforms}
-    return {
-        "platform": place.platform,
-        "publication_platform": place.there,
-        "marks": list(marks.get(place.platform, ())),
-        "benchmark": place.levels[BENCHMARK],
-        "metric": place.levels[METRIC],
-        "levels": levels,
-        "unit": place.unit,
-        "quantity": place.quantity,
-        "host": place.host or None,
-        "test": place.test or None,
-        "tests": tests.n if tests else None,
-        "test_mean": tests.mean if tests else None,
-        "test_sd": tests.sd if tests else None,
-        "test_cv": tests.cv if tests else None,
-        "test_low": tests.drawn.low if tests else None,
-        "test_high": tests.drawn.high if tests else None,
-        "blocks": place.blocks,
-        "value": place.here.value if place.here else None,
-        "low": place.here.low if place.here else None,
-        "high": place.here.high if place.here else None,
-        "ratio": place.ratio.value if place.ratio else None,
-        "ratio_low": place.ratio.low if place.ratio else None,
-        "ratio_high": place.ratio.high if place.ratio else None,
-        "printed": place.printed.value if place.printed else None,
-        "printed_low": place.printed.low if place.printed else None,
-        "printed_high": place.printed.high if place.printed else None,
-    }
+def _exported(found: Sequence[Drawing], analysis: Analysis) -> FiguresResult:
+    """Return the figures for programs."""
+    figures = tuple(
+        FigureResult(
+            each,
+            {of: {"left": left_of(each, analysis, of), "right": right_of(each, analysis, of)}
+             for of in each.figure.quantities},
+            "" if each.is_measured else why_not(each),
+        ) for each in found
+    )  # fmt: skip
+    return FiguresResult(analysis, repeated(analysis), figures)
 
 
 VIEW = View(
