@@ -41,14 +41,19 @@ BESIDE = Means("")
 
 
 class Only(tuple[str, ...]):
-    """The named parts of a value, which stand beside the others as those of BESIDE do.
+    """The named parts of a value, which stand beside the others as those of BESIDE do. meaning: of all of them, where
+    it is not their own.
 
     The value may be a table of a study, whose keys have descriptions.
     """
 
-    def __new__(cls, *names: str) -> Only:
+    meaning: str
+
+    def __new__(cls, *names: str, meaning: str = "") -> Only:
         """Take the names of attributes, in the order that they are to have."""
-        return super().__new__(cls, names)
+        made = super().__new__(cls, names)
+        made.meaning = meaning
+        return made
 
 
 Warnings = Annotated[tuple[str, ...], Means("sentences of what to beware of")]
@@ -106,15 +111,15 @@ def _fields(described: type) -> Iterator[Field]:
         for said in get_args(hint)[1:] if get_origin(hint) is Annotated else ():
             if isinstance(said, Only):
                 known = {each.path: each for each in _fields(_stripped(hint))}
-                yield from (_beside(known[name], attribute) for name in said)
+                yield from (_beside(known[name], attribute, said.meaning) for name in said)
             elif said is BESIDE:
                 yield from (_beside(each, attribute) for each in fields_of(_stripped(hint)))
             elif isinstance(said, Means):
                 yield _field(attribute, said, _stripped(hint))
 
 
-def _beside(field: Field, attribute: str) -> Field:
-    return replace(field, path=f"{attribute}.{field.path}")
+def _beside(field: Field, attribute: str, meaning: str = "") -> Field:
+    return replace(field, path=f"{attribute}.{field.path}", meaning=meaning or field.meaning)
 
 
 def _field(attribute: str, said: Means, held: Any) -> Field:

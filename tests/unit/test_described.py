@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from vtax.described import BESIDE, Field, Means, fields_of, moment, tables_of, values_of
+from vtax.described import BESIDE, Field, Means, Only, fields_of, moment, tables_of, values_of
+from vtax.study.claims import ClaimTable
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,26 @@ def test_values_are_those_of_the_fields_and_no_other():
 def test_every_dataclass_within_has_a_table_under_its_path():
     assert [path for path, _ in tables_of(Outer)] == ["", "several[]"]
     assert dict(tables_of(Outer))["several[]"] == (Field("name", "text", "", "its name", "name"),)
+
+
+@dataclass(frozen=True)
+class Parts:
+    inner: Annotated[Inner | None, Means("its name", name="called", take="name"), Means("how deep", take="hidden")]
+    claim: Annotated[ClaimTable | None, Only("id", "published", meaning="of the study")]
+    outer: Annotated[Outer | None, Only("share", "inner.name")]
+
+
+def test_an_attribute_may_have_several_keys_and_give_parts_of_what_may_not_be_there():
+    found = [(field.name, field.kind, field.meaning) for field in fields_of(Parts)]
+    assert found == [
+        ("called", "text", "its name"), ("inner", "whole number", "how deep"), ("id", "text", "of the study"),
+        ("published", "number", "of the study"), ("share", "number", "a share"), ("name", "text", "its name"),
+    ]  # fmt: skip
+    outer = Outer(0.0, Inner("x"), Inner("y"), (), {}, share=0.5)
+    assert values_of(Parts(Inner("z", 3), None, outer)) == {
+        "called": "z", "inner": 3, "id": None, "published": None, "share": 0.5, "name": "x",
+    }  # fmt: skip
+    assert set(values_of(Parts(None, None, None)).values()) == {None}
 
 
 def test_what_is_no_time_has_no_text():

@@ -19,8 +19,8 @@ class Interval:
     """An estimate between two bounds. confidence: what the method promises (for a median: what the ranks give)."""
 
     estimate: Annotated[float, Means("estimate")]
-    low: Annotated[float, Means("lower bound of its interval")]
-    high: Annotated[float, Means("upper bound of its interval")]
+    low: Annotated[float, Means("bounds of its interval")]
+    high: Annotated[float, Means("bounds of its interval")]
     confidence: float = 0.95
     warnings: tuple[str, ...] = ()
 

@@ -48,8 +48,8 @@ class Ratio:
     """
 
     estimate: Annotated[float, Means("geometric mean of the ratios within blocks")]
-    low: Annotated[float, Means("lower bound of its t-interval")]
-    high: Annotated[float, Means("upper bound of it")]
+    low: Annotated[float, Means("bounds of its t-interval")]
+    high: Annotated[float, Means("bounds of its t-interval")]
     confidence: Annotated[float, Means("confidence level of it")]
     n_blocks: Annotated[int, Means("blocks with both sides")]
     mean_log: Annotated[float, Means("mean of the logarithms")]

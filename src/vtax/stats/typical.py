@@ -31,8 +31,8 @@ class Typical:
     """The ratio of typical trials. A side that pauses has an average that single trials or blocks make worse."""
 
     estimate: Annotated[float, Means("20 % trimmed mean of the ratios of medians within blocks, by logarithms")]
-    low: Annotated[float, Means("lower bound of its t-interval (Yuen)")]
-    high: Annotated[float, Means("upper bound of it")]
+    low: Annotated[float, Means("bounds of its t-interval (Yuen)")]
+    high: Annotated[float, Means("bounds of its t-interval (Yuen)")]
     confidence: Annotated[float, Means("confidence level of it")]
     n_blocks: Annotated[int, Means("blocks with both sides, before trimming")]
     trials: Annotated[int, Means("trials of the block and side that has the fewest")]

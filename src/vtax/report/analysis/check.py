@@ -38,8 +38,8 @@ class Slowdown:
     Negative: it is faster."""
 
     estimate: Annotated[float, Means("estimate")]
-    low: Annotated[float, Means("lower bound of its interval")]
-    high: Annotated[float, Means("upper bound of its interval")]
+    low: Annotated[float, Means("bounds of its interval")]
+    high: Annotated[float, Means("bounds of its interval")]
 
 
 @dataclass(frozen=True)

@@ -56,7 +56,7 @@ class ClaimedComparison:
 
     check: Annotated[
         CheckTable,
-        Only("kind", "reference", "along"),
+        Only("kind", "reference", "along", meaning="as the study has it"),
         Means("factors that were averaged over", name="averaged_over", take="average_over"),
     ]
     of: Annotated[Side, Means("one side, with the mapping applied", take="text")]
@@ -77,12 +77,12 @@ class ClaimedComparison:
         return dict(self.point)
 
     @property
-    def claimed_low(self) -> Annotated[float | None, Means("lower bound of the claimed range; null for none")]:
+    def claimed_low(self) -> Annotated[float | None, Means("the claimed range; null for no bound")]:
         """None for no bound."""
         return self.low or None
 
     @property
-    def claimed_high(self) -> Annotated[float | None, Means("upper bound; null for none")]:
+    def claimed_high(self) -> Annotated[float | None, Means("the claimed range; null for no bound")]:
         """Infinite for no bound."""
         return self.high
 
@@ -110,7 +110,10 @@ class ClaimedComparison:
 class JudgedClaim:
     """A claim with its judgement: None when it is not tested, why then says the reason. compared: check by check."""
 
-    claim: Annotated[ClaimTable, Only("id", "statement", "statement_pt", "source", "note", "published")]
+    claim: Annotated[
+        ClaimTable,
+        Only("id", "statement", "statement_pt", "source", "note", "published", meaning="as the study has it"),
+    ]
     platforms: Annotated[tuple[str, ...], Means("platforms that it compares, as the publication calls them")]
     judgement: Annotated[
         Judgement | None, Only("p_reproduced", "p_contradicted", "blocks_low", "blocks_needed")

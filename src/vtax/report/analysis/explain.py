@@ -45,7 +45,7 @@ class ComparedCounter(_OfCounter):
     """A counter of one contrast."""
 
     baseline: Annotated[float, Means("mean over blocks, per unit of work; of a gauge as it is")]
-    treatment: Annotated[float, Means("likewise")]
+    treatment: Annotated[float, Means("mean over blocks, per unit of work; of a gauge as it is")]
     ratio: Annotated[Interval, Means("treatment / baseline, per unit of work, at the corrected level")]
     per_second: Annotated[
         Interval | None, Means("the same per second; null of gauges, and where work is in seconds")

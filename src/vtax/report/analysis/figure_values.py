@@ -18,8 +18,8 @@ class Estimate:
     """A value with the bounds of an interval; None without one. Unit of the metric, or a ratio."""
 
     value: Annotated[float, Means("value")]
-    low: Annotated[float | None, Means("lower bound of its interval")] = None
-    high: Annotated[float | None, Means("upper bound of it")] = None
+    low: Annotated[float | None, Means("bounds of its interval")] = None
+    high: Annotated[float | None, Means("bounds of its interval")] = None
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,8 @@ class PublicationStatistic:
     cv: Annotated[float, Means("coefficient of variation of them", name="test_cv")]
     drawn: Annotated[
         Estimate,
-        Means("lower bound of `statistic`", name="test_low", take="low"),
-        Means("upper bound of it", name="test_high", take="high"),
+        Means("bounds of `statistic`", name="test_low", take="low"),
+        Means("bounds of `statistic`", name="test_high", take="high"),
     ]
 
 
@@ -60,14 +60,14 @@ class Place:
     ratio: Annotated[
         Estimate | None,
         Means("ratio to the baseline, within blocks", name="ratio", take="value"),
-        Means("lower bound of it", name="ratio_low", take="low"),
-        Means("upper bound of it", name="ratio_high", take="high"),
+        Means("bounds of its interval", name="ratio_low", take="low"),
+        Means("bounds of its interval", name="ratio_high", take="high"),
     ] = None
     printed: Annotated[
         Estimate | None,
         Means("number that the publication prints", name="printed", take="value"),
-        Means("lower bound of it", name="printed_low", take="low"),
-        Means("upper bound of it", name="printed_high", take="high"),
+        Means("bounds of its interval", name="printed_low", take="low"),
+        Means("bounds of its interval", name="printed_high", take="high"),
     ] = None
     marks: Annotated[tuple[str, ...], MARKS] = ()
 
@@ -96,7 +96,20 @@ class Drawing:
 
     figure: Annotated[
         FigureTable,
-        Only("id", "title", "title_pt", "kind", "x", "y", "series", "panel", "statistic", "note", "left_out"),
+        Only(
+            "id",
+            "title",
+            "title_pt",
+            "kind",
+            "x",
+            "y",
+            "series",
+            "panel",
+            "statistic",
+            "note",
+            "left_out",
+            meaning="as the study has it",
+        ),
     ]
     places: tuple[Place, ...]
     single: tuple[Place, ...]

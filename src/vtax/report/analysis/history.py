@@ -49,8 +49,8 @@ class Measured:
 
     run: Annotated[MeasuredRun, Means("name of the run", take="name")]
     value: Annotated[float, Means("a ratio, or in the metric's unit")]
-    low: Annotated[float | None, Means("lower bound of its own interval; null where the run allows none")]
-    high: Annotated[float | None, Means("upper bound of it")]
+    low: Annotated[float | None, Means("bounds of its own interval; null where the run allows none")]
+    high: Annotated[float | None, Means("bounds of its own interval; null where the run allows none")]
     cell: CellRecord
 
 

@@ -57,9 +57,9 @@ _NOT_HERE = msg("not in this run")
 class Axes:
     """Names of factors. columns, panels: empty for none."""
 
-    rows: Annotated[str, Means("factor of the rows", name="row")] = PLATFORM
-    columns: Annotated[str, Means("that of the columns; empty for none", name="column")] = ""
-    panels: Annotated[str, Means("that of the panels; empty for none", name="panel")] = ""
+    rows: Annotated[str, Means("factor", name="row")] = PLATFORM
+    columns: Annotated[str, Means("factor, or empty", name="column")] = ""
+    panels: Annotated[str, Means("factor, or empty", name="panel")] = ""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -97,9 +97,9 @@ class PivotCell(OfSection):
 class PivotPlace:
     """A place of the table. cell: None where the run has none."""
 
-    panel: Annotated[str, Means("level of its panel")]
-    row: Annotated[str, Means("that of its row")]
-    column: Annotated[str, Means("that of its column")]
+    panel: Annotated[str, Means("its level")]
+    row: Annotated[str, Means("its level")]
+    column: Annotated[str, Means("its level")]
     cell: Annotated[PivotCell | None, Only(
         "row.platform.name", "label", "metric.name", "unit", "row.cell.levels", "value.value", "value.low",
         "value.high", "blocks", "verdict",

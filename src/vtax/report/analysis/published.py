@@ -18,7 +18,9 @@ from vtax.study.claims import BENCHMARK, METRIC, PublishedTable
 class Published:
     """One number. mean: of the run, the largest CV where the statistic is one. point: levels that it is of."""
 
-    table: Annotated[PublishedTable, Only("benchmark", "metric", "statistic", "source", "note")]
+    table: Annotated[
+        PublishedTable, Only("benchmark", "metric", "statistic", "source", "note", meaning="as the study has it")
+    ]
     platform: Annotated[str, Means("platform of the publication")]
     here: Annotated[str, Means("the one of the run")]
     point: tuple[tuple[str, str], ...]
@@ -26,8 +28,8 @@ class Published:
     value: Annotated[float, Means("the number", name="published")]
     plus_minus: Annotated[float | None, Means("its deviation or interval, or null")]
     mean: Annotated[float | None, Means("the same of this run; null where it was not measured", name="value")]
-    low: Annotated[float | None, Means("lower bound of its interval")]
-    high: Annotated[float | None, Means("upper bound of it")]
+    low: Annotated[float | None, Means("bounds of its interval")]
+    high: Annotated[float | None, Means("bounds of its interval")]
 
     @property
     def levels(self) -> Annotated[Mapping[str, str], LEVELS]:
