@@ -42,7 +42,7 @@ from vtax.host.process import run
 from vtax.host.resources import NetworkNamespace
 from vtax.image.build import find
 from vtax.network.settings import LinkSettings
-from vtax.runner.events import NullObserver
+from vtax.runner.events import Observer
 from vtax.runner.execute import begin
 from vtax.runner.parsers import Parsers
 from vtax.runner.plan import Plan, make_plan, split_cpus
@@ -84,7 +84,7 @@ def through_vtax(plan: Plan) -> Iterator[Measure]:
         handle = begin(store, plan, vtax_version="bench")
         with (
             Parsers() as parsers,
-            OpenSession(session, plan, handle, home, journal, NullObserver(), parsers) as opened,
+            OpenSession(session, plan, handle, home, journal, Observer(), parsers) as opened,
         ):
 
             def measure() -> Values:

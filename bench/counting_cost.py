@@ -33,7 +33,7 @@ from vtax.guest.results import CommandResult
 from vtax.host.home import Home
 from vtax.image.build import find
 from vtax.runner.counting import Counting
-from vtax.runner.events import Figure, NullObserver, Progress
+from vtax.runner.events import Figure, Observer, Progress
 from vtax.runner.execute import begin, execute
 from vtax.runner.plan import make_plan
 from vtax.stats.ratio import Ratio, ratio_of_logs
@@ -62,7 +62,7 @@ class Loop(TrueBenchmark):
         return Outcome({"seconds": results["single"].outside_s})
 
 
-class Watch(NullObserver):
+class Watch(Observer):
     """Chooses what each trial is, and keeps times: platform -> kind -> seconds, in rounds."""
 
     def __init__(self, benchmark: Loop, longer: int) -> None:

@@ -19,7 +19,7 @@ from vtax.guest.guest import Guest
 from vtax.host.home import Home
 from vtax.image.image import Image
 from vtax.platforms.base import Platform, Probe
-from vtax.runner.events import NullObserver, Observer
+from vtax.runner.events import Observer
 from vtax.runner.execute import execute
 from vtax.runner.plan import Plan
 from vtax.runner.session import OpenSession
@@ -55,7 +55,7 @@ class Lab:
         return self.inside.leftovers() + self.inside.changes(self.before)
 
 
-class Recorded(NullObserver):
+class Recorded(Observer):
     """Writes what a run does, and on which platform, to a pipe."""
 
     def __init__(self, pipe: int) -> None:

@@ -39,7 +39,7 @@ from vtax.errors import BadInput, RunInterrupted
 from vtax.host.home import Home
 from vtax.host.lock import measuring_lock
 from vtax.image.build import find
-from vtax.runner.events import NullObserver
+from vtax.runner.events import Observer
 from vtax.runner.execute import begin, execute
 from vtax.runner.plan import make_plan
 from vtax.stats.ratio import paired_ratio
@@ -178,7 +178,7 @@ def pages(url: str) -> int:
     return 1 if broken else 0
 
 
-class Toggle(NullObserver):
+class Toggle(Observer):
     """Starts the watchers before a guest of a watched block, and ends them before one of another."""
 
     def __init__(self, is_watched: Mapping[int, bool], environment: dict[str, str], run: str) -> None:

@@ -30,7 +30,7 @@ from vtax.guest.results import CommandResult
 from vtax.host.home import Home
 from vtax.image.build import find
 from vtax.platforms import registry as platform_registry
-from vtax.runner.events import Figure, NullObserver, Progress
+from vtax.runner.events import Figure, Observer, Progress
 from vtax.runner.execute import begin, execute
 from vtax.runner.plan import make_plan
 from vtax.store.query import Trials, load
@@ -70,7 +70,7 @@ class TrueBenchmark(Benchmark):
         return Outcome({"seconds": results["single"].inside_s})
 
 
-class Watch(NullObserver):
+class Watch(Observer):
     """Times every trial from its start to its commit."""
 
     def __init__(self) -> None:

@@ -25,7 +25,7 @@ from vtax.host.home import Home
 from vtax.image.image import Image
 from vtax.platforms import registry as platform_registry
 from vtax.platforms.base import Driver, GuestSpec, Probe, Resources, RunningGuest
-from vtax.runner.events import NullObserver
+from vtax.runner.events import Observer
 from vtax.runner.execute import begin, execute
 from vtax.runner.plan import Plan, make_plan
 from vtax.store.store import RunHandle, Store
@@ -130,7 +130,7 @@ class WiredBenchmark(ScriptBenchmark):
     needs_network = True
 
 
-class StopAfter(NullObserver):
+class StopAfter(Observer):
     """An observer that asks vtax to stop once so many trials have ended. made: the platforms of those that have."""
 
     def __init__(self, trials: int) -> None:
@@ -171,5 +171,5 @@ def plan_of(declared: dict[str, Any]) -> Plan:
 
 def executed(plan: Plan, store: Store, home: Home) -> RunHandle:
     run = begin(store, plan, vtax_version="test")
-    execute(plan, run, home, NullObserver())
+    execute(plan, run, home, Observer())
     return run

@@ -6,7 +6,7 @@ from scripted import ScriptBenchmark
 from support import needs_root
 
 from vtax.benchmarks import registry as benchmarks
-from vtax.runner.events import NullObserver
+from vtax.runner.events import Observer
 from vtax.runner.execute import begin, execute
 from vtax.runner.plan import make_plan
 from vtax.store.query import load, outputs
@@ -40,7 +40,7 @@ def test_an_interface_that_is_renamed_in_a_trial_costs_that_trial_and_no_other(i
     plan = make_plan(LoadedStudy(validate(declared, "test"), "test"), image=image)
     with Store.open(private_home.store_url) as store:
         run = begin(store, plan, vtax_version=sys.version[:5])
-        execute(plan, run, private_home, NullObserver())
+        execute(plan, run, private_home, Observer())
         data = load(store.engine, run)
         assert (run.status, len(data.trials.id)) == ("finished", 6)
         assert [run.cells[failure.cell].levels["code"] for failure in data.failures] == [RENAME] * 2
@@ -61,7 +61,7 @@ def test_a_guest_that_deletes_its_python_costs_the_next_trial_and_no_other(image
     plan = make_plan(LoadedStudy(validate(declared, "test"), "test"), image=image)
     with Store.open(private_home.store_url) as store:
         run = begin(store, plan, vtax_version=sys.version[:5])
-        execute(plan, run, private_home, NullObserver())
+        execute(plan, run, private_home, Observer())
         data = load(store.engine, run)
         assert data.trials.is_ok.tolist() == [True, False, True, True]
     assert not any(private_home.guests.iterdir())

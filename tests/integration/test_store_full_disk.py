@@ -15,7 +15,7 @@ from synthetic_run import begin, trial
 from vtax.errors import StoreError
 from vtax.host.home import Home
 from vtax.host.process import run as run_program
-from vtax.runner.events import NullObserver
+from vtax.runner.events import Observer
 from vtax.runner.execute import begin as begin_run
 from vtax.runner.execute import execute
 from vtax.store.query import load
@@ -62,7 +62,7 @@ def test_a_full_disk_keeps_every_trial_before_it_and_the_run_can_go_on(small_dis
 def test_a_full_disk_of_the_home_costs_the_trials_of_its_guests_and_the_run_goes_on(
     small_disk, tmp_path, monkeypatch
 ):
-    class MakingRoom(NullObserver):
+    class MakingRoom(Observer):
         guests = 0
 
         def guest_starting(self, platform: str, block: int) -> None:

@@ -26,7 +26,7 @@ from vtax.report.analysis import analyse
 from vtax.report.renderers.format import english
 from vtax.runner import event_log
 from vtax.runner.event_log import EventLog
-from vtax.runner.events import NullObserver, Progress
+from vtax.runner.events import Observer, Progress
 from vtax.runner.execute import begin, execute
 from vtax.store import store as stores
 from vtax.store.store import Store
@@ -34,7 +34,7 @@ from vtax.store.store import Store
 PROGRESS = Progress(1, 5, 3, 12, 20.0, 60.0)
 
 
-class Seen(NullObserver):
+class Seen(Observer):
     """Looks at the run after every trial, as somebody who watches would."""
 
     def __init__(self, live: LiveRun) -> None:
@@ -248,7 +248,7 @@ def test_watch_prints_lines_and_ends_with_the_run(store, home, monkeypatch, caps
     assert command.callback is not None
     thread = threading.Thread(target=command.callback, args=("s-1", False, "en"))
     thread.start()
-    execute(plan, run, home, NullObserver())
+    execute(plan, run, home, Observer())
     thread.join(20)
     lines = capsys.readouterr().out.splitlines()
     assert lines[-1] == "s-1: finished, 3 blocks, 18 trials"

@@ -25,7 +25,7 @@ from vtax.messages import Note
 from vtax.platforms.base import GuestSpec
 from vtax.runner import plan as planning
 from vtax.runner.counting import own_cpu_s
-from vtax.runner.events import Figure, NullObserver, Progress
+from vtax.runner.events import Figure, Observer, Progress
 from vtax.runner.execute import begin, execute
 from vtax.runner.stopping import Stopping
 from vtax.runner.trial import combined
@@ -143,7 +143,7 @@ def test_a_request_to_stop_keeps_everything_and_resuming_completes_the_same_plan
     assert list(home.journal.iterdir()) == []
     assert all(guest.process.poll() is not None for guest in driver.started)
 
-    execute(plan, store.open_run(run.name), home, NullObserver())
+    execute(plan, store.open_run(run.name), home, Observer())
     trials = load_run(store.engine, store.open_run(run.name)).trials
     assert store.open_run(run.name).status == "finished"
     assert trials.id.tolist()[:5] == kept
@@ -161,7 +161,7 @@ def test_a_budget_of_a_resumed_run_need_not_hold_again_what_is_made(
         execute(plan, run, home, StopAfter(11))
     monkeypatch.setattr(RunHandle, "spent_s", lambda run: spent_s)
     run = store.open_run(run.name)
-    execute(plan, run, home, NullObserver())
+    execute(plan, run, home, Observer())
     assert len(load_run(store.engine, run).trials.id) == trials
     assert ("time budget" in run.stopped_because) == (trials == 11)
 
@@ -172,14 +172,14 @@ def test_a_request_to_stop_in_the_middle_of_a_trial_ends_it_at_once_and_owes_it_
     run = begin(store, plan, vtax_version="test")
     started_at = time.monotonic()
     with pytest.raises(RunInterrupted):
-        execute(plan, run, home, NullObserver())
+        execute(plan, run, home, Observer())
     assert time.monotonic() - started_at < 30
     assert run.status == "interrupted"
     assert len(load_run(store.engine, run).trials.id) == 0
     assert all(guest.process.poll() is not None for guest in driver.started)
 
 
-class Recording(NullObserver):
+class Recording(Observer):
     """Keeps every progress and message."""
 
     def __init__(self) -> None:
@@ -229,7 +229,7 @@ def test_a_resumed_run_goes_on_counting(driver, store, home):
 
 @pytest.mark.parametrize("reason", [BrokenPipeError(32, "Broken pipe"), ValueError("closed file"), SystemExit(1)])
 def test_an_observer_that_fails_does_not_fail_the_run(driver, store, home, reason):
-    class Broken(NullObserver):
+    class Broken(Observer):
         def trial_ended(self, *_: Any) -> None:
             raise reason
 

@@ -14,7 +14,7 @@ from vtax.guest.guest import Guest
 from vtax.host.home import Home
 from vtax.image.image import Image
 from vtax.runner import resume
-from vtax.runner.events import NullObserver
+from vtax.runner.events import Observer
 from vtax.runner.execute import begin, execute
 from vtax.runner.plan import Plan, host_programs, make_plan
 from vtax.store.query import load as load_run
@@ -59,7 +59,7 @@ def plan_of(study: LoadedStudy) -> Plan:
 def executed(study: LoadedStudy, store: Store, home: Home) -> RunHandle:
     plan = plan_of(study)
     run = begin(store, plan, vtax_version="test")
-    execute(plan, run, home, NullObserver())
+    execute(plan, run, home, Observer())
     return store.open_run(run.name)
 
 

@@ -22,7 +22,7 @@ from vtax.image.image import Image
 from vtax.platforms.base import GuestSpec
 from vtax.runner import trial
 from vtax.runner.containment import Failure, contained
-from vtax.runner.events import NullObserver
+from vtax.runner.events import Observer
 from vtax.runner.execute import begin, execute
 from vtax.runner.plan import make_plan
 from vtax.store import database
@@ -204,13 +204,13 @@ def test_an_image_that_is_removed_during_a_run_ends_it_and_its_trials_are_still_
     monkeypatch.setattr(driver, "start", start)
     run = begin(store, plan, vtax_version="test")
     with pytest.raises(ImageError, match="was removed during the run") as caught:
-        execute(plan, run, home, NullObserver())
+        execute(plan, run, home, Observer())
     assert f"vtax resume {run.name}" in caught.value.hint
     assert (run.status, len(run.done())) == ("failed", 6)
     plan.image.directory.mkdir()
     again = store.open_run(run.name)
     monkeypatch.setattr(driver, "start", true)
-    execute(plan, again, home, NullObserver())
+    execute(plan, again, home, Observer())
     assert (again.status, len(again.done())) == ("finished", 9)
     assert load(store.engine, again).trials.is_ok.all()
 
@@ -227,7 +227,7 @@ def test_a_host_on_which_no_platform_starts_any_more_ends_the_run(driver, store,
     monkeypatch.setattr(driver, "start", start)
     run = begin(store, plan, vtax_version="test")
     with pytest.raises(PlatformError, match=r"the last 3 guests did not start, on any platform: .*no space left"):
-        execute(plan, run, home, NullObserver())
+        execute(plan, run, home, Observer())
     assert (run.status, len(run.done())) == ("failed", 6)
 
 
@@ -238,7 +238,7 @@ def test_one_platform_that_never_starts_does_not_end_the_run(driver, store, home
     assert sorted(data.trials.position.tolist()) == list(range(30))
 
 
-class Locked(NullObserver):
+class Locked(Observer):
     """After the first trial the store is locked by another process's transaction for a while."""
 
     def __init__(self, file: Path, seconds: float) -> None:

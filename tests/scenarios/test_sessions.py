@@ -21,7 +21,7 @@ from vtax.report.views import colocated, explain, starts
 from vtax.report.views.base import Options
 from vtax.report.views.registry import views
 from vtax.runner import host_sessions, stopping
-from vtax.runner.events import NullObserver
+from vtax.runner.events import Observer
 from vtax.runner.execute import begin, execute
 from vtax.runner.plan import Plan
 from vtax.runner.resume import check_host
@@ -59,7 +59,7 @@ def next_session(run: RunHandle, plan: Plan, home: Home, boot: str, **facts: Any
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(host_sessions, "boot_id", lambda: boot)
         host_sessions.begin_next(run, host, added)
-    execute(plan, run, home, NullObserver())
+    execute(plan, run, home, Observer())
 
 
 def blocks_by_session(store: Store, run: RunHandle) -> dict[int, list[int]]:
@@ -74,7 +74,7 @@ def shown(store: Store, name: str, view: str) -> Any:
 def test_a_run_of_three_sessions_pauses_between_them_and_the_session_is_the_unit(store, home):
     plan = planned()
     run = begin(store, plan, vtax_version="test")
-    execute(plan, run, home, NullObserver())
+    execute(plan, run, home, Observer())
     assert (run.status, run.stopped_because) == ("paused", "session 1 of 3 is complete: 3 of 3 blocks are made")
     run = store.open_run(run.name)
     assert source_of(store, run.name).analysis.missed_targets == ()
@@ -111,7 +111,7 @@ def test_a_run_of_three_sessions_pauses_between_them_and_the_session_is_the_unit
 def test_method_and_reproduction_describe_every_session(store, home):
     plan = planned(sessions=2, blocks=4)
     run = begin(store, plan, vtax_version="test")
-    execute(plan, run, home, NullObserver())
+    execute(plan, run, home, Observer())
     of_blocks = "the mean and its interval (Student's t) are those of the block means"
     first = drawn(views()["method"].document(source_of(store, run.name), Options("brief")), width=10_000)
     assert of_blocks in first
@@ -142,7 +142,7 @@ def test_method_and_reproduction_describe_every_session(store, home):
 def test_a_session_that_was_killed_is_completed_before_the_next(store, home):
     plan = planned()
     run = begin(store, plan, vtax_version="test")
-    execute(plan, run, home, NullObserver())
+    execute(plan, run, home, Observer())
     host_sessions.begin_next(run, run.host)
     assert store.open_run(run.name).status == "interrupted"  # killed before its first trial
     with pytest.raises(BadInput, match=r"session 2 of s-1 is not complete"):
@@ -156,7 +156,7 @@ def test_a_session_that_was_killed_is_completed_before_the_next(store, home):
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(host_sessions, "boot_id", lambda: "d" * 32)
         host_sessions.note_boot(run)
-    execute(plan, run, home, NullObserver())
+    execute(plan, run, home, Observer())
     assert (run.status, run.stopped_because) == ("paused", "session 2 of 3 is complete: 5 of 5 blocks are made")
     assert blocks_by_session(store, run) == {1: [0, 1, 2], 2: [3, 4]}
     (warning,) = [each for each in source_of(store, run.name).analysis.warnings if each.code == "another-boot"]
@@ -166,7 +166,7 @@ def test_a_session_that_was_killed_is_completed_before_the_next(store, home):
 def test_a_finished_run_gets_a_session_of_as_many_blocks_as_its_first(store, home):
     plan = planned(blocks=2, sessions=1)
     run = begin(store, plan, vtax_version="test")
-    execute(plan, run, home, NullObserver())
+    execute(plan, run, home, Observer())
     assert run.status == "finished"
     lead = drawn(views()["result"].document(source_of(store, run.name), Options("brief")), 400)
     assert "one session: intervals hold for this boot of the host and its hour, and leave out" in lead
@@ -180,13 +180,13 @@ def test_a_finished_run_gets_the_blocks_that_fit_into_a_time_and_says_so(store, 
     """What `vtax resume --budget` does: trials of this platform last no time, so the budget is that of two blocks."""
     plan = planned(blocks=2, sessions=1)
     run = begin(store, plan, vtax_version="test")
-    execute(plan, run, home, NullObserver())
+    execute(plan, run, home, Observer())
     run = store.open_run(run.name)
     added = host_sessions.check_more(run, plan.study.design, 3600.0)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(stopping, "within_budget", lambda rule, goal, blocks, spent_s, block_s: within_budget(
             rule, goal, blocks, 1800.0 * blocks - 3600.0, 1800.0))  # fmt: skip
-        execute(host_sessions.add_blocks(run, plan, 3600.0, added), run, home, NullObserver())
+        execute(host_sessions.add_blocks(run, plan, 3600.0, added), run, home, Observer())
     assert run.status == "finished"
     assert blocks_by_session(store, run) == {1: [0, 1, 2, 3]}
     analysis = source_of(store, run.name).analysis
@@ -199,7 +199,7 @@ def test_a_finished_run_gets_the_blocks_that_fit_into_a_time_and_says_so(store, 
 def test_an_open_run_takes_sessions_and_blocks_without_a_warning(store, home):
     plan = planned(blocks=2, sessions=1, stop="open")
     run = begin(store, plan, vtax_version="test")
-    execute(plan, run, home, NullObserver())
+    execute(plan, run, home, Observer())
     assert host_sessions.check_more(run, plan.study.design, 3600.0) is None
     next_session(run, plan, home, "b" * 32)
     assert blocks_by_session(store, run) == {1: [0, 1], 2: [2, 3]}
@@ -220,7 +220,7 @@ def test_an_open_run_takes_sessions_and_blocks_without_a_warning(store, home):
 def test_a_time_for_more_blocks_is_refused_where_it_cannot_hold_any(store, home, status, design, budget_s, printed):
     plan = planned(blocks=2, sessions=1)
     run = begin(store, plan, vtax_version="test")
-    execute(plan, run, home, NullObserver())
+    execute(plan, run, home, Observer())
     run.finish(status, "enough", 1.0)
     other = plan.study.design.model_copy(update=design)
     with pytest.raises(BadInput, match=printed):
@@ -269,7 +269,7 @@ def test_drift_over_several_sessions_may_be_sessions_that_differ(store, home, tm
     table = {"name": "script", "parameters": {"code": code}}
     plan = plan_of(study(design={"blocks": 8, "sessions": 2, "seed": 7}, benchmark=[table]))
     run = begin(store, plan, vtax_version="test")
-    execute(plan, run, home, NullObserver())
+    execute(plan, run, home, Observer())
     next_session(run, plan, home, "b" * 32)
     (warning,) = [each for each in source_of(store, run.name).analysis.warnings if each.code.startswith("drift")]
     assert sentence_of(warning).endswith("a trend, slow wander, or sessions that differ, which this test of blocks "
@@ -283,7 +283,7 @@ def test_drift_over_several_sessions_may_be_sessions_that_differ(store, home, tm
 def test_views_of_blocks_say_so_of_a_run_with_several_sessions(store, home, module, name, monkeypatch):
     plan = planned(blocks=2, sessions=2)
     run = begin(store, plan, vtax_version="test")
-    execute(plan, run, home, NullObserver())
+    execute(plan, run, home, Observer())
     monkeypatch.setattr(module, "document_of", lambda *_, **__: Document("t", (Paragraph("figures"),)))
     sentence = "These figures are of blocks, as if sessions did not differ"
     assert sentence not in drawn(views()[name].document(source_of(store, run.name), Options("brief")))

@@ -12,7 +12,7 @@ from vtax.cli.streams import StandardError
 from vtax.foreign_text import one_line
 from vtax.report.document import scale_for
 from vtax.report.renderers.numbers import number
-from vtax.runner.events import Figure, Progress
+from vtax.runner.events import Figure, Observer, Progress
 from vtax.study.units import format_duration
 
 
@@ -41,7 +41,7 @@ def observer() -> PlainProgress | BarProgress:
     return BarProgress(stream) if isinstance(stream, StandardError) and stream.isatty() else PlainProgress()
 
 
-class PlainProgress:
+class PlainProgress(Observer):
     """Prints one line per trial on stderr, for logs and pipes."""
 
     def __init__(self) -> None:
@@ -58,9 +58,6 @@ class PlainProgress:
     def message(self, text: str) -> None:
         """Print a message."""
         notify(text)
-
-    def guest_starting(self, platform: str, block: int) -> None:
-        """Nothing: the line is printed when the guest is ready."""
 
     def guest_ready(self, platform: str, ready_s: float) -> None:
         """Print that a fresh guest is ready."""

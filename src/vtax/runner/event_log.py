@@ -22,14 +22,14 @@ from typing import Any
 
 from vtax.foreign_text import one_line
 from vtax.messages import Note, packed
-from vtax.runner.events import Figure, Progress
+from vtax.runner.events import Figure, Observer, Progress
 
 MAX_BYTES = 4 << 20
 _MODE = 0o644  # less the umask, as the store: whoever may read that may read this
 _LONGEST = 500  # characters of a text of guests and tools
 
 
-class EventLog:
+class EventLog(Observer):
     """An observer that writes every event to a file, which it makes at the first one."""
 
     def __init__(self, path: Path, run: str, identity: str) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 Figure = tuple[float, str]
 """A value and its unit."""
@@ -28,51 +27,27 @@ class Progress:
     failed_trials: int = 0
 
 
-class Observer(Protocol):
-    """Called on every event. Implementations must be fast; one that raises is not called again."""
+class Observer:
+    """Is called on every event; this one ignores them. Others must be fast; one that raises is not called again."""
 
     def message(self, text: str) -> None:
         """Take a message of one line."""
-        ...
 
     def guest_starting(self, platform: str, block: int) -> None:
         """Take note that a fresh guest is being started."""
-        ...
 
     def guest_ready(self, platform: str, ready_s: float) -> None:
         """Take note that the agent of the guest is ready."""
-        ...
 
     def trial_starting(self, platform: str, label: str, levels: str) -> None:
         """Take note of a trial before it begins."""
-        ...
 
     def trial_ended(self, platform: str, label: str, figure: Figure | None, error: str, progress: Progress) -> None:
         """Take note of a committed trial. figure: its primary metric, None without one; error: why it failed, or
         empty."""
-        ...
 
 
-class NullObserver:
-    """An observer that ignores all events."""
-
-    def message(self, text: str) -> None:
-        """Nothing."""
-
-    def guest_starting(self, platform: str, block: int) -> None:
-        """Nothing."""
-
-    def guest_ready(self, platform: str, ready_s: float) -> None:
-        """Nothing."""
-
-    def trial_starting(self, platform: str, label: str, levels: str) -> None:
-        """Nothing."""
-
-    def trial_ended(self, platform: str, label: str, figure: Figure | None, error: str, progress: Progress) -> None:
-        """Nothing."""
-
-
-class SafeObserver:
+class SafeObserver(Observer):
     """Forwards events to other observers, each until it fails, so that a closed terminal does not fail the run."""
 
     def __init__(self, *observers: Observer) -> None:
