@@ -26,8 +26,8 @@ from vtax.report.document import (
     joined,
     levels_of,
     listed,
+    more_blocks,
     msg,
-    plural,
     stored,
 )
 from vtax.stats.censoring import floored
@@ -316,10 +316,7 @@ def _range_of(found: _Found) -> tuple[int, int] | None:
 def _further(known: list[_Found], *, is_all: bool) -> Inline:
     """`2 to 20 more blocks would decide stream and dd`. is_all: no other contrast is undecided."""
     ranges = [found for found in map(_range_of, known) if found is not None]
-    low, high = max(low for low, _ in ranges), max(high for _, high in ranges)
-    blocks = plural("about {count} more block", "about {count} more blocks", high)
-    if low < high:
-        blocks = plural("{low} to {count} more block", "{low} to {count} more blocks", high, low=Count(low))
+    blocks = more_blocks(max(low for low, _ in ranges), max(high for _, high in ranges))
     if not is_all:
         return msg("{blocks} would decide {names}", blocks=blocks, names=_names(known))
     if len(known) == 1:

@@ -24,6 +24,7 @@ from vtax.report.document.cells import (
     Size,
     Verdict,
     first_of,
+    more_blocks,
     scale_for,
 )
 from vtax.report.document.charts import Bounded, Chart, ChartEvent, ChartPanel, ChartSeries, ChartValue
@@ -72,5 +73,5 @@ __all__ = [
     "Paragraph", "Part", "Place", "Platform", "Probability", "Quantity", "Range", "Ratio", "Row", "Scale",
     "Section", "Share", "Size", "Stored", "Styled", "Suite", "Table", "Translated", "Verdict", "Warning", "Warnings",
     "first_of",
-    "joined", "levels_of", "listed", "msg", "muted", "plural", "scale_for", "stored", "styled",
+    "joined", "levels_of", "listed", "more_blocks", "msg", "muted", "plural", "scale_for", "stored", "styled",
 ]  # fmt: skip

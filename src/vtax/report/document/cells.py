@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from vtax.report.document.text import Inline, Value, msg
+from vtax.report.document.text import Inline, Value, msg, plural
 
 _PREFIXES = {"n": 1e-9, "µ": 1e-6, "u": 1e-6, "m": 1e-3, "": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 _SHOWN = ("n", "µ", "m", "", "k", "M", "G", "T")
@@ -216,3 +216,10 @@ def first_of(texts: Sequence[Inline], most: int) -> list[Inline]:
     """Return the first of several texts, and how many more there are."""
     more = [msg("{count} more", count=Count(len(texts) - most))] if len(texts) > most else []
     return [*texts[:most], *more]
+
+
+def more_blocks(low: int, high: int) -> Inline:
+    """`2 to 20 more blocks`, or `about 20 more blocks` where low is as much or not known."""
+    if 0 < low < high:
+        return plural("{low} to {count} more block", "{low} to {count} more blocks", high, low=Count(low))
+    return plural("about {count} more block", "about {count} more blocks", high)

@@ -33,6 +33,7 @@ from vtax.report.document import (
     joined,
     levels_of,
     listed,
+    more_blocks,
     msg,
     muted,
     plural,
@@ -209,11 +210,7 @@ def _details(each: Checked, *, is_apart: bool) -> Iterator[Inline]:
     elif is_apart:
         yield msg("two sessions a side or more would decide: further runs, or vtax resume --session")
     elif each.blocks_needed_low is not None and each.blocks_needed:
-        low, high = each.blocks_needed_low, each.blocks_needed
-        blocks = plural("about {count} more block", "about {count} more blocks", high)
-        if low < high:
-            blocks = plural("{low} to {count} more block", "{low} to {count} more blocks", high, low=Count(low))
-        yield msg("{blocks} would decide it", blocks=blocks)
+        yield msg("{blocks} would decide it", blocks=more_blocks(each.blocks_needed_low, each.blocks_needed))
     elif each.noise is not None and not each.reasons:
         yield msg(
             "a quieter host would decide (noise {noise})",

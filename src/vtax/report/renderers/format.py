@@ -22,6 +22,7 @@ from vtax.report.document.text import (
     Stored,
     Styled,
     Translated,
+    more_blocks,
     msg,
     plural,
     stored,
@@ -207,11 +208,7 @@ def _verdict(f: Formatter, value: cells.Verdict) -> str:
     word = f"{SIGNS[value.kind]} {f.text(WORDS[value.kind])}"
     if not value.blocks_needed:
         return word
-    more = plural("about {count} more block", "about {count} more blocks", value.blocks_needed)
-    if 0 < value.blocks_low < value.blocks_needed:
-        low = cells.Count(value.blocks_low)
-        more = plural("{low} to {count} more block", "{low} to {count} more blocks", value.blocks_needed, low=low)
-    return f"{word}, {f.text(more)}"
+    return f"{word}, {f.text(more_blocks(value.blocks_low, value.blocks_needed))}"
 
 
 def _efficiency(f: Formatter, value: cells.Efficiency) -> str:

@@ -29,6 +29,7 @@ from vtax.report.document import (
     Table,
     Translated,
     joined,
+    more_blocks,
     msg,
     muted,
     plural,
@@ -138,11 +139,7 @@ def _why(each: JudgedClaim, analysis: Analysis) -> Inline:
         return joined([rests, *each.missing, *_sentences(found.assumptions)], "; ")
     needed: list[Inline] = [*_although(each, found, analysis), *_sentences(found.warnings)]
     if found.blocks_low and found.blocks_needed:
-        low, high = Count(found.blocks_low), found.blocks_needed
-        blocks = plural("about {count} more block", "about {count} more blocks", high)
-        if found.blocks_low < high:
-            blocks = plural("{low} to {count} more block", "{low} to {count} more blocks", high, low=low)
-        needed.append(msg("{blocks} would decide it", blocks=blocks))
+        needed.append(msg("{blocks} would decide it", blocks=more_blocks(found.blocks_low, found.blocks_needed)))
     elif not found.warnings and any(c.tested and c.tested.ratio.n_sessions > 1 for c in each.compared):
         needed.append(msg("only more sessions would decide"))
     elif not found.warnings and (noisiest := _noisiest(each.compared)):
