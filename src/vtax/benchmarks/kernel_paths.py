@@ -70,7 +70,6 @@ class KernelPaths(OwnProgram):
     tool = _TOOL
     resource = "kernel"
     Parameters = KernelPathsParameters
-    work: Operations | None = Operations("operation", "loops", time="ns")
     work = Operations("operation", "loops", time="ns")
     metrics: Sequence[Metric] = (
         Metric("time", "ns", "lower", "time of one operation, mean, on the controller's clock", primary=True,

@@ -58,7 +58,6 @@ class MemoryLatency(OwnProgram):
     tool = _TOOL
     resource = "memory"
     Parameters = MemoryLatencyParameters
-    work: Operations | None = Operations("load", "loads", time="ns")
     work = Operations("load", "loads", time="ns")
     metrics: Sequence[Metric] = (
         Metric("latency", "ns", "lower", "time of one load, mean, on the controller's clock", primary=True,
