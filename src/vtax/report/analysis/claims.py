@@ -182,55 +182,45 @@ def claims(analysis: Analysis, mapped: Mapped | None = None) -> Claims:
     check_mapping(analysis, mapping, *named_in_claims(analysis), "claim")
     planned, entries = cells_of(analysis), entries_of(analysis)
     prepared: dict[str, list[list[_Prepared]]] = {}
-    why: dict[str, Inline] = {}
-    notes: dict[str, list[Inline]] = {}
-    parts: dict[str, list[Inline]] = {}
+    result = []
     for claim in found:
-        checks: list[list[_Prepared]] = []
-        reason = why_not(analysis, claim, mapping, entries)
-        if reason == "":
-            checks = [list(_prepared(analysis, entries, check, mapping)) for check in claim.check]
-            reason = "" if all(checks) else msg("the run has no values on both sides of a comparison")
-        if reason != "":
-            why[claim.id] = reason
-        else:
+        made = JudgedClaim(
+            claim, claim.platforms(analysis.baseline), None, why_not(analysis, claim, mapping, entries)
+        )  # fmt: skip
+        checks = [list(_prepared(analysis, entries, each, mapping)) for each in claim.check if made.why == ""]
+        if made.why == "" and not all(checks):
+            made = replace(made, why=msg("the run has no values on both sides of a comparison"))
+        elif made.why == "":
             prepared[claim.id] = checks
-            made = [p.compared for each in checks for p in each]
-            parts[claim.id] = [*missing_parts(analysis, planned, claim, mapping), *not_carried(analysis, made)]
-            notes[claim.id] = [*parts[claim.id], *notes_of(analysis, made)]
+            compared = tuple(p.compared for each in checks for p in each)
+            parts = *missing_parts(analysis, planned, claim, mapping), *not_carried(analysis, compared)
+            notes = *parts, *notes_of(analysis, compared)
+            made = replace(made, compared=compared, missing=parts, notes=notes)
+        result.append(made)
     judged = judge_claims(
         analysis.rule,
         {
-            name: [
-                Check(tuple(p.claimed for p in each), p0.compared.check.needs) for each in checks for p0 in each[:1]
-            ]
+            name: [Check(tuple(p.claimed for p in each), each[0].compared.check.needs) for each in checks]
             for name, checks in prepared.items()
         },
     )
-    result = []
-    for claim in found:
-        if claim.id in why:
-            result.append(JudgedClaim(claim, claim.platforms(analysis.baseline), None, why[claim.id]))
-            continue
-        judgement = judged[claim.id]
-        answers = [a for each in judgement.tested for a in each]
-        compared = [p.compared for each in prepared[claim.id] for p in each]
-        answered = tuple(map(_answered, compared, answers))
-        result.append(JudgedClaim(
-            claim, claim.platforms(analysis.baseline), judgement, "", answered, tuple(notes[claim.id]),
-            tuple(parts[claim.id]),
-        ))  # fmt: skip
     alpha = next(iter(judged.values())).alpha if judged else analysis.rule.alpha
     return Claims(
-        analysis, tuple(result), mapping, len(judged), round(alpha, 12), repeated(analysis),
-        tuple(published(analysis, mapping)),
+        analysis, tuple(_answered(each, judged.get(each.claim.id)) for each in result), mapping, len(judged),
+        round(alpha, 12), repeated(analysis), tuple(published(analysis, mapping)),
     )  # fmt: skip
 
 
-def _answered(compared: ClaimedComparison, answer: Tested | StatsError) -> ClaimedComparison:
-    return (
-        replace(compared, reason=answer.note) if isinstance(answer, StatsError) else replace(compared, tested=answer)
+def _answered(claim: JudgedClaim, judgement: Judgement | None) -> JudgedClaim:
+    """A claim with its judgement, and each comparison with its ratio or the reason why there is none."""
+    if judgement is None:
+        return claim
+    answers = (answer for each in judgement.tested for answer in each)
+    compared = tuple(
+        replace(each, reason=answer.note) if isinstance(answer, StatsError) else replace(each, tested=answer)
+        for each, answer in zip(claim.compared, answers, strict=True)
     )
+    return replace(claim, judgement=judgement, compared=compared)
 
 
 def named_in_claims(analysis: Analysis) -> tuple[list[str], set[int]]:

@@ -44,16 +44,8 @@ def unpaired(pairs: Sequence[Compared], sides: tuple[Side, Side], margin: float,
             check(pooled)
         except StatsError as error:
             result[number] = replace(pooled, reason=error.note)
-    level = max(
-        (
-            interval_confidence(cell.run.rule, cell.row.block_means.size)
-            for pooled in result
-            if not pooled.reason
-            for side in pooled.cells
-            for cell in side
-        ),
-        default=confidence,
-    )
+    used = [cell for pair in result if not pair.reason for side in pair.cells for cell in side]
+    level = max((interval_confidence(c.run.rule, c.row.block_means.size) for c in used), default=confidence)
     common = shared_baseline(sides)
     for number, pair in enumerate(pairs):
         if result[number].reason:

@@ -22,7 +22,6 @@ from vtax.report.document.text import (
     Stored,
     Styled,
     Translated,
-    more_blocks,
     msg,
     plural,
     stored,
@@ -208,7 +207,7 @@ def _verdict(f: Formatter, value: cells.Verdict) -> str:
     word = f"{SIGNS[value.kind]} {f.text(WORDS[value.kind])}"
     if not value.blocks_needed:
         return word
-    return f"{word}, {f.text(more_blocks(value.blocks_low, value.blocks_needed))}"
+    return f"{word}, {f.text(cells.more_blocks(value.blocks_low, value.blocks_needed))}"
 
 
 def _efficiency(f: Formatter, value: cells.Efficiency) -> str:
