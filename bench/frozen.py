@@ -45,7 +45,7 @@ from vtax.host.waiting import wait_until
 from vtax.image.build import find
 from vtax.platforms import registry
 from vtax.platforms.stdio import StdioGuest
-from vtax.runner.events import NullObserver
+from vtax.runner.events import Observer
 from vtax.runner.execute import begin
 from vtax.runner.parsers import Parsers
 from vtax.runner.plan import Cell, GuestLife, Plan, make_plan
@@ -129,7 +129,7 @@ class Bench:
     def __init__(self, plan: Plan, run: RunHandle, home: Home, journal: Journal, parsers: Parsers) -> None:
         self.plan = plan
         self.journal = journal
-        self._to_open = (plan, run, home, journal, NullObserver(), parsers)
+        self._to_open = (plan, run, home, journal, Observer(), parsers)
         self._blocks = 0
         self.errors: list[str] = []
 
