@@ -37,7 +37,7 @@ from vtax.image.image import Image
 from vtax.platforms import docker, gvisor, registry
 from vtax.platforms.base import GuestSpec, Platform, Resources, RunningGuest
 
-DEFAULT = ["native", "podman", "lxc", "nspawn", "docker", "gvisor-systrap", "gvisor-ptrace", "qemu-tcg"]
+DEFAULT = ["native", "podman", "lxc", "nspawn", "bubblewrap", "docker", "gvisor-systrap", "gvisor-ptrace", "qemu-tcg"]
 MEMORY = 512 << 20
 CPUS = sorted(os.sched_getaffinity(0), reverse=True)
 MANY_ROUNDS = 3
@@ -159,6 +159,12 @@ def raw_nspawn(spec: GuestSpec, root: Path, platform: Platform) -> tuple[list[st
     return ["systemd-nspawn", *settings, f"--directory={root}", "/usr/bin/true"], False
 
 
+def raw_bubblewrap(spec: GuestSpec, root: Path, platform: Platform) -> tuple[list[str], bool]:
+    """bwrap with all namespaces but that of users."""
+    settings = ["--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--proc", "/proc", "--dev", "/dev"]
+    return ["bwrap", "--bind", str(root), "/", *settings, "--", "/usr/bin/true"], False
+
+
 def raw_docker(spec: GuestSpec, root: Path, platform: Platform) -> tuple[list[str], bool]:
     """docker run in the daemon that vtax uses too."""
     options = docker.DockerOptions.model_validate(platform.options.model_dump())
@@ -182,6 +188,7 @@ RAW: dict[str, Callable[[GuestSpec, Path, Platform], tuple[list[str], bool]]] = 
     "podman": raw_podman,
     "lxc": raw_lxc,
     "nspawn": raw_nspawn,
+    "bubblewrap": raw_bubblewrap,
     "docker": raw_docker,
     "gvisor": raw_gvisor,
 }

@@ -10,7 +10,7 @@ from vtax.platforms import registry as platforms
 
 pytestmark = [needs_root, needs_program("ip", "nsenter", "ethtool", "tc"), pytest.mark.root]
 SMALLEST = 68  # RFC 791
-PLATFORMS = ["native", "docker", "podman", "lxc", "nspawn", "gvisor-systrap"]
+PLATFORMS = ["native", "docker", "podman", "lxc", "nspawn", "bubblewrap", "gvisor-systrap"]
 MACHINES = ["qemu-tcg", "qemu-tcg-e1000", "qemu-tcg-rtl8139", "qemu-tcg-microvm"]
 
 

@@ -11,7 +11,7 @@ from vtax.network.namespace import NAMES
 from vtax.platforms import registry as platforms
 
 pytestmark = [needs_root, needs_program("ip", "nsenter", "ethtool", "tc"), pytest.mark.root]
-PLATFORMS = ["native", "podman", "docker", "lxc", "nspawn", "gvisor-systrap", "qemu-tcg"]
+PLATFORMS = ["native", "podman", "docker", "lxc", "nspawn", "bubblewrap", "gvisor-systrap", "qemu-tcg"]
 CHANGING = [name for name in PLATFORMS if platforms.get(name).driver.links_change]
 
 

@@ -27,10 +27,10 @@ from vtax.platforms.base import GuestSpec, Resources
 pytestmark = [needs_root, pytest.mark.root]
 OTHER_USERNS = ["lxc-unprivileged", "nspawn-userns", "docker-userns"]  # tests of their own: test_platforms_userns
 USERNS = ["podman-userns", *(pytest.param(name, marks=pytest.mark.thorough) for name in OTHER_USERNS)]
-SHARE_A_KERNEL = ["native", "podman", "lxc", "nspawn", "docker", *USERNS]
+SHARE_A_KERNEL = ["native", "podman", "lxc", "nspawn", "bubblewrap", "docker", *USERNS]
 PLATFORMS = [*SHARE_A_KERNEL, "gvisor-systrap", "gvisor-ptrace"]
 CONTAINERS = PLATFORMS[1:]
-OVER_OUR_OVERLAY = ["native", "podman", "lxc", "nspawn"]  # Docker mounts its containers' files itself
+OVER_OUR_OVERLAY = ["native", "podman", "lxc", "nspawn", "bubblewrap"]  # Docker mounts its containers' files itself
 NOBODY = 65534
 MEMORY = 128 << 20
 LAST_CPU = max(os.sched_getaffinity(0))

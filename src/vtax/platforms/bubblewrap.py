@@ -1,0 +1,82 @@
+"""bubblewrap: the sandbox of Flatpak and of agents that run foreign code; namespaces by one small program, no daemon.
+
+bwrap sets no limits, so the whole program starts inside the limited cgroup. It always sets no_new_privs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from vtax.counters.layer import Part
+from vtax.guest import bootstrap
+from vtax.image.image import Image
+from vtax.platforms import containers, probing, stdio
+from vtax.platforms.base import Driver, GuestSpec, Probe
+from vtax.platforms.containers import DROPPED_CAPABILITIES, Root
+from vtax.platforms.stdio import Program, StdioGuest
+
+PARTS = (Part("runtime", "bwrap"),)
+
+
+class BubblewrapOptions(BaseModel):
+    """Nothing to choose yet."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Bubblewrap(Driver):
+    """See the module."""
+
+    name = "bubblewrap"
+    summary = "bubblewrap sandbox"
+    Options = BubblewrapOptions
+    variants: Mapping[str, Mapping[str, Any]] = {"bubblewrap": {}}
+    tunings = ("default", "pinned", "hugepages")
+    writes_below_directory = True
+
+    def probe(self, options: BubblewrapOptions, image: Image | None) -> Probe:
+        """Start it once."""
+        return probing.probe(
+            self.launch, options, image, programs={"bwrap": "bubblewrap"}, version_argv=("bwrap", "--version")
+        )
+
+    def start(self, options: BubblewrapOptions, spec: GuestSpec) -> StdioGuest:
+        """See platforms.base.Driver."""
+        return self.launch(options, spec, bootstrap.argv("-"))
+
+    def launch(self, options: BubblewrapOptions, spec: GuestSpec, argv: Sequence[str]) -> StdioGuest:
+        """Start a guest whose first program is argv."""
+        root = containers.overlay_root(spec)
+        program = Program(command_line(spec, root, argv), containers.runtime_mounts(root), limited=True)
+        guest = stdio.start(spec, lambda group: program)
+        guest.parts = PARTS
+        return containers.finish_start(guest, spec, argv)
+
+
+def command_line(spec: GuestSpec, root: Root, argv: Sequence[str]) -> list[str]:
+    """Return the bwrap command (bwrap(1)). The program is the sandbox's first process, as in any container here."""
+    return [
+        "bwrap",
+        "--unshare-ipc",
+        "--unshare-pid",
+        "--unshare-net",
+        "--unshare-uts",
+        "--as-pid-1",
+        "--die-with-parent",
+        *(part for name in DROPPED_CAPABILITIES for part in ("--cap-drop", f"CAP_{name}")),
+        *("--hostname", spec.name),
+        *("--bind", str(root.path), "/"),
+        *("--proc", "/proc"),
+        *("--dev", "/dev"),
+        *("--tmpfs", "/dev/shm"),
+        *("--ro-bind", "/sys", "/sys"),
+        *("--chdir", "/"),
+        "--",
+        *argv,
+    ]
+
+
+DRIVER = Bubblewrap()
