@@ -22,7 +22,7 @@ from vtax.host.journal import Journal, clean
 from vtax.host.resources import Tree
 from vtax.image.image import Image
 from vtax.platforms import docker_daemon, probing, registry
-from vtax.platforms.base import GuestSpec, Resources
+from vtax.platforms.base import GuestSpec, Platform, Resources
 
 pytestmark = [needs_root, pytest.mark.root]
 OTHER_USERNS = ["lxc-unprivileged", "nspawn-userns", "docker-userns"]  # tests of their own: test_platforms_userns
@@ -75,6 +75,7 @@ class Starter:
     home: Home
     journal: Journal
     image: Image
+    made: Platform | None = None
 
     def start(self, plugboard=None, image=None):
         name = f"vtax-{secrets.token_hex(3)}"
@@ -82,7 +83,7 @@ class Starter:
         self.journal.register(Tree(str(directory)))
         directory.mkdir()
         spec = GuestSpec(name, image or self.image, RESOURCES, directory, self.journal, plugboard)
-        return registry.get(self.platform).start(spec)
+        return (self.made or registry.get(self.platform)).start(spec)
 
     def ready(self, plugboard=None):
         running = self.start(plugboard)
@@ -320,3 +321,24 @@ def test_a_second_private_docker_daemon_on_the_same_layers_is_refused_clearly(mo
     with Journal(module_home.journal) as other, pytest.raises(PlatformError, match="another vtax process"):
         Starter("docker", module_home, other, image).start()
     running.stop()
+
+
+@pytest.mark.parametrize("name", ["podman", "docker", "lxc", "nspawn"])
+def test_confinement_is_what_the_guests_programs_have(name, image, module_home, module_journal):
+    """none: no filter; strict: no capabilities, nothing to gain. Every level runs programs."""
+    skip_unless_it_runs(name)
+    found = {}
+    for level in ("none", "default", "strict"):
+        platform = registry.make("mine", name, {"confinement": level})
+        running, guest = Starter(name, module_home, module_journal, image, platform).ready()
+        try:
+            status = guest.run(["/usr/bin/cat", "/proc/self/status"], timeout_s=20.0).stdout
+        finally:
+            guest.close()
+            running.stop()
+        found[level] = dict(line.split(":", 1) for line in status.replace("\t", "").splitlines())
+    assert found["none"]["Seccomp"] == "0"
+    assert found["strict"]["Seccomp"] == found["default"]["Seccomp"]
+    assert found["strict"]["NoNewPrivs"] == "1"
+    assert int(found["strict"]["CapEff"], 16) == 0
+    assert found["none"]["CapEff"] == found["default"]["CapEff"] != found["strict"]["CapEff"]

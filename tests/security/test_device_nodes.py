@@ -30,7 +30,14 @@ from vtax.platforms.base import GuestSpec, Resources
 from vtax.platforms.stdio import StdioGuest
 
 pytestmark = [needs_root, pytest.mark.root]
-DRIVERS = {"podman", "docker", "lxc", "nspawn", "bubblewrap", "gvisor"}  # native is the host's root, machines have own devices
+DRIVERS = {
+    "podman",
+    "docker",
+    "lxc",
+    "nspawn",
+    "bubblewrap",
+    "gvisor",
+}  # native is the host's root, machines have own devices
 PLATFORMS = [name for name in registry.names() if registry.get(name).driver.name in DRIVERS]
 NOBODY = 65534
 PLACES = ("/dev", "/dev/shm", "/", "/tmp", "/root", "/scratch", "/run", "/var/tmp", "/srv")

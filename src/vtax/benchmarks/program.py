@@ -25,8 +25,9 @@ from vtax.errors import BadInput, BenchmarkError
 from vtax.foreign_text import one_line
 from vtax.guest.results import CommandResult
 from vtax.host.trust import refuse_file_of_others
+from vtax.image.toolbox import ENTRY as PATH_OF_ENTRY
 from vtax.study import limits
-from vtax.study.programs import FILES, MetricTable, ProgramTable, filled
+from vtax.study.programs import ENTRY, FILES, MetricTable, ProgramTable, filled
 from vtax.study.units import about_size
 
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
@@ -64,6 +65,7 @@ class Program(Benchmark):
             "argv": dict(self._argv),
             "parameters": self._table.parameters,
             "port": self._table.port,
+            **({"server_in": "guest"} if self._table.server_in == "guest" else {}),
             "version": self._table.version,
             "files": {path.name: hashlib.sha256(data).hexdigest() for path, data in self._files()},
             **({"environment": self._table.environment} if self._table.environment else {}),
@@ -98,13 +100,15 @@ class Program(Benchmark):
         """See Benchmark.commands."""
         made = []
         for role, argv in sorted(self._argv.items(), reverse=True):
-            at_peer = role == "server"
+            is_server = role == "server"
+            at_peer = is_server == (self._table.server_in == "peer") and role != "guest"
             scratch = context.peer_scratch if at_peer else context.scratch
             directory = f"{scratch}/vtax-{self.name}-{role}-{context.flow}"
             port = (self._table.port or 0) + context.flow
             values = {
                 **parameters.model_dump(),
                 FILES: directory,
+                ENTRY: PATH_OF_ENTRY,
                 "scratch": scratch,
                 "vcpus": context.vcpus,
                 "memory_bytes": context.memory_bytes,
@@ -115,14 +119,14 @@ class Program(Benchmark):
             files = tuple(GuestFile(f"{directory}/{path.name}", data, 0o755) for path, data in self._files())
             made.append(
                 Command(
-                    "single" if role == "guest" else "server" if at_peer else "client",
+                    "single" if role == "guest" else "server" if is_server else "client",
                     tuple(filled(argument, values) for argument in argv),
                     place="peer" if at_peer else "guest",
-                    ready_port=port if at_peer and self._table.port else None,
+                    ready_port=port if is_server and self._table.port else None,
                     environment={name: filled(v, values) for name, v in self._table.environment.items()},
                     files=files,
                     directory=directory if files else "",
-                    timeout_s=None if at_peer else self._table.timeout,
+                    timeout_s=None if is_server else self._table.timeout,
                 )
             )
         return made

@@ -17,7 +17,8 @@ from vtax.host.home import Home
 from vtax.host.journal import Journal
 from vtax.host.lock import measuring_lock
 from vtax.image import build as images
-from vtax.image.recipe import DEFAULT, DataSet
+from vtax.image.own import Source
+from vtax.image.recipe import DEFAULT
 from vtax.platforms import _docker_copies as docker_copies
 from vtax.study.load import load
 from vtax.study.units import about_size, format_size
@@ -63,6 +64,25 @@ def build(study: str | None, everything: bool, packages: tuple[str, ...]) -> Non
         say(f"image {image.key} ({recipe.summary}) built: {image.directory}")
 
 
+@command.command("add", short_help="Take your own root file system as an image.")
+@click.argument("name")
+@click.option("--from", "source", required=True, metavar="KIND:PLACE", help="Take the files from here.")
+def add(name: str, source: str) -> None:
+    """Take a root file system of your own as the image NAME, for `[guest] image` of a study and vtax run --image.
+
+    It runs on every platform: containers, sandboxes, and virtual machines with vtax's kernel. KIND is dir, tar,
+    docker-archive, oci, oci-archive, podman or docker: vtax image add shop --from docker-archive:shop.tar
+
+    Nothing of it runs while it is added. The agent in its guests brings its own Python.
+    """
+    need_root("adding an image")
+    found = Source.of(name, source)
+    home = Home.from_environment().ensure()
+    with measuring_lock("vtax image add"), Journal(home.journal) as journal:
+        image = images.add(home, name, found, journal, notify)
+    say(f"image {name} is {image.key}: {image.directory}")
+
+
 @command.command("list")
 @json_option
 def list_(as_json: bool) -> None:
@@ -75,7 +95,7 @@ def list_(as_json: bool) -> None:
             {
                 "key": image.key,
                 "directory": str(image.directory),
-                "current": _is_current(image.key, manifest),
+                "current": DEFAULT.like(manifest["recipe"]).key == image.key,
                 **manifest,
             }
         )
@@ -102,16 +122,12 @@ def list_(as_json: bool) -> None:
     )
 
 
-def _is_current(key: str, manifest: Mapping[str, Any]) -> bool:
-    """Return whether this version would build the image with the same key."""
-    data = [DataSet(**each) for each in manifest["recipe"].get("data", ())]
-    layered = DEFAULT.with_packages(manifest["recipe"].get("layer", ())).with_data(data)
-    return layered.with_disk(manifest["recipe"].get("disk_bytes", 0)).key == key
-
-
 def _added(manifest: Mapping[str, Any]) -> str:
-    """Return what is in a layer and the size it adds to the base: `pi (+1.6 MiB)`; empty for a base."""
+    """Return what is in a layer and the size it adds to the base, or is in its place: `pi (+1.6 MiB)`; empty for a
+    base."""
     of_data = (f"data {each['name']}" for each in manifest["recipe"].get("data", ()))
+    if own := manifest["recipe"].get("own"):
+        return f"your own: {own['name']}, {about_size(manifest['added_bytes'])}"
     added = (*manifest["recipe"].get("layer", ()), *of_data)
     return f"{', '.join(added)} (+{about_size(manifest['added_bytes'])})" if added else ""
 

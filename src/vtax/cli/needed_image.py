@@ -34,8 +34,10 @@ def packages_for(study: Study) -> tuple[str, ...]:
 
 def recipe_for(loaded: LoadedStudy) -> Recipe:
     """Return the image that the guests of a study run. Raises BadInput for a study that cannot run, where its points
-    decide what data the image has."""
-    recipe = DEFAULT.with_packages(packages_for(loaded.study)).with_disk(loaded.study.guest.disk or 0)
+    decide what data the image has, and for an image of the user's that is not there."""
+    name = loaded.study.guest.image
+    start = images.named(Home.from_environment(), name) if name else DEFAULT
+    recipe = start.with_packages(packages_for(loaded.study)).with_disk(loaded.study.guest.disk or 0)
     named = (tools.benchmarks().get(table.name) for table in loaded.study.benchmark)
     if not any(benchmark and benchmark.makes_data for benchmark in named):
         return recipe
@@ -61,6 +63,8 @@ def all_recipes() -> list[Recipe]:
 def provide(home: Home, recipe: Recipe) -> Image:
     """Return the image of a recipe, checked, or built now with its stages on stderr. Raises BadInput and
     ImageError."""
+    if recipe.own:
+        provide(home, recipe.base)
     if image := images.checked(home, recipe):
         return image
     notify(f"image {recipe.key} ({recipe.summary}) is not built yet: building it, once")

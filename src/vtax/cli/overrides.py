@@ -29,9 +29,9 @@ def of_design(study: Study, blocks: int | None, sessions: int | None, budget: st
     return {"design": design} if design else {}
 
 
-def of_guest(vcpus: int | None, memory: str | None, disk: str | None) -> dict[str, Any]:
-    """Return what --vcpus, --memory and --disk change."""
-    given = {"vcpus": vcpus, "memory": memory, "disk": disk}
+def of_guest(image: str | None, vcpus: int | None, memory: str | None, disk: str | None) -> dict[str, Any]:
+    """Return what --image, --vcpus, --memory and --disk change."""
+    given = {"image": image, "vcpus": vcpus, "memory": memory, "disk": disk}
     changed = {key: value for key, value in given.items() if value is not None}
     return {"guest": changed} if changed else {}
 

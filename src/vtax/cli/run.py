@@ -90,6 +90,7 @@ def _tags(context: click.Context, parameter: click.Parameter, given: tuple[str, 
 )
 @click.option("--vcpus", type=click.IntRange(1), help="Give every guest so many virtual CPUs.")
 @click.option("--memory", metavar="SIZE", help="Limit the memory of every guest to this, e.g. 2GiB.")
+@click.option("--image", metavar="NAME", help="Start guests from an image of your own; see vtax image add.")
 @click.option("--disk", metavar="SIZE", help="Give every virtual machine a disk of this size, e.g. 6GiB.")
 @click.option(
     "--link",
@@ -146,6 +147,7 @@ def command(
     protocol: str,
     vcpus: int | None,
     memory: str | None,
+    image: str | None,
     disk: str | None,
     link: tuple[str, ...],
     boot: tuple[str, ...],
@@ -185,11 +187,11 @@ def command(
     sides = two_sides(ab, varied) if ab is not None else None
     changes = overrides.merged(
         {"platforms": list(platforms)} if platforms else {},
-        overrides.of_guest(vcpus, memory, disk),
+        overrides.of_guest(image, vcpus, memory, disk),
         overrides.of_links(varied, link),
         overrides.of_boots(varied, boot, blocks, platforms),
         overrides.of_design(varied, blocks, sessions, budget),
-        overrides.named(varied, vcpus=vcpus, memory=memory, disk=disk, link=link, boot=boot),
+        overrides.named(varied, image=image, vcpus=vcpus, memory=memory, disk=disk, link=link, boot=boot),
     )
     if sides is not None:
         if platforms:
@@ -213,9 +215,9 @@ def command(
             reboots.cancel(home)
             reboots.refuse_others(home, here.loader)
         prepare_host(home)
-        image = provide(home, recipe_for(loaded))
+        guest_image = provide(home, recipe_for(loaded))
         probes = boots.probes_elsewhere(loaded.study, here.name) if here else None
-        plan = make_plan(loaded, image=image, seed=seed, probes=probes, consented=programs)
+        plan = make_plan(loaded, image=guest_image, seed=seed, probes=probes, consented=programs)
         _check_named_available(plan, platforms)
         store = Store.open(home.store_url)
         plan = _announced(plan, store)

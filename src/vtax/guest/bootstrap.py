@@ -15,7 +15,9 @@ from pathlib import Path
 
 from vtax.host.process import run
 
-PYTHON = "/usr/bin/python3"
+TOOLBOX = "/.vtax"
+"""Directory of every guest's files with what is vtax's alone (see image.toolbox)."""
+PYTHON = f"{TOOLBOX}/bin/python3"
 GREETING = b"<vtax guest>\n"
 _CODE = (
     "import os,sys\n"

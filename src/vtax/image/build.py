@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +30,11 @@ from vtax.host.process import find_program, run
 from vtax.host.resources import TaggedProcesses, Tree
 from vtax.image import contents
 from vtax.image.export import DISK_BYTES, check_host_has, free_bytes, write_archive, write_disk
-from vtax.image.image import MODULES, Image
+from vtax.image.image import MODULES, OWN, Image
 from vtax.image.initrd import build_initrd, collect_modules, write_modules
 from vtax.image.kernel import elf_of
 from vtax.image.layer import FORMS, make_layer
+from vtax.image.own import Source, make_own, unpack
 from vtax.image.recipe import DEFAULT, PROGRAMS, Recipe
 from vtax.image.tree import BuildRoot, make_build_root, make_tree, package_versions
 from vtax.study.units import about_size
@@ -92,18 +94,24 @@ def ensure(home: Home, recipe: Recipe = DEFAULT, progress: Progress = lambda sta
         return build(home, recipe, journal, progress)
 
 
-def build(home: Home, recipe: Recipe, journal: Journal, progress: Progress = lambda stage: None) -> Image:
+def build(
+    home: Home,
+    recipe: Recipe,
+    journal: Journal,
+    progress: Progress = lambda stage: None,
+    files: Path | None = None,
+) -> Image:
     """Build the image of a recipe, unless it is there, and that of its base.
 
-    progress: called with one line as each stage begins. Raises ImageError when a stage fails, BadInput when this
-    host cannot build at all; either removes what it made.
+    progress: called with one line as each stage begins. files: directory with the user's own, which is taken. Raises
+    ImageError when a stage fails, BadInput when this host cannot build at all; either removes what it made.
     """
     _check_host(home, recipe)
     with _build_lock(home, progress):
-        return _build(home, recipe, journal, progress)
+        return _build(home, recipe, journal, progress, files)
 
 
-def _build(home: Home, recipe: Recipe, journal: Journal, progress: Progress) -> Image:
+def _build(home: Home, recipe: Recipe, journal: Journal, progress: Progress, files: Path | None = None) -> Image:
     """As `build`, with the lock."""
     if image := checked(home, recipe):
         return image
@@ -113,21 +121,30 @@ def _build(home: Home, recipe: Recipe, journal: Journal, progress: Progress) -> 
     parent = _with_same_tree(home, recipe)
     if recipe.disk_bytes and not parent:
         parent = _build(home, recipe.with_disk(0), journal, progress)
-    base = _build(home, recipe.base, journal, progress) if recipe.is_layered and not parent else None
+    needs_base = recipe.own or (recipe.is_layered and not parent)
+    base = _build(home, recipe.base, journal, progress) if needs_base else None
     registered = journal.register(Tree(str(partial)))
     try:
         partial.mkdir()
         image = Image(recipe.key, partial)
-        record = _adopt(parent, image, recipe, progress) if parent else _make(recipe, base, image, journal, progress)
+        if parent:
+            record = _adopt(parent, image, recipe, progress)
+        elif recipe.own:
+            assert base is not None
+            record = make_own(recipe, base, image, files, progress)
+        else:
+            record = _make(recipe, base, image, journal, progress)
+        if recipe.own and base:
+            (image.directory / OWN).write_text(f"{base.key}\n")
         progress("initrd")
-        image.initrd.write_bytes(build_initrd(image.tree / "usr/bin/busybox", partial / MODULES))
+        image.initrd.write_bytes(build_initrd((base or image).tree / "usr/bin/busybox", partial / MODULES))
         if not image.elf_kernel.exists() and (elf := elf_of(image.kernel.read_bytes())):
             image.elf_kernel.write_bytes(elf)
         record |= {
             "key": recipe.key,
             "tree_key": recipe.tree_key,
             "recipe": recipe.record(),
-            **({"base": recipe.base.key} if recipe.is_layered else {}),
+            **({"base": recipe.base.key} if recipe.is_layered or recipe.own else {}),
             "built_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             "build_s": round(time.monotonic() - started, 1),
         }
@@ -140,6 +157,40 @@ def _build(home: Home, recipe: Recipe, journal: Journal, progress: Progress) -> 
         raise
     registered.forget()
     return Image(recipe.key, final)
+
+
+def add(home: Home, name: str, source: Source, journal: Journal, progress: Progress = lambda stage: None) -> Image:
+    """Make an image of files of the user's. Raises BadInput for files that cannot be one, else ImageError."""
+    _check_host(home, DEFAULT)
+    directory = home.images / f"own-{journal.token}.partial"
+    unpacked = journal.register(Tree(str(directory)))
+    tag = f"own-{journal.token}"
+    processes = journal.register(TaggedProcesses(tag, "unpacking an image"))
+    try:
+        directory.mkdir()
+        progress(f"files from {source.kind}:{source.place}")
+        own = unpack(name, source, directory, tag, processes)
+        return build(home, replace(DEFAULT, own=own), journal, progress, directory / "tree")
+    finally:
+        processes.release()
+        unpacked.release()
+
+
+def named(home: Home, name: str) -> Recipe:
+    """Return the recipe of the image that the user gave a name, the newest. Raises BadInput for an unknown one."""
+    names = set()
+    for image in reversed(list_images(home)):
+        with suppress(OSError, ValueError):
+            record = json.loads(image.manifest.read_text())["recipe"]
+            own = record.get("own") or {"name": ""}
+            names.add(own["name"])
+            if own["name"] == name:
+                return DEFAULT.like({"own": own})
+    known = ", ".join(sorted(names - {""}))
+    raise BadInput(
+        f"there is no image {name}",
+        hint=f"there are: {known}" if known else f"sudo vtax image add {name} --from docker-archive:FILE",
+    )
 
 
 def removable(home: Home, key: str) -> Image:
@@ -232,8 +283,10 @@ def _adopt(parent: Image, image: Image, recipe: Recipe, progress: Progress) -> d
     Raises BadInput for a disk that does not hold the files.
     """
     run(["cp", "--archive", "--link", f"{parent.directory}/.", image.directory], timeout_s=300)
-    for path in (image.initrd, image.manifest, image.directory / contents.LIST, image.directory / contents.STAMP):
-        path.unlink()
+    for name in (contents.LIST, contents.STAMP, OWN):
+        (image.directory / name).unlink(missing_ok=True)
+    image.initrd.unlink()
+    image.manifest.unlink()
     record: dict[str, Any] = json.loads(parent.manifest.read_text())
     if not recipe.disk_bytes or recipe.disk_bytes == record["disk_bytes"]:
         return record

@@ -51,6 +51,11 @@ def check(image: Image) -> None:
         kept.write_text(stamp)
 
 
+def digest_of_files(top: Path) -> str:
+    """Return the SHA-256 of a directory's files: names, modes, owners and contents, no times."""
+    return hashlib.sha256("\n".join(sorted(_lines(top))).encode()).hexdigest()
+
+
 def _what_happened(name: str, before: dict[str, str], now: dict[str, str]) -> str:
     if name not in before:
         return "was added"

@@ -8,6 +8,8 @@ from pathlib import Path
 
 MODULES = "modules"
 """Directory of an image with its unpacked kernel modules, from which another initrd can be made."""
+OWN = "own"
+"""File of an image with the user's files: the key of the image of the guests that serve it, whose kernel it has."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,17 @@ class Image:
     def initrd(self) -> Path:
         """The minimal initrd: virtio modules, busybox, and an init that mounts the disk and becomes the agent."""
         return self.directory / "initrd.cpio"
+
+    @property
+    def is_own(self) -> bool:
+        """Whether its files are the user's."""
+        return (self.directory / OWN).exists()
+
+    @property
+    def of_peers(self) -> Image:
+        """The image of guests that only serve a measurement: the base for one of the user's files, else itself."""
+        own = self.directory / OWN
+        return Image(key := own.read_text().strip(), self.directory.parent / key) if own.exists() else self
 
     @property
     def manifest(self) -> Path:

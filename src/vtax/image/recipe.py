@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from importlib.resources import files
@@ -155,13 +155,31 @@ class DataSet:
 
 
 @dataclass(frozen=True)
+class OwnFiles:
+    """The user's root file system, in the place of the base's. name: that the user gave it. digest: of its contents.
+
+    entry: the program that the image runs by itself, with its arguments. environment, directory, user: that this
+    program gets (OCI Image Format Specification, config.md).
+    """
+
+    name: str
+    digest: str
+    entry: tuple[str, ...] = ()
+    environment: tuple[str, ...] = ()
+    directory: str = "/"
+    user: str = ""
+
+
+@dataclass(frozen=True)
 class Recipe:
     """Everything that decides the files of an image.
 
     programs: definitions of PROGRAMS. initrd: hash of the init script and of the agent's bootstrap. The other fields
     are what is installed, from where, and in which layout (format_version). layer, data: packages that are installed
     over the base, and data that are made with them; the base is the same recipe without them. disk_bytes: size of the
-    disk, a multiple of 4096; 0 for that which leaves `DISK_BYTES` of scratch space.
+    disk, a multiple of 4096; 0 for that which leaves `DISK_BYTES` of scratch space. own: files of the user's in the
+    place of the base's, with its kernel; layer and data are then of the guests that serve the measurement, and the
+    image of these is the base.
     """
 
     suite: str = "trixie"
@@ -177,6 +195,7 @@ class Recipe:
     layer: tuple[str, ...] = ()
     data: tuple[DataSet, ...] = ()
     disk_bytes: int = 0
+    own: OwnFiles | None = None
 
     @property
     def is_layered(self) -> bool:
@@ -185,7 +204,10 @@ class Recipe:
 
     @property
     def base(self) -> Recipe:
-        """The recipe without its layer and the size of its disk; itself when it has neither."""
+        """The recipe without its layer and the size of its disk, or without the user's files; itself when it has
+        none."""
+        if self.own:
+            return replace(self, own=None, disk_bytes=0)
         return replace(self, layer=(), data=(), disk_bytes=0) if self.is_layered or self.disk_bytes else self
 
     @property
@@ -197,6 +219,7 @@ class Recipe:
     def summary(self) -> str:
         """`the base`, or `pi, redis over the base`; `the base, disk of 6 GiB`."""
         made = f"{', '.join(self.added)} over the base" if self.is_layered else "the base"
+        made = f"your own, {self.own.name}" if self.own else made
         return f"{made}, disk of {about_size(self.disk_bytes)}" if self.disk_bytes else made
 
     @cached_property
@@ -208,7 +231,8 @@ class Recipe:
     @cached_property
     def tree_key(self) -> str:
         """The same without initrd and size of the disk: images that share it differ in nothing that takes long."""
-        return self.with_disk(0)._key_without("initrd")
+        one_disk = self.with_disk(0)
+        return (replace(one_disk, layer=(), data=()) if self.own else one_disk)._key_without("initrd")
 
     def with_packages(self, packages: Iterable[str]) -> Recipe:
         """Return the recipe of an image with more packages in its layer; itself when it has them all.
@@ -233,16 +257,26 @@ class Recipe:
         """Return the recipe of an image with a disk of this size, 0 for the default; itself when it has it."""
         return replace(self, disk_bytes=size_bytes) if size_bytes != self.disk_bytes else self
 
+    def like(self, record: Mapping[str, Any]) -> Recipe:
+        """Return this recipe with layer, data, disk and the user's files of another one's JSON form."""
+        made = self.with_packages(record.get("layer", ())).with_data(
+            DataSet(**each) for each in record.get("data", ())
+        )
+        own = record.get("own")
+        lists = {name: tuple(own[name]) for name in ("entry", "environment")} if own else {}
+        return replace(made, own=OwnFiles(**{**own, **lists}) if own else None).with_disk(record.get("disk_bytes", 0))
+
     def record(self) -> dict[str, Any]:
         """Return its JSON form, for the manifest."""
         return asdict(self)
 
     def _key_without(self, *left_out: str) -> str:
-        of_layer = ("layer", "data", "disk_bytes")
+        of_layer = ("layer", "data", "disk_bytes", "own")
         fields = {name: value for name, value in asdict(self).items() if name not in (*of_layer, *left_out)}
         base = _hash(json.dumps(fields, sort_keys=True).encode())
         data = [f"{each.name}\0{each.script}".encode() for each in self.data]
         key = _hash(base.encode(), "\0".join(self.layer).encode(), *data) if self.is_layered else base
+        key = _hash(key.encode(), json.dumps(asdict(self.own)).encode()) if self.own else key
         return _hash(key.encode(), b"%d" % self.disk_bytes) if self.disk_bytes else key
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from vtax.errors import CommandFailed, ImageError
 from vtax.host.process import run
+from vtax.image import toolbox
 from vtax.image.recipe import ARCHITECTURE, DataSet, Program, Recipe, data
 from vtax.image.sources import host_mirror, host_proxies, keyring
 
@@ -65,6 +66,7 @@ def make_tree(recipe: Recipe, target: Path, tag: str) -> None:
     """Install the guest's root file system. Raises ImageError."""
     bootstrap(recipe.suite, recipe.packages, target, tag, variant=recipe.variant, options=_left_out(recipe))
     _normalize(target)
+    toolbox.link(target)
 
 
 def add_layer(recipe: Recipe, base: Path, target: Path, tag: str) -> None:

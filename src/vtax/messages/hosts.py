@@ -12,6 +12,8 @@ SENTENCES: Mapping[str, str | tuple[str, str]] = {
     "machine-unreadable": "vtax on the machine {name} gives an answer that cannot be read",
     "nothing-built-there": "nothing is built there",
     "stream-unasked": "nobody asked for the stream of the {role}",
+    "program-not-in-image": "the image of your own has no program {program}, and {label} runs it",
+    "hint-program-of-image": "declare what it has as a [[program]], or add it to the image",
     "one-machine": "{name} is one machine of yours: vtax starts no second one",
     "files-in-daemon":
         "files of {name} are in the storage of its daemon, where vtax cannot drop them from the page cache of the "

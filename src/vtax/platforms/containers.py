@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 from pydantic import Field
 
@@ -32,6 +33,26 @@ USERNS: bool = Field(False, description="a user namespace: the guest's root is a
 NO_NEW_PRIVILEGES: bool = Field(
     False, description="set no_new_privs: no program gains privileges, set-user-ID or not"
 )
+
+
+Confinement = Literal["none", "default", "strict"]
+CONFINEMENT: Confinement = Field(
+    "default",
+    description="'none': no filter of system calls and no AppArmor; 'default': the runtime's; 'strict': its filter, "
+    "no capabilities, no_new_privs",
+)
+
+
+def oci_confinement(confinement: Confinement, no_new_privileges: bool) -> list[str]:
+    """Return the options of `podman run` and `docker run` for what a container may do."""
+    of_level = {
+        "none": ["--security-opt=seccomp=unconfined", "--security-opt=apparmor=unconfined"],
+        "default": [],
+        "strict": ["--cap-drop=ALL"],
+    }
+    dropped = [] if confinement == "strict" else [f"--cap-drop={name}" for name in DROPPED_CAPABILITIES]
+    gains_nothing = no_new_privileges or confinement == "strict"
+    return [*of_level[confinement], *dropped, *(["--security-opt=no-new-privileges"] if gains_nothing else [])]
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from vtax.image.image import Image
 from vtax.messages import Note
 from vtax.platforms import containers, probing, stdio
 from vtax.platforms.base import Driver, GuestSpec, Probe
-from vtax.platforms.containers import DROPPED_CAPABILITIES, NO_NEW_PRIVILEGES, USERNS
+from vtax.platforms.containers import CONFINEMENT, NO_NEW_PRIVILEGES, USERNS, Confinement, oci_confinement
 from vtax.platforms.docker_daemon import Daemon, container_removal, host_daemon, image_removal, private_daemon
 from vtax.platforms.stdio import Program, StdioGuest
 
@@ -40,6 +40,7 @@ class DockerOptions(BaseModel):
     )
     userns: bool = USERNS
     no_new_privileges: bool = NO_NEW_PRIVILEGES
+    confinement: Confinement = CONFINEMENT
 
 
 class Docker(Driver):
@@ -142,8 +143,7 @@ def command_line(
         f"--memory={memory}",
         f"--memory-swap={memory}",
         f"--shm-size={memory}",
-        *(f"--cap-drop={name}" for name in DROPPED_CAPABILITIES),
-        *(["--security-opt=no-new-privileges"] if options.no_new_privileges else []),
+        *oci_confinement(options.confinement, options.no_new_privileges),
         image,
         *argv,
     )

@@ -21,13 +21,14 @@ from vtax.host.user_namespace import IdRange
 from vtax.image.image import Image
 from vtax.platforms import containers, probing, stdio
 from vtax.platforms.base import Driver, GuestSpec, Probe, Resources
-from vtax.platforms.containers import DROPPED_CAPABILITIES, NO_NEW_PRIVILEGES, USERNS, Root
+from vtax.platforms.containers import CONFINEMENT, DROPPED_CAPABILITIES, NO_NEW_PRIVILEGES, USERNS, Confinement, Root
 from vtax.platforms.stdio import Program, StdioGuest
 
 COMMON = Path("/usr/share/lxc/config/common.conf")
 COMMON_USERNS = Path("/usr/share/lxc/config/userns.conf")
 
 PARTS = (Part("runtime", "lxc-.*"),)
+_DROPPED = " ".join(DROPPED_CAPABILITIES).lower()
 
 
 class LxcOptions(BaseModel):
@@ -37,6 +38,7 @@ class LxcOptions(BaseModel):
 
     userns: bool = USERNS
     no_new_privileges: bool = NO_NEW_PRIVILEGES
+    confinement: Confinement = CONFINEMENT
 
 
 class Lxc(Driver):
@@ -92,13 +94,15 @@ def configuration(options: LxcOptions, spec: GuestSpec, root: Root, common: bool
     group that lxc-start runs in.
     """
     resources, ids = spec.resources, root.ids
+    is_strict = options.confinement == "strict"
     cpus = ",".join(map(str, resources.cpus))
     settings = [
         *([("lxc.include", str(COMMON))] if common else [("lxc.mount.auto", "proc:mixed sys:mixed")]),
         *([("lxc.include", str(COMMON_USERNS))] if common and ids else []),
         *([("lxc.idmap", f"{kind} {ids.mapping}") for kind in "ug"] if ids else []),
-        ("lxc.cap.drop", " ".join(DROPPED_CAPABILITIES).lower()),
-        *([("lxc.no_new_privs", "1")] if options.no_new_privileges else []),
+        *([("lxc.seccomp.profile", "")] if options.confinement == "none" else []),
+        *([("lxc.cap.drop", ""), ("lxc.cap.keep", "none")] if is_strict else [("lxc.cap.drop", _DROPPED)]),
+        *([("lxc.no_new_privs", "1")] if options.no_new_privileges or is_strict else []),
         ("lxc.uts.name", spec.name),
         ("lxc.rootfs.path", f"dir:{root.path}"),
         ("lxc.apparmor.profile", "unconfined"),

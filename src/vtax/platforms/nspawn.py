@@ -17,7 +17,7 @@ from vtax.host import cgroups
 from vtax.image.image import Image
 from vtax.platforms import containers, probing, stdio
 from vtax.platforms.base import Driver, GuestSpec, Probe
-from vtax.platforms.containers import DROPPED_CAPABILITIES, NO_NEW_PRIVILEGES, USERNS, Root
+from vtax.platforms.containers import CONFINEMENT, DROPPED_CAPABILITIES, NO_NEW_PRIVILEGES, USERNS, Confinement, Root
 from vtax.platforms.stdio import Program, StdioGuest
 
 
@@ -39,6 +39,7 @@ class NspawnOptions(BaseModel):
 
     userns: bool = USERNS
     no_new_privileges: bool = NO_NEW_PRIVILEGES
+    confinement: Confinement = CONFINEMENT
 
 
 class Nspawn(Driver):
@@ -98,13 +99,24 @@ def command_line(options: NspawnOptions, spec: GuestSpec, root: Root, argv: Sequ
             else []
         ),
         "--tmpfs=/dev/net",  # over the host's tun, which nspawn makes open to everybody
-        *(f"--drop-capability=CAP_{name}" for name in DROPPED_CAPABILITIES),
-        *(["--no-new-privileges=yes"] if options.no_new_privileges else []),
+        *_confinement(options),
         f"--machine={spec.name}",
         f"--directory={root.path}",
         "--",
         *argv,
     ]
+
+
+def _confinement(options: NspawnOptions) -> list[str]:
+    """Return the options for what the guest may do (systemd-nspawn(1), Security Options)."""
+    dropped = [f"--drop-capability=CAP_{name}" for name in DROPPED_CAPABILITIES]
+    of_level = {
+        "none": ["--system-call-filter=@known", *dropped],
+        "default": dropped,
+        "strict": ["--drop-capability=all"],
+    }
+    gains_nothing = options.no_new_privileges or options.confinement == "strict"
+    return [*of_level[options.confinement], *(["--no-new-privileges=yes"] if gains_nothing else [])]
 
 
 DRIVER = Nspawn()

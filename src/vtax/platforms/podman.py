@@ -18,7 +18,7 @@ from vtax.host.cgroups import Group
 from vtax.image.image import Image
 from vtax.platforms import containers, probing, stdio
 from vtax.platforms.base import Driver, GuestSpec, Probe
-from vtax.platforms.containers import DROPPED_CAPABILITIES, NO_NEW_PRIVILEGES, USERNS, Root
+from vtax.platforms.containers import CONFINEMENT, NO_NEW_PRIVILEGES, USERNS, Confinement, Root, oci_confinement
 from vtax.platforms.stdio import Program, StdioGuest
 
 # No default ulimits: raising one fails where the capability is missing, and every guest keeps the host's. The
@@ -39,6 +39,7 @@ class PodmanOptions(BaseModel):
     )
     userns: bool = USERNS
     no_new_privileges: bool = NO_NEW_PRIVILEGES
+    confinement: Confinement = CONFINEMENT
 
 
 class Podman(Driver):
@@ -112,8 +113,7 @@ def command_line(options: PodmanOptions, spec: GuestSpec, root: Root, parent: st
         f"--shm-size={memory}",
         "--pids-limit=-1",  # Podman's own is 2048; the memory limits processes, as on the other platforms
         *([f"--uidmap={root.ids.colons}", f"--gidmap={root.ids.colons}"] if root.ids else []),
-        *(f"--cap-drop={name}" for name in DROPPED_CAPABILITIES),
-        *(["--security-opt=no-new-privileges"] if options.no_new_privileges else []),
+        *oci_confinement(options.confinement, options.no_new_privileges),
         "--rootfs",
         str(root.path),
         *argv,

@@ -91,7 +91,7 @@ def checked_points(loaded: LoadedStudy, image: Image) -> tuple[Point, ...]:
     """
     guest = loaded.study.guest
     context = Context(guest.vcpus, guest.memory, guest_address="198.18.0.1", peer_address="198.18.0.2")
-    allowed = guest.model_dump(exclude={"disk"})  # the image has it
+    allowed = guest.model_dump(exclude={"disk", "image"})  # its key says them
     own, of_programs = _programs(loaded)
     refused_programs = {table.name for table in loaded.study.program} - own.keys()
     checked: dict[str, Point] = {}

@@ -307,7 +307,8 @@ class OpenSession:
         self, platform: Platform, plugboard: Plugboard | None, resources: Resources, is_measured: bool
     ) -> Endpoint:
         """Start a guest and wait for its agent. is_measured: it is the one whose start is timed and shown."""
-        spec = self._spec(resources, plugboard)
+        is_serving = isinstance(plugboard, End) and not plugboard.under_test
+        spec = self._spec(resources, plugboard, is_serving=is_serving)
         started = time.monotonic()
         if self._there and isinstance(plugboard, End) and plugboard.is_there:
             running = self._there.start(plugboard, spec)
@@ -323,14 +324,15 @@ class OpenSession:
             self._observer.guest_ready(platform.name, self._ended["ready_s"])
         return Endpoint(running, guest, started, spec.directory)
 
-    def _spec(self, resources: Resources, plugboard: Plugboard | None) -> GuestSpec:
-        """What to start a guest from, with a directory of its own."""
+    def _spec(self, resources: Resources, plugboard: Plugboard | None, *, is_serving: bool = False) -> GuestSpec:
+        """What to start a guest from, with a directory of its own. is_serving: it is not under test."""
         name = f"vtax-{secrets.token_hex(3)}"
         directory = Path(self._home.guests, name)
         registered = self._journal.register(Tree(str(directory)))
         self._guests.callback(registered.release)
         directory.mkdir(parents=True)
-        return GuestSpec(name, self._plan.image, resources, directory, self._journal, plugboard)
+        image = self._plan.image.of_peers if is_serving else self._plan.image
+        return GuestSpec(name, image, resources, directory, self._journal, plugboard)
 
     def _lanes(self, cell: Cell) -> list[Lane]:
         """The flows of a trial: one in the guest alone, or those of the topology, its links set as the cell asks."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from vtax.benchmarks.base import Context
 from vtax.errors import BadInput
+from vtax.guest.guest import ENVIRONMENT
+from vtax.image import own
 from vtax.image.image import Image
 from vtax.messages import Note
 from vtax.platforms.base import Platform
@@ -17,6 +20,7 @@ def why_not(platform: Platform, point: Point, image: Image, source: str) -> BadI
         tuning.why_not(platform, point.tuning, source)
         or networks.why_not(platform, point, source)
         or _why_not_started(platform, point, image, source)
+        or _why_not_in_image(platform, point, image, source)
         or _why_not_several(platform, point, source)
         or _why_not_cold(platform, point, source)
     )
@@ -66,6 +70,25 @@ def _why_not_cold(platform: Platform, point: Point, source: str) -> BadInput | N
         where=f"{source}: key platforms, and [[benchmark]] {point.label}",
         hint=Note("hint-warm-or-other"),
     )
+
+
+def _why_not_in_image(platform: Platform, point: Point, image: Image, source: str) -> BadInput | None:
+    """Why an image of the user's cannot run a benchmark: its program is not there. None when it can."""
+    if not image.is_own or not platform.driver.uses_image:
+        return None
+    context = Context(1, 1 << 30, guest_address="198.18.0.1", peer_address="198.18.0.2")
+    try:
+        commands = point.benchmark.commands(point.parameters, context)
+    except BadInput:  # the guest's size decides, and the point was checked with it
+        return None
+    for command in (each for each in commands if each.place == "guest"):
+        if not own.has_program(image.tree, command.argv[0], ENVIRONMENT["PATH"].split(":")):
+            return BadInput(
+                Note("program-not-in-image", program=command.argv[0], label=point.label),
+                where=f"{source}: [[benchmark]] {point.label}",
+                hint=Note("hint-program-of-image"),
+            )
+    return None
 
 
 def _why_not_started(platform: Platform, point: Point, image: Image, source: str) -> BadInput | None:

@@ -26,6 +26,10 @@ Neighbour = Literal["none", "cpu", "memory", "disk", "network"]
 class GuestTable(Table):
     """`[guest]`: what every guest may use, the same on every platform."""
 
+    image: Name | None = Field(
+        None,
+        description="image of your own that guests under test start from, as vtax image add named it; absent: vtax's",
+    )
     vcpus: int = Field(1, ge=1, description="virtual CPUs, each pinned to a host CPU of its own")
     memory: Size = Field(512 * 1024**2, ge=64 * 1024**2, description="memory limit, e.g. '512MiB'")
     disk: Size | None = Field(

@@ -21,8 +21,10 @@ from vtax.study import limits
 from vtax.study.fields import Duration, Level, Name, Table, disagreement
 
 FILES = "files"
+ENTRY = "entry"
 BUILT_IN = {
     FILES: "the directory of the program's files in the guest",
+    ENTRY: "the program of your own image, or what follows, with the image's environment, directory and user",
     "scratch": "a writable directory in the guest",
     "vcpus": "virtual CPUs of the guest",
     "memory_bytes": "memory of the guest",
@@ -70,8 +72,8 @@ class ArgvTable(Table):
     """`[program.argv]`: the program of each role and its arguments; `guest` alone, or `client` and `server`."""
 
     guest: Argv | None = Field(None, description="the program that is measured, in the guest")
-    client: Argv | None = Field(None, description="the program that is measured, in the guest, with a server")
-    server: Argv | None = Field(None, description="the program on the peer, ended after the client")
+    client: Argv | None = Field(None, description="the program whose output is read, with a server")
+    server: Argv | None = Field(None, description="the program that serves it, ended after the client")
 
     @property
     def roles(self) -> dict[str, list[str]]:
@@ -140,6 +142,9 @@ class ProgramTable(Table):
         description="Debian packages that the program needs: a layer of the image has those that the base lacks",
     )
     port: int | None = Field(None, ge=1, le=65000, description="TCP port that the server listens on when it is ready")
+    server_in: Literal["peer", "guest"] = Field(
+        "peer", description="where the server runs; the client runs at the other end"
+    )
     version: Argv | None = Field(
         None, description="prints the version, whose first line is kept; absent: the SHA-256 of the files"
     )
@@ -198,7 +203,7 @@ class ProgramTable(Table):
         used: set[str] = set()
         for role, argv in self.argv.roles.items():
             for number, argument in enumerate(argv):
-                names, problem = self._names_in(argument, {FILES: ""} if number == 0 else self._known)
+                names, problem = self._names_in(argument, {FILES: "", ENTRY: ""} if number == 0 else self._known)
                 if problem:
                     raise disagreement(f"argv.{role} holds {argument!r}: {problem}", "argv", role)
                 used.update(names)

@@ -1,0 +1,290 @@
+"""The user's own root file system as an image: what is unpacked, what is refused, and what every guest must find.
+
+Images of containers are read by skopeo and unpacked by umoci, which refuse names that lead out of the tree. Their
+layers come from anywhere: unpacking ends when the disk of images runs full, device nodes, sockets and pipes are left
+out, and a tree with too many or too large files is refused.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import stat
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from vtax.errors import BadInput, CommandFailed, ImageError
+from vtax.host.journal import Registration
+from vtax.host.process import find_program, run
+from vtax.image import contents, toolbox
+from vtax.image.export import DISK_BYTES, write_archive, write_disk
+from vtax.image.image import MODULES, Image, disk_usage_bytes
+from vtax.image.layer import FORMS
+from vtax.image.recipe import OwnFiles, Recipe, data
+from vtax.study.units import about_size
+
+SOURCES = {
+    "docker-archive": "docker-archive",
+    "oci": "oci",
+    "oci-archive": "oci-archive",
+    "podman": "containers-storage",
+    "docker": "docker-daemon",
+}
+"""Where an image of containers comes from -> what skopeo calls it (containers-transports(5))."""
+_PLAIN = ("dir", "tar")
+MAX_FILES = 500_000
+_SPARE_BYTES = 1 << 30  # that unpacking leaves of the disk of images
+_UNPACK_S = 1800.0
+_LOOK_S = 0.2
+_DISK_STEP_BYTES = 64 << 20
+_DIRECTORIES = {"dev": 0o755, "proc": 0o555, "sys": 0o555, "run": 0o755, "etc": 0o755, "root": 0o700, "tmp": 0o1777,
+                "scratch": 0o1777}  # fmt: skip
+_X86_64 = 62  # e_machine (System V ABI, AMD64 supplement)
+_PROGRAM_PLACES = ("bin", "sbin", "usr/bin", "usr/sbin", "usr/local/bin", "app")
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where files come from. kind: of SOURCES or _PLAIN. place: path or name there."""
+
+    kind: str
+    place: str
+
+    @classmethod
+    def of(cls, name: str, text: str) -> Source:
+        """Return what `KIND:PLACE` means. name: that the image gets. Raises BadInput."""
+        if not re.fullmatch(r"[a-z][a-z0-9_-]{0,39}", name):
+            raise BadInput(
+                f"{name!r} is no name of an image",
+                hint="lower-case letters, digits, '_' and '-', a letter first",
+            )
+        kind, _, place = text.partition(":")
+        kinds = (*_PLAIN, *SOURCES)
+        if kind not in kinds or not place:
+            raise BadInput(
+                f"{text!r} is no source of an image", hint=f"one of {', '.join(f'{each}:...' for each in kinds)}"
+            )
+        if kind in (*_PLAIN, "docker-archive", "oci-archive", "oci") and not Path(place.partition(":")[0]).exists():
+            raise BadInput(f"there is no {place}", where=text)
+        if kind == "dir" and (not Path(place).is_dir() or Path(place).resolve() == Path("/")):
+            raise BadInput("dir: needs a directory with a root file system, not the one of this host", where=text)
+        programs = {"patchelf": "patchelf"} | ({} if kind in _PLAIN else {"skopeo": "skopeo", "umoci": "umoci"})
+        for program, package in programs.items():
+            if find_program(program) is None:
+                raise BadInput(f"{program} is not installed", hint=f"apt-get install {package}")
+        return cls(kind, place)
+
+
+def unpack(name: str, source: Source, directory: Path, tag: str, registered: Registration) -> OwnFiles:
+    """Unpack files of a source into `directory/tree`, clean them, and return what they are.
+
+    directory: empty, on the disk of images, in the journal. tag, registered: of the processes. Raises BadInput for
+    files that cannot be an image, ImageError when unpacking fails.
+    """
+    tree = directory / "tree"
+    with _while_room(directory, registered):
+        config = _unpack_plain(source, tree, tag) if source.kind in _PLAIN else _unpack_oci(source, directory, tag)
+    _refuse_size(tree)
+    _refuse_foreign_programs(tree)
+    _clean(tree)
+    entry = [*(config.get("Entrypoint") or ()), *(config.get("Cmd") or ())]
+    return OwnFiles(
+        name,
+        contents.digest_of_files(tree),
+        tuple(map(str, entry)),
+        tuple(map(str, config.get("Env") or ())),
+        str(config.get("WorkingDir") or "/"),
+        str(config.get("User") or ""),
+    )
+
+
+def make_own(
+    recipe: Recipe, base: Image, image: Image, files: Path | None, progress: Callable[[str], None]
+) -> dict[str, Any]:
+    """Make an image of the user's files with the base's kernel; returns what its manifest says. files: are taken."""
+    own = recipe.own
+    assert own is not None
+    if files is None:
+        raise ImageError(
+            f"image {own.name} was made by another version of vtax, or removed",
+            hint=f"sudo vtax image add {own.name} --from ...",
+        )
+    files.rename(image.tree)
+    progress("the agent's Python")
+    toolbox.install(base.tree, image.tree)
+    _install_entry(own, image.tree)
+    kernels = [path for path in (base.kernel, base.elf_kernel) if path.exists()]
+    run(["cp", "--archive", "--link", *kernels, base.directory / MODULES, image.directory])
+    below = json.loads(base.manifest.read_text())
+    added_bytes = max(disk_usage_bytes(image.tree) - disk_usage_bytes(base.tree), 0)
+    disk_bytes = DISK_BYTES + -(-added_bytes // _DISK_STEP_BYTES) * _DISK_STEP_BYTES
+    progress("archive")
+    write_archive(image.tree, image.archive)
+    progress("disk")
+    write_disk(image.tree, image.disk, disk_bytes)
+    return {
+        **{name: below[name] for name in ("kernel", "programs", "compiler")},
+        "packages": {},
+        "disk_bytes": disk_bytes,
+        "added_bytes": disk_usage_bytes(image.tree),
+    }
+
+
+def has_program(tree: Path, program: str, places: Sequence[str]) -> bool:
+    """Return whether a guest of these files finds a program, by its path or in one of these directories."""
+    names = [program] if "/" in program else [f"{place}/{program}" for place in places]
+    return any((found := _resolved(tree, name)) is not None and found.is_file() for name in names)
+
+
+def _unpack_plain(source: Source, tree: Path, tag: str) -> dict[str, Any]:
+    tree.mkdir()
+    copy = ["cp", "--archive", "--reflink=auto", "--one-file-system", f"{source.place}/.", tree]
+    extract = ["tar", "--extract", f"--file={source.place}", f"--directory={tree}", "--numeric-owner", "--sparse"]
+    _run(copy if source.kind == "dir" else extract, tag)
+    return {}
+
+
+def _unpack_oci(source: Source, directory: Path, tag: str) -> dict[str, Any]:
+    """Return the configuration of the image. Only layers of this host's architecture are taken."""
+    layout = f"oci:{directory / 'layout'}:image"
+    _run(["skopeo", "--insecure-policy", "copy", "--quiet", f"{SOURCES[source.kind]}:{source.place}", layout], tag)
+    described = json.loads(_run(["skopeo", "inspect", "--config", layout], tag))
+    if (found := described.get("architecture")) != "amd64" or described.get("os") != "linux":
+        raise BadInput(f"the image is for {described.get('os')} on {found}, and guests here run linux on amd64")
+    _run(["umoci", "raw", "unpack", "--image", f"{directory / 'layout'}:image", directory / "tree"], tag)
+    shutil.rmtree(directory / "layout")
+    config: dict[str, Any] = described.get("config") or {}
+    return config
+
+
+def _run(argv: Sequence[str | Path], tag: str) -> str:
+    try:
+        return run(argv, timeout_s=_UNPACK_S, tag=tag).stdout
+    except CommandFailed as error:
+        raise ImageError("the image could not be unpacked", where=error.what[-500:]) from error
+
+
+@contextmanager
+def _while_room(directory: Path, registered: Registration) -> Iterator[None]:
+    """End the processes that unpack before they fill the disk. Raises BadInput when that was needed."""
+    done, was_full = threading.Event(), threading.Event()
+
+    def look() -> None:
+        while not done.wait(_LOOK_S):
+            room = os.statvfs(directory)
+            few_names = room.f_files and room.f_favail < room.f_files // 20
+            if room.f_bavail * room.f_frsize < _SPARE_BYTES or few_names:
+                was_full.set()
+                registered.release()
+                return
+
+    watching = threading.Thread(target=look, daemon=True)
+    watching.start()
+    try:
+        yield
+    except ImageError:
+        if not was_full.is_set():
+            raise
+    finally:
+        done.set()
+        watching.join()
+    if was_full.is_set():
+        raise BadInput("the disk of images does not hold these files", where=str(directory.parent))
+
+
+def _refuse_size(tree: Path) -> None:
+    """Raise BadInput for more files than MAX_FILES, or more bytes than the disk holds in the forms of an image."""
+    count = total = 0
+    for place, directories, files in os.walk(tree):
+        count += len(directories) + len(files)
+        if count > MAX_FILES:
+            raise BadInput(f"the image has more than {MAX_FILES} files")
+        total += sum(Path(place, name).lstat().st_size for name in files)
+    free = shutil.disk_usage(tree).free
+    if total * (FORMS - 1) > free - _SPARE_BYTES:
+        raise BadInput(
+            f"the files of the image are {about_size(total)}, holes counted, and {about_size(free)} are free",
+            hint="an image is kept as a tree, an archive and a disk",
+        )
+    if count == 0:
+        raise BadInput("the image has no files")
+
+
+def _refuse_foreign_programs(tree: Path) -> None:
+    """Raise BadInput when programs of the tree are for another processor."""
+    for place in _PROGRAM_PLACES:
+        directory = _resolved(tree, place)
+        for path in sorted(directory.iterdir())[:200] if directory and directory.is_dir() else ():
+            if not stat.S_ISREG(path.lstat().st_mode):
+                continue
+            with path.open("rb") as file:
+                header = file.read(20)
+            if header[:4] == b"\x7fELF" and int.from_bytes(header[18:20], "little") != _X86_64:
+                raise BadInput(f"/{path.relative_to(tree)} is no program for x86-64, as guests here need")
+
+
+def _clean(tree: Path) -> None:
+    """Take out what is no file, and make what every guest must find."""
+    for place, _, files in os.walk(tree):
+        for name in files:
+            path = Path(place, name)
+            mode = path.lstat().st_mode
+            if not (stat.S_ISREG(mode) or stat.S_ISLNK(mode)):
+                path.unlink()
+    for name in ("dev", toolbox.TOOLBOX.lstrip("/"), *_DIRECTORIES):
+        path = tree / name
+        if path.is_symlink() or (path.exists() and not path.is_dir()):
+            path.unlink()
+        elif name not in _DIRECTORIES or name == "dev":
+            shutil.rmtree(path, ignore_errors=True)
+    for name, mode in _DIRECTORIES.items():
+        path = tree / name
+        path.mkdir(exist_ok=True)
+        path.chmod(mode)
+    for name, text in {
+        "etc/hostname": "vtax\n",
+        "etc/hosts": "127.0.0.1 localhost vtax\n::1 localhost ip6-localhost ip6-loopback\n",
+        "etc/resolv.conf": "",
+    }.items():
+        (tree / name).unlink(missing_ok=True)
+        (tree / name).write_text(text)
+
+
+def _install_entry(own: OwnFiles, tree: Path) -> None:
+    box = tree / toolbox.TOOLBOX.lstrip("/")
+    settings = {
+        "entry": own.entry,
+        "environment": dict(each.partition("=")[::2] for each in own.environment),
+        "directory": own.directory,
+        "user": own.user,
+    }
+    (box / "entry.json").write_text(json.dumps(settings))
+    (box / "entry").write_bytes(f"#!{toolbox.PYTHON} -ISB\n".encode() + data("entry.py"))
+    (box / "entry").chmod(0o755)
+
+
+def _resolved(tree: Path, name: str) -> Path | None:
+    """Return the file that a name leads to within the tree, links followed as in a guest; None for none."""
+    left, at, links = [part for part in Path(name).parts if part != "/"], tree, 0
+    while left:
+        part = left.pop(0)
+        if part == "..":
+            at = at if at == tree else at.parent
+            continue
+        at = at / part
+        if at.is_symlink():
+            links += 1
+            target = at.readlink()
+            at = tree if target.is_absolute() else at.parent
+            left = [each for each in target.parts if each != "/"] + left
+            if links > 40:  # as many as the kernel follows (path_resolution(7))
+                return None
+        elif not at.exists():
+            return None
+    return at

@@ -1,0 +1,130 @@
+"""Images of the user's own, on every kind of platform: without a shell, with another C library, as another user."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+
+import pytest
+from support import needs_program, needs_root
+
+from vtax.host.process import run
+
+pytestmark = [needs_root, needs_program("skopeo", "umoci", "patchelf"), pytest.mark.usefixtures("private_home")]
+PLATFORMS = ["native", "podman", "docker", "lxc", "nspawn", "bubblewrap", "gvisor-systrap", "qemu-tcg-virtio"]
+HEAD = """
+name = "shop"
+platforms = [PLATFORMS]
+[guest]
+image = "shop"
+memory = "256MiB"
+[design]
+blocks = 1
+"""
+PAGE = """
+[[program]]
+name = "page"
+port = 5480
+server_in = "guest"
+version = ["true"]
+argv = { server = ["{entry}"], client = ["busybox", "wget", "-q", "-O", "-", "http://{guest_address}:{port}/page"] }
+[[program.metric]]
+name = "size"
+unit = "B"
+better = "higher"
+pattern = "^page of ([0-9]+) bytes$"
+[[benchmark]]
+name = "page"
+"""
+WHO = """
+[[program]]
+name = "who"
+version = ["true"]
+argv = { guest = ["{entry}", "/app/id"] }
+[[program.metric]]
+name = "uid"
+unit = "1"
+better = "higher"
+pattern = "^uid=([0-9]+)"
+[[benchmark]]
+name = "who"
+"""
+
+
+def vtax(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "vtax", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+
+
+@pytest.fixture
+def archive(image, tmp_path):
+    """An image without a shell, a user list or a C library: two static programs, and a page."""
+    layout, bundle = f"{tmp_path}/layout", tmp_path / "bundle"
+    run(["umoci", "init", "--layout", layout])
+    run(["umoci", "new", "--image", f"{layout}:shop"])
+    run(["umoci", "unpack", "--image", f"{layout}:shop", bundle])
+    app = bundle / "rootfs/app"
+    app.mkdir()
+    for name in ("httpd", "id"):
+        shutil.copy(image.tree / "usr/bin/busybox", app / name)
+    (app / "page").write_text("page of 42 bytes\n")
+    run(["umoci", "repack", "--image", f"{layout}:shop", bundle])
+    entry = [f"--config.entrypoint={word}" for word in ("./httpd", "-f", "-p", "5480")]
+    settings = [*entry, "--config.workingdir=/app", "--config.user=65532:65532"]
+    run(["umoci", "config", "--image", f"{layout}:shop", *settings])
+    target = tmp_path / "shop.tar"
+    run(["skopeo", "--insecure-policy", "copy", f"oci:{layout}:shop", f"docker-archive:{target}:shop:1"])
+    return target
+
+
+def test_an_image_without_a_shell_serves_and_works_on_every_platform(archive, tmp_path):
+    added = vtax("image", "add", "shop", "--from", f"docker-archive:{archive}")
+    assert added.returncode == 0, added.stderr
+    study = tmp_path / "shop.toml"
+    study.write_text((HEAD + PAGE + WHO).replace("PLATFORMS", ", ".join(f'"{name}"' for name in PLATFORMS)))
+    made = vtax("run", str(study), "--trust", "--json")
+    assert made.returncode == 0, made.stderr
+    raw = json.loads(vtax("show", "last", "--raw", "all", "--json").stdout)
+    found = {(trial["platform"], trial["benchmark"]): trial["status"] for trial in raw["trials"]}
+    assert set(found.values()) == {"ok"}, found
+    shown = json.loads(vtax("show", "last", "--json").stdout)
+    absent = {each["platform"] for each in shown["untested"]}
+    assert {platform for platform, _ in found} == set(PLATFORMS) - absent
+    assert {"native", "podman", "qemu-tcg-virtio"} & {platform for platform, _ in found}
+    of_who = [trial["outputs"] for trial in raw["trials"] if trial["benchmark"] == "who"]
+    assert all("uid=65532" in output["stdout"] for outputs in of_who for output in outputs)
+
+
+def test_a_benchmark_whose_program_the_image_lacks_is_not_tested_with_its_name(archive, tmp_path):
+    assert vtax("image", "add", "shop", "--from", f"docker-archive:{archive}").returncode == 0
+    planned = vtax("run", "tour", "--image", "shop", "--platforms", "native", "--dry-run")
+    assert "has no program sysbench" in planned.stdout + planned.stderr
+
+
+def test_an_unknown_image_is_named_with_those_that_there_are(archive):
+    refused = vtax("run", "tour", "--image", "shop", "--dry-run")
+    assert refused.returncode == 2
+    assert "there is no image shop" in refused.stderr
+    assert vtax("image", "add", "shop", "--from", f"docker-archive:{archive}").returncode == 0
+    assert "there are: shop" in vtax("run", "tour", "--image", "other", "--dry-run").stderr
+
+
+def test_a_directory_with_another_c_library_and_a_hostile_tree(image, tmp_path):
+    """A tree whose own /usr/bin/python3, shell and loader do not work: nothing of the agent needs them."""
+    tree = tmp_path / "tree"
+    for name in ("bin", "lib64", "usr/bin"):
+        (tree / name).mkdir(parents=True)
+    shutil.copy(image.tree / "usr/bin/busybox", tree / "bin/id")
+    (tree / "lib64/ld-linux-x86-64.so.2").write_text("no loader")
+    (tree / "usr/bin/python3").write_text("no program")
+    (tree / "bin/sh").write_text("no program")
+    (tree / "etc").symlink_to("/etc")
+    added = vtax("image", "add", "odd", "--from", f"dir:{tree}")
+    assert added.returncode == 0, added.stderr
+    study = tmp_path / "odd.toml"
+    text = HEAD.replace("PLATFORMS", '"native"').replace('"shop"', '"odd"')
+    study.write_text(text + WHO.replace('"{entry}", "/app/id"', '"/bin/id"'))
+    made = vtax("run", str(study), "--trust", "--strict")
+    assert made.returncode == 0, made.stderr

@@ -1,0 +1,175 @@
+"""The user's own files: where they come from, what is refused, what guests find, and who runs their program."""
+
+import json
+import os
+import stat
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from support import needs_root
+
+from vtax.errors import BadInput
+from vtax.image import own
+from vtax.image.image import OWN, Image
+from vtax.image.own import Source, has_program
+from vtax.image.recipe import DEFAULT, OwnFiles, data
+
+PLACES = ("/usr/bin", "/bin")
+FILES = OwnFiles("shop", "0" * 64)
+
+
+@pytest.fixture
+def tools(monkeypatch):
+    monkeypatch.setattr(own, "find_program", lambda program: f"/usr/bin/{program}")
+
+
+@pytest.mark.parametrize(
+    ("name", "source", "what"),
+    [
+        ("shop", "shop.tar", "is no source of an image"),
+        ("shop", "docker-archive:", "is no source of an image"),
+        ("shop", "ftp:shop.tar", "is no source of an image"),
+        ("shop", "docker-archive:/no/such.tar", "there is no /no/such.tar"),
+        ("shop", "dir:/", "not the one of this host"),
+        ("Shop", "dir:/usr", "no name of an image"),
+        ("../shop", "dir:/usr", "no name of an image"),
+    ],
+)
+def test_what_is_no_source_is_refused(name, source, what, tools):
+    with pytest.raises(BadInput, match=what):
+        Source.of(name, source)
+
+
+def test_a_program_that_unpacks_is_named_with_its_package(monkeypatch):
+    monkeypatch.setattr(own, "find_program", lambda program: None if program == "umoci" else "/bin/x")
+    with pytest.raises(BadInput, match="umoci is not installed") as refused:
+        Source.of("shop", "podman:localhost/shop")
+    assert refused.value.hint == "apt-get install umoci"
+    assert Source.of("shop", "dir:/usr") == Source("dir", "/usr")
+
+
+def test_files_of_the_users_make_another_image_whose_serving_guests_have_the_layer():
+    shop = replace(DEFAULT, own=FILES)
+    loaded = shop.with_packages(["nghttp2-client"])
+    assert len({DEFAULT.key, shop.key, loaded.key, replace(shop, own=replace(FILES, digest="1" * 64)).key}) == 4
+    assert loaded.base == DEFAULT.with_packages(["nghttp2-client"])
+    assert loaded.tree_key == shop.tree_key != DEFAULT.tree_key
+    assert DEFAULT.like(json.loads(json.dumps(loaded.record()))) == loaded
+    assert DEFAULT.like(DEFAULT.record()) is not None
+
+
+def test_guests_that_serve_start_from_the_image_that_is_named(tmp_path):
+    image = Image("a" * 12, tmp_path / ("a" * 12))
+    image.directory.mkdir()
+    assert image.of_peers is image
+    assert not image.is_own
+    (image.directory / OWN).write_text("b" * 12 + "\n")
+    assert image.is_own
+    assert image.of_peers == Image("b" * 12, tmp_path / ("b" * 12))
+
+
+def test_programs_are_found_as_in_the_guest(tmp_path):
+    (tmp_path / "usr/bin").mkdir(parents=True)
+    (tmp_path / "bin").symlink_to("/usr/bin")
+    (tmp_path / "usr/bin/tool").write_text("")
+    (tmp_path / "usr/bin/link").symlink_to("/bin/tool")
+    (tmp_path / "usr/bin/out").symlink_to("../../../../../../bin/sh")
+    (tmp_path / "usr/bin/loop").symlink_to("loop")
+    assert [has_program(tmp_path, name, PLACES) for name in ("tool", "link", "/bin/tool")] == [True] * 3
+    assert not any(
+        has_program(tmp_path, name, PLACES) for name in ("none", "out", "loop", "/usr/bin", "/etc/hostname")
+    )
+
+
+def test_a_program_of_another_processor_is_refused(tmp_path):
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/sh").write_bytes(b"\x7fELF\x02\x01\x01" + bytes(11) + (183).to_bytes(2, "little"))
+    with pytest.raises(BadInput, match="/bin/sh is no program for x86-64"):
+        own._refuse_foreign_programs(tmp_path)
+    (tmp_path / "bin/sh").write_bytes(b"\x7fELF\x02\x01\x01" + bytes(11) + (62).to_bytes(2, "little"))
+    own._refuse_foreign_programs(tmp_path)
+
+
+def test_too_many_files_holes_that_the_disk_cannot_hold_and_nothing_are_refused(tmp_path, monkeypatch):
+    with pytest.raises(BadInput, match="no files"):
+        own._refuse_size(tmp_path)
+    with (tmp_path / "hole").open("wb") as file:
+        file.truncate(1 << 42)
+    with pytest.raises(BadInput, match="holes counted"):
+        own._refuse_size(tmp_path)
+    (tmp_path / "hole").unlink()
+    (tmp_path / "one").write_text("")
+    own._refuse_size(tmp_path)
+    monkeypatch.setattr(own, "MAX_FILES", 0)
+    with pytest.raises(BadInput, match="more than 0 files"):
+        own._refuse_size(tmp_path)
+
+
+@needs_root
+def test_devices_pipes_and_links_that_lead_out_are_gone_and_what_guests_need_is_there(tmp_path):
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "hosts").write_text("the host's")
+    tree = tmp_path / "tree"
+    (tree / "srv").mkdir(parents=True)
+    os.mkfifo(tree / "srv/pipe")
+    os.mknod(tree / "srv/disk", stat.S_IFBLK | 0o600, os.makedev(7, 0))
+    for name in ("etc", "dev", "tmp", ".vtax"):
+        (tree / name).symlink_to(outside)
+    (tree / "srv/page").write_text("hello")
+    own._clean(tree)
+    assert sorted(path.name for path in (tree / "srv").iterdir()) == ["page"]
+    assert (outside / "hosts").read_text() == "the host's"
+    assert list(outside.iterdir()) == [outside / "hosts"]
+    assert not (tree / ".vtax").exists()
+    for name in ("dev", "proc", "sys", "run", "etc", "root", "tmp", "scratch"):
+        assert (tree / name).is_dir()
+        assert not (tree / name).is_symlink()
+    assert (tree / "tmp").stat().st_mode & 0o7777 == 0o1777
+
+
+def entered(tmp_path, settings, *argv):
+    """Run the program of the image's own with files in the place of those in a guest."""
+    text = data("entry.py").decode()
+    for path in ("/.vtax/entry.json", "/etc/passwd", "/etc/group"):
+        text = text.replace(path, str(tmp_path / Path(path).name))
+    program = tmp_path / "entry.py"
+    program.write_text(text)
+    (tmp_path / "entry.json").write_text(
+        json.dumps({"entry": [], "environment": {}, "directory": "/", "user": "", **settings})
+    )
+    return subprocess.run([sys.executable, program, *argv], check=False, capture_output=True, text=True, timeout=20)
+
+
+def test_the_images_program_has_its_environment_and_directory(tmp_path):
+    entry = ["sh", "-c", "echo $GREETING $(pwd)"]
+    done = entered(tmp_path, {"entry": entry, "environment": {"GREETING": "hi"}, "directory": "/usr"})
+    assert done.stdout == "hi /usr\n"
+    assert entered(tmp_path, {"entry": entry}, "echo", "other").stdout == "other\n"
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({}, "the image names no program to run"),
+        ({"entry": ["no-such-program"]}, "no-such-program: No such file or directory"),
+        ({"entry": ["true"], "user": "shop"}, "the image has no user shop"),
+        ({"entry": ["true"], "user": "7:shop"}, "the image has no group shop"),
+    ],
+)
+def test_what_an_image_cannot_run_is_said(settings, said, tmp_path):
+    done = entered(tmp_path, settings)
+    assert done.returncode == 1
+    assert done.stderr.strip() == said
+
+
+@needs_root
+@pytest.mark.parametrize(("user", "ids"), [("shop", "33 44"), ("33", "33 44"), ("99", "99 0"), ("99:web", "99 55")])
+def test_the_images_program_is_its_users(user, ids, tmp_path):
+    (tmp_path / "passwd").write_text("root:x:0:0::/root:/bin/sh\nshop:x:33:44::/srv:/bin/sh\n")
+    (tmp_path / "group").write_text("web:x:55:\n")
+    done = entered(tmp_path, {"entry": ["sh", "-c", "echo $(id -u) $(id -g)"], "user": user})
+    assert done.stdout.strip() == ids
