@@ -30,6 +30,7 @@ from vtax.cli.measure import wait as wait_between
 from vtax.cli.needed_image import examine as examine_image
 from vtax.cli.needed_image import provide, recipe_for
 from vtax.cli.output import built_image, need_root, print_json, say
+from vtax.cli.own_image import load_option, port_option, serve_option, study_of
 from vtax.cli.plan import announce
 from vtax.cli.plan import as_json as plan_as_json
 from vtax.cli.probing import probing_lock
@@ -65,7 +66,7 @@ def _tags(context: click.Context, parameter: click.Parameter, given: tuple[str, 
 
 
 @click.command("run")
-@click.argument("study", shell_complete=study_names)
+@click.argument("study", required=False, shell_complete=study_names)
 @click.option(
     "--platforms",
     "-p",
@@ -91,6 +92,9 @@ def _tags(context: click.Context, parameter: click.Parameter, given: tuple[str, 
 @click.option("--vcpus", type=click.IntRange(1), help="Give every guest so many virtual CPUs.")
 @click.option("--memory", metavar="SIZE", help="Limit the memory of every guest to this, e.g. 2GiB.")
 @click.option("--image", metavar="NAME", help="Start guests from an image of your own; see vtax image add.")
+@load_option
+@serve_option
+@port_option
 @click.option("--disk", metavar="SIZE", help="Give every virtual machine a disk of this size, e.g. 6GiB.")
 @click.option(
     "--link",
@@ -140,7 +144,7 @@ def _tags(context: click.Context, parameter: click.Parameter, given: tuple[str, 
 @junit_option
 @click.option("--json", "as_json", is_flag=True, help="Print the result, or the plan, as JSON.")
 def command(
-    study: str,
+    study: str | None,
     platforms: tuple[str, ...],
     ab: str | None,
     scale: str,
@@ -148,6 +152,9 @@ def command(
     vcpus: int | None,
     memory: str | None,
     image: str | None,
+    load_of: str | None,
+    serve: str | None,
+    port: int | None,
     disk: str | None,
     link: tuple[str, ...],
     boot: tuple[str, ...],
@@ -181,6 +188,7 @@ def command(
     Long because every option is a parameter.
     """
     budget_s(budget)
+    study = study_of(study, image, load_of, serve, port)
     limits = _limits(check, detect, junit)
     varied = _varied(study, Chosen(scale, protocol))
     _check_platforms(platforms, varied)

@@ -39,6 +39,50 @@ MAX_BLOCKS = 200  # of the rule `verdict`: boundaries of more looks are wider
 
 
 @dataclass(frozen=True)
+class Load:
+    """A program that loads a server: the package that has it, and the pattern of its requests a second."""
+
+    package: str
+    pattern: str
+
+
+LOADS: Mapping[str, Load] = {
+    "wrk": Load("wrk", r"^Requests/sec:\s+([0-9.]+)"),
+    "h2load": Load("nghttp2-client", r"^finished in [0-9.]+m?s, ([0-9.]+) req/s"),
+    "ab": Load("apache2-utils", r"^Requests per second:\s+([0-9.]+)"),
+    "siege": Load("siege", r'"?transaction_rate"?:\s+([0-9.]+)'),
+}
+"""Programs whose figure is known; of another the time to its end is the figure."""
+
+
+def served(image: str, server: Sequence[str], load: Sequence[str], port: int) -> str:
+    """Return a study of a server of an image of the user's and the command that loads it, in which `{url}` stands for
+    the server's."""
+    known = LOADS.get(PurePath(load[0]).name)
+    client = [word.replace("{url}", "http://{guest_address}:{port}/") for word in load]
+    figure = (
+        f'name = "requests"\nunit = "requests/s"\nbetter = "higher"\npattern = {_quoted(known.pattern)}'
+        if known
+        else 'name = "time"\nunit = "s"\nbetter = "lower"\nelapsed = true'
+    )
+    packages = [f"packages = [{_quoted(known.package)}]"] if known else []
+    lines = [
+        f"name = {_quoted(image)}", f'title = "What does each layer cost {image}?"',
+        'platforms = ["native", "podman", "docker", "lxc", "nspawn", "qemu-tcg-virtio", "kvm-virtio"]',
+        "[guest]", f"image = {_quoted(image)}", 'memory = "1GiB"', "[design]", 'stop = "verdict"', 'budget = "15min"',
+        "[[program]]", f"name = {_quoted(image)}", f"port = {port}", 'server_in = "guest"', 'version = ["true"]',
+        *packages,
+        f"argv = {{ server = [{_list(server)}], client = [{_list(client)}] }}",
+        "[[program.metric]]", figure, "[[benchmark]]", f"name = {_quoted(image)}",
+    ]  # fmt: skip
+    return "\n".join(lines) + "\n"
+
+
+def _list(words: Sequence[str]) -> str:
+    return ", ".join(map(_quoted, words))
+
+
+@dataclass(frozen=True)
 class Draft:
     """Answers that make a study.
 

@@ -1,0 +1,61 @@
+"""`vtax run --image NAME --load COMMAND`: the study of one server of an image of one's own, without a study file."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import click
+
+from vtax.errors import BadInput
+from vtax.study.drafts import served
+from vtax.study.programs import ENTRY
+
+load_option = click.option(
+    "--load", "load_of", metavar="COMMAND",
+    help="Load the server of --image with this command from a machine beside it, in place of STUDY; {url}, "
+    "{guest_address} and {port} stand for where it listens.",
+)  # fmt: skip
+serve_option = click.option(
+    "--serve", metavar="COMMAND", help="Run this in the image as the server; default its own program."
+)
+port_option = click.option(
+    "--port", type=click.IntRange(1, 65000), help="Load this port of the server; default 8080."
+)
+
+
+def study_of(
+    study: str | None, image: str | None, load_of: str | None, serve: str | None, port: int | None
+) -> str:  # fmt: skip
+    """Return what `vtax run` runs: STUDY, or a file made of the options, gone when the command ends.
+
+    Raises BadInput for options that do not go together.
+    """
+    if load_of is None:
+        if serve or port:
+            raise BadInput("--serve and --port are of a server that is loaded", hint="add --load COMMAND")
+        if study is None:
+            raise BadInput("STUDY is missing", hint="vtax studies lists them; or --image NAME --load COMMAND")
+        return study
+    if study is not None or image is None:
+        what = "--load takes the place of STUDY, and needs --image"
+        raise BadInput(what, hint="vtax run --image shop --load 'wrk {url}'")
+    words = _words(load_of, "--load")
+    if not any(name in load_of for name in ("{url}", "{guest_address}")):
+        raise BadInput("the command does not say what it loads", where="--load", hint="write {url} in it")
+    directory = click.get_current_context().with_resource(TemporaryDirectory(prefix="vtax-"))
+    path = Path(directory, f"{image}.toml")
+    server = [f"{{{ENTRY}}}", *(_words(serve, "--serve") if serve else [])]
+    path.write_text(served(image, server, words, port or 8080))
+    return str(path)
+
+
+def _words(text: str, option: str) -> list[str]:
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise BadInput(f"the command line cannot be split: {error}", where=option, hint="check its quotes") from error
+    if not words:
+        raise BadInput("the command line is empty", where=option, hint="name a program")
+    return words

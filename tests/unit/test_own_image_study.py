@@ -1,0 +1,47 @@
+"""`vtax run --image NAME --load COMMAND`: the study that it makes, and options that do not go together."""
+
+import pytest
+from click.testing import CliRunner
+
+from vtax.cli.main import group
+from vtax.study.drafts import served
+from vtax.study.load import load
+
+
+def drafted(tmp_path, *words, server=("{entry}",)):
+    path = tmp_path / "shop.toml"
+    path.write_text(served("shop", server, words, 8080))
+    (program,) = load(str(path)).study.program
+    return program, load(str(path)).study
+
+
+def test_a_known_program_has_its_package_and_its_requests(tmp_path):
+    program, study = drafted(tmp_path, "wrk", "-d5", "{url}", server=("{entry}", "nginx"))
+    assert study.guest.image == "shop"
+    assert (program.packages, program.server_in, program.port) == (["wrk"], "guest", 8080)
+    assert program.argv.server == ["{entry}", "nginx"]
+    assert program.argv.client == ["wrk", "-d5", "http://{guest_address}:{port}/"]
+    assert program.metric[0].pattern is not None
+    assert (program.metric[0].unit, program.metric[0].better) == ("requests/s", "higher")
+
+
+def test_of_another_program_the_time_is_the_figure(tmp_path):
+    program, _ = drafted(tmp_path, "my-load", "{guest_address}", "{port}")
+    assert program.metric[0].elapsed
+    assert program.packages == []
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "STUDY is missing"),
+        (["tour", "--serve", "x"], "of a server that is loaded"),
+        (["tour", "--image", "shop", "--load", "wrk {url}"], "takes the place of STUDY"),
+        (["--load", "wrk {url}"], "needs --image"),
+        (["--image", "shop", "--load", "wrk"], "does not say what it loads"),
+        (["--image", "shop", "--load", "wrk '{url}"], "cannot be split"),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused(words, said):
+    done = CliRunner().invoke(group, ["run", "--dry-run", *words])
+    assert said in str(done.exception) + done.output
