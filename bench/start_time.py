@@ -161,8 +161,9 @@ def raw_nspawn(spec: GuestSpec, root: Path, platform: Platform) -> tuple[list[st
 
 def raw_bubblewrap(spec: GuestSpec, root: Path, platform: Platform) -> tuple[list[str], bool]:
     """bwrap with all namespaces but that of users."""
-    settings = ["--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--proc", "/proc", "--dev", "/dev"]
-    return ["bwrap", "--bind", str(root), "/", *settings, "--", "/usr/bin/true"], False
+    namespaces = [f"--unshare-{kind}" for kind in ("ipc", "pid", "net", "uts")]
+    settings = ["--bind", str(root), "/", "--proc", "/proc", "--dev", "/dev"]
+    return ["bwrap", *namespaces, *settings, "--", "/usr/bin/true"], False
 
 
 def raw_docker(spec: GuestSpec, root: Path, platform: Platform) -> tuple[list[str], bool]:

@@ -28,7 +28,6 @@ PAGE = """
 name = "page"
 port = 5480
 server_in = "guest"
-version = ["true"]
 argv = { server = ["{entry}"], client = ["busybox", "wget", "-q", "-O", "-", "http://{guest_address}:{port}/page"] }
 [[program.metric]]
 name = "size"
@@ -41,7 +40,6 @@ name = "page"
 WHO = """
 [[program]]
 name = "who"
-version = ["true"]
 argv = { guest = ["{entry}", "/app/id"] }
 [[program.metric]]
 name = "uid"

@@ -149,6 +149,7 @@ def test_the_images_program_has_its_environment_and_directory(tmp_path):
     done = entered(tmp_path, {"entry": entry, "environment": {"GREETING": "hi"}, "directory": "/usr"})
     assert done.stdout == "hi /usr\n"
     assert entered(tmp_path, {"entry": entry}, "echo", "other").stdout == "other\n"
+    assert entered(tmp_path, {"entry": entry, "version": "shop 0a1b"}, "--vtax-version").stdout == "shop 0a1b\n"
 
 
 @pytest.mark.parametrize(

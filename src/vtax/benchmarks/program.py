@@ -26,6 +26,7 @@ from vtax.foreign_text import one_line
 from vtax.guest.results import CommandResult
 from vtax.host.trust import refuse_file_of_others
 from vtax.image.toolbox import ENTRY as PATH_OF_ENTRY
+from vtax.image.toolbox import OF_IMAGE
 from vtax.study import limits
 from vtax.study.programs import ENTRY, FILES, MetricTable, ProgramTable, filled
 from vtax.study.units import about_size
@@ -44,7 +45,9 @@ class Program(Benchmark):
         self._table = table
         self._contents = tuple(contents)
         self._argv: Mapping[str, Sequence[str]] = table.argv.roles
-        program = (table.argv.guest or table.argv.client or [""])[0]
+        served = table.argv.server if table.server_in == "guest" else None
+        words = table.argv.guest or served or table.argv.client or [""]
+        program = (words[1:] or [table.name])[0] if words[0] == f"{{{ENTRY}}}" else words[0]
         self.name = table.name
         self.title = table.title or f"{table.name}, a program of the study"
         self.tool = PurePosixPath(program).name
@@ -55,7 +58,7 @@ class Program(Benchmark):
             for number, m in enumerate(table.metric)
         )
         self.work = Operations("run") if table.metric[0].elapsed else None
-        self.version_argv = tuple(table.version or ("true",))
+        self.version_argv = tuple(table.version or (OF_IMAGE if table.is_of_image else ("true",)))
         self.packages = tuple(table.packages)
 
     @property
@@ -89,7 +92,7 @@ class Program(Benchmark):
     def version_of(self, output: str) -> str:
         """Return the first line that the version command prints; without one the SHA-256 of every file, as sha256sum
         has it."""
-        if self._table.version is None:
+        if self._table.version is None and not self._table.is_of_image:
             digests = [hashlib.sha256(data).hexdigest()[:_DIGITS] for data in self._contents]
             return f"sha256:{'+'.join(digests)}"
         if not (lines := output.strip().splitlines()):

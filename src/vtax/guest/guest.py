@@ -42,6 +42,8 @@ ENVIRONMENT = {
     "HOME": "/root",
     "LC_ALL": "C.UTF-8",
 }
+OF_VTAX = {"PATH": f"{bootstrap.TOOLBOX}/bin:{ENVIRONMENT['PATH']}"}
+"""Environment of what vtax itself does in a guest, whose own files may have another `ip` or `sh`."""
 AGENT_VERSION = 1
 OUTPUT_LIMIT = 8 << 20
 FILE_LIMIT = 32 << 20

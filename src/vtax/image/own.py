@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from vtax.errors import BadInput, CommandFailed, ImageError
+from vtax.guest.bootstrap import PYTHON, TOOLBOX
 from vtax.host.journal import Registration
 from vtax.host.process import find_program, run
 from vtax.image import contents, toolbox
@@ -144,8 +145,15 @@ def has_program(tree: Path, program: str, places: Sequence[str]) -> bool:
 
 def _unpack_plain(source: Source, tree: Path, tag: str) -> dict[str, Any]:
     tree.mkdir()
-    copy = ["cp", "--archive", "--reflink=auto", "--one-file-system", f"{source.place}/.", tree]
-    extract = ["tar", "--extract", f"--file={source.place}", f"--directory={tree}", "--numeric-owner", "--sparse"]
+    copy: list[str | Path] = ["cp", "--archive", "--reflink=auto", "--one-file-system", f"{source.place}/.", tree]
+    extract: list[str | Path] = [
+        "tar",
+        "--extract",
+        f"--file={source.place}",
+        f"--directory={tree}",
+        "--numeric-owner",
+        "--sparse",
+    ]
     _run(copy if source.kind == "dir" else extract, tag)
     return {}
 
@@ -237,7 +245,7 @@ def _clean(tree: Path) -> None:
             mode = path.lstat().st_mode
             if not (stat.S_ISREG(mode) or stat.S_ISLNK(mode)):
                 path.unlink()
-    for name in ("dev", toolbox.TOOLBOX.lstrip("/"), *_DIRECTORIES):
+    for name in ("dev", TOOLBOX.lstrip("/"), *_DIRECTORIES):
         path = tree / name
         if path.is_symlink() or (path.exists() and not path.is_dir()):
             path.unlink()
@@ -247,6 +255,8 @@ def _clean(tree: Path) -> None:
         path = tree / name
         path.mkdir(exist_ok=True)
         path.chmod(mode)
+    if not os.path.lexists(tree / "usr"):
+        (tree / "usr").mkdir()  # without it systemd-nspawn takes a tree for none
     for name, text in {
         "etc/hostname": "vtax\n",
         "etc/hosts": "127.0.0.1 localhost vtax\n::1 localhost ip6-localhost ip6-loopback\n",
@@ -257,15 +267,16 @@ def _clean(tree: Path) -> None:
 
 
 def _install_entry(own: OwnFiles, tree: Path) -> None:
-    box = tree / toolbox.TOOLBOX.lstrip("/")
+    box = tree / TOOLBOX.lstrip("/")
     settings = {
         "entry": own.entry,
         "environment": dict(each.partition("=")[::2] for each in own.environment),
         "directory": own.directory,
         "user": own.user,
+        "version": f"{own.name} {own.digest[:12]}",
     }
     (box / "entry.json").write_text(json.dumps(settings))
-    (box / "entry").write_bytes(f"#!{toolbox.PYTHON} -ISB\n".encode() + data("entry.py"))
+    (box / "entry").write_bytes(f"#!{PYTHON} -ISB\n".encode() + data("entry.py"))
     (box / "entry").chmod(0o755)
 
 

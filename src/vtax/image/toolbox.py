@@ -15,7 +15,9 @@ from vtax.host.process import run
 
 ENTRY = f"{TOOLBOX}/entry"
 """Program in a guest of the user's files that runs theirs, or the one it is given, as a container runtime would."""
-_PROGRAMS = ("/usr/bin/python3", "/usr/bin/ip", "/usr/sbin/ethtool", "/usr/bin/ping")
+OF_IMAGE = (ENTRY, "--vtax-version")
+"""Prints the name and the digest of the user's image."""
+_PROGRAMS = ("/usr/bin/python3", "/usr/bin/dash", "/usr/bin/ip", "/usr/sbin/ethtool", "/usr/bin/ping")
 _BUSYBOX = "usr/bin/busybox"
 _LEFT_OUT = ("__pycache__", "test", "idlelib", "ensurepip", "pydoc_data", "lib2to3", "turtledemo")
 
@@ -30,7 +32,7 @@ def link(tree: Path) -> None:
 def install(base: Path, tree: Path) -> None:
     """Give the user's tree a toolbox with programs of the base's tree.
 
-    Programs and their libraries are told by patchelf where loader and libraries lie. Raises ImageError.
+    patchelf writes into the programs where loader and libraries lie. Raises ImageError.
     """
     bin_, lib = (tree / TOOLBOX.lstrip("/") / name for name in ("bin", "lib"))
     for directory in (bin_, lib):
@@ -50,6 +52,7 @@ def install(base: Path, tree: Path) -> None:
             run(["patchelf", "--force-rpath", "--set-rpath", f"{TOOLBOX}/lib", program])
     except (CommandFailed, OSError, StopIteration) as error:
         raise ImageError("the agent's Python could not be copied", where=str(error)) from error
+    (bin_ / "sh").symlink_to("dash")  # that of busybox takes its own `ip`
     shutil.copy(base / _BUSYBOX, bin_ / "busybox")
     for applet in run([base / _BUSYBOX, "--list"]).stdout.split():
         if not (bin_ / applet).exists():

@@ -15,7 +15,7 @@ from typing import Any, Self
 from vtax.benchmarks.base import Benchmark, Context
 from vtax.errors import GuestError, PlatformError, VtaxError
 from vtax.guest.audit import Fact
-from vtax.guest.guest import Guest
+from vtax.guest.guest import OF_VTAX, Guest
 from vtax.host.emulated_cpu import timeout_factor
 from vtax.host.home import Home
 from vtax.host.journal import Journal
@@ -377,7 +377,7 @@ class OpenSession:
 
 
 def _must(guest: Guest, argv: Sequence[str]) -> str:
-    result = guest.run(argv, timeout_s=30.0)
+    result = guest.run(argv, environment=OF_VTAX, timeout_s=30.0)
     if result.status != 0:
         raise GuestError(f"{' '.join(argv)} failed in the guest: {result.stderr.strip()[-300:]}")
     return result.stdout

@@ -70,7 +70,7 @@ def served(image: str, server: Sequence[str], load: Sequence[str], port: int) ->
         f"name = {_quoted(image)}", f'title = "What does each layer cost {image}?"',
         'platforms = ["native", "podman", "docker", "lxc", "nspawn", "qemu-tcg-virtio", "kvm-virtio"]',
         "[guest]", f"image = {_quoted(image)}", 'memory = "1GiB"', "[design]", 'stop = "verdict"', 'budget = "15min"',
-        "[[program]]", f"name = {_quoted(image)}", f"port = {port}", 'server_in = "guest"', 'version = ["true"]',
+        "[[program]]", f"name = {_quoted(image)}", f"port = {port}", 'server_in = "guest"',
         *packages,
         f"argv = {{ server = [{_list(server)}], client = [{_list(client)}] }}",
         "[[program.metric]]", figure, "[[benchmark]]", f"name = {_quoted(image)}",

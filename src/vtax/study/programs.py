@@ -146,7 +146,8 @@ class ProgramTable(Table):
         "peer", description="where the server runs; the client runs at the other end"
     )
     version: Argv | None = Field(
-        None, description="prints the version, whose first line is kept; absent: the SHA-256 of the files"
+        None,
+        description="prints the version, whose first line is kept; absent: SHA-256 of the files, or {entry}'s image",
     )
     expected_duration: Duration = Field(
         10.0, gt=0, le=limits.MAX_TRIAL_S, description="about how long one trial takes, e.g. '5s'"
@@ -160,6 +161,11 @@ class ProgramTable(Table):
     def needs_network(self) -> bool:
         """Whether it has a client and a server."""
         return self.argv.guest is None
+
+    @property
+    def is_of_image(self) -> bool:
+        """Whether it is a program of an image of the user's."""
+        return any(argv[0] == f"{{{ENTRY}}}" for argv in self.argv.roles.values())
 
     @property
     def built_in(self) -> dict[str, str]:
@@ -178,7 +184,7 @@ class ProgramTable(Table):
             raise disagreement(f"argv has {given}; it needs guest alone, or client and server", "argv")
         if self.port is not None and not self.needs_network:
             raise disagreement("port is where a server listens, and this program has none", "port")
-        if self.version is None and not self.files:
+        if self.version is None and not self.files and not self.is_of_image:
             raise disagreement("version is needed, as there are no files whose SHA-256 tells it", "version")
 
     def _names_agree(self) -> None:

@@ -44,6 +44,9 @@ def main() -> None:
     settings = json.loads(Path("/.vtax/entry.json").read_text())
     environment = {**os.environ, **settings["environment"]}
     argv = sys.argv[1:] or settings["entry"]
+    if argv == ["--vtax-version"]:
+        print(settings["version"])
+        return
     if not argv:
         sys.exit("the image names no program to run")
     os.chdir(settings["directory"])
