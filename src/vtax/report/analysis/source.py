@@ -37,6 +37,12 @@ class Source:
         return query_samples(self.store.engine, self.data.run) if self.store else {}
 
     @cached_property
+    def trials_by_position(self) -> Mapping[int, int]:
+        """Position of a trial in the run -> its id."""
+        trials = self.data.trials
+        return dict(zip(trials.position.tolist(), trials.id.tolist(), strict=True))
+
+    @cached_property
     def counters(self) -> Mapping[tuple[int, str, str], tuple[float, int]]:
         """See store.query.counters; of the cells that are shown. Raises StoreError."""
         if self.store is None:

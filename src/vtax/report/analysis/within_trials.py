@@ -73,11 +73,9 @@ def over_shares(point: ResultPoint, histogram: str, source: Source) -> list[Cour
 
 
 def _trials(row: Row, source: Source) -> list[int]:
-    """Ids of the trials of a row."""
-    trials = source.data.trials
-    order = np.argsort(trials.position, kind="stable")
-    found = order[np.searchsorted(trials.position, row.trial_positions, sorter=order)]
-    return [int(each) for each in trials.id[found]]
+    """Ids of the trials of a row; none where the run is not as stored."""
+    found = [source.trials_by_position.get(position) for position in row.trial_positions.tolist()]
+    return [each for each in found if each is not None] if None not in found else []
 
 
 def _condensed(samples: Sequence[Sequence[float]]) -> tuple[NDArray[np.float64], int]:
