@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import random
 from collections import Counter
 from pathlib import Path
@@ -95,6 +96,19 @@ def test_trials_whose_intervals_have_no_known_length_have_no_line(source):
     other = Source(source.data, source.analysis, source.store)
     other.__dict__["effective"] = without
     assert not [each for each in report(other).charts() if each.key.startswith("time")]
+
+
+@pytest.mark.parametrize("largest", [1e302, 1e-300, 1e80])
+def test_values_far_apart_are_drawn_on_a_linear_axis_with_what_is_finite(source, largest):
+    lists = {
+        trial: {"requests": [largest, 1.0, 1.0] if n == 0 else [1.0] * 3} for n, trial in enumerate(source.samples)
+    }
+    other = Source(source.data, source.analysis, source.store)
+    other.__dict__["samples"] = lists
+    found = chart(other, "time-nginx-requests")
+    assert found.log == ()
+    assert all(each.right is not None and math.isfinite(each.right[0]) for each in found.values)
+    assert chart_spec(found, Formatter())
 
 
 def test_latencies_by_share_are_of_all_requests_of_a_block_as_far_as_ten_are_slower(source):

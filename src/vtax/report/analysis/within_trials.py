@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,11 +17,13 @@ from vtax.report.analysis.source import Source
 from vtax.report.analysis.tails import BEYOND
 from vtax.report.analysis.values import Ints, ResultPoint, Row
 from vtax.report.document import Bounded
+from vtax.stats.checks import StatsError
 from vtax.stats.intervals import mean_interval
 from vtax.stats.means import block_means
 
 _MOST_TIMES = 60  # of a course; neighbours of more are averaged
-_A_DECADE = 10  # shares for each decade of requests beyond them
+_A_DECADE, _MOST_SHARES = 10, 60  # shares for each decade of requests beyond them, and of a course
+_LENGTHS_S = 1e-3, 86400.0  # shortest and longest interval
 
 
 @dataclass(frozen=True)
@@ -41,13 +44,13 @@ def over_time(point: ResultPoint, metric: str, source: Source) -> list[Course]:
         trials = _trials(row, source)
         samples = [source.samples.get(trial, {}).get(metric, ()) for trial in trials]
         known = [n for n, each in enumerate(samples) if len(each) > 1]
-        lengths = {json.loads(source.effective.get(trials[n], "{}")).get(INTERVAL_S) for n in known}
-        length_s = lengths.pop() if len(lengths) == 1 else None
-        if isinstance(length_s, int | float) and length_s > 0:
+        lengths = [json.loads(source.effective.get(trials[n], "{}")).get(INTERVAL_S) for n in known]
+        length_s = lengths[0] if lengths and lengths.count(lengths[0]) == len(lengths) else None
+        if isinstance(length_s, int | float) and _LENGTHS_S[0] <= length_s <= _LENGTHS_S[1]:
             values, step = _condensed([samples[n] for n in known])
             times = np.asarray((np.arange(values.shape[1]) + 0.5) * step * length_s, np.float64)
             found.append(_course(row, times, values, row.trial_blocks[known], source))
-    return found
+    return [course for course in found if course.values]
 
 
 def over_shares(point: ResultPoint, histogram: str, source: Source) -> list[Course]:
@@ -65,9 +68,8 @@ def over_shares(point: ResultPoint, histogram: str, source: Source) -> list[Cour
                 together([one for one, of in zip(each, row.trial_blocks, strict=True) if of == block])
                 for block in blocks
             ]
-            fewest = min(sum(whole[1::2]) for whole in wholes)
-            decades = math.floor(math.log10(max(fewest / BEYOND, 1.0)) * _A_DECADE + 1e-9)
-            x = 10 ** (np.arange(1, decades + 1) / _A_DECADE)
+            x = 10 ** (np.arange(1, _MOST_SHARES + 1) / _A_DECADE)
+            x = x[x <= min(sum(whole[1::2]) for whole in wholes) / BEYOND * (1 + 1e-9)]
             found.append(_course(row, x, np.array([_at(whole, 1 - 1 / x) for whole in wholes]), blocks, source))
     return [course for course in found if len(course.values) > 1]
 
@@ -83,21 +85,24 @@ def _condensed(samples: Sequence[Sequence[float]]) -> tuple[NDArray[np.float64],
     shortest = min(map(len, samples))
     step = math.ceil(shortest / _MOST_TIMES)
     values = np.array([each[: shortest // step * step] for each in samples], np.float64)
-    return values.reshape(len(samples), -1, step).mean(axis=2), step
+    with np.errstate(over="ignore"):
+        return values.reshape(len(samples), -1, step).mean(axis=2), step
 
 
 def _course(row: Row, x: NDArray[np.float64], values: NDArray[np.float64], blocks: Ints, source: Source) -> Course:
     confidence = source.analysis.rule.confidence
     found: dict[float, Bounded] = {}
     for number, place in enumerate(x.tolist()):
-        interval = mean_interval(block_means(blocks, values[:, number])[1], confidence)
-        is_bounded = math.isfinite(interval.low) and math.isfinite(interval.high)
-        found[place] = (interval.estimate, *((interval.low, interval.high) if is_bounded else (None, None)))
+        with suppress(StatsError):  # too large to compute with
+            interval = mean_interval(block_means(blocks, values[:, number])[1], confidence)
+            is_bounded = math.isfinite(interval.low) and math.isfinite(interval.high)
+            found[place] = (interval.estimate, *((interval.low, interval.high) if is_bounded else (None, None)))
     return Course(row, found)
 
 
 def _at(histogram: Sequence[float], shares: NDArray[np.float64]) -> NDArray[np.float64]:
     """As histograms.percentile, of many shares."""
-    counts = np.cumsum(histogram[1::2])
+    with np.errstate(over="ignore"):
+        counts = np.cumsum(histogram[1::2])
     found = np.searchsorted(counts, shares * counts[-1] * (1 - 1e-12))
     return np.asarray(np.asarray(histogram[::2])[np.minimum(found, counts.size - 1)], np.float64)

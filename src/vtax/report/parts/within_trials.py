@@ -37,7 +37,7 @@ from vtax.report.parts.figure_charts import level_of, words_of
 from vtax.study.claims import number_of
 
 _MOST_PANELS = 6
-_LOG_FROM = 20.0  # largest / smallest value, from which their axis is logarithmic
+_LOG_FROM, _LOG_TO = 20.0, 1e6  # largest / smallest value, between which their axis is logarithmic
 _MOST_TICKS = 6
 _SHARES = (0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999)
 Panel = tuple[Inline, Sequence[Course]]
@@ -141,7 +141,7 @@ def _chart(
     names = [platform.name for platform in analysis.platforms]
     colours = shared.colours(analysis)
     unit = unit_of(scale.unit)
-    has_log = min(values) > 0 and max(values) / min(values) >= _LOG_FROM
+    has_log = min(values) > 0 and _LOG_FROM <= max(values) / min(values) <= _LOG_TO
     notes = [note]
     if left_out:
         notes.append(plural("{count} more point is not drawn.", "{count} more points are not drawn.", left_out))
