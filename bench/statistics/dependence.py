@@ -2,7 +2,8 @@
 
     python bench/statistics/dependence.py [--studies 20000]
 
-The rule of `vtax.stats.withholding` for one contrast, on arrays of many studies: Student's t alone, and with the
+Percent `equivalent`, Student's t alone → guarded; noise is the SD of a block's log-ratio over the margin. The rule of
+`vtax.stats.withholding` for one contrast, on arrays of many studies: Student's t alone, and with the
 plausible correlation of neighbouring blocks. A fixed number of blocks, and rule `verdict` from 5 to 30.
 """
 
@@ -76,8 +77,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--studies", type=int, default=20_000)
     studies = parser.parse_args().studies
-    print("percent `equivalent`, Student's t alone → guarded; noise of a block over the margin")
-    print("true ratio | noise | correlation |" + "".join(f" {k} blocks |" for k in SHOWN) + " verdict | blocks of it")
+    heads = ("true ratio", "noise", "correlation", *(f"{k} blocks" for k in SHOWN), "`verdict`", "blocks of it")
+    print(f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}")
     points = [(truth, sd, r) for truth, rs in ((MARGIN, (0.0, 0.3, 0.6)), (0.0, (0.0,))) for r in rs for sd in (
         (0.1, 0.7) if truth else (0.1, 0.2, 0.35, 0.7, 1.2)
     )]  # fmt: skip
@@ -87,7 +88,7 @@ def main() -> None:
         plain, guarded = (decided(logs, guarded=each) for each in (False, True))
         cells = [f"{100 * plain[0][k]:.1f} → {100 * guarded[0][k]:.1f}" for k in SHOWN]
         cells += [f"{100 * plain[1]:.1f} → {100 * guarded[1]:.1f}", f"{plain[2]:.1f} → {guarded[2]:.1f}"]
-        print(" | ".join([f"{1 + truth:g}", f"{sd:g}", f"{r:g}", *cells]), flush=True)
+        print(f"| {' | '.join([f'{1 + truth:g}', f'{sd:g}', f'{r:g}', *cells])} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -303,8 +303,7 @@ HEADS = {
     ],
     "interactions": ["platforms", "3 platforms, 2 levels, 8 blocks", "6, 2, 5", "6, 3, 8"],
     "steadiness": [
-        "correlation of neighbours", "drift: none there, method 1", "none there, method 2",
-        "3 SD over the run, method 2",
+        "correlation of neighbours", "none there, taken as independent", "none there", "3 SD over the run",
     ],
     "failures": ["blocks", "covers", "`faster` or `slower`"],
 }  # fmt: skip

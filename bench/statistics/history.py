@@ -75,17 +75,16 @@ def main() -> None:
     tasks = [] if arguments.only == "found" else [*alone, *families]
     steps = [] if arguments.only == "false" else [*steps, *family_steps]
     with ProcessPoolExecutor(arguments.processes) as pool:
-        print(
-            f"false change points, % of {count} histories of one series, {family_count} of {FAMILY}; without warning"
-        )
-        for task, (rate, sure) in zip(tasks, pool.map(false_rate, tasks), strict=True):
-            print(
-                f"{task[0]:10} {task[1]:3} runs {task[2]:3} series: {100 * rate:5.1f} {100 * sure:5.1f}", flush=True
-            )
-        print("a step in the middle, in standard deviations: found within one run, at the very run, with more")
-        for step, rates in zip(steps, pool.map(found_rate, steps), strict=True):
-            shown = "  ".join(f"{100 * rate:5.1f}" for rate in rates)
-            print(f"{step[0]:10} {step[1]:3} runs {step[3]:3} series, step {step[2]:.0f}: {shown}", flush=True)
+        if tasks:
+            print("| noise | runs | series | any change point (without a warning) |\n|---|---:|---:|---:|")
+        for (kind, runs, series, _), (rate, sure) in zip(tasks, pool.map(false_rate, tasks), strict=True):
+            print(f"| {kind} | {runs} | {series} | {100 * rate:.1f} ({100 * sure:.1f}) |", flush=True)
+        if steps:
+            print("\n| noise | runs | series | step, SDs | found within one run | at the very run | with more |")
+            print("|---|---:|---:|---:|---:|---:|---:|")
+        for (kind, runs, step, series, _), rates in zip(steps, pool.map(found_rate, steps), strict=True):
+            shown = " | ".join(f"{100 * rate:.1f}" for rate in rates)
+            print(f"| {kind} | {runs} | {series} | {step:g} | {shown} |", flush=True)
 
 
 if __name__ == "__main__":

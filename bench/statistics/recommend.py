@@ -51,24 +51,23 @@ NOISES: Mapping[str, Noise] = {
 
 
 def main() -> None:
-    """Print the tables in Markdown."""
+    """Print the table in Markdown: percent that are true, and of how many statements."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--studies", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
-    print("| noise | platforms | blocks | spread | best (%) | of | within 2 % (%) | of |")
-    print("|---|---:|---:|---|---:|---:|---:|---:|")
+    print("| noise | spread | best | of | within 2 % | of |\n|---|---|---:|---:|---:|---:|")
     for name, noise in NOISES.items():
-        for platforms, blocks in ((2, 5), (3, 3), (3, 5), (6, 5), (6, 10)) if name == "normal" else ((3, 5), (3, 10)):
-            for spread in SPREADS if name == "normal" else ("1", "4"):
-                if platforms == 2 and spread == "one far":
-                    continue
+        designs = ((2, 5), (3, 3), (3, 5), (6, 5), (6, 10)) if name == "normal" else ((3, 5), (3, 10))
+        for spread in SPREADS if name == "normal" else ("1", "4"):
+            counts = np.zeros((2, 2), dtype=int)
+            for platforms, blocks in designs:
                 random = np.random.default_rng(given.seed)
-                counts = np.zeros((2, 2), dtype=int)
-                for _ in range(given.studies):
-                    counts += _study(random, noise, platforms, blocks, spread)
-                shown = " | ".join(f"{100 * true / said:.0f} | {said}" if said else "| 0" for said, true in counts)
-                print(f"| {name} | {platforms} | {blocks} | {spread} | {shown} |", flush=True)
+                if platforms > 2 or spread != "one far":
+                    for _ in range(given.studies):
+                        counts += _study(random, noise, platforms, blocks, spread)
+            shown = " | ".join(f"{100 * true / said:.0f} | {said}" if said else "| 0" for said, true in counts)
+            print(f"| {name} | {spread} | {shown} |", flush=True)
 
 
 def _study(random: np.random.Generator, noise: Noise, platforms: int, blocks: int, spread: str) -> np.ndarray:
