@@ -118,7 +118,7 @@ def merged(cells: Sequence[str], *, is_largest: bool = False) -> str:
 def body(place: Place, rows: Sequence[Row]) -> str:
     """What stands at a place: its command, and the table."""
     heads, *others = rows
-    lines = [f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}", *(f"| {' | '.join(row)} |" for row in others)]
+    lines = [f"|{'|'.join(heads)}|", f"|{'---|' * len(heads)}", *(f"|{'|'.join(row)}|" for row in others)]
     return f"`python bench/statistics/{place.command}`\n\n" + "\n".join(lines)
 
 

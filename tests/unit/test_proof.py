@@ -53,7 +53,7 @@ def test_rows_that_are_alike_become_one():
         ["normal", "94.1 to 95.0", "3.0 → 4.0 (0.3)"],
         ["t of 3 df", "96.2", "10.0 → 0.5 (0.0)"],
     ]
-    assert proof.body(place, [["a"], ["1"]]) == "`python bench/statistics/x.py`\n\n| a |\n|---|\n| 1 |"
+    assert proof.body(place, [["a"], ["1"]]) == "`python bench/statistics/x.py`\n\n|a|\n|---|\n|1|"
 
 
 def test_a_place_is_written_and_a_missing_one_is_named():
