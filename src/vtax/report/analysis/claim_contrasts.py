@@ -24,7 +24,7 @@ from vtax.stats.spread import (
     spread_over_points,
 )
 from vtax.stats.trend import theil_sen
-from vtax.study.claims import BENCHMARK, CheckTable, number_of
+from vtax.study.claims import CheckTable, number_of
 
 Logs = dict[int, float]
 """Block -> a logarithm."""
@@ -49,17 +49,9 @@ def divisor_of(entries: Sequence[Cell], check: CheckTable, mapped: Mapped) -> Di
     return found
 
 
-def link_rate(entry: Cell) -> float | None:
-    """The rate limit of the link of a cell in Mbit/s, whether a factor or fixed; None without one."""
-    tables = entry.run.declared.get("benchmark", ())
-    labels = {str(table.get("label") or table["name"]).casefold(): table for table in tables}
-    link = labels.get(entry.levels[BENCHMARK], {}).get("link", {})
-    return number_of(entry.levels.get("link.rate_mbit_s", link.get("rate_mbit_s", 0))) or None
-
-
 def fills_link(entry: Cell) -> bool:
     """Whether a cell sends about as much as its link carries."""
-    if entry.section.metric.unit != "Mbit/s" or entry.row.summary is None or not (rate := link_rate(entry)):
+    if entry.section.metric.unit != "Mbit/s" or entry.row.summary is None or not (rate := entry.link_rate):
         return False
     return entry.row.summary.mean >= FULL * rate
 
@@ -101,7 +93,7 @@ def contrast_of(
     elif check.over == "trials":
         found = _spread_of(spread_of_guests, *(trial_logs(of, number) for number in (0, 1)))
     elif check.kind == "link_rate":
-        limit = float(np.mean([np.log(rate) for entry in of if (rate := link_rate(entry))]))
+        limit = float(np.mean([np.log(rate) for entry in of if (rate := entry.link_rate)]))
         found = {block: log - limit for block, log in mean_logs(of).items()}
     elif check.kind == "spread":
         found = _spread(check, of, divisor)

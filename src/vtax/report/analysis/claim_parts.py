@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 
 from vtax.counters.host import XEN_BELOW
 from vtax.report.analysis.claim_cells import Mapped, has_values_on, host_here, mapped_side, selected
-from vtax.report.analysis.claim_contrasts import link_rate
 from vtax.report.analysis.compared import Cell
 from vtax.report.analysis.sessions import of_hosts
 from vtax.report.analysis.values import Analysis
@@ -81,7 +80,7 @@ def _why_no_link_rate(analysis: Analysis, entries: Sequence[Cell], claim: ClaimT
             for entry in (entry for group in groups.values() for entry in group.entries.values()):
                 if entry.section.metric.unit != "Mbit/s":
                     return msg("{metric} is no rate of a link", metric=entry.shown[METRIC])
-                if link_rate(entry) is None:
+                if entry.link_rate is None:
                     return msg("the link of this run has no rate limit to compare with")
     return ""
 

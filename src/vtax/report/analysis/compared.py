@@ -56,6 +56,11 @@ class Cell:
     section: Section
     row: Row
 
+    @property
+    def link_rate(self) -> float | None:
+        """The rate limit of its link, in Mbit/s; None without one."""
+        return self.run.link_rate(self.section.label, self.row.cell.levels)
+
     @cached_property
     def shown(self) -> Mapping[str, str]:
         """Level of every factor, of `benchmark` and of `metric`, as they are written."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from vtax.errors import BadInput
 from vtax.messages import Note
+from vtax.report.analysis.check import require_block
 from vtax.report.analysis.ranking import Contribution, Recommendation, Standing, Switch, Unranked
 from vtax.report.analysis.result import tried
 from vtax.report.analysis.values import Analysis, ResultPoint, Section
@@ -45,8 +46,7 @@ def recommend(
     a resource or platform that does not exist, for weights that are no weights or of nothing that the run measures,
     and for a run without two platforms to rank or without a figure of its baseline.
     """
-    if analysis.blocks < 1 or not any(row.summary for s in analysis.primary for p in s.points for row in p.rows):
-        raise BadInput(f"{analysis.name} has no finished block", hint="vtax list shows the blocks of every run")
+    require_block(analysis)
     weighted = weighted_of(analysis, weights)
     named = _choices(analysis, choices)
     figures, units, left_out = figures_of(analysis, {each.name: each.share for each in weighted})

@@ -37,6 +37,7 @@ from vtax.store.records import (
     PluginRecord,
     UntestedRecord,
 )
+from vtax.study.claims import number_of
 from vtax.study.units import format_levels
 
 Floats = NDArray[np.float64]
@@ -346,6 +347,14 @@ class Analysis:
         """Return the number of the session of each block; 1 of one without."""
         of = self.session_of
         return np.array([of.get(block, 1) for block in blocks.tolist()], np.int64)
+
+    def link_rate(self, label: str, levels: Mapping[str, Any]) -> float | None:
+        """Return the rate limit of the link of a benchmark table, a factor or fixed, in Mbit/s; None without one."""
+        tables = (
+            each for each in self.declared.get("benchmark", ()) if str(each.get("label") or each["name"]) == label
+        )
+        fixed = next(tables, {}).get("link", {}).get("rate_mbit_s", 0)
+        return number_of(levels.get("link.rate_mbit_s", fixed)) or None
 
     def platform_of(self, name: str) -> Platform:
         """Return a platform's name with its marks, such as `emulated`: how texts, tables and figures show it."""

@@ -15,7 +15,6 @@ from vtax.report.analysis.guest_costs import COSTS, costs, weighs
 from vtax.report.analysis.values import Analysis, Floats, ResultPoint, Row, Section, aligned, every_row
 from vtax.report.document import Inline, msg, stored
 from vtax.store.records import PlatformRecord
-from vtax.study.claims import number_of
 
 RESOURCES: tuple[Resource, ...] = ("cpu", "memory", "disk", "network", "kernel", "start", "application")
 WEIGHABLE = (*RESOURCES, *COSTS)
@@ -198,13 +197,8 @@ def _by_unit(section: Section, point: ResultPoint, unit_of: Mapping[int, int], u
 def link_limits(analysis: Analysis, figures: Sequence[Figure]) -> tuple[float, ...]:
     """Return the rate limits of the links that figures were measured through, in Mbit/s, ascending; empty without
     one."""
-    tables = analysis.declared.get("benchmark", ())
-    fixed = {str(t.get("label") or t["name"]): t.get("link", {}).get("rate_mbit_s", 0) for t in tables}
-    found = [
-        number_of(figure.point.levels.get("link.rate_mbit_s", fixed.get(figure.section.label, 0)))
-        for figure in figures
-    ]
-    return tuple(sorted({rate for rate in found if rate}))
+    found = {analysis.link_rate(figure.section.label, figure.point.levels) for figure in figures}
+    return tuple(sorted(rate for rate in found if rate))
 
 
 def missing_of(analysis: Analysis, platform: PlatformRecord, figures: Sequence[Figure]) -> tuple[Missing, ...]:
