@@ -16,8 +16,8 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
-Kind = Literal["text", "JSON", "number", "whole number", "yes or no", "time", "list", "object"]
-_KINDS: Mapping[Any, Kind] = {bool: "yes or no", int: "whole number", float: "number", str: "text", Literal: "text"}
+Kind = Literal["text", "JSON", "number", "integer", "flag", "time", "list", "object"]
+_KINDS: Mapping[Any, Kind] = {bool: "flag", int: "integer", float: "number", str: "text", Literal: "text"}
 
 
 @dataclass(frozen=True)

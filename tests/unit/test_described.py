@@ -43,7 +43,7 @@ def test_fields_have_name_kind_unit_and_meaning_in_their_order():
     assert found == [
         ("started", "time", "", "when"), ("name", "text", "", "its name"), ("chosen", "text", "", "which"),
         ("several", "list", "", "all of them"), ("data", "object", "", "anything"), ("kind", "text", "", "a or b"),
-        ("share", "number", "fraction", "a share"), ("is_known", "yes or no", "", "whether it is known"),
+        ("share", "number", "fraction", "a share"), ("is_known", "flag", "", "whether it is known"),
     ]  # fmt: skip
 
 
@@ -71,7 +71,7 @@ class Parts:
 def test_an_attribute_may_have_several_keys_and_give_parts_of_what_may_not_be_there():
     found = [(field.name, field.kind, field.meaning) for field in fields_of(Parts)]
     assert found == [
-        ("called", "text", "its name"), ("inner", "whole number", "how deep"), ("id", "text", "of the study"),
+        ("called", "text", "its name"), ("inner", "integer", "how deep"), ("id", "text", "of the study"),
         ("published", "number", "of the study"), ("share", "number", "a share"), ("name", "text", "its name"),
     ]  # fmt: skip
     outer = Outer(0.0, Inner("x"), Inner("y"), (), {}, share=0.5)

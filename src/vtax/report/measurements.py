@@ -98,17 +98,17 @@ _COLUMNS: tuple[tuple[Field, Callable[[_Rows], Any]], ...] = (
     (Field("cell", "text", "", "key of the cell: platform, benchmark and all settings"), _cell("key")),
     (Field("point", "text", "", "key of the cell's settings, the same on every platform"), _cell("point")),
     (FACTOR, lambda rows: rows),
-    (Field("block", "whole number", "", "block, from 1"), lambda rows: pc.add(rows.of_trial("block"), 1)),
+    (Field("block", "integer", "", "block, from 1"), lambda rows: pc.add(rows.of_trial("block"), 1)),
     (
-        Field("session", "whole number", "", "session of the run, from 1: its boot of the host, and its hour"),
+        Field("session", "integer", "", "session of the run, from 1: its boot of the host, and its hour"),
         _trial("session"),
     ),
     (
-        Field("number", "whole number", "", "trial of the cell within the block, from 0, warm-up included"),
+        Field("number", "integer", "", "trial of the cell within the block, from 0, warm-up included"),
         _trial("number"),
     ),
-    (Field("position", "whole number", "", "place of the trial in the order of the run, from 0"), _trial("position")),
-    (Field("is_warmup", "yes or no", "", "whether it is a warm-up trial, which no figure uses"), _trial("is_warmup")),
+    (Field("position", "integer", "", "place of the trial in the order of the run, from 0"), _trial("position")),
+    (Field("is_warmup", "flag", "", "whether it is a warm-up trial, which no figure uses"), _trial("is_warmup")),
     (
         Field("status", "text", "", "`ok` or `failed`"),
         lambda rows: _coded(["failed", "ok"], rows.data.trials.is_ok[rows.trial].astype(np.int64)),
