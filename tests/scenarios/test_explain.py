@@ -225,7 +225,7 @@ def test_counts_of_few_events_that_agree_by_chance_do_not_move(store):
     [found] = explained_of(store)
     [faults] = found.compared
     assert not faults.moved
-    assert faults.ratio.se_log > 0.3
+    assert faults.half_width > 0.6
 
 
 @pytest.mark.parametrize(
