@@ -350,10 +350,8 @@ class Analysis:
 
     def link_rate(self, label: str, levels: Mapping[str, Any]) -> float | None:
         """Return the rate limit of the link of a benchmark table, a factor or fixed, in Mbit/s; None without one."""
-        tables = (
-            each for each in self.declared.get("benchmark", ()) if str(each.get("label") or each["name"]) == label
-        )
-        fixed = next(tables, {}).get("link", {}).get("rate_mbit_s", 0)
+        links = {str(t.get("label") or t["name"]): t.get("link") or {} for t in self.declared.get("benchmark", ())}
+        fixed = links[label].get("rate_mbit_s", 0) if label in links else 0
         return number_of(levels.get("link.rate_mbit_s", fixed)) or None
 
     def platform_of(self, name: str) -> Platform:
