@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import synthetic_run
+from memory_run import data_of, run_of
 
 from vtax.messages import Note
 from vtax.report.analysis import Analysis, analyse_data
 from vtax.report.analysis.claims import JudgedClaim, claims
-from vtax.store.annotations import Annotations
-from vtax.store.query import Measurements, RunData, Trials, WarningRow
+from vtax.store.query import WarningRow
 from vtax.store.records import CellRecord, MetricRecord, PlatformRecord, SessionRecord
 
 PLATFORMS = (
@@ -49,11 +48,7 @@ def measured(
         CellRecord(f"{p.name}-{b}-{s}", f"{b}{s}", p.name, "tool", b, levels={"size": s})
         for p in PLATFORMS if p.available for b in ("small", "bulk") for s in SIZES
     ]  # fmt: skip
-    run: Any = SimpleNamespace(
-        name="study-1", study="study", status="finished", stopped_because="", seed=1, vtax_version="0.1.0",
-        image_key="4f1d0c77aa31", host={}, plugins=(), identity="", provenance={}, untested=(),
-        annotations=Annotations(),
-        started_at=0.0, ended_at=1.0, duration_s=1.0,
+    run = run_of(
         platforms=PLATFORMS, cells=cells, metrics=[MetricRecord("tool", "speed", "speed", unit, "higher", True)],
         sessions=tuple(SessionRecord(n, "", {"machine_id": host}, 0.0) for n, host in enumerate(hosts, 1)),
         declared={
@@ -86,17 +81,11 @@ def measured(
     if lacks is not None:
         gone = [(cells[c].platform, cells[c].levels["size"], b)[: len(lacks)] == lacks for b, c in order]
         values[np.array(gone)] = np.nan
-    block, cell = (np.array(column) for column in zip(*order, strict=True))
-    each, ok, zeros = np.arange(len(order)), ~np.isnan(values), np.zeros(len(order), np.int64)
-    trials = Trials(
-        each, cell, block, zeros, each, zeros.astype(bool), ok, each * 2.0, each * 1.0, each * 1.0, session + 1
-    )
     warned = [
         n for n, c in enumerate(cells) if other and (c.platform, c.label, c.levels["size"]) == ("far", "small", 64)
     ]
     warnings = tuple(WarningRow(NOTES[other], n, 1) for n in warned)
-    data = RunData(run, trials, Measurements(each[ok], zeros[ok], values[ok]), (), warnings, ())
-    return analyse_data(data)
+    return analyse_data(data_of(run, order, values, session=session + 1, warnings=warnings))
 
 
 NOTES = {

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import shlex
 from typing import Any
 
+import pytest
 from click.testing import CliRunner, Result
 
-from vtax.cli.main import group
+from vtax.cli.main import group, main
+from vtax.errors import BadInput
 
 
 def output_of(*arguments: str) -> str:
@@ -20,6 +23,30 @@ def output_of(*arguments: str) -> str:
 def invoked(*arguments: str) -> Result:
     """A command that may fail: its output, exit status and exception."""
     return CliRunner().invoke(group, list(arguments))
+
+
+def refusal(*arguments: str) -> BadInput:
+    """What a command says of wrong input."""
+    error = invoked(*arguments).exception
+    assert isinstance(error, BadInput), error
+    return error
+
+
+def ended(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[Any, str]:
+    """The exit status of a command that fails, and what it says on stderr."""
+    with pytest.raises(SystemExit) as caught:
+        main(list(arguments))
+    return caught.value.code, capsys.readouterr().err
+
+
+def refusals(capsys: pytest.CaptureFixture[str], command: str, *lines: str) -> str:
+    """What a command says below each line of arguments that it refuses (exit status 2): text of a golden file."""
+    found = []
+    for line in lines:
+        status, said = ended(capsys, *shlex.split(f"{command} {line}"))
+        assert status == 2, (line, status, said)
+        found.append(f"vtax {f'{command} {line}'.strip()}\n{said}")
+    return "\n".join(found)
 
 
 def values_of(*arguments: str) -> dict[str, Any]:

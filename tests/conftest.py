@@ -6,20 +6,28 @@ never written to. Everything else that a test makes goes into a home that no oth
 
 from __future__ import annotations
 
+import json
 import os
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+import synthetic_run
+import vl_convert
+from golden_files import Golden, golden_of
 from hypothesis import settings
 
 from vtax.host.home import Home
 from vtax.host.journal import Journal
 from vtax.image import build as images
 from vtax.image.image import Image
+from vtax.report.analysis import Analysis, analyse
+from vtax.store.store import Store
 
 if TYPE_CHECKING:
+    from installed_package import Install
     from stubbed_host import Machine
 
 # How long an example takes says nothing on a shared machine. `pytest --hypothesis-profile thorough` looks longer.
@@ -28,14 +36,16 @@ settings.register_profile("thorough", deadline=None, max_examples=1000)
 settings.load_profile("vtax")
 
 
-# Texts are in English, whatever the language is of whoever starts the tests.
+# Texts are in English and times in UTC, whatever the language and zone are of whoever starts the tests.
 for _variable in ("LC_ALL", "LC_MESSAGES"):
     os.environ.pop(_variable, None)
-os.environ["LANG"] = "C.UTF-8"
+os.environ.update(LANG="C.UTF-8", TZ="UTC")
+time.tzset()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--all", action="store_true", help="every case of tests/integration, not one of each kind")
+    parser.addoption("--write-golden", action="store_true", help="make the files of tests/golden again")
     parser.addoption("--attacks", type=int, metavar="N", help="how many attacks each program of tests/security makes")
     parser.addoption("--attack-seed", type=int, metavar="S", default=1, help="which attacks it makes")
     parser.addoption(
@@ -86,6 +96,44 @@ def any_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("COLUMNS", raising=False)
 
 
+@pytest.fixture
+def golden(request: pytest.FixtureRequest, tmp_path: Path) -> Golden:
+    """`golden(text)` compares a printed text with its file in tests/golden, whole."""
+    return golden_of(request.path, request.node.name, tmp_path, writes=request.config.getoption("--write-golden"))
+
+
+@pytest.fixture
+def ordinary_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands take whoever runs them for an ordinary user."""
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+
+
+@pytest.fixture
+def taken_for_root(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands take whoever runs them for root."""
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def drawn_once() -> Iterator[None]:
+    """Vega puts its script together, in seconds, and draws each figure, in a fifth of a second, once a process."""
+
+    def kept(make: Callable[..., Any]) -> Callable[..., Any]:
+        made: dict[str, Any] = {}
+
+        def once(*given: Any, **options: Any) -> Any:
+            key = json.dumps((given, options))
+            made[key] = made[key] if key in made else make(*given, **options)
+            return made[key]
+
+        return once
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("javascript_bundle", "vegalite_to_svg"):
+            patch.setattr(vl_convert, name, kept(getattr(vl_convert, name)))
+        yield
+
+
 @pytest.fixture(scope="session")
 def shared_home() -> Home:
     """The home of this installation, as the environment names it when the tests start."""
@@ -107,6 +155,49 @@ def private_home(unmade_home: Path, shared_home: Home) -> Home:
     if shared_home.images.is_dir():
         (unmade_home / "images").symlink_to(shared_home.images)
     return Home.from_environment().ensure()
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
+    """A store of the test's own, which commands use too (`VTAX_STORE`)."""
+    monkeypatch.setenv("VTAX_STORE", f"sqlite:///{tmp_path / 'store.sqlite'}")
+    with Store.open(tmp_path / "store.sqlite") as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def module_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    """A store of the module's own, which commands use too (`VTAX_STORE`)."""
+    file = tmp_path_factory.mktemp("module") / "store.sqlite"
+    with Store.open(file) as opened, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("VTAX_STORE", f"sqlite:///{file}")
+        yield opened
+
+
+@pytest.fixture(scope="session")
+def tour_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The file of a store with a finished run, `tour-1` of synthetic_run. Tests that write copy it."""
+    file = tmp_path_factory.mktemp("tour") / "store.sqlite"
+    with Store.open(file) as opened:
+        synthetic_run.fill(synthetic_run.begin(opened))
+    return file
+
+
+@pytest.fixture(scope="session")
+def tour_analysis(tour_file: Path) -> Analysis:
+    """What reports say of that run."""
+    with Store.open(tour_file) as opened:
+        return analyse(opened)
+
+
+@pytest.fixture
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
+    """`install(name, source)` installs a package with a plug-in for the time of a test."""
+    from installed_package import Install, fresh_registries
+
+    monkeypatch.syspath_prepend(tmp_path)
+    with fresh_registries():
+        yield Install(tmp_path, monkeypatch)
 
 
 @pytest.fixture

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
+import memory_run
 import numpy as np
 
 from vtax.image.image import Image
@@ -16,8 +16,7 @@ from vtax.report.analysis.result import judged_run, shown
 from vtax.report.analysis.source import Source
 from vtax.runner.plan import make_plan
 from vtax.runner.records import cell_record, platform_record
-from vtax.store.annotations import Annotations
-from vtax.store.query import GuestRow, Measurements, RunData, Trials
+from vtax.store.query import Measurements, RunData
 from vtax.store.records import MetricRecord, SessionRecord
 from vtax.study.load import load
 
@@ -53,27 +52,17 @@ def run_of(study: str, blocks: int = 5, without: tuple[str, ...] = (), hosts: in
             if metric.benchmark == cells[c].benchmark and (is_drawn or metric.is_primary or metric.name in claimed):
                 value = _value(cells[c], metric) * math.exp(0.02 * math.sin(block) + random.normal(0, 0.02))
                 measured.append((trial, index, value))
-    block, cell = (np.array(column) for column in zip(*trials, strict=True))
-    each, seconds = np.arange(len(trials)), np.full(len(trials), 2.0)
-    session = 1 + block * hosts // blocks
-    flags = np.ones(len(trials), np.bool_)
-    run: Any = SimpleNamespace(
-        name=f"{study}-1", study=study, status="finished", stopped_because="", seed=1, vtax_version="0.1.0",
-        image_key="4f1d0c77aa31", host={}, plugins=(), identity="", provenance={}, untested=(),
-        annotations=Annotations(),
-        started_at=0.0, ended_at=1.0, duration_s=1.0,
+    session = np.array([1 + block * hosts // blocks for block, _ in trials])
+    run = memory_run.run_of(
+        name=f"{study}-1", study=study,
         platforms=[platform_record(plan, number) for number in range(len(plan.platforms))], cells=cells,
         metrics=metrics, declared=loaded.study.declared(),
         sessions=tuple(SessionRecord(n, "", {"machine_id": str(n)}, 0.0) for n in range(1, hosts + 1)),
     )  # fmt: skip
     trial, metric, value = (np.array(column) for column in zip(*measured, strict=True))
+    guests = memory_run.guests_of([p.name for p in run.platforms], blocks)
     data = RunData(
-        run,
-        Trials(each, cell, block, np.zeros_like(each), each, ~flags, flags, each * 2.0, seconds, seconds, session),
-        Measurements(trial, metric, value),
-        tuple(GuestRow(p.name, b, "", 1.0, 0.0, {}, (), "") for b in range(blocks) for p in run.platforms),
-        (),
-        (),
+        run, memory_run.trials_of(trials, session=session), Measurements(trial, metric, value), guests, (), ()
     )
     return Source(data, shown(data, judged_run(data)))
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from command_line import output_of
+from command_line import output_of, refusal
 from synthetic_run import begin, cells, fill, trial
 
 from vtax.cli.main import group
@@ -73,12 +73,6 @@ def rewrite(file: Path, change: Callable[[list[Any]], None]) -> None:
     text = b"".join(json.dumps(line).encode() + b"\n" for line in found)
     trailer = {"sha256": hashlib.sha256(text).hexdigest()}
     file.write_bytes(gzip.compress(text + json.dumps(trailer).encode() + b"\n"))
-
-
-def refusal(*arguments: str) -> BadInput:
-    error = CliRunner().invoke(group, arguments).exception
-    assert isinstance(error, BadInput)
-    return error
 
 
 def views() -> dict[str, Any]:

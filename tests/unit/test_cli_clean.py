@@ -18,9 +18,8 @@ from vtax.host.resources import Remote, to_record
 
 
 @pytest.fixture
-def home(unmade_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
+def home(unmade_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, taken_for_root: None) -> Home:
     """A home with the journal of a dead process that held files on a machine that is unreachable now."""
-    monkeypatch.setattr("os.geteuid", lambda: 0)
     monkeypatch.setattr("vtax.cli.clean.measuring_lock", lambda name: measuring_lock(name, tmp_path / "host.lock"))
     home = Home.from_environment().ensure()
     there = Remote("router", "/tmp/vtax-1", ("sh", "-c", "echo no route to host >&2; exit 255"))

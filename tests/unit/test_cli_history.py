@@ -60,22 +60,19 @@ def add(
 
 
 @pytest.fixture(scope="module", autouse=True)
-def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+def store(module_store: Store) -> Store:
     """tour: docker loses 10 % with the microcode of tour-7; its last run is not finished. alone: of one run.
     mixed: two of its runs measure longer."""
-    url = f"sqlite:///{tmp_path_factory.mktemp('history') / 'store.sqlite'}"
-    with Store.open(url) as opened, pytest.MonkeyPatch.context() as patch:
-        patch.setenv("VTAX_STORE", url)
-        for number in range(RUNS):
-            is_slower = number >= SLOWER_FROM
-            host = {**HOST, "cpu_microcode": "0x2"} if is_slower else HOST
-            add(opened, number, DOCKER if is_slower else 1.0, host=host)
-        add(opened, RUNS, 1.0, status="interrupted")
-        add(opened, 1, 1.0, study="alone")
-        for number in range(4):
-            add(opened, number, 1.0, study="mixed", duration_s=1.0 if number < 2 else 10.0,
-                declared={**DECLARED, "guest": {"vcpus": 1}})  # fmt: skip
-        yield opened
+    for number in range(RUNS):
+        is_slower = number >= SLOWER_FROM
+        host = {**HOST, "cpu_microcode": "0x2"} if is_slower else HOST
+        add(module_store, number, DOCKER if is_slower else 1.0, host=host)
+    add(module_store, RUNS, 1.0, status="interrupted")
+    add(module_store, 1, 1.0, study="alone")
+    for number in range(4):
+        add(module_store, number, 1.0, study="mixed", duration_s=1.0 if number < 2 else 10.0,
+            declared={**DECLARED, "guest": {"vcpus": 1}})  # fmt: skip
+    return module_store
 
 
 @pytest.fixture(scope="module")

@@ -3,34 +3,19 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from command_line import output_of
-from synthetic_run import begin, fill
+from command_line import output_of, refusals
 
 from vtax.cli.main import group
-from vtax.errors import BadInput
-from vtax.host.home import Home
 from vtax.report.renderers.language import of_locale
-from vtax.store.store import Store
-
-
-@pytest.fixture(scope="module")
-def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store with one finished run."""
-    found = tmp_path_factory.mktemp("store") / "store.sqlite"
-    with Store.open(f"sqlite:///{found}") as store:
-        fill(run := begin(store))
-        run.finish("finished", "all blocks", 1_700_000_100.0)
-    return found
 
 
 @pytest.fixture(autouse=True)
-def store(file: Path, unmade_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("VTAX_STORE", f"sqlite:///{file}")
-    assert Home.from_environment().store_url.endswith(str(file))
+def store(tour_file, unmade_home, monkeypatch):
+    """A store with one finished run."""
+    monkeypatch.setenv("VTAX_STORE", f"sqlite:///{tour_file}")
 
 
 @pytest.mark.parametrize(
@@ -84,16 +69,5 @@ def test_a_page_follows_the_locale(monkeypatch, tmp_path):
     assert '<html lang="pt-BR"' in (tmp_path / "x.html").read_text()
 
 
-@pytest.mark.parametrize(
-    ("code", "hint"),
-    [
-        ("pt", "did you mean pt-BR?"),
-        ("pt_BR", "did you mean pt-BR?"),
-        ("../pt-BR", "languages: en, pt-BR"),
-        ("de", "languages: en, pt-BR"),
-    ],
-)
-def test_a_language_without_a_catalogue_is_refused_with_the_nearest(code, hint):
-    error = CliRunner().invoke(group, ["show", "--language", code]).exception
-    assert isinstance(error, BadInput)
-    assert error.hint == hint
+def test_a_language_without_a_catalogue_is_refused_with_the_nearest(capsys, golden):
+    golden(refusals(capsys, "show --language", "pt", "pt_BR", "../pt-BR", "de"))

@@ -8,12 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
-from command_line import output_of
+from command_line import output_of, refusal
 from synthetic_run import begin, fill
 
-from vtax.cli.main import group
-from vtax.errors import BadInput
 from vtax.host.home import Home
 from vtax.store import schema
 from vtax.store.annotations import MAX_NOTE_CHARS, MAX_NOTES, MAX_TAGS
@@ -38,12 +35,6 @@ def home(unmade_home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
 def names(*conditions: str) -> list[str]:
     options = [option for each in conditions for option in ("--where", each)]
     return [run["name"] for run in json.loads(output_of("list", *options, "--json"))]
-
-
-def refusal(*arguments: str) -> BadInput:
-    error = CliRunner().invoke(group, arguments).exception
-    assert isinstance(error, BadInput)
-    return error
 
 
 def annotations(run: str) -> tuple[list[str], list[str]]:

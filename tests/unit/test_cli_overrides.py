@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from command_line import refusal
 
 from vtax.cli import overrides
 from vtax.cli.main import group
 from vtax.errors import BadInput
 from vtax.study.load import load
 
-
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("VTAX_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr("os.geteuid", lambda: 1000)
+pytestmark = pytest.mark.usefixtures("unmade_home", "ordinary_user")
 
 
 def dry_run(*words: str) -> Result:
@@ -85,14 +81,12 @@ def test_a_platform_of_a_boot_that_there_is_not_is_refused_and_so_is_a_boot_with
 def test_a_study_without_links_has_none_to_set(tmp_path):
     path = tmp_path / "alone.toml"
     path.write_text('name = "alone"\nplatforms = ["native", "lxc"]\n[[benchmark]]\nname = "sysbench-cpu"\n')
-    error = dry_run(str(path), "--link", "mtu=9000").exception
-    assert isinstance(error, BadInput)
+    error = refusal("run", str(path), "--link", "mtu=9000", "--dry-run")
     assert error.what == "alone has no network benchmark, so it has no links"
 
 
 def test_an_unknown_setting_of_links_is_refused_with_those_that_there_are():
-    error = dry_run("tour", "--link", "speed=9").exception
-    assert isinstance(error, BadInput)
+    error = refusal("run", "tour", "--link", "speed=9", "--dry-run")
     assert "speed" in str(error)
     assert error.hint
 
@@ -119,8 +113,7 @@ def test_a_boot_of_another_form_is_refused(text):
 
 
 def test_a_platform_without_a_boot_is_named():
-    error = dry_run("tour", "-p", "native,lxc", "--boot", "bare=Debian:native").exception
-    assert isinstance(error, BadInput)
+    error = refusal("run", "tour", "-p", "native,lxc", "--boot", "bare=Debian:native", "--dry-run")
     assert "lxc is in no [[boot]]" in str(error)
 
 

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import io
 import json
-import re
 from contextlib import nullcontext
+from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
 import click
 import pytest
 from click.testing import CliRunner
-from command_line import output_of
+from command_line import output_of, refusal
 
 from vtax.benchmarks.registry import benchmarks
 from vtax.cli import long_runs
-from vtax.cli.main import group
 from vtax.cli.run import check_budget_holds_block
 from vtax.errors import BadInput, with_hint
 from vtax.host.home import Home
@@ -26,73 +25,89 @@ from vtax.runner.plan import Plan
 from vtax.study.load import load
 from vtax.study.model import DesignTable
 
-
-@pytest.fixture(autouse=True)
-def nobody(unmade_home, monkeypatch):
-    """A home of one's own, and no root: nothing is probed."""
-    monkeypatch.setattr("os.geteuid", lambda: 1000)
+pytestmark = pytest.mark.usefixtures("unmade_home", "ordinary_user")
 
 
-def test_options_replace_what_guests_may_use_and_the_rest_stays():
-    printed = output_of("run", "tour", "--plan", "--memory", "600MiB", "--disk", "3GiB")
-    assert re.search("^guests of native.*: 1 vCPU and 600 MiB each$", printed, re.M)
-    assert re.search("^guests of qemu-tcg-virtio.*: 1 vCPU and 600 MiB each, disk of 3 GiB$", printed, re.M)
-    assert "the base, disk of 3 GiB" in printed
+def written(tmp_path: Path, tables: str) -> str:
+    """The file of a study."""
+    study = tmp_path / "mine.toml"
+    study.write_text(f'name = "mine"\n{tables}')
+    return str(study)
+
+
+ROUTER = """[[benchmark]]
+name = "iperf3"
+topology = "router"
+link_factors = { mtu = [500, 1500] }
+"""
+STUDIES = {
+    "levels of links and of tuning": """
+platforms = ["native", "podman"]
+tuning = ["default", "pinned"]
+[[benchmark]]
+name = "iperf3"
+label = "tcp"
+link_factors = { mtu = [500, 1500] }
+""",
+    "a parameter and a link setting of one name": """
+platforms = ["native"]
+[[benchmark]]
+name = "iperf3"
+parameters = { protocol = "udp" }
+factors = { rate_mbit_s = [5, 10] }
+link_factors = { rate_mbit_s = [100, 200] }
+""",
+    "the order of papers, too few blocks": """
+platforms = ["native", "docker"]
+design = { order = "sequential", blocks = 4 }
+[[benchmark]]
+name = "sysbench-cpu"
+""",
+    "enough blocks, guests at once, a machine without limits": """
+platforms = ["native", "lxc", "ssh:far"]
+guest = { vcpus = 2, memory = "384MiB" }
+design = { blocks = 5 }
+[[benchmark]]
+name = "stream"
+[[benchmark]]
+name = "iperf3"
+topology = "guest-to-guest"
+""",
+    "what a platform cannot carry": f"""
+platforms = ["native", "gvisor-ptrace"]
+[[benchmark]]
+name = "stream"
+{ROUTER}
+""",
+    "a platform that can carry nothing": f"""
+platforms = ["native", "gvisor-ptrace"]
+{ROUTER}
+""",
+}
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_a_plan_is_printed(name, tmp_path, golden):
+    golden(output_of("run", written(tmp_path, STUDIES[name]), "--plan", "--seed", "1"))
+
+
+@pytest.mark.parametrize(
+    "options", ["tour", "tour --memory 600MiB --disk 3GiB", "ufla2010 --scale quick -p native,docker -p lxc,docker"]
+)
+def test_a_plan_needs_no_root_and_no_home(options, golden, monkeypatch):
+    monkeypatch.setattr("vtax.cli.probing.measuring_lock", lambda name: pytest.fail("took the lock"))
+    golden(output_of("run", *options.split(), "--plan", "--seed", "1"))
+    assert not Home.from_environment().root.exists()
+
+
+def test_a_size_that_is_none_is_refused():
     with pytest.raises(BadInput, match="'huge' is not understood"):
         output_of("run", "tour", "--plan", "--memory", "huge")
 
 
-def test_a_plan_needs_no_root_and_says_what_was_not_probed(monkeypatch):
-    monkeypatch.setattr("vtax.cli.probing.measuring_lock", lambda name: pytest.fail("took the lock"))
-    printed = output_of("run", "tour", "--plan")
-    assert "cells: 35, on native, podman" in printed
-    assert re.search(r"^order: block 1: [a-z, -]+; block 2: [a-z, -]+; block 3: [a-z, -]+; \.\.\.$", printed, re.M)
-    assert "  iperf3, point-to-point: direction = send, receive\n" in printed
-    assert "  sysbench-cpu\n" in printed
-    assert "compared with native; equivalent: within ±2\N{NO-BREAK SPACE}%" in printed
-    assert "were not probed: probing needs root" in printed
-    assert "cells and time are those of all of them, whether they start here or not" in printed
-    assert "the guest image is not built yet" in printed
-    assert not Home.from_environment().root.exists()
-
-
-def test_a_plan_names_the_levels_of_links_and_of_tuning(tmp_path):
-    study = tmp_path / "mine.toml"
-    study.write_text(
-        'name = "mine"\nplatforms = ["native", "podman"]\ntuning = ["default", "pinned"]\n'
-        '[[benchmark]]\nname = "iperf3"\nlabel = "tcp"\nlink_factors = { mtu = [500, 1500] }\n'
-    )
-    printed = output_of("run", str(study), "--plan")
-    assert "  tcp (iperf3), point-to-point: link.mtu = 500, 1500\n  tuning = default, pinned\n" in printed
-
-
-def test_a_plan_shows_a_parameter_and_a_link_setting_of_the_same_name(tmp_path):
-    study = tmp_path / "rates.toml"
-    study.write_text(
-        'name = "rates"\nplatforms = ["native"]\n[[benchmark]]\nname = "iperf3"\n'
-        'parameters = { protocol = "udp" }\nfactors = { rate_mbit_s = [5, 10] }\n'
-        "link_factors = { rate_mbit_s = [100, 200] }\n"
-    )
-    printed = output_of("run", str(study), "--plan")
-    assert "  iperf3, point-to-point: rate_mbit_s = 5, 10; link.rate_mbit_s = 100, 200\n" in printed
-
-
-def test_a_plan_in_the_papers_order_says_which_platform_follows_which(tmp_path):
-    study = tmp_path / "mine.toml"
-    benchmark = '[design]\norder = "sequential"\n[[benchmark]]\nname = "sysbench-cpu"\n'
-    study.write_text(f'name = "mine"\nplatforms = ["native", "podman"]\n{benchmark}')
-    assert "\norder: all blocks of native, then of podman\n" in output_of("run", str(study), "--plan")
-
-
-def test_a_plan_shows_what_guests_may_use_and_counts_those_that_run_at_once(monkeypatch, tmp_path):
-    study = tmp_path / "mine.toml"
-    tables = '[guest]\nvcpus = 2\nmemory = "384MiB"\n[[benchmark]]\nname = "iperf3"\ntopology = "guest-to-guest"\n'
-    study.write_text(f'name = "mine"\nplatforms = ["native", "lxc", "ssh:far"]\n{tables}')
-    monkeypatch.setattr("vtax.runner.plan.why_not", lambda *_: None)
-    text = output_of("run", str(study), "--plan")
-    assert "\nguests of native, lxc: 2 vCPUs and 384 MiB each; 2 at once in guest-to-guest: 768 MiB\n" in text
-    assert "\nguests of ssh:far: all of the machine; vtax sets no limits there\n" in text
-    plan = json.loads(output_of("run", str(study), "--plan", "--json"))
+def test_guests_are_counted_at_once_in_json_too(tmp_path):
+    study = written(tmp_path, STUDIES["enough blocks, guests at once, a machine without limits"])
+    plan = json.loads(output_of("run", study, "--plan", "--json"))
     assert [platform["guests"] for platform in plan["platforms"]] == [
         *[{"vcpus": 2, "memory_bytes": 384 * 2**20, "at_once": 2, "memory_at_once_bytes": 768 * 2**20}] * 2,
         None,
@@ -103,13 +118,11 @@ def test_a_plan_shows_what_guests_may_use_and_counts_those_that_run_at_once(monk
 
 def test_a_host_must_have_the_memory_of_all_guests_that_run_at_once(monkeypatch, tmp_path):
     monkeypatch.setattr("vtax.runner.memory.host_memory", lambda: 1000 * 2**20)
-    study = tmp_path / "mine.toml"
-    alone = 'name = "mine"\nplatforms = ["native"]\n[guest]\nmemory = "600MiB"\n[[benchmark]]\nname = "iperf3"\n'
-    study.write_text(alone)
-    assert "guests of native: 1 vCPU and 600 MiB each\n" in output_of("run", str(study), "--plan")
-    study.write_text(alone + 'topology = "guest-to-guest"\n')
+    alone = 'platforms = ["native"]\n[guest]\nmemory = "600MiB"\n[[benchmark]]\nname = "iperf3"\n'
+    output_of("run", written(tmp_path, alone), "--plan")
+    study = written(tmp_path, alone + 'topology = "guest-to-guest"\n')
     with pytest.raises(BadInput) as caught:
-        output_of("run", str(study), "--plan")
+        output_of("run", study, "--plan")
     printed = (
         "2 guests of 600 MiB run at once in guest-to-guest, iperf3: 1.17 GiB of memory, and this host has 1000 MiB"
     )
@@ -134,8 +147,7 @@ def test_a_plan_for_programs_is_one_json_document():
     assert "probing needs root" in plan["not_probed"]
 
 
-def test_a_plan_without_its_image_says_how_to_build_it_and_probes_nothing(monkeypatch):
-    monkeypatch.setattr("os.geteuid", lambda: 0)
+def test_a_plan_without_its_image_says_how_to_build_it_and_probes_nothing(monkeypatch, taken_for_root):
     monkeypatch.setattr("vtax.cli.run.probing_lock", lambda name: nullcontext(""))
     monkeypatch.setattr("vtax.cli.run.recipe_for", lambda loaded: DEFAULT.with_packages(["python3-os-ken"]))
     printed = output_of("run", "tour", "--plan")
@@ -151,41 +163,25 @@ def test_a_budget_that_holds_no_block_is_refused():
         check_budget_holds_block(cast(Plan, plan))
 
 
-def test_a_plan_probes_nothing_while_something_measures(tmp_path, monkeypatch):
+def test_a_plan_probes_nothing_while_something_measures(tmp_path, monkeypatch, taken_for_root):
     lock = tmp_path / "host.lock"
-    monkeypatch.setattr("os.geteuid", lambda: 0)
     monkeypatch.setattr("vtax.cli.probing.measuring_lock", lambda name: measuring_lock(name, lock))
     with measuring_lock("tour-1", lock):
         assert "were not probed: tour-1 (process " in output_of("run", "tour", "--plan")
 
 
-def test_a_plan_shows_what_a_platform_cannot_carry_and_measures_the_rest(tmp_path):
-    study = tmp_path / "mine.toml"
-    router = '[[benchmark]]\nname = "iperf3"\ntopology = "router"\nlink_factors = { mtu = [500, 1500] }\n'
-    study.write_text(
-        f'name = "mine"\nplatforms = ["native", "gvisor-ptrace"]\n[[benchmark]]\nname = "stream"\n{router}'
-    )
-    text = output_of("run", str(study), "--plan")
-    assert "cells: 4, on native, gvisor-ptrace;" in text
-    (line,) = [line for line in text.splitlines() if line.startswith("not tested:")]
-    assert line.startswith(
-        "not tested: gvisor-ptrace in iperf3, router: router needs guests that route between their"
-    )
-    assert line.endswith("drops large packets that a router receives")
-    plan = json.loads(output_of("run", str(study), "--plan", "--json"))
+def test_what_a_platform_cannot_carry_is_data_too(tmp_path):
+    study = written(tmp_path, STUDIES["what a platform cannot carry"])
+    plan = json.loads(output_of("run", study, "--plan", "--json"))
     assert [(each["platform"], each["label"], each["levels"]) for each in plan["not_tested"]] == [
         ("gvisor-ptrace", "iperf3", {"link.mtu": mtu}) for mtu in (500, 1500)
     ]
     assert [cell["label"] for cell in plan["cells"] if cell["platform"] == "gvisor-ptrace"] == ["stream"]
-    named = output_of("run", str(study), "--plan", "--platforms", "native,gvisor-ptrace")
+    named = output_of("run", study, "--plan", "--platforms", "native,gvisor-ptrace")
     assert "not tested: gvisor-ptrace in iperf3, router: router needs guests" in named
-    study.write_text(f'name = "mine"\nplatforms = ["native", "gvisor-ptrace"]\n{router}')
-    text = output_of("run", str(study), "--plan")
-    assert "cells: 2, on native;" in text
-    assert "not tested: gvisor-ptrace: router needs guests" in text
-    study.write_text(f'name = "mine"\nplatforms = ["gvisor-ptrace"]\nbaseline = "gvisor-ptrace"\n{router}')
+    study = written(tmp_path, f'platforms = ["gvisor-ptrace"]\nbaseline = "gvisor-ptrace"\n{ROUTER}')
     with pytest.raises(BadInput, match="router needs guests that route"):
-        output_of("run", str(study), "--plan")
+        output_of("run", study, "--plan")
 
 
 def test_a_platform_that_is_not_probed_has_its_hint_on_the_same_line():
@@ -193,31 +189,15 @@ def test_a_platform_that_is_not_probed_has_its_hint_on_the_same_line():
     assert with_hint("no image.", "") == "no image."
 
 
-@pytest.mark.parametrize(("blocks", "expected"), [(4, "; a verdict needs 5 blocks\n"), (5, "5 blocks, randomized")])
-def test_too_few_blocks_for_a_verdict_are_named(tmp_path, blocks, expected):
-    study = tmp_path / "mine.toml"
-    study.write_text(
-        f'name = "mine"\nplatforms = ["native", "docker"]\n[design]\nblocks = {blocks}\n'
-        '[[benchmark]]\nname = "sysbench-cpu"\n'
-    )
-    text = output_of("run", str(study), "--plan").replace("\N{NO-BREAK SPACE}", " ")
-    assert expected in text
-    assert ("a verdict needs" in text) == (blocks < 5)
-
-
 def test_platforms_without_the_baseline_are_refused_with_the_difference():
-    refused = CliRunner().invoke(group, ["run", "santos2008", "--dry-run", "-p", "docker,lxc"]).exception
-    assert isinstance(refused, BadInput)
+    refused = refusal("run", "santos2008", "--dry-run", "-p", "docker,lxc")
     assert refused.what.startswith("the baseline of santos2008, native, is not among docker, lxc")
     assert (refused.where, refused.hint) == ("--platforms", "--platforms native,docker,lxc")
 
 
-def test_platforms_of_several_options_and_commas_are_one_list():
-    arguments = ("run", "ufla2010", "--dry-run", "--scale", "quick", "-p", "native,docker", "-p", "lxc,docker")
-    text = output_of(*arguments)
-    assert "changed by --scale quick: duration_s ÷ 5\n" in text
-    assert "cells: 3, on native, docker, lxc; 10 blocks" in text
-    assert json.loads(output_of(*arguments, "--json"))["changed_by"] == ["--scale quick: duration_s ÷ 5"]
+def test_what_changed_a_study_is_data_too():
+    plan = json.loads(output_of("run", "ufla2010", "--plan", "--scale", "quick", "--json"))
+    assert plan["changed_by"] == ["--scale quick: duration_s ÷ 5"]
 
 
 @pytest.mark.parametrize(("answer", "starts"), [("y\n", True), ("n\n", False), ("", False)])

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 from command_line import output_of
 
-from vtax.cli.main import group, main
+from vtax.cli.main import group
 from vtax.doctor.examine import Examination
 from vtax.host.home import Home
 from vtax.image.recipe import DEFAULT
@@ -89,13 +89,6 @@ def test_programs_that_a_name_brings_are_not_run_without_consent(monkeypatch):
     monkeypatch.setattr(Platform, "host_programs", property(lambda platform: (program,)))
     assert "without consent: see" in output_of("platforms", "lxc")
     assert names == []
-
-
-def test_a_misspelt_platform_is_refused_with_the_nearest(capsys):
-    with pytest.raises(SystemExit) as caught:
-        main(["platforms", "lxcc"])
-    assert caught.value.code == 2
-    assert "there is no platform 'lxcc'; did you mean lxc?" in capsys.readouterr().err
 
 
 def test_the_list_of_images_and_doctor_say_how_to_build_a_missing_one(monkeypatch):

@@ -6,11 +6,11 @@ import re
 
 import click
 import pytest
-from command_line import output_of
+from command_line import ended, output_of
 
 from vtax.cli.commands import COMMANDS
 from vtax.cli.language import Catalogue, paragraphs, said
-from vtax.cli.main import group, main
+from vtax.cli.main import group
 
 pytestmark = pytest.mark.usefixtures("unmade_home")
 
@@ -18,12 +18,6 @@ pytestmark = pytest.mark.usefixtures("unmade_home")
 @pytest.fixture(autouse=True)
 def portuguese(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LANG", "pt_BR.UTF-8")
-
-
-def error_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    with pytest.raises(SystemExit):
-        main([*arguments])
-    return capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -54,25 +48,22 @@ def test_no_help_has_a_line_in_english(name):
     ],
 )
 def test_errors_are_in_portuguese(arguments, expected, capsys):
-    assert expected in re.sub(r"\S*/vtax ", "vtax ", error_of(capsys, *arguments))
+    assert expected in re.sub(r"\S*/vtax ", "vtax ", ended(capsys, *arguments)[1])
 
 
 def test_every_problem_of_a_file_is_in_portuguese(tmp_path, capsys):
     study = tmp_path / "bad.toml"
     study.write_text('name = "bad"\nplatforms = ["native"]\n[[benchmark]]\nname = "stream"\nthrads = 3\n')
-    printed = error_of(capsys, "run", str(study), "--plan")
+    printed = ended(capsys, "run", str(study), "--plan")[1]
     assert "chave 'thrads' desconhecida" in printed
     assert "onde: " in printed
     assert "dica: " in printed
     assert not re.search(r"\b(hint|where|unknown|is missing)\b", printed)
 
 
-def test_a_plan_is_in_portuguese(monkeypatch):
-    monkeypatch.setattr("os.geteuid", lambda: 1000)
-    printed = output_of("run", "tour", "--plan")
-    assert "células: 35, em native, podman" in printed
-    assert "comparado com native; equivalente: dentro de ±2\N{NO-BREAK SPACE}%" in printed
-    assert "estimativa grosseira, pois nenhuma execução guardada" in printed
+def test_a_plan_is_in_portuguese(golden, ordinary_user):
+    printed = output_of("run", "tour", "--plan", "--seed", "1")
+    golden(printed)
     assert not re.search(r"\b(the|of|with|and|about|block)\b", printed.replace("the base", ""))
 
 

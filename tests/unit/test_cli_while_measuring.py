@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from command_line import refusal
 
 from vtax.cli import image as cli_image
 from vtax.cli import probing, shell
@@ -22,10 +23,9 @@ from vtax.platforms.base import Platform, Probe
 
 
 @pytest.fixture
-def lock(tmp_path: Path, private_home: Home, monkeypatch: pytest.MonkeyPatch) -> Path:
+def lock(tmp_path: Path, private_home: Home, monkeypatch: pytest.MonkeyPatch, taken_for_root: None) -> Path:
     """The measuring lock of a host of our own, on which we are root."""
     path = tmp_path / "host.lock"
-    monkeypatch.setattr("os.geteuid", lambda: 0)
     for module in (probing, cli_image, shell):
         monkeypatch.setattr(module, "measuring_lock", partial(measuring_lock, path=path))
     monkeypatch.setattr(examine, "sample_load", partial(examine.sample_load, 0.01))
@@ -65,9 +65,7 @@ def test_what_cannot_wait_beside_it_is_refused(command, monkeypatch):
     monkeypatch.setattr(cli_image.images, "find", lambda *_: None)
     monkeypatch.setattr(cli_image.images, "build", lambda *_: pytest.fail("built"))
     monkeypatch.setattr(shell, "prepare_host", lambda home: pytest.fail("cleaned up beside a run"))
-    refused = CliRunner().invoke(group, command).exception
-    assert isinstance(refused, BadInput)
-    assert refused.what.startswith("tour-7 (process ")
+    assert refusal(*command).what.startswith("tour-7 (process ")
 
 
 def test_no_run_begins_while_platforms_are_tried(lock, monkeypatch):
@@ -84,8 +82,7 @@ def test_no_run_begins_while_platforms_are_tried(lock, monkeypatch):
     assert tried == registry.names()
 
 
-def test_without_root_nothing_is_started_and_the_lock_is_not_requested_for(monkeypatch):
-    monkeypatch.setattr("os.geteuid", lambda: 1000)
+def test_without_root_nothing_is_started_and_the_lock_is_not_requested_for(monkeypatch, ordinary_user):
     monkeypatch.setattr(probing, "measuring_lock", lambda name: pytest.fail("took the lock"))
     with probing.probing_lock("vtax doctor") as why_not:
         assert why_not == ""

@@ -170,9 +170,7 @@ def run(*arguments: str) -> Any:
     return CliRunner().invoke(group, ["conformance", *arguments], catch_exceptions=False)
 
 
-def test_the_command_names_checks_in_json_and_by_its_exit_status(tmp_path, monkeypatch):
-    monkeypatch.setattr("vtax.cli.conformance.os.geteuid", lambda: 1000)
-    monkeypatch.setenv("VTAX_HOME", str(tmp_path / "home"))
+def test_the_command_names_checks_in_json_and_by_its_exit_status(tmp_path, ordinary_user, unmade_home):
     path = tmp_path / "failures.py"
     path.write_text(VIEW)
     result = run(str(path), "--json")
@@ -185,9 +183,7 @@ def test_the_command_names_checks_in_json_and_by_its_exit_status(tmp_path, monke
     assert "hint: choose a name of lower-case letters" in " ".join(result.stdout.split())
 
 
-def test_skipped_checks_fail_only_under_strict(tmp_path, monkeypatch):
-    monkeypatch.setattr("vtax.cli.conformance.os.geteuid", lambda: 1000)
-    monkeypatch.setenv("VTAX_HOME", str(tmp_path / "home"))
+def test_skipped_checks_fail_only_under_strict(tmp_path, ordinary_user, unmade_home):
     path = tmp_path / "timeit.py"
     path.write_text(BENCHMARK)
     assert run(str(path), "--set", "keys=10").exit_code == 0

@@ -9,7 +9,6 @@ from vtax.benchmarks.registry import benchmarks
 from vtax.counters import cost
 from vtax.runner.costs import costs_of
 from vtax.store.records import CellRecord, MetricRecord
-from vtax.store.store import Store
 
 WITHOUT = {"iperf2", "iperf3", "start"}  # bytes of the link are their work; starts are no guests that are counted
 REQUEST = Operations("request", "requests", time="µs")
@@ -62,9 +61,7 @@ def test_the_host_pays_for_all_guests_under_test_and_the_daemon_but_not_for_othe
     assert cost.host_cpu_s(others) is None
 
 
-def test_the_cost_of_a_platform_stands_beside_its_rate(tmp_path, monkeypatch):
-    url = f"sqlite:///{tmp_path / 'store.sqlite'}"
-    monkeypatch.setenv("VTAX_STORE", url)
+def test_the_cost_of_a_platform_stands_beside_its_rate(store, monkeypatch):
     metrics = (
         MetricRecord("nginx", "requests", "requests", "requests/s", "higher", True),
         MetricRecord(
@@ -72,14 +69,13 @@ def test_the_cost_of_a_platform_stands_beside_its_rate(tmp_path, monkeypatch):
         ),
     )
     cells = [CellRecord(f"c-{p.name}", "c", p.name, "nginx", "nginx", "1.26") for p in PLATFORMS[:2]]
-    with Store.open(url) as store:
-        run = begin(store, "cost-1", platforms=PLATFORMS[:2], cells=cells, metrics=metrics, declared=DECLARED)
-        for block in range(6):
-            for number, cell in enumerate(run.cells):
-                cpu_us = (20.0, 30.0)[number] * (1 + block / 1000)
-                values = {"requests": 1000.0 + block, "host_cpu_per_request": cpu_us}
-                run.add_trial(trial(cell, block=block, position=2 * block + number, values=values))
-        run.finish("finished", "", 2.0)
+    run = begin(store, "cost-1", platforms=PLATFORMS[:2], cells=cells, metrics=metrics, declared=DECLARED)
+    for block in range(6):
+        for number, cell in enumerate(run.cells):
+            cpu_us = (20.0, 30.0)[number] * (1 + block / 1000)
+            values = {"requests": 1000.0 + block, "host_cpu_per_request": cpu_us}
+            run.add_trial(trial(cell, block=block, position=2 * block + number, values=values))
+    run.finish("finished", "", 2.0)
     monkeypatch.setenv("COLUMNS", "160")
     shown = output_of("show", "cost-1").splitlines()
     native, docker = (next(line.split() for line in shown if line.startswith(name)) for name in ("native", "docker"))

@@ -26,8 +26,7 @@ def home(tmp_path):
 
 
 @pytest.fixture
-def as_root(monkeypatch):
-    monkeypatch.setattr(os, "geteuid", lambda: 0)
+def as_root(monkeypatch, taken_for_root):
     monkeypatch.setattr(images.platform, "machine", lambda: "x86_64")
     monkeypatch.setattr(images, "find_program", lambda name: f"/usr/bin/{name}")
 
@@ -164,8 +163,7 @@ def test_a_missing_program_names_its_package(home, as_root, monkeypatch):
     assert raised.value.hint == "apt-get install e2fsprogs"
 
 
-def test_building_needs_root(home, monkeypatch):
-    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+def test_building_needs_root(home, ordinary_user):
     with Journal(home.journal) as journal, pytest.raises(BadInput, match="needs root"):
         images.build(home, DEFAULT, journal)
 

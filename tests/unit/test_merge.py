@@ -7,9 +7,11 @@ import math
 import re
 import shutil
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import command_line
 import numpy as np
 import pytest
 from click.testing import CliRunner
@@ -17,7 +19,6 @@ from command_line import output_of
 from synthetic_run import DECLARED, PLATFORMS, begin, cells, fill, trial
 
 from vtax.cli.main import group
-from vtax.errors import BadInput
 from vtax.host.home import Home
 from vtax.messages import Note
 from vtax.report.analysis.source import source_of
@@ -51,10 +52,7 @@ def store(whole: Path, private_home: Home) -> Store:
     return Store.open(private_home.store_url)
 
 
-def refusal(*runs: str) -> BadInput:
-    error = CliRunner().invoke(group, ["merge", *runs]).exception
-    assert isinstance(error, BadInput)
-    return error
+refusal = partial(command_line.refusal, "merge")
 
 
 def merge(*runs: str) -> Any:

@@ -5,6 +5,7 @@ import sys
 
 import pytest
 from click.testing import CliRunner
+from installed_package import fresh_registries
 
 import vtax.network.topologies
 from vtax.cli.main import group
@@ -54,9 +55,8 @@ def with_chain(tmp_path, monkeypatch):
     directory.mkdir()
     (directory / "chain.py").write_text(FILE)
     monkeypatch.setattr(vtax.network.topologies, "__path__", [*vtax.network.topologies.__path__, str(directory)])
-    registry.topologies.cache_clear()
-    yield
-    registry.topologies.cache_clear()
+    with fresh_registries():
+        yield
     sys.modules.pop("vtax.network.topologies.chain")
 
 

@@ -94,8 +94,7 @@ def test_a_fresh_root_has_an_empty_scratch_for_everyone(spec):
     assert str(spec.image.tree) in root.mount.data
 
 
-def test_a_missing_program_is_the_reason_and_its_package_the_hint(monkeypatch):
-    monkeypatch.setattr(probing.os, "geteuid", lambda: 0)
+def test_a_missing_program_is_the_reason_and_its_package_the_hint(taken_for_root):
     programs = {"no-such-a": "package-a", "no-such-b": "package-b", "no-such-c": "package-b"}
     probe = probing.probe(None, None, None, programs=programs)
     assert not probe.available
@@ -116,15 +115,12 @@ def test_a_storage_that_the_hosts_docker_has_not_is_said_before_any_start(monkey
     assert "systemctl start docker" in caught.value.hint
 
 
-def test_a_probe_without_root_says_so(monkeypatch):
-    monkeypatch.setattr(probing.os, "geteuid", lambda: 1000)
+def test_a_probe_without_root_says_so(ordinary_user):
     probe = probing.probe(None, None, None, programs={})
     assert (probe.available, probe.hint) == (False, "run vtax with sudo")
 
 
-def test_a_start_that_fails_is_the_reason_and_its_directory_is_gone(monkeypatch, tmp_path):
-    monkeypatch.setattr(probing.os, "geteuid", lambda: 0)
-    monkeypatch.setenv("VTAX_HOME", str(tmp_path / "home"))
+def test_a_start_that_fails_is_the_reason_and_its_directory_is_gone(tmp_path, taken_for_root, unmade_home):
 
     def fail(options, spec, argv):
         raise VtaxError("it broke", where="it said so", hint="mend it")
@@ -135,9 +131,9 @@ def test_a_start_that_fails_is_the_reason_and_its_directory_is_gone(monkeypatch,
     assert not list((tmp_path / "home/journal").iterdir())
 
 
-def test_a_defect_in_a_driver_does_not_escape_a_probe_but_a_request_to_stop_does(monkeypatch, tmp_path):
-    monkeypatch.setattr(probing.os, "geteuid", lambda: 0)
-    monkeypatch.setenv("VTAX_HOME", str(tmp_path / "home"))
+def test_a_defect_in_a_driver_does_not_escape_a_probe_but_a_request_to_stop_does(
+    tmp_path, taken_for_root, unmade_home
+):
 
     def broken(options, spec, argv):
         raise KeyError("x")

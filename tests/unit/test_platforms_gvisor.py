@@ -32,16 +32,14 @@ def test_every_way_to_catch_system_calls_is_a_platform(spec):
 @pytest.mark.parametrize(
     ("way", "hint"), [("systrap", "gvisor.dev"), ("ptrace", "apt install runsc"), ("kvm", "kvm needs bare metal")]
 )
-def test_a_missing_runsc_is_cured_by_one_that_has_the_platform(way, hint, monkeypatch):
-    monkeypatch.setattr("os.geteuid", lambda: 0)
+def test_a_missing_runsc_is_cured_by_one_that_has_the_platform(way, hint, monkeypatch, taken_for_root):
     monkeypatch.setattr("os.access", lambda path, mode, **_: True)
     found = registry.make("mine", "gvisor", {"platform": way, "runsc": "no-such-runsc"}).probe(None)
     assert found.reason == "no-such-runsc is not installed"
     assert hint in found.hint
 
 
-def test_without_kvm_no_other_runsc_is_advised(monkeypatch):
-    monkeypatch.setattr("os.geteuid", lambda: 0)
+def test_without_kvm_no_other_runsc_is_advised(monkeypatch, taken_for_root):
     monkeypatch.setattr("os.access", lambda path, mode, **_: False)
     found = registry.make("mine", "gvisor", {"platform": "kvm", "runsc": "no-such-runsc"}).probe(None)
     assert found.reason == "there is no usable /dev/kvm; no-such-runsc is not installed"

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from installed_package import fresh_registries
 
 import vtax.platforms
 from vtax.host.plugins import problem_of
@@ -53,9 +54,8 @@ def with_narrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
     directory.mkdir()
     (directory / "narrow.py").write_text(FILE)
     monkeypatch.setattr(vtax.platforms, "__path__", [*vtax.platforms.__path__, str(directory)])
-    registry.drivers.cache_clear()
-    yield
-    registry.drivers.cache_clear()
+    with fresh_registries():
+        yield
     sys.modules.pop("vtax.platforms.narrow")
 
 

@@ -88,9 +88,8 @@ def test_a_host_with_an_emulated_processor_gets_more_time(factor, allowed_s, mon
     assert requested == [allowed_s]
 
 
-def test_a_missing_kvm_and_a_missing_program_come_with_their_hint(monkeypatch):
+def test_a_missing_kvm_and_a_missing_program_come_with_their_hint(monkeypatch, taken_for_root):
     monkeypatch.setattr(_qemu_probe, "KVM", Path("/dev/no-kvm-here"))
-    monkeypatch.setattr(_qemu_probe.os, "geteuid", lambda: 0)
     monkeypatch.setattr(probing, "find_program", lambda name: f"/usr/bin/{name}")
     found = registry.get("kvm-virtio").probe(None)
     assert not found.available
@@ -129,9 +128,9 @@ BROKEN = "this host's {kvm} cannot run ordinary kernels ({how})"
      (NO_MODULE, "QEMU cannot use {kvm}: failed to initialize kvm: No such file or directory", "VT-x")],
     ids=["aborts", "segfaults", "hangs", "no module"],
 )  # fmt: skip
-def test_a_kvm_that_runs_no_kernel_is_reported_in_words_with_a_hint(script, reason, hint, tmp_path, monkeypatch):
-    monkeypatch.setenv("VTAX_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(_qemu_probe.os, "geteuid", lambda: 0)
+def test_a_kvm_that_runs_no_kernel_is_reported_in_words_with_a_hint(
+    script, reason, hint, tmp_path, monkeypatch, taken_for_root, unmade_home
+):
     monkeypatch.setattr(_qemu_probe, "_BOOT_S", 1.0)
     put_in_qemus_place(script, tmp_path, monkeypatch)
     found = registry.get("kvm-virtio").probe(None)
@@ -141,9 +140,7 @@ def test_a_kvm_that_runs_no_kernel_is_reported_in_words_with_a_hint(script, reas
     assert list((tmp_path / "home/journal").iterdir()) == []
 
 
-def test_a_crash_while_emulating_is_no_fault_of_kvm(tmp_path, monkeypatch):
-    monkeypatch.setenv("VTAX_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(_qemu_probe.os, "geteuid", lambda: 0)
+def test_a_crash_while_emulating_is_no_fault_of_kvm(tmp_path, monkeypatch, taken_for_root, unmade_home):
     put_in_qemus_place(ABORTS, tmp_path, monkeypatch)
     found = registry.get("qemu-tcg").probe(None)
     assert found.reason == "QEMU did not run a test program: QEMU aborted in kvm_buf_set_msrs"

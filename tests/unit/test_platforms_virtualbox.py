@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import subprocess
 from collections.abc import Sequence
@@ -10,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from support import needs_root
 
 from vtax.errors import BadInput, GuestError, PlatformError
 from vtax.guest.channel import Channel
@@ -220,10 +220,9 @@ def spec(tmp_path: Path, journal: Journal) -> GuestSpec:
     return GuestSpec("vtax-unit1", image, Resources(1, 256 << 20, (0,)), tmp_path / "guest", journal)
 
 
+@needs_root
 @pytest.mark.usefixtures("ready")
 def test_a_call_that_fails_ends_the_start_with_its_message_and_leaves_nothing(tmp_path, monkeypatch):
-    if os.geteuid() != 0:
-        pytest.skip("needs root")
     failing = '[ "$2" != createmedium ] || { echo "VBoxManage: error: Could not find file" >&2; exit 1; }'
     log = have(tmp_path, monkeypatch, failing)
     journal = Journal(tmp_path / "journal")
@@ -235,10 +234,9 @@ def test_a_call_that_fails_ends_the_start_with_its_message_and_leaves_nothing(tm
     assert journal.close() == []
 
 
+@needs_root
 @pytest.mark.usefixtures("ready")
 def test_where_kvm_has_the_processors_virtualization_the_hint_unloads_it(tmp_path, monkeypatch):
-    if os.geteuid() != 0:
-        pytest.skip("needs root")
     monkeypatch.setattr(driver, "_START_S", 1.0)
     message = "AMD-V is being used by another hypervisor (VERR_SVM_IN_USE)."
     said = f"Error: failed to start machine. Error message: {message}"
@@ -264,10 +262,9 @@ def test_kvm_is_named_for_the_status_codes_of_that_alone(message):
     assert tools.hint("VMSetError: no such file; rc=VERR_FILE_NOT_FOUND") == ""
 
 
+@needs_root
 @pytest.mark.usefixtures("ready")
 def test_a_service_of_the_guests_own_runs_before_all_calls(tmp_path, monkeypatch):
-    if os.geteuid() != 0:
-        pytest.skip("needs root")
     log = have(tmp_path, monkeypatch, 'case "$*" in *createvm*) exit 1 ;; esac')
     monkeypatch.setenv("VBOX_USER_HOME", "/root/.config/VirtualBox")
     journal = Journal(tmp_path / "journal")
@@ -279,10 +276,9 @@ def test_a_service_of_the_guests_own_runs_before_all_calls(tmp_path, monkeypatch
     assert journal.close() == []
 
 
+@needs_root
 @pytest.mark.usefixtures("ready")
 def test_a_service_that_does_not_start_ends_the_start(tmp_path, monkeypatch):
-    if os.geteuid() != 0:
-        pytest.skip("needs root")
     monkeypatch.setattr(driver, "_PID_S", 0.05)
     log = have(tmp_path, monkeypatch, "", service="echo 'VBoxSVC: no room' >&2; exit 1")
     journal = Journal(tmp_path / "journal")
@@ -293,10 +289,9 @@ def test_a_service_that_does_not_start_ends_the_start(tmp_path, monkeypatch):
     assert journal.close() == []
 
 
+@needs_root
 @pytest.mark.usefixtures("ready")
 def test_packets_reach_the_bridged_end_with_their_checksums(tmp_path, monkeypatch):
-    if os.geteuid() != 0:
-        pytest.skip("needs root")
     have(tmp_path, monkeypatch, "exit 1")
     monkeypatch.setattr(tools, "check_network", lambda: None)
     called: list[tuple[list[str], str | None]] = []
@@ -370,9 +365,8 @@ def test_a_guest_that_crashes_at_boot_is_reported_with_its_console_and_a_hint(tm
     assert "option kernel" in failed.value.hint
 
 
-def test_probe_says_why_not(monkeypatch):
+def test_probe_says_why_not(monkeypatch, taken_for_root):
     monkeypatch.setattr(tools, "find_program", lambda name: None)
-    monkeypatch.setattr(os, "geteuid", lambda: 0)
     found = driver.DRIVER.probe(VirtualBoxOptions(), None)
     assert (found.available, found.reason) == (False, "VBoxManage is not installed")
     assert driver.NEVER_ON_HARDWARE in driver.DRIVER.summary

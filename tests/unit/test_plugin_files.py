@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from command_line import invoked, output_of
 from foreign_driver import good
+from installed_package import fresh_registries
 
 from vtax.errors import BadInput
 from vtax.host import plugins
@@ -20,10 +21,9 @@ pytestmark = pytest.mark.usefixtures("unmade_home")
 @pytest.fixture(autouse=True)
 def forgotten() -> Iterator[None]:
     """Nothing of a file stays in this process."""
-    registry.drivers.cache_clear()
-    yield
-    plugins._FILES.clear()
-    registry.drivers.cache_clear()
+    with fresh_registries():
+        yield
+        plugins._FILES.clear()
 
 
 @pytest.fixture

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-import sys
 from contextlib import nullcontext
-from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -22,27 +20,8 @@ from vtax.platforms import registry
 from vtax.platforms.base import Driver, Platform
 
 
-@pytest.fixture
-def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """Installs packages, each a name and the source of its only module, for the time of a test."""
-
-    def installed(**packages: str) -> None:
-        for name, source in packages.items():
-            (tmp_path / f"{name}.py").write_text(source)
-            info = tmp_path / f"{name}-1.5.dist-info"
-            info.mkdir()
-            (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.5\n")
-            (info / "entry_points.txt").write_text(f"[vtax.platforms]\n{name} = {name}:DRIVER\n")
-            monkeypatch.delitem(sys.modules, name, raising=False)
-
-    monkeypatch.syspath_prepend(tmp_path)
-    registry.drivers.cache_clear()
-    yield installed
-    registry.drivers.cache_clear()
-
-
 def test_the_baseline_cannot_be_replaced_and_is_listed_once(install):
-    install(thirdparty=good("theirs", "{'native': {}, 'theirs-fast': {}}"))
+    install("thirdparty", good("theirs", "{'native': {}, 'theirs-fast': {}}"))
     assert registry.get("native").driver.name == "native"
     assert registry.get("theirs-fast").driver.name == "theirs"
     assert registry.names().count("native") == 1
@@ -50,7 +29,7 @@ def test_the_baseline_cannot_be_replaced_and_is_listed_once(install):
 
 
 def test_a_shipped_driver_cannot_be_replaced(install, capsys):
-    install(thirdparty=good("qemu", "{'qemu-tcg': {}}"))
+    install("thirdparty", good("qemu", "{'qemu-tcg': {}}"))
     assert type(registry.get("qemu-tcg").driver).__module__ == "vtax.platforms.qemu"
     printed = capsys.readouterr().err
     assert "thirdparty 1.5" in printed
@@ -77,7 +56,8 @@ def test_a_shipped_driver_cannot_be_replaced(install, capsys):
     ],
 )
 def test_a_broken_package_is_named_and_left_out(source, printed, install, monkeypatch):
-    install(broken=source, fine=good("fine", "{'fine': {}}"))
+    install("broken", source)
+    install("fine", good("fine", "{'fine': {}}"))
     message: list[str] = []
     found = discover(vtax.platforms, "DRIVER", Driver, message.append)
     assert {"native", "fine"} <= found.keys()
@@ -90,7 +70,7 @@ def test_a_broken_package_is_named_and_left_out(source, printed, install, monkey
 
 
 def test_an_entry_point_without_an_attribute_is_refused_with_a_hint(install, tmp_path):
-    install(whole=good("whole", "{'whole': {}}"))
+    install("whole", good("whole", "{'whole': {}}"))
     (tmp_path / "whole-1.5.dist-info/entry_points.txt").write_text("[vtax.platforms]\nwhole = whole\n")
     message: list[str] = []
     assert "whole" not in discover(vtax.platforms, "DRIVER", Driver, message.append)
@@ -100,9 +80,8 @@ def test_an_entry_point_without_an_attribute_is_refused_with_a_hint(install, tmp
     assert caught.value.hint == "write whole:DRIVER"
 
 
-def test_a_probe_that_raises_is_an_answer(install, monkeypatch, tmp_path):
-    monkeypatch.setenv("VTAX_HOME", str(tmp_path / "home"))
-    install(thirdparty=good("theirs", "{'theirs': {}}"))
+def test_a_probe_that_raises_is_an_answer(install, monkeypatch, tmp_path, unmade_home):
+    install("thirdparty", good("theirs", "{'theirs': {}}"))
     monkeypatch.setattr(command, "names", lambda: ["theirs"])
     monkeypatch.setattr(command, "probing_lock", lambda name: nullcontext(""))
     result = CliRunner().invoke(group, ["platforms"])
@@ -111,7 +90,9 @@ def test_a_probe_that_raises_is_an_answer(install, monkeypatch, tmp_path):
 
 
 def test_a_request_to_stop_is_heard_in_a_probe(install):
-    install(thirdparty="from vtax.errors import RunInterrupted\n" + good("a", "{'a': {}}", "RunInterrupted('stop')"))
+    install(
+        "thirdparty", "from vtax.errors import RunInterrupted\n" + good("a", "{'a': {}}", "RunInterrupted('stop')")
+    )
     platform = registry.get("a")
     assert isinstance(platform, Platform)
     with pytest.raises(RunInterrupted):

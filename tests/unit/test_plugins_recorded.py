@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import importlib
-import json
 import pkgutil
 import sys
-from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 from shown import english, values
@@ -33,7 +30,6 @@ from vtax.report.views.method import method
 from vtax.runner.plan import make_plan
 from vtax.runner.plugins import plugins_of
 from vtax.store.records import PluginRecord
-from vtax.store.store import Store
 from vtax.study.load import load
 
 ATTRIBUTES = {
@@ -72,36 +68,6 @@ topology = "theirs"
 [[benchmark]]
 name = "sysbench-cpu"
 """
-Install = Callable[..., None]
-
-
-@pytest.fixture
-def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
-    """Installs a package of one module with one entry point for the time of a test."""
-
-    def installed(name: str, group: str, attribute: str, source: str, direct_url: object = None) -> None:
-        (tmp_path / f"{name}.py").write_text(source)
-        info = tmp_path / f"{name}-1.5.dist-info"
-        info.mkdir()
-        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.5\n")
-        (info / "entry_points.txt").write_text(f"[{group}]\n{name} = {name}:{attribute}\n")
-        if direct_url is not None:
-            (info / "direct_url.json").write_text(json.dumps(direct_url))
-        monkeypatch.delitem(sys.modules, name, raising=False)
-
-    monkeypatch.syspath_prepend(tmp_path)
-    registries = (platform_registry.drivers, topology_registry.topologies, benchmark_registry.benchmarks)
-    for registry in registries:
-        registry.cache_clear()
-    yield installed
-    for registry in registries:
-        registry.cache_clear()
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store.open(f"sqlite:///{tmp_path / 'store.sqlite'}") as opened:
-        yield opened
 
 
 def sha256(text: str) -> str:
@@ -134,7 +100,7 @@ def test_shipped_plugins_have_no_origin(install):
     ],
 )
 def test_a_package_is_named_with_its_version_and_source(direct_url, source, install):
-    install("third", "vtax.platforms", "DRIVER", DRIVER, direct_url)
+    install("third", DRIVER, direct_url=direct_url)
     expected = Origin("third", "1.5", source, "third.py", sha256(DRIVER))
     assert platform_registry.foreign() == {"theirs": expected}
 
@@ -151,8 +117,8 @@ def test_a_module_put_beside_the_shipped_ones_is_named_by_its_content(install, t
 
 
 def test_a_plan_names_what_it_uses_and_nothing_else(install, tmp_path):
-    install("third", "vtax.platforms", "DRIVER", DRIVER)
-    install("wires", "vtax.network.topologies", "TOPOLOGY", TOPOLOGY)
+    install("third", DRIVER)
+    install("wires", TOPOLOGY, "topology")
     path = tmp_path / "plugged.toml"
     views = {"failures": Origin("looks", "2.0")}
     found = []

@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import synthetic_run
@@ -25,16 +23,8 @@ from vtax.store.store import Store
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store.open(f"sqlite:///{tmp_path / 'store.sqlite'}") as opened:
-        yield opened
-
-
-@pytest.fixture(scope="module")
-def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Analysis]:
-    with Store.open(f"sqlite:///{tmp_path_factory.mktemp('filled') / 'store.sqlite'}") as opened:
-        fill(begin(opened))
-        yield analyse(opened)
+def filled(tour_analysis):
+    return tour_analysis
 
 
 def answers(analysis: Analysis) -> list[Answer]:

@@ -38,7 +38,6 @@ def compared(path: Path, native: float, docker: float) -> Analysis:
 )
 def test_every_output_has_an_answer(tmp_path, monkeypatch, native, docker):
     monkeypatch.setenv("VTAX_HOME", str(tmp_path))
-    monkeypatch.setattr("vtax.report.renderers.vega.javascript", lambda: "")
     analysis = compared(tmp_path, native, docker)
     for width in (80, 140):
         lines = terminal(analysis, width, every_metric=True).splitlines()

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from shown import drawn
-from synthetic_run import begin, fill
 
 from vtax.report.analysis.source import Source, source_of
 from vtax.report.document import Bullets, Chart, Document, Figure, Platform, Section, Table
@@ -21,12 +20,10 @@ EMULATED = "qemu-tcg"
 
 
 @pytest.fixture(scope="module")
-def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Source]:
+def source(tour_file: Path) -> Source:
     """A run whose last platform is emulated."""
-    directory: Path = tmp_path_factory.mktemp("marks")
-    with Store.open(f"sqlite:///{directory / 'store.sqlite'}") as store:
-        fill(begin(store))
-        yield source_of(store, "tour-1")
+    with Store.open(tour_file) as store:
+        return source_of(store, "tour-1")
 
 
 def names_in(value: Any) -> Iterator[str | Platform]:

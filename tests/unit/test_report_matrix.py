@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 
 import pytest
 from shown import drawn, result
@@ -12,12 +11,6 @@ from synthetic_run import begin, trial
 from vtax.report.analysis import Analysis, analyse
 from vtax.store.records import CellRecord, PlatformRecord
 from vtax.store.store import Store
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store.open(f"sqlite:///{tmp_path / 'store.sqlite'}") as opened:
-        yield opened
 
 
 def analysed(store: Store, ratios: Mapping[str, Sequence[float]]) -> Analysis:

@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 import pytest
 from shown import page as page_of
-from synthetic_run import begin, fill
 
-from vtax.report.analysis import Analysis, analyse
+from vtax.report.analysis import Analysis
 from vtax.report.document import Figure, FigureGroup, FigureRow
 from vtax.report.parts import figures, shared
 from vtax.report.renderers import vega
 from vtax.report.renderers.figures import spec_of
 from vtax.report.renderers.format import Formatter
-from vtax.store.store import Store
 
 
-@pytest.fixture(scope="module")
-def analysis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Analysis]:
-    home = tmp_path_factory.mktemp("report")
-    with pytest.MonkeyPatch.context() as patch, Store.open(f"sqlite:///{home / 'store.sqlite'}") as opened:
-        patch.setenv("VTAX_HOME", str(home))
-        fill(begin(opened))
-        yield analyse(opened)
+@pytest.fixture
+def analysis(unmade_home, tour_analysis):
+    return tour_analysis
 
 
 def ratios(analysis: Analysis) -> vega.Spec:

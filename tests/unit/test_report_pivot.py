@@ -10,12 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
-from command_line import output_of
+from command_line import output_of, refusals
 from shown import english
 from synthetic_run import DECLARED, PLATFORMS, begin, cells, trial
 
-from vtax.cli.main import group
 from vtax.errors import BadInput
 from vtax.host.home import Home
 from vtax.messages import Note
@@ -116,12 +114,6 @@ def result_row(platform: str, **levels: int) -> dict[str, Any]:
     return dict(row)
 
 
-def refusal(*options: str) -> BadInput:
-    error = CliRunner().invoke(group, ["show", *options]).exception
-    assert isinstance(error, BadInput), error
-    return error
-
-
 def test_figures_are_those_of_the_result():
     found = pivot("--rows", "platform", "--cols", "message_size", "--where", "mtu=1500", "--metric", "throughput")
     assert (found["rows"], found["columns"]) == (["native", "docker", "lxc"], ["64", "1024"])
@@ -193,60 +185,24 @@ def test_a_place_without_a_figure_says_why():
     assert cells["docker", "500"]["value"] is None
     assert "no trial" in cells["docker", "500"]["reason"]
     assert cells["lxc", "500"]["reason"] == "lxc cannot set this MTU"
-    text = output_of("show", "--cols", "link.mtu", "--where", "message_size=64")
-    assert "platform=lxc, link.mtu=500: lxc cannot set this MTU" in text
     assert len(cells) == 6
 
 
-def test_an_unknown_name_is_refused_with_those_there_are():
-    error = refusal("--cols", "colour")
-    assert "has no factor 'colour'" in error.what
-    for name in ("platform", "message_size", "link.mtu", "protocol", "block", "session", "host"):
-        assert name in error.hint
-    assert "window" not in error.hint
-    assert "has no metric 'speed'" in refusal("--cols", "mtu", "--metric", "speed").what
-    assert "has no level of link.mtu, '9000'" in refusal("--cols", "message_size", "--where", "mtu=9000").what
-    assert "not of the form factor=level" in refusal("--cols", "mtu", "--where", "x").what
-    assert "different factors" in refusal("--rows", "mtu", "--cols", "link.mtu").what
+def test_what_is_no_table_by_factors_is_refused_with_what_there_is(capsys, golden):
+    golden(refusals(
+        capsys, "show", "--cols colour", "--cols mtu --metric speed", "--cols message_size --where mtu=9000",
+        "--cols mtu --where x", "--rows mtu --cols link.mtu", "--cols message_size",
+        "--rows platform --panel topology --metric throughput", "--rows platform",
+        "--rows platform --benchmark sysbench-cpu --all", "--cols mtu --metric latency", "--metric throughput",
+        "--value ratio", "--cols mtu --variance", "--cols mtu --raw",
+    ))  # fmt: skip
 
 
-def test_several_figures_for_a_place_are_refused_with_what_they_differ_in():
-    error = refusal("--cols", "message_size")
-    assert "they differ in link.mtu (500, 1500)" in error.what
-    assert error.hint == "choose a level: --where link.mtu=500; or show all: --panel link.mtu"
-    error = refusal("--rows", "platform", "--panel", "topology", "--metric", "throughput")
-    assert "link.mtu (500, 1500), message_size (64, 1024)" in error.what
-    error = refusal("--rows", "platform")
-    assert "they differ in benchmark (sysbench-cpu, iperf3)" in error.what
-    assert "--benchmark sysbench-cpu" in error.hint
-    error = refusal("--rows", "platform", "--benchmark", "sysbench-cpu", "--all")
-    assert "--metric events" in error.hint
-
-
-def test_no_figure_at_all_is_refused():
-    assert "no figure of latency" in refusal("--cols", "mtu", "--metric", "latency").what
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (["--metric", "throughput"], "--metric is of a table by factors"),
-        (["--value", "ratio"], "--value is of a table by factors"),
-        (["--cols", "mtu", "--variance"], "--variance excludes --rows"),
-        (["--cols", "mtu", "--raw"], "--raw excludes --rows"),
-    ],
-)
-def test_options_that_exclude_each_other_are_refused(options, said):
-    assert said in refusal(*options).what
-
-
-def test_a_terminal_shows_what_the_figures_are_and_their_warnings():
-    text = output_of("show", "--cols", "message_size", "--where", "mtu=1500", "--value", "ratio")
-    assert "ratio to native; higher is better; columns: message_size" in text
-    assert "where link.mtu=1500" in text
-    assert "each of one comparison alone" in text
-    assert "of a part of the run" in output_of("show", "--cols", "session", *ONE)
-    assert "lower is better" in output_of("show", "--cols", "session", *ONE, "--value", "overhead")
+def test_a_terminal_shows_what_the_figures_are_and_their_warnings(golden):
+    golden(output_of("show", "--cols", "message_size", "--where", "mtu=1500", "--value", "ratio"), "ratios")
+    golden(output_of("show", "--cols", "session", *ONE), "sessions")
+    golden(output_of("show", "--cols", "session", *ONE, "--value", "overhead"), "overheads")
+    golden(output_of("show", "--cols", "link.mtu", "--where", "message_size=64"), "no figure")
     assert "colunas: message_size" in output_of("show", "--cols", "message_size", "--where", "mtu=1500",
                                                 "--language", "pt-BR")  # fmt: skip
 
@@ -302,15 +258,13 @@ def test_panels_of_several_benchmarks_have_a_range_each(uneven):
     assert (means.has_one_range, ratios.has_one_range) == (False, True)
 
 
-def test_what_no_figure_can_show_is_refused(tmp_path):
-    by_metric = ("--cols", "metric", "--benchmark", "sysbench-cpu", "--all")
-    for options, said in (
-        ((*by_metric, "--figure", str(tmp_path / "x.svg")), "has one unit"),
-        (("--cols", "session", *ONE, "--figure", str(tmp_path / "x.gif")), "no svg, pdf or png"),
-        (("--cols", "session", *ONE, "--value", "overhead", "--figure", str(tmp_path / "x.svg")), "may be negative"),
-        (("--figure", str(tmp_path / "x.svg")), "--figure is of a table by factors"),
-    ):
-        assert said in refusal(*options).what
+def test_what_no_figure_can_show_is_refused(tmp_path, capsys, golden):
+    one = "--cols session --where mtu=1500 --where message_size=64"
+    golden(refusals(
+        capsys, "show", f"--cols metric --benchmark sysbench-cpu --all --figure {tmp_path}/x.svg",
+        f"{one} --figure {tmp_path}/x.gif", f"{one} --value overhead --figure {tmp_path}/x.svg",
+        f"--figure {tmp_path}/x.svg",
+    ))  # fmt: skip
     assert list(tmp_path.glob("x.*")) == []
 
 

@@ -129,15 +129,12 @@ def test_below_half_of_the_baseline_an_efficiency_is_a_multiple():
 
 
 @pytest.mark.parametrize("width", [80, 120, 160])
-def test_a_terminal_shows_every_cell(document, width):
+def test_a_terminal_shows_every_cell(document, width, golden):
     text = drawn(document, width)
+    golden(text)
     assert max(map(len, text.splitlines())) <= width
     for _, shown in CELLS.values():
         assert shown in text
-    for shown in ("one, two and three", "a x*y", "2 things", "sudo run", "a lead", "every part"):
-        assert shown in text
-    printed = " ".join(text.split())
-    assert "few-blocks: 3 blocks are too few for a verdict; at least 5 are needed (2 times) docker, dd" in printed
 
 
 def test_a_page_shows_every_cell_and_no_markup_of_others(document, monkeypatch):
@@ -154,42 +151,26 @@ def test_a_page_shows_every_cell_and_no_markup_of_others(document, monkeypatch):
     assert page.count("<figure>") == 1
 
 
-def test_markdown_has_a_row_for_every_cell_and_escapes_what_means_something(document):
+def test_markdown_has_a_row_for_every_cell_and_escapes_what_means_something(document, golden):
     text = markdown(document)
-    assert text.startswith("# What & why \\<here\\>?\n\na lead\n\n## All\n\n*every part*\n\n")
-    rows = [line for line in text.splitlines() if line.startswith("| ")]
-    assert rows[:3] == ["| type | a cell |", "| --- | --- |", "| **in\\_a\\_group** |  |"]
-    assert len(rows) == 3 + len(CELLS)
-    assert "| Platform | qemu\\_tcg (emulated) |" in rows
-    assert "`--code` 2 things" in text
-    assert "- a x\\*y" in text
-    assert "- `theirs`: 50 % & \\<b\\>\\|x\\|\\</b\\> left" in text
-    assert "```\nsudo run # 100 %\n```" in text
+    golden(text)
+    assert len([line for line in text.splitlines() if line.startswith("| ")]) == 3 + len(CELLS)
 
 
-def test_latex_has_a_booktabs_row_for_every_cell_and_escapes_what_means_something(document):
+def test_latex_has_a_booktabs_row_for_every_cell_and_escapes_what_means_something(document, golden):
     text = latex(document)
+    golden(text)
     assert text.count("\\begin{") == text.count("\\end{")
     assert text.count("\\toprule") == text.count("\\midrule") == text.count("\\bottomrule") == 1
     body = text.partition("\\midrule")[2].partition("\\bottomrule")[0]
     assert body.count(" \\\\\n") == 1 + len(CELLS)
-    for row in (
-        "\\multicolumn{2}{l}{\\emph{in\\_a\\_group}}", "Mean & 10.00 $\\pm$0.12 Mbit/s", "Share & 2.1~\\%",
-        "Number & 1\\,235", "PValue & p \\textless{} 0.001", "Nothing & --",
-    ):  # fmt: skip
-        assert f"{row} \\\\" in body
-    assert "What \\& why \\textless{}here\\textgreater{}?" in text
-    assert "\\texttt{sudo run \\# 100 \\%}" in text
     assert text.isascii()
 
 
-def test_latex_sets_wide_tables_within_a_line(document):
+def test_latex_sets_wide_tables_within_a_line(document, golden):
     columns = (Column("a", msg("one\ntwo"), is_number=True), Column("b", msg("text"), wraps=True))
     wide = Table(columns, (Group((Row((Count(1), "long")),)),))
-    text = latex(replace(document, parts=(wide, replace(wide, repeats=True))))
-    assert "\\begin{longtable}[l]{r >{\\raggedright\\arraybackslash}p{0.80\\linewidth}}" in text
-    assert "\\shortstack[r]{one \\\\ two} & text \\\\" in text
-    assert "\\resizebox{\\ifdim\\width>\\linewidth\\linewidth\\else\\width\\fi}{!}{\\begin{tabular}{r l}" in text
+    golden(latex(replace(document, parts=(wide, replace(wide, repeats=True)))))
 
 
 def test_json_holds_the_numbers_unrounded_by_the_keys_of_their_columns(document):

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 import synthetic_run
 from shown import english, sentence, values
@@ -20,12 +17,6 @@ PLATFORMS = (
     PlatformRecord("steady", {}, True),
 )  # fmt: skip
 ENDED = "dd was killed after 60 s (raise timeout in [design], or of the program, if the tool is only slow here)"
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store.open(f"sqlite:///{tmp_path / 'store.sqlite'}") as opened:
-        yield opened
 
 
 def run(store: Store, lost: dict[str, int], average: str = "harmonic", error: str = ENDED) -> Analysis:

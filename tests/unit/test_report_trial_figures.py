@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from synthetic_run import begin, fill
 
 from vtax.report.analysis.source import Source, source_of
 from vtax.report.document import Figure, FigureGroup, FigureRow
@@ -28,10 +27,9 @@ PORTUGUESE = Formatter(language("pt-BR"))
 
 
 @pytest.fixture(scope="module")
-def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Source]:
-    with Store.open(f"sqlite:///{tmp_path_factory.mktemp('figures') / 'store.sqlite'}") as store:
-        fill(begin(store))
-        yield source_of(store)
+def source(tour_file: Path) -> Source:
+    with Store.open(tour_file) as store:
+        return source_of(store)
 
 
 def trials(values: list[float], blocks: list[int] | None = None, name: str = "lxc") -> FigureRow:

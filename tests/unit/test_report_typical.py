@@ -5,10 +5,7 @@ from __future__ import annotations
 import math
 import random
 import re
-from collections.abc import Iterator
-from pathlib import Path
 
-import pytest
 import synthetic_run
 from shown import english, sentence, terminal, values
 from synthetic_run import begin, trial
@@ -46,12 +43,6 @@ def run(store: Store, blocks: int, trials: int) -> Analysis:
                 position += 1
     handle.finish("finished", "done", 1.0)
     return analyse(store)
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store.open(f"sqlite:///{tmp_path / 'store.sqlite'}") as opened:
-        yield opened
 
 
 def test_the_typical_ratio_stands_beside_the_ratio_and_the_pauses_are_named(store):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from command_line import output_of
@@ -31,13 +30,6 @@ def stored(store: Store, name: str, times_ns: dict[str, float]) -> None:
             run.add_trial(trial(cell, block=block, position=position, values={"time": value}))
             position += 1
     run.finish("finished", "", 2.0)
-
-
-@pytest.fixture
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
-    url = f"sqlite:///{tmp_path / 'store.sqlite'}"
-    monkeypatch.setenv("VTAX_STORE", url)
-    return Store.open(url)
 
 
 def test_points_of_other_magnitudes_have_units_of_their_own(store):

@@ -8,14 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
+from command_line import output_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from measured_run import NAN, SIZES, Value, measured, noisy
 from shown import drawn, english
 from synthetic_run import begin, fill, trial
 
-from vtax.cli.main import group
 from vtax.report.analysis.interaction import factor_effects
 from vtax.report.analysis.variance import Hardest, hardest, variance
 from vtax.report.document import Place
@@ -23,7 +22,6 @@ from vtax.report.renderers.json import as_json
 from vtax.report.views import interaction
 from vtax.report.views.variance import blocks_range, document_of
 from vtax.stats.variance import Replication
-from vtax.store.store import Store
 
 
 def test_shares_of_noise_follow_where_it_was_made():
@@ -207,41 +205,21 @@ def test_whatever_is_measured_no_view_fails(values):
     drawn(interaction.document_of(factor_effects(analysis), analysis))
 
 
-def test_the_command_shows_every_view_as_text_and_as_json(tmp_path, monkeypatch):
-    url = f"sqlite:///{tmp_path / 'store.sqlite'}"
-    with Store.open(url) as store:
-        fill(begin(store), trials=1, warmup=0)
-    monkeypatch.setenv("VTAX_STORE", url)
-
-    def output(*options: str) -> str:
-        result = CliRunner().invoke(group, ["show", *options], catch_exceptions=False)
-        assert result.exit_code == 0
-        return result.output
-
-    text = output("--variance", "--interaction")
-    for expected in (
-        "for ±2\N{NO-BREAK SPACE}%",
-        "direction changes the overhead, most on qemu-tcg",
-    ):
-        assert expected in text
-    assert "latency" not in text
-    assert "effective" not in text, "a column without a value"
-    assert "No drift over the run is shown in " in text
-    assert "time of one event, 95th percentile" in output("--variance", "--all")
-    plain = json.loads(output("--variance", "--interaction", "--json"))
+def test_the_command_shows_every_view_as_text_and_as_json(store, golden):
+    fill(begin(store), trials=1, warmup=0)
+    golden(output_of("show", "--variance", "--interaction"))
+    assert "time of one event, 95th percentile" in output_of("show", "--variance", "--all")
+    plain = json.loads(output_of("show", "--variance", "--interaction", "--json"))
     assert set(plain) == {"schema", "run", "confidence", "variance", "interaction"}
     assert {entry["platform"] for entry in plain["variance"]} == {"native", "docker", "lxc", "qemu-tcg"}
     assert {entry["within_trial"] for entry in plain["variance"]} == {None}
 
 
-def test_samples_that_are_stored_with_trials_reach_the_command(tmp_path, monkeypatch):
-    url = f"sqlite:///{tmp_path / 'store.sqlite'}"
-    with Store.open(url) as store:
-        run = begin(store)
-        for position, (block, cell) in enumerate((b, c) for b in range(3) for c in run.cells):
-            used = {"samples": {"throughput": [900.0, 1000.0, 1100.0]}} if cell.benchmark == "iperf3" else {"a": 1}
-            run.add_trial(trial(cell, block=block, position=position, effective=used))
-    monkeypatch.setenv("VTAX_STORE", url)
-    result = CliRunner().invoke(group, ["show", "--variance", "--json"], catch_exceptions=False)
-    found = {entry["benchmark"]: entry["within_trial"] for entry in json.loads(result.output)["variance"]}
+def test_samples_that_are_stored_with_trials_reach_the_command(store):
+    run = begin(store)
+    for position, (block, cell) in enumerate((b, c) for b in range(3) for c in run.cells):
+        used = {"samples": {"throughput": [900.0, 1000.0, 1100.0]}} if cell.benchmark == "iperf3" else {"a": 1}
+        run.add_trial(trial(cell, block=block, position=position, effective=used))
+    shown = json.loads(output_of("show", "--variance", "--json"))["variance"]
+    found = {entry["benchmark"]: entry["within_trial"] for entry in shown}
     assert found == {"iperf3": pytest.approx(1.0), "sysbench-cpu": None}

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from shown import drawn, english, page, sentence, terminal, view
@@ -14,13 +12,6 @@ from vtax.counters.host import HostSample, host_warnings
 from vtax.report.analysis import Row, analyse, warning_texts
 from vtax.report.document import Count, Number, Range, Share, Warning
 from vtax.report.parts.result_notes import notes_under
-from vtax.store.store import Store
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store.open(f"sqlite:///{tmp_path / 'store.sqlite'}") as opened:
-        yield opened
 
 
 @pytest.mark.parametrize(

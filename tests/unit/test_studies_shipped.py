@@ -41,9 +41,7 @@ def points(name: str, benchmark: str) -> Iterator[tuple[Point, Context]]:
 
 
 @pytest.mark.parametrize("name", sorted(shipped()))
-def test_a_dry_run_warns_of_nothing(name, tmp_path, monkeypatch):
-    monkeypatch.setenv("VTAX_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr("vtax.cli.run.os.geteuid", lambda: 1000)
+def test_a_dry_run_warns_of_nothing(name, ordinary_user, unmade_home):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         result = CliRunner().invoke(group, ["run", name, "--plan"], catch_exceptions=False)

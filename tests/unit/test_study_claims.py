@@ -192,8 +192,7 @@ def test_an_unknown_metric_is_refused_before_a_run(tmp_path):
 
 
 @pytest.mark.usefixtures("unmade_home")
-def test_platforms_of_the_command_line_leave_claims_as_they_are(tmp_path, monkeypatch):
-    monkeypatch.setattr("vtax.cli.run.os.geteuid", lambda: 1000)
+def test_platforms_of_the_command_line_leave_claims_as_they_are(tmp_path, ordinary_user):
     result = dry_run(written(tmp_path, CHECK), "-p", "native,lxc")
     assert result.exit_code == 0, result.exception
 

@@ -122,12 +122,7 @@ def dry_run(path: str) -> None:
     group.main(args=["run", path, "--dry-run"], standalone_mode=False)
 
 
-@pytest.fixture
-def nobody(unmade_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "geteuid", lambda: 65534)
-
-
-@pytest.mark.usefixtures("nobody")
+@pytest.mark.usefixtures("unmade_home", "ordinary_user")
 def test_a_dry_run_shows_the_program_and_its_files(tmp_path, capsys):
     (tmp_path / "f").write_text("#!/bin/sh\n")
     dry_run(written(tmp_path))
@@ -154,7 +149,7 @@ def test_consent_shows_where_a_file_really_is(tmp_path):
         written(study)
 
 
-@pytest.mark.usefixtures("nobody")
+@pytest.mark.usefixtures("unmade_home", "ordinary_user")
 @pytest.mark.parametrize(
     ("make", "expected"),
     [
@@ -172,7 +167,7 @@ def test_a_file_that_cannot_be_used_is_refused(tmp_path, make, expected):
     assert expected in str(caught.value)
 
 
-@pytest.mark.usefixtures("nobody")
+@pytest.mark.usefixtures("unmade_home", "ordinary_user")
 def test_a_program_that_is_not_used_or_has_a_taken_name_is_refused(tmp_path):
     (tmp_path / "f").write_text("x")
     metric = 'metric = [{ name = "a", unit = "s", better = "lower", pointer = "/a" }]\n'
