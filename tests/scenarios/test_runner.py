@@ -10,6 +10,7 @@ import errno
 import os
 import signal
 import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -21,12 +22,15 @@ from vtax.errors import BadInput, RunInterrupted, VtaxError
 from vtax.guest.guest import Guest
 from vtax.host import huge_pages
 from vtax.host.resources import Tree
+from vtax.image import contents
+from vtax.image.image import Image
 from vtax.messages import Note
 from vtax.platforms.base import GuestSpec
 from vtax.runner import plan as planning
 from vtax.runner.counting import own_cpu_s
 from vtax.runner.events import Figure, Observer, Progress
 from vtax.runner.execute import begin, execute
+from vtax.runner.resume import check_host
 from vtax.runner.stopping import Stopping
 from vtax.runner.trial import combined
 from vtax.store import schema
@@ -63,6 +67,17 @@ def test_the_papers_order_runs_everything_as_it_is_written(driver):
     for block in range(3):
         assert [s.platform.name for s in plan.sessions(block)] == ["native", "other"]
         assert [c.point.levels["size"] for c in plan.sessions(block)[0].cells] == [1, 2, 3]
+
+
+def test_what_the_image_held_is_kept_with_the_run_and_its_session(driver, store, home, tmp_path):
+    image = Image("key", tmp_path / "image")
+    image.tree.mkdir(parents=True)
+    contents.record(image)
+    run = begin(store, replace(plan_of(study()), image=image), vtax_version="test")
+    digest = contents.digest(image)
+    assert (run.host["image_digest"], run.session.host["image_digest"]) == (digest, digest)
+    changed = check_host(run, {**run.host, "image_digest": "f" * 64})
+    assert "image_digest" in changed
 
 
 def test_warm_up_trials_are_kept_and_marked(driver, store, home):

@@ -54,6 +54,7 @@ def test_what_changed_on_the_host_is_reported_and_kept_with_the_run(store):
 def test_a_run_of_this_host_is_a_run_of_this_host(store):
     facts = host_facts()
     assert len(facts["machine_id"]) == 12
+    assert len(facts.get("hardware_id", "x" * 12)) == 12
     assert check_host(begin(store, host=facts), host_facts()) == ""
     assert check_host(begin(store, "before-there-was-an-id", host={"kernel": facts["kernel"]}), facts) == ""
 

@@ -5,10 +5,21 @@ from pathlib import Path
 
 import pytest
 
-from vtax.counters import hardware, table
+from vtax.counters import hardware, host, table
 from vtax.counters.energy import Energy, reason_unavailable
 from vtax.counters.layer import Part, Parts
 from vtax.counters.whole_host import HostCounters, not_counted
+
+
+def test_hardware_is_a_hash_of_what_its_firmware_says_and_nothing_of_what_makers_leave_there():
+    uuid, serial = "4c4c4544-0042-3510-8052-b4c04f4d3732\n", "/B5RM72/CNWS20019R00FF/\n"
+    found = host.hardware_id(uuid, serial)
+    assert len(found) == 12
+    assert found == host.hardware_id(uuid.upper().strip(), serial)
+    others = [host.hardware_id(uuid, ""), host.hardware_id("", serial), host.hardware_id(uuid, serial + "1")]
+    assert len({found, *others}) == 4
+    for nothing in ("", "Not Specified", "To Be Filled By O.E.M.", "00000000-0000-0000-0000-000000000000", "FFFF"):
+        assert host.hardware_id(nothing, "None") == ""
 
 
 def zone(root, number, name, uj, largest=262143328850):

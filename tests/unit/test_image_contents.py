@@ -31,6 +31,26 @@ def image(tmp_path: Path) -> Image:
     return image
 
 
+def test_the_digest_is_of_what_guests_get_and_of_no_time(image, tmp_path):
+    found = contents.digest(image)
+    assert len(found) == 64
+    assert contents.facts(image) == {"image_digest": found}
+    other = Image(image.key, tmp_path / "other")
+    shutil.copytree(image.directory, other.directory, symlinks=True)
+    os.utime(other.tree / "usr/bin/tool", (1, 1))
+    other.disk.write_bytes(b"made again")
+    other.manifest.write_text("{}")
+    contents.record(other)
+    assert contents.digest(other) == found
+    for path in (other.tree / "usr/bin/tool", other.kernel, other.initrd, other.directory / "modules"):
+        path.write_bytes(b"another")
+        contents.record(other)
+        assert contents.digest(other) != found
+        found = contents.digest(other)
+    (other.directory / contents.LIST).unlink()
+    assert contents.facts(other) == {}
+
+
 def test_an_untouched_image_passes(image):
     contents.check(image)
 

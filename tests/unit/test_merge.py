@@ -25,6 +25,7 @@ from vtax.report.analysis.source import source_of
 from vtax.runner.resume import obstacle
 from vtax.stats.ratio import log_ratios
 from vtax.stats.sessions import ratio_over_sessions
+from vtax.store.hosts import cloned, host_id
 from vtax.store.query import load, outputs
 from vtax.store.store import Store
 
@@ -232,6 +233,45 @@ def test_what_differs_is_refused_with_the_difference(what, store):
     assert what == "study" or error.what.startswith("tour-1 and other-1 cannot be merged: \n  - ")
     assert says in error.what
     assert len(store.runs()) == 4
+
+
+COPIES = (
+    {"machine_id": "aaaaaaaaaaaa", "hardware_id": "111111111111"},
+    {"machine_id": "aaaaaaaaaaaa", "hardware_id": "222222222222"},
+)
+
+
+def test_a_copy_of_a_host_is_refused_with_what_makes_it_a_host_of_its_own(store):
+    for number, host in enumerate(COPIES, 5):
+        begin(store, f"tour-{number}", host=host).finish("finished", "", 1.7e9 + 10)
+    error = refusal("tour-5", "tour-6")
+    assert "two hosts have the machine-id aaaaaaaaaaaa" in error.what
+    assert "rm /etc/machine-id; systemd-machine-id-setup" in error.hint
+    merge("tour-5", "tour-1")  # of tour-1 the hardware is not known
+
+
+def test_images_of_other_files_are_refused_and_unknown_ones_a_warning(store):
+    for number, digest in enumerate(("d" * 64, "e" * 64, "d" * 64), 5):
+        host = {**HOSTS[number % 2], "image_digest": digest}
+        begin(store, f"tour-{number}", host=host).finish("finished", "", 1.7e9 + 10)
+    error = refusal("tour-5", "tour-6")
+    assert "tour-5 dddddddddddd, tour-6 eeeeeeeeeeee" in error.what
+    assert "vtax image export" in error.hint
+    merge("tour-5", "tour-7")
+    merge("tour-5", "tour-1")
+    warned = [load(store.engine, store.open_run(f"tour-merged-{number}")).warnings for number in (1, 2)]
+    assert [[each.note.data for each in found if each.code == "image-unknown"] for found in warned] == [
+        [], [{"runs": ("tour-1",)}],
+    ]  # fmt: skip
+
+
+def test_a_host_is_its_machine_id_and_its_hardware():
+    first, copy = map(host_id, COPIES)
+    assert first != copy
+    assert host_id({"machine_id": "aaaaaaaaaaaa"}) == "aaaaaaaaaaaa"
+    assert host_id({"cpus": 2}) == ""
+    assert cloned([*COPIES, {"machine_id": "b", "hardware_id": "1"}]) == ("aaaaaaaaaaaa",)
+    assert cloned([COPIES[0], {"machine_id": "aaaaaaaaaaaa"}, {}]) == ()
 
 
 def test_a_number_of_blocks_may_differ_a_rule_without_sessions_may_not(store):

@@ -20,6 +20,7 @@ from vtax.errors import BadInput, RunInterrupted, VtaxError
 from vtax.host.home import Home
 from vtax.host.journal import Journal, clean
 from vtax.host.lock import is_measuring, measuring_process
+from vtax.image import contents
 from vtax.messages import Note
 from vtax.report.analysis.source import source_of
 from vtax.report.renderers.format import english
@@ -119,7 +120,7 @@ def wait(run: RunHandle, pause_s: float) -> None:
 
 def next_session(plan: Plan, run: RunHandle, home: Home, *, tune_host: bool = False) -> None:
     """Execute the next session of a paused run in the same process, as `measure`."""
-    facts = host_facts()
+    facts = {**host_facts(), **contents.facts(plan.image)}
     changed = check_host(run, facts, run.session.number + 1)
     prepare_host(home)
     if changed:

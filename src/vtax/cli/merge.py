@@ -22,7 +22,7 @@ def command(run_names: tuple[str, ...], as_json: bool) -> None:
     from vtax.cli.row_progress import row_progress
     from vtax.cli.show import print_views
     from vtax.report.analysis.source import source_of
-    from vtax.store.merging import MERGED_AGAIN, merge
+    from vtax.store.merging import IMAGE_UNKNOWN, MERGED_AGAIN, merge
     from vtax.store.store import Store
 
     with Store.open(Home.from_environment().store_url) as store:
@@ -30,6 +30,6 @@ def command(run_names: tuple[str, ...], as_json: bool) -> None:
         source = source_of(store, name)
         print_views(["sessions", "audit"], source, as_json=as_json, every_metric=False)
         for warning in source.data.warnings:
-            if warning.code == MERGED_AGAIN:
+            if warning.code in (MERGED_AGAIN, IMAGE_UNKNOWN):
                 notify(f"warning: {warning.note}")
     notify(with_program_path(f"merged as {name}; see it with: vtax show {name}"))

@@ -15,6 +15,7 @@ from vtax.host.deferred_interrupts import deferred_interrupts
 from vtax.host.home import Home
 from vtax.host.journal import boot_id
 from vtax.host.reboots import Reboots
+from vtax.image import contents
 from vtax.runner import boots
 from vtax.runner.boots import Here
 from vtax.runner.host_sessions import begin_next, note_boot
@@ -144,7 +145,7 @@ def measure_boot(
     left = boots.visits_left(plan, run)
     if left and boots.can_begin(run, left[0], here.name, boot_id()):
         boots.probe_here(plan, run, here.name)
-        _begin(run, left[0])
+        _begin(plan, run, left[0])
         cells = boots.cells_of(plan, here.name)
         measure(plan, run, home, tune_host=_TUNE_HOST in options, cells=cells)
         left = boots.visits_left(plan, run)
@@ -196,9 +197,9 @@ def conclude_part(run: RunHandle, awaited: Reboots, *, as_json: bool, strict: bo
         )
 
 
-def _begin(run: RunHandle, visit: boots.Visit) -> None:
+def _begin(plan: Plan, run: RunHandle, visit: boots.Visit) -> None:
     """Begin a visit, and its session with the first one; or go on with it."""
-    facts = host_facts()
+    facts = {**host_facts(), **contents.facts(plan.image)}
     if changed := check_host(run, facts, visit.session, boots.facts_of(run, visit.boot) or {}):
         notify(changed)
     if visit.session > run.session.number:

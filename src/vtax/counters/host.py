@@ -25,6 +25,7 @@ from vtax.host.process import find_program, run
 from vtax.host.resources import chosen
 from vtax.host.xen import is_dom0
 from vtax.messages import Note, packed
+from vtax.store.hosts import HARDWARE_ID, MACHINE_ID
 
 # Below these shares a trial's figure moves less than the interval of any study of practical length.
 STEAL_LIMIT = 0.01
@@ -43,6 +44,12 @@ KERNEL_OPTIONS = frozenset({
     "skew_tick", "audit", "selinux", "apparmor", "elevator", "psi",
 })
 # fmt: on
+
+_PLACEHOLDERS = frozenset({
+    "none", "not specified", "not applicable", "n/a", "unknown", "default string", "base board serial number",
+    "to be filled by o.e.m.", "system serial number", "empty", "invalid", "03000200-0400-0500-0006-000700080009",
+    "123456789",
+})  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -138,7 +145,8 @@ def host_facts() -> dict[str, Any]:
         "kernel_version": platform.version(),
         "kernel_options": kernel_options(_text("/proc/cmdline")),
         "machine": platform.machine(),
-        "machine_id": machine_id(),
+        MACHINE_ID: machine_id(),
+        HARDWARE_ID: hardware_id(*(_text(f"/sys/class/dmi/id/{name}") for name in ("product_uuid", "board_serial"))),
         "distribution": distribution(_text("/etc/os-release")),
         "mitigations": _directory("/sys/devices/system/cpu/vulnerabilities"),
         "frequency_governor": _text("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor").strip(),
@@ -166,6 +174,21 @@ def machine_id() -> str:
     """Tells hosts apart without giving away what machine-id(5) asks to keep confidential; empty when not known."""
     secret = _text("/etc/machine-id").strip() or platform.node()
     return hashlib.sha256(f"vtax {secret}".encode()).hexdigest()[:12] if secret else ""
+
+
+def hardware_id(uuid: str, serial: str) -> str:
+    """Tells machines with one machine-id apart: a hash of the DMI UUID and the board's serial number.
+
+    Empty where neither says anything: firmware may leave them out, and only root may read them.
+    """
+    known = ["" if _is_placeholder(text) else text.strip().lower() for text in (uuid, serial)]
+    return hashlib.sha256(f"vtax {' '.join(known)}".encode()).hexdigest()[:12] if any(known) else ""
+
+
+def _is_placeholder(text: str) -> bool:
+    """Return whether a number of the firmware is what makers leave there: all digits alike, or words."""
+    digits = {each for each in text.lower() if each.isalnum()}
+    return len(digits) < 2 or text.strip().lower() in _PLACEHOLDERS
 
 
 def cpu_facts(cpuinfo: str) -> dict[str, Any]:

@@ -18,11 +18,13 @@ from contextlib import suppress
 from pathlib import Path
 
 from vtax.errors import ImageError
-from vtax.image.image import Image
+from vtax.image.image import MODULES, Image
+from vtax.store.hosts import IMAGE_DIGEST
 
 LIST, STAMP = "contents", "contents.stamp"
 _CHUNK_BYTES = 1 << 20
 _ZEROS = bytes(_CHUNK_BYTES)
+_OF_GUESTS = frozenset({"tree", "vmlinuz", "vmlinux", MODULES, "initrd.cpio"})
 _NAMED = 3  # of the files that differ
 
 
@@ -31,6 +33,27 @@ def record(image: Image) -> None:
     stamp = _stamp(image.directory)
     (image.directory / LIST).write_text("".join(f"{line}\n" for line in _lines(image.directory)))
     (image.directory / STAMP).write_text(stamp)
+
+
+def digest(image: Image) -> str:
+    """Return the SHA-256 of what guests get of an image: its tree, kernel, modules and initrd; empty without a list.
+
+    Neither times, nor the archive and the disk, which are made of the tree. The image was checked.
+    """
+    try:
+        lines = (image.directory / LIST).read_text().splitlines()
+    except OSError:
+        return ""
+    found = hashlib.sha256()
+    for name, line in sorted(_by_name(lines).items()):
+        if json.loads(name).partition("/")[0] in _OF_GUESTS:
+            found.update(f"{line}\n".encode())
+    return found.hexdigest()
+
+
+def facts(image: Image) -> dict[str, str]:
+    """Return what a run and its sessions keep of the image that they start from, beside the facts of the host."""
+    return {IMAGE_DIGEST: found} if (found := digest(image)) else {}
 
 
 def check(image: Image) -> None:

@@ -18,6 +18,7 @@ from vtax.guest.facts import nearest_names
 from vtax.host.home import Home
 from vtax.host.journal import Journal, boot_id
 from vtax.host.plugins import Origin
+from vtax.image import contents
 from vtax.messages import Note
 from vtax.runner import boots, same_settings
 from vtax.runner.containment import TrialFailures
@@ -78,7 +79,7 @@ def begin(
         seed=plan.seed,
         vtax_version=vtax_version,
         image_key=plan.image.key,
-        host=host_facts(),
+        host={**host_facts(), **contents.facts(plan.image)},
         started_at=time.time(),
         platforms=[platform_record(plan, index) for index in range(len(plan.platforms))],
         cells=[cell_record(cell) for cell in plan.cells],

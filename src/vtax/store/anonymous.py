@@ -37,7 +37,7 @@ _OWN_WORDS = frozenset({
 })  # fmt: skip
 _NAMED = {
     "hostname": HOST, "host_name": HOST, "nodename": HOST, "host": HOST, "fqdn": HOST, "domainname": HOST,
-    "machine_id": ID, "boot_id": ID, "uuid": ID, "product_uuid": ID, "partuuid": ID,
+    "machine_id": ID, "hardware_id": ID, "boot_id": ID, "uuid": ID, "product_uuid": ID, "partuuid": ID,
     "serial": SERIAL, "serial_number": SERIAL, "product_serial": SERIAL, "board_serial": SERIAL, "wwn": SERIAL,
     "wwid": SERIAL, "asset_tag": SERIAL, "service_tag": SERIAL,
     "user": USER, "username": USER, "local_user": USER, "login": USER, "mac": MAC, "hwaddr": MAC,

@@ -21,6 +21,7 @@ from vtax.messages import Note, columns_of, packed
 from vtax.stats.stopping import rule_of
 from vtax.store import schema
 from vtax.store.database import reading, writing
+from vtax.store.hosts import cloned, digests
 from vtax.store.provenance import MERGED, merged_runs
 from vtax.store.records import PlatformRecord
 from vtax.store.run import RunHandle
@@ -30,17 +31,21 @@ from vtax.store.transfer import ORDER, Row, Watch, add_rows, rows_of, unwatched
 _OF_LENGTH = ("seed", "blocks", "min_blocks", "max_blocks", "budget", "sessions")  # of a design: how long, not what
 _MAX_SHOWN = 80  # characters of a value
 _MOST_SHOWN = 6  # differences
+_DIGITS = 12  # of a digest
 
 
 MERGED_AGAIN = "merged-again"
 """The warning of a merged run of which another selection was merged before."""
+IMAGE_UNKNOWN = "image-unknown"
+"""The warning of a merged run of which a part does not say what its image held."""
 
 
 def merge(store: Store, names: Sequence[str], watch: Watch = unwatched) -> str:
     """Store the merged run of several; returns its name. watch: shows progress.
 
     Raises BadInput with the difference for runs of different studies, images, agents, plug-ins or platforms, for
-    those that are not finished or share a session, and where the study's rule has no sessions; StoreError.
+    those that are not finished, share a session, or are of two hosts with one machine-id, and where the study's rule
+    has no sessions; StoreError.
     """
     runs = sorted((store.open_run(name) for name in dict.fromkeys(names)), key=lambda run: (run.started_at, run.name))
     if len({run.id for run in runs}) < 2:
@@ -57,8 +62,9 @@ def merge(store: Store, names: Sequence[str], watch: Watch = unwatched) -> str:
             raise BadInput(f"these runs are merged already: {known[identity]}", hint=f"vtax show {known[identity]}")
         name = next_name(f"{runs[0].study}-merged", known.values())
         parts = _parts(source, runs)
-        warning = _look([(row.name, row.identity, row.provenance) for row in stored], runs)
-        add_rows(connection, watch("merged", _rows(parts, _run_row(parts, name, identity), warning)))
+        look = _look([(row.name, row.identity, row.provenance) for row in stored], runs)
+        warnings = [note for note in (look, _unknown_image(runs)) if note]
+        add_rows(connection, watch("merged", _rows(parts, _run_row(parts, name, identity), warnings)))
     return name
 
 
@@ -99,6 +105,7 @@ def _check(runs: Sequence[RunHandle]) -> None:
                 f"{first.name} and {run.name} cannot be merged: {_some(found)}",
                 hint="merge runs of one study, image and version of vtax",
             )
+    _check_hosts(runs)
     seen: dict[str, str] = {}
     for run in runs:
         for identity in _identities(run):
@@ -108,6 +115,36 @@ def _check(runs: Sequence[RunHandle]) -> None:
                     hint="merge the other runs without one",
                 )
             seen[identity] = run.name
+
+
+def _check_hosts(runs: Sequence[RunHandle]) -> None:
+    """Raise BadInput for runs in images of other files, and for those of a host and of its copy."""
+    hosts = [session.host for run in runs for session in run.sessions]
+    if machines := cloned(hosts):
+        raise BadInput(
+            f"two hosts have the machine-id {_short(machines[0])}: one is a copy of the other",
+            hint="give the copy an id of its own, and measure there again: rm /etc/machine-id; "
+            "systemd-machine-id-setup",
+        )
+    known = sorted(digests(hosts) - {""})
+    if len(known) > 1:
+        of = {each: next(run.name for run in runs if each in _digests(run)) for each in known}
+        listed = ", ".join(f"{name} {digest[:_DIGITS]}" for digest, name in of.items())
+        raise BadInput(
+            f"the runs have images of other files, though of one recipe: {listed}",
+            hint="build the image on one host, take it to the others with vtax image export and vtax image import, "
+            "and measure there again",
+        )
+
+
+def _digests(run: RunHandle) -> frozenset[str]:
+    return digests(session.host for session in run.sessions)
+
+
+def _unknown_image(runs: Sequence[RunHandle]) -> Note | None:
+    """The warning that some of these runs do not say what their images held; None when all do."""
+    unknown = tuple(run.name for run in runs if "" in _digests(run))
+    return Note(IMAGE_UNKNOWN, runs=unknown) if unknown else None
 
 
 def _some(differences: Sequence[str]) -> str:
@@ -266,7 +303,7 @@ def _run_row(parts: Sequence[_Part], name: str, identity: str) -> dict[str, Any]
     }  # fmt: skip
 
 
-def _rows(parts: Sequence[_Part], run: dict[str, Any], warning: Note | None) -> Iterator[Row]:
+def _rows(parts: Sequence[_Part], run: dict[str, Any], warnings: Sequence[Note]) -> Iterator[Row]:
     for table in ORDER:
         if table == "run":
             for part in parts:
@@ -276,7 +313,7 @@ def _rows(parts: Sequence[_Part], run: dict[str, Any], warning: Note | None) -> 
             yield from ((table, row) for row in _union(table, parts))
         else:
             yield from ((table, row) for row in _appended(table, parts))
-    if warning:
+    for warning in warnings:
         yield "warning", {**columns_of(warning), "cell_id": None, "trial_id": None}
 
 

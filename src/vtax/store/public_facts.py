@@ -13,9 +13,9 @@ from typing import Any
 _OF_HOST = frozenset({
     "boot_id", "cgroups", "clock_source", "cpu_cores", "cpu_emulated", "cpu_family_model_stepping", "cpu_microcode",
     "cpu_model", "cpu_sockets", "cpu_threads_per_core", "cpus", "cpus_allowed", "distribution", "frequency_driver",
-    "frequency_governor", "huge_page_bytes", "hyperthreading", "hypervisor", "kernel", "kernel_options",
-    "kernel_version", "machine", "machine_id", "measured_at", "memory_bytes", "mitigations", "not_counted",
-    "numa_nodes", "python", "swap_bytes", "systemd", "transparent_huge_pages", "virtualized",
+    "frequency_governor", "hardware_id", "huge_page_bytes", "hyperthreading", "hypervisor", "image_digest", "kernel",
+    "kernel_options", "kernel_version", "machine", "machine_id", "measured_at", "memory_bytes", "mitigations",
+    "not_counted", "numa_nodes", "python", "swap_bytes", "systemd", "transparent_huge_pages", "virtualized",
 })  # fmt: skip
 _OF_GUEST = frozenset({
     "address_randomization", "cgroup.cpu_quota", "cgroup.cpu_set", "cgroup.memory", "clock_source", "cpu_cache",

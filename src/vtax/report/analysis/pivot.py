@@ -42,6 +42,7 @@ from vtax.report.document import Inline, Place, Warning, levels_of, msg, stored
 from vtax.stats.intervals import Interval, mean_interval
 from vtax.stats.ratio import Ratio
 from vtax.stats.sessions import half_width_over_sessions
+from vtax.store.hosts import host_id
 from vtax.store.records import CellRecord, UntestedRecord
 from vtax.study.claims import canonical
 
@@ -264,7 +265,7 @@ class _Builder:
     def _blocks(self) -> Iterator[tuple[dict[str, str], MeasuredSession]]:
         """(level of every part, its session with this block alone) of every block."""
         for session in self.analysis.sessions:
-            host = str(session.host.get("machine_id", "")) or "unknown"
+            host = host_id(session.host) or "unknown"
             for block in session.blocks:
                 labels = {BLOCK: str(block + 1), SESSION: str(session.number), HOST: host}
                 yield labels, replace(session, blocks=(block,))

@@ -14,6 +14,7 @@ from vtax.report.document import Count, Inline, joined, msg
 from vtax.stats.checks import StatsError
 from vtax.stats.ratio import Ratio, log_ratios
 from vtax.stats.sessions import ratio_over_sessions
+from vtax.store.hosts import host_id
 from vtax.store.query import RunData
 
 if TYPE_CHECKING:
@@ -76,10 +77,10 @@ def boots(sessions: Sequence[MeasuredSession]) -> int | None:
 
 
 def of_hosts(sessions: Sequence[MeasuredSession]) -> dict[str, list[MeasuredSession]]:
-    """Machine id -> the sessions of that host, in order; those of hosts that are not known together."""
+    """Identity of a host -> its sessions, in order; those of hosts that are not known together."""
     found: dict[str, list[MeasuredSession]] = {}
     for session in sessions:
-        found.setdefault(str(session.host.get("machine_id", "")), []).append(session)
+        found.setdefault(host_id(session.host), []).append(session)
     return found
 
 

@@ -1,0 +1,44 @@
+"""Which host a session was measured on, and with which files: facts that say so, and what two of them mean together.
+
+A host is what machine-id(5) and the firmware say of it, never what was measured of it: calibrated figures differ from
+boot to boot.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+MACHINE_ID = "machine_id"
+"""The fact of a host that is a hash of its machine-id(5)."""
+HARDWARE_ID = "hardware_id"
+"""The fact that is a hash of its DMI UUID and its board's serial number; absent where the firmware says neither."""
+IMAGE_DIGEST = "image_digest"
+"""The fact that is the SHA-256 of the files of the image that its guests started from."""
+_DIGITS = 12
+
+
+def host_id(host: Mapping[str, Any]) -> str:
+    """Return the identity of a host from its facts: a hash of machine-id, DMI UUID and board serial.
+
+    That of the machine-id alone where the firmware says nothing; empty where neither is known.
+    """
+    machine, hardware = (str(host.get(fact, "")) for fact in (MACHINE_ID, HARDWARE_ID))
+    if not machine or not hardware:
+        return machine or hardware
+    return hashlib.sha256(f"vtax {machine} {hardware}".encode()).hexdigest()[:_DIGITS]
+
+
+def cloned(hosts: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
+    """Return machine ids that several machines have: one was copied from the other. hosts: their facts."""
+    found: dict[str, set[str]] = {}
+    for host in hosts:
+        if host.get(MACHINE_ID) and host.get(HARDWARE_ID):
+            found.setdefault(str(host[MACHINE_ID]), set()).add(str(host[HARDWARE_ID]))
+    return tuple(machine for machine, hardware in found.items() if len(hardware) > 1)
+
+
+def digests(hosts: Iterable[Mapping[str, Any]]) -> frozenset[str]:
+    """Return the digests of the images that they had; an empty one where that is not known. hosts: their facts."""
+    return frozenset(str(host.get(IMAGE_DIGEST, "")) for host in hosts)
