@@ -89,9 +89,9 @@ def test_intervals_are_those_of_several_sessions(store):
     for analysis in analyses[:3]:
         rows = {row.platform.name: row for row in analysis.primary[0].points[0].rows}
         logs += log_ratios(rows["docker"].block_means, rows["native"].block_means).tolist()
-    wanted = ratio_over_sessions(logs, [1] * 3 + [2] * 2 + [3] * 3)
+    wanted = ratio_over_sessions(logs, [(1, 1)] * 3 + [(2, 2)] * 2 + [(1, 3)] * 3)
     (ratio,) = (r.ratio for r in analyses[3].primary[0].points[0].rows if r.platform.name == "docker")
-    assert ratio.n_sessions == 3
+    assert (ratio.n_hosts, ratio.n_sessions) == (2, 3)
     assert (ratio.estimate, ratio.low, ratio.high) == pytest.approx((wanted.estimate, wanted.low, wanted.high))
 
 
@@ -111,6 +111,32 @@ def test_hosts_are_shown_apart_and_every_difference_is_listed(store):
     printed = output_of("show", "tour-merged-1", "--sessions")
     assert "on each host" in printed
     assert "sessions 1, 3" in printed
+    for estimand in ("hosts like", "these hosts", "next host", "variance by level"):
+        assert estimand in printed
+    assert "3 sessions on 2 hosts: intervals are over hosts, and hold for hosts like these" in printed
+    of_docker = next(each for each in shown["ratios"] if each["platform"] == "docker")
+    assert [each["unit"] for each in of_docker["nesting"]] == ["host", "session", "block"]
+    assert sum(each["share"] for each in of_docker["nesting"]) == pytest.approx(1)
+    these = of_docker["of_these_hosts"]
+    assert of_docker["low"] <= these["low"] < these["high"] <= of_docker["high"]
+
+
+def test_groups_of_hosts_are_compared_over_hosts(store):
+    for number, kernel in enumerate(("6.1", "6.1", "6.6", "6.6"), start=4):
+        host = {"cpus": 2, "machine_id": f"{number:012x}", "kernel": kernel, "cpu_model": "A CPU"}
+        run = begin(store, f"tour-{number}", host=host, started_at=1.7e9 + number)
+        fill(run, blocks=3, trials=1, warmup=0, seed=number)
+    shown = merge("tour-4", "tour-5", "tour-6", "tour-7")["sessions"]
+    assert [(each["kernel"], each["hosts"], each["sessions"]) for each in shown["groups"]] == [
+        ("6.1", 2, [1, 2]), ("6.6", 2, [3, 4]),
+    ]  # fmt: skip
+    of_docker = [each for each in shown["ratios_of_groups"] if each["platform"] == "docker"]
+    first, second = of_docker[:2]
+    assert (first["group"], first["relative"], second["group"]) == (1, None, 2)
+    assert second["relative"]["estimate"] == pytest.approx(second["ratio"]["estimate"] / first["ratio"]["estimate"])
+    assert (second["ratio"]["n_hosts"], second["relative"]["n_hosts"]) == (2, 2)
+    assert second["p_value"] >= second["relative"]["p_value"]
+    assert "groups of hosts" in output_of("show", "tour-merged-1", "--sessions")
 
 
 def test_every_view_works_and_the_run_is_marked(store, tmp_path):

@@ -40,11 +40,12 @@ def test_sessions_of_unequal_size_count_alike():
     sessions = [np.array([0.10, 0.14, 0.12]), np.array([0.30, 0.26]), np.array([0.22, 0.18, 0.20, 0.24])]
     found = nested_mean(np.concatenate(sessions), np.repeat([3, 7, 9], [3, 2, 4]))
     means = np.array([0.12, 0.28, 0.21])
-    assert (found.mean, found.se, found.df) == pytest.approx((means.mean(), stats.sem(means), 2.0))
+    session, block = found.levels
+    assert (found.mean, session.se, session.df) == pytest.approx((means.mean(), stats.sem(means), 2.0))
     noise = (0.0008 + 0.0008 + 0.002) / 6  # sums of squares within sessions, and their degrees of freedom
     sampling = noise * (1 / 3 + 1 / 2 + 1 / 4) / 3
-    assert found.between_sd == pytest.approx(math.sqrt(means.var(ddof=1) - sampling))
-    assert (found.within_se, found.within_df) == pytest.approx((math.sqrt(sampling / 3), 6.0))
+    assert session.sd == pytest.approx(math.sqrt(means.var(ddof=1) - sampling))
+    assert (block.se, block.df, block.sd) == pytest.approx((math.sqrt(sampling / 3), 6.0, math.sqrt(noise)))
     assert found.next_variance == pytest.approx(means.var(ddof=1))
 
 
@@ -53,7 +54,7 @@ def test_sessions_that_agree_by_chance_are_no_surer_than_their_blocks():
     labels = np.array([1, 1, 2, 2])
     found = ratio_over_sessions(logs, labels)
     within = math.sqrt(((logs.reshape(2, 2) - logs.reshape(2, 2).mean(1, keepdims=True)) ** 2).sum() / 2 / 4)
-    assert found.within == pytest.approx((within, 2.0))
+    assert found.errors[1] == pytest.approx((within, 2.0))
     assert math.log(found.high) == pytest.approx(logs.mean() + stats.t.ppf(0.975, 2) * within)
     assert found.p_value == pytest.approx(2 * stats.t.sf(logs.mean() / within, 2))
     assert found.predicted_low is not None
@@ -83,13 +84,84 @@ def test_one_session_is_the_ratio_of_its_blocks_and_blocks_without_a_value_are_l
 def test_sessions_of_one_block_each_have_no_noise_within():
     logs = np.array([0.1, 0.12, 0.15])
     found = ratio_over_sessions(logs, [1, 2, 3])
-    assert found.within is None
+    assert [each.unit for each in found.nesting] == ["session"]
     assert (found.low, found.high) == pytest.approx(
         tuple(np.exp(stats.t.interval(0.95, 2, logs.mean(), stats.sem(logs))))
     )
     still = ratio_over_sessions([0.1, 0.1, 0.1, 0.1], [1, 1, 2, 2])
     assert (still.low, still.high) == pytest.approx((math.exp(0.1), math.exp(0.1)))
     assert "all sessions give the same ratio: noise is below the tool's resolution" in still.warnings
+
+
+HOSTS = np.repeat([7, 8, 9, 4], 6)
+OF_HOSTS = np.column_stack([HOSTS, np.repeat(np.arange(12), 2)])  # two blocks in each of three sessions of four hosts
+
+
+def of_hosts(between: float, session: float = 0.01, block: float = 0.01) -> np.ndarray:
+    hosts, sessions = between * RANDOM.standard_normal(4), session * RANDOM.standard_normal(12)
+    return np.repeat(hosts, 6) + np.repeat(sessions, 2) + block * RANDOM.standard_normal(24)
+
+
+def test_hosts_are_the_unit_and_these_hosts_are_known_over_their_sessions():
+    logs = of_hosts(0.1)
+    found = ratio_over_sessions(logs, OF_HOSTS)
+    means = logs.reshape(4, 6).mean(axis=1)
+    assert (found.n_hosts, found.n_sessions, found.n_blocks, found.units) == (4, 12, 24, 4)
+    assert (found.low, found.high) == pytest.approx(
+        tuple(np.exp(stats.t.interval(0.95, 3, means.mean(), stats.sem(means))))
+    )
+    assert found.p_value == pytest.approx(stats.ttest_1samp(means, 0.0).pvalue)
+    of_sessions = logs.reshape(4, 3, 2).mean(axis=2)
+    pooled = ((of_sessions - of_sessions.mean(axis=1, keepdims=True)) ** 2).sum() / 8
+    half = stats.t.ppf(0.975, 8) * math.sqrt(pooled / 12)
+    these = found.of_these_hosts
+    assert (these.low, these.high) == pytest.approx((math.exp(means.mean() - half), math.exp(means.mean() + half)))
+    spread = stats.t.ppf(0.975, 3) * means.std(ddof=1) * math.sqrt(1 + 1 / 4)  # of a fifth host
+    assert found.predicted_high == pytest.approx(math.exp(means.mean() + spread))
+
+
+def test_shares_of_variance_are_those_of_an_analysis_of_variance():
+    logs = of_hosts(0.1, 0.05, 0.02)
+    found = ratio_over_sessions(logs, OF_HOSTS)
+    cube = logs.reshape(4, 3, 2)
+    sessions, hosts = cube.mean(axis=2), cube.mean(axis=(1, 2))
+    block = ((cube - sessions[..., None]) ** 2).sum() / 12  # mean squares of a balanced nested design
+    session = 2 * ((sessions - hosts[:, None]) ** 2).sum() / 8
+    host = 6 * hosts.var(ddof=1)
+    variances = [(host - session) / 6, (session - block) / 2, block]
+    assert [each.unit for each in found.nesting] == ["host", "session", "block"]
+    assert [each.sd**2 for each in found.nesting] == pytest.approx(variances)
+    assert [each.share for each in found.nesting] == pytest.approx(np.array(variances) / sum(variances))
+
+
+def test_unequal_sessions_of_hosts_count_alike_and_hosts_too():
+    labels = np.column_stack([[1, 1, 1, 1, 2, 3, 3], [1, 1, 1, 2, 3, 4, 5]])
+    logs = np.array([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8])
+    found = ratio_over_sessions(logs, labels)
+    assert found.mean_log == pytest.approx(((0.2 + 0.4) / 2 + 0.5 + 0.7) / 3)
+
+
+def test_hosts_that_agree_by_chance_are_no_surer_than_their_sessions_and_one_host_is_its_sessions():
+    logs = np.tile(np.repeat([-0.02, 0.0, 0.02], 2), 4)
+    found = ratio_over_sessions(logs, OF_HOSTS)
+    assert (found.low, found.high) == (found.of_these_hosts.low, found.of_these_hosts.high)
+    assert found.high > 1.005
+    assert found.p_value == pytest.approx(1.0)
+    assert "all hosts give the same ratio: noise is below the tool's resolution" in found.warnings
+    alone = np.column_stack([np.full(24, 3), OF_HOSTS[:, 1]])
+    assert ratio_over_sessions(logs, alone) == ratio_over_sessions(logs, OF_HOSTS[:, 1])
+    assert ratio_over_sessions(logs, alone).of_these_hosts is None
+
+
+def test_two_samples_of_hosts_are_compared_by_welch_over_hosts():
+    a, b = of_hosts(0.1), of_hosts(0.05)
+    found = unpaired_over_sessions((a, OF_HOSTS), (b, OF_HOSTS))
+    means = a.reshape(4, 6).mean(axis=1), b.reshape(4, 6).mean(axis=1)
+    assert found.p_value == pytest.approx(stats.ttest_ind(*means, equal_var=False).pvalue)
+    assert [each.unit for each in found.nesting] == ["host", "session", "block"]
+    one = unpaired_over_sessions((a, OF_HOSTS), (b[:6], OF_HOSTS[:6]))
+    sessions = b[:6].reshape(3, 2).mean(axis=1)
+    assert one.p_value == pytest.approx(stats.ttest_ind(means[0], sessions, equal_var=False).pvalue)
 
 
 def test_two_samples_of_sessions_are_compared_by_welch():

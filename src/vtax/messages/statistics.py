@@ -22,6 +22,7 @@ SENTENCES: Mapping[str, str | tuple[str, str]] = {
     "dependent-values": "values depend on one another: {values} are worth about {effective}",
     "outliers": "{outliers} of {total} {what} are outliers (modified z above {limit}), flagged and kept",
     "sessions-alike": "all sessions give the same ratio: noise is below the tool's resolution",
+    "hosts-alike": "all hosts give the same ratio: noise is below the tool's resolution",
     "few-blocks-for-places":
         "{blocks} blocks are few: places stay uncertain, and their probabilities take the noise as normal",
     "better-than-baseline":

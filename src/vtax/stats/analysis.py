@@ -86,13 +86,10 @@ def analyse(rule: Rule, contrasts: Mapping[str, Contrast]) -> dict[str, Comparis
 
 
 def _ratio(contrast: Contrast, rule: Rule) -> Ratio:
-    there = contrast.logs == contrast.logs
-    confidence = interval_confidence(rule, int(there.sum()))
     if contrast.sessions is None:
-        return ratio_of_logs(contrast.logs, confidence)
-    sessions = np.unique(contrast.sessions[there]).size
-    between = interval_confidence(rule, sessions) if sessions > 1 else confidence
-    return ratio_over_sessions(contrast.logs, contrast.sessions, between, within_confidence=confidence)
+        there = contrast.logs == contrast.logs
+        return ratio_of_logs(contrast.logs, interval_confidence(rule, int(there.sum())))
+    return ratio_over_sessions(contrast.logs, contrast.sessions, lambda units: interval_confidence(rule, units))
 
 
 def missed(rule: Rule, contrasts: Mapping[str, Contrast], families: Mapping[str, str]) -> dict[str, bool]:
@@ -186,8 +183,7 @@ def _bounded(verdict: Verdict, ratio: Ratio, better: Better, rule: Rule) -> Verd
     """An undecided verdict with its bound, so that those of the whole family hold together, and what would decide."""
     if verdict.kind != "undecided":
         return verdict
-    looks_at = ratio.n_sessions if ratio.n_sessions > 1 else ratio.n_blocks
-    found = bounded(verdict, ratio, better, test_level(rule, verdict.alpha / verdict.family, looks_at))
+    found = bounded(verdict, ratio, better, test_level(rule, verdict.alpha / verdict.family, ratio.units))
     return replace(found, needed=needed(rule, ratio, verdict.margin, verdict.family))
 
 

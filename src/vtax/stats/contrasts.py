@@ -25,7 +25,7 @@ from vtax.stats.ratio import (
     standard_error,
     tail,
 )
-from vtax.stats.sessions import Labels
+from vtax.stats.sessions import Labels, Unit
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,8 @@ class Contrast:
 
     noise: how many times noisier the treatment is than the baseline, see `assumptions.unequal_noise`. failed, tried:
     trials of the treatment and of the baseline. medians: as logs, of the medians of the blocks' trials. trials: the
-    fewest of a block on either side. sessions: of each log-ratio the number of its session; None: all are of one.
+    fewest of a block on either side. sessions: of each log-ratio the number of its session, or those of its host and
+    session; None: all are of one.
     clock_is_wrong: the values are in the time of a guest's clock that is off by more than the margin.
     """
 
@@ -78,12 +79,12 @@ class Side:
 
 
 def paired_contrast(
-    treatment: Side, baseline: Side, better: Better, session_of: Mapping[int, int] | None = None
+    treatment: Side, baseline: Side, better: Better, session_of: Mapping[int, Unit] | None = None
 ) -> Contrast:
     """The contrast of two cells of one run, as a run's stopping rule and its report judge it.
 
-    session_of: block -> its session; None: all are of one. Raises StatsError for means that are not positive or too
-    large.
+    session_of: block -> its host and session; None: all are of one. Raises StatsError for means that are not positive
+    or too large.
     """
     sides = treatment, baseline
     means = treatment.means, baseline.means

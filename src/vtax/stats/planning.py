@@ -66,11 +66,11 @@ def detectable_log(ratio: Ratio, alpha: float, family: int) -> float:
     """Return the smallest distance of a true log-ratio from a bound that its two-sided test finds with a power of
     0.8.
 
-    At worst at alpha / family (Holm's first step): (t + 0.84) standard errors, over sessions the larger of both.
+    At worst at alpha / family (Holm's first step): (t + 0.84) standard errors, the most of blocks, sessions
+    and hosts.
     """
     level = 1 - alpha / family / 2
-    errors = [(ratio.se_log, ratio.df), *([ratio.within] if ratio.within is not None else [])]
-    return max((t_quantile(level, df) + float(special.ndtri(POWER))) * se for se, df in errors)
+    return max((t_quantile(level, df) + float(special.ndtri(POWER))) * se for se, df in ratio.errors)
 
 
 def blocks_for(sd_log: float, overhead: float, alpha: float = 0.05, low: int = 5) -> int | None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import sys
 from dataclasses import dataclass, replace
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -39,12 +39,26 @@ LARGEST_LOG = math.log(sys.float_info.max)
 
 
 @dataclass(frozen=True)
+class Nesting:
+    """One level of blocks that are nested in sessions, and these in hosts."""
+
+    unit: Annotated[str, Means("`host`, `session` or `block`")]
+    count: Annotated[int, Means("how many there are")]
+    sd: Annotated[float, Means("standard deviation of the logarithm from one to the next, what is below left out")]
+    share: Annotated[float, Means("share of the sum of the variances of all levels")]
+    se: Annotated[float, Means("standard error of the mean if the levels above did not differ")]
+    df: Annotated[float, Means("degrees of freedom of that")]
+    low: Annotated[float, Means("lower bound of the ratio then, never above that of a level below")]
+    high: Annotated[float, Means("upper bound of it")]
+
+
+@dataclass(frozen=True)
 class Ratio:
     """Treatment / baseline, by log-ratios of blocks.
 
     From a single block the interval is 0 to inf, the p-value 1 and the standard error nan. Interval and tests allow
-    for a skewness that is not 0 (`skewed_t`); with several sessions they hold with and without differences of these
-    (`sessions`).
+    for a skewness that is not 0 (`skewed_t`); with several sessions or hosts they hold with and without differences
+    of these (`sessions`).
     """
 
     estimate: Annotated[float, Means("geometric mean of the ratios within blocks")]
@@ -53,7 +67,7 @@ class Ratio:
     confidence: Annotated[float, Means("confidence level of it")]
     n_blocks: Annotated[int, Means("blocks with both sides")]
     mean_log: Annotated[float, Means("mean of the logarithms")]
-    se_log: Annotated[float, Means("standard error of it; with several sessions that between them")]
+    se_log: Annotated[float, Means("standard error of it; with several sessions or hosts that between them")]
     df: Annotated[float, Means("degrees of freedom of that")]
     p_value: Annotated[float, Means("of the t-test that the ratio is 1, two-sided")]
     outliers: Annotated[tuple[int, ...], Means("positions of blocks of modified z above 3.5, which are kept")]
@@ -63,17 +77,33 @@ class Ratio:
         float | None, Means("independent blocks that the blocks are worth; null where they are independent")
     ] = None
     n_sessions: Annotated[int, Means("sessions that its blocks are of; with several they are the unit")] = 1
-    within: Annotated[
-        tuple[float, float] | None,
-        Means("standard error and degrees of freedom if sessions did not differ; null for one session"),
-    ] = None
-    between_sd: Annotated[
-        float | None, Means("standard deviation of the logarithm between sessions; null for one")
-    ] = None
+    n_hosts: Annotated[int, Means("hosts that its blocks are of; with several they are the unit")] = 1
+    nesting: Annotated[
+        tuple[Nesting, ...], Means("what its blocks are nested in, from the unit down; empty for one session")
+    ] = ()
     predicted_low: Annotated[
-        float | None, Means("lower bound of the ratio of one more session of as many blocks; null for one")
+        float | None,
+        Means("lower bound of the ratio of one more session, or of one more host; null for one session"),
     ] = None
     predicted_high: Annotated[float | None, Means("upper bound of it")] = None
+
+    @property
+    def units(self) -> int:
+        """How many of what is the unit there are."""
+        return self.nesting[0].count if self.nesting else self.n_blocks
+
+    @property
+    def errors(self) -> tuple[tuple[float, float], ...]:
+        """(standard error, degrees of freedom) of the mean between units, and of each level below: all must hold."""
+        return ((self.se_log, self.df), *((level.se, level.df) for level in self.nesting[1:]))
+
+    @property
+    def of_these_hosts(self) -> Annotated[Interval | None, Means("for these hosts alone; null for one host")]:
+        """The ratio with the interval over sessions; `low` and `high` are of hosts like these."""
+        if self.n_hosts == 1 or len(self.nesting) < 2:
+            return None
+        below = self.nesting[1]
+        return Interval(self.estimate, below.low, below.high, self.confidence, ())
 
     @property
     def half_width(self) -> float:
@@ -90,6 +120,9 @@ class Ratio:
             high=1 / self.low if self.low > 0 else math.inf, mean_log=-self.mean_log,
             skewness=-self.skewness, predicted_low=_inverse(self.predicted_high),
             predicted_high=_inverse(self.predicted_low),
+            nesting=tuple(
+                replace(each, low=_inverse(each.high), high=_inverse(each.low)) for each in self.nesting
+            ),
         )  # fmt: skip
 
     def efficiency(self, better: Better) -> Interval:
@@ -103,7 +136,8 @@ class Ratio:
         return Interval(1 - e.estimate, 1 - e.high, 1 - e.low, self.confidence, self.warnings)
 
 
-def _inverse(bound: float | None) -> float | None:
+def _inverse(bound: Any) -> Any:
+    """Return that of a bound, None of none."""
     return None if bound is None else 1 / bound if bound > 0 else math.inf
 
 
@@ -224,8 +258,8 @@ def one_sided(ratio: Ratio, level: float) -> tuple[float, float]:
     t = t_quantile(1 - level, ratio.df)
     below = max(t, unskewed_t(t, ratio.skewness, ratio.n_blocks)) * ratio.se_log
     above = max(t, -unskewed_t(-t, ratio.skewness, ratio.n_blocks)) * ratio.se_log
-    if ratio.within is not None:
-        half = t_quantile(1 - level, ratio.within[1]) * ratio.within[0]
+    for se, df in ratio.errors[1:]:
+        half = t_quantile(1 - level, df) * se
         below, above = max(below, half), max(above, half)
     return exp(ratio.mean_log - below), exp(ratio.mean_log + above)
 
@@ -241,8 +275,8 @@ def p_below(ratio: Ratio, point: float) -> float:
 
 
 def _p(distance: float, ratio: Ratio, skewness: float) -> float:
-    if ratio.within is not None:
-        return max(tail(distance, ratio.se_log, ratio.df), tail(distance, *ratio.within))
+    if ratio.nesting:
+        return max(tail(distance, *error) for error in ratio.errors)
     if ratio.se_log == 0.0 or not skewness:
         return tail(distance, ratio.se_log, ratio.df)
     t = distance / ratio.se_log

@@ -1,4 +1,4 @@
-"""Blocks nested in sessions: what a boot of the host and its hour add to every block measured in them.
+"""Blocks nested in sessions, and these in hosts: what a boot, its hour and a machine add to every block there.
 
 Blocks of one session share its boot, its hour and its neighbours. Their scatter says nothing of what another session
 would show, so with several sessions the session is the unit: every session counts alike, by the mean of its blocks,
@@ -8,15 +8,20 @@ Med. 2001). Of unequal sessions their weights, which few sessions hardly tell, g
 are meant; t of normal means of any variances errs on the safe side up to a level of 8 % (Ibragimov & Müller,
 t-Statistic based correlation and heterogeneity robust inference, J. Bus. Econ. Stat. 2010).
 
-Two or three sessions can agree by chance, and that interval is then narrower than the blocks themselves allow. So an
-interval is the wider of that one and of the blocks' as if sessions did not differ, and a test passes both.
+Sessions of one host share the machine. With several hosts the host is the unit in the same way: every host counts
+alike, by the mean of its sessions, and the interval is t of these, for hosts like these. Constant weights and moments
+are also what three levels are best given (Kulinskaya & Hoaglin, arXiv 2411.00795, 2024). The interval over sessions
+within hosts is for these hosts alone.
+
+Two or three units can agree by chance, and their interval is then narrower than the level below allows. So an
+interval is the widest of all levels', each as if those above did not differ, and a test passes all.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,78 +29,115 @@ import numpy.typing as npt
 from vtax.messages import Note
 from vtax.stats.checks import Array, Values, as_array, check_confidence
 from vtax.stats.intervals import t_quantile
-from vtax.stats.ratio import Ratio, exp, p_above, p_below, ratio_of_logs
+from vtax.stats.ratio import Nesting, Ratio, exp, p_above, p_below, ratio_of_logs
 
 Labels = npt.NDArray[np.int64]
+"""Of each block the number of its session, or (shape: blocks, 2) those of its host and of its session in the run."""
+Unit = int | tuple[int, int]
+"""A session, or a host and a session of it: one line of Labels."""
+Confidence = float | Callable[[int], float]
+"""The level of an interval, or that of an interval over so many units."""
+_UNITS = ("block", "session", "host")
+
+
+@dataclass(frozen=True)
+class Scatter:
+    """How units of one level scatter. count: of them. sd: from one to the next, what is below left out.
+
+    se, df: of the mean of all, if the levels above did not differ.
+    """
+
+    unit: str
+    count: int
+    sd: float
+    se: float
+    df: float
 
 
 @dataclass(frozen=True)
 class Nested:
-    """A mean over sessions. mean: of logarithms. sessions, blocks: their numbers.
+    """A mean over units. mean: of logarithms. blocks, sessions, hosts: their numbers.
 
-    se, df: of the mean, between sessions; se is nan for a single session. within_se, within_df: the same if sessions
-    did not differ, from the scatter of blocks; nan and 0 where every session has one block. between_sd: standard
-    deviation from session to session, scatter of blocks left out. next_variance: of the mean of one further session
-    of as many blocks.
+    levels: the scatter at each that can be seen, the units' first. next_variance: of the mean of one further unit of
+    as many blocks; that of a block where there is one session.
     """
 
     mean: float
-    sessions: int
     blocks: int
-    se: float
-    df: float
-    within_se: float
-    within_df: float
-    between_sd: float
+    sessions: int
+    hosts: int
+    levels: tuple[Scatter, ...]
     next_variance: float
 
 
 def nested_mean(logs: Array, sessions: Labels) -> Nested:
-    """The mean of one logarithm per block. sessions: the session of each. Without NaN, at least one block."""
-    labels, of = np.unique(sessions, return_inverse=True)
-    blocks = np.bincount(of).astype(float)
-    means = np.bincount(of, logs) / blocks
-    k, n = labels.size, logs.size
-    spare = n - k
-    within = float(((logs - means[of]) ** 2).sum()) / spare if spare else math.nan
-    if k == 1:
-        se = math.sqrt(within / n) if spare else math.nan
-        return Nested(float(means[0]), 1, n, math.nan, 0.0, se, float(spare), math.nan, math.nan)
-    noise = within if within > 0 else 0.0
-    sampling = noise * float((1 / blocks).mean())
-    spread = float(means.var(ddof=1))
-    between = max(0.0, spread - sampling)
-    within_se = math.sqrt(sampling / k) if spare else math.nan
-    return Nested(
-        mean=float(means.mean()), sessions=k, blocks=n, se=math.sqrt(spread / k), df=k - 1.0, within_se=within_se,
-        within_df=float(spare), between_sd=math.sqrt(between), next_variance=between + sampling,
-    )  # fmt: skip
+    """The mean of one logarithm per block. Without NaN, at least one block."""
+    parents = _parents(sessions)
+    levels: list[Scatter] = []
+    values, noise = logs, np.zeros(logs.size)  # of each value around what the units below would show in the long run
+    next_variance = math.nan
+    for unit, of, weights in zip(_UNITS, parents, _weights(parents), strict=False):
+        size = np.bincount(of).astype(float)
+        means = np.bincount(of, values) / size
+        df, variance = values.size - size.size, 0.0  # of units alone in theirs it is part of the level above
+        if df:
+            pooled = float(((values - means[of]) ** 2).sum()) / df
+            variance = max(0.0, pooled - float(((1 - 1 / size[of]) * noise).sum()) / df)
+            se = math.sqrt(pooled * float((weights**2).sum()))
+            levels.insert(0, Scatter(unit, values.size, math.sqrt(variance), se, float(df)))
+            next_variance = variance + float(noise.mean())
+        values, noise = means, np.bincount(of, variance + noise) / size**2
+    sessions_there = int(parents[0].max()) + 1
+    hosts = int(parents[1].max()) + 1 if len(parents) > 1 else 1
+    return Nested(float(values[0]), logs.size, sessions_there, hosts, tuple(levels), next_variance)
 
 
-def ratio_over_sessions(
-    logs: Values, sessions: Values, confidence: float = 0.95, *, within_confidence: float | None = None
-) -> Ratio:
-    """Ratio from one log-ratio per block (NaN: no such block) and the session of each. within_confidence: that of
-    the interval of the blocks alone, of which the wider counts; absent, the same.
+def _parents(sessions: Labels) -> list[npt.NDArray[np.intp]]:
+    """Of each block its session, of each session its host, and of the units at the top the one that holds all.
+
+    A level of one unit is left out.
+    """
+    rows, found = sessions if sessions.ndim > 1 else sessions[:, np.newaxis], []
+    for depth in range(rows.shape[1], 0, -1):
+        names, of = np.unique(rows[:, :depth], axis=0, return_inverse=True)
+        if len(names) == 1:
+            break
+        found.append(of.reshape(-1))
+        rows = names
+    return [*found, np.zeros(len(rows), np.intp)]
+
+
+def _weights(parents: list[npt.NDArray[np.intp]]) -> list[Array]:
+    """That of each value of a level in the mean of all, where each unit counts as much as the others of its own."""
+    weights, found = np.ones(1), []
+    for of in reversed(parents):
+        weights = (weights / np.bincount(of))[of]
+        found.insert(0, weights)
+    return found
+
+
+def ratio_over_sessions(logs: Values, sessions: Values, confidence: Confidence = 0.95) -> Ratio:
+    """Ratio from one log-ratio per block (NaN: no such block) and the session, or host and session, of each.
 
     Of a single session it is `ratio_of_logs`: nothing is known of another. Raises StatsError when no block is left.
     """
-    check_confidence(confidence)
     given, labels = as_array(logs, "log-ratios"), np.asarray(sessions, dtype=np.int64)
-    base = ratio_of_logs(given, confidence)
     there = ~np.isnan(given)
+    at = _level_of(confidence)
+    base = ratio_of_logs(given, at(int(there.sum())))
     found = nested_mean(given[there], labels[there])
     if found.sessions == 1:
         return base
-    notes = [Note("sessions-alike")] if found.se == 0.0 else []
+    alike = Note("hosts-alike" if found.hosts > 1 else "sessions-alike")
+    notes = [alike] if found.levels[0].se == 0.0 else []
     warnings = (*(text for text in base.warnings if getattr(text, "code", "") != "one-block"), *notes)
-    return _answer(replace(base, warnings=warnings), found, confidence, within_confidence)
+    return _answer(replace(base, warnings=warnings), found, at)
 
 
 def half_width_over_sessions(means: Array, sessions: Labels, confidence: float = 0.95) -> float | None:
     """Half the width of the interval of a mean of blocks' means, in their unit; None of a single session."""
     found = nested_mean(means, sessions)
-    return None if found.sessions == 1 else _half(found, confidence)
+    return None if found.sessions == 1 else _halves(found.levels, _level_of(confidence))[0]
 
 
 def unpaired_over_sessions(
@@ -103,8 +145,8 @@ def unpaired_over_sessions(
 ) -> Ratio | None:
     """Ratio treatment / baseline of two samples of sessions that share no block; None where a side has only one.
 
-    Each side: (logarithms of its blocks, session of each). Welch's degrees of freedom (1947). n_sessions, n_blocks:
-    of the smaller side. Raises StatsError when a side has no block.
+    Each side: (logarithms of its blocks, session, or host and session, of each). Welch's degrees of freedom (1947).
+    Numbers of hosts, sessions and blocks: of the smaller side. Raises StatsError when a side has no block.
     """
     sides = []
     for logs, sessions in (treatment, baseline):
@@ -115,49 +157,61 @@ def unpaired_over_sessions(
         if sides[-1].sessions == 1:
             return None
     a, b = sides
-    se, df = _welch((a.se, a.df), (b.se, b.df))
-    within_se, within_df = _welch((a.within_se, a.within_df), (b.within_se, b.within_df))
+    below = [{each.unit: each for each in side.levels} for side in sides]
+    tops = (a.levels[0], b.levels[0])
+    pairs = [tops, *((x, below[1][unit]) for unit, x in below[0].items() if unit in below[1])]
+    levels = [_welch(*pair) for pair in pairs if pair is tops or pair != tops]
     joint = Nested(
-        a.mean - b.mean, min(a.sessions, b.sessions), min(a.blocks, b.blocks), se, df, within_se, within_df,
-        math.hypot(a.between_sd, b.between_sd), a.next_variance + b.next_variance,
+        a.mean - b.mean, min(a.blocks, b.blocks), min(a.sessions, b.sessions), min(a.hosts, b.hosts),
+        tuple(levels), a.next_variance + b.next_variance,
     )  # fmt: skip
     empty = Ratio(
         estimate=1.0, low=0.0, high=math.inf, confidence=confidence, n_blocks=joint.blocks, mean_log=0.0, se_log=0.0,
         df=0.0, p_value=1.0, outliers=(), warnings=(),
     )  # fmt: skip
-    return _answer(empty, joint, confidence)
+    return _answer(empty, joint, _level_of(confidence))
 
 
-def _welch(a: tuple[float, float], b: tuple[float, float]) -> tuple[float, float]:
-    """(standard error of the difference, degrees of freedom) of two means; one without noise adds nothing."""
-    known = [each for each in (a, b) if each[1] > 0 and not math.isnan(each[0])]
-    total = sum(se**2 for se, _ in known)
-    if len(known) < 2:
-        return math.nan, 0.0
-    if total == 0.0:
-        return 0.0, known[0][1] + known[1][1]
-    return math.sqrt(total), total**2 / sum(se**4 / df for se, df in known)
+def _welch(a: Scatter, b: Scatter) -> Scatter:
+    """The scatter of the difference of two means."""
+    total = a.se**2 + b.se**2
+    df = total**2 / (a.se**4 / a.df + b.se**4 / b.df) if total else a.df + b.df
+    return Scatter(b.unit, min(a.count, b.count), math.hypot(a.sd, b.sd), math.sqrt(total), df)
 
 
-def _half(found: Nested, confidence: float, within_confidence: float | None = None) -> float:
-    """Half the width of the interval: the wider of that between sessions and that of the blocks."""
-    half = t_quantile((1 + confidence) / 2, found.df) * found.se
-    if found.within_df > 0:
-        half = max(half, t_quantile((1 + (within_confidence or confidence)) / 2, found.within_df) * found.within_se)
-    return half
+def _level_of(confidence: Confidence) -> Callable[[int], float]:
+    """The level of an interval over so many units. Raises StatsError for one that is none."""
+    if callable(confidence):
+        return confidence
+    check_confidence(confidence)
+    return lambda _: confidence
 
 
-def _answer(base: Ratio, found: Nested, confidence: float, within_confidence: float | None = None) -> Ratio:
-    """The ratio with interval, test and prediction of a mean over sessions."""
-    half = _half(found, confidence, within_confidence)
-    within = (found.within_se, found.within_df) if found.within_df > 0 else None
-    t = t_quantile((1 + confidence) / 2, found.df)
-    reach = max(half, t * math.sqrt(found.next_variance + found.se**2))
-    moved: dict[str, Any] = {
-        "estimate": exp(found.mean), "low": exp(found.mean - half), "high": exp(found.mean + half),
-        "mean_log": found.mean, "se_log": found.se, "df": found.df, "n_sessions": found.sessions, "within": within,
-        "between_sd": found.between_sd, "predicted_low": exp(found.mean - reach),
-        "predicted_high": exp(found.mean + reach),
-    }  # fmt: skip
-    ratio = replace(base, **moved)
+def _halves(levels: tuple[Scatter, ...], at: Callable[[int], float]) -> list[float]:
+    """Half the width of the interval at each level: the widest of its own and of those below."""
+    found: list[float] = []
+    for level in reversed(levels):
+        own = t_quantile((1 + at(level.count)) / 2, level.df) * level.se
+        found.insert(0, max([own, *found[:1]]))
+    return found
+
+
+def _answer(base: Ratio, found: Nested, at: Callable[[int], float]) -> Ratio:
+    """The ratio with interval, test and prediction of a mean over units."""
+    halves, top = _halves(found.levels, at), found.levels[0]
+    t = t_quantile((1 + at(top.count)) / 2, top.df)
+    reach = max(halves[0], t * math.sqrt(found.next_variance + top.se**2))
+    total = sum(level.sd**2 for level in found.levels)
+    nesting = tuple(
+        Nesting(
+            each.unit, each.count, each.sd, each.sd**2 / total if total else 0.0, each.se, each.df,
+            exp(found.mean - half), exp(found.mean + half),
+        )
+        for each, half in zip(found.levels, halves, strict=True)
+    )  # fmt: skip
+    ratio = replace(
+        base, estimate=exp(found.mean), low=nesting[0].low, high=nesting[0].high, mean_log=found.mean, se_log=top.se,
+        df=top.df, n_sessions=found.sessions, n_hosts=found.hosts, nesting=nesting,
+        predicted_low=exp(found.mean - reach), predicted_high=exp(found.mean + reach),
+    )  # fmt: skip
     return replace(ratio, p_value=min(1.0, 2 * min(p_above(ratio, 0.0), p_below(ratio, 0.0))))

@@ -254,7 +254,7 @@ def tests_of(rule: Rule) -> Callable[[float, Ratio], float]:
         return lambda p, _: p
 
     def at_any_time(p: float, ratio: Ratio) -> float:
-        numbers = {ratio.df + 1, *((ratio.n_blocks,) if ratio.within is not None else ())}
+        numbers = {ratio.df + 1, *(level.count for level in ratio.nesting[1:])}
         return max(anytime.p_value(p, number) for number in numbers)
 
     return at_any_time

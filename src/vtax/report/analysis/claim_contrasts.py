@@ -72,7 +72,7 @@ def _sample(analysis: Analysis, logs: Logs) -> Sample:
     if not logs:
         raise StatsError(Note("no-shared-block"))
     blocks = np.array(sorted(logs), np.int64)
-    return np.array([logs[block] for block in blocks.tolist()]), analysis.sessions_of(blocks)
+    return np.array([logs[block] for block in blocks.tolist()]), analysis.units_of(blocks)
 
 
 def _of_blocks(logs: Logs, blocks: Collection[int] | None) -> Logs:
@@ -114,7 +114,7 @@ def contrast_of(
 
 
 def _sessions(analysis: Analysis, blocks: Any) -> Any:
-    return analysis.sessions_of(blocks) if len(analysis.sessions) > 1 else None
+    return analysis.units_of(blocks) if len(analysis.sessions) > 1 else None
 
 
 def _side_logs(entries: Sequence[Cell], divisor: Divisor | None) -> Logs:

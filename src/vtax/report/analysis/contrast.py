@@ -305,7 +305,7 @@ def _as_in_table(pair: Compared) -> Compared:
 def paired(pair: Compared, analysis: Analysis) -> Contrast:
     """What is judged of a pair of one run. Raises StatsError when its sides cannot be compared."""
     check(pair)
-    found = row_contrast(pair.treatment, pair.baseline, pair.section, analysis.session_of)
+    found = row_contrast(pair.treatment, pair.baseline, pair.section, analysis.unit_of)
     if np.isnan(found.logs).all():
         raise StatsError(Note("no-shared-block"))
     return found

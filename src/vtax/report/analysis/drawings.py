@@ -16,7 +16,7 @@ from vtax.report.analysis.claim_cells import Mapped, host_here
 from vtax.report.analysis.claims import check_mapping
 from vtax.report.analysis.figure_values import Drawing, Estimate, Place, PublicationStatistic
 from vtax.report.analysis.published import published_of
-from vtax.report.analysis.sessions import MeasuredSession, of_hosts, ratio_of_host
+from vtax.report.analysis.sessions import MeasuredSession, of_hosts, ratio_in
 from vtax.report.analysis.values import Analysis, Floats, Ints, Row, Section
 from vtax.stats.intervals import mean_interval
 from vtax.store.query import RunData
@@ -192,7 +192,7 @@ class _Selection:
     def _ratio(self, row: Row, base: Row | None, sessions: Sequence[MeasuredSession]) -> Estimate | None:
         found = row.ratio
         if sessions and base is not None and not row.platform.is_baseline:
-            found = ratio_of_host(row, base, sessions, self.analysis.rule.confidence)
+            found = ratio_in(row, base, sessions, self.analysis.rule.confidence)
         return None if found is None else Estimate(found.estimate, *_finite(found.low, found.high))
 
     def _statistic(

@@ -35,7 +35,7 @@ from vtax.report.analysis.factors import (
 from vtax.report.analysis.figure_values import Estimate
 from vtax.report.analysis.lookup import unknown
 from vtax.report.analysis.pivot_errors import no_figure, several_figures
-from vtax.report.analysis.sessions import MeasuredSession, ratio_of_host
+from vtax.report.analysis.sessions import MeasuredSession, ratio_in
 from vtax.report.analysis.values import Analysis, OfSection, ResultPoint, Row, Section, every_row
 from vtax.report.analysis.warnings import at_places
 from vtax.report.document import Inline, Place, Warning, levels_of, msg, stored
@@ -323,7 +323,7 @@ class _Builder:
         confidence = self.analysis.rule.confidence
         numbers = np.array([blocks[block] for block in row.blocks[here].tolist()])
         mean = _mean(row.block_means[here], numbers, confidence)
-        ratio = ratio_of_host(row, base, sessions, confidence) if base and base.summary else None
+        ratio = ratio_in(row, base, sessions, confidence) if base and base.summary else None
         value = self._value(section, row, mean, ratio)
         reason = "" if value else msg("the baseline has no value in this part")
         return PivotCell(section, row, levels, value, unit, int(here.sum()), False, reason)

@@ -18,7 +18,7 @@ from vtax.messages import Note
 from vtax.report.analysis.drift import Series, drift_warnings
 from vtax.report.analysis.facts import facts_of
 from vtax.report.analysis.filters import EVERYTHING, Filter, narrowed
-from vtax.report.analysis.sessions import measured_sessions, session_of_blocks
+from vtax.report.analysis.sessions import measured_sessions, units_of_blocks
 from vtax.report.analysis.tails import pooled, tail_of
 from vtax.report.analysis.targets import Aim, Targets, failures, judged, missed_targets
 from vtax.report.analysis.timeouts import timeouts_of
@@ -32,7 +32,7 @@ from vtax.stats.contrasts import Side, paired_contrast
 from vtax.stats.describe import describe_blocks
 from vtax.stats.means import Average, average_with
 from vtax.stats.ratio import BlockMeans, block_contrast
-from vtax.stats.sessions import half_width_over_sessions
+from vtax.stats.sessions import Unit, half_width_over_sessions
 from vtax.stats.stopping import Rule, rule_of
 from vtax.store.query import RunData, load
 from vtax.store.records import CLOCK_RATE, HOST_CACHE, OTHER_QUANTITY, CellRecord, MetricRecord
@@ -68,7 +68,7 @@ def judged_run(data: RunData) -> Judged:
     """The figures of a run that was loaded."""
     rule = rule_of(data.run.declared.get("design", {}))
     rows = _rows(data, rule)
-    of = session_of_blocks(data)
+    of = units_of_blocks(data)
     rows = _over_sessions(rows, of)
     sections = tuple(_judged(section, rule, of) for section in _sections(data, rows))
     blocks = int(np.unique(data.trials.block[data.trials.block >= 0]).size)
@@ -203,7 +203,7 @@ def _row(row: Row, blocks: Ints, values: Floats, metric: MetricRecord, confidenc
     )  # fmt: skip
 
 
-def _over_sessions(rows: Mapping[tuple[int, int], Row], session_of: Mapping[int, int]) -> dict[tuple[int, int], Row]:
+def _over_sessions(rows: Mapping[tuple[int, int], Row], session_of: Mapping[int, Unit]) -> dict[tuple[int, int], Row]:
     """The rows with intervals of their means over sessions, where there are several."""
     found = dict(rows)
     if len(set(session_of.values())) == 1:
@@ -261,7 +261,7 @@ def _sections(data: RunData, rows: Mapping[tuple[int, int], Row]) -> list[Sectio
     return sorted(sections, key=lambda s: (labels.index(s.label), not s.metric.is_primary))
 
 
-def _judged(section: Section, rule: Rule, session_of: Mapping[int, int]) -> Section:
+def _judged(section: Section, rule: Rule, session_of: Mapping[int, Unit]) -> Section:
     """The section with ratios and verdicts: one family, judged in one call (see stats.analysis)."""
     contrasts: dict[str, Contrast] = {}
     reason: dict[str, str] = {}
@@ -289,8 +289,8 @@ def _judged(section: Section, rule: Rule, session_of: Mapping[int, int]) -> Sect
     return replace(section, points=points, family=len(contrasts))
 
 
-def row_contrast(row: Row, base: Row | None, section: Section, session_of: Mapping[int, int]) -> Contrast:
-    """One log-ratio per block of a row to another. session_of: block -> its session. Raises StatsError."""
+def row_contrast(row: Row, base: Row | None, section: Section, session_of: Mapping[int, Unit]) -> Contrast:
+    """One log-ratio per block of a row to another. session_of: block -> its host and session. Raises StatsError."""
     if base is None or base.summary is None:
         raise StatsError(Note("no-baseline-here"))
     if withheld := next((each.reason for each in (row, base) if each.is_withheld), None):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,7 +12,7 @@ import numpy as np
 from vtax.described import Means
 from vtax.report.analysis.facts import fact_name, facts_of
 from vtax.report.document import Count, Inline, joined, msg
-from vtax.stats.checks import StatsError
+from vtax.stats.checks import StatsError, Values
 from vtax.stats.ratio import Ratio, log_ratios
 from vtax.stats.sessions import ratio_over_sessions
 from vtax.store.hosts import host_id
@@ -52,18 +53,31 @@ class HostChange:
     values: tuple[Any, ...]
 
 
-def session_of_blocks(data: RunData) -> dict[int, int]:
-    """Block -> the number of its session: that of its first trial."""
+def units_of_blocks(data: RunData) -> dict[int, tuple[int, int]]:
+    """Block -> its host and its session, of its first trial, as stats.sessions takes them."""
     blocks, first = np.unique(data.trials.block, return_index=True)
-    return dict(zip(blocks.tolist(), data.trials.session[first].tolist(), strict=True))
+    hosts = {session.number: host_number(session.host) for session in data.run.sessions}
+    numbers = data.trials.session[first].tolist()
+    return {block: (hosts.get(n, 0), n) for block, n in zip(blocks.tolist(), numbers, strict=True)}
+
+
+def units_of(sessions: Sequence[MeasuredSession]) -> dict[int, tuple[int, int]]:
+    """The same of blocks of these sessions."""
+    return {block: (host_number(each.host), each.number) for each in sessions for block in each.blocks}
+
+
+def host_number(host: Mapping[str, Any]) -> int:
+    """Return a number that tells hosts apart, the same in every run; 0 of one that is not known. host: its facts."""
+    known = host_id(host)
+    return int(hashlib.sha256(known.encode()).hexdigest()[:12], 16) if known else 0
 
 
 def measured_sessions(data: RunData) -> tuple[MeasuredSession, ...]:
     """Return the sessions of a run that have a trial of a block."""
-    of = session_of_blocks(data)
+    of = units_of_blocks(data)
     found = []
     for session in data.run.sessions:
-        if blocks := tuple(block for block, number in of.items() if number == session.number and block >= 0):
+        if blocks := tuple(block for block, (_, number) in of.items() if number == session.number and block >= 0):
             host = facts_of(session.host)
             found.append(MeasuredSession(session.number, session.boot_id, host, session.started_at, blocks))
     return tuple(found)
@@ -84,14 +98,19 @@ def of_hosts(sessions: Sequence[MeasuredSession]) -> dict[str, list[MeasuredSess
     return found
 
 
-def ratio_of_host(row: Row, base: Row, sessions: Sequence[MeasuredSession], confidence: float) -> Ratio | None:
-    """Return the ratio of a row to its baseline over the sessions of one host; None without a block there."""
-    session_of = {block: session.number for session in sessions for block in session.blocks}
+def logs_in(row: Row, base: Row, sessions: Sequence[MeasuredSession]) -> tuple[Values, Values]:
+    """(log-ratio, host and session) of every block that both rows have in these sessions. Raises StatsError."""
+    units = units_of(sessions)
     sides = [dict(zip(side.blocks.tolist(), side.block_means.tolist(), strict=True)) for side in (row, base)]
-    blocks = [block for block in sides[0] if block in sides[1] and block in session_of]
+    blocks = [block for block in sides[0] if block in sides[1] and block in units]
+    logs = log_ratios(*(np.array([side[block] for block in blocks]) for side in sides))
+    return logs, np.array([units[block] for block in blocks])
+
+
+def ratio_in(row: Row, base: Row, sessions: Sequence[MeasuredSession], confidence: float) -> Ratio | None:
+    """Return the ratio of a row to its baseline over some sessions, such as one host's; None without a block."""
     try:
-        logs = log_ratios(*(np.array([side[block] for block in blocks]) for side in sides))
-        return ratio_over_sessions(logs, np.array([session_of[block] for block in blocks]), confidence)
+        return ratio_over_sessions(*logs_in(row, base, sessions), confidence)
     except StatsError:
         return None
 
@@ -135,6 +154,11 @@ def scope(sessions: Sequence[MeasuredSession]) -> Inline:
             "hour would change"
         )
     count, of_boots = Count(len(sessions)), boots(sessions)
+    if (hosts := len(of_hosts(sessions))) > 1:
+        return msg(
+            "{sessions} sessions on {hosts} hosts: intervals are over hosts, and hold for hosts like these",
+            sessions=count, hosts=Count(hosts),
+        )  # fmt: skip
     if names := list(dict.fromkeys(name for session in sessions for name in session.host.get("boots", {}))):
         return msg(
             "{sessions} sessions, each in boots of the host of its own ({names}): intervals are over sessions, and "

@@ -26,7 +26,7 @@ from vtax.stats.stopping import interval_confidence
 from vtax.stats.verdict import judge_unordered
 from vtax.stats.withholding import for_clock, for_failures
 
-_Logs = tuple[Floats, Ints]  # of blocks, and the session of each
+_Logs = tuple[Floats, Ints]  # of blocks, and the host and session of each
 
 
 def unpaired(pairs: Sequence[Compared], sides: tuple[Side, Side], margin: float, confidence: float) -> list[Compared]:
@@ -109,10 +109,10 @@ def _pooled_row(cells: tuple[Cell, ...]) -> Row:
     if len(cells) == 1 or not known:
         return cells[0].row
     means = [
-        float(cell.row.block_means[of == number].mean())
+        float(cell.row.block_means[of[:, 1] == number].mean())
         for cell in known
-        for of in [cell.run.sessions_of(cell.row.blocks)]
-        for number in np.unique(of)
+        for of in [cell.run.units_of(cell.row.blocks)]
+        for number in np.unique(of[:, 1])
     ]
     row, values, blocks = known[0].row, np.array(means), np.arange(len(means))
     assert row.summary is not None
@@ -137,13 +137,13 @@ def logs_of_runs(cells: Sequence[Cell], logs_of: Callable[[Cell], _Logs]) -> _Lo
             continue
         found, sessions = logs_of(each)
         logs.append(found)
-        of.append(sessions + first)
-        first = int(of[-1].max()) + 1
+        of.append(sessions + np.array([0, first]))
+        first = int(of[-1][:, 1].max()) + 1
     return np.concatenate(logs), np.concatenate(of)
 
 
 def _own_logs(cell: Cell) -> _Logs:
-    return block_contrast(cell.row.means_of_blocks), cell.run.sessions_of(cell.row.blocks)
+    return block_contrast(cell.row.means_of_blocks), cell.run.units_of(cell.row.blocks)
 
 
 def _relative(pair: Compared, common: str, level: float, confidence: float) -> Ratio | None:
@@ -163,4 +163,4 @@ def logs_to_baseline(cell: Cell) -> _Logs:
     base = cell.section.point_of(cell.row).baseline
     logs = logs_to(cell.row, base)
     assert base is not None
-    return logs, cell.run.sessions_of(np.union1d(cell.row.blocks, base.blocks))
+    return logs, cell.run.units_of(np.union1d(cell.row.blocks, base.blocks))

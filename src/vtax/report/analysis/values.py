@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from vtax.described import BESIDE, Means, Warnings
 from vtax.report.analysis.filters import EVERYTHING, Filter
-from vtax.report.analysis.sessions import MeasuredSession
+from vtax.report.analysis.sessions import MeasuredSession, units_of
 from vtax.report.document import Inline, Place, Platform, Share, Warning, levels_of
 from vtax.stats.censoring import Timeouts
 from vtax.stats.checks import Better
@@ -339,14 +339,14 @@ class Analysis:
         return tuple(section for section in self.sections if section.metric.is_primary)
 
     @property
-    def session_of(self) -> dict[int, int]:
-        """Block -> the number of its session."""
-        return {block: session.number for session in self.sessions for block in session.blocks}
+    def unit_of(self) -> dict[int, tuple[int, int]]:
+        """Block -> its host and its session."""
+        return units_of(self.sessions)
 
-    def sessions_of(self, blocks: Ints) -> Ints:
-        """Return the number of the session of each block; 1 of one without."""
-        of = self.session_of
-        return np.array([of.get(block, 1) for block in blocks.tolist()], np.int64)
+    def units_of(self, blocks: Ints) -> Ints:
+        """Return the host and the session of each block, a line a block."""
+        of = self.unit_of
+        return np.array([of.get(block, (0, 1)) for block in blocks.tolist()], np.int64).reshape(-1, 2)
 
     def link_rate(self, label: str, levels: Mapping[str, Any]) -> float | None:
         """Return the rate limit of the link of a benchmark table, a factor or fixed, in Mbit/s; None without one."""

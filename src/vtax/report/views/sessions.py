@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from vtax.report.analysis import Analysis, Row, Section, every_row
-from vtax.report.analysis.sessions import HostChange, MeasuredSession, host_changes, of_hosts, ratio_of_host, scope
+from vtax.report.analysis.hosts import GroupRatio, HostGroup, group_ratios, groups_of
+from vtax.report.analysis.sessions import HostChange, MeasuredSession, host_changes, of_hosts, ratio_in, scope
 from vtax.report.analysis.source import Source
 from vtax.report.document import (
     Column,
@@ -19,6 +20,7 @@ from vtax.report.document import (
     Nothing,
     Paragraph,
     Part,
+    PValue,
     Ratio,
     Share,
     Table,
@@ -30,9 +32,11 @@ from vtax.report.document import Section as Titled
 from vtax.report.parts import shared
 from vtax.report.views.base import Options, View
 from vtax.report.views.host import fact
+from vtax.stats.ratio import Nesting
 from vtax.stats.ratio import Ratio as RatioOfBlocks
 
 _BOOT_SHOWN = 8  # digits
+_UNITS: Mapping[str, Inline] = {"host": msg("hosts"), "session": msg("sessions"), "block": msg("blocks")}
 
 
 def document(source: Source, _: Options) -> Document:
@@ -46,6 +50,7 @@ def document(source: Source, _: Options) -> Document:
     parts += changes_part(changes)
     parts += _ratios(analysis)
     parts += _hosts_apart(analysis)
+    parts += _groups_apart(analysis)
     return Document(VIEW.title, tuple(parts), data=_plain(analysis, changes))
 
 
@@ -90,36 +95,67 @@ def changes_part(changes: Sequence[HostChange]) -> list[Part]:
 
 def _ratios(analysis: Analysis) -> Iterator[Part]:
     for section in analysis.primary:
-        if any(row.ratio and row.ratio.n_sessions > 1 for row in section.rows):
-            yield Titled(shared.title_of(section), (_table(section, analysis),))
+        if any(row.ratio and row.ratio.nesting for row in section.rows):
+            yield Titled(shared.title_of(section), (_table(section, analysis), _nesting(section)))
 
 
 def _table(section: Section, analysis: Analysis) -> Table:
+    """Return the ratios with what the next unit may show; with several hosts of these hosts, and of such as these."""
+    several = len(of_hosts(analysis.sessions)) > 1
+    of_these = Column("these_hosts", msg("these hosts,\n{level}", level=analysis.level))
     columns = (
         shared.PLATFORM,
         Column("ratio", msg("ratio to\n{baseline}", baseline=analysis.baseline), is_number=True),
-        Column("interval", msg("{level}\ninterval", level=analysis.level), joins=True),
+        *((Column("interval", msg("hosts like these,\n{level}", level=analysis.level)), of_these) if several else
+          (Column("interval", msg("{level}\ninterval", level=analysis.level), joins=True),)),
+        *((Column("hosts", msg("hosts"), is_number=True),) if several else ()),
         Column("sessions", msg("sessions"), is_number=True),
-        Column("between_sd", msg("SD between\nsessions"), is_number=True),
+        Column("next", msg("next host,\n{level}", level=analysis.level)) if several else
         Column("next", msg("next session,\n{level}", level=analysis.level)),
-    )
+    )  # fmt: skip
 
     def cells(row: Row) -> Sequence[Inline] | None:
         ratio = row.ratio
         if ratio is None:
             return None
-        shown: list[Inline] = [
-            Ratio(ratio.estimate),
-            Interval(ratio.low, ratio.high, "ratio"),
-            Count(ratio.n_sessions),
-        ]
-        if ratio.between_sd is None or ratio.predicted_low is None or ratio.predicted_high is None:
-            return [*shown, Nothing(), Nothing()]
-        predicted = Interval(ratio.predicted_low, ratio.predicted_high, "ratio")
-        return [*shown, Share(ratio.between_sd), predicted]
+        shown: list[Inline] = [Ratio(ratio.estimate), Interval(ratio.low, ratio.high, "ratio")]
+        if several:
+            these = ratio.of_these_hosts
+            shown += [Interval(these.low, these.high, "ratio") if these else Nothing(), Count(ratio.n_hosts)]
+        shown.append(Count(ratio.n_sessions))
+        if ratio.predicted_low is None or ratio.predicted_high is None:
+            return [*shown, Nothing()]
+        return [*shown, Interval(ratio.predicted_low, ratio.predicted_high, "ratio")]
 
     rows = shared.groups(section.points, cells)
     return Table(columns, rows, key=f"sessions {section.name}", label=shared.title_of(section), style="result")
+
+
+def _nesting(section: Section) -> Table:
+    """Return how much the logarithms of the ratios vary at each level, and which share of it all that is."""
+    units = [unit for unit in _UNITS if any(_level(row, unit) for row in section.rows)]
+    columns = [shared.PLATFORM]
+    for unit in units:
+        columns += [
+            Column(f"{unit}_sd", msg("SD between\n{units}", units=_UNITS[unit]), is_number=True),
+            Column(f"{unit}_share", msg("share of\nvariance"), is_number=True),
+        ]
+
+    def cells(row: Row) -> Sequence[Inline] | None:
+        if row.ratio is None or not row.ratio.nesting:
+            return None
+        found = [_level(row, unit) for unit in units]
+        shown = [(Share(each.sd), Share(each.share, "whole")) if each else (Nothing(), Nothing()) for each in found]
+        return [cell for pair in shown for cell in pair]
+
+    rows = shared.groups(section.points, cells)
+    label = msg("{title}: variance by level", title=shared.title_of(section))
+    return Table(tuple(columns), rows, key=f"nesting {section.name}", label=label, style="result")
+
+
+def _level(row: Row, unit: str) -> Nesting | None:
+    """Return what a row shows of one level; None where that cannot be told from the one above."""
+    return next((each for each in row.ratio.nesting if each.unit == unit), None) if row.ratio else None
 
 
 def _hosts_apart(analysis: Analysis) -> Iterator[Part]:
@@ -155,13 +191,53 @@ def _hosts_apart(analysis: Analysis) -> Iterator[Part]:
         yield Titled(label, (table,))
 
 
+def _groups_apart(analysis: Analysis) -> Iterator[Part]:
+    """Yield the ratios of every group of alike hosts, where there are several groups."""
+    groups = groups_of(analysis.sessions)
+    if not groups:
+        return
+    columns = (
+        shared.PLATFORM,
+        Column("cpu_model", msg("CPU"), wraps=True),
+        Column("kernel", msg("kernel")),
+        Column("hosts", msg("hosts"), is_number=True),
+        Column("ratio", msg("ratio to\n{baseline}", baseline=analysis.baseline), is_number=True),
+        Column("interval", msg("{level}\ninterval", level=analysis.level), joins=True),
+        Column("relative", msg("times the\nfirst group's"), is_number=True),
+        Column("p_value", msg("p that they\nare alike"), is_number=True),
+    )
+    for section in analysis.primary:
+        found = group_ratios(section, groups, analysis.rule.confidence)
+        if not found:
+            continue
+        label = msg("{title}: groups of hosts", title=shared.title_of(section))
+        rows = tuple(
+            TableRow((shared.platform_of(row.platform), *_group_cells(groups[each.group], each)))
+            for _, row, of_row in found
+            for each in of_row
+        )
+        table = Table(columns, (Group(rows),), key=f"groups {section.name}", label=label, style="result")
+        yield Titled(label, (table,))
+
+
+def _group_cells(group: HostGroup, found: GroupRatio) -> list[Inline]:
+    ratio, relative = found.ratio, found.relative
+    return [
+        group.cpu_model, group.kernel, Count(group.hosts),
+        Ratio(ratio.estimate) if ratio else Nothing(),
+        Interval(ratio.low, ratio.high, "ratio") if ratio else Nothing(),
+        Ratio(relative.estimate) if relative else Nothing(),
+        PValue(found.p_value) if found.p_value is not None else Nothing(),
+    ]  # fmt: skip
+
+
 def _ratios_of_hosts(row: Row, section: Section, analysis: Analysis) -> list[RatioOfBlocks | None]:
     """Return the ratio of a row on each host, in the order of their first sessions."""
     base = section.point_of(row).baseline
     hosts = of_hosts(analysis.sessions).values()
     if base is None or base is row:
         return [None for _ in hosts]
-    return [ratio_of_host(row, base, sessions, analysis.rule.confidence) for sessions in hosts]
+    return [ratio_in(row, base, sessions, analysis.rule.confidence) for sessions in hosts]
 
 
 def _numbers(sessions: Sequence[MeasuredSession]) -> str:
@@ -175,7 +251,7 @@ def _plain_hosts(analysis: Analysis) -> list[dict[str, Any]]:
         return []
     return [
         {
-            "machine_id": machine, "sessions": [each.number for each in sessions],
+            "host": machine, "sessions": [each.number for each in sessions],
             "ratios": [
                 {
                     **shared.named(section), "levels": dict(point.levels), "platform": row.platform.name,
@@ -187,6 +263,20 @@ def _plain_hosts(analysis: Analysis) -> list[dict[str, Any]]:
             ],
         }
         for number, (machine, sessions) in enumerate(hosts.items())
+    ]  # fmt: skip
+
+
+def _plain_groups(analysis: Analysis) -> list[dict[str, Any]]:
+    """Of every platform and primary metric the ratios in every group; nothing where all hosts are alike."""
+    groups = groups_of(analysis.sessions)
+    return [
+        {
+            **shared.named(section), "levels": dict(point.levels), "platform": row.platform.name,
+            "group": each.group + 1, "ratio": each.ratio, "relative": each.relative, "p_value": each.p_value,
+        }
+        for section in (analysis.primary if groups else ())
+        for point, row, of_row in group_ratios(section, groups, analysis.rule.confidence)
+        for each in of_row
     ]  # fmt: skip
 
 
@@ -203,11 +293,15 @@ def _plain(analysis: Analysis, changes: Sequence[HostChange]) -> dict[str, Any]:
         "scope": scope(analysis.sessions),
         "host_changes": plain_changes(changes),
         "hosts": _plain_hosts(analysis),
+        "groups": groups_of(analysis.sessions),
+        "ratios_of_groups": _plain_groups(analysis),
         "ratios": [
             {
                 **shared.named(section), "levels": dict(point.levels), "platform": row.platform.name,
-                "sessions": row.ratio.n_sessions, "between_sd": row.ratio.between_sd,
+                "hosts": row.ratio.n_hosts, "sessions": row.ratio.n_sessions, "estimate": row.ratio.estimate,
+                "low": row.ratio.low, "high": row.ratio.high, "of_these_hosts": row.ratio.of_these_hosts,
                 "predicted_low": row.ratio.predicted_low, "predicted_high": row.ratio.predicted_high,
+                "nesting": row.ratio.nesting,
             }
             for section, point, row in every_row(analysis.primary)
             if row.ratio is not None
