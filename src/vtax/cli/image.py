@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import click
@@ -12,14 +13,17 @@ from vtax.cli.arguments import listed
 from vtax.cli.completion import study_names
 from vtax.cli.needed_image import all_recipes, recipe_for
 from vtax.cli.output import json_option, missing_image, need_root, notify, print_json, print_table, say
+from vtax.described import values_of
 from vtax.errors import BadInput
 from vtax.host.home import Home
 from vtax.host.journal import Journal
 from vtax.host.lock import measuring_lock
 from vtax.image import build as images
+from vtax.image import carrying, contents
 from vtax.image.own import Source
 from vtax.image.recipe import DEFAULT
 from vtax.platforms import _docker_copies as docker_copies
+from vtax.report.replacing import replacing
 from vtax.study.load import load
 from vtax.study.units import about_size, format_size
 
@@ -83,6 +87,45 @@ def add(name: str, source: str) -> None:
     say(f"image {name} is {image.key}: {image.directory}")
 
 
+@command.command("export", short_help="Write an image to a file.")
+@click.argument("key")
+@click.option(
+    "-o", "--output", "output", type=click.Path(path_type=Path), metavar="FILE", help="File to write. [KEY.tar.zst]"
+)
+def export(key: str, output: Path | None) -> None:
+    """Write the image KEY (see vtax image list) to a file, for vtax image import on another host."""
+    need_root("exporting an image")
+    home = Home.from_environment()
+    image = images.checked_key(home, images.known(home, key).key)
+    assert image is not None
+    target = output or Path(f"{key}.tar.zst")
+    with measuring_lock("vtax image export"), replacing(target, "-o") as file:
+        carrying.export_image(image, file)
+    say(f"image {key} written: {target}, digest {contents.digest(image)}")
+
+
+@command.command("import", short_help="Add an image that another host exported.")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--digest", default="", metavar="SHA256", help="Refuse an image with another digest.")
+@json_option
+def import_(file: Path, digest: str, as_json: bool) -> None:
+    """Add the image in FILE, which vtax image export wrote. Its programs run as root: trust who built it.
+
+    Its archive and its disk are made here and must be those of the other host, to the last bit. An image that is here
+    is not imported again. A failed or interrupted import leaves no files.
+    """
+    need_root("importing an image")
+    home = Home.from_environment().ensure()
+    with measuring_lock("vtax image import"), Journal(home.journal) as journal:
+        found = carrying.import_image(home, file, journal, digest, notify)
+    if as_json:
+        print_json({"schema": "vtax.image-import/1", **values_of(found)})
+    elif found.is_new:
+        say(f"image {found.key} imported, digest {found.digest}")
+    else:
+        say(f"image {found.key} exists, digest {found.digest}")
+
+
 @command.command("list")
 @json_option
 def list_(as_json: bool) -> None:
@@ -96,6 +139,7 @@ def list_(as_json: bool) -> None:
                 "key": image.key,
                 "directory": str(image.directory),
                 "current": DEFAULT.like(manifest["recipe"]).key == image.key,
+                "digest": contents.digest(image),
                 **manifest,
             }
         )

@@ -107,7 +107,7 @@ def build(
     ImageError when a stage fails, BadInput when this host cannot build at all; either removes what it made.
     """
     _check_host(home, recipe)
-    with _build_lock(home, progress):
+    with build_lock(home, progress):
         return _build(home, recipe, journal, progress, files)
 
 
@@ -193,11 +193,16 @@ def named(home: Home, name: str) -> Recipe:
     )
 
 
+def known(home: Home, key: str) -> Image:
+    """Return the image of a key. Raises BadInput for an unknown key."""
+    if image := next((image for image in list_images(home) if image.key == key), None):
+        return image
+    raise BadInput(f"there is no image {key!r}", hint="vtax image list shows what is there")
+
+
 def removable(home: Home, key: str) -> Image:
     """Return the image of a key. Raises BadInput for an unknown key and while a guest runs from it."""
-    image = next((image for image in list_images(home) if image.key == key), None)
-    if image is None:
-        raise BadInput(f"there is no image {key!r}", hint="vtax image list shows what is there")
+    image = known(home, key)
     if users := _users(image.directory):
         raise BadInput(f"image {key} is in use by process {users[0]}", hint="stop its guests first, or vtax clean")
     return image
@@ -206,7 +211,7 @@ def removable(home: Home, key: str) -> Image:
 def remove(home: Home, key: str) -> None:
     """Remove an image. Raises BadInput for an unknown key and while a guest runs from it."""
     image = removable(home, key)
-    with Journal(home.journal) as journal, _build_lock(home, lambda stage: None):
+    with Journal(home.journal) as journal, build_lock(home, lambda stage: None):
         removed_image = home.images / f"{key}.{journal.token}.partial"
         journal.register(Tree(str(removed_image)))
         image.directory.rename(removed_image)
@@ -260,8 +265,7 @@ def _make_base(
     progress("archive")
     write_archive(image.tree, image.archive)
     progress("disk")
-    write_disk(image.tree, image.disk)
-    return record
+    return {**record, "mke2fs": write_disk(image.tree, image.disk)}
 
 
 def _with_same_tree(home: Home, recipe: Recipe) -> Image | None:
@@ -299,8 +303,8 @@ def _adopt(parent: Image, image: Image, recipe: Recipe, progress: Progress) -> d
         )
     progress(f"disk of {about_size(recipe.disk_bytes)}")
     image.disk.unlink()
-    write_disk(image.tree, image.disk, recipe.disk_bytes)
-    return {**record, "disk_bytes": recipe.disk_bytes}
+    maker = write_disk(image.tree, image.disk, recipe.disk_bytes)
+    return {**record, "disk_bytes": recipe.disk_bytes, "mke2fs": maker}
 
 
 def _check_host(home: Home, recipe: Recipe) -> None:
@@ -325,7 +329,8 @@ def _check_host(home: Home, recipe: Recipe) -> None:
 
 
 @contextmanager
-def _build_lock(home: Home, progress: Progress) -> Iterator[None]:
+def build_lock(home: Home, progress: Progress) -> Iterator[None]:
+    """Within the block, nothing else builds, removes or imports images of this home."""
     descriptor = open_lock(home.images / "build.lock")
     try:
         wait_for_lock(descriptor, "builds or removes an image", progress, _BUILD_S)

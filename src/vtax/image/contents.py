@@ -30,9 +30,14 @@ _NAMED = 3  # of the files that differ
 
 def record(image: Image) -> None:
     """Write down what the image holds now."""
-    stamp = _stamp(image.directory)
+    now = _stamp(image.directory)
     (image.directory / LIST).write_text("".join(f"{line}\n" for line in _lines(image.directory)))
-    (image.directory / STAMP).write_text(stamp)
+    (image.directory / STAMP).write_text(now)
+
+
+def stamp(image: Image) -> None:
+    """Note that all of an image was compared with its list."""
+    (image.directory / STAMP).write_text(_stamp(image.directory))
 
 
 def digest(image: Image) -> str:
@@ -62,16 +67,25 @@ def check(image: Image) -> None:
     if not listed.exists():
         raise _changed(image, [f'"{LIST}" is missing'])
     kept = image.directory / STAMP
-    stamp = _stamp(image.directory)
+    before = _stamp(image.directory)
     with suppress(OSError):
-        if kept.read_text() == stamp:
+        if kept.read_text() == before:
             return
-    before = _by_name(listed.read_text().splitlines())
-    now = _by_name(_lines(image.directory))
-    if differing := sorted(name for name in {**before, **now} if before.get(name) != now.get(name)):
-        raise _changed(image, [f"{name} {_what_happened(name, before, now)}" for name in differing])
+    if found := differing(image):
+        raise _changed(image, [f"{name} {what}" for name, what in found.items()])
     with suppress(OSError):  # images that are mounted read-only are read whole each time
-        kept.write_text(stamp)
+        kept.write_text(before)
+
+
+def differing(image: Image) -> dict[str, str]:
+    """Return what is not as it is listed: name of a file, in quotes -> what happened to it. Reads everything.
+
+    Raises ValueError for a list that is none.
+    """
+    before = _by_name((image.directory / LIST).read_text().splitlines())
+    now = _by_name(_lines(image.directory))
+    names = sorted(name for name in {**before, **now} if before.get(name) != now.get(name))
+    return {name: _what_happened(name, before, now) for name in names}
 
 
 def digest_of_files(top: Path) -> str:

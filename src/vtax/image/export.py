@@ -1,10 +1,17 @@
-"""The root file system in the forms that platforms take: a tar archive and a raw ext4 disk, made without mounting."""
+"""The root file system in the forms that platforms take: a tar archive and a raw ext4 disk, made without mounting.
+
+Of one tree both are the same to the last bit, whenever and wherever they are made by one version of tar and of
+e2fsprogs: an image that was carried to another host has its disk made there. So what the kernel alone sets (the time
+of a change), and what reading changes (that of an access), is the same for all files, and defaults of ext4 are vtax's
+own, not the host's /etc/mke2fs.conf.
+"""
 
 from __future__ import annotations
 
 import shutil
 import struct
 from contextlib import suppress
+from importlib.resources import files
 from pathlib import Path
 
 from vtax.errors import BadInput
@@ -17,6 +24,10 @@ scratch space."""
 
 _UUID = "76746178-0000-4000-8000-000000000001"
 _EXPORT_TIMEOUT_S = 600.0
+_PAX = "--pax-option=delete=atime,delete=ctime,exthdr.name=%d/PaxHeaders/%f"  # names without a PID
+_TIME = 1735689600  # 2025-01-01, of all that has no time of its own
+_FIXED = {"atime": f"@{_TIME}", "ctime": f"@{_TIME}", "atime_extra": "0", "ctime_extra": "0", "mtime_extra": "0"}
+_ROOT_INODE, _FIRST_INODE = 2, 11  # the first that is not reserved, and those after it are taken in order
 _SUPERBLOCK = 1024  # bytes from the start of the disk (Linux, Documentation/filesystems/ext4/super.rst)
 _RESERVED_BLOCKS = 4096  # that ext4 keeps for its own metadata (fs/ext4/super.c, s_resv_clusters)
 
@@ -26,17 +37,21 @@ def write_archive(tree: Path, target: Path) -> None:
     run(
         [
             *("tar", "--create", f"--file={target}", f"--directory={tree}", "--sort=name", "--numeric-owner"),
-            *("--xattrs", "--xattrs-include=security.capability", "--exclude=./dev/*", "."),
+            *("--xattrs", "--xattrs-include=security.capability", _PAX, "--exclude=./dev/*", "."),
         ],
         timeout_s=_EXPORT_TIMEOUT_S,
     )
 
 
-def write_disk(tree: Path, target: Path, size_bytes: int = DISK_BYTES) -> None:
+def write_disk(tree: Path, target: Path, size_bytes: int = DISK_BYTES) -> str:
     """Write a sparse ext4 file system, no partition table, nothing left to initialise while a guest measures.
 
-    size_bytes: of the disk, a multiple of 4096.
+    size_bytes: of the disk, a multiple of 4096. Returns what made it: version of mke2fs.
     """
+    environment = {
+        "E2FSPROGS_FAKE_TIME": str(_TIME),
+        "MKE2FS_CONFIG": str(files("vtax.image").joinpath("data", "mke2fs.conf")),
+    }
     run(
         [
             *("mke2fs", "-q", "-t", "ext4", "-d", tree, "-L", "vtax", "-U", _UUID, "-m", "0"),
@@ -44,19 +59,46 @@ def write_disk(tree: Path, target: Path, size_bytes: int = DISK_BYTES) -> None:
             *(target, f"{size_bytes // 1024}k"),
         ],
         timeout_s=_EXPORT_TIMEOUT_S,
+        environment=environment,
     )
+    commands = "".join(
+        f"set_inode_field <{inode}> {field} {value}\n"
+        for inode in (_ROOT_INODE, *range(_FIRST_INODE, _used_inodes(target) + 1))
+        for field, value in _FIXED.items()
+    )
+    run(
+        ["debugfs", "-w", "-f", "/dev/stdin", target],
+        timeout_s=_EXPORT_TIMEOUT_S, environment=environment, input_text=commands,
+    )  # fmt: skip
+    return disk_maker()
+
+
+def disk_maker() -> str:
+    """Return the version of mke2fs on this host, such as `mke2fs 1.47.0`."""
+    return " ".join(run(["mke2fs", "-V"], check=False).stderr.split()[:2])
 
 
 def free_bytes(disk: Path) -> int:
     """Return bytes for files in the ext4 file system of a disk that `write_disk` made. Raises OSError."""
+    block = _superblock(disk)
+    low, log_size, high = (int(struct.unpack_from("<I", block, at)[0]) for at in (0xC, 0x18, 0x158))
+    free_blocks = high << 32 | low
+    return max(free_blocks - _RESERVED_BLOCKS, 0) * (1 << log_size) * 1024
+
+
+def _used_inodes(disk: Path) -> int:
+    """Return how many inodes are in use, reserved ones too."""
+    total, free = (int(struct.unpack_from("<I", _superblock(disk), at)[0]) for at in (0x0, 0x10))
+    return total - free
+
+
+def _superblock(disk: Path) -> bytes:
     with disk.open("rb") as file:
         file.seek(_SUPERBLOCK)
         block = file.read(1024)
     if len(block) < 1024:
         raise OSError(f"{disk} has no superblock")
-    low, log_size, high = (int(struct.unpack_from("<I", block, at)[0]) for at in (0xC, 0x18, 0x158))
-    free_blocks = high << 32 | low
-    return max(free_blocks - _RESERVED_BLOCKS, 0) * (1 << log_size) * 1024
+    return block
 
 
 def check_host_has(size_bytes: int, directory: Path) -> None:

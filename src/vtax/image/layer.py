@@ -54,12 +54,13 @@ def make_layer(
     progress("archive")
     write_archive(image.tree, image.archive)
     progress("disk")
-    write_disk(image.tree, image.disk, disk_bytes)
+    maker = write_disk(image.tree, image.disk, disk_bytes)
     old = below["packages"]
     return {
         **{name: below[name] for name in ("kernel", "programs", "compiler")},
         "packages": packages,
         "disk_bytes": disk_bytes,
+        "mke2fs": maker,
         "added": {name: version for name, version in packages.items() if name not in old},
         "changed": {name: version for name, version in packages.items() if old.get(name, version) != version},
         "added_bytes": added_bytes,

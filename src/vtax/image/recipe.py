@@ -14,10 +14,10 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from importlib.resources import files
-from typing import Any
+from typing import Any, Self
 
 from vtax.errors import BadInput
 from vtax.guest.bootstrap import argv as bootstrap_argv
@@ -270,6 +270,23 @@ class Recipe:
         """Return its JSON form, for the manifest."""
         return asdict(self)
 
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> Self:
+        """Return the recipe of its JSON form. Raises ValueError for what is none of this version."""
+        given: dict[str, Any] = {}
+        for each in fields(cls):
+            value, default = record.get(each.name), each.default
+            if each.name == "data":
+                value = tuple(DataSet(**_texts(of)) for of in value) if isinstance(value, list) else None
+            elif isinstance(default, tuple) and isinstance(value, list):
+                value = tuple(value) if all(isinstance(text, str) for text in value) else None
+            if type(value) is not type(default):
+                raise ValueError(f"its recipe has no {each.name}")
+            given[each.name] = value
+        if more := sorted(set(record) - set(given)):
+            raise ValueError(f"its recipe has {more[0]!r}, which this vtax does not know")
+        return cls(**given)
+
     def _key_without(self, *left_out: str) -> str:
         of_layer = ("layer", "data", "disk_bytes", "own")
         fields = {name: value for name, value in asdict(self).items() if name not in (*of_layer, *left_out)}
@@ -278,6 +295,14 @@ class Recipe:
         key = _hash(base.encode(), "\0".join(self.layer).encode(), *data) if self.is_layered else base
         key = _hash(key.encode(), json.dumps(asdict(self.own)).encode()) if self.own else key
         return _hash(key.encode(), b"%d" % self.disk_bytes) if self.disk_bytes else key
+
+
+def _texts(data: Any) -> dict[str, Any]:
+    """Return the fields of a data set. Raises ValueError."""
+    kinds = {"name": str, "script": str, "size_bytes": int}
+    if not isinstance(data, dict) or {name: type(value) for name, value in data.items()} != kinds:
+        raise ValueError("its recipe has data that are none")
+    return data
 
 
 DEFAULT = Recipe()

@@ -1,0 +1,232 @@
+"""Carries an image to another host in one file: tar in zstd, of all but what is made of the rest.
+
+Archive and disk are made again where the image arrives, and everything is compared with the list that the image was
+built with, so what guests start from is the same to the last bit. What a file holds is untrusted until then: it is
+unpacked into a directory of root alone, in which every parent of a name is a directory that was made before, never a
+link; members are of few kinds, counted and measured. Whether who made the image is to be trusted nothing here shows:
+its programs run as root on this host, as those of one that was built here do.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+import subprocess
+import tarfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from vtax.described import Means
+from vtax.errors import BadInput, ImageError
+from vtax.host.home import Home
+from vtax.host.journal import Journal
+from vtax.host.process import find_program, run, spawn
+from vtax.host.resources import TaggedProcesses, Tree
+from vtax.image import contents
+from vtax.image.build import Progress, build_lock, checked_key
+from vtax.image.export import check_host_has, disk_maker, write_archive, write_disk
+from vtax.image.image import Image
+from vtax.image.recipe import Recipe, is_package_name
+from vtax.image.unpacking import DIRECTORIES, FILES, MANIFEST, Forward, Unpacking
+
+MAX_DISK_BYTES = 1024**4
+_TIMEOUT_S = 1800.0
+_SHOWN = 80  # characters of a name
+_MAGIC = b"\x28\xb5\x2f\xfd"  # of zstd
+_DERIVED = ("rootfs.tar", "disk.raw")
+_KERNEL, _SUITE = re.compile(r"[\w.+~-]{1,80}"), re.compile(r"[a-z]{1,40}")
+_DAMAGE = (tarfile.TarError, ValueError, EOFError, RecursionError, OverflowError, LookupError, TypeError)
+
+
+@dataclass(frozen=True)
+class Carried:
+    """An image that arrived."""
+
+    key: Annotated[str, Means("key of the image")]
+    digest: Annotated[str, Means("SHA-256 of what guests get of it")]
+    is_new: Annotated[bool, Means("whether it was not there before")]
+
+
+def export_image(image: Image, target: Path) -> None:
+    """Write an image, which was checked, to a file. Raises BadInput for one that an older vtax built, ImageError."""
+    _check_programs()
+    if image.is_own:
+        raise BadInput(
+            f"image {image.key} is of your own files, which are not exported",
+            hint="add them on the other host: vtax image add",
+        )
+    if "mke2fs" not in json.loads(image.manifest.read_text()):
+        raise BadInput(
+            f"image {image.key} was built before images could be carried: its disk cannot be made again",
+            hint=f"sudo vtax image remove {image.key}, then build it again: sudo vtax image build",
+        )
+    names = [name for name in (*FILES, *DIRECTORIES) if (image.directory / name).exists()]
+    run(
+        [
+            *("tar", "--create", f"--file={target}", f"--directory={image.directory}", "--sort=name"),
+            *("--numeric-owner", "--xattrs", "--xattrs-include=security.capability"),
+            *("--pax-option=delete=atime,delete=ctime", "--use-compress-program=zstd -q -9 -T0", *names),
+        ],
+        timeout_s=_TIMEOUT_S,
+    )
+
+
+def import_image(
+    home: Home, file: Path, journal: Journal, digest: str = "", progress: Progress = lambda stage: None
+) -> Carried:
+    """Add the image of a file to a home; of one that is there with the same digest nothing is changed.
+
+    digest: that it must have; empty for any. Raises BadInput for a file that holds no image, is damaged, is of
+    another vtax, has another digest, or cannot be made again here, and ImageError.
+    """
+    _check_programs()
+    home.ensure()
+    with build_lock(home, progress):
+        partial = home.images / f"import.{journal.token}.partial"
+        registered = journal.register(Tree(str(partial)))
+        try:
+            partial.mkdir(mode=0o700)
+            with _damage(file), _unpacked(file, journal) as stream:
+                unpacking = Unpacking(partial, stream)
+                unpacking.first_two()
+                found = _claimed(partial, digest, file)
+                if there := _there(home, found):
+                    return there
+                progress(f"files of image {found.key}")
+                unpacking.rest()
+            _finish(Image(found.key, partial), file, progress)
+            run(["sync", "--file-system", partial])
+            partial.chmod(0o755)
+            partial.rename(home.images / found.key)
+            registered.forget()
+        finally:
+            registered.release()
+    return found
+
+
+def _check_programs() -> None:
+    if os.geteuid() != 0:
+        raise BadInput("carrying an image needs root", hint="run it again with sudo")
+    for program, package in (("zstd", "zstd"), ("tar", "tar"), ("mke2fs", "e2fsprogs"), ("debugfs", "e2fsprogs")):
+        if find_program(program) is None:
+            raise BadInput(f"{program} is not installed", hint=f"apt-get install {package}")
+
+
+def _there(home: Home, found: Carried) -> Carried | None:
+    """The image as it is here already; None where it is not. Raises BadInput for one of its key with other files."""
+    image = checked_key(home, found.key)
+    if image is None:
+        return None
+    if (here := contents.digest(image)) != found.digest:
+        raise BadInput(
+            f"image {found.key} is here with other files: {here[:12]}, not {found.digest[:12]}",
+            hint=f"sudo vtax image remove {found.key}, then import it again",
+        )
+    return Carried(found.key, found.digest, is_new=False)
+
+
+def _claimed(directory: Path, digest: str, file: Path) -> Carried:
+    """What the manifest and the list of an image say that it is. Raises ValueError and BadInput."""
+    manifest = json.loads((directory / MANIFEST).read_text())
+    recipe = Recipe.from_record(manifest["recipe"])
+    packages, size = manifest["packages"], manifest["disk_bytes"]
+    is_sound = (
+        isinstance(packages, dict)
+        and manifest["key"] == recipe.key
+        and manifest["tree_key"] == recipe.tree_key
+        and all(is_package_name(name) for name in (*recipe.layer, *recipe.packages))
+        and all(is_package_name(each.name) for each in recipe.data)
+        and _SUITE.fullmatch(recipe.suite)
+        and _KERNEL.fullmatch(manifest["kernel"])
+        and isinstance(manifest.get("mke2fs"), str)
+        and type(size) is int
+        and 0 < size <= MAX_DISK_BYTES
+        and size % 4096 == 0
+        and type(manifest.get("added_bytes", 0 if not recipe.is_layered else None)) is int
+    )
+    if not is_sound:
+        raise ValueError("its manifest is not that of an image of this vtax")
+    found = Carried(recipe.key, contents.digest(Image(recipe.key, directory)), is_new=True)
+    if digest and found.digest != digest.lower():
+        raise BadInput(
+            f"the image has the digest {found.digest[:12]}, not {digest[:12]}",
+            where=str(file),
+            hint="get the other one",
+        )
+    return found
+
+
+def _finish(image: Image, file: Path, progress: Progress) -> None:
+    """Make what is made of the tree, and compare everything with the list of the image."""
+    manifest = json.loads(image.manifest.read_text())
+    check_host_has(manifest["disk_bytes"], image.directory)
+    progress("archive")
+    write_archive(image.tree, image.archive)
+    progress("disk")
+    write_disk(image.tree, image.disk, manifest["disk_bytes"])
+    progress("comparison with its list")
+    with _damage(file):
+        found = contents.differing(image)
+        others = {json.dumps(name) for name in _DERIVED}
+        if more := [name for name in found if name not in others]:
+            raise ValueError(f"{more[0][:_SHOWN]} is not what its list says")
+    if found:
+        raise BadInput(
+            f"{', '.join(found)} cannot be made here as they were, to the last bit: {disk_maker()} made the disk "
+            f"here, {manifest['mke2fs'][:40]} there",
+            where=str(file),
+            hint="take e2fsprogs and tar of the release that it was built on, or build the image here",
+        )
+    contents.stamp(image)
+
+
+@contextmanager
+def _damage(file: Path) -> Iterator[None]:
+    """Whatever a file cannot be read for becomes one BadInput, a full disk an ImageError."""
+    try:
+        yield
+    except _DAMAGE as error:
+        why = str(error) if type(error) is ValueError and str(error) else "it cannot be unpacked"
+        raise BadInput(
+            f"the image is damaged: {why}", where=str(file), hint="copy it again, or export it again"
+        ) from None
+    except OSError as error:
+        raise ImageError(
+            f"the image cannot be unpacked: {error.strerror}", where=str(error.filename or file)
+        ) from error
+
+
+@contextmanager
+def _unpacked(file: Path, journal: Journal) -> Iterator[Forward]:
+    """Yield what a file of zstd holds, as it is unpacked. Raises BadInput, and ValueError where it is cut off."""
+    try:
+        is_file = stat.S_ISREG(file.stat().st_mode)  # a pipe or a device may never end
+    except FileNotFoundError:
+        raise BadInput("there is no such file", where=str(file), hint="vtax image export writes images") from None
+    if not is_file:
+        raise BadInput("this is no file", where=str(file), hint="name an image that vtax image export wrote")
+    tag = f"image-import-{journal.token}"
+    registered = journal.register(TaggedProcesses(tag, "the image import"))
+    try:
+        with file.open("rb") as source:
+            if source.read(len(_MAGIC)) != _MAGIC:
+                raise BadInput("this is no image of vtax", where=str(file), hint="vtax image export writes one")
+            source.seek(0)
+            process = spawn(["zstd", "-dcq"], tag=tag, stdin=source.fileno(), stdout=subprocess.PIPE)
+            assert process.stdout is not None
+            try:
+                stream = Forward(process.stdout)
+                yield stream
+                if stream.is_read and process.wait() != 0:
+                    raise ValueError("it cannot be unpacked")
+            finally:
+                process.kill()
+                process.stdout.close()
+                process.wait()
+    finally:
+        registered.release()
