@@ -30,7 +30,7 @@ from vtax.study.units import about_size, format_size
 
 @click.group("image")
 def command() -> None:
-    """Build, list and remove guest images: the base, and layers over it."""
+    """Build, list, remove, export and import guest images: the base, and layers over it."""
 
 
 @command.command("build", short_help="Build an image unless it exists.")

@@ -1,0 +1,155 @@
+"""Whether this host can measure now, and what a controller of many must know of it: `vtax host check`."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from vtax import __version__
+from vtax.counters.host import host_facts
+from vtax.described import Means
+from vtax.doctor.checks import findings, judge_load
+from vtax.doctor.finding import Finding
+from vtax.doctor.load import sample_load
+from vtax.errors import BadInput
+from vtax.host.home import Home
+from vtax.host.lock import is_measuring, measuring_process
+from vtax.image import contents
+from vtax.image.build import SPACE_NEEDED_BYTES, list_images
+from vtax.store.hosts import host_id
+from vtax.study.units import about_size
+
+AGENTS = frozenset({
+    "actions-runner", "auditbeat", "buildkite-agent", "chef-client", "clamd", "collectd", "consul", "datadog-agent",
+    "falco", "falcon-sensor", "filebeat", "fluent-bit", "fluentd", "gitlab-runner", "grafana-agent", "k3s", "kubelet",
+    "metricbeat", "netdata", "node_exporter", "nomad", "nrpe", "osqueryd", "packagekitd", "prometheus", "promtail",
+    "puppet", "raylet", "Runner.Listener", "salt-minion", "slurmd", "snapd", "splunkd", "telegraf",
+    "unattended-upgrade", "wazuh-agentd", "zabbix_agent2", "zabbix_agentd",
+})  # fmt: skip
+"""Programs that stay on hosts of a fleet and work now and then: orchestration, monitoring, scanning, updates."""
+_COMM = 15  # characters of a name that the kernel keeps
+_WORDS = 3  # of a command line: an interpreter, an option, the script
+_CODES = Literal["not-root", "lock-held", "space", "no-machine-id"]
+
+
+@dataclass(frozen=True)
+class Agent:
+    """A program that stays on this host."""
+
+    name: Annotated[str, Means("name of the program")]
+    processes: Annotated[int, Means("how many processes of it")]
+    cpu_s: Annotated[float, Means("CPU time of these since they started", unit="s")]
+
+
+@dataclass(frozen=True)
+class Obstacle:
+    """Why this host cannot measure now."""
+
+    code: Annotated[_CODES, Means("`not-root`, `lock-held`, `space` or `no-machine-id`")]
+    detail: Annotated[str, Means("whose lock, or how much space is free")]
+
+
+@dataclass(frozen=True)
+class HeldImage:
+    """An image of this host."""
+
+    key: Annotated[str, Means("key of the image")]
+    digest: Annotated[str, Means("SHA-256 of what guests get of it")]
+
+
+@dataclass(frozen=True)
+class Readiness:
+    """What `vtax host check` finds."""
+
+    identity: Annotated[
+        str, Means("hash of machine-id, DMI UUID and board serial number; of the machine-id alone without root")
+    ]
+    host: Annotated[Mapping[str, Any], Means("facts of the host, as a run keeps them")]
+    vtax_version: Annotated[str, Means("version of vtax")]
+    time: Annotated[float, Means("clock of the host", is_time=True)]
+    home: Annotated[str, Means("VTAX_HOME")]
+    free_bytes: Annotated[int, Means("space that is free there", unit="bytes")]
+    measures: Annotated[str, Means("run that measures here now; empty when none does")]
+    images: Annotated[tuple[HeldImage, ...], Means("images that are here; none without root")]
+    agents: Annotated[tuple[Agent, ...], Means("resident agents, such as kubelet and node_exporter")]
+    findings: tuple[Finding, ...]
+    obstacles: Annotated[tuple[Obstacle, ...], Means("why it cannot measure now; none when it can")]
+
+    @property
+    def is_ready(self) -> Annotated[bool, Means("whether it can measure now")]:
+        """Whether nothing is in the way."""
+        return not self.obstacles
+
+    @property
+    def disturbances(self) -> Annotated[tuple[str, ...], Means("checks of vtax doctor that found a disturbance")]:
+        """Names of the checks that are not `ok`."""
+        return tuple(finding.name for finding in self.findings if finding.severity != "ok")
+
+
+def readiness(home: Home) -> Readiness:
+    """Look at this host; changes nothing, starts no guest, lasts about a second."""
+    facts, free = host_facts(), _free_bytes(home.root)
+    name, _ = measuring_process() if is_measuring() else ("", None)
+    measures = name or ("another process" if is_measuring() else "")
+    images: tuple[HeldImage, ...] = ()
+    with suppress(BadInput):
+        images = tuple(HeldImage(image.key, contents.digest(image)) for image in list_images(home))
+    return Readiness(
+        identity=host_id(facts), host=facts, vtax_version=__version__, time=time.time(), home=str(home.root),
+        free_bytes=free, measures=measures, images=images, agents=agents(),
+        findings=(*judge_load(sample_load()), *findings()),
+        obstacles=tuple(_obstacles(facts, free, measures, has_image=bool(images))),
+    )  # fmt: skip
+
+
+def _obstacles(facts: Mapping[str, Any], free: int, measures: str, *, has_image: bool) -> Iterator[Obstacle]:
+    if os.geteuid() != 0:
+        yield Obstacle("not-root", "")
+    if measures:
+        yield Obstacle("lock-held", measures)
+    if not has_image and free < SPACE_NEEDED_BYTES:
+        yield Obstacle("space", about_size(free))
+    if not facts.get("machine_id"):
+        yield Obstacle("no-machine-id", "")
+
+
+def _free_bytes(directory: Path) -> int:
+    """Return what is free for a directory that may not exist yet."""
+    for candidate in (directory, *directory.parents):
+        with suppress(OSError):
+            return shutil.disk_usage(candidate).free
+    return 0
+
+
+def agents(proc: Path = Path("/proc"), names: Sequence[str] | frozenset[str] = AGENTS) -> tuple[Agent, ...]:
+    """Return the resident agents among the processes of a host, by name."""
+    known = {**{name[:_COMM]: name for name in names}, **{name: name for name in names}}
+    found: dict[str, list[float]] = {}
+    for directory in proc.iterdir():
+        if directory.name.isdigit() and (name := _agent(directory, known)):
+            found.setdefault(name, []).append(_cpu_s(directory))
+    return tuple(Agent(name, len(each), round(sum(each), 2)) for name, each in sorted(found.items()))
+
+
+def _agent(directory: Path, known: Mapping[str, str]) -> str:
+    """Return the agent that a process is, by its name or its command; empty for any other."""
+    with suppress(OSError):
+        words = (directory / "cmdline").read_bytes().split(b"\0")[:_WORDS]
+        said = (directory / "comm").read_text(errors="replace").strip()
+        for word in (said, *(Path(os.fsdecode(each)).name for each in words)):
+            if word in known:
+                return known[word]
+    return ""
+
+
+def _cpu_s(directory: Path) -> float:
+    with suppress(OSError, ValueError, IndexError):
+        fields = (directory / "stat").read_text().rpartition(")")[2].split()  # proc(5): utime and stime
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return 0.0

@@ -1,0 +1,74 @@
+"""What a host says to a controller of many: who it is, whether it can measure, and what stays on it."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from command_line import output_of
+
+from vtax.cli.main import group
+from vtax.doctor import readiness as looked
+from vtax.doctor.load import Load
+from vtax.doctor.readiness import Agent, agents
+from vtax.host.home import Home
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(looked, "sample_load", lambda: Load(2, 0.0, 0.0))
+
+
+def process(proc: Path, pid: int, comm: str, *argv: str, ticks: int = 0) -> None:
+    directory = proc / str(pid)
+    directory.mkdir(parents=True)
+    (directory / "comm").write_text(f"{comm}\n")
+    (directory / "cmdline").write_bytes(b"".join(each.encode() + b"\0" for each in argv))
+    (directory / "stat").write_text(f"{pid} ({comm}) S {' '.join(['0'] * 10)} {ticks} {ticks} 0 0")
+
+
+def test_resident_agents_are_known_by_name_and_by_command(tmp_path):
+    tick = os.sysconf("SC_CLK_TCK")
+    process(tmp_path, 10, "kubelet", "/usr/bin/kubelet", "--config=x", ticks=tick)
+    process(tmp_path, 11, "python3", "/usr/bin/python3", "/usr/bin/salt-minion")
+    process(tmp_path, 12, "python3", "/usr/bin/python3", "/usr/bin/salt-minion", ticks=tick // 2)
+    process(tmp_path, 13, "unattended-upgr", "/usr/bin/python3", "/usr/share/x")
+    process(tmp_path, 14, "bash", "bash", "-c", "kubelet2")
+    process(tmp_path, 15, "node_exporter")
+    (tmp_path / "self").mkdir()
+    assert agents(tmp_path) == (
+        Agent("kubelet", 1, 2.0), Agent("node_exporter", 1, 0.0), Agent("salt-minion", 2, 1.0),
+        Agent("unattended-upgrade", 1, 0.0),
+    )  # fmt: skip
+
+
+def test_a_host_that_can_measure_says_who_it_is(private_home, monkeypatch):
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    monkeypatch.setattr(looked, "is_measuring", lambda: False)
+    found = json.loads(output_of("host", "check", "--json"))
+    assert found["schema"] == "vtax.host-check/1"
+    assert found["home"] == str(private_home.root)
+    assert found["identity"]
+    assert found["host"]["kernel"] == os.uname().release
+    assert found["free_bytes"] > 0
+    assert (found["is_ready"], found["obstacles"], found["measures"]) == (True, [], "")
+    assert "this host can measure now" in output_of("host", "check")
+
+
+def test_a_held_lock_missing_root_and_a_full_disk_are_named(unmade_home, monkeypatch):
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    monkeypatch.setattr(looked, "is_measuring", lambda: True)
+    monkeypatch.setattr(looked, "measuring_process", lambda: ("tour-3", 7))
+    monkeypatch.setattr(looked, "_free_bytes", lambda directory: 5)
+    monkeypatch.setattr(looked, "host_facts", lambda: {"cpus": 2})
+    result = CliRunner().invoke(group, ["host", "check", "--json"], catch_exceptions=False)
+    found = json.loads(result.stdout)
+    assert [each["code"] for each in found["obstacles"]] == ["not-root", "lock-held", "space", "no-machine-id"]
+    assert found["obstacles"][1]["detail"] == "tour-3"
+    assert (found["is_ready"], found["measures"], found["identity"]) == (False, "tour-3", "")
+    assert not Home.from_environment().root.exists()
+    said = CliRunner().invoke(group, ["host", "check"], catch_exceptions=False).output
+    assert "this host cannot measure now: not-root, lock-held tour-3" in said
