@@ -31,12 +31,13 @@ from vtax.host.home import Home
 from vtax.host.lock import measuring_lock
 from vtax.host.reboots import Reboots
 from vtax.image import contents
+from vtax.image.image import Image
 from vtax.messages import Note
 from vtax.platforms.base import HostProgram
 from vtax.runner import boots
 from vtax.runner.host_sessions import add_blocks, begin_next, check_more, check_next, note_boot
 from vtax.runner.plan import host_programs
-from vtax.runner.resume import check_host, image_of, note_resumption, rebuild_plan, stored_study
+from vtax.runner.resume import check_host, note_resumption, rebuild_plan, stored_study
 from vtax.store.run import RunHandle
 from vtax.store.store import Store
 
@@ -115,7 +116,7 @@ def _go_on(
     with measuring_lock(run.name, wait_s=wait_s(wait)):
         refuse_pending(home, run.name)
         added = _check_status(run, session=session, more_s=more_s)
-        facts = {**host_facts(), **contents.facts(image_of(run, home))}
+        facts = {**host_facts(), **contents.facts(Image(run.image_key, home.images / run.image_key))}
         number = run.session.number + 1 if session else None
         changed = check_host(run, facts, number)
         prepare_host(home)

@@ -98,7 +98,7 @@ def obstacle(store: Store, name: str, home: Home) -> str:
 def _of_plan(run: RunHandle, home: Home) -> str:
     """What prevents the plan of a run from being rebuilt. Raises BadInput for a study that is refused here."""
     is_hidden = home.images.is_dir() and not os.access(home.images, os.R_OK | os.X_OK)
-    image = Image(run.image_key, home.images / "hidden") if is_hidden else image_of(run, home)
+    image = Image(run.image_key, home.images / "hidden") if is_hidden else _image_of(run, home)
     _planned(run, image, dry=True)
     return ""
 
@@ -162,12 +162,12 @@ def rebuild_plan(run: RunHandle, home: Home, consented: Collection[HostProgram] 
     the image is gone or when the cells would differ (another version of vtax changed a benchmark's defaults), and
     ImageError when the image is not as it was built.
     """
-    image = image_of(run, home)
+    image = _image_of(run, home)
     contents.check(image)
     return _planned(run, image, consented)
 
 
-def image_of(run: RunHandle, home: Home) -> Image:
+def _image_of(run: RunHandle, home: Home) -> Image:
     """The image that a run was begun with. Raises BadInput when it is gone, or when only root may see it."""
     image = next((image for image in list_images(home) if image.key == run.image_key), None)
     if image is None:

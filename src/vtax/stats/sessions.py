@@ -32,7 +32,8 @@ from vtax.stats.intervals import t_quantile
 from vtax.stats.ratio import Nesting, Ratio, exp, p_above, p_below, ratio_of_logs
 
 Labels = npt.NDArray[np.int64]
-"""Of each block the number of its session, or (shape: blocks, 2) those of its host and of its session in the run."""
+"""Of each block the number of its session, or (shape: blocks, 2) those of its host and of its session; no two hosts
+have a session of one number."""
 Unit = int | tuple[int, int]
 """A session, or a host and a session of it: one line of Labels."""
 Confidence = float | Callable[[int], float]
@@ -98,12 +99,12 @@ def _parents(sessions: Labels) -> list[npt.NDArray[np.intp]]:
     A level of one unit is left out.
     """
     rows, found = sessions if sessions.ndim > 1 else sessions[:, np.newaxis], []
-    for depth in range(rows.shape[1], 0, -1):
-        names, of = np.unique(rows[:, :depth], axis=0, return_inverse=True)
-        if len(names) == 1:
+    for column in reversed(range(rows.shape[1])):
+        names, first, of = np.unique(rows[:, column], return_index=True, return_inverse=True)
+        if names.size == 1:
             break
-        found.append(of.reshape(-1))
-        rows = names
+        found.append(of)
+        rows = rows[first]
     return [*found, np.zeros(len(rows), np.intp)]
 
 
