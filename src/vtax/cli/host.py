@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from vtax.cli.language import said
 from vtax.cli.output import json_option, print_json, print_table, say
 from vtax.described import values_of
-from vtax.doctor.readiness import readiness
+from vtax.doctor.readiness import Readiness, readiness
 from vtax.host.home import Home
 from vtax.study.units import about_size
 
@@ -45,8 +47,8 @@ def check(as_json: bool) -> None:
         say(f"this host cannot measure now: {listed}")
 
 
-def _plain(value: object) -> object:
-    """Return a described value, with all that it holds, as JSON takes it."""
+def _plain(value: Readiness) -> dict[str, Any]:
+    """Return it, with all that it holds, as JSON takes it."""
     found = values_of(value)
     return {
         name: [values_of(each) for each in held] if name in ("images", "agents", "obstacles") else held

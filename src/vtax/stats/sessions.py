@@ -98,7 +98,8 @@ def _parents(sessions: Labels) -> list[npt.NDArray[np.intp]]:
 
     A level of one unit is left out.
     """
-    rows, found = sessions if sessions.ndim > 1 else sessions[:, np.newaxis], []
+    rows = sessions if sessions.ndim > 1 else sessions[:, np.newaxis]
+    found: list[npt.NDArray[np.intp]] = []
     for column in reversed(range(rows.shape[1])):
         names, first, of = np.unique(rows[:, column], return_index=True, return_inverse=True)
         if names.size == 1:
@@ -110,7 +111,7 @@ def _parents(sessions: Labels) -> list[npt.NDArray[np.intp]]:
 
 def _weights(parents: list[npt.NDArray[np.intp]]) -> list[Array]:
     """That of each value of a level in the mean of all, where each unit counts as much as the others of its own."""
-    weights, found = np.ones(1), []
+    weights, found = np.ones(1), list[Array]()
     for of in reversed(parents):
         weights = (weights / np.bincount(of))[of]
         found.insert(0, weights)

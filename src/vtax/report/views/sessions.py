@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 from vtax.report.analysis import Analysis, Row, Section, every_row
@@ -212,11 +213,17 @@ def _groups_apart(analysis: Analysis) -> Iterator[Part]:
             continue
         label = msg("{title}: groups of hosts", title=shared.title_of(section))
         rows = tuple(
-            TableRow((shared.platform_of(row.platform), *_group_cells(groups[each.group], each)))
-            for _, row, of_row in found
-            for each in of_row
+            Group(
+                tuple(
+                    TableRow((shared.platform_of(row.platform), *_group_cells(groups[each.group], each)))
+                    for _, row, of_row in of_point
+                    for each in of_row
+                ),
+                shared.levels(of_point[0][0]),
+            )
+            for of_point in (list(each) for _, each in groupby(found, key=lambda each: each[0].key))
         )
-        table = Table(columns, (Group(rows),), key=f"groups {section.name}", label=label, style="result")
+        table = Table(columns, rows, key=f"groups {section.name}", label=label, style="result")
         yield Titled(label, (table,))
 
 
