@@ -111,7 +111,7 @@ def test_hosts_are_shown_apart_and_every_difference_is_listed(store):
     printed = output_of("show", "tour-merged-1", "--sessions")
     assert "on each host" in printed
     assert "sessions 1, 3" in printed
-    for estimand in ("hosts like", "these hosts", "next host", "variance by level"):
+    for estimand in ("hosts like", "these hosts", "next host", "share of"):
         assert estimand in printed
     assert "3 sessions on 2 hosts: intervals are over hosts, and hold for hosts like these" in printed
     of_docker = next(each for each in shown["ratios"] if each["platform"] == "docker")

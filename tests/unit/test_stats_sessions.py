@@ -103,7 +103,7 @@ def of_hosts(between: float, session: float = 0.01, block: float = 0.01) -> np.n
 
 
 def test_hosts_are_the_unit_and_these_hosts_are_known_over_their_sessions():
-    logs = of_hosts(0.1)
+    logs = of_hosts(0.3, 0.05)
     found = ratio_over_sessions(logs, OF_HOSTS)
     means = logs.reshape(4, 6).mean(axis=1)
     assert (found.n_hosts, found.n_sessions, found.n_blocks, found.units) == (4, 12, 24, 4)
@@ -154,7 +154,7 @@ def test_hosts_that_agree_by_chance_are_no_surer_than_their_sessions_and_one_hos
 
 
 def test_two_samples_of_hosts_are_compared_by_welch_over_hosts():
-    a, b = of_hosts(0.1), of_hosts(0.05)
+    a, b = of_hosts(0.3), of_hosts(0.2)
     found = unpaired_over_sessions((a, OF_HOSTS), (b, OF_HOSTS))
     means = a.reshape(4, 6).mean(axis=1), b.reshape(4, 6).mean(axis=1)
     assert found.p_value == pytest.approx(stats.ttest_ind(*means, equal_var=False).pvalue)

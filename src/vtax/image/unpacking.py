@@ -111,7 +111,7 @@ class Unpacking:
 
     def _next(self) -> tarfile.TarInfo | None:
         member = self.archive.next()
-        self.archive.members = []  # kept otherwise
+        self.archive.members = []  # type: ignore[attr-defined]  # kept otherwise
         return member
 
     def _add(self, member: tarfile.TarInfo) -> None:

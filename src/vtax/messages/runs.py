@@ -83,7 +83,7 @@ SENTENCES: Mapping[str, str | tuple[str, str]] = {
         "some of these runs were merged before, as {runs}: a run that is added or left out after that result was "
         "known is a look that no interval allows for",
     "image-unknown":
-        "{runs} does not say what files its image had: packages may differ between images of one recipe",
+        "what the images of {runs} held is not known: packages may differ between images of one recipe",
     "host-changed": "the host changed before the run was resumed: {changes}",
     "host-changed-session": "the host changed before session {session}: {changes}",
     "switch-in-user-space":
