@@ -8,6 +8,7 @@ import os
 import subprocess
 import tarfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from vtax.cli.main import group
 from vtax.errors import BadInput, ImageError
 from vtax.host.home import Home
 from vtax.host.journal import Journal
+from vtax.host.lock import measuring_lock
 from vtax.image import contents, unpacking
 from vtax.image.carrying import Carried, export_image, import_image
 from vtax.image.export import disk_maker, write_archive, write_disk
@@ -25,7 +27,7 @@ from vtax.image.recipe import DEFAULT
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="carrying an image needs root")
 DISK_BYTES = 64 << 20
-CAPABILITY = bytes.fromhex("010000020020000000000000000000000000")[:20]
+CAPABILITY = bytes.fromhex("0100000200200000") + bytes(12)  # CAP_NET_RAW, revision 2
 
 
 @pytest.fixture
@@ -155,6 +157,8 @@ def test_an_image_of_an_older_vtax_is_not_exported(built, tmp_path):
 
 def test_commands_export_and_import(built, home, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    own_lock = partial(measuring_lock, path=tmp_path / "host.lock")
+    monkeypatch.setattr("vtax.cli.image.measuring_lock", own_lock)
     monkeypatch.setenv("VTAX_HOME", str(tmp_path / "there"))
     runner = CliRunner()
     said = runner.invoke(group, ["image", "export", built.key], catch_exceptions=False).output

@@ -40,7 +40,8 @@ _SHOWN = 80  # characters of a name
 _MAGIC = b"\x28\xb5\x2f\xfd"  # of zstd
 _DERIVED = ("rootfs.tar", "disk.raw")
 _KERNEL, _SUITE = re.compile(r"[\w.+~-]{1,80}"), re.compile(r"[a-z]{1,40}")
-_DAMAGE = (tarfile.TarError, ValueError, EOFError, RecursionError, OverflowError, LookupError, TypeError)
+_DAMAGE = (tarfile.TarError, ValueError, EOFError, RecursionError, OverflowError, LookupError, TypeError,
+           AttributeError)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -194,7 +195,7 @@ def _damage(file: Path) -> Iterator[None]:
         why = str(error) if type(error) is ValueError and str(error) else "it cannot be unpacked"
         raise BadInput(
             f"the image is damaged: {why}", where=str(file), hint="copy it again, or export it again"
-        ) from None
+        ) from error
     except OSError as error:
         raise ImageError(
             f"the image cannot be unpacked: {error.strerror}", where=str(error.filename or file)
@@ -213,7 +214,7 @@ def _unpacked(file: Path, journal: Journal) -> Iterator[Forward]:
     tag = f"image-import-{journal.token}"
     registered = journal.register(TaggedProcesses(tag, "the image import"))
     try:
-        with file.open("rb") as source:
+        with file.open("rb", buffering=0) as source:  # zstd reads on from where it is
             if source.read(len(_MAGIC)) != _MAGIC:
                 raise BadInput("this is no image of vtax", where=str(file), hint="vtax image export writes one")
             source.seek(0)
