@@ -76,7 +76,8 @@ def test_json_has_the_keys_of_the_reference_and_no_other(exports):
     described = {(path, field.name) for path, fields in tables_of(Result) for field in fields}
     rows = "results[].points[].rows[]"
     undecided = ("next_step", "next_step.decides[]", "next_step.left[]", "next_step.soon", f"{rows}.verdict.needed")
-    absent = ("not_tested[]", f"{rows}.timeouts", *undecided)  # of the invented run
+    of_sessions = (f"{rows}.ratio.nesting[]", f"{rows}.ratio.of_these_hosts")
+    absent = ("not_tested[]", f"{rows}.timeouts", *undecided, *of_sessions)  # of the invented run
     assert set(keys(value)) == {(path, key) for path, key in described if path not in absent}
     assert re.fullmatch(TIME, value["started"])
 

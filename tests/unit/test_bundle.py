@@ -243,9 +243,9 @@ def test_an_anonymized_bundle_has_none_of_the_names_and_what_was_equal_is(home, 
         "de:ad:be:ef:00:01 Serial Number: ABC12345 /home/alice/x 3f2504e0-4f89-41d3-9a0c-0305e82c3301 version 1.2.3\n"
         "0123456789abcdef0123456789abcdef box7.lab.example alice's box7 boxing\n"
     )
-    host = {"cpus": 2, "machine_id": "feedfacecafe", "hardware_id": "0123feedbeef", "image_digest": "c0ffee" * 10}
+    facts_of_host = {"cpus": 2, "machine_id": "feedfacecafe", "hardware_id": "0123feedbeef", "image_digest": "c0ffee" * 10}
     with Store.open(home.store_url) as store:
-        run = begin(store, "tour-2", host=host, started_at=1.7e9 + 1)
+        run = begin(store, "tour-2", host=facts_of_host, started_at=1.7e9 + 1)
         outputs = (OutputRecord("client", ("ssh", "alice@box7"), 0, said, said),)
         facts = {"hostname": "box7.lab.example", "kernel_release": "6.1.0", "address": "10.1.2.3"}
         guest = run.begin_guest("native", 0, "", 1.7e9)
@@ -263,7 +263,7 @@ def test_an_anonymized_bundle_has_none_of_the_names_and_what_was_equal_is(home, 
     host = re.match(r"Linux (host-\d) 6.1.0 from (192.0.2.1) to (2001:db8::1)", output["stdout"])
     assert host
     of_host = of_table(found, "session")["host"]
-    assert of_host["image_digest"] == host["image_digest"]
+    assert of_host["image_digest"] == facts_of_host["image_digest"]
     assert len(of_host["hardware_id"]) == len(of_host["machine_id"]) == 12
     assert of_table(found, "guest")["facts"] == {"kernel_release": "6.1.0"}
     assert output["argv"][1].endswith(host[1])
