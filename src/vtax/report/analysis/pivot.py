@@ -316,13 +316,12 @@ class _Builder:
             mean = Interval(row.summary.mean, row.summary.low, row.summary.high)
             value, count = self._value(section, row, mean, row.ratio), int(row.blocks.size)
             return PivotCell(section, row, levels, value, unit, count, True, "" if value else row.reason)
-        blocks = {block: session.number for session in sessions for block in session.blocks}
+        blocks = {block for session in sessions for block in session.blocks}
         here = np.array([block in blocks for block in row.blocks.tolist()], np.bool_)
         if not here.any():
             return PivotCell(section, row, levels, None, unit, 0, False, msg("no trial that went well in this part"))
         confidence = self.analysis.rule.confidence
-        numbers = np.array([blocks[block] for block in row.blocks[here].tolist()])
-        mean = _mean(row.block_means[here], numbers, confidence)
+        mean = _mean(row.block_means[here], self.analysis.units_of(row.blocks[here]), confidence)
         ratio = ratio_in(row, base, sessions, confidence) if base and base.summary else None
         value = self._value(section, row, mean, ratio)
         reason = "" if value else msg("the baseline has no value in this part")
