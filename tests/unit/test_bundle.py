@@ -243,7 +243,12 @@ def test_an_anonymized_bundle_has_none_of_the_names_and_what_was_equal_is(home, 
         "de:ad:be:ef:00:01 Serial Number: ABC12345 /home/alice/x 3f2504e0-4f89-41d3-9a0c-0305e82c3301 version 1.2.3\n"
         "0123456789abcdef0123456789abcdef box7.lab.example alice's box7 boxing\n"
     )
-    facts_of_host = {"cpus": 2, "machine_id": "feedfacecafe", "hardware_id": "0123feedbeef", "image_digest": "c0ffee" * 10}
+    facts_of_host = {
+        "cpus": 2,
+        "machine_id": "feedfacecafe",
+        "hardware_id": "0123feedbeef",
+        "image_digest": "c0ffee" * 10,
+    }
     with Store.open(home.store_url) as store:
         run = begin(store, "tour-2", host=facts_of_host, started_at=1.7e9 + 1)
         outputs = (OutputRecord("client", ("ssh", "alice@box7"), 0, said, said),)

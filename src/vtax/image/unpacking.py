@@ -7,6 +7,7 @@ files and their number are bounded before anything of their size is read.
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import stat
@@ -37,34 +38,33 @@ _DEVICES = {
 _CAPABILITY = "SCHILY.xattr.security.capability"
 
 
-@dataclass
-class Forward:
+class Forward(io.RawIOBase):
     """A stream that is read once, forward, and not in pieces that fill the memory. is_read: to its end."""
 
-    source: IO[bytes]
-    at: int = 0
-    is_read: bool = False
+    def __init__(self, source: IO[bytes]) -> None:
+        super().__init__()
+        self._source = source
+        self._at = 0
+        self.is_read = False
 
     def read(self, size: int = -1) -> bytes:
         """Return so many bytes, fewer at the end. Raises ValueError for more than a header has."""
         if not 0 <= size <= _MAX_AT_ONCE:
             raise ValueError("a header is too long")
-        found = self.source.read(size)
-        self.at += len(found)
+        found = self._source.read(size)
+        self._at += len(found)
         return found
-
-    def tell(self) -> int:
-        """Return how many bytes were read."""
-        return self.at
 
     def seek(self, at: int, whence: int = 0) -> int:
         """Read on to a place. Raises ValueError for one before, and beyond the end."""
-        if whence or at < self.at:
+        if (at, whence) == (0, io.SEEK_CUR):
+            return self._at
+        if whence or at < self._at:
             raise ValueError("a member is not where it should be")
-        while self.at < at:
-            if not self.read(min(_CHUNK_BYTES, at - self.at)):
+        while self._at < at:
+            if not self.read(min(_CHUNK_BYTES, at - self._at)):
                 raise ValueError("its end is missing")
-        return self.at
+        return self._at
 
     def check_end(self) -> None:
         """Raise ValueError when more follows than the padding of an archive."""

@@ -377,13 +377,13 @@ class _Builder:
         return at_places(self.analysis.warnings, lambda place: replace(place, block=None) in shown)
 
 
-def _mean(values: Any, sessions: Any, confidence: float) -> Interval:
-    """Return the mean of blocks' means with its interval: over sessions where there are several."""
-    if len(set(sessions.tolist())) > 1:
-        half = half_width_over_sessions(values, sessions, confidence)
-        mean, half = float(values.mean()), math.nan if half is None else half
-        return Interval(mean, mean - half, mean + half)
-    return mean_interval(values, confidence)
+def _mean(values: Any, units: Any, confidence: float) -> Interval:
+    """Return the mean of blocks' means with its interval: over hosts or sessions where there are several."""
+    half = half_width_over_sessions(values, units, confidence)
+    if half is None:
+        return mean_interval(values, confidence)
+    mean = float(values.mean())
+    return Interval(mean, mean - half, mean + half)
 
 
 def _bounded(found: Interval | Ratio) -> Estimate:

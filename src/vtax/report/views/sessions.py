@@ -155,7 +155,7 @@ def _nesting(section: Section) -> Table:
 
 
 def _level(row: Row, unit: str) -> Nesting | None:
-    """Return what a row shows of one level; None where that cannot be told from the one above."""
+    """Return what a row shows of one level; None where that is part of the one above."""
     return next((each for each in row.ratio.nesting if each.unit == unit), None) if row.ratio else None
 
 
