@@ -88,7 +88,7 @@ class Unpacking:
     _bytes: int = 0
 
     def __post_init__(self) -> None:
-        self.archive = tarfile.TarFile(fileobj=self.stream, encoding="utf-8", errors="surrogateescape")  # type: ignore[arg-type]
+        self.archive = tarfile.TarFile(fileobj=self.stream, encoding="utf-8", errors="surrogateescape")
 
     def first_two(self) -> None:
         """Unpack the list of contents and the manifest, which come first."""
