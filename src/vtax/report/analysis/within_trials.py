@@ -23,12 +23,13 @@ from vtax.stats.means import block_means
 
 _MOST_TIMES = 60  # of a course; neighbours of more are averaged
 _A_DECADE, _MOST_SHARES = 10, 60  # shares for each decade of requests beyond them, and of a course
+_LARGEST_LOG = 690.0  # of a number that is drawn
 _LENGTHS_S = 1e-3, 86400.0  # shortest and longest interval
 
 
 @dataclass(frozen=True)
 class Course:
-    """Means over blocks of a cell. values: x -> mean with its interval; what x is, the functions below say."""
+    """Means over blocks of a cell. values: x -> mean with its interval; the functions below define x."""
 
     row: Row
     values: Mapping[float, Bounded]
@@ -57,7 +58,7 @@ def over_shares(point: ResultPoint, histogram: str, source: Source) -> list[Cour
     """Return the latencies of all requests of a block, of every platform whose tool counts each.
 
     x: 1 / (1 - share) of the share of requests that are not slower: 2 is the median, 100 the 99th percentile. At the
-    last share BEYOND requests of every block are slower, or a few more.
+    last share BEYOND requests of every block are slower, or a few more. Means are geometric, as latencies are skewed.
     """
     found = []
     for row in point.rows:
@@ -70,8 +71,16 @@ def over_shares(point: ResultPoint, histogram: str, source: Source) -> list[Cour
             ]
             x = 10 ** (np.arange(1, _MOST_SHARES + 1) / _A_DECADE)
             x = x[x <= min(sum(whole[1::2]) for whole in wholes) / BEYOND * (1 + 1e-9)]
-            found.append(_course(row, x, np.array([_at(whole, 1 - 1 / x) for whole in wholes]), blocks, source))
+            values = np.array([_at(whole, 1 - 1 / x) for whole in wholes])
+            if (values > 0).all():
+                course = _course(row, x, np.log(values), blocks, source)
+                bounds = {place: tuple(map(_exp, each)) for place, each in course.values.items()}
+                found.append(Course(row, bounds))  # type: ignore[arg-type]
     return [course for course in found if len(course.values) > 1]
+
+
+def _exp(logarithm: float | None) -> float | None:
+    return None if logarithm is None else math.exp(min(logarithm, _LARGEST_LOG))
 
 
 def _trials(row: Row, source: Source) -> list[int]:

@@ -80,8 +80,8 @@ def _share_chart(section: Section, tails: Sequence[tuple[Section, Tail]], source
         for kind in of_kinds
     ]
     note = msg(
-        "Latency that a share of all requests of a block does not exceed, mean of the blocks; the band is its "
-        "{level} interval. A line ends where fewer than {count} requests of a block are slower.",
+        "Latency that a share of all requests of a block does not exceed, geometric mean of the blocks; the band is "
+        "its {level} interval. A line ends where fewer than {count} requests of a block are slower.",
         level=source.analysis.level, count=Count(round(BEYOND)),
     )  # fmt: skip
     for other in list(of_kinds.values())[:1]:
