@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from command_line import output_of, refusals
+from command_line import output_of, refusal, refusals
 from scipy import stats
 from shown import drawn, english
 from synthetic_run import DECLARED, PLATFORMS, begin, cells, trial
@@ -192,7 +192,10 @@ def test_sessions_of_one_run_a_side_are_units_too(store):
 
 
 def test_runs_that_cannot_be_sides_are_refused(capsys, golden):
+    assert (
+        refusal("compare", "a-1,zzz", "b-1").what == "there is no run 'zzz'"
+    )  # its hint has the latest of this file
     golden(refusals(
-        capsys, "compare", "a-1,a-1 b-1", "a-1,a-2 a-2,b-1", "a-1,a-2 a-2,a-1", "a-1 a-1", "a-1,zzz b-1",
+        capsys, "compare", "a-1,a-1 b-1", "a-1,a-2 a-2,b-1", "a-1,a-2 a-2,a-1", "a-1 a-1",
         "a-1,a-2 b-1:docker", "a-1,a-2:docker a-1:docker",
     ))  # fmt: skip
