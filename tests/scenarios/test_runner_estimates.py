@@ -26,7 +26,7 @@ def test_a_stored_run_estimates_the_time_of_the_next(driver, store, home):
     plan = planned()
     by_default = plan.expected_block_s()
     assert with_costs(plan, store) is plan
-    assert "in total; a rough estimate, since no stored run" in announced(plan)
+    assert "in total; a rough estimate" in announced(plan)
     assert as_json(plan)["block_s_from"] is None
     first, second = executed(plan, store, home), executed(plan, store, home)
     estimated = with_costs(plan, store)

@@ -169,7 +169,7 @@ def test_a_finished_run_gets_a_session_of_as_many_blocks_as_its_first(store, hom
     execute(plan, run, home, Observer())
     assert run.status == "finished"
     lead = drawn(views()["result"].document(source_of(store, run.name), Options("brief")), 400)
-    assert "one session: intervals hold for this boot of the host and its hour, and leave out" in lead
+    assert "measured in one session; results may differ after a reboot" in lead
     next_session(run, plan, home, "b" * 32)
     assert blocks_by_session(store, run) == {1: [0, 1], 2: [2, 3]}
     codes = {warning.code: sentence_of(warning) for warning in source_of(store, run.name).analysis.warnings}

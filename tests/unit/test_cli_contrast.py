@@ -276,8 +276,8 @@ def test_the_table_splits_no_words_and_reads_as_that_of_show(store, width):
         assert sum(line.lstrip().startswith(side) for line in lines if " / " not in line) == 3
     assert sum("baseline" in line for line in lines) == 3
     for each in found.compared:
-        assert f"{numbers.ratio(each.ratio.estimate)} " in text
-        assert numbers.interval(each.ratio.low, each.ratio.high) in text
+        share = each.ratio.efficiency(each.section.better)
+        assert numbers.relative(share.estimate, share.low, share.high)[1] in text
     assert "needs about" not in text
 
 

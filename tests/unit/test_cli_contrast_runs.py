@@ -95,7 +95,7 @@ def test_cells_that_one_run_alone_has_are_named(store):
 
 @pytest.mark.parametrize("sides", [("tour-1", "tour-2"), ("tour-1:docker", "tour-2:docker")])
 def test_one_run_a_side_is_warned_of_with_a_code(sides):
-    assert "a side has one session only: differences between sessions of the host" in " ".join(
+    assert "a side was measured once: no interval shows what a reboot" in " ".join(
         output_of("compare", *sides).split()
     )
     warnings = json.loads(output_of("compare", *sides, "--json"))["coded_warnings"]

@@ -13,8 +13,7 @@ from shown import drawn, english
 from synthetic_run import DECLARED, PLATFORMS, begin, cells, trial
 
 from vtax.report.analysis.contrast import contrast
-from vtax.report.document import Interval, Section, Table
-from vtax.report.document import Ratio as RatioCell
+from vtax.report.document import Relative, Section, Table
 from vtax.report.parts.contrast import document_of
 from vtax.stats.sessions import unpaired_over_sessions
 from vtax.store.run import RunHandle
@@ -80,7 +79,7 @@ def test_the_run_is_the_unit_of_several_runs_a_side(store):
     assert {native.verdict.kind, emulated.verdict.kind} == {"faster"}
     words = " ".join(output_of("compare", "b-1,b-2,b-3", "a-1,a-2,a-3").split())
     assert "two samples of sessions" in words
-    assert "one session only" not in words
+    assert "measured once" not in words
     assert "of these sessions" not in words
     assert "Holm-corrected over 3 contrasts" in words
 
@@ -91,8 +90,8 @@ def test_the_next_sessions_stand_beside_the_ratio_that_they_are_of(store):
     following, relative = tables["next-sessions"], tables["ratio-of-ratios"]
     assert isinstance(following, Table)
     assert isinstance(relative, Table)
-    assert [column.key for column in following.columns] == ["platform", "metric", "sessions", "ratio", "next"]
-    assert [column.key for column in relative.columns] == ["platform", "metric", "ratio_of_ratios", "interval"]
+    assert [column.key for column in following.columns] == ["platform", "metric", "sessions", "percent", "next"]
+    assert [column.key for column in relative.columns] == ["platform", "metric", "ratio_of_ratios"]
     for table, names in (
         (following, ["native", "docker", "qemu-tcg (emulated)"]),
         (relative, ["docker", "qemu-tcg (emulated)"]),
@@ -100,9 +99,10 @@ def test_the_next_sessions_stand_beside_the_ratio_that_they_are_of(store):
         assert [english(row.cells[0]) for group in table.groups for row in group.rows] == names
     for row in following.groups[0].rows:
         ratio, interval = row.cells[3:]
-        assert isinstance(ratio, RatioCell)
-        assert isinstance(interval, Interval)
-        assert interval.low * interval.high == pytest.approx(ratio.value**2)
+        assert isinstance(ratio, Relative)
+        assert isinstance(interval, Relative)
+        assert (ratio.shows, interval.shows) == ("estimate", "interval")
+        assert interval.low * interval.high == pytest.approx(ratio.estimate**2)
 
 
 @pytest.mark.parametrize(
@@ -110,18 +110,18 @@ def test_the_next_sessions_stand_beside_the_ratio_that_they_are_of(store):
 )
 def test_of_one_session_a_side_there_is_no_verdict_and_the_table_says_so(sides, several):
     words = " ".join(output_of("compare", *sides).split())
-    assert "no verdict: a side has one session only" in words
+    assert "no verdict: a side was measured once" in words
     assert "of these sessions" in words
     for wrong in ("undecided", "Holm", "within ±", "one run", "two sessions"):
         assert wrong not in words
-    assert words.count("differences between sessions of the host") == 1
-    note = f"± of {several} is over sessions, the interval of the ratio over blocks"
+    assert words.count("no interval shows what a reboot") == 1
+    note = f"± of {several} is over sessions, the interval of the percent over blocks"
     assert (note in words) == bool(several)
     plain = json.loads(output_of("compare", *sides, "--json"))
     assert plain["family"] == 0
     for each in plain["contrasts"]:
         assert each["verdict"] is None
-        assert each["reason"] == "no verdict: a side has one session only"
+        assert each["reason"] == "no verdict: a side was measured once"
         assert each["ratio"]["low"] < each["ratio"]["estimate"] < each["ratio"]["high"]
     codes = [each["code"] for each in plain["coded_warnings"]]
     assert sorted({"session-effects", "ratio-of-ratios"} & {*codes}) == ["ratio-of-ratios", "session-effects"]
@@ -147,7 +147,7 @@ def test_verdicts_are_corrected_for_those_of_several_sessions_alone(store):
     (warning,) = (each for each in made.data["coded_warnings"] if each.code == "session-effects")
     assert [place.platform for place in warning.places] == ["docker"]
     words = " ".join(drawn(made, 160).split())
-    assert "no verdict: a side has one session only: docker, sysbench-cpu events" in words
+    assert "no verdict: a side was measured once: docker, sysbench-cpu events" in words
     assert "Holm-corrected over 1 contrast" in words
 
 
@@ -162,9 +162,9 @@ def test_one_run_a_side_has_no_verdict_but_a_ratio_of_ratios(store):
     assert docker.relative.low < np.exp(-0.04) < docker.relative.high
     assert docker.ratio.high - docker.ratio.low > 2 * (docker.relative.high - docker.relative.low)
     text = " ".join(output_of("compare", "b-1:docker", "a-1:docker").split())
-    assert "Ratio of ratios" in text
-    assert "what a session does to a platform and to native alike cancels in the ratio of ratios" in text
-    assert "what a session does to one platform alone is in the ratio of ratios and in no interval" in text
+    assert "Relative to native" in text
+    assert "Effects common to a platform and to native cancel." in text
+    assert "no interval shows what a session does to one platform alone" in text
 
 
 def test_the_ratio_of_ratios_of_several_runs_is_over_runs(store):
@@ -186,7 +186,7 @@ def test_sessions_of_one_run_a_side_are_units_too(store):
     found = contrast(store, "two-1", "two-2")
     assert all(each.ratio is not None and each.ratio.n_sessions == 2 for each in found.compared)
     assert all(each.verdict is not None for each in found.compared)
-    assert all("one session" not in " ".join(each.warnings) for each in found.compared)
+    assert all("measured once" not in " ".join(each.warnings) for each in found.compared)
     (within,) = contrast(store, "two-1:docker", "two-1:qemu-tcg").compared
     assert within.ratio.n_sessions == 2
 

@@ -229,7 +229,7 @@ def test_claims_compare_the_hosts_of_a_merged_run(private_home):
     merge("tour-1", "tour-2")
     (one_each,) = json.loads(output_of("claims", "tour-merged-1", "--json"))["claims"]
     assert (one_each["judgement"], one_each["why"]) == (
-        "inconclusive", "no verdict: a side has one session only",
+        "inconclusive", "no verdict: a side was measured once",
     )  # fmt: skip
     merge("tour-1", "tour-2", "tour-3", "tour-4")
     (two_each,) = json.loads(output_of("claims", "tour-merged-2", "--json"))["claims"]

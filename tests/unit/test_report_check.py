@@ -13,7 +13,7 @@ from measured_run import measured
 from shown import drawn
 
 from vtax.report.analysis import Analysis
-from vtax.report.analysis.check import Checks, check, slowdown_of
+from vtax.report.analysis.check import Checks, check
 from vtax.report.document import Case, Document, Suite, msg
 from vtax.report.parts.check import document_of
 from vtax.report.renderers.json import as_json
@@ -85,7 +85,7 @@ def test_few_blocks_decide_nothing():
     assert found.compared[0].detectable is None
     one = document_of(check(None, run_of(0.5, blocks=1), 0.05))
     assert "undecided" in drawn(one)
-    assert as_json(one)["comparisons"][0]["slowdown"]["low"] is None
+    assert as_json(one)["comparisons"][0]["efficiency"]["high"] is None
 
 
 def test_a_treatment_without_values_fails():
@@ -118,8 +118,8 @@ def test_what_a_word_assumes_stands_beside_it():
     words = {each.outcome for each in found.compared if each.assumptions}
     assert words == {"passed"}
     shown = document_of(found)
-    assert "needs independent blocks" in drawn(shown)
-    assert any("needs independent blocks" in text for each in as_json(shown)["comparisons"]
+    assert "too few blocks to rule out" in drawn(shown)
+    assert any("too few blocks to rule out" in text for each in as_json(shown)["comparisons"]
                for text in each["assumptions"])  # fmt: skip
 
 
@@ -135,10 +135,13 @@ def test_a_wrong_clock_is_no_pass():
     assert "not passed: a guest's clock ran off" in found.compared[0].reasons[0]
 
 
-def test_slowdown_of_rates_and_times():
-    assert slowdown_of(0.9, "higher") == pytest.approx(0.1)
-    assert slowdown_of(1.1, "lower") == pytest.approx(0.1)
-    assert slowdown_of(1.1, "higher") == pytest.approx(-0.1)
+@pytest.mark.parametrize(("time", "outcome"), [(1.06, "slower"), (1.045, "passed")])
+def test_the_limit_of_a_time_is_that_of_its_share_of_the_baseline(time, outcome):
+    analysis = run_of(time, noise=0.001)
+    metric = replace(analysis.sections[0].metric, better="lower", unit="s")
+    section = replace(analysis.sections[0], metric=metric)
+    found = check(None, replace(analysis, sections=(section,)), 0.05)  # 1 / 0.95 is 1.0526
+    assert outcomes(found)["first"] == {outcome}
 
 
 def test_a_time_is_slower_above_one():
@@ -147,9 +150,9 @@ def test_a_time_is_slower_above_one():
     section = replace(analysis.sections[0], metric=metric)
     found = check(None, replace(analysis, sections=(section,)), 0.05)
     assert outcomes(found) == {"first": {"slower"}, "second": {"passed"}}
-    slowdown = found.compared[0].slowdown
-    assert slowdown.estimate == pytest.approx(0.2, abs=0.02)
-    assert slowdown.low < slowdown.estimate < slowdown.high
+    efficiency = found.compared[0].efficiency
+    assert efficiency.estimate == pytest.approx(1 / 1.2, abs=0.02)
+    assert efficiency.low < efficiency.estimate < efficiency.high
 
 
 def test_junit_holds_what_xml_can():
@@ -167,5 +170,5 @@ def test_junit_holds_what_xml_can():
 
 def test_junit_speaks_the_language():
     text = junit(document_of(check(None, run_of(0.9), 0.05)), language("pt-BR"))
-    assert "lentidão +1" in text
+    assert "falha abaixo de 95" in text
     assert 'type="slower"' in text

@@ -252,7 +252,7 @@ def test_what_noise_leaves_open_names_the_noisiest_comparison():
     check = {"kind": "ratio", "of": ["near", "far"], "above": 1, "where": {"size": 256}, "benchmark": "bulk"}
     run = measured({"check": [check]}, {"id": "two", "check": [{**check, "of": "far"}]}, blocks=5, noise=0.2)
     text = " ".join(drawn(VIEW.document(source(run), Options())).split())
-    assert "more blocks would decide is open, since far / native, size=256 varies from block to block" in text
+    assert "too noisy: far / native, size=256 varies between blocks" in text
 
 
 HOSTS: dict[str, Any] = {"hosts": "ababab", "blocks": 30}
@@ -282,7 +282,7 @@ def test_sides_on_two_hosts_of_a_merged_run_are_compared_over_sessions(check, fa
 def test_a_host_with_one_session_has_a_ratio_and_no_word():
     found = judged({**EFFICIENCY, "above": 1.5}, hosts="ab", blocks=20, far_on={"b": 0.5})
     assert (found.word, found.compared[0].tested is not None) == ("inconclusive", True)
-    assert "no verdict: a side has one session only" in [str(note) for note in found.judgement.warnings]
+    assert "no verdict: a side was measured once" in [str(note) for note in found.judgement.warnings]
 
 
 def test_a_side_that_names_a_host_is_compared_in_its_blocks():

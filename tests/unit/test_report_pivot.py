@@ -123,17 +123,11 @@ def test_figures_are_those_of_the_result():
     expected = row["summary"]
     assert (cell["value"], cell["low"], cell["high"]) == (expected["mean"], expected["low"], expected["high"])
     assert (cell["unit"], cell["blocks"], cell["verdict"]) == ("Mbit/s", BLOCKS, row["verdict"]["kind"])
-    ratios = pivot("--cols", "message_size", "--where", "mtu=1500", "--value", "ratio")
+    ratios = pivot("--cols", "message_size", "--where", "mtu=1500", "--value", "efficiency")
     (cell,) = (each for each in ratios["cells"] if (each["row"], each["column"]) == ("docker", "64"))
-    expected = row["ratio"]
+    expected = row["efficiency"]
     assert (cell["value"], cell["low"], cell["high"]) == (expected["estimate"], expected["low"], expected["high"])
     assert values(ratios)["native", "64"] == 1.0
-
-
-@pytest.mark.parametrize(("value", "key"), [("efficiency", "efficiency"), ("overhead", "overhead")])
-def test_efficiency_and_overhead_are_those_of_the_result(value, key):
-    found = pivot("--cols", "message_size", "--where", "link.mtu=1500", "--value", value)
-    assert values(found)["docker", "1024"] == result_row("docker", size=1024, mtu=1500)[key]["estimate"]
 
 
 def test_any_recorded_factor_is_a_row_a_column_or_a_panel():
@@ -170,7 +164,7 @@ def test_a_part_of_the_run_has_the_mean_of_its_blocks_and_its_own_interval():
     assert [first["value"], first["low"], first["high"]] == pytest.approx(
         [expected.estimate, expected.low, expected.high]
     )
-    by_host = pivot("--cols", "host", *ONE, "--value", "ratio")
+    by_host = pivot("--cols", "host", *ONE, "--value", "efficiency")
     assert by_host["columns"] == ["aaaaaaaaaaaa", "bbbbbbbbbbbb"]
     base = np.array(result_row("native", size=64, mtu=1500)["block_means"])
     logs = np.log(np.array(whole["block_means"]) / base)
@@ -194,14 +188,13 @@ def test_what_is_no_table_by_factors_is_refused_with_what_there_is(capsys, golde
         "--cols mtu --where x", "--rows mtu --cols link.mtu", "--cols message_size",
         "--rows platform --panel topology --metric throughput", "--rows platform",
         "--rows platform --benchmark sysbench-cpu --all", "--cols mtu --metric latency", "--metric throughput",
-        "--value ratio", "--cols mtu --variance", "--cols mtu --raw",
+        "--value efficiency", "--cols mtu --variance", "--cols mtu --raw",
     ))  # fmt: skip
 
 
 def test_a_terminal_shows_what_the_figures_are_and_their_warnings(golden):
-    golden(output_of("show", "--cols", "message_size", "--where", "mtu=1500", "--value", "ratio"), "ratios")
+    golden(output_of("show", "--cols", "message_size", "--where", "mtu=1500", "--value", "efficiency"), "percents")
     golden(output_of("show", "--cols", "session", *ONE), "sessions")
-    golden(output_of("show", "--cols", "session", *ONE, "--value", "overhead"), "overheads")
     golden(output_of("show", "--cols", "link.mtu", "--where", "message_size=64"), "no figure")
     assert "colunas: message_size" in output_of("show", "--cols", "message_size", "--where", "mtu=1500",
                                                 "--language", "pt-BR")  # fmt: skip
@@ -214,8 +207,9 @@ def test_a_figure_draws_the_table(tmp_path):
     text = file.read_text()
     for word in ("docker", "lxc", "message size", "1 KiB", "mean (Gbit/s)", "where link.mtu=1500"):
         assert word in text
-    output_of("show", "--rows", "platform", "--benchmark", "sysbench-cpu", "--figure", str(file), "--value", "ratio")
-    assert "ratio to native" in file.read_text()
+    only = ("--rows", "platform", "--benchmark", "sysbench-cpu")
+    output_of("show", *only, "--figure", str(file), "--value", "efficiency")
+    assert "percent of native" in file.read_text()
 
 
 def test_a_figure_has_a_value_for_every_cell_of_the_table():
@@ -253,7 +247,7 @@ def test_panels_of_several_benchmarks_have_a_range_each(uneven):
     analysis = source_of(uneven, "tour-1").analysis
     means, ratios = (
         chart_of(analysis_pivot(analysis, Axes("platform", "size", "benchmark"), quantity), analysis)
-        for quantity in ("mean", "ratio")
+        for quantity in ("mean", "efficiency")
     )
     assert (means.has_one_range, ratios.has_one_range) == (False, True)
 
@@ -262,7 +256,7 @@ def test_what_no_figure_can_show_is_refused(tmp_path, capsys, golden):
     one = "--cols session --where mtu=1500 --where message_size=64"
     golden(refusals(
         capsys, "show", f"--cols metric --benchmark sysbench-cpu --all --figure {tmp_path}/x.svg",
-        f"{one} --figure {tmp_path}/x.gif", f"{one} --value overhead --figure {tmp_path}/x.svg",
+        f"{one} --figure {tmp_path}/x.gif",
         f"--figure {tmp_path}/x.svg",
     ))  # fmt: skip
     assert list(tmp_path.glob("x.*")) == []
@@ -295,7 +289,7 @@ def uneven(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
 
 def test_levels_that_are_numbers_ascend_and_are_one_however_they_are_written(uneven):
     analysis = source_of(uneven, "tour-1").analysis
-    found = analysis_pivot(analysis, Axes("size", "platform", "benchmark"), "ratio")
+    found = analysis_pivot(analysis, Axes("size", "platform", "benchmark"), "efficiency")
     assert found.rows == ("10", "64", "512", "1024")
     assert found.rows_of("TCP small") == ("10", "64", "512")
     assert found.rows_of("UDP small") == ("10", "1024")

@@ -81,7 +81,7 @@ def test_a_factor_that_changes_the_overhead_is_found_and_one_that_does_not_is_no
     (found,) = factor_effects(analysis)
     assert found.factor == "size"
     assert english(found.text).startswith(
-        "size changes the overhead, most on first, whose ratio to native at size=1500 is "
+        "size changes the percent of native, most on first, whose percent of native at size=1500 is "
     )
     (term,) = [t for t in found.effect.table if (t.kind, t.platform) == ("interaction", "first")]
     assert term.low < 2.0 < term.high
@@ -92,11 +92,11 @@ def test_the_table_of_a_factor_says_what_its_rows_are_relative_to():
     effects = factor_effects(analysis)
     text = drawn(interaction.document_of(effects, analysis), 80)
     rows = [re.split(r"\s{2,}", line.strip())[0] for line in text.splitlines()]
-    start = rows.index("ratio to native, at size=64")
+    start = rows.index("percent of native, at size=64")
     assert rows[start:start + 8] == [
-        "ratio to native, at size=64", "first", "second",
-        "ratio to size=64, on native", "size=1500",
-        "interaction: ratio to native, relative to size=64", "first at size=1500", "second at size=1500",
+        "percent of native, at size=64", "first", "second",
+        "percent of size=64, on native", "size=1500",
+        "interaction: percent of native, relative to size=64", "first at size=1500", "second at size=1500",
     ]  # fmt: skip
 
 
@@ -104,5 +104,5 @@ def test_no_evidence_of_a_change_is_not_called_proof():
     _, analysis = measured(noisy(0.01, 0.01))
     (found,) = factor_effects(analysis)
     assert english(found.text).startswith(
-        "no evidence that the overhead depends on size (this does not prove independence)"
+        "no evidence that the percent of native depends on size (this does not prove independence)"
     )

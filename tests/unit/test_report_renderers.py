@@ -18,7 +18,6 @@ from vtax.report.document import (
     Count,
     Document,
     Duration,
-    Efficiency,
     Factor,
     Figure,
     FigureGroup,
@@ -39,7 +38,7 @@ from vtax.report.document import (
     PValue,
     Quantity,
     Range,
-    Ratio,
+    Relative,
     Row,
     Scale,
     Section,
@@ -70,8 +69,7 @@ CELLS: dict[type, tuple[Inline, str]] = {
     Count: (Count(7), "7"),
     Quantity: (Quantity(5e6, SCALE, 3, has_unit=True), "5.00 Mbit/s"),
     Mean: (Mean(1e7, 12e4, SCALE, "both"), "10.00 ±0.12 Mbit/s"),
-    Ratio: (Ratio(0.99712), "0.997"),
-    Interval: (Interval(0.98, 1.0234, "ratio"), "[0.980, 1.023]"),
+    Interval: (Interval(0.98e6, 1.0234e6, "quantity", SCALE), "[0.980, 1.023]"),
     Share: (Share(0.0213), f"2.1{SPACE}%"),
     Probability: (Probability(0.714), "0.71"),
     PValue: (PValue(0.0004, is_named=True), "p < 0.001"),
@@ -81,7 +79,7 @@ CELLS: dict[type, tuple[Inline, str]] = {
     Moment: (Moment(0), "1970-01-01"),
     Verdict: (Verdict("undecided", 3), "? undecided, about 3 more blocks"),
     Bar: (Bar(0.4, 0.5, 0.6), "████◆░"),
-    Efficiency: (Efficiency(0.954, 0.93, 0.97, Verdict("slower")), f"95.4{SPACE}% [93.0, 97.0] slower"),
+    Relative: (Relative(0.954, 0.93, 0.97, verdict=Verdict("slower")), f"95.4{SPACE}% [93.0, 97.0] slower"),
     Platform: (Platform("qemu_tcg", ("emulated",), 2), "qemu_tcg (emulated)"),
     Factor: (Factor((("mtu", "1500"),)), "mtu=1500"),
     Range: (Range(Count(1), Count(3)), "1 to 3"),
@@ -120,12 +118,39 @@ def test_every_type_of_value_is_here_and_has_its_text():
         assert english(cell).startswith(text) if isinstance(cell, Moment) else english(cell) == text
 
 
-def test_below_half_of_the_baseline_an_efficiency_is_a_multiple():
-    slower, open_one = Verdict("slower"), Verdict("undecided")
-    assert english(Efficiency(0.135, 0.128, 0.141, slower)) == "7.4 times slower [7.1, 7.8]"
-    assert english(Efficiency(0.4, 0.1, 1.6, open_one)) == "2.5 times slower [0.6, 10.0] undecided"
-    assert english(Efficiency(0.4, 0.0, math.inf, open_one)) == "2.5 times slower undecided"
-    assert english(Efficiency(0.5, 0.4, 0.6, slower)) == f"50.0{SPACE}% [40.0, 60.0] slower"
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [
+        (Relative(0.135, 0.128, 0.141), "7.41 times slower [7.09, 7.81]"),
+        (Relative(0.0456, 0.0307, 0.0677), "21.9 times slower [14.8, 32.6]"),
+        (Relative(1e-5, 0.9e-5, 1.1e-5), f"100{THIN}000 times slower [91{THIN}000, 111{THIN}000]"),
+        (Relative(0.4, 0.1, 1.6), "40 % [10, 160]"),  # its interval does not say slower
+        (Relative(0.4), "2.5 times slower"),  # one block
+        (Relative(0.5, 0.4, 0.6), "50 % [40, 60]"),
+        (Relative(0.99997, 0.9766, 1.0239), "100.0 % [97.7, 102.4]"),
+        (Relative(0.99997, 0.9995, 1.0009), "100.00 % [99.95, 100.09]"),
+        (Relative(0.9994, 0.9991, 0.9997), "99.94 % [99.91, 99.97]"),  # no end becomes the baseline
+        (Relative(0.9, 0.8, 1.003), "90.0 % [80.0, 100.3]"),
+        (Relative(2.36, 1.78, 3.12), "2.36 times faster [1.78, 3.12]"),
+        (Relative(2.4, 0.9, 6.4), "240 % [90, 640]"),
+        (Relative(0.13, 0.12, 0.14, is_of="amount"), "13.0 % [12.0, 14.0]"),
+        (Relative(15.9, 14.6, 17.4, is_of="amount"), "15.9 times [14.6, 17.4]"),
+        (Relative(0.95, is_of="amount"), "95 %"),
+        (Relative(0.95, 0.9, 1.0, baseline="native"), "95.0 % of native [90.0, 100.0]"),
+        (Relative(0.2, 0.19, 0.21, baseline="native"), "5.00 times slower [4.76, 5.26]"),
+        (Relative(0.95, 0.9, 1.0, shows="interval"), "[90.0, 100.0]"),
+        (Relative(0.95, 0.9, 1.0, shows="estimate"), "95.0 %"),
+        (Relative(math.nan, math.nan, math.nan), "– %"),
+    ],
+)
+def test_a_comparison_is_percent_of_its_baseline_or_times(share, text):
+    assert english(share).replace(SPACE, " ") == text
+
+
+@pytest.mark.parametrize("value", [5e-324, 1e-300, 1e-3, 1.0, 1e3, 1e300, math.inf])
+def test_no_ratio_is_too_small_or_too_large_to_be_written(value):
+    for share in (Relative(value), Relative(value, value / 2, value * 2), Relative(value, 0.0, value * 3)):
+        assert len(english(share)) < 60
 
 
 @pytest.mark.parametrize("width", [80, 120, 160])
@@ -142,7 +167,7 @@ def test_a_page_shows_every_cell_and_no_markup_of_others(document, monkeypatch):
     page = html(document)
     text = re.sub(r"<[^>]+>", "", re.sub(r"<(script|style|svg).*?</\1>", "", page, flags=re.DOTALL))
     for kind, (_, shown) in CELLS.items():
-        if kind not in (Efficiency, Platform, Verdict):  # these are elements of their own
+        if kind not in (Relative, Platform, Verdict):  # these are elements of their own
             assert shown.replace("<", "&lt;") in text, kind
     assert '<span class="key undecided">? undecided</span> <span class="muted">about 3 more blocks</span>' in page
     assert '<code class="error">theirs</code> 50 % &amp;' in page
@@ -180,7 +205,8 @@ def test_json_holds_the_numbers_unrounded_by_the_keys_of_their_columns(document)
     assert found["Number"] == 1234.56
     assert found["Mean"] == 1e7
     assert found["Verdict"] == "undecided"
-    assert found["Interval"]["low"] == 0.98
+    assert found["Interval"]["low"] == 0.98e6
+    assert found["Relative"] == 0.954
     assert found["Nothing"] is None
     assert {row["group"] for row in entry["rows"]} == {"in_a_group"}
 

@@ -20,13 +20,12 @@ from vtax.report.parts.result_notes import notes_under
         (
             "host-busy", [{"user": 9.0, "system": 3.0, "idle": 8.0}, {"user": 9.0, "system": 9.0, "idle": 2.0}],
             {"cpus": Range(Number(0.5, 2), Number(1.1, 2))},
-            "other programs kept 0.50 to 1.1 of the host's CPUs busy during the trial",
+            "other programs used 0.50 to 1.1 CPUs during the trial",
         ),
         (
             "host-steal", [{"user": 9.4, "idle": 10.0, "steal": 0.6}, {"user": 9.0, "idle": 9.0, "steal": 2.0}],
             {"share": Range(Share(0.03, "whole"), Share(0.1, "whole"))},
-            "steal 3\N{NO-BREAK SPACE}% to 10\N{NO-BREAK SPACE}%: "
-            "the machine below this host kept its CPUs from it for that share",
+            "the outer host took away 3\N{NO-BREAK SPACE}% to 10\N{NO-BREAK SPACE}% of CPU time",
         ),
         (
             "host-memory", [{"memory_stall_s": 0.5}, {"memory_stall_s": 3.0}],
@@ -116,9 +115,8 @@ def test_an_interval_without_1_beside_undecided_is_explained_under_its_table(sto
     of_equivalent, *of_first = (english(note) for note in notes_under(first, analysis))
     assert of_equivalent.startswith("equivalent as far as 8 blocks show: if fewer than 31")
     assert of_first == [
-        "one session: intervals hold for this boot of the host and its hour, and leave out what another boot or hour "
-        "would change",
-        "ratios are geometric means of the ratios within blocks, not ratios of the two means",
+        "measured in one session; results may differ after a reboot",
+        "percents are geometric means of the ratios within blocks, not of the two means",
         "a block has several trials: its ratio is that of the averages of its trials",
     ]
     said = [english(note) for each in others for note in notes_under(each, analysis)]
@@ -132,7 +130,7 @@ def test_an_interval_without_1_beside_undecided_is_explained_under_its_table(sto
 
     points = tuple(replace(p, rows=tuple(map(corrected, p.rows))) for p in first.points)
     changed = replace(analysis, sections=(replace(first, points=points), *analysis.sections[1:]))
-    message = "interval without 1: the interval is of one comparison alone, the verdict is corrected for"
+    message = "interval without 100 %: the interval is of one comparison alone, the verdict is corrected for"
     assert terminal(changed, 140).count(f"{message} 3") == 1
     assert "corrected for" not in "".join(english(note) for each in others for note in notes_under(each, changed))
 

@@ -52,6 +52,8 @@ def _duration(text: str) -> float:
 
 
 def _print(found: tuple[NoiseResult, ...], duration_s: float) -> None:
+    from vtax.report.document import Relative
+    from vtax.report.renderers.format import english
     from vtax.runner.calibration import BLOCKS, OVERHEADS
 
     print_table(
@@ -64,7 +66,7 @@ def _print(found: tuple[NoiseResult, ...], duration_s: float) -> None:
             (
                 seen.benchmark,
                 str(seen.blocks),
-                f"{seen.ratio.estimate:.3f} [{seen.ratio.low:.3f}, {seen.ratio.high:.3f}]",
+                english(Relative(seen.ratio.estimate, seen.ratio.low, seen.ratio.high)),
                 format_percent(seen.noise),
                 format_percent(seen.noise_upper),
                 *(format_percent(effect) for effect in seen.smallest.values()),
@@ -73,6 +75,6 @@ def _print(found: tuple[NoiseResult, ...], duration_s: float) -> None:
             for seen in found
         ],
     )  # fmt: skip
-    say(f"measured for {duration_s:.0f} s; an overhead is detected with power 0.8 at significance level 5 %")
+    say(f"measured for {duration_s:.0f} s; a difference is detected with power 0.8 at significance level 5 %")
     if any(seen.ratio.p_value < 0.05 / len(found) for seen in found):
         notify("native differs from itself: a disturbance of this host depends on the order of trials")

@@ -43,7 +43,7 @@ def command(
     treatment: str, baseline: str, run_name: str, fail_if: tuple[str, str] | None, detect: str | None, strict: bool,
     metric: str, label: str, junit: Path | None, markdown: Path | None, language: str, as_json: bool,
 ) -> None:  # fmt: skip
-    """Compare A with B: ratios A / B with intervals and verdicts, or a gate for CI.
+    """Compare A with B: percent of B with intervals and verdicts, or a gate for CI.
 
     A side is [RUN:]PLATFORM[@factor=level,...], a run, or several runs, RUN,RUN,...; without B it is the baseline of
     the run. Within a run, values are paired by block. Two runs are compared at all platforms and points of both.
@@ -55,8 +55,9 @@ def command(
       vtax compare tour-1,tour-2,tour-3 tour-4,tour-5,tour-6
 
     With --fail-if, --detect or --strict it is a gate. A comparison fails when its interval, corrected for all
-    comparisons, lies beyond the margin. It passes when the interval lies on the other side, and is undecided where
-    noise allows neither. A gate takes one run, whose platforms are compared with its baseline, and bundles:
+    comparisons of a metric, lies below the limit: slower-by 5% is 95 % of B. It passes when the interval lies
+    above, and is undecided where noise allows neither. A gate takes one run, whose platforms are compared with its
+    baseline, and bundles:
 
     \b
       vtax compare tour-1 --fail-if slower-by 5% --detect 10% --junit check.xml

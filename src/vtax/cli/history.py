@@ -30,7 +30,7 @@ from vtax.errors import BadInput, VtaxError
     help="Leave out runs that started before this day, such as 2026-01-31, in this host's time zone.",
 )
 @click.option(
-    "--value", type=click.Choice(("ratio", "mean")), default="ratio", show_default=True,
+    "--value", type=click.Choice(("efficiency", "mean")), default="efficiency", show_default=True,
     help="Show ratios to the baseline, or means in the unit of the metric.",
 )  # fmt: skip
 @click.option(
@@ -39,7 +39,7 @@ from vtax.errors import BadInput, VtaxError
 @language_option
 @json_option
 def command(
-    study: str, metric: str, platforms: tuple[str, ...], since: str | None, value: Literal["ratio", "mean"],
+    study: str, metric: str, platforms: tuple[str, ...], since: str | None, value: Literal["efficiency", "mean"],
     output: Path | None, language: str, as_json: bool,
 ) -> None:  # fmt: skip
     """Show the metrics of STUDY over its finished runs, with intervals and change points; without it, list studies.

@@ -39,8 +39,8 @@ def pivot_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "--metric", metavar="METRIC", shell_complete=metrics_of_run, help="The metric of such a table."
         ),
         click.option(
-            "--value", type=click.Choice(["mean", "ratio", "efficiency", "overhead"]),
-            help="The figure of such a table (default: mean); ratios are to the baseline.",
+            "--value", type=click.Choice(["mean", "efficiency"]),
+            help="The figure of such a table (default: mean); efficiency is percent of the baseline.",
         ),
         click.option(
             "--figure", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
@@ -93,12 +93,6 @@ def print_pivot(
     file, chosen = options["figure"], chosen_language(language)
     if file is not None and file.suffix[1:] not in _FORMATS:
         raise BadInput(f"{file} is no svg, pdf or png", where="--figure", hint="name it FILE.svg")
-    if file is not None and options["value"] == "overhead":
-        raise BadInput(
-            "overheads are not drawn: they may be negative, and bars are from zero",
-            where="--figure",
-            hint="--value efficiency is 100 % minus the overhead",
-        )
     only = wanted(options)
     analysis = source_of(store, run_name, wanted=replace(only, where=())).analysis
     found = pivot(
@@ -129,7 +123,7 @@ def _draw(pivot: Pivot, analysis: Analysis, file: Path, language: Language) -> N
         raise BadInput(
             "a panel of a figure has one unit, and these metrics have several",
             where="--figure",
-            hint="choose one with --metric or --benchmark, add --panel metric, or draw --value ratio",
+            hint="choose one with --metric or --benchmark, add --panel metric, or draw --value efficiency",
         )
     content = file_of(chart, Formatter(language), file.suffix[1:])
     with replacing(file, "--figure") as new:

@@ -322,7 +322,7 @@ def _source(plan: Plan) -> str:
     """Return what the estimated time was made from."""
     if plan.stored_costs:
         return f"estimated from {plan.stored_costs.source}"
-    return "a rough estimate, since no stored run of this host has these cells"
+    return "a rough estimate"
 
 
 def longest_s(plan: Plan) -> float:

@@ -29,7 +29,7 @@ WEIGHTS_FORM = "for example --weights cpu=1,network=3,disk=1"
 def command(run_name: str, weights: str | None, platforms: tuple[str, ...], language: str, as_json: bool) -> None:
     """Rank the platforms of RUN (default: the last run) for a workload.
 
-    The score of a platform is the weighted geometric mean of its efficiencies: of cpu, memory, disk, network,
+    The score of a platform is the weighted geometric mean of its percents of native: of cpu, memory, disk, network,
     kernel (system calls), start (of guests) and application, as far as the run measured them. A cost
     counts where it is named: guest-memory, of runs with several guests at once, guest-start, host-cpu and
     energy, both of a unit of work. Printed are the

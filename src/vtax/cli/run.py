@@ -319,7 +319,7 @@ def _print_plan(
         say(f"vtax run refuses this: {', '.join(absent)} was named, and does not run here")
     if why_not:
         say(f"the platforms were not probed: {why_not}")
-        say("cells and time are those of all of them, whether they start here or not")
+        say("cells and time include platforms that may not run here")
     if loaded.study.boot and here is None and (no_reboot := _no_reboot(loaded.study)):
         say(f"vtax cannot reboot this host: {no_reboot}")
 

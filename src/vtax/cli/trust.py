@@ -41,7 +41,7 @@ def consented(
 
 
 def _prompt(programs: Sequence[HostProgram], source: str) -> None:
-    notify(f"{source} names programs that root of this host would run:")
+    notify(f"{source} would run these programs as root:")
     for program in programs:
         notify(f"  {program}")
     try:

@@ -18,11 +18,9 @@ from vtax.report.document import (
     Duration,
     Group,
     Inline,
-    Interval,
     Paragraph,
     Part,
     Quantity,
-    Ratio,
     Scale,
     Share,
     Table,
@@ -50,7 +48,7 @@ def document(state: LiveState, analysis: Analysis | None, before: Widths, events
     that."""
     parts: list[Part] = [Paragraph(now(state))]
     if analysis is not None and (table := estimates(analysis, before)) is not None:
-        parts.append(Titled(msg("Ratios to {baseline} so far", baseline=analysis.baseline), (table,)))
+        parts.append(Titled(msg("Percent of {baseline} so far", baseline=analysis.baseline), (table,)))
     if state.events:
         parts.append(Titled(msg("Log"), (log(state, events),)))
     return Document(joined([state.run, progress(state)], ": "), tuple(parts))
@@ -108,14 +106,13 @@ def widths(analysis: Analysis) -> Widths:
 
 
 def estimates(analysis: Analysis, before: Widths) -> Table | None:
-    """Return a row for every ratio with its interval, its half-width and that of the block before; None without
+    """Return a row for every percent with its interval, its half-width and that of the block before; None without
     any."""
     rows = [
         TableRow((
             joined([shared.title_of(section), muted(shared.levels(point))], " "),
             shared.platform_of(row.platform, shared.colours(analysis)),
-            styled(Ratio(row.ratio.estimate), "strong"),
-            muted(Interval(row.ratio.low, row.ratio.high, "ratio")),
+            styled(shared.relative_of(row.ratio, section.better), "strong"),
             _half_width(row.ratio.half_width),
             muted(_half_width(before.get((section.name, point.key, row.platform.name)))),
             Verdict(row.verdict.kind) if row.verdict else muted(msg("no verdict")),
@@ -125,16 +122,16 @@ def estimates(analysis: Analysis, before: Widths) -> Table | None:
     ]  # fmt: skip
     if not rows:
         return None
+    interval = msg("{level} interval", level=analysis.level)
     columns = (
         Column("benchmark", msg("benchmark"), wraps=True),
         shared.PLATFORM,
-        Column("ratio", msg("ratio"), is_number=True),
-        Column("interval", msg("{level}\ninterval", level=analysis.level), joins=True),
+        Column("percent", shared.percent_title(analysis.baseline, interval), is_number=True),
         Column("half_width", msg("half-width"), is_number=True),
         Column("before", msg("a block\nbefore"), is_number=True, room="wide"),
         Column("verdict", msg("verdict")),
     )
-    return Table(columns, (Group(tuple(rows)),), key="estimates", label=msg("ratios so far"), style="result")
+    return Table(columns, (Group(tuple(rows)),), key="estimates", label=msg("percents so far"), style="result")
 
 
 def log(state: LiveState, events: int = _SHOWN) -> Table:

@@ -61,7 +61,7 @@ SENTENCES: Mapping[str, str | tuple[str, str]] = {
     "docker-silent": "the Docker daemon does not answer: {error}",
     "private-docker-not-started": "the private Docker daemon did not start: {error}",
     "gvisor-network":
-        "gVisor's own network stack: offloads and congestion control are its own, its MTU that of its start",
+        "gVisor's own network stack: offloads and congestion control are its own, and it keeps its MTU of the start",
     "hint-newer-runsc":
         "install a newer runsc than Debian 12's, whose only platform is ptrace (gvisor.dev, Installation), and give "
         "its path as the option runsc if it is not on PATH",

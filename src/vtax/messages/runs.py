@@ -8,10 +8,10 @@ SENTENCES: Mapping[str, str | tuple[str, str]] = {
     "emulated-host":
         "the CPU of this host is emulated: figures, including native ones, say little about physical CPUs",
     "session-effects":
-        "a side has one session only: differences between sessions of the host (reboots, updates, temperature, "
-        "other tenants) are part of the ratio and of no interval; several sessions on both sides would show them",
-    "host-busy": "other programs kept {cpus} of the host's CPUs busy during the trial",
-    "host-steal": "steal {share}: the machine below this host kept its CPUs from it for that share",
+        "a side was measured once: no interval shows what a reboot, an update, heat or other tenants change between "
+        "sessions; measure both sides in several",
+    "host-busy": "other programs used {cpus} CPUs during the trial",
+    "host-steal": "the outer host took away {share} of CPU time",
     "host-memory": "programs on the host waited for memory {share} of the time",
     "host-swap": "the host swapped {pages} pages during the trial",
     "host-frequency": "the CPU frequency changed by {change} from before the trial to after it",
@@ -57,8 +57,8 @@ SENTENCES: Mapping[str, str | tuple[str, str]] = {
     "boots":
         "platforms were measured in different boots of the host ({boots}); a difference between them contains that "
         "of two boots, of which every session had its own",
-    "trusted": "root of the host ran what the study names, on trust: {programs}",
-    "trusted-file": "root of the host ran what the study (SHA-256 {digest}) names, on trust: {programs}",
+    "trusted": "the study ran these programs as root: {programs}",
+    "trusted-file": "the study (SHA-256 {digest}) ran these programs as root: {programs}",
     "refused": "{reason}",
     "different-settings":
         "{label}: {name} is {known} on {other} and {found} on {platform}; this difference is part of what is "

@@ -49,7 +49,7 @@ SENTENCES: Mapping[str, str | tuple[str, str]] = {
     "not-measured-yet": "not measured yet",
     "no-trial-went-well": "no trial succeeded",
     "no-baseline-here": "the baseline has no values here",
-    "no-baseline-levels": "the baseline lacks values at some level, so there is no overhead to compare",
+    "no-baseline-levels": "the baseline lacks values at some level, so there is nothing to compare",
     "unknown-duration": "how long trials take is not known, so there is no plan",
     "one-block-no-plan": "one block: there is no plan without noise between blocks",
     "absent-levels": "without values at some level, so left out: {platforms}",
@@ -60,25 +60,23 @@ SENTENCES: Mapping[str, str | tuple[str, str]] = {
     "dependent-blocks": "blocks are autocorrelated: {blocks} are worth about {effective}, so the interval is widened",
     "unequal-noise": "one side's noise is {times} times the other's, so the interval is widened for skewness",
     "withheld-noisier":
-        "the verdict is withheld: it favours the side whose noise is {times} times the other's, and these blocks "
-        "cannot exclude rare slow ones",
+        "no verdict: the side that would win is {times} times noisier, and rare slow blocks may have been missed",
     "withheld-likely-dependent":
-        "the verdict is withheld: neighbouring blocks may correlate by {correlation}, and then it would not stand",
+        "no verdict: neighbouring blocks may correlate by {correlation}, and then it would not hold",
     "assumes-independent-runs":
         "the change point takes runs as independent: where neighbouring ones are alike, as on a host that wanders "
         "slowly, one may be found though nothing changed",
     "assumes-independence":
-        "the verdict needs independent blocks: if neighbouring ones correlated by {correlation}, it would be "
-        "undecided",
+        "too few blocks to rule out that they influence each other; if neighbours correlated by {correlation}, this "
+        "would be undecided",
     "failures-differ":
         "{failed} of {tried} trials failed, of the baseline {others} of {total}: where slow trials fail, the ratio "
         "flatters the side that failed more",
     "withheld-failures":
-        "the verdict is withheld: it favours the side that more trials failed on, which may be its slow ones",
+        "no verdict: more trials failed on the side that would win, and these may be its slow ones",
     "ratio-of-ratios":
-        "a side has one session only: what a session does to one platform alone is in the ratio of ratios and in no "
-        "interval",
-    "one-session": "no verdict: a side has one session only",
+        "a side was measured once: no interval shows what a session does to one platform alone",
+    "one-session": "no verdict: a side was measured once",
     "timed-out":
         "{failed} of {tried} trials timed out after {timeout} s: where their work is fixed, they are slower than "
         "the ratio says",
@@ -86,18 +84,17 @@ SENTENCES: Mapping[str, str | tuple[str, str]] = {
         "{failed} of {tried} trials timed out after {timeout} s: of the same work, trials are at least {times} "
         "times slower than on the baseline",
     "pauses":
-        "the platform may pause: its ratio of averages lies {percent}\N{NO-BREAK SPACE}% from its typical ratio (p "
-        "\N{LESS-THAN OR EQUAL TO} {p}), as few slow trials or blocks make it",
+        "the platform may pause: its averages lie {percent}\N{NO-BREAK SPACE}% from its typical trials (p "
+        "\N{LESS-THAN OR EQUAL TO} {p}), as few slow trials or blocks make them",
     "pauses-of-baseline":
-        "the baseline may pause: the ratio of averages lies {percent}\N{NO-BREAK SPACE}% from the typical ratio (p "
-        "\N{LESS-THAN OR EQUAL TO} {p}), as few slow trials or blocks of the baseline make it",
+        "the baseline may pause: its averages lie {percent}\N{NO-BREAK SPACE}% from its typical trials (p "
+        "\N{LESS-THAN OR EQUAL TO} {p}), as few slow trials or blocks make them",
     "withheld-dependent":
-        "the verdict is withheld: blocks are autocorrelated, and the widened interval does not support it",
+        "no verdict: blocks are autocorrelated, and the widened interval does not support it",
     "other-quantity":
         "left out, since trials measured something else than the study asks for: see the warnings of the run",
     "withheld-clock":
-        "the verdict `equivalent` is withheld: a guest's clock ran off by more than the margin, and the figure is "
-        "of that clock",
+        "no verdict `equivalent`: a guest's clock ran off by more than the margin, and the figure is of that clock",
     "withheld-clock-check":
         "not passed: a guest's clock ran off by more than the margin of the run, and the figure is of that clock",
     "few-for-spread": (

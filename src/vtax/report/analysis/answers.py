@@ -18,9 +18,8 @@ from vtax.report.document import (
     Count,
     Factor,
     Inline,
-    Interval,
     Number,
-    Ratio,
+    Relative,
     Share,
     first_of,
     joined,
@@ -35,8 +34,8 @@ from vtax.stats.checks import MINIMUM_BLOCKS, Better
 from vtax.stats.verdict import Kind
 
 _MAX_NAMED = 4
+_FAR = 0.5  # below which a share reads as times slower
 _DEPENDENT = "withheld-likely-dependent"  # more blocks leave less of it plausible
-_FAR = 2.0  # times, from which a difference is printed as a multiple
 _KINDS: tuple[Kind, ...] = ("slower", "faster", "equivalent", "undecided")
 
 
@@ -104,7 +103,7 @@ def _sentence(analysis: Analysis, contrasts: list[_Found]) -> Inline:
         if these and kind == "undecided":
             is_bounded = all(_at_most(c) is not None for c in these)
             if is_bounded:
-                parts.append(_cost(these, len(contrasts), analysis))
+                parts.append(_reach(these, len(contrasts), analysis))
             else:
                 parts.append(_part(kind, these, len(contrasts), analysis))
             parts += [*_certain(these, analysis), *_needed(these, analysis)]
@@ -119,7 +118,7 @@ def _sentence(analysis: Analysis, contrasts: list[_Found]) -> Inline:
 
 
 def _part(kind: Kind, these: list[_Found], total: int, analysis: Analysis) -> Inline:
-    spread = _spread(these, total)
+    spread = _spread(these, total, analysis.baseline)
     if kind == "slower":
         return msg("is slower {where}", where=spread)
     if kind == "faster":
@@ -136,57 +135,57 @@ def _at_most(found: _Found) -> float | None:
     return found.row.verdict.costs_at_most if found.row.verdict is not None else None
 
 
-def _cost(these: list[_Found], total: int, analysis: Analysis) -> Inline:
-    """What is known where no difference is shown: the most that it costs, of few comparisons by name."""
+def _reach(these: list[_Found], total: int, analysis: Analysis) -> Inline:
+    """What is known where no difference is shown: the least that it reaches, of few comparisons by name."""
     order = sorted(these, key=lambda found: _at_most(found) or 0.0)
     bounds: Inline
     if len(these) > _MAX_NAMED:
+        best, worst = order[0], order[-1]
         bounds = msg(
-            "{low} on {name} to {high} on {worst}",
-            low=_bound_of(order[0]), name=order[0].name, high=_bound_of(order[-1]), worst=order[-1].name,
+            "{high} on {name} to {low} on {worst}",
+            high=_bound_of(best, analysis.baseline), name=best.name, low=_bound_of(worst), worst=worst.name,
         )  # fmt: skip
     else:
-        bounds = listed([msg("{low} on {name}", low=_bound_of(each), name=each.name) for each in these])
+        bounds = listed([
+            msg("{share} on {name}", share=_bound_of(each, "" if n else analysis.baseline), name=each.name)
+            for n, each in enumerate(these)
+        ])  # fmt: skip
     if len(these) < total:
         return msg(
-            "is undecided in {number} of {total} comparisons, where it costs at most {bounds} ({level})",
+            "is undecided in {number} of {total} comparisons, where it reaches at least {bounds} ({level})",
             number=Count(len(these)), total=Count(total), bounds=bounds, level=analysis.level,
         )  # fmt: skip
     if any(_bound(each, analysis.rule.margin) for each in these):
-        return msg("is undecided: it costs at most {bounds} ({level})", bounds=bounds, level=analysis.level)
-    return msg("shows no difference: it costs at most {bounds} ({level})", bounds=bounds, level=analysis.level)
+        return msg("is undecided: it reaches at least {bounds} ({level})", bounds=bounds, level=analysis.level)
+    return msg("shows no difference: it reaches at least {bounds} ({level})", bounds=bounds, level=analysis.level)
 
 
-def _bound_of(found: _Found) -> Inline:
-    return _cost_share(max(_at_most(found) or 0.0, 0.0))
+def _bound_of(found: _Found, baseline: str = "") -> Inline:
+    return Relative(1 - max(_at_most(found) or 0.0, 0.0), is_of="amount", baseline=baseline)
 
 
-def _cost_share(overhead: float) -> Share:
-    return Share(overhead, "overhead")
-
-
-def _spread(these: list[_Found], total: int) -> Inline:
-    """Every overhead when they are few, else the min and the max; each with its interval."""
+def _spread(these: list[_Found], total: int, baseline: str) -> Inline:
+    """Every share of the baseline when they are few, else the max and the min; each with its interval."""
     if len(these) <= _MAX_NAMED:
-        return msg("on {names}", names=listed([_with_overhead(each) for each in these]))
-    ordered = sorted(these, key=lambda c: _estimate(c.row, c.better))
+        return msg("on {names}", names=listed([
+            msg("{name} ({share})", name=each.name, share=_named(_share(each, "" if n else baseline)))
+            for n, each in enumerate(these)
+        ]))  # fmt: skip
+    ordered = sorted(these, key=lambda c: _share(c).estimate, reverse=True)
     first, last = ordered[0], ordered[-1]
     ends = {
-        "low": _overhead(first), "low_name": first.name, "high": _overhead(last), "high_name": last.name,
+        "high": _named(_share(first, baseline)), "high_name": first.name,
+        "low": _named(_share(last)), "low_name": last.name,
     }  # fmt: skip
     if len(these) == total:
         return msg(
-            "in all {total} comparisons, overhead from {low} on {low_name} to {high} on {high_name}",
+            "in all {total} comparisons, from {high} on {high_name} to {low} on {low_name}",
             total=Count(total), **ends,
         )  # fmt: skip
     return msg(
-        "in {number} of {total} comparisons, overhead from {low} on {low_name} to {high} on {high_name}",
+        "in {number} of {total} comparisons, from {high} on {high_name} to {low} on {low_name}",
         number=Count(len(these)), total=Count(total), **ends,
     )  # fmt: skip
-
-
-def _with_overhead(found: _Found) -> Inline:
-    return msg("{name} (overhead {overhead})", name=found.name, overhead=_overhead(found))
 
 
 def _certain(these: list[_Found], analysis: Analysis) -> Iterator[Inline]:
@@ -202,9 +201,7 @@ def _certain(these: list[_Found], analysis: Analysis) -> Iterator[Inline]:
     bounds.sort(key=lambda bound: bound[0], reverse=True)
     shown = first_of([text for _, _, text in bounds], _MAX_NAMED)
     if any(each.row.verdict is not None and each.row.verdict.family > 1 for _, each, _ in bounds):
-        yield msg(
-            "{bounds} by the interval of one comparison alone, not yet a verdict in its family", bounds=listed(shown)
-        )
+        yield msg("probably {bounds}; not significant after adjustment for all comparisons", bounds=listed(shown))
     else:
         yield msg("{bounds}, not yet a verdict", bounds=listed(shown))
 
@@ -214,25 +211,16 @@ def _bound(found: _Found, margin: float) -> tuple[float, Inline] | None:
     if found.row.ratio is None:
         return None
     efficiency = found.row.ratio.efficiency(found.better)
+    name = found.name
     if 0 < efficiency.high < 1 - margin:
-        return 1 / efficiency.high, _slower(efficiency.high, found.name)
+        share = Relative(efficiency.high)
+        text = msg("at least {share} on {name}", share=share, name=name)
+        return 1 / efficiency.high, text if efficiency.high < _FAR else msg(
+            "at most {share} on {name}", share=share, name=name
+        )
     if 1 + margin < efficiency.low < math.inf:
-        return efficiency.low, _faster(efficiency.low, found.name)
+        return efficiency.low, msg("at least {share} on {name}", share=Relative(efficiency.low), name=name)
     return None
-
-
-def _slower(high: float, name: Inline) -> Inline:
-    """high: the upper end of an efficiency, below 1."""
-    if high < 1 / _FAR:
-        return msg("at least {times} times slower on {name}", times=Ratio(1 / high), name=name)
-    return msg("at least {share} slower on {name}", share=Share(1 - high, "efficiency"), name=name)
-
-
-def _faster(low: float, name: Inline) -> Inline:
-    """low: the lower end of an efficiency, above 1."""
-    if low > _FAR:
-        return msg("at least {times} times faster on {name}", times=Ratio(low), name=name)
-    return msg("at least {share} faster on {name}", share=Share(low - 1, "efficiency"), name=name)
 
 
 def _timed_out(contrasts: list[_Found]) -> Iterator[Inline]:
@@ -245,13 +233,13 @@ def _timed_out(contrasts: list[_Found]) -> Iterator[Inline]:
 
 
 def _pauses(contrasts: list[_Found]) -> Iterator[Inline]:
-    """Where a platform may pause: its ratio and typical ratio differ clearly; with the overhead of the latter."""
+    """Where a platform may pause: its ratio and that of typical trials differ clearly; with the latter."""
     these = [c for c in contrasts if c.row.typical is not None and c.row.typical.pauses == "treatment"]
     named: list[Inline] = []
     for each in these:
         assert each.row.typical is not None
-        typical = _cost_share(1 - each.row.typical.efficiency(each.better).estimate)
-        named.append(msg("{name} (overhead of typical trials {overhead})", name=each.name, overhead=typical))
+        typical = Relative(each.row.typical.efficiency(each.better).estimate)
+        named.append(msg("{name} (typical trials {share})", name=each.name, share=typical))
     if named:
         yield msg("may pause on {names}", names=listed(first_of(named, _MAX_NAMED)))
 
@@ -338,15 +326,13 @@ def _names(these: list[_Found]) -> Inline:
     return listed(first_of([c.name for c in these], len(these) if len(these) <= _MAX_NAMED + 1 else _MAX_NAMED))
 
 
-def _overhead(found: _Found) -> Inline:
-    """Overhead of a contrast that has a ratio, with its interval: `86.5 % [85.9, 87.1]`."""
+def _named(share: Relative) -> Inline:
+    """Return a share that says why it has no interval."""
+    return share if math.isfinite(share.high) else msg("{share} [no interval from one block]", share=share)
+
+
+def _share(found: _Found, baseline: str = "") -> Relative:
+    """Return a contrast that has a ratio as a share of the baseline's performance, with its interval."""
     assert found.row.ratio is not None
-    cost = found.row.ratio.overhead(found.better)
-    if not math.isfinite(cost.low):
-        return msg("{overhead} [no interval from one block]", overhead=_cost_share(cost.estimate))
-    return joined([_cost_share(cost.estimate), Interval(cost.low, cost.high, "overhead")], " ")
-
-
-def _estimate(row: Row, better: Better) -> float:
-    assert row.ratio is not None
-    return row.ratio.overhead(better).estimate
+    share = found.row.ratio.efficiency(found.better)
+    return Relative(share.estimate, share.low, share.high, baseline=baseline)

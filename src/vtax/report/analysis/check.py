@@ -19,9 +19,10 @@ from vtax.report.analysis.compared import Compared, Side, by_table
 from vtax.report.analysis.contrast import check_names, paired, pairs_of, side_of
 from vtax.report.analysis.values import Analysis
 from vtax.report.document import Inline
-from vtax.stats.checks import MINIMUM_BLOCKS, Better, StatsError
+from vtax.stats.checks import MINIMUM_BLOCKS, StatsError
 from vtax.stats.claims import Check, Claimed, Judgement, Sample, Tested, judge_claims
 from vtax.stats.contrasts import Contrast
+from vtax.stats.intervals import Interval
 from vtax.stats.planning import detectable_log
 from vtax.stats.ratio import Ratio, exp
 from vtax.stats.stopping import Rule
@@ -30,16 +31,6 @@ from vtax.store.store import Store
 Outcome = Literal["passed", "slower", "undecided", "no-result", "not-tested"]
 Status = Literal["passed", "failed", "undecided"]
 _WORDS: dict[str, Outcome] = {"reproduced": "passed", "contradicted": "slower", "inconclusive": "undecided"}
-
-
-@dataclass(frozen=True)
-class Slowdown:
-    """By how much a treatment is slower: less of a rate, more of a time, as a share of the baseline's figure.
-    Negative: it is faster."""
-
-    estimate: Annotated[float, Means("estimate")]
-    low: Annotated[float, Means("bounds of its interval")]
-    high: Annotated[float, Means("bounds of its interval")]
 
 
 @dataclass(frozen=True)
@@ -61,8 +52,8 @@ class Checked:
     detectable: Annotated[
         float | None,
         Means(
-            "the smallest true slowdown that it would have found with a probability of 0.8, in its family; null "
-            "below five blocks", name="detectable_slowdown",
+            "the smallest lack, as a share of the performance of the baseline, that it would have found with a "
+            "probability of 0.8, in its family; null below five blocks", name="detectable_slowdown",
         ),
     ] = None  # fmt: skip
     blocks_needed_low: Annotated[
@@ -82,13 +73,9 @@ class Checked:
     ] = 0
 
     @property
-    def slowdown(self) -> Annotated[Slowdown | None, Means("the ratio as a slowdown")]:
+    def efficiency(self) -> Annotated[Interval | None, Means("the ratio as a share of the baseline's performance")]:
         """Of its ratio; the interval is unbounded from a single block."""
-        if self.ratio is None:
-            return None
-        better = self.pair.section.better
-        ends = [slowdown_of(each, better) for each in (self.ratio.low, self.ratio.high)]
-        return Slowdown(slowdown_of(self.ratio.estimate, better), min(ends), max(ends))
+        return self.ratio.efficiency(self.pair.section.better) if self.ratio else None
 
 
 @dataclass(frozen=True)
@@ -157,7 +144,7 @@ class Checks:
     analysis: Analysis
     treatments: Annotated[tuple[str, ...], Means("the treatments as they were written")]
     baseline: Annotated[str, Means("the baseline as it was written")]
-    margin: Annotated[float, Means("largest slowdown that passes")]
+    margin: Annotated[float, Means("largest share of the performance of the baseline that may be lacking")]
     compared: Annotated[
         tuple[Checked, ...], Means("one object for every metric, point and treatment", name="comparisons")
     ]
@@ -317,7 +304,7 @@ def finding(contrast: Contrast, margin: float, apart: tuple[Sample, Sample] | No
 
     apart: see Claimed.
     """
-    low, high = (1 - margin, math.inf) if contrast.better == "higher" else (0.0, 1 + margin)
+    low, high = (1 - margin, math.inf) if contrast.better == "higher" else (0.0, 1 / (1 - margin))
     return Check((Claimed(contrast, low, high, apart=apart),))
 
 
@@ -332,7 +319,7 @@ def _checked(pair: Compared, judgement: Judgement, margin: float) -> Checked:
         reasons.append(Note("withheld-clock-check"))
     return Checked(
         pair, outcome, tested.ratio, judgement.p_contradicted, judgement.p_reproduced,
-        _detectable(tested, judgement, margin, pair.section.better), *blocks, tuple(reasons), _noise(tested),
+        _detectable(tested, judgement, margin), *blocks, tuple(reasons), _noise(tested),
         judgement.assumptions,
     )  # fmt: skip
 
@@ -346,15 +333,13 @@ def _reasons(notes: Sequence[str]) -> Iterator[str]:
             yield note
 
 
-def _detectable(tested: Tested, judgement: Judgement, margin: float, better: Better) -> float | None:
+def _detectable(tested: Tested, judgement: Judgement, margin: float) -> float | None:
     """The smallest slowdown found with probability 0.8: the margin, and what a test detects beyond it."""
     ratio = tested.ratio
     if ratio.n_blocks < MINIMUM_BLOCKS or (tested.claimed.apart and ratio.n_sessions == 1):
         return None
     beyond = detectable_log(ratio, judgement.alpha, judgement.family)
-    if better == "higher":
-        return slowdown_of(exp(math.log1p(-margin) - beyond), better)
-    return slowdown_of(exp(math.log1p(margin) + beyond), better)
+    return 1 - exp(math.log1p(-margin) - beyond)
 
 
 def _noise(tested: Tested) -> float | None:
@@ -362,8 +347,3 @@ def _noise(tested: Tested) -> float | None:
     ratio = tested.ratio
     is_known = ratio.n_blocks > 1 and ratio.n_sessions == 1 and not tested.claimed.apart
     return ratio.se_log * math.sqrt(ratio.n_blocks) if is_known else None
-
-
-def slowdown_of(ratio: float, better: Better) -> float:
-    """How much slower a ratio is: 1 - ratio of a rate, ratio - 1 of a time."""
-    return 1 - ratio if better == "higher" else ratio - 1

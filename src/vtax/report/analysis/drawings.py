@@ -18,6 +18,7 @@ from vtax.report.analysis.figure_values import Drawing, Estimate, Place, Publica
 from vtax.report.analysis.published import published_of
 from vtax.report.analysis.sessions import MeasuredSession, of_hosts, ratio_in
 from vtax.report.analysis.values import Analysis, Floats, Ints, Row, Section
+from vtax.stats.checks import Better
 from vtax.stats.intervals import mean_interval
 from vtax.store.query import RunData
 from vtax.study.claims import BENCHMARK, HOST, METRIC, PublishedTable, canonical
@@ -163,7 +164,7 @@ class _Selection:
         ratio = self._ratio(row, base, sessions)
         statistic = self._statistic(section, row, base, blocks, quantity)
         if quantity == "efficiency":
-            here = _efficiency(section, ratio)
+            here = efficiency_of(section.better, ratio)
             if row.platform.is_baseline:
                 here = Estimate(1.0)
         else:
@@ -313,9 +314,9 @@ def _cv(values: Floats) -> float:
     return float(values.std(ddof=1)) / abs(mean) if mean else np.nan
 
 
-def _efficiency(section: Section, ratio: Estimate | None) -> Estimate | None:
+def efficiency_of(better: Better, ratio: Estimate | None) -> Estimate | None:
     """Return a ratio as an efficiency: of a metric where lower is better its inverse."""
-    if ratio is None or section.better == "higher":
+    if ratio is None or better == "higher":
         return ratio
     low, high = (None if bound is None or bound <= 0 else 1 / bound for bound in (ratio.high, ratio.low))
     return Estimate(1 / ratio.value, *((low, high) if None not in (low, high) else (None, None)))

@@ -20,13 +20,14 @@ from vtax.report.analysis.run_differences import design_differences, differences
 from vtax.report.analysis.values import Analysis, Floats, OfSection, ResultPoint, Row, Section
 from vtax.report.document import Inline, msg
 from vtax.stats.change_points import FEWEST, change_points_of
+from vtax.stats.checks import Better
 from vtax.store.provenance import merged_runs
 from vtax.store.records import LEVELS, CellRecord, PlatformRecord
 from vtax.store.store import Store
 
 LEVEL = 0.05
 """Probability of a change point anywhere in a history in which nothing changed."""
-Quantity = Literal["ratio", "mean"]
+Quantity = Literal["efficiency", "mean"]
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class Measured:
     """A value of one run."""
 
     run: Annotated[MeasuredRun, Means("name of the run", take="name")]
-    value: Annotated[float, Means("a ratio, or in the metric's unit")]
+    value: Annotated[float, Means("an efficiency, or in the metric's unit")]
     low: Annotated[float | None, Means("bounds of its own interval; null where the run allows none")]
     high: Annotated[float | None, Means("bounds of its own interval; null where the run allows none")]
     cell: CellRecord
@@ -84,7 +85,7 @@ class Plot(OfSection):
 
     section: Section
     levels: Annotated[Mapping[str, object], LEVELS]
-    baseline: Annotated[str, Means("platform that ratios are to")]
+    baseline: Annotated[str, Means("platform that is 100 %")]
     quantity: Quantity
     series: Annotated[tuple[Series, ...], Means("one for each platform")]
     differences: Annotated[
@@ -101,9 +102,7 @@ class History:
     """The results of a study over time."""
 
     study: Annotated[str, Means("name of the study")]
-    quantity: Annotated[
-        Quantity, Means("of values: `ratio` to the baseline, or `mean` in the unit of the metric", name="value")
-    ]
+    quantity: Annotated[Quantity, Means("of values: `efficiency`, or `mean` in the unit of the metric", name="value")]
     confidence: Annotated[float, Means("confidence level of intervals")]
     runs: Annotated[tuple[MeasuredRun, ...], Means("the finished runs in the order of time")]
     plots: Annotated[tuple[Plot, ...], Means("one for every metric at a point, in one design")]
@@ -133,7 +132,7 @@ def history(
     metric: str = "",
     platforms: Collection[str] = (),
     since: float = 0.0,
-    quantity: Quantity = "ratio",
+    quantity: Quantity = "efficiency",
     watch: Callable[[int, int], None] = lambda done, total: None,
 ) -> History:
     """The history of a study in a store.
@@ -211,7 +210,7 @@ def _add(
         if not (section.metric.name == metric if metric else section.metric.is_primary):
             continue
         for point in section.points:
-            values = [(row, found) for row in point.rows if (found := _measured(row, run, quantity))]
+            values = [(row, found) for row in point.rows if (found := _measured(row, section.better, run, quantity))]
             chosen = [(row, found) for row, found in values if not platforms or row.platform.name in platforms]
             if not chosen:
                 continue
@@ -235,11 +234,12 @@ def _design_of(
     return designs[-1]
 
 
-def _measured(row: Row, run: MeasuredRun, quantity: Quantity) -> Measured | None:
-    if quantity == "ratio":
+def _measured(row: Row, better: Better, run: MeasuredRun, quantity: Quantity) -> Measured | None:
+    if quantity == "efficiency":
         if row.ratio is None:
             return None
-        value, low, high = row.ratio.estimate, row.ratio.low, row.ratio.high
+        found = row.ratio.efficiency(better)
+        value, low, high = found.estimate, found.low, found.high
         is_bounded = low > 0 and bool(np.isfinite(high))
     elif row.summary is None:
         return None

@@ -17,8 +17,8 @@ from vtax.described import Means, Warnings
 from vtax.messages import Note
 from vtax.report.analysis.filters import Filter
 from vtax.report.analysis.values import Analysis, OfSection, ResultPoint, Row, Section, aligned
-from vtax.report.document import Inline, Number, Ratio, Share, joined, msg
-from vtax.stats.checks import Array, StatsError, check_positive
+from vtax.report.document import Inline, Number, Relative, Share, joined, msg
+from vtax.stats.checks import Array, Better, StatsError, check_positive
 from vtax.stats.interaction import Interaction, Term, interaction
 from vtax.stats.verdict import holm, outside
 
@@ -120,19 +120,22 @@ def _answered(found: FactorEffect, analysis: Analysis) -> FactorEffect:
     test = msg("paired t-tests of every platform and level, adjusted p = {adjusted}", adjusted=adjusted)
     if found.p_adjusted > analysis.rule.alpha:
         text = msg(
-            "no evidence that the overhead depends on {factor} (this does not prove independence)",
+            "no evidence that the percent of {baseline} depends on {factor} (this does not prove independence)",
+            baseline=analysis.baseline,
             factor=found.factor,
         )
     else:
         terms = [term for term in effect.table if term.kind == "interaction"]
         maximum = max(terms, key=lambda term: abs(_log(term.ratio)))
-        size = _size(maximum, found, analysis)
+        data: dict[str, Inline] = {
+            "factor": found.factor, "baseline": analysis.baseline, "size": _size(maximum, found, analysis),
+        }  # fmt: skip
         if any(outside(_log(term.ratio), margin) for term in terms):
-            text = msg("{factor} changes the overhead, {size}", factor=found.factor, size=size)
+            text = msg("{factor} changes the percent of {baseline}, {size}", **data)
         else:
             text = msg(
-                "{factor} changes the overhead by less than ±{margin}, {size}",
-                factor=found.factor, margin=Share(margin, "declared"), size=size,
+                "{factor} changes the percent of {baseline} by less than ±{margin}, {size}",
+                margin=Share(margin, "declared"), **data,
             )  # fmt: skip
     return replace(found, text=joined([text, test], "; "))
 
@@ -144,8 +147,16 @@ def _log(ratio: float) -> float:
 
 def _size(term: Term, found: FactorEffect, analysis: Analysis) -> Inline:
     return msg(
-        "most on {platform}, whose ratio to {baseline} at {level} is {ratio} [{low}, {high}] times that at {first}",
+        "most on {platform}, whose percent of {baseline} at {level} is {share} relative to {first}",
         platform=analysis.platform_of(term.platform), baseline=analysis.baseline,
-        level=f"{found.factor}={term.level}", ratio=Ratio(term.ratio), low=Ratio(term.low), high=Ratio(term.high),
-        first=f"{found.factor}={found.levels[0]}",
+        level=f"{found.factor}={term.level}", first=f"{found.factor}={found.levels[0]}",
+        share=replace(relative_of(term, found.section.better), is_of="amount"),
     )  # fmt: skip
+
+
+def relative_of(term: Term, better: Better) -> Relative:
+    """Return a term as a share of performance: a ratio of times the other way round."""
+    if better == "higher":
+        return Relative(term.ratio, term.low, term.high)
+    estimate, low, high = (1 / each if each else math.inf for each in (term.ratio, term.high, term.low))
+    return Relative(estimate, low, high)

@@ -46,7 +46,7 @@ from vtax.store.hosts import host_id
 from vtax.store.records import CellRecord, UntestedRecord
 from vtax.study.claims import canonical
 
-Quantity = Literal["mean", "ratio", "efficiency", "overhead"]
+Quantity = Literal["mean", "efficiency"]
 TablePlace = tuple[str, str, str]
 """(level of the panel, of the row, of the column); empty where there is no such axis."""
 
@@ -119,7 +119,7 @@ class Pivot:
 
     analysis: Annotated[Analysis, Only("confidence", "baseline")]
     axes: Annotated[Axes, Means("names of factors", name="factors")]
-    quantity: Annotated[Quantity, Means("`mean`, `ratio`, `efficiency` or `overhead`", name="value")]
+    quantity: Annotated[Quantity, Means("`mean` or `efficiency`", name="value")]
     panels: Annotated[tuple[str, ...], Means("their levels, in the order of the run; an empty one without a factor")]
     rows: Annotated[tuple[str, ...], Means("likewise")]
     columns: Annotated[tuple[str, ...], Means("likewise")]
@@ -331,14 +331,10 @@ class _Builder:
         if self.quantity == "mean":
             return _bounded(mean)
         if row.platform.is_baseline:
-            return Estimate(0.0 if self.quantity == "overhead" else 1.0)
+            return Estimate(1.0)
         if ratio is None:
             return None
-        if self.quantity == "ratio":
-            return _bounded(ratio)
-        return _bounded(
-            ratio.efficiency(section.better) if self.quantity == "efficiency" else ratio.overhead(section.better)
-        )
+        return _bounded(ratio.efficiency(section.better))
 
     def _place(self, levels: Mapping[str, str], written: Mapping[str, Mapping[str, str]]) -> TablePlace:
         """Return where a figure stands. written: factor -> level -> its spelling in the table."""

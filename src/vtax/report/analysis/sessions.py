@@ -149,10 +149,7 @@ def scope(sessions: Sequence[MeasuredSession]) -> Inline:
     if not sessions:
         return ""
     if len(sessions) == 1:
-        return msg(
-            "one session: intervals hold for this boot of the host and its hour, and leave out what another boot or "
-            "hour would change"
-        )
+        return msg("measured in one session; results may differ after a reboot")
     count, of_boots = Count(len(sessions)), boots(sessions)
     if (hosts := len(of_hosts(sessions))) > 1:
         return msg(
@@ -161,14 +158,12 @@ def scope(sessions: Sequence[MeasuredSession]) -> Inline:
         )  # fmt: skip
     if names := list(dict.fromkeys(name for session in sessions for name in session.host.get("boots", {}))):
         return msg(
-            "{sessions} sessions, each in boots of the host of its own ({names}): intervals are over sessions, and "
-            "contain what another boot would change",
+            "{sessions} sessions, each in boots of its own ({names}): intervals contain what a reboot changes",
             sessions=count, names=", ".join(names),
         )  # fmt: skip
     if of_boots == 1:
         return msg(
-            "{sessions} sessions in one boot of the host: intervals are over sessions, and leave out what another "
-            "boot would change",
+            "{sessions} sessions in one boot of the host: results may differ after a reboot",
             sessions=count,
         )
     if of_boots is None:

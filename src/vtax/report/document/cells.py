@@ -82,19 +82,12 @@ class Mean(Value):
 
 
 @dataclass(frozen=True)
-class Ratio(Value):
-    """A ratio: around 1 with three decimals."""
-
-    value: float
-
-
-@dataclass(frozen=True)
 class Interval(Value):
     """Two bounds. of: what they bound, which decides how they are rounded. scale: of quantities."""
 
     low: float
     high: float
-    of: Literal["ratio", "quantity", "change", "efficiency", "overhead"]
+    of: Literal["quantity", "change"]
     scale: Scale = UNSCALED
 
 
@@ -102,13 +95,12 @@ class Interval(Value):
 class Share(Value):
     """A part of a whole, 1 being all of it, shown in percent.
 
-    style: `figures` has two significant digits, `declared` is as it was declared, `whole` has no decimals,
-    `efficiency` three digits (four above all of it), `change` a sign before two digits, `overhead` one
-    decimal, or two below 1 %.
+    style: `figures` has two significant digits, `declared` is as it was declared, `whole` has no decimals, `change` a
+    sign before two digits, `signed decimal` a sign and one decimal.
     """
 
     value: float
-    style: Literal["figures", "declared", "whole", "efficiency", "change", "signed decimal", "overhead"] = "figures"
+    style: Literal["figures", "declared", "whole", "change", "signed decimal"] = "figures"
 
 
 @dataclass(frozen=True)
@@ -174,13 +166,22 @@ class Bar(Value):
 
 
 @dataclass(frozen=True)
-class Efficiency(Value):
-    """A cell of an overview: efficiency with its interval, the word about it, and the overhead it means."""
+class Relative(Value):
+    """Something as a share of a baseline, 1 being as much, with its interval: the one way to write a comparison.
+
+    It reads as percent. What `is_of` performance, of which more is better, reads as "times slower" below half and as
+    "times faster" above twice; an amount reads as "times" above twice. low, high: 0 and inf without an interval.
+    shows: the estimate, the interval or both. baseline: named behind the percent in a sentence. verdict: the word
+    that follows in an overview.
+    """
 
     estimate: float
-    low: float
-    high: float
-    verdict: Verdict
+    low: float = 0.0
+    high: float = math.inf
+    is_of: Literal["performance", "amount"] = "performance"
+    shows: Literal["both", "estimate", "interval"] = "both"
+    baseline: str = ""
+    verdict: Verdict | None = None
 
 
 @dataclass(frozen=True)

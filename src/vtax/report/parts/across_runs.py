@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from vtax.report.analysis.compared import Compared, Contrasts
 from vtax.report.document import (
@@ -11,10 +12,8 @@ from vtax.report.document import (
     Factor,
     Group,
     Inline,
-    Interval,
     Paragraph,
     Part,
-    Ratio,
     Share,
     Table,
     joined,
@@ -32,8 +31,8 @@ def interval_title(found: Contrasts, ratios: Sequence[Estimate | None]) -> Inlin
     level = Share(found.confidence, "declared")
     known = [ratio for ratio in ratios if ratio is not None]
     if known and all(map(found.is_of_one_session, known)):
-        return msg("{level} interval\nof these sessions", level=level)
-    return msg("{level}\ninterval", level=level)
+        return msg("{level} interval of these sessions", level=level)
+    return msg("{level} interval", level=level)
 
 
 def notes(compared: Sequence[Compared], found: Contrasts) -> Iterator[Part]:
@@ -41,7 +40,7 @@ def notes(compared: Sequence[Compared], found: Contrasts) -> Iterator[Part]:
     several = [side for side in (found.treatment, found.baseline)
                if sum(len(run.analysis.sessions) for run in side.runs) > 1]  # fmt: skip
     if several and any(found.is_of_one_session(each.ratio) for each in compared):
-        text = msg("± of {run} is over sessions, the interval of the ratio over blocks", run=several[0].name)
+        text = msg("± of {run} is over sessions, the interval of the percent over blocks", run=several[0].name)
         yield Paragraph(text, "muted")
 
 
@@ -54,23 +53,25 @@ def parts(compared: Sequence[Compared], found: Contrasts) -> Iterator[Part]:
             shared.PLATFORM,
             Column("metric", msg("metric"), wraps=True),
             Column("sessions", msg("sessions\nper side"), is_number=True),
-            Column("ratio", msg("ratio"), is_number=True),
-            Column("next", msg("ratio of the next\nsessions, {level}", level=Share(found.confidence, "declared"))),
+            Column("percent", msg("percent of {baseline}", baseline=found.baseline.name), is_number=True),
+            Column("next", msg("the next sessions,\n{level}", level=Share(found.confidence, "declared"))),
         )
         yield _section(msg("Next sessions"), "next-sessions", columns, rows)
     if rows := list(_relative(compared)):
-        title = msg("ratio of ratios\nto {baseline}", baseline=found.common_baseline)
+        interval = interval_title(found, [each.relative for each in compared])
+        title = msg("percent of {run}, both relative\nto {baseline} [{interval}]", run=found.baseline.name,
+                    baseline=found.common_baseline, interval=interval)  # fmt: skip
         columns = (
             shared.PLATFORM,
             Column("metric", msg("metric"), wraps=True),
             Column("ratio_of_ratios", title, is_number=True),
-            Column("interval", interval_title(found, [each.relative for each in compared]), joins=True),
         )
         note = msg(
-            "what a session does to a platform and to {baseline} alike cancels in the ratio of ratios",
+            "Effects common to a platform and to {baseline} cancel.",
             baseline=found.common_baseline,
         )
-        yield _section(msg("Ratio of ratios"), "ratio-of-ratios", columns, rows, Paragraph(note, "muted"))
+        title = msg("Relative to {baseline}", baseline=found.common_baseline)
+        yield _section(title, "ratio-of-ratios", columns, rows, Paragraph(note, "muted"))
 
 
 def _section(
@@ -82,18 +83,17 @@ def _section(
 
 def _next(compared: Sequence[Compared]) -> Iterator[TableRow]:
     for each in compared:
-        ratio = each.ratio
+        ratio, better = each.ratio, each.section.better
         if ratio is None or ratio.predicted_low is None or ratio.predicted_high is None:
             continue
-        interval = Interval(ratio.predicted_low, ratio.predicted_high, "ratio")
-        yield TableRow((*_names(each), Count(ratio.n_sessions), Ratio(ratio.estimate), interval))
+        shown = replace(shared.relative_of(ratio, better), shows="estimate")
+        yield TableRow((*_names(each), Count(ratio.n_sessions), shown, shared.predicted_of(ratio, better)))
 
 
 def _relative(compared: Sequence[Compared]) -> Iterator[TableRow]:
     for each in compared:
         if (ratio := each.relative) is not None:
-            interval = Interval(ratio.low, ratio.high, "ratio")
-            yield TableRow((*_names(each), Ratio(ratio.estimate), interval))
+            yield TableRow((*_names(each), shared.relative_of(ratio, each.section.better)))
 
 
 def _names(each: Compared) -> tuple[Inline, Inline]:

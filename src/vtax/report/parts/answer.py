@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from vtax.report.analysis import Analysis, Row, Section, every_row
-from vtax.report.document import Count, Inline, Number, Share, joined, listed, msg, plural, styled
+from vtax.report.document import Count, Inline, Number, Relative, Share, joined, listed, msg, plural, styled
 from vtax.report.parts import shared
 from vtax.store.records import PlatformRecord
 
@@ -16,7 +16,7 @@ _Judged = list[tuple[Section, Row]]
 
 
 def sentence_of(analysis: Analysis) -> Inline:
-    """`podman, docker: no difference shown; cost at most 3.1 % on cpu. qemu (emulated): 2.1 to 22 times slower.`
+    """`podman, docker: no difference shown; at least 96.9 % of native on cpu. qemu: 2.1 to 22 times slower.`
 
     Empty where nothing is judged.
     """
@@ -65,15 +65,21 @@ def _texts(kind: str, found: Sequence[tuple[PlatformRecord, _Judged]], analysis:
             margin=Share(analysis.rule.margin, "declared"),
         )  # fmt: skip
     elif kind == "slower":
-        yield msg("{platforms}: {factor} slower.", platforms=names, factor=_factor(every))
+        share = _range(every, analysis.baseline)
+        shares = [row.ratio.efficiency(section.better).estimate for section, row in every if row.ratio]
+        is_said = min(shares) < 1 / _FAR
+        yield (
+            msg("{platforms}: {share}.", platforms=names, share=share) if is_said
+            else msg("{platforms}: slower, {share}.", platforms=names, share=share)
+        )  # fmt: skip
     elif kind == "mixed":
         for platform, judged in found:
-            yield _mixed(platform, judged)
+            yield _mixed(platform, judged, analysis.baseline)
     else:
-        bounds = _bounds(_undecided(every))
+        bounds = _bounds(_undecided(every), analysis.baseline)
         template = (
-            msg("{platforms}: no difference shown; cost {bounds}.", platforms=names, bounds=bounds) if kind == "open"
-            else msg("{platforms}: undecided; cost {bounds}.", platforms=names, bounds=bounds)
+            msg("{platforms}: no difference shown; {bounds}.", platforms=names, bounds=bounds) if kind == "open"
+            else msg("{platforms}: undecided; {bounds}.", platforms=names, bounds=bounds)
         )  # fmt: skip
         yield template
 
@@ -84,36 +90,35 @@ def _names(platforms: Sequence[PlatformRecord]) -> Inline:
     return joined([shared.platform_of(platform) for platform in platforms])
 
 
-def _mixed(platform: PlatformRecord, judged: _Judged) -> Inline:
-    """`docker: slower in 3 of 5 comparisons (up to 12 %), faster in 1.`"""
+def _mixed(platform: PlatformRecord, judged: _Judged, baseline: str) -> Inline:
+    """`docker: slower in 3 of 5 (91.2 % to 88.0 % of native), faster in 1 of 5.`"""
     slower, faster = (
         [each for each in judged if each[1].verdict and each[1].verdict.kind == kind] for kind in ("slower", "faster")
     )
     data: dict[str, Inline] = {"platform": shared.platform_of(platform), "total": Count(len(judged))}
     parts: list[Inline] = []
     if slower:
-        count, factor = Count(len(slower)), _factor(slower)
-        parts.append(msg("slower in {count} of {total} ({factor})", count=count, factor=factor, total=data["total"]))
+        count, share = Count(len(slower)), _range(slower, baseline)
+        parts.append(msg("slower in {count} of {total} ({share})", count=count, share=share, total=data["total"]))
     if faster:
         parts.append(msg("faster in {count} of {total}", count=Count(len(faster)), total=data["total"]))
     return msg("{platform}: {parts}.", platform=data["platform"], parts=joined(parts))
 
 
-def _factor(judged: _Judged) -> Inline:
-    """`2.1 to 22 times`, or in per cent where the slowest is less than twice as slow."""
+def _range(judged: _Judged, baseline: str) -> Inline:
+    """`2.1 to 22 times slower`, or of the baseline in percent where the slowest is less than twice as slow."""
     shares = [row.ratio.efficiency(section.better).estimate for section, row in judged if row.ratio is not None]
     low, high = min(shares), max(shares)
-    if low > 1 / _FAR:
-        ends = [Share(1 - high, "overhead"), Share(1 - low, "overhead")]
-        return ends[1] if len(shares) == 1 else msg("{low} to {high}", low=ends[0], high=ends[1])
-    times = [Number(1 / share if share else math.inf, 2) for share in (high, low)]  # 0: below the smallest number
-    if len(shares) == 1:
-        return msg("{high} times", high=times[1])
-    return msg("{low} to {high} times", low=times[0], high=times[1])
+    if len(shares) == 1 or low == high:
+        return Relative(low, baseline=baseline)
+    if high < 1 / _FAR:
+        times = [Number(1 / share if share else math.inf, 2) for share in (high, low)]
+        return msg("{low} to {high} times slower", low=times[0], high=times[1])
+    return msg("{high} to {low}", high=Relative(high, baseline=baseline), low=Relative(low))
 
 
-def _bounds(undecided: _Judged) -> Inline:
-    """`at most 4.2 % on sysbench-cpu and 35.0 % on dd`: the largest bound of every benchmark, where there is one."""
+def _bounds(undecided: _Judged, baseline: str) -> Inline:
+    """`at least 95.8 % of native on sysbench-cpu, 65 % on dd`: the lowest bound of every benchmark with one."""
     largest: dict[str, float | None] = {}
     for section, row in undecided:
         bound = row.verdict.costs_at_most if row.verdict else None
@@ -124,8 +129,10 @@ def _bounds(undecided: _Judged) -> Inline:
     shown = order if len(order) <= _MOST_NAMED else [order[0], order[-1]]
     parts: list[Inline] = []
     if shown:
-        named = listed([msg("{share} on {name}", share=Share(bounded[n], "overhead"), name=n) for n in shown])
-        parts.append(msg("at most {bounds}", bounds=named))
+        shares = [Relative(1 - (bounded[name] or 0.0), is_of="amount", baseline="" if n else baseline)
+                  for n, name in enumerate(shown)]  # fmt: skip
+        named = [msg("{share} on {name}", share=share, name=name) for share, name in zip(shares, shown, strict=True)]
+        parts.append(msg("at least {bounds}", bounds=listed(named)))
     if unknown := [label for label, bound in largest.items() if bound is None]:
         if len(unknown) > _MOST_NAMED:
             parts.append(plural("not known on {count} benchmark", "not known on {count} benchmarks", len(unknown)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -19,12 +18,12 @@ from vtax.report.document import (
     Factor,
     Group,
     Inline,
-    Interval,
     Message,
     Nothing,
     Paragraph,
     Part,
     Place,
+    Relative,
     Share,
     Suite,
     Table,
@@ -35,7 +34,6 @@ from vtax.report.document import (
     listed,
     more_blocks,
     msg,
-    muted,
     plural,
     stored,
     styled,
@@ -45,7 +43,6 @@ from vtax.report.document import Section as Titled
 from vtax.report.parts import shared
 
 _MAX_NAMED = 8
-_WIDE = 0.005  # an interval beside which a second decimal of its estimate is noise
 _OUTCOMES: Mapping[str, Message] = {
     "passed": msg("passed"), "slower": msg("slower"), "undecided": msg("undecided"), "no-result": msg("no result"),
     "not-tested": msg("not tested"),
@@ -78,36 +75,41 @@ def _lead(found: Checks) -> Inline:
     if found.against:
         run, other = found.against.names
         return msg(
-            "{run} against {other}: {treatments}, by ratios to {baseline}, margin {margin}; Holm-corrected over all "
-            "comparisons of a metric ({families})",
+            "{run} against {other}: {treatments}, each relative to {baseline}; fails below {limit}; Holm-corrected "
+            "over all comparisons of a metric ({families})",
             families=listed([Count(each) for each in found.families]), run=run, other=other,
-            treatments=joined(found.treatments), baseline=found.baseline, margin=Share(found.margin, "declared"),
+            treatments=joined(found.treatments), baseline=found.baseline, limit=_limit(found),
         )  # fmt: skip
     return msg(
-        "{run}: {treatments} against {baseline}, margin {margin}; Holm-corrected over all comparisons of a metric "
-        "({families})",
+        "{run}: {treatments} against {baseline}; fails below {limit}; Holm-corrected over all comparisons of a "
+        "metric ({families})",
         families=listed([Count(each) for each in found.families]), run=found.analysis.name,
-        treatments=joined(found.treatments), baseline=found.baseline, margin=Share(found.margin, "declared"),
+        treatments=joined(found.treatments), baseline=found.baseline, limit=_limit(found, found.baseline),
     )  # fmt: skip
+
+
+def _limit(found: Checks, baseline: str = "") -> Relative:
+    """Return the share of the baseline below which the check fails."""
+    return Relative(1 - found.margin, is_of="amount", baseline=baseline)
 
 
 def _summary(found: Checks) -> Iterator[Inline]:
     yield {
         "failed": styled(msg("The check failed."), "error"), "passed": msg("The check passed."),
-        "undecided": styled(msg("No failure, and not everything passed."), "caution"),
+        "undecided": styled(_open(found), "caution"),
     }["failed" if found.blind else found.status]  # fmt: skip
-    margin = Share(found.margin, "declared")
+    limit = _limit(found, found.baseline if not found.against else "")
     for outcome in ("slower", "no-result", "undecided", "passed"):
         these = [each for each in found.compared if each.outcome == outcome]
         if these:
-            text = _counted(outcome, len(these), margin)
+            text = _counted(outcome, len(these), limit)
             names = () if outcome == "passed" else first_of([_name(each) for each in these], _MAX_NAMED)
             yield joined([text, joined(tuple(names), "; ")], ": ")
     if found.blind and found.detect is not None:
         text = plural(
-            "{count} comparison could not have shown a slowdown of {size}",
-            "{count} comparisons could not have shown a slowdown of {size}",
-            len(found.blind), size=Share(found.detect, "declared"),
+            "{count} comparison could not have shown a fall to {share}",
+            "{count} comparisons could not have shown a fall to {share}",
+            len(found.blind), share=Relative(1 - found.detect, is_of="amount"),
         )  # fmt: skip
         yield styled(
             joined([text, joined(tuple(first_of([_name(each) for each in found.blind], _MAX_NAMED)), "; ")], ": "),
@@ -119,19 +121,27 @@ def _summary(found: Checks) -> Iterator[Inline]:
         yield joined([text, joined(tuple(names), "; ")], ": ")
 
 
-def _counted(outcome: str, count: int, margin: Share) -> Inline:
+def _open(found: Checks) -> Inline:
+    count = sum(each.outcome == "undecided" for each in found.compared)
+    undecided = plural(
+        "No failure; {count} comparison is undecided.", "No failure; {count} comparisons are undecided.", count
+    )
+    return undecided if count else msg("No failure; not everything was tested.")
+
+
+def _counted(outcome: str, count: int, limit: Relative) -> Inline:
     if outcome == "slower":
         return plural(
-            "{count} comparison is slower by more than {margin}",
-            "{count} comparisons are slower by more than {margin}", count, margin=margin,
+            "{count} comparison is slower: below {limit}",
+            "{count} comparisons are slower: below {limit}", count, limit=limit,
         )  # fmt: skip
     if outcome == "no-result":
         return plural("{count} comparison has no result", "{count} comparisons have no result", count)
     if outcome == "undecided":
         return plural("{count} comparison is undecided", "{count} comparisons are undecided", count)
     return plural(
-        "{count} comparison passed: not slower by {margin}",
-        "{count} comparisons passed: not slower by {margin}", count, margin=margin,
+        "{count} comparison passed: above {limit}",
+        "{count} comparisons passed: above {limit}", count, limit=limit,
     )  # fmt: skip
 
 
@@ -149,46 +159,45 @@ def _table(found: Checks) -> Table:
     columns = (
         shared.PLATFORM,
         Column("comparison", msg("comparison"), wraps=True),
-        Column("slowdown", msg("slowdown"), is_number=True),
-        Column("interval", _interval_title(found), joins=True),
-        Column("detectable", msg("smallest\ndetectable"), is_number=True),
+        Column("percent", shared.percent_title(_hundred(found), _interval_title(found)), is_number=True),
+        Column("detectable", msg("detectable\nbelow"), is_number=True),
         Column("outcome", msg("outcome")),
         Column("detail", msg("what would decide"), wraps=True),
     )
     rows = [_row(each, found) for each in found.compared]
     rows += [
-        TableRow((each.platform, each.label, Nothing(), "", Nothing(), _word("not-tested"), _why(each)))
+        TableRow((each.platform, each.label, Nothing(), Nothing(), _word("not-tested"), _why(each)))
         for each in found.not_tested
     ]
     return Table(columns, (Group(tuple(rows)),), key="comparisons", label=msg("comparisons of the check"))
 
 
+def _hundred(found: Checks) -> Inline:
+    """Return what is 100 % in the table."""
+    return found.against.names[1] if found.against else found.baseline
+
+
 def _interval_title(found: Checks) -> Inline:
     """Name intervals that say nothing of another session."""
     if found.against and found.against.is_of_one_session:
-        return msg("{level} interval\nof these sessions", level=found.analysis.level)
-    return msg("{level}\ninterval", level=found.analysis.level)
+        return msg("{level} interval of these sessions", level=found.analysis.level)
+    return msg("{level} interval", level=found.analysis.level)
 
 
 def _row(each: Checked, found: Checks) -> TableRow:
-    estimate, interval = _slowdown(each)
-    detectable: Inline = Share(each.detectable) if each.detectable is not None else Nothing()
+    detectable: Inline = Nothing() if each.detectable is None else _seen(each.detectable)
     platform = shared.platform_of(each.pair.treatment.platform)
     details = joined(list(_details(each, is_apart=found.against is not None)), "; ")
-    cells = (platform, _what(each), styled(estimate, "strong"), muted(interval), detectable, _word(each.outcome))
+    cells = (platform, _what(each), styled(_share(each), "strong"), detectable, _word(each.outcome))
     return TableRow((*cells, details))
 
 
-def _slowdown(each: Checked) -> tuple[Inline, Inline]:
-    """Return the estimate and its interval, empty where it has none; the wider that is, the fewer digits of both."""
-    slowdown = each.slowdown
-    if slowdown is None:
-        return Nothing(), ""
-    if each.ratio is None or each.ratio.n_blocks < 2 or not math.isfinite(slowdown.high - slowdown.low):
-        return Share(slowdown.estimate, "change"), ""
-    is_wide = slowdown.high - slowdown.low >= _WIDE
-    interval = Interval(slowdown.low, slowdown.high, "change")
-    return Share(slowdown.estimate, "signed decimal" if is_wide else "change"), interval
+def _share(each: Checked) -> Inline:
+    return shared.relative_of(each.ratio, each.pair.section.better) if each.ratio else Nothing()
+
+
+def _seen(detectable: float) -> Relative:
+    return Relative(1 - detectable, is_of="amount")
 
 
 def _word(outcome: str) -> Inline:
@@ -213,7 +222,7 @@ def _details(each: Checked, *, is_apart: bool) -> Iterator[Inline]:
         yield msg("{blocks} would decide it", blocks=more_blocks(each.blocks_needed_low, each.blocks_needed))
     elif each.noise is not None and not each.reasons:
         yield msg(
-            "a quieter host would decide (noise {noise})",
+            "too noisy ({noise})",
             noise=Share(each.noise),
         )
 
@@ -225,22 +234,20 @@ def _below(found: Checks) -> Iterator[Part]:
         run, other = found.against.names
         yield Paragraph(
             msg(
-                "slowdown: that of the ratio to {baseline} in {run} from the ratio to {baseline} in {other}; what a "
-                "session does to both platforms alike cancels. Slower: the interval, corrected for all comparisons, "
-                "lies beyond {margin}; passed: it lies below; over sessions, of which each side needs two",
-                baseline=found.baseline, margin=Share(found.margin, "declared"), run=run, other=other,
+                "percent: what {run} reaches of {baseline}, relative to what {other} reaches; effects common to both "
+                "platforms cancel. Slower: the interval, corrected for all comparisons of a metric, lies below "
+                "{limit}; passed: it lies above; over sessions, of which each side needs two",
+                baseline=found.baseline, limit=_limit(found), run=run, other=other,
             ), "muted",
         )  # fmt: skip
         return
     yield Paragraph(
         msg(
-            "slowdown: how much less of a rate, or more of a time, than {baseline}; negative: faster. Slower: the "
-            "interval, corrected for all comparisons, lies beyond {margin}; passed: it lies below. Smallest "
-            "detectable: the smallest true slowdown that this comparison finds beyond {margin} with a probability of "
-            "80 %; that in vtax show is smaller: there the interval has to lie beyond 0, here beyond {margin}. "
-            "Noise: standard deviation of the ratio from block to block, where it leaves open how many more blocks "
-            "would decide",
-            baseline=found.baseline, margin=Share(found.margin, "declared"),
+            "Slower: the interval, corrected for all comparisons of a metric, lies below {limit}; passed: it lies "
+            "above. Detectable below: what this comparison finds to be slower with a probability of 80 %. Noise: "
+            "standard deviation of the ratio from block to block, where it leaves open how many more blocks would "
+            "decide",
+            limit=_limit(found),
         ), "muted",
     )  # fmt: skip
     yield from _differences_from_show(found)
@@ -251,20 +258,11 @@ def _differences_from_show(found: Checks) -> Iterator[Part]:
     yield Paragraph(
         msg(
             "families are those of vtax show: all comparisons of a metric in the run, whichever are shown; slower "
-            "there is slower than {baseline}, here by more than {margin}",
-            baseline=found.baseline,
-            margin=Share(found.margin, "declared"),
+            "there is below 100 %, here below {limit}",
+            limit=_limit(found),
         ),
         "muted",
     )
-    if any(each.pair.section.better == "lower" for each in found.compared):
-        yield Paragraph(
-            msg(
-                "the slowdown of a time is ratio - 1; vtax show has its percent of {baseline}, 1 / ratio",
-                baseline=found.baseline,
-            ),
-            "muted",
-        )
 
 
 def _warnings(found: Checks) -> tuple[Warning, ...]:
@@ -303,15 +301,13 @@ def _cases(found: Checks, seconds: Mapping[str, float]) -> Iterator[Case]:
 
 
 def _finding(each: Checked, found: Checks) -> Inline:
-    """`slowdown +9.0 % [+7 %, +11 %], margin 5 %` as in the table, what it could detect, and what would decide."""
+    """`91.2 % of native [89.0, 93.5], fails below 95 %` as in the table, what it could see, and what would decide."""
     parts: list[Inline] = []
     if each.ratio is not None:
-        slowdown = joined(list(_slowdown(each)), " ")
-        parts.append(
-            msg("slowdown {slowdown}, margin {margin}", slowdown=slowdown, margin=Share(found.margin, "declared"))
-        )
+        share = shared.relative_of(each.ratio, each.pair.section.better, found.baseline if not found.against else "")
+        parts.append(msg("{share}, fails below {limit}", share=share, limit=_limit(found)))
     if each.detectable is not None:
-        parts.append(msg("smallest detectable slowdown {share}", share=Share(each.detectable)))
+        parts.append(msg("detectable below {share}", share=_seen(each.detectable)))
     return joined([*parts, *_details(each, is_apart=found.against is not None)], "; ")
 
 

@@ -119,7 +119,8 @@ def _table(compared: Sequence[Compared], found: Contrasts) -> Table:
         )  # fmt: skip
         points.append(ResultPoint(each.name, each.levels, rows))
     section = replace(compared[0].section, points=tuple(points))
-    made = result_table(section, Share(found.confidence, "declared"), "", {})
-    title = across_runs.interval_title(found, [each.ratio for each in compared])
-    columns = (replace(each, title=title) if each.key == "interval" else each for each in made.columns)
+    made = result_table(section, Share(found.confidence, "declared"), found.baseline.text, {})
+    interval = across_runs.interval_title(found, [each.ratio for each in compared])
+    title = shared.percent_title(found.baseline.text, interval)
+    columns = (replace(each, title=title) if each.key == "percent" else each for each in made.columns)
     return replace(made, columns=tuple(columns))

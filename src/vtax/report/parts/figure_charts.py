@@ -36,9 +36,7 @@ from vtax.study.figures import NAMED_AXES, PLATFORM, QUANTITY, TEST, Quantity
 _BYTES = re.compile(r"(^|[._])(size|buffer|length)$|_(size|buffer|length)$")
 _PERCENT = Scale("%", 0.01)
 _ROW = "row"  # of a table: a benchmark with a metric
-_QUANTITIES: Mapping[str, Inline] = {
-    "efficiency": msg("efficiency"), "largest_cv": msg("largest coefficient of variation"),
-}  # fmt: skip
+_LARGEST_CV = msg("largest coefficient of variation")
 
 
 def title_of(drawing: Drawing) -> Inline:
@@ -55,7 +53,7 @@ def title_of(drawing: Drawing) -> Inline:
 def left_of(drawing: Drawing, analysis: Analysis, quantity: Quantity) -> Inline:
     """Return what the left side shows: the statistic of the publication."""
     if quantity == "efficiency":
-        return msg("ratio of the means of all tests, as the publication computes it")
+        return msg("percent from the means of all tests, as the publication computes it")
     if drawing.figure.is_of_largest_cv:
         return msg("largest coefficient of variation of all tests, as the publication computes it")
     if drawing.figure.x == TEST:
@@ -76,9 +74,9 @@ def right_of(drawing: Drawing, analysis: Analysis, quantity: Quantity) -> Inline
             return msg("largest half-width of a mean's {level} interval from sessions", level=level)
         return msg("largest half-width of a mean's {level} interval from blocks", level=level)
     if quantity == "efficiency" and is_over_sessions:
-        return msg("ratio within blocks, {level} interval from sessions", level=level)
+        return msg("percent within blocks, {level} interval from sessions", level=level)
     if quantity == "efficiency":
-        return msg("ratio within blocks, {level} interval from blocks", level=level)
+        return msg("percent within blocks, {level} interval from blocks", level=level)
     if is_over_sessions:
         return msg("mean, {level} interval from sessions", level=level)
     return msg("mean, {level} interval from blocks", level=level)
@@ -218,7 +216,7 @@ class _Builder:
         if axis == METRIC:
             return next((title for (_, metric), title in self.titles.items() if metric == key), key)
         if axis == QUANTITY:
-            return _QUANTITIES.get(key, "")
+            return {"efficiency": self._percent(), "largest_cv": _LARGEST_CV}.get(key, "")
         if axis == _ROW:
             label, metric = key.split("\n")
             is_alone = sum(other.startswith(f"{label}\n") for other in self._keys(places, _ROW)) == 1
@@ -253,8 +251,11 @@ class _Builder:
         if place.quantity == "value":
             return self.titles.get((place.levels[BENCHMARK], place.levels[METRIC]), place.levels[METRIC])
         if place.quantity == "efficiency":
-            return msg("efficiency, of {baseline}", baseline=self.analysis.baseline)
-        return _QUANTITIES[place.quantity]
+            return self._percent()
+        return _LARGEST_CV
+
+    def _percent(self) -> Inline:
+        return msg("percent of {baseline}", baseline=self.analysis.baseline)
 
     def _scale(self, places: Sequence[Place]) -> Scale:
         if any(place.quantity == "largest_cv" for place in places):

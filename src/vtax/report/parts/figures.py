@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,8 @@ from vtax.report.document import (
     FigureGroup,
     FigureRow,
     Inline,
-    Interval,
     Mean,
     Part,
-    Ratio,
     Share,
     joined,
     msg,
@@ -24,6 +23,7 @@ from vtax.report.document import (
 from vtax.report.document.stored_texts import unit_of
 from vtax.report.parts import shared
 from vtax.report.parts import trial_figures as trials
+from vtax.stats.checks import Better
 from vtax.stats.ratio import log_ratios
 
 _LARGEST_LOG = 690.0  # of a ratio that is drawn: those beyond it are no numbers in JSON
@@ -64,38 +64,44 @@ def means(section: Section, analysis: Analysis, names: Mapping[str, int]) -> Fig
 
 
 def ratios(section: Section, analysis: Analysis, names: Mapping[str, int]) -> Figure:
-    """Ratios to the baseline, per block and estimated."""
+    """Shares of the baseline, per block and estimated; of times the inverse ratios, so that more is faster."""
 
     def row_of(row: Row, point: ResultPoint) -> FigureRow | None:
         base = point.baseline
         if row.ratio is None or base is None:
             return None
-        low, high = (row.ratio.low, row.ratio.high) if np.isfinite(row.ratio.high) else (None, None)
-        shown: Inline = Ratio(row.ratio.estimate)
-        text = joined([shown, Interval(row.ratio.low, row.ratio.high, "ratio")], " ")
-        if row.verdict is not None:
-            text = joined([text, shared.verdict_of(row.verdict)], ": ")
-        blocks, values = _block_ratios(row, base)
-        name, label = row.platform.name, shared.platform_of(row.platform)
-        return FigureRow(label, names[name], row.ratio.estimate, low, high, _ints(blocks), _floats(values), text)
+        blocks, shares = _block_shares(row, base, section.better)
+        return replace(compared(row, section, names), blocks=_ints(blocks), values=_floats(shares))
 
     to_baseline: dict[str, Inline] = {"baseline": analysis.baseline, "level": analysis.level}
     title = shared.title_of(section)
     return Figure(
         "ratios",
-        msg("{title}: ratio to {baseline}, {level} interval and every block", title=title, **to_baseline),
-        msg("ratio to {baseline}, in percent", baseline=analysis.baseline),
+        msg("{title}: percent of {baseline}, {level} interval and every block", title=title, **to_baseline),
+        msg("percent of {baseline}", baseline=analysis.baseline),
         msg(
-            "Ratio to {baseline} with its {level} interval; in the grey band (±{margin}) a ratio is equivalent",
+            "Percent of {baseline} with its {level} interval; above 100 % is faster, and in the grey band "
+            "(±{margin}) it is equivalent",
             margin=Share(analysis.rule.margin, "declared"), **to_baseline,
         ),
         _groups(section, row_of),
-        msg("ratio in this block"),
-        msg("ratio, {level} interval", level=analysis.level),
+        msg("percent in this block"),
+        msg("percent, {level} interval", level=analysis.level),
         margin=analysis.rule.margin,
         baseline=analysis.platform_of(analysis.baseline),
         key=f"ratios {section.name}",
     )  # fmt: skip
+
+
+def compared(row: Row, section: Section, names: Mapping[str, int]) -> FigureRow:
+    """Return a comparison with the baseline and its verdict as a row of a figure, without its blocks."""
+    assert row.ratio is not None
+    share = shared.relative_of(row.ratio, section.better)
+    low, high = (share.low, share.high) if np.isfinite(share.high) else (None, None)
+    text: Inline = share
+    if row.verdict is not None:
+        text = joined([text, shared.verdict_of(row.verdict)], ": ")
+    return FigureRow(shared.platform_of(row.platform), names[row.platform.name], share.estimate, low, high, text=text)
 
 
 def below(title: Inline, groups: Sequence[FigureGroup]) -> list[FigureGroup]:
@@ -112,10 +118,10 @@ def _groups(section: Section, row_of: Any) -> tuple[FigureGroup, ...]:
     )
 
 
-def _block_ratios(row: Row, base: Row) -> tuple[Any, Any]:
+def _block_shares(row: Row, base: Row, better: Better) -> tuple[Any, Any]:
     blocks, of_row, of_base = np.intersect1d(row.blocks, base.blocks, return_indices=True)
     logs = log_ratios(row.block_means[of_row], base.block_means[of_base])
-    return blocks, np.exp(np.minimum(logs, _LARGEST_LOG))
+    return blocks, np.exp(np.minimum(logs if better == "higher" else -logs, _LARGEST_LOG))
 
 
 def _ints(values: Any) -> tuple[int, ...]:

@@ -60,9 +60,7 @@ def _doubts(analysis: Analysis, warnings: str) -> Iterator[Inline]:
     kept = [w for w in analysis.warnings if w.severity != "note" and w.is_primary and w.code not in _BY_REQUEST]
     order = sorted(kept, key=lambda w: (w.severity != "error", w.kind != STATISTICS, -w.times))
     yield from map(_doubt, order[:_MOST_WARNINGS])
-    if len(analysis.sessions) == 1:
-        yield msg("measured in one session; results may differ after a reboot")
-    elif analysis.sessions:
+    if analysis.sessions:
         yield scope(analysis.sessions)
     if (more := len(kept) - _MOST_WARNINGS) > 0:
         yield Link(plural("{count} more warning", "{count} more warnings", more), warnings)
@@ -88,8 +86,8 @@ def _next_step(step: NextStep) -> Inline:
         return _new_session(step)
     if not step.command:
         return msg(
-            "Next: longer trials or a quieter host; noise from block to block leaves open how many more blocks would "
-            "decide {comparisons}.",
+            "Next: stop other programs, or use longer trials. Too noisy to say how many more blocks are needed: "
+            "{comparisons}.",
             comparisons=undecided,
         )
     if step.duration_s is None:
@@ -98,8 +96,7 @@ def _next_step(step: NextStep) -> Inline:
             command=command, comparisons=undecided,
         )  # fmt: skip
     return msg(
-        "Next: {command} (about {duration}) makes another session, beyond which intervals hold; undecided so far: "
-        "{comparisons}.",
+        "Next: {command} (about {duration}) measures another session; undecided so far: {comparisons}.",
         command=command, duration=Duration(step.duration_s), comparisons=undecided,
     )  # fmt: skip
 
@@ -128,8 +125,7 @@ def _new_session(step: NextStep) -> Inline:
     """Of a run that cannot go on: a further run, merged with it."""
     run = msg("a further run of the study")
     return msg(
-        "Next: {run}, merged with this one by vtax merge, is another session, beyond which intervals hold; undecided "
-        "so far: {comparisons}.",
+        "Next: {run}, merged with this one by vtax merge, is another session; undecided so far: {comparisons}.",
         run=_timed(run, step),
         comparisons=_named(step.left),
     )
@@ -139,15 +135,11 @@ def _further_blocks(step: NextStep) -> Inline:
     do = _new_run(step) if step.is_new_run else _resumed(step)
     decides = _named(step.decides)
     if step.is_first_verdict:
-        return msg(
-            "Next: {step} reaches the fewest blocks of a verdict on {comparisons}.", step=do, comparisons=decides
-        )
+        return msg("Next: {step}, enough blocks for a verdict on {comparisons}.", step=do, comparisons=decides)
     text = msg("Next: {step} would probably decide {comparisons}.", step=do, comparisons=decides)
     if not step.left:
         return text
-    rest = msg(
-        "Many more blocks, longer trials or a quieter host would decide {comparisons}.", comparisons=_named(step.left)
-    )
+    rest = msg("To decide {comparisons}, stop other programs or use longer trials.", comparisons=_named(step.left))
     return joined([text, rest], " ")
 
 

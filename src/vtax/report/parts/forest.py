@@ -1,10 +1,8 @@
-"""One figure of all comparisons: the efficiency of every platform on every primary metric at every point."""
+"""One figure of all comparisons: the percent of the baseline of every platform, metric and point."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-
-import numpy as np
 
 from vtax.report.analysis import Analysis, Row, Section, every_row
 from vtax.report.document import (
@@ -12,19 +10,16 @@ from vtax.report.document import (
     FigureGroup,
     FigureRow,
     Inline,
-    Interval,
     Paragraph,
     Part,
-    Ratio,
     Share,
-    joined,
     msg,
     plural,
 )
 from vtax.report.document import Section as Titled
 from vtax.report.parts import figures, shared
 
-_MOST_ROWS = 160  # of the figure; the table of efficiencies is shorter than more
+_MOST_ROWS = 160  # of the figure; the table of percents is shorter than more
 
 
 def forest(analysis: Analysis, names: Mapping[str, int]) -> Iterator[Part]:
@@ -49,15 +44,15 @@ def _figure(analysis: Analysis, groups: tuple[FigureGroup, ...]) -> Figure:
     return Figure(
         "ratios",
         msg("Every comparison: percent of {baseline}, {level} interval", **to_baseline),
-        msg("percent of {baseline}; of a time 1 / ratio", baseline=to_baseline["baseline"]),
+        msg("percent of {baseline}", baseline=to_baseline["baseline"]),
         msg(
             "Every platform on every metric with its {level} interval, on a logarithmic axis where they are far "
             "apart; above 100 % is faster than {baseline}, and in the grey band (±{margin}) it is equivalent",
             margin=Share(analysis.rule.margin, "declared"), **to_baseline,
         ),
         groups,
-        msg("efficiency"),
-        msg("efficiency, {level} interval", level=analysis.level),
+        msg("percent"),
+        msg("percent, {level} interval", level=analysis.level),
         margin=analysis.rule.margin,
         key="forest",
     )  # fmt: skip
@@ -74,11 +69,4 @@ def _groups(analysis: Analysis, names: Mapping[str, int]) -> Iterator[FigureGrou
 
 
 def _row(row: Row, section: Section, names: Mapping[str, int]) -> tuple[Inline, FigureRow]:
-    assert row.ratio is not None
-    found = row.ratio.efficiency(section.better)
-    low, high = (found.low, found.high) if np.isfinite(found.high) else (None, None)
-    text: Inline = joined([Ratio(found.estimate), Interval(found.low, found.high, "ratio")], " ")
-    if row.verdict is not None:
-        text = joined([text, shared.verdict_of(row.verdict)], ": ")
-    label = shared.platform_of(row.platform)
-    return label, FigureRow(label, names[row.platform.name], found.estimate, low, high, text=text)
+    return shared.platform_of(row.platform), figures.compared(row, section, names)

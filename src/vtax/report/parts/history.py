@@ -8,7 +8,6 @@ from vtax.described import values_of
 from vtax.report.analysis.history import LEVEL, Change, History, Measured, Plot, Series
 from vtax.report.analysis.warnings import merged, noted
 from vtax.report.document import (
-    UNSCALED,
     Bullets,
     Chart,
     ChartEvent,
@@ -29,7 +28,7 @@ from vtax.report.document import (
     Place,
     PValue,
     Quantity,
-    Ratio,
+    Relative,
     Row,
     Scale,
     Share,
@@ -46,6 +45,7 @@ from vtax.report.document import Section as Titled
 from vtax.report.parts import shared
 from vtax.stats.change_points import FEWEST
 
+_PERCENT = Scale("%", 0.01)
 _MAX_NAMED = 8  # differences beside a change point
 
 
@@ -133,7 +133,7 @@ def _title(plot: Plot) -> Inline:
 
 
 def _change(plot: Plot, series: Series, change: Change) -> Inline:
-    """Return `changed with tour-9 from 0.981 to 0.934 (-4.8 %, p = 0.001)`."""
+    """Return `changed with tour-9 from 98.1 % to 93.4 % (-4.8 %, p = 0.001)`."""
     scale = _scale(plot)
     sides = {"before": _value(change.before, scale), "after": _value(change.after, scale)}
     run = series.measured[change.index].run.name
@@ -162,18 +162,18 @@ def _changes(plot: Plot) -> Iterator[Part]:
 
 def _scale(plot: Plot) -> Scale:
     """Return the unit of all values of a plot; of ratios none."""
-    if plot.quantity == "ratio":
-        return UNSCALED
+    if plot.quantity == "efficiency":
+        return _PERCENT
     return scale_for(plot.section.metric.unit, [each.value for series in plot.series for each in series.measured])
 
 
 def _value(value: float, scale: Scale) -> Inline:
-    return Ratio(value) if scale is UNSCALED else Quantity(value, scale, has_unit=True)
+    return Relative(value) if scale is _PERCENT else Quantity(value, scale, has_unit=True)
 
 
 def _axis(plot: Plot) -> Inline:
-    if plot.quantity == "ratio":
-        return msg("ratio to {baseline}", baseline=plot.baseline)
+    if plot.quantity == "efficiency":
+        return msg("percent of {baseline}", baseline=plot.baseline)
     unit = _scale(plot).unit
     return msg("mean ({unit})", unit=unit) if unit else msg("mean")
 
@@ -222,13 +222,14 @@ def _events(plot: Plot) -> Iterator[ChartEvent]:
 def _table(plot: Plot, found: History) -> Table:
     """Return a group for every platform, a row for every run."""
     scale = _scale(plot)
+    interval = msg("{level} interval", level=Share(found.confidence, "declared"))
     has_hosts = len({run.host for run in found.runs}) > 1
     columns = [
         Column("run", msg("run")), Column("started", msg("started")),
         *([Column("host", msg("host"))] if has_hosts else ()),
         Column("kernel", msg("kernel"), room="wide"), Column("vtax_version", "vtax", room="wide"),
         Column("blocks", msg("blocks"), is_number=True), Column("value", _axis(plot), is_number=True),
-        Column("interval", msg("{level} interval", level=Share(found.confidence, "declared")), is_number=True),
+        *([Column("interval", interval, is_number=True)] if plot.quantity == "mean" else ()),
         Column("change", msg("change point")),
     ]  # fmt: skip
     groups = tuple(
@@ -241,19 +242,21 @@ def _table(plot: Plot, found: History) -> Table:
 def _rows(plot: Plot, series: Series, scale: Scale, *, has_hosts: bool) -> Iterator[Row]:
     changes = {change.index: change for change in series.changes}
     for index, each in enumerate(series.measured):
-        value = Ratio(each.value) if plot.quantity == "ratio" else Quantity(each.value, scale)
+        value: tuple[Inline, ...] = (Quantity(each.value, scale), _interval(each, scale))
+        if plot.quantity == "efficiency":
+            value = (shared.share_of(each.value, each.low, each.high),)
         change = changes.get(index)
         yield Row((
             each.run.name, Moment(each.run.started_at), *([each.run.host or Nothing()] if has_hosts else ()),
-            each.run.kernel, each.run.vtax_version, Count(each.run.blocks), value, _interval(plot, each, scale),
+            each.run.kernel, each.run.vtax_version, Count(each.run.blocks), *value,
             _step(change) if change else "",
         ))  # fmt: skip
 
 
-def _interval(plot: Plot, each: Measured, scale: Scale) -> Inline:
+def _interval(each: Measured, scale: Scale) -> Inline:
     if each.low is None or each.high is None:
         return Nothing()
-    return Interval(each.low, each.high, "ratio" if plot.quantity == "ratio" else "quantity", scale)
+    return Interval(each.low, each.high, "quantity", scale)
 
 
 def _step(change: Change) -> Inline:

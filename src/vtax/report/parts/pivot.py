@@ -15,14 +15,11 @@ from vtax.report.document import (
     Factor,
     Group,
     Inline,
-    Interval,
     Mean,
     Nothing,
     Paragraph,
     Part,
-    Ratio,
     Scale,
-    Share,
     Table,
     joined,
     levels_of,
@@ -60,9 +57,7 @@ def quantity_of(pivot: Pivot, analysis: Analysis) -> Inline:
     """Return what the figures are called."""
     return {
         "mean": msg("mean"),
-        "ratio": msg("ratio to {baseline}", baseline=analysis.baseline),
-        "efficiency": msg("efficiency"),
-        "overhead": msg("overhead"),
+        "efficiency": msg("percent of {baseline}", baseline=analysis.baseline),
     }[pivot.quantity]
 
 
@@ -120,8 +115,8 @@ def _panel(pivot: Pivot, analysis: Analysis, panel: str) -> Titled:
 
 def _direction(pivot: Pivot) -> Inline:
     """Return which way is better; empty where that differs."""
-    if pivot.quantity in ("efficiency", "overhead"):
-        return msg("higher is better") if pivot.quantity == "efficiency" else msg("lower is better")
+    if pivot.quantity == "efficiency":
+        return msg("higher is better")
     found = {section.better: shared.direction_of(section) for section in pivot.sections}
     return next(iter(found.values())) if len(found) == 1 else ""
 
@@ -146,16 +141,7 @@ def _shown(pivot: Pivot, cell: PivotCell | None, scale: Scale | None) -> Inline:
         return joined([Mean(value.value, half, own), muted(Mean(value.value, half, own, "half-width"))], " ")
     if cell.row.platform.is_baseline:
         return muted(msg("baseline"))
-    interval: Inline = ""
-    shown: Inline = Ratio(value.value)
-    if pivot.quantity == "efficiency":
-        shown = Share(value.value, "efficiency")
-    elif pivot.quantity == "overhead":
-        shown = Share(value.value, "change")
-    if value.low is not None and value.high is not None:
-        kinds = {"ratio": "ratio", "efficiency": "efficiency", "overhead": "change"}
-        interval = muted(Interval(value.low, value.high, kinds[pivot.quantity]))  # type: ignore[arg-type]
-    return joined([styled(shown, "strong"), interval], " ")
+    return styled(shared.share_of(value.value, value.low, value.high), "strong")
 
 
 def about(pivot: Pivot, analysis: Analysis) -> Iterator[Inline]:
@@ -165,7 +151,7 @@ def about(pivot: Pivot, analysis: Analysis) -> Iterator[Inline]:
             yield msg("means with the half-width of their {level} intervals", level=analysis.level)
     else:
         yield msg(
-            "ratios to {baseline} are formed within blocks; intervals are {level}, each of one comparison alone",
+            "percents of {baseline} are formed within blocks; intervals are {level}, each of one comparison alone",
             baseline=analysis.baseline, level=analysis.level,
         )  # fmt: skip
     parts = [name for name in PARTS if name in (*pivot.axes.names, *pivot.where)]

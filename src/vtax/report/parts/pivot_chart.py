@@ -27,14 +27,12 @@ from vtax.report.parts.figure_charts import level_of, words_of
 from vtax.report.parts.pivot import about, quantity_of, scale_of, title_of
 from vtax.study.claims import number_of
 
-_PERCENT, _PLAIN = Scale("%", 0.01), Scale("")
+_PERCENT = Scale("%", 0.01)
 _LOG_FROM = 20.0  # largest / smallest number, from which an axis is logarithmic
 
 
 def chart_of(pivot: Pivot, analysis: Analysis) -> Chart | None:
     """Return lines where the columns are numbers, else bars. None where figures of one panel have several units.
-
-    The axis begins at zero, so overheads, which may be negative, are not for it.
 
     Without columns the rows are the places of the bars.
     """
@@ -82,7 +80,7 @@ def _scale(pivot: Pivot, panel: str | None) -> Scale | None:
     """Return the unit of a panel, or of all; None where there are several."""
     if pivot.quantity == "mean":
         return scale_of(pivot, panel)
-    return _PLAIN if pivot.quantity == "ratio" else _PERCENT
+    return _PERCENT
 
 
 def _values(pivot: Pivot, places: dict[str, float]) -> Iterator[ChartValue]:

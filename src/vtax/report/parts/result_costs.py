@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from vtax.report.analysis import Row, Section
-from vtax.report.document import Column, Count, Inline, Interval, Mean, Ratio, Scale, msg, muted
+from vtax.report.document import Column, Inline, Mean, Relative, Scale, Share, msg
 from vtax.report.document.stored_texts import unit_of
 from vtax.report.parts import shared
 
@@ -22,12 +23,12 @@ def costs_of(section: Section) -> Costs:
     }
 
 
-def columns(section: Section) -> tuple[Column, ...]:
-    """Return the mean where there is room for it, and the ratio to the baseline."""
+def columns(section: Section, baseline: Inline) -> tuple[Column, ...]:
+    """Return the mean and an interval where there is room for them, and what share of the baseline's it is."""
     unit = unit_of(shared.scale_of(section).unit)
     return (
         Column("host_cpu", msg("host CPU,\n{unit}", unit=unit), is_number=True, room="wide"),
-        Column("host_cpu_ratio", msg("host CPU,\nratio"), is_number=True),
+        Column("host_cpu_percent", msg("host CPU, percent\nof {baseline}", baseline=baseline), is_number=True),
         Column("host_cpu_interval", msg("interval"), room="wide"),
     )
 
@@ -39,7 +40,8 @@ def cells(costs: Costs, row: Row) -> Sequence[Inline]:
         return "", "", ""
     mean = Mean(found.summary.mean, (found.summary.high - found.summary.low) / 2, scale)
     if found.platform.is_baseline:
-        return mean, Count(1), ""
+        return mean, Share(1.0, "whole"), ""
     if found.ratio is None:
         return mean, "", ""
-    return mean, Ratio(found.ratio.estimate), muted(Interval(found.ratio.low, found.ratio.high, "ratio"))
+    shown = Relative(found.ratio.estimate, found.ratio.low, found.ratio.high, "amount", "estimate")
+    return mean, shown, replace(shown, shows="interval")

@@ -34,18 +34,18 @@ def notes_under(section: Section, analysis: Analysis) -> Iterator[Inline]:
     yield from shared.equivalent_as_far_as_shown((row.ratio, row.verdict) for row in section.rows)
     if any(_is_undecided_by_correction(row) for row in section.rows):
         yield msg(
-            "undecided beside an interval without 1: the interval is of one comparison alone, the verdict is "
+            "undecided beside an interval without 100 %: the interval is of one comparison alone, the verdict is "
             "corrected for {family}",
             family=Count(section.family),
         )
     yield from _withheld(section, analysis)
     compared = [each for each in analysis.primary if each.family]
     if section is next((each for each in compared if each.better == "lower"), None):
-        yield msg("lower is better here: a ratio above 1 is slower, and efficiency is 1 / ratio")
+        yield msg("lower is better here: twice the value of {baseline} is 50 %", baseline=analysis.baseline)
     if section is next(iter(compared), None):
         if len(analysis.sessions) > 0:
             yield scope(analysis.sessions)
-        yield msg("ratios are geometric means of the ratios within blocks, not ratios of the two means")
+        yield msg("percents are geometric means of the ratios within blocks, not of the two means")
         if analysis.declared.get("design", {}).get("trials", 1) != 1:
             yield msg("a block has several trials: its ratio is that of the averages of its trials")
         yield from _widened(compared, analysis)
@@ -71,9 +71,9 @@ def _widened(compared: Sequence[Section], analysis: Analysis) -> Iterator[Inline
     rows = (row for *_, row in every_row(compared))
     levels = {interval_confidence(analysis.rule, row.ratio.n_blocks) for row in rows if row.ratio is not None}
     if levels and max(levels) > analysis.rule.confidence:
-        low, high = (Share(level, "efficiency") for level in (min(levels), max(levels)))
+        low, high = (Share(round(level, 3), "declared") for level in (min(levels), max(levels)))
         yield msg(
-            "intervals of ratios are computed at {level} so that they hold at {confidence}: the rule {rule} decides "
+            "intervals are computed at {level} so that they hold at {confidence}: the rule {rule} decides "
             "by the figures what it measures",
             level=low if low == high else Range(low, high), confidence=analysis.level, rule=analysis.rule.stop,
         )  # fmt: skip

@@ -10,9 +10,7 @@ from vtax.report.document import (
     Column,
     Count,
     Inline,
-    Interval,
     Mean,
-    Ratio,
     Scale,
     Share,
     Table,
@@ -28,12 +26,12 @@ from vtax.report.parts import result_costs, shared
 def result_table(
     section: Section,
     level: Share,
-    baseline: str,
+    baseline: Inline,
     names: Mapping[str, int],
     blocks: int | None = None,
     cost: Section | None = None,
 ) -> Table:
-    """Return a row per platform below every point. level: of the intervals. baseline: what ratios are to, or nothing.
+    """Return a row per platform below every point. level: of the intervals. baseline: what is 100 %.
 
     blocks: of the run; where a row has others, every row says how many, however little room there is. cost: the CPU
     time that the host spends on a unit of the same work.
@@ -42,7 +40,6 @@ def result_table(
     mean: Inline = msg("mean")
     if len(scales := set(shared.scales_of(section))) == 1:
         mean = msg("mean,\n{unit}", unit=unit_of(scales.pop().unit))
-    ratio = msg("ratio to\n{baseline}", baseline=baseline) if baseline else msg("ratio")
     columns = (
         shared.PLATFORM,
         Column("mean", mean, is_number=True),
@@ -50,11 +47,10 @@ def result_table(
         Column("cv", msg("CV"), is_number=True, room="wide"),
         Column("trials", msg("trials"), is_number=True, room="wide"),
         Column("blocks", msg("blocks"), is_number=True, room="wide" if of_rows <= {blocks} else ""),
-        Column("ratio", ratio, is_number=True),
-        Column("interval", msg("{level}\ninterval", level=level), joins=True),
-        Column("efficiency", msg("efficiency ◆\ninterval ░"), room="sketch"),
+        Column("percent", shared.percent_title(baseline, msg("{level} interval", level=level)), is_number=True),
+        Column("sketch", msg("percent ◆\ninterval ░"), room="sketch"),
         Column("verdict", msg("verdict")),
-        *(result_costs.columns(cost) if cost else ()),
+        *(result_costs.columns(cost, baseline) if cost else ()),
     )
     costs = result_costs.costs_of(cost) if cost else None
 
@@ -68,7 +64,7 @@ def result_table(
 
 def _cells(row: Row, section: Section, scale: Scale) -> Sequence[Inline]:
     if row.summary is None:
-        return ["", "", "", "", "", "", "", "", _verdict(row)]
+        return ["", "", "", "", "", "", "", _verdict(row)]
     half = (row.summary.high - row.summary.low) / 2
     shown: list[Inline] = [
         Mean(row.summary.mean, half, scale),
@@ -76,17 +72,12 @@ def _cells(row: Row, section: Section, scale: Scale) -> Sequence[Inline]:
         Share(row.summary.cv), Count(row.summary.n), Count(int(row.blocks.size)),
     ]  # fmt: skip
     if row.platform.is_baseline:
-        return [*shown, Count(1), muted(msg("baseline")), Bar(1.0, 1.0, 1.0), _verdict(row)]
+        return [*shown, joined([Share(1.0, "whole"), muted(msg("baseline"))], " "), Bar(1.0, 1.0, 1.0), _verdict(row)]
     if row.ratio is None:
-        return [*shown, "", "", "", _verdict(row)]
-    efficiency = row.ratio.efficiency(section.better)
-    return [
-        *shown,
-        styled(Ratio(row.ratio.estimate), "strong"),
-        muted(Interval(row.ratio.low, row.ratio.high, "ratio")),
-        Bar(efficiency.low, efficiency.estimate, efficiency.high),
-        _verdict(row),
-    ]
+        return [*shown, "", "", _verdict(row)]
+    relative = shared.relative_of(row.ratio, section.better)
+    bar = Bar(relative.low, relative.estimate, relative.high)
+    return [*shown, styled(relative, "strong"), bar, _verdict(row)]
 
 
 def _verdict(row: Row) -> Inline:

@@ -14,11 +14,9 @@ from vtax.report.document import (
     Factor,
     Group,
     Inline,
-    Interval,
     Mean,
     Message,
     Part,
-    Ratio,
     Scale,
     Share,
     Table,
@@ -48,14 +46,14 @@ def table(compared: Sequence[Compared], found: Contrasts) -> Table:
     scale = shared.scale_of(compared[0].section)
     level = Share(found.confidence, "declared")
     half = msg("±{level}", level=level)
+    interval = across_runs.interval_title(found, [each.ratio for each in compared])
     columns = (
         shared.PLATFORM,
         Column("treatment_mean", _heading(found.treatment.name, scale), is_number=True),
         Column("treatment_half_width", half, room="wide"),
         Column("baseline_mean", _heading(found.baseline.name, scale), is_number=True),
         Column("baseline_half_width", half, room="wide"),
-        Column("ratio", msg("ratio"), is_number=True),
-        Column("interval", across_runs.interval_title(found, [each.ratio for each in compared]), joins=True),
+        Column("percent", shared.percent_title(found.baseline.name, interval), is_number=True),
         Column("verdict", msg("verdict")),
     )
     groups = [
@@ -76,10 +74,9 @@ def _heading(run: str, scale: Scale) -> Inline:
 def _cells(each: Compared, scale: Scale) -> list[Inline]:
     cells = [*_mean(each.treatment, scale), *_mean(each.baseline, scale)]
     if each.ratio is None:
-        return [*cells, "", "", styled(each.reason, "error")]
-    interval = muted(Interval(each.ratio.low, each.ratio.high, "ratio"))
+        return [*cells, "", styled(each.reason, "error")]
     verdict = shared.verdict_of(each.verdict) if each.verdict else shared.no_verdict()
-    return [*cells, styled(Ratio(each.ratio.estimate), "strong"), interval, verdict]
+    return [*cells, styled(shared.relative_of(each.ratio, each.section.better), "strong"), verdict]
 
 
 def _mean(row: Row, scale: Scale) -> tuple[Inline, Inline]:

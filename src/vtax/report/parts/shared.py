@@ -14,8 +14,10 @@ from vtax.report.document import (
     Group,
     Inline,
     Message,
+    Nothing,
     Paragraph,
     Platform,
+    Relative,
     Scale,
     Share,
     Warnings,
@@ -32,7 +34,8 @@ from vtax.report.document import Verdict as VerdictCell
 from vtax.report.document.stored_texts import unit_of
 from vtax.report.document.warnings import Warning
 from vtax.stats.assumptions import unmet_share
-from vtax.stats.ratio import Ratio as RatioResult
+from vtax.stats.checks import Better
+from vtax.stats.ratio import Ratio
 from vtax.stats.verdict import Verdict
 from vtax.store.records import PlatformRecord
 
@@ -80,10 +83,34 @@ def as_far_as_shown(word: Inline, blocks: Iterable[int]) -> Iterator[Inline]:
         )  # fmt: skip
 
 
-def equivalent_as_far_as_shown(judged: Iterable[tuple[RatioResult | None, Verdict | None]]) -> Iterator[Inline]:
+def equivalent_as_far_as_shown(judged: Iterable[tuple[Ratio | None, Verdict | None]]) -> Iterator[Inline]:
     """Yield the same of the comparisons that are equivalent."""
     blocks = [ratio.n_blocks for ratio, verdict in judged if ratio and verdict and verdict.kind == "equivalent"]
     return as_far_as_shown(msg("equivalent"), blocks)
+
+
+def relative_of(ratio: Ratio, better: Better, baseline: str = "") -> Relative:
+    """Return a ratio as a share of the baseline's performance. better: of its metric. baseline: to be named."""
+    found = ratio.efficiency(better)
+    return Relative(found.estimate, found.low, found.high, baseline=baseline)
+
+
+def share_of(value: float, low: float | None, high: float | None) -> Relative:
+    """Return an efficiency as a share of the baseline; without bounds it has no interval."""
+    return Relative(value) if low is None or high is None else Relative(value, low, high)
+
+
+def predicted_of(ratio: Ratio, better: Better) -> Inline:
+    """Return the interval of one more session as a share of the baseline's performance; nothing without one."""
+    found = ratio if better == "higher" else ratio.inverse
+    if found.predicted_low is None or found.predicted_high is None:
+        return Nothing()
+    return Relative(found.estimate, found.predicted_low, found.predicted_high, shows="interval")
+
+
+def percent_title(baseline: Inline, interval: Inline) -> Inline:
+    """Return the head of a column of shares of a baseline with their intervals."""
+    return msg("percent of {baseline}\n[{interval}]", baseline=baseline, interval=interval)
 
 
 def title_of(section: Section) -> Inline:

@@ -23,7 +23,7 @@ class Sweeps:
         """Yield the figures of a metric."""
         for number, each in enumerate(self.found):
             if each.section is section:
-                title = _title(each)
+                title = _title(each, self.analysis.baseline)
                 chart = figure_charts.chart_of(each.drawing, self.analysis)
                 chart = replace(chart, key=f"sweep-{number}", title=title, has_one_side=True)
                 yield Titled(title, (chart,), key=f"sweep {number}")
@@ -42,7 +42,7 @@ class Sweeps:
             )  # fmt: skip
 
 
-def _title(sweep: Sweep) -> Inline:
+def _title(sweep: Sweep, baseline: str) -> Inline:
     """`netperf · throughput over message size, MTU=1500`."""
     figure = sweep.drawing.figure
     names = {"metric": shared.title_of(sweep.section), "x": figure_charts.words_of(figure.x)}
@@ -50,6 +50,6 @@ def _title(sweep: Sweep) -> Inline:
     title = {
         "lines": msg("{metric} over {x}", **names),
         "values": msg("{metric} over {x} and {y}", y=y, **names),
-        "efficiency": msg("{metric}: efficiency over {x} and {y}", y=y, **names),
+        "efficiency": msg("{metric}: percent of {baseline} over {x} and {y}", y=y, baseline=baseline, **names),
     }[sweep.kind]
     return joined([title, Factor(levels_of(sweep.where)) if sweep.where else ""])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from vtax.report.analysis import Analysis, Row, Section, every_row
-from vtax.report.document import Column, Inline, Interval, Paragraph, Part, Ratio, Table, msg, muted, styled
+from vtax.report.document import Column, Inline, Paragraph, Part, Relative, Table, msg, styled
 from vtax.report.parts import shared
 
 
@@ -13,13 +13,11 @@ def parts_of(section: Section, analysis: Analysis, names: Mapping[str, int]) -> 
     """Ratios of averages beside those of typical trials, where any row has both, and which differ clearly."""
     if not any(row.typical for row in section.rows):
         return
-    interval = msg("{level}\ninterval", level=analysis.level)
+    named: dict[str, Inline] = {"baseline": analysis.baseline, "level": analysis.level}
     columns = (
         shared.PLATFORM,
-        Column("ratio", msg("ratio,\naverages"), is_number=True),
-        Column("interval", interval, joins=True),
-        Column("typical", msg("ratio,\ntypical trials"), is_number=True),
-        Column("typical_interval", interval, joins=True),
+        Column("percent", msg("percent of {baseline}\naverages [{level} interval]", **named), is_number=True),
+        Column("typical", msg("percent of {baseline}\ntypical trials [{level} interval]", **named), is_number=True),
         Column("pauses", msg("may pause")),
     )
 
@@ -28,12 +26,11 @@ def parts_of(section: Section, analysis: Analysis, names: Mapping[str, int]) -> 
             return None
         found = row.typical
         pausing = {"treatment": row.platform.name, "baseline": analysis.baseline, "": ""}[found.pauses]
-        return [
-            Ratio(row.ratio.estimate), muted(Interval(row.ratio.low, row.ratio.high, "ratio")),
-            Ratio(found.estimate), muted(Interval(found.low, found.high, "ratio")), styled(pausing, "caution"),
-        ]  # fmt: skip
+        share = found.efficiency(section.better)
+        shown = shared.relative_of(row.ratio, section.better)
+        return [shown, Relative(share.estimate, share.low, share.high), styled(pausing, "caution")]
 
-    label = msg("typical ratios of {name}", name=section.name)
+    label = msg("typical trials of {name}", name=section.name)
     yield Table(columns, shared.groups(section.points, cells, names), key=f"{section.name} typical", label=label)
     yield Paragraph(
         msg(
@@ -47,7 +44,7 @@ def method_of(analysis: Analysis) -> Iterator[Inline]:
     """Yield what the typical ratio is, where a run has any."""
     if any(row.typical for *_, row in every_row(analysis.sections)):
         yield msg(
-            "The typical ratio beside it is that of the medians of the blocks' trials, averaged after the lowest and "
-            "the highest fifth of the blocks are cut off (trimmed mean, Yuen 1974). Where the two differ by more "
-            "than chance and the margin, a warning names the side that may pause, and the p-value."
+            "The ratio of typical trials beside it is that of the medians of the blocks' trials, averaged after the "
+            "lowest and the highest fifth of the blocks are cut off (trimmed mean, Yuen 1974). Where the two differ "
+            "by more than chance and the margin, a warning names the side that may pause, and the p-value."
         )

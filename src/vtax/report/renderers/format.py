@@ -40,8 +40,6 @@ _NAME = re.compile(r"\{(\w+)\}")
 _BAR_CELLS = 10  # are the baseline
 _BAR_MAX = 12
 _PLACES_SHOWN = 2
-_TEN = 10.0  # times, from which no decimal is shown
-_HALF = 0.5  # of the baseline, below which "times slower" is clearer than a percentage
 
 
 @dataclass(frozen=True)
@@ -83,6 +81,8 @@ class Formatter:
             yield from self.runs(inline.text, inline.role)
         elif isinstance(inline, Joined):
             yield from self._joined(inline, role)
+        elif isinstance(inline, cells.Relative):
+            yield from self._relative(inline, role)
         else:
             yield Run(self.value(inline), role, inline)
 
@@ -101,6 +101,33 @@ class Formatter:
                 is_and = texts.is_list and number == last
                 yield Run(self.text(msg(" and ")) if is_and else texts.separator, role)
             yield from self.runs(part, role)
+
+    def _relative(self, value: cells.Relative, role: Role) -> Iterator[Run]:
+        """Yield `95.4 % [93.0, 97.0] slower`; below half of the baseline `7.41 times slower [7.09, 7.81]`."""
+        shown, interval, kind = numbers.relative(
+            value.estimate, value.low, value.high, is_amount=value.is_of == "amount"
+        )
+        parts: list[Run] = []
+        if value.shows != "interval":
+            parts.append(Run(self._share_of(value, self.number(shown), kind), role, value))
+        if interval and value.shows != "estimate":
+            parts.append(Run(self.number(interval), "muted", cells.Interval(value.low, value.high, "quantity")))
+        if value.verdict is not None and kind != value.verdict.kind:
+            parts.append(Run(self.text(WORDS[value.verdict.kind]), role, value))
+        for number, part in enumerate(parts):
+            if number:
+                yield Run(" ", role)
+            yield part
+
+    def _share_of(self, value: cells.Relative, shown: str, kind: numbers.Kind) -> str:
+        if kind == "percent":
+            share = f"{shown}\N{NO-BREAK SPACE}%"
+            named = msg("{share} of {baseline}", share=share, baseline=value.baseline)
+            return self.text(named) if value.baseline else share
+        return self.text({
+            "slower": msg("{times} times slower", times=shown), "faster": msg("{times} times faster", times=shown),
+            "times": msg("{times} times", times=shown),
+        }[kind])  # fmt: skip
 
     def value(self, value: Any) -> str:
         """Return a typed value as characters."""
@@ -164,25 +191,14 @@ def _mean(f: Formatter, value: cells.Mean) -> str:
 
 
 def _interval(f: Formatter, value: cells.Interval) -> str:
-    if value.of == "ratio":
-        return f.number(numbers.interval(value.low, value.high))
     if value.of == "quantity":
         return f.number(numbers.bounds(value.low, value.high, value.scale))
-    if value.of == "efficiency":
-        shown = [f.number(numbers.share_of_baseline(each)) for each in (value.low, value.high)]
-    elif value.of == "overhead":
-        shown = [f.number(numbers.overhead(each)) for each in (value.low, value.high)]
-    else:
-        shown = [f.value(cells.Share(each, "change")) for each in (value.low, value.high)]
+    shown = [f.value(cells.Share(each, "change")) for each in (value.low, value.high)]
     return f"[{f.language.separator.join(shown)}]"
 
 
 def _share(f: Formatter, value: cells.Share) -> str:
     share = value.value
-    if value.style == "efficiency":
-        return f.number(f"{numbers.share_of_baseline(share)}\N{NO-BREAK SPACE}%")
-    if value.style == "overhead":
-        return f.number(f"{numbers.overhead(share)}\N{NO-BREAK SPACE}%")
     if value.style == "change":
         return f.number(("+" if share > 0 else "") + numbers.percent(share))
     if value.style == "signed decimal":
@@ -210,22 +226,6 @@ def _verdict(f: Formatter, value: cells.Verdict) -> str:
     return f"{word}, {f.text(cells.more_blocks(value.blocks_low, value.blocks_needed))}"
 
 
-def _efficiency(f: Formatter, value: cells.Efficiency) -> str:
-    """`95.4 % [93.0, 97.0] slower`; below half of the baseline `7.4 times slower [7.1, 7.8]`."""
-    word = f.text(WORDS[value.verdict.kind])
-    if 0 < value.estimate < _HALF:
-        decimals = 1 if value.estimate > 1 / _TEN else 0
-        times, *ends = (1 / each if each else math.inf for each in (value.estimate, value.high, value.low))
-        shown = f.text(msg("{times} times slower", times=f.number(numbers.fixed(times, decimals))))
-        interval = f.number(f"[{', '.join(numbers.fixed(end, decimals) for end in ends)}]")
-        interval = interval if all(map(math.isfinite, ends)) else ""
-        word = "" if value.verdict.kind == "slower" else word
-    else:
-        shown = f.value(cells.Share(value.estimate, "efficiency"))
-        interval = f.value(cells.Interval(value.low, value.high, "efficiency")) if math.isfinite(value.high) else ""
-    return " ".join(filter(None, [shown, interval, word]))
-
-
 def _platform(f: Formatter, value: cells.Platform) -> str:
     return f"{value.name} ({', '.join(f.marks(value))})" if value.marks else value.name
 
@@ -244,7 +244,6 @@ _FORMATS: Mapping[type, Callable[[Formatter, Any], str]] = {
     cells.Count: lambda f, v: str(v.value),
     cells.Quantity: _quantity,
     cells.Mean: _mean,
-    cells.Ratio: lambda f, v: f.number(numbers.ratio(v.value)),
     cells.Interval: _interval,
     cells.Share: _share,
     cells.Probability: _probability,
@@ -255,7 +254,7 @@ _FORMATS: Mapping[type, Callable[[Formatter, Any], str]] = {
     cells.Moment: lambda f, v: f.language.moment(v.seconds),
     cells.Verdict: _verdict,
     cells.Bar: lambda f, v: efficiency_bar(v.low, v.estimate, v.high),
-    cells.Efficiency: _efficiency,
+    cells.Relative: lambda f, v: f.text(v),
     cells.Platform: _platform,
     cells.Factor: _levels,
     cells.Range: _range,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import groupby
-from typing import Any
+from typing import Any, Literal
 
 from markupsafe import Markup, escape
 
@@ -15,7 +16,6 @@ from vtax.report.document import (
     Code,
     Column,
     Document,
-    Efficiency,
     Figure,
     Group,
     Inline,
@@ -24,9 +24,9 @@ from vtax.report.document import (
     Paragraph,
     Part,
     Platform,
+    Relative,
     Row,
     Section,
-    Share,
     Table,
     Verdict,
     Warning,
@@ -44,7 +44,8 @@ COLOUR = "--colour:{}"
 _LONG = 160  # characters of a cell beyond which it is folded
 _SHOWN = 120  # of a folded one
 _WHOLE = re.compile(r'<span class="whole">([^<]*)</span>')
-_ELEMENTS = (Platform, Verdict, Efficiency, Interval)
+_ELEMENTS = (Platform, Verdict, Interval)
+_SHOWS: tuple[Literal["estimate", "interval"], ...] = ("estimate", "interval")
 _CLASSES = {"muted": "muted", "caution": "flag", "error": "flag", "strong": "strong"}
 
 
@@ -110,11 +111,10 @@ class Parts:
 
     def _run(self, run: Run) -> Markup:
         if isinstance(run.value, Platform):
-            return self._platform(run.value)
+            name = self._platform(run.value)
+            return Markup('<span class="strong">{}</span>').format(name) if run.role == "strong" else name
         if isinstance(run.value, Verdict):
             return self._verdict(run)
-        if isinstance(run.value, Efficiency):
-            return self._efficiency(run.value)
         text = escape(run.text)
         if run.link:
             text = Markup('<a href="#{}">{}</a>').format(self._name(run.link), text)
@@ -140,13 +140,13 @@ class Parts:
         rest = Markup(' <span class="muted">{}</span>').format(more) if more else ""
         return Markup('<span class="key {}">{}</span>{}').format(run.value.kind, word, rest)
 
-    def _efficiency(self, value: Efficiency) -> Markup:
-        text = self.formatter.value(Share(value.estimate, "efficiency"))
-        interval = self.formatter.text(_bounds(value.low, value.high))
+    def _judged(self, value: Relative, verdict: Verdict) -> Markup:
+        shown, interval = (self.formatter.text(replace(value, verdict=None, shows=each)) for each in _SHOWS)
         return Markup(
             '<span class="sign" aria-hidden="true">{}</span> {} <span class="interval">{}</span>'
             '<span class="hidden">, {}</span>'
-        ).format(SIGNS[value.verdict.kind], text, interval, self.formatter.text(WORDS[value.verdict.kind]))
+        ).format(SIGNS[verdict.kind], shown, interval or self.formatter.text(msg("no interval")),
+                 self.formatter.text(WORDS[verdict.kind]))  # fmt: skip
 
     def _id(self, key: str) -> Markup:
         """Return the attribute `id` for a key, once on the page."""
@@ -268,8 +268,8 @@ class Parts:
         return Markup("<tr{}>{}</tr>").format(kind, cells)
 
     def _cell(self, cell: Inline, number: int, column: Column, label: Markup) -> Markup:
-        if isinstance(cell, Efficiency):
-            return Markup('<td class="kept {}"{}>{}</td>').format(cell.verdict.kind, label, self._efficiency(cell))
+        if isinstance(cell, Relative) and (verdict := cell.verdict) is not None:
+            return Markup('<td class="kept {}"{}>{}</td>').format(verdict.kind, label, self._judged(cell, verdict))
         if isinstance(cell, Nothing):
             return Markup('<td class="number none"{}>{}</td>').format(label, self.formatter.value(cell))
         shown = self.inline(cell)
@@ -323,9 +323,3 @@ def _class(column: Column) -> Markup:
     if column.key in ("verdict", "interval"):
         names.append(column.key)
     return Markup(' class="{}"').format(" ".join(names)) if names else Markup("")
-
-
-def _bounds(low: float, high: float) -> Inline:
-    """Bounds of a share of the baseline; in words where one block gives none."""
-    is_bounded = abs(low) != float("inf") and abs(high) != float("inf")
-    return Interval(low, high, "efficiency") if is_bounded else msg("no interval")

@@ -26,14 +26,14 @@ from vtax.report.document.cells import (
     Probability,
     PValue,
     Quantity,
-    Ratio,
+    Relative,
     Share,
     Size,
     Verdict,
 )
 from vtax.report.renderers.format import Formatter
 
-_SINGLE = (Number, Count, Quantity, Ratio, Share, Probability, PValue)
+_SINGLE = (Number, Count, Quantity, Share, Probability, PValue)
 _SECONDS = (Duration, Offset, Moment)
 
 
@@ -78,6 +78,8 @@ def _typed(value: Any) -> Any:
         return plain(value.value)
     if isinstance(value, _SECONDS):
         return plain(value.seconds)
+    if isinstance(value, Relative):
+        return plain(value.estimate)
     if isinstance(value, Mean):
         return plain(value.half_width if value.shows == "half-width" else value.mean)
     if isinstance(value, Size):

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import math
+from typing import Literal
 
 from vtax.report.document.cells import Scale
 from vtax.study.units import format_percent
 
 DIGITS = 4
+Kind = Literal["percent", "slower", "faster", "times"]
+_HALF = 0.5  # of the baseline, below which "times slower" is clearer than a percentage
+_LARGEST_WHOLE = 10_000
+_LARGEST_DIGITS = 4  # of a share of the baseline, however narrow its interval
 
 
 def number(value: float, digits: int = DIGITS) -> str:
@@ -63,24 +68,53 @@ def fixed(value: float, decimals: int) -> str:
     return f"{value:,.{decimals}f}".replace(",", "\N{NARROW NO-BREAK SPACE}").replace("-", "−")
 
 
-def ratio(value: float) -> str:
-    """Return a ratio: `0.997`, `0.0312`, `12.4`; three decimals around 1, three digits elsewhere."""
-    if 0.1 <= abs(value) < 10:
-        return fixed(value, 3)
-    return number(value, 3)
+def relative(estimate: float, low: float, high: float, *, is_amount: bool = False) -> tuple[str, str, Kind]:
+    """Return a share of a baseline, its interval and how both read: `95.4`, `[93.0, 97.0]`, percent.
 
-
-def interval(low: float, high: float) -> str:
-    """Return `[0.993, 1.002]`, `[7.2, 16.2]`: both ends with the decimals of the upper one.
-
-    The lower one has its own digits where these would leave nothing of it. Nothing when it is not bounded.
+    Performance below half of the baseline is how many times slower it is, above twice how many times faster, where
+    the interval says so too; an amount above twice is how many times as much. The half-width of the interval gives
+    the digits of all three numbers; an end that is not the baseline is not rounded to it. Without a finite upper
+    bound the interval is empty.
     """
-    if not math.isfinite(high):
-        return ""
-    last = ratio(high)
-    decimals = len(last.partition(".")[2])
-    is_plain = low == 0 or ("e" not in last and round(low, decimals) > 0)
-    return f"[{fixed(low, decimals) if low and is_plain else ratio(low)}, {last}]"
+    is_bounded = math.isfinite(high)
+    kind: Kind = "percent"
+    values, one = (round(100 * estimate, 12), 100 * low, 100 * high), 100.0
+    if not is_amount and 0 < estimate < _HALF and (high < 1 or not is_bounded):
+        kind, one = "slower", 1.0
+        values = (1 / estimate, 1 / high, 1 / low if low else math.inf)
+    elif estimate > 1 / _HALF and (is_amount or low > 1 or not is_bounded):
+        kind, one = "times" if is_amount else "faster", 1.0
+        values = (estimate, low, high)
+    if not is_bounded or not math.isfinite(values[0]):
+        return _alone(values[0], one), "", kind
+    decimals = _shared_decimals(values, one)
+    shown, *ends = (_rounded(value, decimals) for value in values)
+    return shown, f"[{', '.join(ends)}]", kind
+
+
+def _alone(value: float, one: float) -> str:
+    """Return a number without an interval: `99.8`, `103.4`, `4.97`; of times two digits; a whole number as it is."""
+    if abs(value) < _LARGEST_WHOLE and value == round(value):
+        return fixed(value, 0)
+    return number(value, 2 if one == 1 else 3 if abs(value) < 99.95 else 4)
+
+
+def _shared_decimals(values: tuple[float, float, float], one: float) -> int:
+    """Return the decimals of an estimate and its ends: two digits of the half-width, at most four of the largest."""
+    finite = [value for value in values if math.isfinite(value)]
+    largest = max(map(abs, finite))
+    most = _decimals_for(largest, _LARGEST_DIGITS)
+    half = (max(finite) - min(finite)) / (2 if math.isfinite(values[2]) else 1)
+    decimals = min(decimals_of(half), most) if half else most
+    while decimals < most + 2 and any(end != one and round(end, decimals) == one for end in finite[1:]):
+        decimals += 1
+    return decimals
+
+
+def _rounded(value: float, decimals: int) -> str:
+    if not math.isfinite(value) or (value and not _is_plain(math.floor(math.log10(abs(value))))):
+        return number(value, 3)
+    return fixed(round(value, decimals), max(0, decimals))
 
 
 def bounds(low: float, high: float, scale: Scale) -> str:
@@ -109,15 +143,3 @@ def percent(value: float) -> str:
 def plain_percent(value: float) -> str:
     """Return a declared share as it was declared: `2 %`, `97.5 %`."""
     return format_percent(value, "g")
-
-
-def share_of_baseline(value: float) -> str:
-    """Return a share of the baseline in percent, without the sign: `99.8`, `13.5`, `4.97`."""
-    return number(value * 100, 3 if abs(value) < 0.9995 else 4)
-
-
-def overhead(value: float) -> str:
-    """Return a share of the baseline that is lost in percent, without the sign: `0.28`, `2.8`, `50.9`, `−164.8`."""
-    share = value * 100
-    decimals = 1 if abs(share) >= 0.995 else 2
-    return fixed(round(share, decimals) + 0.0, decimals)

@@ -5,7 +5,6 @@ Nothing is left out but what needs a page: figures, and tables that repeat other
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
@@ -19,13 +18,13 @@ from vtax.report.document import (
     Code,
     Column,
     Document,
-    Efficiency,
     Group,
     Inline,
     Interval,
     Paragraph,
     Part,
     Platform,
+    Relative,
     Row,
     Section,
     Table,
@@ -47,7 +46,6 @@ ROLES: Mapping[Role, str] = {
 }  # fmt: skip
 SEVERITIES: Mapping[Severity, str] = {"error": "red", "warning": "yellow", "note": "dim"}
 _WIDE = 132
-_INTERVAL = re.compile(r"\[[^\]]*\]")
 
 
 def render(document: Document, console: Console, language: Language = ENGLISH) -> None:
@@ -201,8 +199,8 @@ def _styled(run: Run, formatter: Formatter) -> Iterator[tuple[str, str]]:
         yield run.text, "blue"
     elif isinstance(value, Interval):
         yield bind_spaces(run.text), style
-    elif isinstance(value, Efficiency):
-        yield _INTERVAL.sub(lambda match: bind_spaces(match[0]), run.text), STYLES[value.verdict.kind]
+    elif isinstance(value, Relative) and value.verdict is not None:
+        yield run.text, STYLES[value.verdict.kind]
     else:
         yield run.text, style
 

@@ -1,7 +1,7 @@
 """Figures as Vega-Lite specifications: one source for the interactive chart and for the static SVG.
 
 Two kinds are here. `values`: a bar for every row with the interval of its mean and one dot per block. `ratios`: the
-ratio to the baseline in every block, its estimate and interval, and the band within which a ratio counts as
+share of the baseline in every block, its estimate and interval, and the band within which a ratio counts as
 equivalent. Of every interval the part inside the axis is drawn; whatever lies outside is marked at that end of its
 row by an arrow, so that nothing is cut off unseen. Colours are those of Okabe and Ito (2008), which people with any
 colour vision can tell apart; the baseline is grey. Ink, paper, muted ink and grid are placeholders (`@ink`, ...),
@@ -22,7 +22,7 @@ from markupsafe import escape
 
 from vtax.errors import VtaxError
 from vtax.host.home import Home
-from vtax.report.document import Figure, FigureRow, Interval, Ratio, msg
+from vtax.report.document import Figure, FigureRow, Relative, msg
 from vtax.report.renderers.compact import compact, compact_svg
 from vtax.report.renderers.format import Formatter
 from vtax.report.renderers.ratio_axis import axis_of, domain_of
@@ -88,26 +88,19 @@ def values(figure: Figure, formatter: Formatter) -> Spec:
 
 
 def ratios(figure: Figure, formatter: Formatter) -> Spec:
-    """Ratios to the baseline, per block and estimated."""
+    """Shares of the baseline, per block and estimated."""
     rows, labels = rows_of(figure, formatter)
     found = [(name, row) for name, row in rows if row is not None]
     margin = figure.margin
     domain = domain_of([row for _, row in found], margin)
-    cells, dots, beyond = [], [], []
+    cells, dots = [], []
     baseline, reference = formatter.text(msg("baseline")), formatter.text(figure.baseline)
     baselines = [{"row": name, "at": 1, "text": baseline} for name, row in rows if labels[name] == reference]
     for name, row in found:
-        shared = {"row": name, "platform": formatter.text(row.name), "colour": colour_of(row.colour)}
-        value_text, text = formatter.value(Ratio(row.estimate)), formatter.text(row.text)
-        minimum, maximum = (row.estimate,) * 2 if row.low is None or row.high is None else (row.low, row.high)
-        if minimum > domain[1] or maximum < domain[0]:
-            is_above = minimum > domain[1]
-            short = " ".join(
-                filter(None, [value_text, formatter.value(Interval(minimum, maximum, "ratio")) if row.high else ""])
-            )
-            short = f"{short} {_ARROWS[1]}" if is_above else f"{_ARROWS[0]} {short}"
-            beyond.append({**shared, "at": domain[is_above], "text": short})
+        if not np.isfinite(row.estimate):  # beyond what a float holds
             continue
+        shared = {"row": name, "platform": formatter.text(row.name), "colour": colour_of(row.colour)}
+        value_text, text = formatter.value(Relative(row.estimate)), formatter.text(row.text)
         cells.append(
             {**shared, "mean": row.estimate, "text": text, "low": row.low, "high": row.high, "value_text": value_text}
         )
@@ -124,7 +117,7 @@ def ratios(figure: Figure, formatter: Formatter) -> Spec:
     ]  # fmt: skip
     one = {"type": "text", "color": "@muted", "fontSize": 11}
     layers.append(layer(baselines, one, {"x": {"field": "at", **x}, "text": {"field": "text"}}, tooltip=[]))
-    layers += edge_layers(beyond + outside(cells, dots, list(domain)), list(domain), x)
+    layers += edge_layers(outside(cells, dots, list(domain)), list(domain), x)
     return frame(layers, labels, formatter.text(figure.title), formatter)
 
 

@@ -19,19 +19,16 @@ from vtax.report.document import (
     Factor,
     Group,
     Inline,
-    Interval,
     Nothing,
-    Number,
     Paragraph,
     Part,
-    Ratio,
+    Relative,
     Share,
     Table,
     Translated,
     joined,
     more_blocks,
     msg,
-    muted,
     plural,
     stored,
     styled,
@@ -145,7 +142,7 @@ def _why(each: JudgedClaim, analysis: Analysis) -> Inline:
     elif not found.warnings and (noisiest := _noisiest(each.compared)):
         needed.append(
             msg(
-                "how many more blocks would decide is open, since {comparison} varies from block to block",
+                "too noisy: {comparison} varies between blocks",
                 comparison=_named(noisiest),
             )
         )
@@ -255,8 +252,7 @@ def _comparisons(each: JudgedClaim, shown: Sequence[ClaimedComparison], found: C
         Column("compared", msg("compared"), wraps=True),
         Column("claimed", msg("claimed")),
         *((Column("published", msg("published"), is_number=True),) if has_published else ()),
-        Column("ratio", msg("ratio here"), is_number=True),
-        Column("interval", msg("interval"), joins=True),
+        Column("percent", msg("here\n[interval]"), is_number=True),
         Column("blocks", msg("blocks"), is_number=True, room="wide"),
     )
     rows = []
@@ -264,12 +260,12 @@ def _comparisons(each: JudgedClaim, shown: Sequence[ClaimedComparison], found: C
         published_here: tuple[Inline, ...] = ()
         if has_published:
             first = each.claim.published if compared.check == each.claim.check[0] else None
-            published_here = (Number(first, 3) if first is not None else Nothing(),)
+            published_here = (_amount(first) if first is not None else Nothing(),)
         cells: tuple[Inline, ...] = (styled(compared.reason, "error"),)
         if compared.tested is not None:
             ratio = compared.tested.ratio
-            interval: Inline = Interval(ratio.low, ratio.high, "ratio") if math.isfinite(ratio.high) else Nothing()
-            cells = (Ratio(ratio.estimate), muted(interval), Count(compared.tested.n_blocks))
+            share = Relative(ratio.estimate, ratio.low, ratio.high, "amount")
+            cells = (share, Count(compared.tested.n_blocks))
         rows.append(TableRow((_what(compared, found, marks, alike), _range(compared), *published_here, *cells)))
     return Table(
         columns, (Group(tuple(rows)),), key=each.claim.id, label=msg("comparisons of {claim}", claim=each.claim.id),
@@ -323,12 +319,17 @@ def _alike(compared: Sequence[ClaimedComparison]) -> set[str]:
     return {name for name in (BENCHMARK, METRIC) if len({point.get(name) for point in points}) == 1}
 
 
+def _amount(ratio: float) -> Relative:
+    """Return what one side is of the other, of any quantity: as a claim states it."""
+    return Relative(ratio, is_of="amount")
+
+
 def _range(compared: ClaimedComparison) -> Inline:
     if compared.low > 0 and math.isfinite(compared.high):
-        return msg("{low} to {high}", low=Number(compared.low, 3), high=Number(compared.high, 3))
+        return msg("{low} to {high}", low=_amount(compared.low), high=_amount(compared.high))
     if compared.low > 0:
-        return msg("above {bound}", bound=Number(compared.low, 3))
-    return msg("below {bound}", bound=Number(compared.high, 3))
+        return msg("above {bound}", bound=_amount(compared.low))
+    return msg("below {bound}", bound=_amount(compared.high))
 
 
 VIEW = View(

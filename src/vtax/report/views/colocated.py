@@ -17,19 +17,16 @@ from vtax.report.document import (
     Factor,
     Group,
     Inline,
-    Interval,
     Message,
     Nothing,
     Number,
     Paragraph,
     Quantity,
-    Ratio,
     Scale,
     Table,
     joined,
     levels_of,
     msg,
-    muted,
 )
 from vtax.report.document import Row as TableRow
 from vtax.report.document import Section as Titled
@@ -41,7 +38,7 @@ from vtax.stats.ratio import Ratio as Estimate
 
 @dataclass(frozen=True)
 class _Preset:
-    """A factor to show. column, ratio: headings. reference, further: see `effects`, further with their headings."""
+    """A factor to show. column: heading. first: what is 100 %. reference, further: see `effects`."""
 
     title: Message
     factor: str
@@ -49,7 +46,7 @@ class _Preset:
     nothing: Message
     note: Message
     column: Message
-    ratio: Message
+    first: Message
     further: Mapping[str, Message] = field(default_factory=dict)
 
 
@@ -73,15 +70,15 @@ def document_of(preset: _Preset, found: Sequence[Effect], analysis: Analysis) ->
 
 def _table(preset: _Preset, found: Sequence[Effect], analysis: Analysis) -> Table:
     scale = shared.scale_of(found[0].section)
+    interval = msg("{level} interval", level=analysis.level)
     columns = [
         Column(preset.factor, preset.column, is_number=preset.factor == "guests"),
         Column("mean", msg("mean, {unit}", unit=unit_of(scale.unit)), is_number=True),
-        Column("ratio", preset.ratio, is_number=True),
-        Column("interval", msg("{level} interval", level=analysis.level)),
+        Column("percent", shared.percent_title(preset.first, interval), is_number=True),
     ]
     if not preset.further:
-        heading = msg("the same\non {platform}", platform=analysis.baseline)
-        columns += [Column("baseline_ratio", heading, is_number=True), Column("baseline_interval", columns[-1].title)]
+        heading = msg("the same on\n{platform} [{interval}]", platform=analysis.baseline, interval=interval)
+        columns.append(Column("baseline_percent", heading, is_number=True))
     columns += [Column(name.lstrip("_"), title, is_number=True) for name, title in preset.further.items()]
     groups = [
         Group(tuple(_row(preset, each, scale) for each in rows), platform)
@@ -93,29 +90,27 @@ def _table(preset: _Preset, found: Sequence[Effect], analysis: Analysis) -> Tabl
 def _row(preset: _Preset, effect: Effect, scale: Scale) -> TableRow:
     assert effect.row.summary is not None
     level: Inline = Count(effect.level) if isinstance(effect.level, int) else str(effect.level)
-    cells: list[Inline] = [level, Quantity(effect.row.summary.mean, scale, 4), *_cells(effect.ratio)]
+    cells: list[Inline] = [level, Quantity(effect.row.summary.mean, scale, 4), _share(effect.ratio, effect)]
     if not preset.further:
-        cells += _cells(effect.of_baseline)
+        cells.append(_share(effect.of_baseline, effect))
     for name, value in effect.further.items():
         shown: Inline = Quantity(value, scale, 4) if name == "sum" and value is not None else Nothing()
         cells.append(shown if value is None or name == "sum" else Number(value, 3))
     return TableRow(tuple(cells))
 
 
-def _cells(ratio: Estimate | None) -> tuple[Inline, Inline]:
-    if ratio is None:
-        return Nothing(), Nothing()
-    return Ratio(ratio.estimate), muted(Interval(ratio.low, ratio.high, "ratio"))
+def _share(ratio: Estimate | None, effect: Effect) -> Inline:
+    return Nothing() if ratio is None else shared.relative_of(ratio, effect.section.better)
 
 
 _GUESTS = _Preset(
     msg("Several guests"), "guests", "", msg("This run has no factor guests."),
     msg(
-        "Means over guests, trials and blocks. The ratio is to the fewest guests on the same platform, in blocks. "
+        "Means over guests, trials and blocks. The fewest guests on the same platform are 100 %, in blocks. "
         "Fairness is Jain's index. PSS counts a page that several guests map by its share; the control group's "
         "memory includes page cache and kernel memory."
     ),
-    msg("guests"), msg("ratio to\nfewest"),
+    msg("guests"), msg("the fewest"),
     {
         "_sum": msg("sum"), "_fairness": msg("fairness"), "_lowest_share": msg("lowest /\nhighest"),
         "memory_pss": msg("PSS,\nMiB a guest"), "memory_cgroup": msg("control group,\nMiB a guest"),
@@ -124,10 +119,10 @@ _GUESTS = _Preset(
 _NEIGHBOUR = _Preset(
     msg("Neighbours"), "neighbour", "none", msg("This run has no factor neighbour."),
     msg(
-        "Ratios to the same platform beside an idle neighbour, formed within blocks. The neighbour has the limits of "
+        "The same platform beside an idle neighbour is 100 %, in blocks. The neighbour has the limits of "
         "the guest, and host CPUs of its own as far as there are enough."
     ),
-    msg("neighbour loads"), msg("ratio\nto none"),
+    msg("neighbour loads"), msg("none"),
 )  # fmt: skip
 _HELP = msg("Several guests at once: share, sum, fairness, memory.")
 VIEW = (

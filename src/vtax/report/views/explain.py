@@ -16,12 +16,11 @@ from vtax.report.document import (
     Factor,
     Group,
     Inline,
-    Interval,
     Nothing,
     Number,
     Paragraph,
     Part,
-    Ratio,
+    Relative,
     Share,
     Table,
     first_of,
@@ -29,7 +28,6 @@ from vtax.report.document import (
     levels_of,
     listed,
     msg,
-    muted,
     plural,
     stored,
 )
@@ -84,9 +82,9 @@ def document_of(found: Sequence[Explained], analysis: Analysis, *, is_full: bool
     ending: list[Part] = [
         Paragraph(
             msg(
-                "Ratios of counters are formed within blocks, per unit of work. A counter moved when its interval "
-                "excludes 1; intervals hold at {level} for all counters of a table at once. What moved together with "
-                "a difference is associated with it and need not be its cause.",
+                "Percents of counters are formed within blocks, per unit of work. A counter moved when its interval "
+                "excludes 100 %; intervals hold at {level} for all counters of a table at once. What moved together "
+                "with a difference is associated with it and need not be its cause.",
                 level=Share(analysis.rule.confidence, "declared"),
             ),
             "muted",
@@ -150,8 +148,8 @@ def _nothing_moved(found: Explained) -> Inline:
     family = Count(len(found.compared))
     if found.is_narrow and not found.one_sided:
         return plural(
-            "Nothing that was counted differs: after {count} block no interval of {family} counters excludes 1.",
-            "Nothing that was counted differs: after {count} blocks no interval of {family} counters excludes 1.",
+            "Nothing that was counted differs: after {count} block no interval of {family} counters excludes 100 %.",
+            "Nothing that was counted differs: after {count} blocks no interval of {family} counters excludes 100 %.",
             blocks, family=family,
         )  # fmt: skip
     if not found.compared:
@@ -161,7 +159,7 @@ def _nothing_moved(found: Explained) -> Inline:
         "had to change by a factor above {factor}.",
         "No difference was found among {family} counters after {count} blocks. To be found, half of them would have "
         "had to change by a factor above {factor}.",
-        blocks, family=family, factor=Ratio(min(found.detectable, _LARGEST_FACTOR)),
+        blocks, family=family, factor=Number(min(found.detectable, _LARGEST_FACTOR), 3),
     )  # fmt: skip
 
 
@@ -173,8 +171,8 @@ def _set_apart(found: Explained, *, is_full: bool) -> list[Part]:
     if with_time:
         sentences.append(
             plural(
-                "{count} counter moved as the time for the work did, and did not differ per second: {names}",
-                "{count} counters moved as the time for the work did, and did not differ per second: {names}",
+                "{count} counter only grew with the running time: {names}",
+                "{count} counters only grew with the running time: {names}",
                 len(with_time), names=listed(first_of(with_time, most)),
             )
         )  # fmt: skip
@@ -216,8 +214,8 @@ def _alone(found: Explained, *, is_full: bool) -> list[Part]:
     parts: list[Part] = [
         Paragraph(
             plural(
-                "{count} counter exists on one of the two platforms alone:",
-                "{count} counters exist on one of the two platforms alone:",
+                "{count} counter exists only on one platform:",
+                "{count} counters exist only on one platform:",
                 count,
             ),
             "muted",
@@ -236,9 +234,9 @@ def _difference(found: Explained, baseline: str) -> Inline:
     assert found.row.ratio is not None
     assert found.row.verdict is not None
     return msg(
-        "{verdict}, {metric} {ratio} of {baseline}",
+        "{verdict}, {metric}: {share}",
         verdict=shared.verdict_of(found.row.verdict), metric=shared.metric_of(found.section),
-        ratio=Ratio(found.row.ratio.estimate), baseline=baseline,
+        share=shared.relative_of(found.row.ratio, found.section.better, baseline),
     )  # fmt: skip
 
 
@@ -250,9 +248,8 @@ def _table(shown: Sequence[ComparedCounter], found: Explained, baseline: str) ->
         Column("unit", msg("unit")),
         Column("baseline", msg("{platform}\n{per}", platform=baseline, per=per), is_number=True),
         Column("treatment", msg("{platform}\n{per}", platform=treatment, per=per), is_number=True),
-        Column("ratio", msg("ratio"), is_number=True),
-        Column("interval", msg("interval")),
-        *((Column("per_second", msg("ratio\nper second"), is_number=True, room="wide"),) if has_seconds else ()),
+        Column("percent", shared.percent_title(baseline, msg("interval")), is_number=True),
+        *((Column("per_second", msg("the same\nper second"), is_number=True, room="wide"),) if has_seconds else ()),
     )
     rows = tuple(
         TableRow(
@@ -261,8 +258,7 @@ def _table(shown: Sequence[ComparedCounter], found: Explained, baseline: str) ->
                 unit_of(each.counter.unit),
                 Number(each.baseline, 3),
                 Number(each.treatment, 3),
-                Ratio(each.ratio.estimate),
-                muted(Interval(each.ratio.low, each.ratio.high, "ratio")),
+                Relative(each.ratio.estimate, each.ratio.low, each.ratio.high, "amount"),
                 *((_seconds(each),) if has_seconds else ()),
             )
         )
@@ -272,7 +268,7 @@ def _table(shown: Sequence[ComparedCounter], found: Explained, baseline: str) ->
 
 
 def _seconds(each: ComparedCounter) -> Inline:
-    return Nothing() if each.per_second is None else Ratio(each.per_second.estimate)
+    return Nothing() if each.per_second is None else Relative(each.per_second.estimate, is_of="amount")
 
 
 def _unit(work: str) -> Inline:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from vtax.report.analysis import Analysis
-from vtax.report.analysis.interaction import FactorEffect, factor_effects, shown
+from vtax.report.analysis.interaction import FactorEffect, factor_effects, relative_of, shown
 from vtax.report.analysis.source import Source
 from vtax.report.analysis.warnings import merged, noted
 from vtax.report.document import (
@@ -13,15 +13,12 @@ from vtax.report.document import (
     Document,
     Group,
     Inline,
-    Interval,
     Paragraph,
     Part,
     Place,
     PValue,
-    Ratio,
     Table,
     msg,
-    muted,
     styled,
 )
 from vtax.report.document import Row as TableRow
@@ -64,14 +61,14 @@ def joined_name(found: FactorEffect) -> str:
 def _table(found: FactorEffect, analysis: Analysis) -> Table:
     assert found.effect is not None
     columns = (
-        Column("term", msg("term")), Column("ratio", msg("ratio"), is_number=True),
-        Column("interval", msg("{level} interval", level=analysis.level)), Column("p", msg("p"), is_number=True),
+        Column("term", msg("term")), Column("percent", msg("percent\n[{level} interval]", level=analysis.level),
+        is_number=True), Column("p", msg("p"), is_number=True),
     )  # fmt: skip
     first, platform = f"{found.factor}={found.levels[0]}", analysis.baseline
     kinds = {
-        "platform": msg("ratio to {platform}, at {level}", platform=platform, level=first),
-        "factor": msg("ratio to {level}, on {platform}", platform=platform, level=first),
-        "interaction": msg("interaction: ratio to {platform}, relative to {level}", platform=platform, level=first),
+        "platform": msg("percent of {platform}, at {level}", platform=platform, level=first),
+        "factor": msg("percent of {level}, on {platform}", platform=platform, level=first),
+        "interaction": msg("interaction: percent of {platform}, relative to {level}", platform=platform, level=first),
     }
     groups = [
         Group(tuple(_row(term, found, analysis) for term in found.effect.table if term.kind == kind), title)
@@ -86,8 +83,7 @@ def _row(term: Term, found: FactorEffect, analysis: Analysis) -> TableRow:
     both = msg("{platform} at {level}", platform=platform, level=level)
     names: dict[str, Inline] = {"platform": platform, "factor": level}
     name = names.get(term.kind, both)
-    interval = muted(Interval(term.low, term.high, "ratio"))
-    return TableRow((name, Ratio(term.ratio), interval, PValue(term.p_value)))
+    return TableRow((name, relative_of(term, found.section.better), PValue(term.p_value)))
 
 
-VIEW = View("interaction", msg("Interaction"), msg("Whether factors change the overhead."), document, 22)
+VIEW = View("interaction", msg("Interaction"), msg("Whether factors change what a platform costs."), document, 22)

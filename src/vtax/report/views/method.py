@@ -51,8 +51,8 @@ def method(analysis: Analysis) -> Iterator[Inline]:
     ratios: Inline = joined([_ratio(analysis), _averaged(analysis)], " ")
     if any(section.better == "lower" for section in analysis.sections):
         turned = msg(
-            "Where lower is better, a ratio above 1 is slower and efficiency is 1 / ratio: 100 % is {baseline}, "
-            "and higher is better for every metric. Overhead is 100 % minus efficiency.",
+            "Where lower is better, percent of {baseline} is of the inverse ratio, so that higher is better for each "
+            "metric: twice the time is 50 %.",
             baseline=analysis.baseline,
         )  # fmt: skip
         ratios = joined([ratios, turned], " ")

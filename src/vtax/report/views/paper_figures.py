@@ -10,7 +10,7 @@ import numpy as np
 
 from vtax.described import BESIDE, Means, Only, values_of
 from vtax.report.analysis import mapping
-from vtax.report.analysis.drawings import drawings
+from vtax.report.analysis.drawings import drawings, efficiency_of
 from vtax.report.analysis.figure_values import Drawing, Estimate, Place
 from vtax.report.analysis.published import Repeated, repeated
 from vtax.report.analysis.source import Source
@@ -28,7 +28,7 @@ from vtax.report.document import (
     Paragraph,
     Part,
     Platform,
-    Ratio,
+    Relative,
     Row,
     Section,
     Share,
@@ -43,6 +43,7 @@ from vtax.report.document import (
 from vtax.report.parts import shared
 from vtax.report.parts.figure_charts import changes_of, chart_of, left_of, mapping_of, right_of, title_of
 from vtax.report.views.base import Options, View
+from vtax.stats.checks import Better
 from vtax.study.claims import BENCHMARK, METRIC
 from vtax.study.figures import Quantity
 
@@ -134,6 +135,7 @@ def _section(each: Drawing, analysis: Analysis) -> Section:
 def _values(each: Drawing, analysis: Analysis) -> Table:
     """Return every value of a figure: as the publication computes it, from blocks, and as printed."""
     is_table, statistic = each.figure.is_of_largest_cv, each.figure.statistic
+    better = {(s.label, s.metric.name): s.better for s in analysis.sections}
     columns = [
         shared.PLATFORM,
         Column("tests", msg("tests"), is_number=True),
@@ -146,8 +148,7 @@ def _values(each: Drawing, analysis: Analysis) -> Table:
     if not is_table:
         columns += [
             Column("interval", msg("interval"), joins=True),
-            Column("ratio", msg("ratio to {baseline}", baseline=analysis.baseline), is_number=True, room="wide"),
-            Column("ratio_interval", msg("interval"), room="wide"),
+            Column("percent", shared.percent_title(analysis.baseline, msg("interval")), is_number=True, room="wide"),
         ]
     has_printed = any(place.printed for place in each.places)
     if has_printed:
@@ -158,7 +159,8 @@ def _values(each: Drawing, analysis: Analysis) -> Table:
     for place in each.places:
         key = _group_of(each, place)
         units.setdefault(key, "" if place.quantity != "value" else place.unit)
-        cells = list(_cells(place, each, is_table=is_table, has_printed=has_printed))
+        of = better.get((place.levels.get(BENCHMARK, ""), place.levels.get(METRIC, "")), "higher")
+        cells = list(_cells(place, each, of, is_table=is_table, has_printed=has_printed))
         groups.setdefault(key, []).append(Row((Platform(place.platform, marks.get(place.platform, ())), *cells)))
     shown = tuple(
         Group(tuple(rows), joined([Factor(key) if key else "", units[key]], ", ")) for key, rows in groups.items()
@@ -181,19 +183,19 @@ def _group_of(each: Drawing, place: Place) -> tuple[tuple[str, str], ...]:
     return tuple(found)
 
 
-def _cells(place: Place, each: Drawing, *, is_table: bool, has_printed: bool) -> Iterator[Inline]:
-    tests, is_share = place.tests, place.quantity != "value"
+def _cells(place: Place, each: Drawing, better: Better, *, is_table: bool, has_printed: bool) -> Iterator[Inline]:
+    tests, quantity = place.tests, place.quantity
     yield Count(tests.n) if tests else Nothing()
-    yield _shown(tests.mean, is_share) if tests else Nothing()
+    yield _shown(tests.mean, quantity) if tests else Nothing()
     if each.figure.statistic != "mean" and not is_table:
         yield _statistic(place, each)
-    yield _shown(place.here.value, is_share) if place.here else Nothing()
+    yield _shown(place.here.value, quantity) if place.here else Nothing()
     if not is_table:
-        yield _interval(place.here, is_share)
-        yield Ratio(place.ratio.value) if place.ratio else Nothing()
-        yield _interval(place.ratio, is_ratio=True)
+        yield _interval(place.here, quantity)
+        share = efficiency_of(better, place.ratio)
+        yield shared.share_of(share.value, share.low, share.high) if share else Nothing()
     if has_printed:
-        yield _printed(place.printed, is_share)
+        yield _printed(place.printed, quantity)
 
 
 def _statistic(place: Place, each: Drawing) -> Inline:
@@ -202,27 +204,29 @@ def _statistic(place: Place, each: Drawing) -> Inline:
         return Nothing()
     if each.figure.statistic == "sd":
         return Number(tests.sd, 3)
-    return Share(tests.cv) if each.figure.statistic == "cv" else _interval(tests.drawn, place.quantity != "value")
+    return Share(tests.cv) if each.figure.statistic == "cv" else _interval(tests.drawn, place.quantity)
 
 
-def _shown(value: float, is_share: bool) -> Inline:
+def _shown(value: float, quantity: Quantity) -> Inline:
     if not np.isfinite(value):
         return Nothing()
-    return Share(value) if is_share else Number(value, 4)
+    if quantity == "efficiency":
+        return Relative(value)
+    return Share(value) if quantity == "largest_cv" else Number(value, 4)
 
 
-def _interval(estimate: Estimate | None, is_ratio: bool) -> Inline:
+def _interval(estimate: Estimate | None, quantity: Quantity) -> Inline:
     if estimate is None or estimate.low is None or estimate.high is None:
         return Nothing()
-    if is_ratio:
-        return Interval(estimate.low, estimate.high, "ratio")
+    if quantity == "efficiency":
+        return Relative(estimate.value, estimate.low, estimate.high, shows="interval")
     return Interval(estimate.low, estimate.high, "quantity", scale_for("", ()))
 
 
-def _printed(printed: Estimate | None, is_share: bool) -> Inline:
+def _printed(printed: Estimate | None, quantity: Quantity) -> Inline:
     if printed is None:
         return Nothing()
-    value = _shown(printed.value, is_share)
+    value = _shown(printed.value, quantity)
     if printed.high is None:
         return value
     return msg("{number} ± {deviation}", number=value, deviation=Number(printed.high - printed.value, 3))

@@ -16,20 +16,18 @@ from vtax.report.document import (
     Document,
     Group,
     Inline,
-    Interval,
     Nothing,
     Number,
     Paragraph,
     Part,
     Probability,
     Range,
-    Ratio,
+    Relative,
     Share,
     Table,
     joined,
     listed,
     msg,
-    muted,
     plural,
     styled,
 )
@@ -38,6 +36,7 @@ from vtax.report.document import Section as Titled
 from vtax.report.parts import shared
 from vtax.report.parts.header import run_line
 from vtax.report.views.base import Options, View
+from vtax.stats.intervals import Interval as Bounds
 
 _SURE = 0.95
 
@@ -121,20 +120,17 @@ def _choice(found: Recommendation) -> Inline:
     first = found.full[0]
     if first.probabilities is None:
         return msg(
-            "{platform} has the best score, {score} of {baseline}; how sure that is cannot be said",
-            platform=shared.platform_of(first.platform), score=Share(first.score.estimate, "efficiency"),
-            baseline=found.baseline,
+            "{platform} has the best score, {score}; how sure that is cannot be said",
+            platform=shared.platform_of(first.platform), score=_score(first.score.estimate, found),
         )  # fmt: skip
     best = max(found.full, key=lambda each: (each.probabilities or [0.0])[0])
     chance = (best.probabilities or [0.0])[0]
     data: dict[str, Inline] = {
         "platform": shared.platform_of(best.platform), "chance": Probability(chance),
-        "score": Share(best.score.estimate, "efficiency"), "baseline": found.baseline,
+        "score": _score(best.score.estimate, found),
     }  # fmt: skip
     if chance >= _SURE:
-        return msg(
-            "{platform} is the best with a probability of {chance}; its score is {score} of {baseline}", **data
-        )
+        return msg("{platform} is the best with a probability of {chance}; its score is {score}", **data)
     close = [shared.platform_of(each.platform) for each in found.full if (each.near_best or 0) > 1 - _SURE]
     if len(close) < 2:
         return msg("{platform} is the most probable best ({chance}), not for sure", **data)
@@ -149,22 +145,20 @@ def _decides(found: Recommendation) -> Inline:
     most = found.contributions[0]
     data: dict[str, Inline] = {
         "resource": shared.resource(most.resource), "first": found.full[0].platform.name,
-        "ratio": Ratio(most.ratio.estimate), "second": found.full[1].platform.name,
+        "share": _relative(most.ratio), "second": found.full[1].platform.name,
     }  # fmt: skip
     if not found.has_intervals:
         data = {**data, "unit": msg("session") if found.is_of_sessions else msg("block")}
         return msg(
             "one {unit} in common: differences cannot be judged; most of this one is {resource}, where {first} "
-            "reaches {ratio} times what {second}, the second, does",
+            "reaches {share} of {second}, the second",
             **data,
         )
     if most.ratio.low > 1:
-        return msg(
-            "what decides: {resource}, where {first} reaches {ratio} times what {second}, the second, does", **data
-        )
+        return msg("what decides: {resource}, where {first} reaches {share} of {second}, the second", **data)
     return msg(
         "{first} and {second}, the second, differ within noise; most of it is {resource}, where {first} reaches "
-        "{ratio} times what {second} does",
+        "{share} of {second}",
         **data,
     )
 
@@ -176,10 +170,10 @@ def _could_be_first(each: Standing, found: Recommendation) -> Inline:
             "{platform} could be the first: {resources} not tested", platform=each.platform.name, resources=where
         )
     return msg(
-        "{platform} could be the first: {resources} not tested; it would overtake {first} from {needed} of "
-        "{baseline} there",
+        "{platform} could be the first: {resources} not tested; it would overtake {first} from {needed} "
+        "there",
         platform=each.platform.name, resources=where, first=found.full[0].platform.name,
-        needed=Share(each.needed, "efficiency"), baseline=found.baseline,
+        needed=_score(each.needed, found),
     )  # fmt: skip
 
 
@@ -189,23 +183,34 @@ def _places(found: Recommendation) -> Table:
     columns = (
         Column("place", msg("place"), is_number=True),
         shared.PLATFORM,
-        Column("score", msg("score"), is_number=True),
-        *(_interval_column(found) if found.has_intervals else ()),
+        Column("score", _with_interval(msg("score"), found), is_number=True),
         *(_chance_columns(found) if found.has_intervals else ()),
         *(Column(each.name, shared.resource(each.name), is_number=True) for each in used),
         *([Column("missing", msg("not tested"), wraps=True)] if has_missing else []),
     )
     rows = [_row(each, [r.name for r in used], has_intervals=found.has_intervals) for each in found.standings]
     if found.reference is not None:
-        one = Share(1.0, "efficiency")
-        blank: tuple[Inline, ...] = ("", "", "") if found.has_intervals else ()
+        one = Share(1.0, "whole")
+        blank: tuple[Inline, ...] = ("", "") if found.has_intervals else ()
         cells: tuple[Inline, ...] = ("", shared.platform_of(found.reference), one, *blank)
         rows.append(TableRow((*cells, *(one for _ in used)), "baseline"))
     return Table(columns, (Group(tuple(rows)),), key="places", label=msg("places of the platforms"))
 
 
-def _interval_column(found: Recommendation) -> tuple[Column, ...]:
-    return (Column("interval", msg("{level}\ninterval", level=Share(found.confidence, "declared")), joins=True),)
+def _score(share: float, found: Recommendation) -> Relative:
+    """Return a share of the baseline in a sentence."""
+    return Relative(share, baseline=found.baseline)
+
+
+def _relative(ratio: Bounds) -> Relative:
+    """Return one score as a share of another."""
+    return Relative(ratio.estimate, ratio.low, ratio.high, "amount")
+
+
+def _with_interval(title: Inline, found: Recommendation) -> Inline:
+    """Return the head of a column of shares, with what stands in brackets where they have intervals."""
+    level = Share(found.confidence, "declared")
+    return msg("{title}\n[{level} interval]", title=title, level=level) if found.has_intervals else title
 
 
 def _chance_columns(found: Recommendation) -> tuple[Column, ...]:
@@ -219,15 +224,13 @@ def _row(each: Standing, resources: list[str], *, has_intervals: bool) -> TableR
     best = _chance(each.probabilities[0]) if each.probabilities else ""
     near = _chance(each.near_best) if each.near_best is not None else ""
     alone = [each.resources.get(name) for name in resources]
-    shown: list[Inline] = [Share(one.estimate, "efficiency") if one else Nothing() for one in alone]
-    score: Inline = styled(Share(each.score.estimate, "efficiency"), "strong")
-    interval = muted(Interval(each.score.low, each.score.high, "efficiency"))
+    shown: list[Inline] = [Relative(one.estimate) if one else Nothing() for one in alone]
+    score: Inline = styled(Relative(each.score.estimate, each.score.low, each.score.high), "strong")
     if each.missing:
-        bounds = Share(each.score.low, "efficiency"), Share(each.score.high, "efficiency")
-        score, interval = Range(*bounds), ""
+        score = Range(Relative(each.score.low), Relative(each.score.high))
     why = joined([joined([_lacks(m), m.reason], ": ") for m in each.missing], "; ")
     missing = (why,) if each.missing else ()
-    errors = (interval, best, near) if has_intervals else ()
+    errors = (best, near) if has_intervals else ()
     return TableRow((place, shared.platform_of(each.platform), score, *errors, *shown, *missing))
 
 
@@ -262,7 +265,7 @@ def _below_places(found: Recommendation) -> Iterator[Part]:
 def _notes(found: Recommendation) -> Iterator[Paragraph]:
     yield Paragraph(
         msg(
-            "score: weighted geometric mean of the efficiencies of the resources, {baseline} being 100 %",
+            "score: weighted geometric mean of the percents of {baseline} over the resources",
             baseline=found.baseline,
         ), "muted",
     )  # fmt: skip
@@ -309,18 +312,20 @@ def _contributions(found: Recommendation) -> Table:
     columns = (
         Column("resource", msg("resource")),
         Column("share", msg("weight"), is_number=True),
-        Column("ratio", joined([first, second], " /\n"), is_number=True),
-        *(_interval_column(found) if found.has_intervals else ()),
-        Column("contribution", msg("factor of\nthe scores"), is_number=True),
+        Column(
+            "ratio",
+            _with_interval(msg("{first}, percent of {second}", first=first, second=second), found),
+            is_number=True,
+        ),
+        Column("contribution", msg("the same\nof the scores"), is_number=True),
     )
     rows = [
         TableRow(
             (
                 shared.resource(each.resource),
                 Share(shares[each.resource], "whole"),
-                Ratio(each.ratio.estimate),
-                *((muted(Interval(each.ratio.low, each.ratio.high, "ratio")),) if found.has_intervals else ()),
-                Ratio(each.factor),
+                _relative(each.ratio),
+                Relative(each.factor, is_of="amount"),
             )
         )
         for each in found.contributions

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from vtax.messages import Note
 from vtax.report.analysis import Analysis, ResultPoint, Section
@@ -16,7 +17,6 @@ from vtax.report.document import (
     Column,
     Count,
     Document,
-    Efficiency,
     Factor,
     Group,
     Inline,
@@ -173,7 +173,7 @@ def _notes(section: Section, analysis: Analysis) -> Iterator[Part]:
         yield Paragraph(
             plural(
                 "equivalent: within ±{margin}; one comparison",
-                "equivalent: within ±{margin}; {count} comparisons judged as one family",
+                "equivalent: within ±{margin}; adjusted for {count} comparisons",
                 section.family, margin=Share(analysis.rule.margin, "declared"),
             ), "muted",
         )  # fmt: skip
@@ -181,13 +181,12 @@ def _notes(section: Section, analysis: Analysis) -> Iterator[Part]:
 
 
 def _overview(analysis: Analysis) -> Iterator[Part]:
-    """One row per primary metric and point: the efficiency of each platform with its interval."""
+    """One row per primary metric and point: the percent of the baseline of each platform with its interval."""
     compared = [p for p in analysis.platforms if p.available and not p.is_baseline]
     if not compared:
         return
     text = msg(
-        "Percent of {baseline} with its {level} interval: higher is better in every row. Of a time it is 1 / ratio: "
-        "twice the time is 50 %.",
+        "Percent of {baseline} with its {level} interval; higher is better in every row. Twice the time is 50 %.",
         level=analysis.level, baseline=analysis.baseline,
     )  # fmt: skip
     columns = (
@@ -200,7 +199,7 @@ def _overview(analysis: Analysis) -> Iterator[Part]:
             (
                 _overview_name(section, point, analysis),
                 _base_mean(section, point),
-                *_efficiencies(section, point, [p.name for p in compared]),
+                *_shares(section, point, [p.name for p in compared]),
             )
         )
         for section in analysis.primary
@@ -218,7 +217,7 @@ def _matrix(analysis: Analysis) -> Iterator[Part]:
         return
     across: list[Inline] = [shared.platform_of(platform) for platform in compared]
     down: list[Inline] = [_short_name(section, point, analysis) for section, point in points]
-    cells = [list(_efficiencies(section, point, [p.name for p in compared])) for section, point in points]
+    cells = [list(_shares(section, point, [p.name for p in compared])) for section, point in points]
     names = msg("benchmark")
     if len(points) <= len(compared):
         across, down, cells = down, across, [list(column) for column in zip(*cells, strict=True)]
@@ -248,16 +247,14 @@ def _base_mean(section: Section, point: ResultPoint) -> Inline:
     return muted(Mean(base.mean, (base.high - base.low) / 2, shared.scale_of(section), "both"))
 
 
-def _efficiencies(section: Section, point: ResultPoint, names: Sequence[str]) -> Iterator[Inline]:
+def _shares(section: Section, point: ResultPoint, names: Sequence[str]) -> Iterator[Inline]:
     rows = {row.platform.name: row for row in point.rows}
     for name in names:
         row = rows.get(name)
         if row is None or row.ratio is None or row.verdict is None:
             yield Nothing()
             continue
-        found = row.ratio.efficiency(section.better)
-        verdict = shared.verdict_of(row.verdict)
-        yield Efficiency(found.estimate, found.low, found.high, verdict)
+        yield replace(shared.relative_of(row.ratio, section.better), verdict=shared.verdict_of(row.verdict))
 
 
 def _rest(analysis: Analysis, options: Options) -> Iterator[Part]:

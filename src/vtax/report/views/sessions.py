@@ -16,16 +16,14 @@ from vtax.report.document import (
     Document,
     Group,
     Inline,
-    Interval,
     Moment,
     Nothing,
     Paragraph,
     Part,
     PValue,
-    Ratio,
+    Relative,
     Share,
     Table,
-    joined,
     msg,
 )
 from vtax.report.document import Row as TableRow
@@ -33,6 +31,7 @@ from vtax.report.document import Section as Titled
 from vtax.report.parts import shared
 from vtax.report.views.base import Options, View
 from vtax.report.views.host import fact
+from vtax.stats.checks import Better
 from vtax.stats.ratio import Nesting
 from vtax.stats.ratio import Ratio as RatioOfBlocks
 
@@ -101,15 +100,15 @@ def _ratios(analysis: Analysis) -> Iterator[Part]:
 
 
 def _table(section: Section, analysis: Analysis) -> Table:
-    """Return the ratios with what the next unit may show; with several hosts of these hosts, and of such as these."""
+    """Return the percents with what the next unit may show; of several hosts for these, and for such as these."""
     several = len(of_hosts(analysis.sessions)) > 1
+    interval = msg("{level} interval", level=analysis.level)
+    of_all = msg("hosts like these, {level}", level=analysis.level)
     of_these = Column("these_hosts", msg("these hosts,\n{level}", level=analysis.level))
     columns = (
         shared.PLATFORM,
-        Column("ratio", msg("ratio to\n{baseline}", baseline=analysis.baseline), is_number=True),
-        *((Column("interval", msg("hosts like these,\n{level}", level=analysis.level)), of_these) if several else
-          (Column("interval", msg("{level}\ninterval", level=analysis.level), joins=True),)),
-        *((Column("hosts", msg("hosts"), is_number=True),) if several else ()),
+        Column("percent", shared.percent_title(analysis.baseline, of_all if several else interval), is_number=True),
+        *((of_these, Column("hosts", msg("hosts"), is_number=True)) if several else ()),
         Column("sessions", msg("sessions"), is_number=True),
         Column("next", msg("next host,\n{level}", level=analysis.level)) if several else
         Column("next", msg("next session,\n{level}", level=analysis.level)),
@@ -119,17 +118,22 @@ def _table(section: Section, analysis: Analysis) -> Table:
         ratio = row.ratio
         if ratio is None:
             return None
-        shown: list[Inline] = [Ratio(ratio.estimate), Interval(ratio.low, ratio.high, "ratio")]
+        shown: list[Inline] = [shared.relative_of(ratio, section.better)]
         if several:
-            these = ratio.of_these_hosts
-            shown += [Interval(these.low, these.high, "ratio") if these else Nothing(), Count(ratio.n_hosts)]
-        shown.append(Count(ratio.n_sessions))
-        if ratio.predicted_low is None or ratio.predicted_high is None:
-            return [*shown, Nothing()]
-        return [*shown, Interval(ratio.predicted_low, ratio.predicted_high, "ratio")]
+            shown += [_of_these(ratio, section), Count(ratio.n_hosts)]
+        return [*shown, Count(ratio.n_sessions), shared.predicted_of(ratio, section.better)]
 
     rows = shared.groups(section.points, cells)
     return Table(columns, rows, key=f"sessions {section.name}", label=shared.title_of(section), style="result")
+
+
+def _of_these(ratio: RatioOfBlocks, section: Section) -> Inline:
+    """Return the interval for the hosts that were measured."""
+    if (these := ratio.of_these_hosts) is None:
+        return Nothing()
+    low, high = (these.low, these.high) if section.better == "higher" else (1 / these.high, 1 / these.low)
+    share = shared.relative_of(ratio, section.better)
+    return Relative(share.estimate, low, high, shows="interval")
 
 
 def _nesting(section: Section) -> Table:
@@ -167,7 +171,7 @@ def _hosts_apart(analysis: Analysis) -> Iterator[Part]:
     columns = (
         shared.PLATFORM,
         *(
-            Column(f"host_{number}", msg("sessions {numbers}", numbers=_numbers(sessions)), joins=True)
+            Column(f"host_{number}", msg("sessions {numbers}", numbers=_numbers(sessions)), is_number=True)
             for number, sessions in enumerate(hosts.values(), start=1)
         ),
     )
@@ -177,16 +181,13 @@ def _hosts_apart(analysis: Analysis) -> Iterator[Part]:
             found = _ratios_of_hosts(row, section, analysis)
             if not any(found):
                 return None
-            return [
-                joined([Ratio(each.estimate), Interval(each.low, each.high, "ratio")], " ") if each else Nothing()
-                for each in found
-            ]
+            return [shared.relative_of(each, section.better) if each else Nothing() for each in found]
 
         rows = shared.groups(section.points, cells)
         if not rows:
             continue
         label = msg(
-            "{title}: ratio to {baseline} on each host", title=shared.title_of(section), baseline=analysis.baseline
+            "{title}: percent of {baseline} on each host", title=shared.title_of(section), baseline=analysis.baseline
         )
         table = Table(columns, rows, key=f"hosts {section.name}", label=label, style="result")
         yield Titled(label, (table,))
@@ -197,14 +198,14 @@ def _groups_apart(analysis: Analysis) -> Iterator[Part]:
     groups = groups_of(analysis.sessions)
     if not groups:
         return
+    interval = msg("{level} interval", level=analysis.level)
     columns = (
         shared.PLATFORM,
         Column("cpu_model", msg("CPU"), wraps=True),
         Column("kernel", msg("kernel")),
         Column("hosts", msg("hosts"), is_number=True),
-        Column("ratio", msg("ratio to\n{baseline}", baseline=analysis.baseline), is_number=True),
-        Column("interval", msg("{level}\ninterval", level=analysis.level), joins=True),
-        Column("relative", msg("times the\nfirst group's"), is_number=True),
+        Column("percent", shared.percent_title(analysis.baseline, interval), is_number=True),
+        Column("relative", msg("percent of the\nfirst group"), is_number=True),
         Column("p_value", msg("p that they\nare alike"), is_number=True),
     )
     for section in analysis.primary:
@@ -215,7 +216,9 @@ def _groups_apart(analysis: Analysis) -> Iterator[Part]:
         rows = tuple(
             Group(
                 tuple(
-                    TableRow((shared.platform_of(row.platform), *_group_cells(groups[each.group], each)))
+                    TableRow(
+                        (shared.platform_of(row.platform), *_group_cells(groups[each.group], each, section.better))
+                    )
                     for _, row, of_row in of_point
                     for each in of_row
                 ),
@@ -227,13 +230,12 @@ def _groups_apart(analysis: Analysis) -> Iterator[Part]:
         yield Titled(label, (table,))
 
 
-def _group_cells(group: HostGroup, found: GroupRatio) -> list[Inline]:
+def _group_cells(group: HostGroup, found: GroupRatio, better: Better) -> list[Inline]:
     ratio, relative = found.ratio, found.relative
     return [
         group.cpu_model, group.kernel, Count(group.hosts),
-        Ratio(ratio.estimate) if ratio else Nothing(),
-        Interval(ratio.low, ratio.high, "ratio") if ratio else Nothing(),
-        Ratio(relative.estimate) if relative else Nothing(),
+        shared.relative_of(ratio, better) if ratio else Nothing(),
+        shared.relative_of(relative, better) if relative else Nothing(),
         PValue(found.p_value) if found.p_value is not None else Nothing(),
     ]  # fmt: skip
 

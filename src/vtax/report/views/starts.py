@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import chain
 
 from vtax.report.analysis import Analysis
 from vtax.report.analysis.source import Source
@@ -21,7 +20,7 @@ from vtax.report.document import (
     Paragraph,
     Part,
     Quantity,
-    Ratio,
+    Relative,
     Scale,
     Table,
     joined,
@@ -85,25 +84,26 @@ def _table(found: Sequence[StageTimes], analysis: Analysis) -> Table:
 
 
 def _ratios(found: Sequence[StageTimes], analysis: Analysis) -> Table:
-    """Return the ratios to the baseline with their intervals; no verdict looks at them."""
+    """Return the percents of the baseline with their intervals; no verdict looks at them."""
     columns = [Column("stage", msg("request to"))]
     for name, title in (("p50", msg("median")), ("p95", msg("95th\npercentile")), ("p99", msg("99th\npercentile"))):
-        columns += [Column(name, title, is_number=True), Column(f"{name}_interval", msg("interval"))]
+        columns.append(Column(name, joined([title, msg("[interval]")]), is_number=True))
     groups = []
     for platform in dict.fromkeys(each.cell.platform for each in found):
         rows = [
-            TableRow((_STAGES.get(each.stage, each.stage), *chain.from_iterable(map(_ratio, each.ratios.values()))))
+            TableRow((_STAGES.get(each.stage, each.stage), *map(_relative, each.ratios.values())))
             for each in found
             if each.cell.platform == platform
         ]
         groups.append(Group(tuple(rows), analysis.platform_of(platform)))
-    label = msg("Ratios to {baseline}", baseline=analysis.baseline)
+    label = msg("Percent of {baseline}", baseline=analysis.baseline)
     return Table(tuple(columns), tuple(groups), key=f"{found[0].cell.label} starts ratios", label=label)
 
 
-def _ratio(found: Bounds) -> tuple[Inline, Inline]:
-    is_bounded = found.low > 0 and math.isfinite(found.high)
-    return Ratio(found.estimate), muted(Interval(found.low, found.high, "ratio") if is_bounded else Nothing())
+def _relative(found: Bounds) -> Inline:
+    """Return a ratio of times as a share of performance."""
+    low, high = (1 / found.high, 1 / found.low) if found.low > 0 and math.isfinite(found.high) else (0.0, math.inf)
+    return Relative(1 / found.estimate if found.estimate else math.inf, low, high)
 
 
 def _row(times: StageTimes) -> TableRow:
