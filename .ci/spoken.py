@@ -13,11 +13,11 @@ from pathlib import Path
 
 WHOLE = (
     "cli/*.py", "doctor/*.py", "runner/disk_room.py", "runner/consent.py", "host/lock.py", "study/check.py",
-    "study/claim_names.py", "study/refusals.py",
+    "study/claim_names.py", "study/refusals.py", "conformance/*.py",
 )  # fmt: skip
 """Files in which every text is said, beside those of `msg`, of options and of docstrings."""
 _LEFT_OUT = re.compile(
-    r"conformance/|demo/|counters/|guest/|cli/(commands|usage|conformance)|platforms/(?!registry|ssh)"
+    r"conformance/(sample|fillings)|demo/(?!demo)|counters/|guest/|cli/(commands|usage)|platforms/(?!registry|ssh)"
     r"|network/(?!registry|settings|topology|uplink|wire)"
 )
 """What people who only measure do not meet, what stands in the catalogue of messages, and texts for programs."""
@@ -29,7 +29,7 @@ _CHECKED = ("study/", "benchmarks/", "network/")
 """Packages whose ValueErrors are of a study."""
 _TABLES = {"print_table", "print_keys"}
 _WORDS = re.compile(r"[A-Za-z]{2,}\S* +[a-z]|[a-z]{2,} \{|\} [a-z]{2,}")
-_CODE = re.compile(r"^[A-Z_]+$|SELECT |\\n|^\W*$|\[\[?\w|=\{|\]\(")
+_CODE = re.compile(r"\x00|^sh: |; (exit|while|echo) |^[A-Z_]+$|SELECT |\\n|^\W*$|\[\[?\w|=\{|\]\(")
 
 _COMMAND = re.compile(
     r" *(sudo )?(vtax [a-z]+( [a-z]+)?( (\{\w+\}|[A-Z]+|--\S+))*"
@@ -57,6 +57,7 @@ def of_commands() -> Iterator[tuple[str, str]]:
     """(text, command) of every help text."""
     import click
 
+    from vtax.benchmarks.registry import about, benchmarks
     from vtax.cli.commands import COMMANDS, SUBJECTS
     from vtax.cli.language import COUNTED, EXTRA, LABELS, paragraphs
     from vtax.cli.main import group
@@ -64,12 +65,19 @@ def of_commands() -> Iterator[tuple[str, str]]:
     from vtax.network.registry import topologies
     from vtax.platforms.registry import drivers
     from vtax.study.drafts import QUESTIONS
+    from vtax.study.keys import keys
 
     yield from (
         (text, "vtax") for text in (*LABELS, *COUNTED, *OF_CLICK, *QUESTIONS.values(), *SUBJECTS, *COMMANDS.values())
     )
     things = [*drivers().values(), *topologies().values()]
     yield from ((each.summary, each.name) for each in things)
+    for benchmark in benchmarks().values():
+        yield from ((text, benchmark.name) for text in (benchmark.title, about(benchmark)))
+    models = [(b.name, b.Parameters) for b in benchmarks().values()]
+    models += [(t.name, t.Settings) for t in topologies().values()]
+    models += [(d.name, d.Options) for d in drivers().values()]
+    yield from ((key.meaning, name) for name, model in models for key in keys(model))
     commands = {name: group.get_command(click.Context(group), name) for name in COMMANDS}
     for name, command in [("vtax", group), *commands.items()]:
         below = getattr(command, "commands", {}).values() if name != "vtax" else ()

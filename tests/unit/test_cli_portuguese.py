@@ -8,9 +8,11 @@ import click
 import pytest
 from command_line import ended, output_of, refusals
 
+from vtax.benchmarks.registry import about, benchmarks
 from vtax.cli.commands import COMMANDS
 from vtax.cli.language import Catalogue, paragraphs, said
 from vtax.cli.main import group
+from vtax.study.keys import keys
 
 pytestmark = pytest.mark.usefixtures("unmade_home")
 
@@ -51,6 +53,22 @@ def test_a_plan_is_in_portuguese(golden, ordinary_user):
     printed = output_of("run", "tour", "--plan", "--seed", "1")
     golden(printed)
     assert not re.search(r"\b(the|of|with|and|about|block)\b", printed.replace("the base", ""))
+
+
+@pytest.mark.parametrize("name", sorted(benchmarks()))
+def test_what_a_benchmark_is_and_what_its_parameters_mean_is_in_portuguese(name):
+    benchmark = benchmarks()[name]
+    printed = " ".join(output_of("benchmarks", name).split())
+    assert printed.startswith(f"{name}: ")
+    texts = [benchmark.title, *about(benchmark).split("\n\n"), *(key.meaning for key in keys(benchmark.Parameters))]
+    assert [text for text in texts if " " in text and " ".join(text.split()) in printed] == []
+    assert not re.search(r"\b(whole number|higher|lower|default)\b", printed.partition("significado")[2])
+
+
+def test_settings_of_links_are_in_portuguese():
+    printed = " ".join(output_of("topologies").split())
+    assert "bytes do maior pacote IP, ajustados em cada salto" in printed
+    assert "'nat' ou 'own-nat'" in printed
 
 
 CATALOGUE = Catalogue(

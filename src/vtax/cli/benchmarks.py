@@ -9,6 +9,7 @@ import click
 
 from vtax.benchmarks.base import Benchmark, counted_metrics
 from vtax.benchmarks.registry import about, benchmarks, get, packages_of, resource_of
+from vtax.cli.language import said
 from vtax.cli.output import json_option, print_json, print_keys, print_table, say
 from vtax.errors import BadInput
 from vtax.runner.points import programs_of
@@ -62,9 +63,10 @@ def _describe(benchmark: Benchmark) -> dict[str, Any]:
 
 
 def _explain(benchmark: Benchmark) -> None:
-    say(f"{benchmark.name}: {benchmark.title}\n")
+    click.echo(f"{benchmark.name}: {said(benchmark.title)}\n")  # a name is no word
     if text := about(benchmark):
-        say(text + "\n")
+        say(text)
+        say()
     packages = packages_of([benchmark.name])
     needed = f", of the Debian package{'s'[: len(packages) - 1]} {', '.join(packages)}" if packages else ""
     say(f"tool: {benchmark.tool}{needed}")
@@ -73,7 +75,7 @@ def _explain(benchmark: Benchmark) -> None:
     print_table(
         ("metric", "unit", "better", "meaning"),
         [
-            (m.name + (" *" if m.primary else ""), m.unit, m.better, m.title)
+            (m.name + (" *" if m.primary else ""), said(m.unit), said(m.better), m.title)
             for m in (*benchmark.metrics, *counted_metrics(benchmark))
         ],
     )

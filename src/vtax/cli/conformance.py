@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from vtax.benchmarks.base import Benchmark
+from vtax.cli.language import said
 from vtax.cli.output import json_option, notify, print_json, print_table, say
 from vtax.conformance.check import Result, results
 from vtax.conformance.stage import CheckEnvironment
@@ -145,5 +146,11 @@ def _print(made: list[tuple[Target, list[Result]]]) -> None:
     """Print a table per plug-in: checks, results, reasons and hints."""
     for target, found in made:
         say(f"{target.kind} of {target.argument}\n")
-        rows = [(r.name, r.status, r.reason + (f" (hint: {r.hint})" if r.hint else "")) for r in found]
+        rows = [(r.name, r.status, _reason(r)) for r in found]
         print_table(("check", "result", "reason"), rows)
+
+
+def _reason(result: Result) -> str:
+    """Return a reason and its hint in the language of the locale."""
+    hint = f" ({said('hint')}: {said(result.hint)})" if result.hint else ""
+    return said(result.reason) + hint

@@ -31,8 +31,10 @@ EXTRA = "  ["
 COUNTED = (
     "block", "blocks", "whole block", "whole blocks", "cell", "cells", "trial", "trials", "reboot", "reboots",
     "vCPU", "vCPUs", "more trial", "more trials", "{name} (process {pid})", "a whole number from {low} to {high}",
-    "a number from {low} to {high}", "true or false", "known: {names}", "{count} problems:",
-    "the base", "and {count} problem more", "and {count} problems more",
+    "a number from {low} to {high}", "a whole number of at least {low}",
+    "a number above {low} and of at most {high}", "a size of at least {low}, in bytes or with a unit",
+    "a size from {low} to {high}, in bytes or with a unit", "text of the form {pattern}", "true or false",
+    "known: {names}", "{count} problems:", "the base", "and {count} problem more", "and {count} problems more",
 )  # fmt: skip
 """Words behind a number, and forms that data have."""
 FIRST = ("vtax", "hint", "where", "warning", "error")
@@ -41,7 +43,7 @@ LABELS = (
     *FIRST[1:], "Usage", "Options", "Commands", "yes", "no", "unknown", "bad", "warn", "ok",
     "off", "on", "none", "counters", "packages", "battery", "heat", "turbo", "available", "marks", "note", "reason",
     "version", "probe", "driver", "question", "platforms", "baseline", "guest", "tuning", "design", "cells",
-    "publication", "tool", "resource", "attachments", "order",
+    "publication", "tool", "resource", "attachments", "order", "or", "all", "text", "higher", "lower",
 )  # fmt: skip
 
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from vtax.image.recipe import Recipe
     from vtax.report.document import Message
     from vtax.store.store import Store
+    from vtax.study.keys import Key
 
 
 def _languages(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
@@ -166,9 +167,13 @@ def print_keys(what: str, model: type[BaseModel]) -> None:
 
     found = keys(model)
     if found:
-        print_table(
-            (what, "default", "allowed", "meaning"), [(k.name, k.default_text, k.allowed, k.meaning) for k in found]
-        )
+        rows = [(k.name, k.default_text, allowed_text(k), k.meaning) for k in found]
+        print_table((what, "default", "allowed", "meaning"), rows)
+
+
+def allowed_text(key: Key) -> str:
+    """Return what a key may hold, in the language of the locale."""
+    return key.allowed.replace(" or ", f" {said('or')} ") if key.choices else said(key.allowed)
 
 
 def need_root(what: str) -> None:

@@ -7,7 +7,8 @@ from typing import Any
 import click
 
 from vtax.cli.completion import topology_names
-from vtax.cli.output import json_option, print_json, print_keys, print_table, say
+from vtax.cli.language import said
+from vtax.cli.output import allowed_text, json_option, print_json, print_keys, print_table, say
 from vtax.network.registry import get, topologies
 from vtax.network.settings import LinkSettings
 from vtax.network.topology import Topology
@@ -38,11 +39,11 @@ def command(name: str | None, as_json: bool) -> None:
         ("topology", "description", "attachments", "extra packages"),
         [(t.name, t.summary, ", ".join(t.attachments), ", ".join(t.packages)) for t in found],
     )
-    settings = [("all", key) for key in keys(LinkSettings)]
+    settings = [(said("all"), key) for key in keys(LinkSettings)]
     settings += [(topology.name, key) for topology in found for key in _own_settings(topology)]
     print_table(
         ("link setting", "topology", "default", "allowed", "meaning"),
-        [(key.name, where, key.default_text, key.allowed, key.meaning) for where, key in settings],
+        [(key.name, where, key.default_text, allowed_text(key), key.meaning) for where, key in settings],
     )
 
 
