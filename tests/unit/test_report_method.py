@@ -62,13 +62,13 @@ def test_reports_name_no_driver():
     assert texts.isdisjoint(drivers())
 
 
-def test_ratio_and_efficiency_are_distinguished_where_lower_is_better(store):
+def test_percent_of_native_is_explained_where_lower_is_better(store):
     fill(begin(store), blocks=2, trials=1, warmup=0)
     analysis = analyse(store)
     (latency,) = [section for section in analysis.sections if section.better == "lower"]
     row = next(row for point in latency.points for row in point.rows if row.ratio)
     assert row.ratio.efficiency("lower").estimate == pytest.approx(1 / row.ratio.estimate)
-    note = "lower is better here: a ratio above 1 is slower, and efficiency is 1 / ratio"
+    note = "lower is better here: twice the value of native is 50 %"
     assert note not in terminal(analysis)
     first = replace(latency, metric=replace(latency.metric, is_primary=True))
     assert terminal(replace(analysis, sections=(first, *analysis.sections))).count(note) == 1
