@@ -234,7 +234,7 @@ def test_intervals_stand_beside_those_of_the_block_before(store):
     table = estimates(analyse(store, other.name), before)
     rows = [[english(cell) for cell in row.cells] for group in table.groups for row in group.rows]
     assert len(rows) == 9
-    now, ago = (sum(float(row[column].strip("± %")) for row in rows) for column in (4, 5))
+    now, ago = (sum(float(row[column].strip("± %")) for row in rows) for column in (3, 4))
     assert now < ago
     assert estimates(analyse(store, begin_synthetic(store, "tour-3").name), {}) is None
 

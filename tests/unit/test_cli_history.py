@@ -99,7 +99,7 @@ def test_a_change_point_names_its_runs_its_size_and_what_else_changed(tour):
     assert change.p_value <= 0.05
     assert change.after / change.before == pytest.approx(DOCKER, rel=0.02)
     assert list(map(english, change.differences)) == ["hosts differ in CPU microcode: 0x1 and 0x2"]
-    text = drawn(document_of(tour))
+    text = " ".join(drawn(document_of(tour)).split())
     assert "changed with tour-7 from" in text
     assert "hosts differ in CPU microcode: 0x1 and" in text
 
