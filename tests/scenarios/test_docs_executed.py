@@ -32,7 +32,9 @@ NEEDS_ROOT = (
     ["clean"],
     ["shell"],
     ["demo"],
+    ["image", "add"],
     ["image", "build"],
+    ["image", "import"],
     ["doctor", "--calibrate"],
 )
 
