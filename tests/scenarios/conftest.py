@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import shutil
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
-import synthetic_run
+from command_line import output_of
+from doc_examples import DOCS
 from scripted import ScriptedDriver, install
 
 from vtax.host.home import Home
@@ -26,22 +29,32 @@ def home(tmp_path: Path) -> Home:
 
 
 @pytest.fixture
-def store(home: Home) -> Iterator[Store]:
-    """A store in that home."""
-    with Store.open(f"sqlite:///{home.root / 'store.sqlite'}") as opened:
-        yield opened
-
-
-@pytest.fixture
 def home_store(home: Home, store: Store, monkeypatch: pytest.MonkeyPatch) -> Store:
-    """The store in that home, which commands use too."""
+    """The store of the test's own, as that of the home of commands."""
     monkeypatch.setenv("VTAX_HOME", str(home.root))
-    monkeypatch.delenv("VTAX_STORE", raising=False)
     return store
 
 
+@pytest.fixture(scope="session")
+def example(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """`example(name)` is the file of a store with that run of docs/examples, for tests that only read."""
+    directory = tmp_path_factory.mktemp("examples")
+
+    @cache
+    def imported(name: str) -> Path:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("VTAX_STORE", f"sqlite:///{directory / name}.sqlite")
+            output_of("import", str(DOCS / f"examples/{name}.vtax.gz"))
+        return directory / f"{name}.sqlite"
+
+    return imported
+
+
 @pytest.fixture
-def tour(home_store: Store) -> Store:
+def tour(home: Home, tour_file: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
     """The same with a run: `tour-1` of synthetic_run."""
-    synthetic_run.fill(synthetic_run.begin(home_store))
-    return home_store
+    shutil.copy(tour_file, home.root / "store.sqlite")
+    monkeypatch.setenv("VTAX_HOME", str(home.root))
+    monkeypatch.delenv("VTAX_STORE", raising=False)
+    with Store.open(home.root / "store.sqlite") as opened:
+        yield opened

@@ -9,7 +9,6 @@ import json
 import re
 import signal
 import time
-from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
@@ -44,12 +43,6 @@ from vtax.store.store import Store
 @pytest.fixture
 def home(tmp_path: Path) -> Home:
     return Home(tmp_path / "home").ensure()
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store.open(f"sqlite:///{tmp_path / 'store.sqlite'}") as opened:
-        yield opened
 
 
 def look(plan: Plan, *, reboot: bool = True) -> boots.Here:
@@ -161,10 +154,11 @@ class Commands:
 
 
 @pytest.fixture
-def commands(machine: Machine, home: Home, store: Store, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Commands:
+def commands(
+    machine: Machine, home: Home, store: Store, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, taken_for_root: None
+) -> Commands:
     monkeypatch.setenv("VTAX_HOME", str(home.root))
     monkeypatch.setenv("VTAX_STORE", f"sqlite:///{tmp_path / 'store.sqlite'}")
-    monkeypatch.setattr("os.geteuid", lambda: 0)
     for module in (abort, resume):
         monkeypatch.setattr(module, "measuring_lock", partial(measuring_lock, path=tmp_path / "lock"))
     monkeypatch.setattr(abort, "measuring_process", lambda _: ("", None))

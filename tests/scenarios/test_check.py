@@ -7,8 +7,8 @@ from xml.etree import ElementTree
 import command_line
 import pytest
 import synthetic_run
+from command_line import refusals
 
-from vtax.errors import BadInput
 from vtax.store.records import PlatformRecord
 
 GATE = ("--strict",)
@@ -16,14 +16,10 @@ invoked, values = partial(command_line.invoked, "compare"), partial(command_line
 
 
 @pytest.mark.usefixtures("tour")
-def test_a_slower_platform_fails_the_check():
+def test_a_slower_platform_fails_the_check(golden):
     result = invoked("tour-1", "--fail-if", "slower-by", "5%")
-    text = result.output.replace("\xa0", " ")
     assert result.exit_code == 1
-    assert "fails below 95 % of native; Holm-corrected over all comparisons of a metric (3 and 6)" in text
-    assert "3 comparisons are slower: below 95 % of native: qemu-tcg (emulated), sysbench-cpu · events;" in text
-    assert "6 comparisons passed: above 95 % of native" in text
-    assert re.search(r"kvm-virtio .* not tested +guests are started as root", text)
+    golden(result.output)
 
 
 @pytest.mark.usefixtures("tour")
@@ -39,13 +35,11 @@ def test_a_platform_that_is_not_slower_passes():
 
 
 @pytest.mark.usefixtures("tour")
-def test_undecided_fails_only_when_strict():
+def test_undecided_fails_only_when_strict(golden):
     narrow = ("lxc", "--fail-if", "slower-by", "0.1%")
     assert invoked(*narrow).exit_code == 0
     assert invoked(*narrow, "--strict").exit_code == 3
-    text = invoked(*narrow).output.replace("\xa0", " ")
-    assert "No failure; 3 comparisons are undecided." in text
-    assert "3 comparisons are undecided: lxc, sysbench-cpu · events;" in text
+    golden(invoked(*narrow).output)
 
 
 @pytest.mark.usefixtures("tour")
@@ -69,7 +63,6 @@ def test_any_metric_is_checked_by_name():
     assert [(each["metric"], each["better"], each["outcome"]) for each in found["comparisons"]] == [
         ("latency", "lower", "slower"),
     ]  # fmt: skip
-    assert "has no metric 'latenzy'" in str(invoked("--metric", "latenzy", *GATE).exception)
 
 
 @pytest.mark.usefixtures("tour")
@@ -103,62 +96,28 @@ def test_an_undecided_case_says_what_it_could_see_and_what_would_decide(tmp_path
 
 
 @pytest.mark.usefixtures("tour")
-def test_a_summary_is_written_in_markdown(tmp_path):
+def test_a_summary_is_written_in_markdown(tmp_path, golden):
     path = tmp_path / "check.md"
     invoked("--fail-if", "slower-by", "5%", "--markdown", str(path), "--language", "pt-BR")
-    text = path.read_text(encoding="utf-8").replace("\xa0", " ")
-    assert text.startswith("# Verificação")
-    assert "A verificação falhou." in text
-    assert "| qemu-tcg (emulada) | sysbench-cpu · events |" in text
-    assert "mais lentas: abaixo de 95 % de native: qemu-tcg (emulada), sysbench-cpu · events;" in text
+    golden(path.read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize(
-    ("arguments", "error"),
-    [
-        (("--fail-if", "slower-by", "much"), "'much' is not a number"),
-        (("--fail-if", "slower-by", ""), "is not a number"),
-        (("--fail-if", "slower-by", "-5%"), "is not a number"),
-        (("--fail-if", "slower-by", "nan"), "is not a number"),
-        (("--fail-if", "slower-by", "5"), "5 is not a percentage"),
-        (("--fail-if", "slower-by", "0%"), "is not between 0 and 100 %"),
-        (("dokcer",), "there is no run or platform 'dokcer'"),
-        (("tour-1", "tour-1"), "tour-1 is the run itself"),
-        (("kvm-virtio",), "could not test kvm-virtio"),
-        (("lxc", "docker@mtu=9"), "has no factor 'mtu'"),
-        (("docker", "docker"), "have nothing in common"),
-        (("nothing-1",), "nothing-1"),
-        (("--junit", "/nowhere/check.xml"), "cannot be written"),
-    ],
-)
-@pytest.mark.usefixtures("tour")
-def test_wrong_input_is_refused(arguments, error):
-    found = invoked(*arguments, *(() if "--fail-if" in arguments else GATE)).exception
-    assert isinstance(found, BadInput)
-    assert error in str(found)
-    assert found.hint
+def test_wrong_input_is_refused(tour, capsys, golden):
+    synthetic_run.begin(tour, name="empty-1", started_at=1.0)
+    _of_one_platform(tour)
+    gate = (f"--strict {sides}" for sides in (
+        "dokcer", "tour-1 tour-1", "kvm-virtio", "lxc docker@mtu=9", "docker docker", "nothing-1",
+        "--junit /nowhere/check.xml", "tour-1:docker alone-1:native", "empty-1", "alone-1", "--metric latenzy",
+    ))  # fmt: skip
+    margins = (f"--fail-if slower-by {margin}" for margin in ("much", "''", "-5%", "nan", "5", "0%"))
+    golden(refusals(capsys, "compare", *gate, *margins, "", "tour-1"))
 
 
-def test_another_run_is_no_side(tour):
-    synthetic_run.fill(synthetic_run.begin(tour, name="tour-2"))
-    found = invoked("tour-1:docker", "tour-2:lxc", *GATE).exception
-    assert "across runs a gate compares a platform with itself" in str(found)
-
-
-def test_a_run_without_a_block_is_refused(tour):
-    synthetic_run.begin(tour, name="tour-2")
-    assert "tour-2 has no finished block" in str(invoked("tour-2", *GATE).exception)
-
-
-def test_a_run_of_one_platform_is_refused(tour):
+def _of_one_platform(store):
     native = PlatformRecord("native", {"driver": "native", "options": {}}, True, is_baseline=True)
     cells = [cell for cell in synthetic_run.cells() if cell.platform == "native"]
-    run = synthetic_run.begin(tour, name="tour-2", platforms=(native,), cells=cells)
-    for cell in cells[:1]:
-        run.add_trial(synthetic_run.trial(cell))
-    found = invoked("tour-2", *GATE).exception
-    assert isinstance(found, BadInput)
-    assert "tour-2 has one platform" in str(found)
+    run = synthetic_run.begin(store, name="alone-1", platforms=(native,), cells=cells, started_at=2.0)
+    run.add_trial(synthetic_run.trial(cells[0]))
 
 
 @pytest.mark.usefixtures("tour")
@@ -180,5 +139,3 @@ def test_a_side_without_a_run_is_of_the_run_that_the_other_names(tour):
         found = command_line.values_of("compare", *sides)
         assert found["treatment"]["run"] == found["baseline"]["run"] == "tour-1"
     assert command_line.values_of("compare", "docker")["baseline"]["platform"] == "native"
-    assert "needs two sides" in str(invoked().exception)
-    assert "tour-1 is a whole run" in str(invoked("tour-1").exception)

@@ -67,7 +67,6 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.delenv("VTAX_STORE", raising=False)
         patch.setattr("os.geteuid", lambda: 1000)
         patch.setattr(examine, "sample_load", partial(examine.sample_load, 0.01))
-        patch.setattr("vl_convert.javascript_bundle", lambda *_, **__: "/* of the figures: seconds to make */")
         patch.chdir(directory)
         with Store.open(Home.from_environment().ensure().store_url) as store:
             run = begin(store)

@@ -2,14 +2,12 @@
 
 import json
 import re
-from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from command_line import output_of
+from doc_examples import DOCS
 
-from vtax.cli.main import group
-
-EXAMPLES = Path(__file__).parents[2] / "docs/examples"
+EXAMPLES = DOCS / "examples"
 ROW = re.compile(r"^\| `([a-z0-9-]+)` .*\| (\d+)(?:, (\d+) failed)? \|", re.MULTILINE)
 TRIALS = {name: (trials, failed or "0") for name, trials, failed in ROW.findall((EXAMPLES / "README.md").read_text())}
 
@@ -19,20 +17,15 @@ def test_every_bundle_is_in_the_table():
 
 
 @pytest.mark.parametrize("name", TRIALS)
-def test_an_example_is_read(name, tmp_path, monkeypatch):
-    monkeypatch.setenv("VTAX_STORE", f"sqlite:///{tmp_path}/store.sqlite")
-    imported = CliRunner().invoke(group, ["import", str(EXAMPLES / f"{name}.vtax.gz")])
-    assert imported.exit_code == 0, imported.exception
-    (listed,) = json.loads(CliRunner().invoke(group, ["list", "--json"]).output)
+def test_an_example_is_read(name, example, monkeypatch):
+    monkeypatch.setenv("VTAX_STORE", f"sqlite:///{example(name)}")
+    (listed,) = json.loads(output_of("list", "--json"))
     assert (listed["study"], listed["status"], listed["failed"]) == (
         name.partition("-")[0],
         "finished",
         int(TRIALS[name][1]),
     )
     assert listed["trials"] == int(TRIALS[name][0])
-    shown = CliRunner().invoke(group, ["show"])
-    assert shown.exit_code == 0, shown.exception
-    assert shown.output.splitlines()[1].startswith(f"{listed['name']}: finished")
+    assert output_of("show").splitlines()[1].startswith(f"{listed['name']}: finished")
     if name != "tour":
-        judged = json.loads(CliRunner().invoke(group, ["claims", "--json"]).output)
-        assert judged["claims"]
+        assert json.loads(output_of("claims", "--json"))["claims"]

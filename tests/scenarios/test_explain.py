@@ -7,10 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
+from command_line import output_of
 from counted_run import TRIAL_S, stored
 
-from vtax.cli.main import group
 from vtax.counters import table
 from vtax.messages import Note, packed
 from vtax.report.analysis.explain import NARROW, explained
@@ -19,15 +18,11 @@ from vtax.report.renderers.markdown import markdown as as_markdown
 from vtax.report.views.base import Options
 from vtax.report.views.registry import views
 from vtax.stats.intervals import t_quantile
-from vtax.store.store import Store
 
 
 @pytest.fixture
-def store(tmp_path, monkeypatch):
-    monkeypatch.setenv("VTAX_HOME", str(tmp_path))
-    monkeypatch.delenv("VTAX_STORE", raising=False)
-    with Store.open(f"sqlite:///{tmp_path}/store.sqlite") as opened:
-        yield opened
+def store(home_store):
+    return home_store
 
 
 def script(platform, operations, random):
@@ -107,18 +102,41 @@ def test_ratio_and_interval_are_those_of_a_calculation_by_hand(store):
     assert not faults.moved
 
 
-def test_nothing_that_was_counted_differs_is_said(store):
-    def alike(platform, operations, random):
-        return {("guest", "page_faults"): float(random.poisson(operations * 0.5))}
+def alike(platform, operations, random):
+    return {("guest", "page_faults"): float(random.poisson(operations * 0.5))}
 
-    stored(store, alike)
-    result = CliRunner().invoke(group, ["explain"])
-    assert result.exit_code == 0, result.output
-    assert "Nothing that was counted differs" in " ".join(result.output.split())
+
+def with_a_daemon(platform, operations, random):
+    daemon = {("layer", "daemon.thread_slices"): 7.0} if platform == "sandbox" else {}
+    counts = {("guest", name): float(random.poisson(operations)) for name in ("page_faults", "interrupts")}
+    return {**counts, **daemon}
+
+
+def many_of_one_side(platform, operations, random):
+    if platform == "native":
+        return {("guest", "forks"): 1.0}
+    return {("layer", f"part{n}.thread_cpu_s"): 1.0 for n in range(11)}
+
+
+PRINTED = {
+    "nothing differs": (alike, {}),
+    "a part of one platform alone": (with_a_daemon, {}),
+    "many counters of one platform": (many_of_one_side, {}),
+    "one block": (script, {"blocks": 1}),
+    "nothing to explain": (script, {"slowdown": 1.0, "noise": 0.001}),
+}
+
+
+@pytest.mark.parametrize("name", PRINTED)
+def test_what_moved_is_printed(store, name, golden):
+    counted, run = PRINTED[name]
+    stored(store, counted, **run)
+    golden(output_of("explain"))
+    golden(output_of("explain", "--all"), "all")
 
 
 @pytest.mark.parametrize(("blocks", "spread"), [(2, 0.02), (5, 0.5)])
-def test_wide_intervals_say_how_large_a_change_would_have_been_found(store, blocks, spread):
+def test_wide_intervals_say_how_large_a_change_would_have_been_found(store, blocks, spread, golden):
     def alike(platform, operations, random):
         return {("guest", name): operations * random.lognormal(0, spread) for name in ("page_faults", "interrupts")}
 
@@ -127,10 +145,8 @@ def test_wide_intervals_say_how_large_a_change_would_have_been_found(store, bloc
     low, high = zip(*((each.ratio.low, each.ratio.high) for each in found.compared), strict=True)
     assert found.detectable == pytest.approx(math.exp(np.median(np.log(np.array(high) / np.array(low)) / 2)))
     assert found.detectable > NARROW
-    text = " ".join(CliRunner().invoke(group, ["explain"]).output.split())
-    assert "Nothing that was counted differs" not in text
-    assert f"No difference was found among 2 counters after {blocks} blocks. To be found, half of them" in text
-    printed = json.loads(CliRunner().invoke(group, ["explain", "--json"]).output)["explain"]["contrasts"][0]
+    golden(output_of("explain"))
+    printed = json.loads(output_of("explain", "--json"))["explain"]["contrasts"][0]
     assert printed["detectable_factor"] == pytest.approx(found.detectable)
 
 
@@ -143,16 +159,8 @@ def test_intervals_beyond_all_numbers_have_no_factor(store, low, high):
 
 
 def test_a_part_that_one_platform_alone_has_is_no_absence_of_a_difference(store):
-    def with_a_daemon(platform, operations, random):
-        daemon = {("layer", "daemon.thread_slices"): 7.0} if platform == "sandbox" else {}
-        counts = {("guest", name): float(random.poisson(operations)) for name in ("page_faults", "interrupts")}
-        return {**counts, **daemon}
-
     stored(store, with_a_daemon)
     assert explained_of(store)[0].is_narrow
-    output = CliRunner().invoke(group, ["explain"]).output
-    assert "Nothing that was counted differs" not in output
-    assert "No difference was found among 2 counters" in " ".join(output.split())
 
 
 def test_counters_of_one_platform_have_values_and_the_layer_stands_first(store):
@@ -170,7 +178,7 @@ def test_counters_of_one_platform_have_values_and_the_layer_stands_first(store):
         return counts
 
     stored(store, sandboxed)
-    printed = json.loads(CliRunner().invoke(group, ["explain", "--json"]).output)["explain"]["contrasts"][0]
+    printed = json.loads(output_of("explain", "--json"))["explain"]["contrasts"][0]
     alone = [(f"{each['place']} {each['name']}", each["platform"]) for each in printed["one_sided"]]
     assert alone == [
         ("layer sentry.thread_cpu_s", "sandbox"),
@@ -183,38 +191,8 @@ def test_counters_of_one_platform_have_values_and_the_layer_stands_first(store):
     assert values["sentry.thread_slices"] == pytest.approx(2e5 / (1e5 / 4 * TRIAL_S), rel=0.02)
     assert values["sentry.peak_memory_bytes"] == 1e8
     assert values["timer_interrupts"] == pytest.approx(500 / (1e5 * TRIAL_S), rel=0.02)
-    lines = CliRunner().invoke(group, ["explain"]).output.splitlines()
+    lines = output_of("explain").splitlines()
     assert [line.split()[-1] for line in lines if "sentry.thread_slices" in line] == ["3.99"]
-
-
-def test_counters_of_one_platform_are_cut_with_their_number(store):
-    names = [f"part{n}.thread_cpu_s" for n in range(11)]
-
-    def many(platform, operations, random):
-        return {("layer", name): 1.0 for name in names} if platform == "sandbox" else {("guest", "forks"): 1.0}
-
-    stored(store, many)
-    brief, full = (CliRunner().invoke(group, ["explain", *more]).output for more in ([], ["--all"]))
-    assert "12 counters exist only on one platform:" in brief
-    assert brief.count(".thread_cpu_s") == 8
-    assert "4 more counters." in brief
-    assert full.count(".thread_cpu_s") == 11
-
-
-def test_one_block_has_no_interval_and_nothing_is_claimed_of_it(store):
-    stored(store, script, blocks=1)
-    result = CliRunner().invoke(group, ["explain"])
-    assert result.exit_code == 0, result.output
-    assert "One block has no interval: which of" in " ".join(result.output.split())
-    assert "Nothing that was counted differs" not in " ".join(result.output.split())
-
-
-def test_a_run_whose_platforms_are_equivalent_has_nothing_to_explain(store):
-    stored(store, script, slowdown=1.0, noise=0.001)
-    [contrast] = [row for s in source_of(store).analysis.sections for p in s.points for row in p.rows if row.verdict]
-    assert contrast.verdict.kind == "equivalent"
-    result = CliRunner().invoke(group, ["explain", "counted-1"])
-    assert "no difference to explain" in " ".join(result.output.split())
 
 
 def test_counts_of_few_events_that_agree_by_chance_do_not_move(store):
@@ -253,9 +231,7 @@ def test_a_time_of_the_whole_trial_is_one_piece_of_work(store):
 def test_json_has_every_counter_and_the_report_the_section(store):
     why = Note("no-hardware-counters")
     stored(store, script, host={"not_counted": {"cycles": packed(why), "instructions": packed(why)}})
-    result = CliRunner().invoke(group, ["explain", "counted-1", "--json"])
-    assert result.exit_code == 0, result.output
-    printed = json.loads(result.output)["explain"]
+    printed = json.loads(output_of("explain", "counted-1", "--json"))["explain"]
     assert printed["not_counted"] == {"cycles": why, "instructions": why}
     [contrast] = printed["contrasts"]
     assert contrast["work"] == "operations"
@@ -284,8 +260,7 @@ def test_a_filter_shows_less_and_judges_the_same(store):
     stored(store, script, others=("second", "third"))
     shown = ["--platform", "sandbox", "--json"]
     whole, narrowed = (
-        json.loads(CliRunner().invoke(group, ["explain", *options]).output)["explain"]["contrasts"]
-        for options in (["--json"], shown)
+        json.loads(output_of("explain", *options))["explain"]["contrasts"] for options in (["--json"], shown)
     )
     assert {each["platform"] for each in whole} > {"sandbox"}
     assert narrowed == [each for each in whole if each["platform"] == "sandbox"]
@@ -298,9 +273,8 @@ def test_counters_of_a_stored_run_of_kernel_paths_are_per_operation(store):
 
     kernel_paths = {"benchmark": "kernel-paths", "metric": "time", "unit": "ns", "effective": {"loops": 1000}}
     stored(store, sandboxed, **kernel_paths)
-    result = CliRunner().invoke(group, ["explain", "--json"])
-    [contrast] = json.loads(result.output)["explain"]["contrasts"]
+    [contrast] = json.loads(output_of("explain", "--json"))["explain"]["contrasts"]
     [switches] = contrast["counters"]
     assert contrast["work"] == "operation"
     assert (switches["baseline"], switches["treatment"]) == pytest.approx((1.0, 2.0), rel=0.01)
-    assert "per operation" in CliRunner().invoke(group, ["explain"]).output
+    assert "per operation" in output_of("explain")

@@ -7,9 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
-from vtax.cli.main import group
 from vtax.image.image import Image
 from vtax.platforms.base import Probe
 from vtax.report.analysis import Analysis
@@ -24,7 +22,6 @@ from vtax.store.store import Store
 from vtax.study.load import LoadedStudy, validate
 from vtax.study.units import format_levels
 
-EXAMPLES = Path(__file__).parents[2] / "docs/examples"
 FURTHER = 20  # blocks that the rules allow beyond those that were made
 RULES: tuple[dict[str, Any], ...] = (
     {"stop": "verdict", "max_blocks": FURTHER},
@@ -34,10 +31,8 @@ RULES: tuple[dict[str, Any], ...] = (
 
 
 @pytest.mark.parametrize("name", ["tour", "ufla2010", "mauricio2013", "urschei2007"])
-def test_what_a_further_block_holds_is_what_the_report_leaves_open(name, tmp_path, monkeypatch):
-    monkeypatch.setenv("VTAX_STORE", f"sqlite:///{tmp_path}/store.sqlite")
-    assert CliRunner().invoke(group, ["import", str(EXAMPLES / f"{name}.vtax.gz")]).exit_code == 0
-    with Store.open(f"sqlite:///{tmp_path}/store.sqlite", read_only=True) as store:
+def test_what_a_further_block_holds_is_what_the_report_leaves_open(name, example, monkeypatch):
+    with Store.existing(example(name)) as store:
         run = store.open_run(store.run_names()[0])
         data, values, clocks = load(store.engine, run), run.primary_values(), run.cells_warned_of(CLOCK_RATE)
     probes = {p.name: Probe(p.available, p.reason, marks=tuple(p.marks)) for p in run.platforms}
@@ -58,12 +53,6 @@ def test_what_a_further_block_holds_is_what_the_report_leaves_open(name, tmp_pat
         assert len(left) < len(plan.cells)
 
 
-def stored(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
-    monkeypatch.setenv("VTAX_STORE", f"sqlite:///{tmp_path}/store.sqlite")
-    assert CliRunner().invoke(group, ["import", str(EXAMPLES / f"{name}.vtax.gz")]).exit_code == 0
-    return Store.open(f"sqlite:///{tmp_path}/store.sqlite", read_only=True)
-
-
 def words_of_show(analysis: Analysis) -> dict[tuple[str, str], tuple[str, int] | None]:
     """(section, cell) -> word and size of its family of every primary ratio to the baseline; None: no verdict."""
     return {
@@ -79,8 +68,8 @@ SHIPPED = ["tour", "ufla2010", "mauricio2013", "urschei2007", "trindade2018", "s
 
 
 @pytest.mark.parametrize("name", SHIPPED)
-def test_every_command_says_the_same_word_of_a_ratio(name, tmp_path, monkeypatch):
-    with stored(name, tmp_path, monkeypatch) as store:
+def test_every_command_says_the_same_word_of_a_ratio(name, example):
+    with Store.existing(example(name)) as store:
         run = analyse(store)
         shown, compared = words_of_show(run), {}
         gate = {(e.pair.section.name, e.pair.treatment.cell.key): e for e in check(store, run).compared}
@@ -102,8 +91,8 @@ def test_every_command_says_the_same_word_of_a_ratio(name, tmp_path, monkeypatch
             assert word is None or word[0] not in contrary.get(one.outcome, ())
 
 
-def test_the_word_of_two_platforms_does_not_depend_on_what_is_named_beside_it(tmp_path, monkeypatch):
-    with stored("mauricio2013", tmp_path, monkeypatch) as store:
+def test_the_word_of_two_platforms_does_not_depend_on_what_is_named_beside_it(example):
+    with Store.existing(example("mauricio2013")) as store:
         run = analyse(store)
         treatment, baseline = [p.name for p in run.platforms if p.available and not p.is_baseline][:2]
         together = contrast(store, treatment, baseline, run=run)

@@ -4,24 +4,20 @@ import re
 import shlex
 
 import pytest
-from click.testing import CliRunner
+from command_line import output_of
 from doc_examples import ROOT
 
-from vtax.cli.main import group
-
-SHOWN = re.compile(r"<!-- (docs/examples/\S+): vtax (.*?) -->\n```text\n(.*?)```", re.DOTALL)
+SHOWN = re.compile(r"<!-- docs/examples/(\S+)\.vtax\.gz: vtax (.*?) -->\n```text\n(.*?)```", re.DOTALL)
 
 
 @pytest.mark.parametrize("page", ["README.md", "README.pt-BR.md"])
-def test_the_output_of_a_readme_is_printed_by_its_command(page, tmp_path, monkeypatch):
-    monkeypatch.setenv("VTAX_HOME", f"{tmp_path}/home")
+def test_the_output_of_a_readme_is_printed_by_its_command(page, example, monkeypatch):
     monkeypatch.setenv("COLUMNS", "100")
     found = SHOWN.findall((ROOT / page).read_text())
     assert found
-    for bundle, command, text in found:
-        assert CliRunner().invoke(group, ["import", str(ROOT / bundle)]).exception is None
-        printed = CliRunner().invoke(group, shlex.split(command)).output
-        assert f"\n{text}" in printed
+    for name, command, text in found:
+        monkeypatch.setenv("VTAX_STORE", f"sqlite:///{example(name)}")
+        assert f"\n{text}" in output_of(*shlex.split(command))
 
 
 @pytest.mark.parametrize("page", ["README.md", "README.pt-BR.md"])
@@ -29,11 +25,9 @@ def test_a_readme_is_short(page):
     assert len((ROOT / page).read_text().split()) <= 1000
 
 
-def test_the_picture_of_a_readme_is_a_figure_of_the_shipped_run_with_its_mark(tmp_path, monkeypatch):
-    monkeypatch.setenv("VTAX_HOME", f"{tmp_path}/home")
-    assert CliRunner().invoke(group, ["import", str(ROOT / "docs/examples/tour.vtax.gz")]).exception is None
-    words = ["figures", "tour-1", "--report", "--only", "means-iperf3-throughput", "-o", str(tmp_path)]
-    assert CliRunner().invoke(group, words).exception is None
+def test_the_picture_of_a_readme_is_a_figure_of_the_shipped_run_with_its_mark(tmp_path, example, monkeypatch):
+    monkeypatch.setenv("VTAX_STORE", f"sqlite:///{example('tour')}")
+    output_of("figures", "tour-1", "--report", "--only", "means-iperf3-throughput", "-o", str(tmp_path))
     (written,) = tmp_path.glob("*.svg")
     shown, made = ((path.read_text(encoding="utf-8")) for path in (ROOT / "docs/tour-iperf3.svg", written))
     assert shown.count("(emulated)") == made.count("(emulated)") == 2

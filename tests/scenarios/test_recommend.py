@@ -8,8 +8,7 @@ from typing import Any
 import command_line
 import pytest
 import synthetic_run
-
-from vtax.errors import BadInput
+from command_line import refusals
 
 invoked, values = partial(command_line.invoked, "recommend"), partial(command_line.values_of, "recommend")
 
@@ -47,42 +46,12 @@ def test_it_speaks_portuguese():
     assert "pontuação" in text
 
 
-@pytest.mark.parametrize(
-    ("weights", "error"),
-    [
-        ("cpu", "--weights cpu is not of the form RESOURCE=N"),
-        ("", "is not of the form RESOURCE=N"),
-        ("cpu=1,", "is not of the form RESOURCE=N"),
-        ("cpu=1,cpu=2", "cpu has two weights"),
-        ("cpu=-1", "the weight of cpu is -1, not a number from 0 on"),
-        ("cpu=nan", "the weight of cpu is nan"),
-        ("cpu=inf", "the weight of cpu is inf"),
-        ("cpu=much", "the weight of cpu is much"),
-        ("cpu=0,network=0", "all weights are 0"),
-        ("disk=1", "tour-1 does not measure disk"),
-        ("gpu=1", "there is no resource 'gpu'"),
-    ],
-)
-@pytest.mark.usefixtures("tour")
-def test_wrong_weights_are_refused(weights, error):
-    found = invoked("--weights", weights)
-    assert isinstance(found.exception, BadInput)
-    assert error in str(found.exception)
-    assert found.exception.hint
-
-
-@pytest.mark.usefixtures("tour")
-def test_other_wrong_input_is_refused():
-    assert "has no platform 'dokcer'" in str(invoked("--platform", "dokcer").exception)
-    alone = invoked("--platform", "docker").exception
-    assert isinstance(alone, BadInput)
-    assert "one platform to rank" in str(alone)
-    assert isinstance(invoked("nothing-1").exception, BadInput)
-
-
-def test_a_run_without_a_block_is_refused(tour):
-    synthetic_run.begin(tour, name="tour-2")
-    assert "tour-2 has no finished block" in str(invoked("tour-2").exception)
+def test_wrong_input_is_refused(tour, capsys, golden):
+    synthetic_run.begin(tour, name="empty-1", started_at=1.0)
+    weights = ("cpu", "''", "cpu=1,", "cpu=1,cpu=2", "cpu=-1", "cpu=nan", "cpu=inf", "cpu=much", "cpu=0,network=0",
+               "disk=1", "gpu=1")  # fmt: skip
+    others = ("--platform dokcer", "--platform docker", "nothing-1", "empty-1")
+    golden(refusals(capsys, "recommend", *(f"--weights {each}" for each in weights), *others))
 
 
 @pytest.mark.usefixtures("tour")

@@ -18,8 +18,6 @@ from vtax.errors import BadInput, BenchmarkError
 from vtax.host.home import Home
 from vtax.image.image import Image
 from vtax.messages import quoted
-from vtax.runner.events import Observer
-from vtax.runner.execute import begin, execute
 from vtax.runner.plan import host_programs, make_plan
 from vtax.store import schema
 from vtax.store.database import writing
@@ -152,8 +150,7 @@ def own(directory: Path, pattern: str, unit: str = "s") -> str:
 def test_a_corrected_pattern_is_taken_from_a_study_file(tmp_path, private_home, store):
     loaded = load(own(tmp_path, "needed ([0-9]+) s"))
     plan = make_plan(loaded, image=Image("key", Path("/nowhere")), consented=host_programs(loaded))
-    run = begin(store, plan, vtax_version="test")
-    execute(plan, run, private_home, Observer())
+    run = executed(plan, store, private_home)
     assert figures(store, run) == []
     assert "0 figures changed" in reparse(run.name).stdout
     corrected = own(tmp_path, "took ([0-9]+) s")

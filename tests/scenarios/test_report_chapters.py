@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -17,7 +16,6 @@ from vtax.report.analysis.source import Source, source_of
 from vtax.report.chapters import report
 from vtax.report.document import Section
 from vtax.report.renderers.markdown import markdown
-from vtax.store.store import Store
 
 LINK = {
     f"link.guest.eth0.{name}": 5.0
@@ -28,13 +26,6 @@ COUNTED = {**LINK, "link.under_test.bytes": 2e9, "layer.host_cpu_s": 3.0}
 
 def chapters(source: Source) -> list[str]:
     return [part.key for part in report(source).parts if isinstance(part, Section)]
-
-
-@pytest.fixture
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
-    url = f"sqlite:///{tmp_path / 'store.sqlite'}"
-    monkeypatch.setenv("VTAX_STORE", url)
-    return Store.open(url)
 
 
 def test_a_run_with_blocks_a_factor_and_a_network_has_them_all(store):

@@ -9,23 +9,19 @@ import numpy as np
 import pytest
 from shown import page as page_of
 from shown import terminal, values
-from synthetic_run import begin, fill
 
-from vtax.report.analysis import Analysis, Row, analyse
+from vtax.report.analysis import Analysis, Row
 from vtax.report.document import Scale
 from vtax.report.parts import figures, shared
 from vtax.report.renderers import numbers
 from vtax.report.renderers.figures import spec_of
 from vtax.report.renderers.format import Formatter
 from vtax.stats.ratio import ratio_of_logs
-from vtax.store.store import Store
 
 
 @pytest.fixture(scope="module")
-def analysis(tmp_path_factory: pytest.TempPathFactory) -> Analysis:
-    with Store.open(f"sqlite:///{tmp_path_factory.mktemp('figures') / 'store.sqlite'}") as opened:
-        fill(begin(opened))
-        return analyse(opened)
+def analysis(tour_analysis: Analysis) -> Analysis:
+    return tour_analysis
 
 
 @pytest.fixture(scope="module")

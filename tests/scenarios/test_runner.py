@@ -299,9 +299,7 @@ def test_what_stays_behind_is_reported_and_kept_with_the_run(driver, store, home
     assert all("is busy (hint: sudo vtax clean)" in text for text in warnings)
 
 
-def test_a_driver_that_meets_errors_of_the_host_fails_its_trials_and_the_run_goes_on(
-    driver, store, home, monkeypatch
-):
+def test_a_driver_that_meets_errors_of_the_host_fails_its_trials_and_the_run_goes_on(driver, store, home):
     def start(options: ScriptedOptions, spec: GuestSpec) -> ProcessGuest:
         if len(driver.started) == 1:
             driver.started.append(ProcessGuest(spec))
@@ -309,7 +307,7 @@ def test_a_driver_that_meets_errors_of_the_host_fails_its_trials_and_the_run_goe
             raise OSError(errno.ENOSPC, "No space left on device", str(spec.directory))
         return ScriptedDriver.start(driver, options, spec)
 
-    monkeypatch.setattr(driver, "start", start)
+    driver.start = start
     run = executed(plan_of(study()), store, home)
     data = load_run(store.engine, run)
     assert run.status == "finished"
@@ -333,7 +331,7 @@ def test_a_request_to_stop_while_cleaning_up_waits_for_the_end_of_it(driver, sto
             os.kill(os.getpid(), signal.SIGINT)
         return remove(tree)
 
-    monkeypatch.setattr(driver, "start", start)
+    driver.start = start
     monkeypatch.setattr(Tree, "remove", interrupted)
     design = {"blocks": 1}
     run = begin(store, plan := plan_of(study(platforms=["native"], design=design)), vtax_version="test")

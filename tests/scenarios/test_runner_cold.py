@@ -34,8 +34,8 @@ def reads(driver: ScriptedDriver, monkeypatch: pytest.MonkeyPatch) -> ScriptedDr
         guest.scratch = str(spec.directory)
         return guest
 
-    monkeypatch.setattr(driver, "start", with_scratch)
-    monkeypatch.setattr(driver, "writes_below_directory", True)
+    driver.start = with_scratch
+    driver.writes_below_directory = True
     monkeypatch.setattr(registry, "benchmarks", lambda: {"dd": Dd()})
     return driver
 

@@ -115,7 +115,7 @@ def test_a_tool_that_fails_in_one_guest_names_it(driver, store, home, tmp_path):
     assert data.failures[0].error[:12] in ("guest 1 of 2", "guest 2 of 2")
 
 
-def test_a_further_guest_that_does_not_start_is_named(driver, store, home, tmp_path, monkeypatch):
+def test_a_further_guest_that_does_not_start_is_named(driver, store, home, tmp_path):
     start = driver.start
 
     def second_fails(options: ScriptedOptions, spec: GuestSpec) -> ProcessGuest:
@@ -123,7 +123,7 @@ def test_a_further_guest_that_does_not_start_is_named(driver, store, home, tmp_p
             raise PlatformError("no memory for a guest")
         return start(options, spec)
 
-    monkeypatch.setattr(driver, "start", second_fails)
+    driver.start = second_fails
     with pytest.raises(PlatformError):  # no guest starts any more
         executed(plan_of(counting(tmp_path, 2) | {"design": {"blocks": 5}}), store, home)
     assert driver.started[0].process.poll() is not None

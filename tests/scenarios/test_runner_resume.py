@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,7 +16,6 @@ from vtax.report.analysis import analyse
 from vtax.runner import execute as running
 from vtax.runner.resume import check_host, note_resumption
 from vtax.store.query import load
-from vtax.store.store import Store
 
 HOST: dict[str, Any] = {
     "machine_id": "a1",
@@ -27,12 +24,6 @@ HOST: dict[str, Any] = {
     "mitigations": {"mds": "Vulnerable", "l1tf": "Not affected"},
     "measured_at": "then",
 }
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store.open(f"sqlite:///{tmp_path / 'store.sqlite'}") as opened:
-        yield opened
 
 
 def test_another_machine_cannot_go_on_with_a_run(store):

@@ -69,7 +69,7 @@ def test_starts_share_no_guest_with_other_benchmarks(driver):
     assert all(len({cell.point.benchmark.name for cell in session.cells}) == 1 for session in sessions)
 
 
-def test_a_start_that_fails_fails_its_trial_and_leaves_no_guest(driver, store, home, monkeypatch):
+def test_a_start_that_fails_fails_its_trial_and_leaves_no_guest(driver, store, home):
     start = driver.start
 
     def third_fails(options: ScriptedOptions, spec: GuestSpec) -> ProcessGuest:
@@ -77,7 +77,7 @@ def test_a_start_that_fails_fails_its_trial_and_leaves_no_guest(driver, store, h
             raise PlatformError("no memory for a guest")
         return start(options, spec)
 
-    monkeypatch.setattr(driver, "start", third_fails)
+    driver.start = third_fails
     declared = study(platforms=["native"], benchmark=[{"name": "start", "parameters": {"repetitions": 3}}])
     data = load(store.engine, executed(plan_of(declared | {"design": {"blocks": 1}}), store, home))
     assert [failure.error for failure in data.failures] == ["no memory for a guest"]
@@ -94,8 +94,8 @@ def test_files_that_stay_in_the_cache_are_a_warning(driver, store, home, monkeyp
     assert [warning.code for warning in data.warnings if warning.code == "cold-image"] == ["cold-image"]
 
 
-def test_a_cold_start_is_not_tested_where_the_image_is_elsewhere(driver, monkeypatch):
-    monkeypatch.setattr(driver, "image_files", lambda image: None if isinstance(image, Image) else image)
+def test_a_cold_start_is_not_tested_where_the_image_is_elsewhere(driver):
+    driver.image_files = lambda image: None if isinstance(image, Image) else image
     warm_only = study(benchmark=[{"name": "start", "parameters": {"image": "warm"}}])
     assert plan_of(warm_only).untested == ()
     with pytest.raises(BadInput, match="storage of its daemon"):

@@ -28,7 +28,7 @@ class Options(ScriptedOptions):
 
 def test_a_run_keeps_what_it_ran_on_trust_and_resumes_only_after_consent(private_home, monkeypatch):
     driver = install(monkeypatch)
-    monkeypatch.setattr(driver, "Options", Options)
+    driver.Options = Options
     monkeypatch.setattr(resume, "list_images", lambda home: [IMAGE])
     monkeypatch.setattr(resume.contents, "check", lambda image: None)  # of an image that is nowhere
     own = {"name": "mine", "driver": "scripted", "program": "/opt/x"}

@@ -175,8 +175,8 @@ def test_a_platform_that_carries_nothing_is_not_started(monkeypatch, driver, sto
         ((), "pinned", "cannot be pinned"),
     ],
 )
-def test_a_baseline_that_cannot_follow_a_level_is_refused(driver, monkeypatch, tunings, level, what):
-    monkeypatch.setattr(driver, "tunings", tunings, raising=False)
+def test_a_baseline_that_cannot_follow_a_level_is_refused(driver, tunings, level, what):
+    driver.tunings = tunings
     with pytest.raises(BadInput, match=f"native {what}") as caught:
         plan_of(study(tuning=[level]))
     assert caught.value.where == "test: key tuning"
@@ -185,10 +185,10 @@ def test_a_baseline_that_cannot_follow_a_level_is_refused(driver, monkeypatch, t
 
 def test_a_platform_has_no_cells_at_a_level_that_it_cannot_follow(driver, monkeypatch, store, home):
     fewer = ScriptedDriver()
-    monkeypatch.setattr(fewer, "name", "fewer", raising=False)
-    monkeypatch.setattr(fewer, "tunings", ("pinned",), raising=False)
-    monkeypatch.setattr(fewer, "variants", {"other": {}}, raising=False)
-    monkeypatch.setattr(driver, "variants", {"native": {}}, raising=False)
+    fewer.name = "fewer"
+    fewer.tunings = ("pinned",)
+    fewer.variants = {"other": {}}
+    driver.variants = {"native": {}}
     monkeypatch.setattr(platform_registry, "drivers", lambda: {"scripted": driver, "fewer": fewer})
     run = executed(plan_of(study(tuning=["pinned", "default"], benchmark=TABLES[1:])), store, home)
     assert run.status == "finished"

@@ -35,7 +35,7 @@ ONE = {"platforms": ["native"], "design": {"blocks": 1, "seed": 7}}
 
 
 @pytest.fixture
-def lying(driver: ScriptedDriver, monkeypatch: pytest.MonkeyPatch) -> Callable[[Lie], None]:
+def lying(driver: ScriptedDriver) -> Callable[[Lie], None]:
     """Make every guest tell these lies."""
 
     def install_lie(lie: Lie) -> None:
@@ -43,7 +43,7 @@ def lying(driver: ScriptedDriver, monkeypatch: pytest.MonkeyPatch) -> Callable[[
             driver.started.append(LyingGuest(spec, lie))
             return driver.started[-1]
 
-        monkeypatch.setattr(driver, "start", start)
+        driver.start = start
 
     return install_lie
 
@@ -188,9 +188,7 @@ def with_image(home: Home, **changes: Any) -> Any:
     return make_plan(LoadedStudy(validate(study(**changes), "test"), "test"), image=Image("key", directory))
 
 
-def test_an_image_that_is_removed_during_a_run_ends_it_and_its_trials_are_still_pending(
-    driver, store, home, monkeypatch
-):
+def test_an_image_that_is_removed_during_a_run_ends_it_and_its_trials_are_still_pending(driver, store, home):
     plan = with_image(home, platforms=["native"], design={"blocks": 3, "seed": 7})
     true = driver.start
 
@@ -201,7 +199,7 @@ def test_an_image_that_is_removed_during_a_run_ends_it_and_its_trials_are_still_
             shutil.rmtree(spec.image.directory)
         return true(options, spec)
 
-    monkeypatch.setattr(driver, "start", start)
+    driver.start = start
     run = begin(store, plan, vtax_version="test")
     with pytest.raises(ImageError, match="was removed during the run") as caught:
         execute(plan, run, home, Observer())
@@ -209,13 +207,13 @@ def test_an_image_that_is_removed_during_a_run_ends_it_and_its_trials_are_still_
     assert (run.status, len(run.done())) == ("failed", 6)
     plan.image.directory.mkdir()
     again = store.open_run(run.name)
-    monkeypatch.setattr(driver, "start", true)
+    driver.start = true
     execute(plan, again, home, Observer())
     assert (again.status, len(again.done())) == ("finished", 9)
     assert load(store.engine, again).trials.is_ok.all()
 
 
-def test_a_host_on_which_no_platform_starts_any_more_ends_the_run(driver, store, home, monkeypatch):
+def test_a_host_on_which_no_platform_starts_any_more_ends_the_run(driver, store, home):
     plan = plan_of(study(design={"blocks": 4, "seed": 7}))
     true = driver.start
 
@@ -224,7 +222,7 @@ def test_a_host_on_which_no_platform_starts_any_more_ends_the_run(driver, store,
             raise PlatformError("no space left on device")
         return true(options, spec)
 
-    monkeypatch.setattr(driver, "start", start)
+    driver.start = start
     run = begin(store, plan, vtax_version="test")
     with pytest.raises(PlatformError, match=r"the last 3 guests did not start, on any platform: .*no space left"):
         execute(plan, run, home, Observer())

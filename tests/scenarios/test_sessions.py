@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from scripted import StopAfter, install, plan_of, study
+from scripted import StopAfter, executed, install, plan_of, study
 from shown import drawn
 from shown import sentence as sentence_of
 
@@ -33,12 +32,6 @@ from vtax.store.store import Store
 
 DESIGN: dict[str, Any] = {"blocks": 7, "sessions": 3, "seed": 7}
 ONE_POINT = [{"name": "script", "parameters": {"code": "awk -v s=$$ 'BEGIN { srand(s); print 1 + rand() / 10 }'"}}]
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store.open(f"sqlite:///{tmp_path / 'store.sqlite'}") as opened:
-        yield opened
 
 
 @pytest.fixture
@@ -71,10 +64,13 @@ def shown(store: Store, name: str, view: str) -> Any:
     return as_json(views()[view].document(source_of(store, name), Options("brief")))
 
 
+def method_of(store: Store, run: RunHandle) -> str:
+    return drawn(views()["method"].document(source_of(store, run.name), Options("brief")))
+
+
 def test_a_run_of_three_sessions_pauses_between_them_and_the_session_is_the_unit(store, home):
     plan = planned()
-    run = begin(store, plan, vtax_version="test")
-    execute(plan, run, home, Observer())
+    run = executed(plan, store, home)
     assert (run.status, run.stopped_because) == ("paused", "session 1 of 3 is complete: 3 of 3 blocks are made")
     run = store.open_run(run.name)
     assert source_of(store, run.name).analysis.missed_targets == ()
@@ -108,28 +104,14 @@ def test_a_run_of_three_sessions_pauses_between_them_and_the_session_is_the_unit
     assert sentence_of(warning).startswith("the host changed before session 2: ")
 
 
-def test_method_and_reproduction_describe_every_session(store, home):
+def test_method_and_reproduction_describe_every_session(store, home, golden):
     plan = planned(sessions=2, blocks=4)
-    run = begin(store, plan, vtax_version="test")
-    execute(plan, run, home, Observer())
-    of_blocks = "the mean and its interval (Student's t) are those of the block means"
-    first = drawn(views()["method"].document(source_of(store, run.name), Options("brief")), width=10_000)
-    assert of_blocks in first
-    assert "autocorrelated blocks widen an interval" in first
+    run = executed(plan, store, home)
+    golden(method_of(store, run), "one session")
     assert not any("--session" in line for line in shown(store, run.name, "reproduce")["commands"])
     for boot in ("b" * 32, "c" * 32):
         next_session(run, plan, home, boot)
-    method = drawn(views()["method"].document(source_of(store, run.name), Options("brief")), width=10_000)
-    assert of_blocks not in method
-    assert "The session is the unit of replication." in method
-    assert "within each session and then over sessions." in method
-    assert "autocorrelated blocks widen an interval" not in method
-    assert "variance of a comparison is shrunk" not in method
-    assert "Over sessions no interval is widened" in method
-    assert (
-        "The number of blocks (4) was declared before the run. 1 session of 2 blocks was added after a result was "
-        "known; no interval allows for that look. The run stopped: 6 of 6 blocks are made." in method
-    )
+    golden(method_of(store, run), "three sessions")
     commands = shown(store, run.name, "reproduce")["commands"]
     assert commands[-4:] == [
         "# session 2, after a reboot or at another hour:",
@@ -141,8 +123,7 @@ def test_method_and_reproduction_describe_every_session(store, home):
 
 def test_a_session_that_was_killed_is_completed_before_the_next(store, home):
     plan = planned()
-    run = begin(store, plan, vtax_version="test")
-    execute(plan, run, home, Observer())
+    run = executed(plan, store, home)
     host_sessions.begin_next(run, run.host)
     assert store.open_run(run.name).status == "interrupted"  # killed before its first trial
     with pytest.raises(BadInput, match=r"session 2 of s-1 is not complete"):
@@ -165,8 +146,7 @@ def test_a_session_that_was_killed_is_completed_before_the_next(store, home):
 
 def test_a_finished_run_gets_a_session_of_as_many_blocks_as_its_first(store, home):
     plan = planned(blocks=2, sessions=1)
-    run = begin(store, plan, vtax_version="test")
-    execute(plan, run, home, Observer())
+    run = executed(plan, store, home)
     assert run.status == "finished"
     lead = drawn(views()["result"].document(source_of(store, run.name), Options("brief")), 400)
     assert "measured in one session; results may differ after a reboot" in lead
@@ -179,8 +159,7 @@ def test_a_finished_run_gets_a_session_of_as_many_blocks_as_its_first(store, hom
 def test_a_finished_run_gets_the_blocks_that_fit_into_a_time_and_says_so(store, home):
     """What `vtax resume --budget` does: trials of this platform last no time, so the budget is that of two blocks."""
     plan = planned(blocks=2, sessions=1)
-    run = begin(store, plan, vtax_version="test")
-    execute(plan, run, home, Observer())
+    run = executed(plan, store, home)
     run = store.open_run(run.name)
     added = host_sessions.check_more(run, plan.study.design, 3600.0)
     with pytest.MonkeyPatch.context() as patched:
@@ -198,8 +177,7 @@ def test_a_finished_run_gets_the_blocks_that_fit_into_a_time_and_says_so(store, 
 
 def test_an_open_run_takes_sessions_and_blocks_without_a_warning(store, home):
     plan = planned(blocks=2, sessions=1, stop="open")
-    run = begin(store, plan, vtax_version="test")
-    execute(plan, run, home, Observer())
+    run = executed(plan, store, home)
     assert host_sessions.check_more(run, plan.study.design, 3600.0) is None
     next_session(run, plan, home, "b" * 32)
     assert blocks_by_session(store, run) == {1: [0, 1], 2: [2, 3]}
@@ -219,8 +197,7 @@ def test_an_open_run_takes_sessions_and_blocks_without_a_warning(store, home):
 )
 def test_a_time_for_more_blocks_is_refused_where_it_cannot_hold_any(store, home, status, design, budget_s, printed):
     plan = planned(blocks=2, sessions=1)
-    run = begin(store, plan, vtax_version="test")
-    execute(plan, run, home, Observer())
+    run = executed(plan, store, home)
     run.finish(status, "enough", 1.0)
     other = plan.study.design.model_copy(update=design)
     with pytest.raises(BadInput, match=printed):
@@ -268,8 +245,7 @@ def test_drift_over_several_sessions_may_be_sessions_that_differ(store, home, tm
     code = f"echo >>{tmp_path}/count; n=$(wc -l <{tmp_path}/count); echo $((100 + n))"
     table = {"name": "script", "parameters": {"code": code}}
     plan = plan_of(study(design={"blocks": 8, "sessions": 2, "seed": 7}, benchmark=[table]))
-    run = begin(store, plan, vtax_version="test")
-    execute(plan, run, home, Observer())
+    run = executed(plan, store, home)
     next_session(run, plan, home, "b" * 32)
     (warning,) = [each for each in source_of(store, run.name).analysis.warnings if each.code.startswith("drift")]
     assert sentence_of(warning).endswith("a trend, slow wander, or sessions that differ, which this test of blocks "
@@ -282,8 +258,7 @@ def test_drift_over_several_sessions_may_be_sessions_that_differ(store, home, tm
 )
 def test_views_of_blocks_say_so_of_a_run_with_several_sessions(store, home, module, name, monkeypatch):
     plan = planned(blocks=2, sessions=2)
-    run = begin(store, plan, vtax_version="test")
-    execute(plan, run, home, Observer())
+    run = executed(plan, store, home)
     monkeypatch.setattr(module, "document_of", lambda *_, **__: Document("t", (Paragraph("figures"),)))
     sentence = "These figures are of blocks, as if sessions did not differ"
     assert sentence not in drawn(views()[name].document(source_of(store, run.name), Options("brief")))

@@ -56,7 +56,9 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def place(whole: Path, private_home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def place(
+    whole: Path, private_home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ordinary_user: None
+) -> Path:
     """A working directory with hostile files, on a host where nothing may be started."""
     shutil.copy(whole, private_home.root / "store.sqlite")
     place = tmp_path / "place"
@@ -65,7 +67,6 @@ def place(whole: Path, private_home: Home, tmp_path: Path, monkeypatch: pytest.M
     for name, content in FILES.items():
         (place / name).write_bytes(content)
     monkeypatch.chdir(place)
-    monkeypatch.setattr("os.geteuid", lambda: 1000)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setattr(examine, "sample_load", partial(examine.sample_load, 0.01))
     monkeypatch.setattr("uvicorn.Server.run", lambda *_, **__: None)  # it would serve until it is stopped

@@ -282,8 +282,7 @@ def helps(error: VtaxError) -> bool:
 
 
 @pytest.fixture
-def nothing_starts(unmade_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "geteuid", lambda: 65534)
+def nothing_starts(unmade_home: Path, monkeypatch: pytest.MonkeyPatch, ordinary_user: None) -> None:
     monkeypatch.setattr(Ssh, "check_machine", lambda *_: None)
 
 
