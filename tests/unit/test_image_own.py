@@ -120,6 +120,7 @@ def test_devices_pipes_and_links_that_lead_out_are_gone_and_what_guests_need_is_
     for name in ("etc", "dev", "tmp", ".vtax"):
         (tree / name).symlink_to(outside)
     (tree / "srv/page").write_text("hello")
+    (tree / "usr").symlink_to(outside)
     own._clean(tree)
     assert sorted(path.name for path in (tree / "srv").iterdir()) == ["page"]
     assert (outside / "hosts").read_text() == "the host's"
@@ -129,6 +130,13 @@ def test_devices_pipes_and_links_that_lead_out_are_gone_and_what_guests_need_is_
         assert (tree / name).is_dir()
         assert not (tree / name).is_symlink()
     assert (tree / "tmp").stat().st_mode & 0o7777 == 0o1777
+
+
+@needs_root
+def test_a_directory_where_a_file_is_needed_gives_way(tmp_path):
+    (tmp_path / "etc/hosts/deep").mkdir(parents=True)
+    own._clean(tmp_path)
+    assert (tmp_path / "etc/hosts").read_text().startswith("127.0.0.1 ")
 
 
 def entered(tmp_path, settings, *argv):

@@ -171,6 +171,8 @@ def add(home: Home, name: str, source: Source, journal: Journal, progress: Progr
         progress(f"files from {source.kind}:{source.place}")
         own = unpack(name, source, directory, tag, processes)
         return build(home, replace(DEFAULT, own=own), journal, progress, directory / "tree")
+    except OSError as error:
+        raise ImageError(f"the image {name} could not be made", where=str(error)) from error
     finally:
         processes.release()
         unpacked.release()

@@ -247,10 +247,8 @@ def _clean(tree: Path) -> None:
                 path.unlink()
     for name in ("dev", TOOLBOX.lstrip("/"), *_DIRECTORIES):
         path = tree / name
-        if path.is_symlink() or (path.exists() and not path.is_dir()):
-            path.unlink()
-        elif name not in _DIRECTORIES or name == "dev":
-            shutil.rmtree(path, ignore_errors=True)
+        if name not in _DIRECTORIES or name == "dev" or path.is_symlink() or not path.is_dir():
+            _remove(path)
     for name, mode in _DIRECTORIES.items():
         path = tree / name
         path.mkdir(exist_ok=True)
@@ -262,8 +260,16 @@ def _clean(tree: Path) -> None:
         "etc/hosts": "127.0.0.1 localhost vtax\n::1 localhost ip6-localhost ip6-loopback\n",
         "etc/resolv.conf": "",
     }.items():
-        (tree / name).unlink(missing_ok=True)
+        _remove(tree / name)
         (tree / name).write_text(text)
+
+
+def _remove(path: Path) -> None:
+    """Remove what has a name, if anything: a link itself, a directory with all below."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def _install_entry(own: OwnFiles, tree: Path) -> None:
