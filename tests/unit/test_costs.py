@@ -79,5 +79,5 @@ def test_the_cost_of_a_platform_stands_beside_its_rate(store, monkeypatch):
     monkeypatch.setenv("COLUMNS", "160")
     shown = output_of("show", "cost-1").splitlines()
     native, docker = (next(line.split() for line in shown if line.startswith(name)) for name in ("native", "docker"))
-    assert native[-1] == "1"
-    assert docker[-3:] == ["1.500", "[1.500,", "1.500]"]
+    assert native[-2:] == ["100", "%"]
+    assert docker[-4:] == ["150.0", "%", "[150.0,", "150.0]"]

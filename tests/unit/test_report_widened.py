@@ -47,6 +47,6 @@ def test_the_noise_that_leaves_the_blocks_open_is_named_with_its_sides():
 def test_the_level_of_widened_intervals_is_shown_below_the_first_table(design, level):
     _, analysis = measured(noisy(0.05, 0.01), blocks=6, trials=1, **design)
     found = plain(terminal(analysis, 200))
-    assert found.count("intervals of ratios are computed at") == bool(level)
+    assert found.count("intervals are computed at") == bool(level)
     expected = f"computed at {level} % so that they hold at 95 %: the rule {design['stop']} decides by the figures"
     assert not level or expected in found
