@@ -100,7 +100,7 @@ def test_the_environment_holds_nothing_of_the_runtime_but_the_mark():
         local.guest.hello(10)
         found = local.guest.run(["env"]).stdout
     assert set(found.split()) == {
-        "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+        "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/.vtax/bin",
         "HOME=/root",
         "LC_ALL=C.UTF-8",
         "VTAX_MARK=m1",

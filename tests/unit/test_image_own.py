@@ -164,7 +164,10 @@ def test_the_images_program_has_its_environment_and_directory(tmp_path):
     ("settings", "said"),
     [
         ({}, "the image names no program to run"),
-        ({"entry": ["no-such-program"], "environment": {"PATH": "/bin"}}, "no-such-program: No such file or directory"),
+        (
+            {"entry": ["no-such-program"], "environment": {"PATH": "/bin"}},
+            "no-such-program: No such file or directory",
+        ),
         ({"entry": ["true"], "user": "shop"}, "the image has no user shop"),
         ({"entry": ["true"], "user": "7:shop"}, "the image has no group shop"),
     ],

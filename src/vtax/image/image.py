@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import stat
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,14 +55,18 @@ class Image:
 
     @property
     def is_own(self) -> bool:
-        """Whether its files are the user's."""
-        return (self.directory / OWN).exists()
+        """Whether its files are the user's; not for one that this user may not see."""
+        with suppress(PermissionError):
+            return (self.directory / OWN).exists()
+        return False
 
     @property
     def of_peers(self) -> Image:
         """The image of guests that only serve a measurement: the base for one of the user's files, else itself."""
-        own = self.directory / OWN
-        return Image(key := own.read_text().strip(), self.directory.parent / key) if own.exists() else self
+        if not self.is_own:
+            return self
+        key = (self.directory / OWN).read_text().strip()
+        return Image(key, self.directory.parent / key)
 
     @property
     def manifest(self) -> Path:

@@ -23,7 +23,7 @@ from vtax.errors import BadInput
 from vtax.guest.bootstrap import argv as bootstrap_argv
 from vtax.study.units import about_size
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 INITRD_VERSION = 4
 """Raised when `initrd.build_initrd` or the unpacked kernel changes while the init script does not."""
 ARCHITECTURE = "amd64"
