@@ -101,6 +101,21 @@ def test_a_benchmark_whose_program_the_image_lacks_is_not_tested_with_its_name(a
     assert "has no program sysbench" in planned.stdout + planned.stderr
 
 
+def test_the_name_of_an_image_is_that_which_was_added_last(image, tmp_path):
+    keys = []
+    for number, text in enumerate(("one", "two", "one")):
+        tree = tmp_path / f"{number}"
+        (tree / "bin").mkdir(parents=True)
+        shutil.copy(image.tree / "usr/bin/busybox", tree / "bin/sh")
+        (tree / "page").write_text(text)
+        assert vtax("image", "add", "twice", "--from", f"dir:{tree}").returncode == 0
+        planned = vtax(
+            "run", "--image", "twice", "--load", "busybox wget {url}", "-p", "native", "--dry-run", "--json"
+        )
+        keys.append(json.loads(planned.stdout)["needed_image"]["key"])
+    assert keys[0] == keys[2] != keys[1]
+
+
 def test_an_unknown_image_is_named_with_those_that_there_are(archive):
     refused = vtax("run", "tour", "--image", "shop", "--dry-run")
     assert refused.returncode == 2

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from support import needs_root
@@ -16,6 +17,7 @@ from vtax.image import own
 from vtax.image.image import OWN, Image
 from vtax.image.own import Source, has_program
 from vtax.image.recipe import DEFAULT, OwnFiles, data
+from vtax.platforms import virtual_machine
 
 PLACES = ("/usr/bin", "/bin")
 FILES = OwnFiles("shop", "0" * 64)
@@ -182,6 +184,42 @@ def test_what_an_image_cannot_run_is_said(settings, said, tmp_path):
 @pytest.mark.parametrize(("user", "ids"), [("shop", "33 44"), ("33", "33 44"), ("99", "99 0"), ("99:web", "99 55")])
 def test_the_images_program_is_its_users(user, ids, tmp_path):
     (tmp_path / "passwd").write_text("root:x:0:0::/root:/bin/sh\nshop:x:33:44::/srv:/bin/sh\n")
-    (tmp_path / "group").write_text("web:x:55:\n")
+    (tmp_path / "group").write_text("web:x:55:shop\n")
     done = entered(tmp_path, {"entry": ["sh", "-c", "echo $(id -u) $(id -g)"], "user": user})
     assert done.stdout.strip() == ids
+
+
+def test_nothing_of_the_users_files_runs_on_the_host_to_prepare_a_guest(tmp_path, monkeypatch):
+    image = Image("a" * 12, tmp_path / ("a" * 12))
+    image.directory.mkdir()
+    (image.directory / OWN).write_text("b" * 12 + "\n")
+    used = []
+    monkeypatch.setattr(virtual_machine.bootstrap, "compiled", lambda tree: used.append(tree) or b"")
+    virtual_machine.compile_agent(SimpleNamespace(agent=b""), image)
+    assert used == [tmp_path / ("b" * 12) / "tree"]
+
+
+def test_a_compressed_archive_and_a_colon_in_a_name(tools, tmp_path):
+    (tmp_path / "shop.tar.gz").write_bytes(b"\x1f\x8b" + bytes(8))
+    with pytest.raises(BadInput, match="is compressed"):
+        Source.of("shop", f"docker-archive:{tmp_path}/shop.tar.gz")
+    (tmp_path / "a:b.tar").write_bytes(b"")
+    assert Source.of("shop", f"tar:{tmp_path}/a:b.tar").place == f"{tmp_path}/a:b.tar"
+
+
+@pytest.mark.parametrize("user", ["99999999999", "5:99999999999"])
+@needs_root
+def test_a_user_that_no_host_can_have_is_said(user, tmp_path):
+    done = entered(tmp_path, {"entry": ["true"], "user": user})
+    assert done.returncode == 1
+    assert done.stderr.startswith("the directory or the user of the image: ")
+
+
+@needs_root
+def test_the_groups_of_a_user_are_its_own_unless_one_is_given(tmp_path):
+    (tmp_path / "passwd").write_text("shop:x:33:44::/srv:/bin/sh\n")
+    (tmp_path / "group").write_text("web:x:55:shop,other\n")
+    settings = {"entry": ["sh", "-c", "echo $(id -G) $HOME"], "environment": {"HOME": "/own", "": "x"}}
+    assert entered(tmp_path, {**settings, "user": "shop"}).stdout == "44 55 /own\n"
+    assert entered(tmp_path, {**settings, "user": "shop:web"}).stdout == "55 /own\n"
+    assert entered(tmp_path, {**settings, "directory": f"{tmp_path}/made"}).stdout == "0 /own\n"

@@ -151,6 +151,8 @@ def test_hosts_that_agree_by_chance_are_no_surer_than_their_sessions_and_one_hos
     alone = np.column_stack([np.full(24, 3), OF_HOSTS[:, 1]])
     assert ratio_over_sessions(logs, alone) == ratio_over_sessions(logs, OF_HOSTS[:, 1])
     assert ratio_over_sessions(logs, alone).of_these_hosts is None
+    one_session_a_host = np.column_stack([OF_HOSTS[:, 0], OF_HOSTS[:, 0]])
+    assert ratio_over_sessions(logs, one_session_a_host).of_these_hosts is None
 
 
 def test_two_samples_of_hosts_are_compared_by_welch_over_hosts():

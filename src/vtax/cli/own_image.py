@@ -45,7 +45,7 @@ def study_of(
     if not any(name in load_of for name in ("{url}", "{guest_address}")):
         raise BadInput("the command does not say what it loads", where="--load", hint="write {url} in it")
     directory = click.get_current_context().with_resource(TemporaryDirectory(prefix="vtax-"))
-    path = Path(directory, f"{image}.toml")
+    path = Path(directory, "study.toml")
     server = [f"{{{ENTRY}}}", *(_words(serve, "--serve") if serve else [])]
     path.write_text(served(image, server, words, port or 8080))
     return str(path)

@@ -169,8 +169,10 @@ def add(home: Home, name: str, source: Source, journal: Journal, progress: Progr
     try:
         directory.mkdir()
         progress(f"files from {source.kind}:{source.place}")
-        own = unpack(name, source, directory, tag, processes)
-        return build(home, replace(DEFAULT, own=own), journal, progress, directory / "tree")
+        own = unpack(name, source, directory, tag)
+        image = build(home, replace(DEFAULT, own=own), journal, progress, directory / "tree")
+        os.utime(image.directory)  # the newest of a name is the one that it means
+        return image
     except OSError as error:
         raise ImageError(f"the image {name} could not be made", where=str(error)) from error
     finally:

@@ -58,7 +58,10 @@ def digest(image: Image) -> str:
 
 def facts(image: Image) -> dict[str, str]:
     """Return what a run and its sessions keep of the image that they start from, beside the facts of the host."""
-    return {IMAGE_DIGEST: found} if (found := digest(image)) else {}
+    found = digest(image)
+    if found and image.is_own:
+        found = hashlib.sha256(f"{found} {digest(image.of_peers)}".encode()).hexdigest()
+    return {IMAGE_DIGEST: found} if found else {}
 
 
 def check(image: Image) -> None:

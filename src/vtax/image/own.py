@@ -21,8 +21,8 @@ from typing import Any
 
 from vtax.errors import BadInput, CommandFailed, ImageError
 from vtax.guest.bootstrap import PYTHON, TOOLBOX
-from vtax.host.journal import Registration
 from vtax.host.process import find_program, run
+from vtax.host.resources import TaggedProcesses
 from vtax.image import contents, toolbox
 from vtax.image.export import DISK_BYTES, write_archive, write_disk
 from vtax.image.image import MODULES, Image, disk_usage_bytes
@@ -39,13 +39,14 @@ SOURCES = {
 }
 """Where an image of containers comes from -> what skopeo calls it (containers-transports(5))."""
 _PLAIN = ("dir", "tar")
-MAX_FILES = 500_000
+MAX_FILES = 100_000
 _SPARE_BYTES = 1 << 30  # that unpacking leaves of the disk of images
 _UNPACK_S = 1800.0
 _LOOK_S = 0.2
 _DISK_STEP_BYTES = 64 << 20
 _DIRECTORIES = {"dev": 0o755, "proc": 0o555, "sys": 0o555, "run": 0o755, "etc": 0o755, "root": 0o700, "tmp": 0o1777,
                 "scratch": 0o1777}  # fmt: skip
+_GZIP = b"\x1f\x8b"
 _X86_64 = 62  # e_machine (System V ABI, AMD64 supplement)
 _PROGRAM_PLACES = ("bin", "sbin", "usr/bin", "usr/sbin", "usr/local/bin", "app")
 
@@ -71,8 +72,11 @@ class Source:
             raise BadInput(
                 f"{text!r} is no source of an image", hint=f"one of {', '.join(f'{each}:...' for each in kinds)}"
             )
-        if kind in (*_PLAIN, "docker-archive", "oci-archive", "oci") and not Path(place.partition(":")[0]).exists():
+        path = Path(place if kind in _PLAIN else place.partition(":")[0])
+        if kind in (*_PLAIN, "docker-archive", "oci-archive", "oci") and not path.exists():
             raise BadInput(f"there is no {place}", where=text)
+        if kind == "docker-archive" and path.is_file() and _begins(path) == _GZIP:
+            raise BadInput(f"{path} is compressed", where=text, hint=f"gunzip {path}")
         if kind == "dir" and (not Path(place).is_dir() or Path(place).resolve() == Path("/")):
             raise BadInput("dir: needs a directory with a root file system, not the one of this host", where=text)
         programs = {"patchelf": "patchelf"} | ({} if kind in _PLAIN else {"skopeo": "skopeo", "umoci": "umoci"})
@@ -82,22 +86,26 @@ class Source:
         return cls(kind, place)
 
 
-def unpack(name: str, source: Source, directory: Path, tag: str, registered: Registration) -> OwnFiles:
+def unpack(name: str, source: Source, directory: Path, tag: str) -> OwnFiles:
     """Unpack files of a source into `directory/tree`, clean them, and return what they are.
 
-    directory: empty, on the disk of images, in the journal. tag, registered: of the processes. Raises BadInput for
-    files that cannot be an image, ImageError when unpacking fails.
+    directory: empty, on the disk of images, in the journal. tag: of the processes, in the journal. Raises BadInput
+    for files that cannot be an image, ImageError when unpacking fails.
     """
     tree = directory / "tree"
-    with _while_room(directory, registered):
+    with _while_room(directory, tag):
         config = _unpack_plain(source, tree, tag) if source.kind in _PLAIN else _unpack_oci(source, directory, tag)
-    _refuse_size(tree)
-    _refuse_foreign_programs(tree)
-    _clean(tree)
+    try:
+        _refuse_size(tree)
+        _refuse_foreign_programs(tree)
+        _clean(tree)
+        digest = contents.digest_of_files(tree)
+    except OSError as error:
+        raise BadInput("the image has files that cannot be read here", where=str(error)) from error
     entry = [*(config.get("Entrypoint") or ()), *(config.get("Cmd") or ())]
     return OwnFiles(
         name,
-        contents.digest_of_files(tree),
+        digest,
         tuple(map(str, entry)),
         tuple(map(str, config.get("Env") or ())),
         str(config.get("WorkingDir") or "/"),
@@ -153,6 +161,9 @@ def _unpack_plain(source: Source, tree: Path, tag: str) -> dict[str, Any]:
         f"--directory={tree}",
         "--numeric-owner",
         "--sparse",
+        "--force-local",
+        "--xattrs",
+        "--xattrs-include=security.capability",
     ]
     _run(copy if source.kind == "dir" else extract, tag)
     return {}
@@ -161,8 +172,9 @@ def _unpack_plain(source: Source, tree: Path, tag: str) -> dict[str, Any]:
 def _unpack_oci(source: Source, directory: Path, tag: str) -> dict[str, Any]:
     """Return the configuration of the image. Only layers of this host's architecture are taken."""
     layout = f"oci:{directory / 'layout'}:image"
-    _run(["skopeo", "--insecure-policy", "copy", "--quiet", f"{SOURCES[source.kind]}:{source.place}", layout], tag)
-    described = json.loads(_run(["skopeo", "inspect", "--config", layout], tag))
+    skopeo: list[str | Path] = ["skopeo", "--tmpdir", directory, "--insecure-policy"]
+    _run([*skopeo, "copy", "--quiet", f"{SOURCES[source.kind]}:{source.place}", layout], tag)
+    described = json.loads(_run([*skopeo, "inspect", "--config", layout], tag))
     if (found := described.get("architecture")) != "amd64" or described.get("os") != "linux":
         raise BadInput(f"the image is for {described.get('os')} on {found}, and guests here run linux on amd64")
     _run(["umoci", "raw", "unpack", "--image", f"{directory / 'layout'}:image", directory / "tree"], tag)
@@ -179,9 +191,10 @@ def _run(argv: Sequence[str | Path], tag: str) -> str:
 
 
 @contextmanager
-def _while_room(directory: Path, registered: Registration) -> Iterator[None]:
+def _while_room(directory: Path, tag: str) -> Iterator[None]:
     """End the processes that unpack before they fill the disk. Raises BadInput when that was needed."""
     done, was_full = threading.Event(), threading.Event()
+    processes = TaggedProcesses(tag, "unpacking an image")
 
     def look() -> None:
         while not done.wait(_LOOK_S):
@@ -189,8 +202,7 @@ def _while_room(directory: Path, registered: Registration) -> Iterator[None]:
             few_names = room.f_files and room.f_favail < room.f_files // 20
             if room.f_bavail * room.f_frsize < _SPARE_BYTES or few_names:
                 was_full.set()
-                registered.release()
-                return
+                processes.remove()
 
     watching = threading.Thread(target=look, daemon=True)
     watching.start()
@@ -206,10 +218,25 @@ def _while_room(directory: Path, registered: Registration) -> Iterator[None]:
         raise BadInput("the disk of images does not hold these files", where=str(directory.parent))
 
 
+def _begins(path: Path) -> bytes:
+    """Return the first two bytes of a file."""
+    with path.open("rb") as file:
+        return file.read(2)
+
+
+def _walk(tree: Path) -> Iterator[tuple[str, list[str], list[str]]]:
+    """As os.walk, but what cannot be entered is an error."""
+
+    def failed(error: OSError) -> None:
+        raise error
+
+    return os.walk(tree, onerror=failed)
+
+
 def _refuse_size(tree: Path) -> None:
     """Raise BadInput for more files than MAX_FILES, or more bytes than the disk holds in the forms of an image."""
     count = total = 0
-    for place, directories, files in os.walk(tree):
+    for place, directories, files in _walk(tree):
         count += len(directories) + len(files)
         if count > MAX_FILES:
             raise BadInput(f"the image has more than {MAX_FILES} files")
@@ -225,29 +252,36 @@ def _refuse_size(tree: Path) -> None:
 
 
 def _refuse_foreign_programs(tree: Path) -> None:
-    """Raise BadInput when programs of the tree are for another processor."""
+    """Raise BadInput when programs of the tree are for another processor, and none for this one."""
+    foreign = ""
     for place in _PROGRAM_PLACES:
         directory = _resolved(tree, place)
-        for path in sorted(directory.iterdir())[:200] if directory and directory.is_dir() else ():
+        for path in sorted(directory.iterdir()) if directory and directory.is_dir() else ():
             if not stat.S_ISREG(path.lstat().st_mode):
                 continue
             with path.open("rb") as file:
                 header = file.read(20)
-            if header[:4] == b"\x7fELF" and int.from_bytes(header[18:20], "little") != _X86_64:
-                raise BadInput(f"/{path.relative_to(tree)} is no program for x86-64, as guests here need")
+            if header[:4] == b"\x7fELF":
+                if int.from_bytes(header[18:20], "little") == _X86_64:
+                    return
+                foreign = foreign or f"/{path.relative_to(tree)}"
+    if foreign:
+        raise BadInput(f"{foreign} is no program for x86-64, as guests here need")
 
 
 def _clean(tree: Path) -> None:
     """Take out what is no file, and make what every guest must find."""
-    for place, _, files in os.walk(tree):
+    for place, _, files in _walk(tree):
         for name in files:
             path = Path(place, name)
             mode = path.lstat().st_mode
             if not (stat.S_ISREG(mode) or stat.S_ISLNK(mode)):
                 path.unlink()
-    for name in ("dev", TOOLBOX.lstrip("/"), *_DIRECTORIES):
+    tree.chmod(0o755)
+    os.chown(tree, 0, 0)
+    for name in ("dev", "scratch", TOOLBOX.lstrip("/"), *_DIRECTORIES):
         path = tree / name
-        if name not in _DIRECTORIES or name == "dev" or path.is_symlink() or not path.is_dir():
+        if name not in _DIRECTORIES or name in ("dev", "scratch") or path.is_symlink() or not path.is_dir():
             _remove(path)
     for name, mode in _DIRECTORIES.items():
         path = tree / name

@@ -26,6 +26,8 @@ from vtax.study.units import about_size
 FORMAT_VERSION = 2
 INITRD_VERSION = 4
 """Raised when `initrd.build_initrd` or the unpacked kernel changes while the init script does not."""
+TOOLBOX_VERSION = 1
+"""Raised when `toolbox.install` changes what it puts beside the user's files."""
 ARCHITECTURE = "amd64"
 
 PACKAGES = (
@@ -291,9 +293,11 @@ class Recipe:
         of_layer = ("layer", "data", "disk_bytes", "own")
         fields = {name: value for name, value in asdict(self).items() if name not in (*of_layer, *left_out)}
         base = _hash(json.dumps(fields, sort_keys=True).encode())
-        data = [f"{each.name}\0{each.script}".encode() for each in self.data]
-        key = _hash(base.encode(), "\0".join(self.layer).encode(), *data) if self.is_layered else base
-        key = _hash(key.encode(), json.dumps(asdict(self.own)).encode()) if self.own else key
+        made = [f"{each.name}\0{each.script}".encode() for each in self.data]
+        key = _hash(base.encode(), "\0".join(self.layer).encode(), *made) if self.is_layered else base
+        if self.own:
+            of_own = (json.dumps(asdict(self.own)).encode(), b"%d" % TOOLBOX_VERSION, data("entry.py"))
+            key = _hash(key.encode(), *of_own)
         return _hash(key.encode(), b"%d" % self.disk_bytes) if self.disk_bytes else key
 
 

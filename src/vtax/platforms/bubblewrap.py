@@ -15,10 +15,15 @@ from vtax.guest import bootstrap
 from vtax.image.image import Image
 from vtax.platforms import containers, probing, stdio
 from vtax.platforms.base import Driver, GuestSpec, Probe
-from vtax.platforms.containers import DROPPED_CAPABILITIES, Root
+from vtax.platforms.containers import Root
 from vtax.platforms.stdio import Program, StdioGuest
 
 PARTS = (Part("runtime", "bwrap"),)
+CAPABILITIES = (
+    "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "NET_BIND_SERVICE", "SETFCAP", "SETGID", "SETPCAP", "SETUID",
+    "SYS_CHROOT",
+)  # fmt: skip
+"""What root of the sandbox has: as of a container of Podman, so that a difference is none of privileges."""
 
 
 class BubblewrapOptions(BaseModel):
@@ -66,7 +71,8 @@ def command_line(spec: GuestSpec, root: Root, argv: Sequence[str]) -> list[str]:
         "--unshare-uts",
         "--as-pid-1",
         "--die-with-parent",
-        *(part for name in DROPPED_CAPABILITIES for part in ("--cap-drop", f"CAP_{name}")),
+        *("--cap-drop", "ALL"),
+        *(part for name in CAPABILITIES for part in ("--cap-add", f"CAP_{name}")),
         *("--hostname", spec.name),
         *("--bind", str(root.path), "/"),
         *("--proc", "/proc"),

@@ -21,12 +21,15 @@ from vtax.platforms.containers import CONFINEMENT, DROPPED_CAPABILITIES, NO_NEW_
 from vtax.platforms.stdio import Program, StdioGuest
 
 
-def environment() -> dict[str, str]:
-    """Return where the host has cgroup v2 alone, the guest gets nothing else: nspawn would guess v1 for a tree
-    without systemd, and mount a hierarchy of it, which the host's kernel then keeps (systemd,
-    docs/ENVIRONMENT.md)."""
+def environment(confinement: Confinement = "default") -> dict[str, str]:
+    """Return variables that systemd-nspawn reads (systemd, docs/ENVIRONMENT.md).
+
+    Where the host has cgroup v2 alone, the guest gets nothing else: nspawn would guess v1 for a tree without systemd,
+    and mount a hierarchy of it, which the host's kernel then keeps.
+    """
     unified = all(hierarchy.unified for hierarchy in cgroups.hierarchies())
-    return {"SYSTEMD_NSPAWN_UNIFIED_HIERARCHY": "1"} if unified else {}
+    unfiltered = {"SYSTEMD_SECCOMP": "0"} if confinement == "none" else {}
+    return unfiltered | ({"SYSTEMD_NSPAWN_UNIFIED_HIERARCHY": "1"} if unified else {})
 
 
 PARTS = (Part("runtime", "systemd-nspawn"),)
@@ -74,7 +77,11 @@ class Nspawn(Driver):
         root = containers.overlay_root(spec, userns=options.userns)
         command = command_line(options, spec, root, argv)
         program = Program(
-            command, containers.runtime_mounts(root), limited=True, environment=environment(), ids=root.ids
+            command,
+            containers.runtime_mounts(root),
+            limited=True,
+            environment=environment(options.confinement),
+            ids=root.ids,
         )
         guest = stdio.start(spec, lambda group: program)
         guest.parts = PARTS
@@ -110,13 +117,10 @@ def command_line(options: NspawnOptions, spec: GuestSpec, root: Root, argv: Sequ
 def _confinement(options: NspawnOptions) -> list[str]:
     """Return the options for what the guest may do (systemd-nspawn(1), Security Options)."""
     dropped = [f"--drop-capability=CAP_{name}" for name in DROPPED_CAPABILITIES]
-    of_level = {
-        "none": ["--system-call-filter=@known", *dropped],
-        "default": dropped,
-        "strict": ["--drop-capability=all"],
-    }
+    if options.confinement == "strict":
+        dropped = ["--drop-capability=all"]
     gains_nothing = options.no_new_privileges or options.confinement == "strict"
-    return [*of_level[options.confinement], *(["--no-new-privileges=yes"] if gains_nothing else [])]
+    return [*dropped, *(["--no-new-privileges=yes"] if gains_nothing else [])]
 
 
 DRIVER = Nspawn()

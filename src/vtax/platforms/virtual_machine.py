@@ -88,7 +88,7 @@ def emulation_words(tsc_khz: int | None, more: Collection[str] = ()) -> list[str
 def compile_agent(channel: Channel, image: Image) -> None:
     """Send the agent compiled for the image's Python, which spares an emulated CPU the work; its source otherwise."""
     with suppress(CommandFailed):  # then the guest compiles it
-        channel.agent = bootstrap.compiled(image.tree)
+        channel.agent = bootstrap.compiled(image.of_peers.tree)  # nothing of the user's files runs on the host
 
 
 def probe(

@@ -163,7 +163,8 @@ def rebuild_plan(run: RunHandle, home: Home, consented: Collection[HostProgram] 
     ImageError when the image is not as it was built.
     """
     image = _image_of(run, home)
-    contents.check(image)
+    for each in {image, image.of_peers}:
+        contents.check(each)
     return _planned(run, image, consented)
 
 

@@ -98,9 +98,11 @@ class Ratio:
         return ((self.se_log, self.df), *((level.se, level.df) for level in self.nesting[1:]))
 
     @property
-    def of_these_hosts(self) -> Annotated[Interval | None, Means("for these hosts alone; null for one host")]:
+    def of_these_hosts(
+        self,
+    ) -> Annotated[Interval | None, Means("for these hosts alone; null for one host, and for one session a host")]:
         """The ratio with the interval over sessions; `low` and `high` are of hosts like these."""
-        if self.n_hosts == 1 or len(self.nesting) < 2:
+        if self.n_hosts == 1 or len(self.nesting) < 2 or self.nesting[1].unit != "session":
             return None
         below = self.nesting[1]
         return Interval(self.estimate, below.low, below.high, self.confidence, ())

@@ -39,6 +39,15 @@ def cloned(hosts: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
     return tuple(machine for machine, hardware in found.items() if len(hardware) > 1)
 
 
+def half_known(hosts: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
+    """Return machine ids that stand with a hash of the hardware and without one. hosts: their facts."""
+    found: dict[str, set[bool]] = {}
+    for host in hosts:
+        if host.get(MACHINE_ID):
+            found.setdefault(str(host[MACHINE_ID]), set()).add(bool(host.get(HARDWARE_ID)))
+    return tuple(machine for machine, known in found.items() if len(known) > 1)
+
+
 def digests(hosts: Iterable[Mapping[str, Any]]) -> frozenset[str]:
     """Return the digests of the images that they had; an empty one where that is not known. hosts: their facts."""
     return frozenset(str(host.get(IMAGE_DIGEST, "")) for host in hosts)

@@ -21,7 +21,7 @@ from vtax.messages import Note, columns_of, packed
 from vtax.stats.stopping import rule_of
 from vtax.store import schema
 from vtax.store.database import reading, writing
-from vtax.store.hosts import cloned, digests
+from vtax.store.hosts import cloned, digests, half_known
 from vtax.store.provenance import MERGED, merged_runs
 from vtax.store.records import PlatformRecord
 from vtax.store.run import RunHandle
@@ -125,6 +125,12 @@ def _check_hosts(runs: Sequence[RunHandle]) -> None:
             f"two hosts have the machine-id {_short(machines[0])}: one is a copy of the other",
             hint="give the copy an id of its own, and measure there again: rm /etc/machine-id; "
             "systemd-machine-id-setup",
+        )
+    if machines := half_known(hosts):
+        raise BadInput(
+            f"of the machine-id {_short(machines[0])} one run knows the hardware and another does not, so that they "
+            "may be one host or two",
+            hint="measure again as root, with this version of vtax, on each host",
         )
     known = sorted(digests(hosts) - {""})
     if len(known) > 1:

@@ -58,7 +58,7 @@ LOADS: Mapping[str, Load] = {
 def served(image: str, server: Sequence[str], load: Sequence[str], port: int) -> str:
     """Return a study of a server of an image of the user's and the command that loads it, in which `{url}` stands for
     the server's."""
-    known = LOADS.get(PurePath(load[0]).name)
+    known, served_name = LOADS.get(PurePath(load[0]).name), f"{image}-served"  # redis is a benchmark's name
     client = [word.replace("{url}", "http://{guest_address}:{port}/") for word in load]
     figure = (
         f'name = "requests"\nunit = "requests/s"\nbetter = "higher"\npattern = {_quoted(known.pattern)}'
@@ -70,10 +70,11 @@ def served(image: str, server: Sequence[str], load: Sequence[str], port: int) ->
         f"name = {_quoted(image)}", f'title = "What does each layer cost {image}?"',
         'platforms = ["native", "podman", "docker", "lxc", "nspawn", "qemu-tcg-virtio", "kvm-virtio"]',
         "[guest]", f"image = {_quoted(image)}", 'memory = "1GiB"', "[design]", 'stop = "verdict"', 'budget = "15min"',
-        "[[program]]", f"name = {_quoted(image)}", f"port = {port}", 'server_in = "guest"',
+        "[[program]]", f"name = {_quoted(served_name)}", f"port = {port}", 'server_in = "guest"',
         *packages,
         f"argv = {{ server = [{_list(server)}], client = [{_list(client)}] }}",
-        "[[program.metric]]", figure, "[[benchmark]]", f"name = {_quoted(image)}",
+        "[[program.metric]]", figure, "[[benchmark]]", f"name = {_quoted(served_name)}",
+        f"label = {_quoted(image)}",
     ]  # fmt: skip
     return "\n".join(lines) + "\n"
 
