@@ -11,6 +11,7 @@ import pytest
 from support import needs_program, needs_root
 
 from vtax.host.process import run
+from vtax.platforms import registry
 
 pytestmark = [needs_root, needs_program("skopeo", "umoci", "patchelf"), pytest.mark.usefixtures("private_home")]
 PLATFORMS = ["native", "podman", "docker", "lxc", "nspawn", "bubblewrap", "gvisor-systrap", "qemu-tcg-virtio"]
@@ -77,20 +78,18 @@ def archive(image, tmp_path):
     return target
 
 
-def test_an_image_without_a_shell_serves_and_works_on_every_platform(archive, tmp_path):
+def test_an_image_without_a_shell_serves_and_works_on_every_platform_that_runs_here(archive, image, tmp_path):
     added = vtax("image", "add", "shop", "--from", f"docker-archive:{archive}")
     assert added.returncode == 0, added.stderr
     study = tmp_path / "shop.toml"
-    study.write_text((HEAD + PAGE + WHO).replace("PLATFORMS", ", ".join(f'"{name}"' for name in PLATFORMS)))
+    here = [name for name in PLATFORMS if registry.get(name).probe(image).available]
+    study.write_text((HEAD + PAGE + WHO).replace("PLATFORMS", ", ".join(f'"{name}"' for name in here)))
     made = vtax("run", str(study), "--trust", "--json")
     assert made.returncode == 0, made.stderr
     raw = json.loads(vtax("show", "last", "--raw", "all", "--json").stdout)
     found = {(trial["platform"], trial["benchmark"]): trial["status"] for trial in raw["trials"]}
     assert set(found.values()) == {"ok"}, found
-    shown = json.loads(vtax("show", "last", "--json").stdout)
-    absent = {each["platform"] for each in shown["untested"]}
-    assert {platform for platform, _ in found} == set(PLATFORMS) - absent
-    assert {"native", "podman", "qemu-tcg-virtio"} & {platform for platform, _ in found}
+    assert {platform for platform, _ in found} == set(here)
     of_who = [trial["outputs"] for trial in raw["trials"] if trial["benchmark"] == "who"]
     assert all("uid=65532" in output["stdout"] for outputs in of_who for output in outputs)
 
@@ -110,18 +109,19 @@ def test_the_name_of_an_image_is_that_which_was_added_last(image, tmp_path):
         (tree / "page").write_text(text)
         assert vtax("image", "add", "twice", "--from", f"dir:{tree}").returncode == 0
         planned = vtax(
-            "run", "--image", "twice", "--load", "busybox wget {url}", "-p", "native", "--dry-run", "--json"
+            "run", "--image", "twice", "--load", "busybox wget {url}", "-p", "native,podman", "--dry-run", "--json"
         )
+        assert planned.returncode == 0, planned.stderr
         keys.append(json.loads(planned.stdout)["needed_image"]["key"])
     assert keys[0] == keys[2] != keys[1]
 
 
 def test_an_unknown_image_is_named_with_those_that_there_are(archive):
-    refused = vtax("run", "tour", "--image", "shop", "--dry-run")
-    assert refused.returncode == 2
-    assert "there is no image shop" in refused.stderr
     assert vtax("image", "add", "shop", "--from", f"docker-archive:{archive}").returncode == 0
-    assert "there are: shop" in vtax("run", "tour", "--image", "other", "--dry-run").stderr
+    refused = vtax("run", "tour", "--image", "no-such", "--dry-run")
+    assert refused.returncode == 2
+    assert "there is no image no-such" in refused.stderr
+    assert "shop" in refused.stderr.partition("there are: ")[2]
 
 
 def test_a_directory_with_another_c_library_and_a_hostile_tree(image, tmp_path):
@@ -138,6 +138,6 @@ def test_a_directory_with_another_c_library_and_a_hostile_tree(image, tmp_path):
     assert added.returncode == 0, added.stderr
     study = tmp_path / "odd.toml"
     text = HEAD.replace("PLATFORMS", '"native"').replace('"shop"', '"odd"')
-    study.write_text(text + WHO.replace('"{entry}", "/app/id"', '"/bin/id"'))
+    study.write_text(text + WHO.replace("/app/id", "/bin/id"))
     made = vtax("run", str(study), "--trust", "--strict")
     assert made.returncode == 0, made.stderr

@@ -1,6 +1,7 @@
 """bubblewrap: the sandbox of Flatpak and of agents that run foreign code; namespaces by one small program, no daemon.
 
-bwrap sets no limits, so the whole program starts inside the limited cgroup. It always sets no_new_privs.
+bwrap sets no limits, so the whole program starts inside the limited cgroup, and in a network namespace with a sysfs
+of its own. It always sets no_new_privs.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from pydantic import BaseModel, ConfigDict
 
 from vtax.counters.layer import Part
 from vtax.guest import bootstrap
+from vtax.host.namespaces import MS_NODEV, MS_NOEXEC, MS_NOSUID, MS_RDONLY, MountStep
 from vtax.image.image import Image
 from vtax.platforms import containers, probing, stdio
 from vtax.platforms.base import Driver, GuestSpec, Probe
@@ -55,7 +57,8 @@ class Bubblewrap(Driver):
     def launch(self, options: BubblewrapOptions, spec: GuestSpec, argv: Sequence[str]) -> StdioGuest:
         """Start a guest whose first program is argv."""
         root = containers.overlay_root(spec)
-        program = Program(command_line(spec, root, argv), containers.runtime_mounts(root), limited=True)
+        mounts = [*containers.runtime_mounts(root), _own_sys(root)]
+        program = Program(command_line(spec, root, argv), mounts, network=True, limited=True)
         guest = stdio.start(spec, lambda group: program)
         guest.parts = PARTS
         return containers.finish_start(guest, spec, argv)
@@ -67,7 +70,6 @@ def command_line(spec: GuestSpec, root: Root, argv: Sequence[str]) -> list[str]:
         "bwrap",
         "--unshare-ipc",
         "--unshare-pid",
-        "--unshare-net",
         "--unshare-uts",
         "--as-pid-1",
         "--die-with-parent",
@@ -78,11 +80,15 @@ def command_line(spec: GuestSpec, root: Root, argv: Sequence[str]) -> list[str]:
         *("--proc", "/proc"),
         *("--dev", "/dev"),
         *("--tmpfs", "/dev/shm"),
-        *("--ro-bind", "/sys", "/sys"),
         *("--chdir", "/"),
         "--",
         *argv,
     ]
+
+
+def _own_sys(root: Root) -> MountStep:
+    """Return a sysfs of the guest's network namespace: bwrap mounts none, and the host's names the host's NICs."""
+    return MountStep(root.path / "sys", "sysfs", "sysfs", MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_RDONLY)
 
 
 DRIVER = Bubblewrap()
