@@ -13,7 +13,7 @@ GOLDEN = Path(__file__).parent / "golden"
 CHECKOUT = Path(__file__).resolve().parents[1]
 CHANGING = (  # what differs from run to run or from host to host, and what stands for it in a golden file
     (re.compile(re.escape(str(CHECKOUT))), "CHECKOUT"),
-    (re.compile(r"/\S*/pytest-of-[^/\s]+/pytest-\d+/(?:popen-gw\d+/)?[^/\s]+"), "DIRECTORY"),
+    (re.compile(r"/\S*/(?:pytest-of-[^/\s]+/pytest-\d+/(?:popen-gw\d+/)?|popen-gw\d+/)[^/\s]+"), "DIRECTORY"),
     (re.compile(rf"\bvtax {re.escape(__version__)}\b"), "vtax VERSION"),
     (re.compile(r"\(process \d+\)"), "(process PID)"),
     (re.compile(r"\b[0-9a-f]{12}(?=[ ,;)])"), "IMAGE"),

@@ -127,10 +127,14 @@ def processes(running: StdioGuest) -> dict[int, tuple[int, int]]:
 
 
 def can_make_nodes(pid: int) -> bool:
-    """Whether a process may ever have CAP_MKNOD (27, linux/capability.h) in the host's user namespace."""
+    """Whether a process may ever have CAP_MKNOD (27, linux/capability.h) in the host's user namespace.
+
+    With no_new_privs none gains what its bounding set would allow (Linux, userspace-api/no_new_privs.rst).
+    """
     status = of_process(Path(f"/proc/{pid}"), "status").decode()
+    sets = "Prm" if re.search(r"^NoNewPrivs:\t1$", status, re.MULTILINE) else "Prm|Bnd"
     is_of_host = Path(f"/proc/{pid}/ns/user").readlink() == Path("/proc/self/ns/user").readlink()
-    held = re.findall(r"^Cap(?:Prm|Bnd):\t([0-9a-f]+)", status, re.MULTILINE)
+    held = re.findall(rf"^Cap(?:{sets}):\t([0-9a-f]+)", status, re.MULTILINE)
     return is_of_host and any(int(each, 16) >> 27 & 1 for each in held)
 
 
