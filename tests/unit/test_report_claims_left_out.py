@@ -109,6 +109,7 @@ def test_the_word_and_the_reason_say_that_it_is_in_part():
     run = measured({"check": [check]}, blocks=12, lacks=("far", 64))
     shown = " ".join(drawn(VIEW.document(source(run), Options())).split())
     assert "reproduced in part 2 of 2 intervals inside the range; far has no value of speed at 1 of 3 points" in shown
+    assert ": 1 reproduced in part " in shown
     (plain,) = as_json(VIEW.document(source(run), Options()))["claims"]
     assert plain["judgement"] == "reproduced"
     assert plain["missing"] == ["far has no value of speed at 1 of 3 points"]

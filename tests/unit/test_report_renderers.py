@@ -224,9 +224,9 @@ def test_warnings_of_one_code_are_merged_by_their_numbers_whatever_their_words_a
     from vtax.report.analysis.warnings import merged, noted
 
     given = [
-        noted(Note("outliers", outliers=n, total=12, what="values", limit="3.5"), Place(f"p{n}")) for n in (2, 1)
+        noted(Note("outliers", count=n, total=12, what="values", limit="3.5"), Place(f"p{n}")) for n in (2, 1)
     ]
-    other = noted(Note("outliers", outliers=3, total=12, what="blocks", limit="3.5"))
+    other = noted(Note("outliers", count=3, total=12, what="blocks", limit="3.5"))
     values, blocks = merged([*given, other])
     assert Formatter().sentence(values) == (
         "1 to 2 of 12 values are outliers (modified z above 3.5), flagged and kept"

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 
 import pytest
 from shown import drawn, english, page, sentence, terminal, view
-from synthetic_run import begin, fill, trial
+from synthetic_run import DECLARED, begin, fill, trial
 
 from vtax.counters.host import HostSample, host_warnings
 from vtax.report.analysis import Row, analyse, warning_texts
+from vtax.report.analysis.warnings import STATISTICS
 from vtax.report.document import Count, Number, Range, Share, Warning
+from vtax.report.parts.first_screen import caution_lines
 from vtax.report.parts.result_notes import notes_under
 
 
@@ -96,7 +99,7 @@ def test_an_outlier_of_one_trial_per_block_is_reported_once_and_apart_from_other
     run.finish("finished", "", 2.0)
     analysis = analyse(store)
     found = [w for w in analysis.warnings if w.code == "outliers"]
-    text = "1 of 12 values are outliers (modified z above 3.5), flagged and kept"
+    text = "1 of 12 values is an outlier (modified z above 3.5), flagged and kept"
     assert [(sentence(w), w.is_primary, [english(place.inline) for place in w.places]) for w in found] == [
         (text, True, ["docker, sysbench-cpu events"]),
         (text, False, ["docker, sysbench-cpu latency"]),
@@ -148,3 +151,50 @@ def test_a_run_with_nothing_measured_shows_no_empty_tables(store, monkeypatch):
         assert 'class="result"' not in text
     assert "not measured yet" not in shown
     assert "mean," not in shown
+
+
+@pytest.mark.parametrize(
+    ("stop", "failed", "said"),
+    [
+        ("open", (), []),
+        ("fixed", (), ["2 of 8 blocks are missing and were left out"]),
+        ("open", (7,), ["1 of 6 blocks is missing and was left out"]),
+        ("open", (5, 7), ["3 of 8 blocks are missing and were left out"]),
+    ],
+)
+def test_blocks_of_which_a_cell_was_left_out_since_it_was_decided_are_not_missing(store, stop, failed, said):
+    """docker is not in blocks 5 and 6 of 0 to 7, unless it fails there."""
+    declared = {**DECLARED, "design": {**DECLARED["design"], "stop": stop}}
+    run = begin(store, declared=declared)
+    native, docker = (next(c for c in run.cells if c.key == f"c-{p}") for p in ("native", "docker"))
+    for position, (block, cell) in enumerate(product(range(8), (native, docker))):
+        is_failed = cell is docker and block in failed
+        if is_failed or cell is native or block not in (5, 6):
+            values = {} if is_failed else {"events": 1000.0 + block % 3}
+            status = "failed" if is_failed else "ok"
+            run.add_trial(trial(cell, block=block, position=position, status=status, values=values))
+    run.finish("finished", "", 2.0)
+    assert [sentence(w) for w in analyse(store).warnings if w.code == "missing"] == said
+
+
+def test_cautions_that_may_overturn_a_word_come_first(store):
+    run = begin(store)
+    run.finish("finished", "", 2.0)
+    codes = {
+        "outliers": {"count": Count(2), "total": Count(9), "what": "values", "limit": "3.5"},
+        "host-busy": {"cpus": Number(1.0, 2)},
+        "unequal-noise": {"times": Number(3.0, 2)},
+        "client-saturated": {"tool": "redis", "share": Share(0.99, "whole"), "count": Count(1)},
+        "assumes-independence": {"correlation": Number(0.5, 2)},
+    }
+    kinds = {"outliers": STATISTICS, "unequal-noise": STATISTICS, "assumes-independence": STATISTICS}
+    given = [Warning(code, "warning", data, times=9 - n, kind=kinds.get(code, code))
+             for n, (code, data) in enumerate(codes.items())]  # fmt: skip
+    found = replace(analyse(store), warnings=tuple(given))
+    shown = []
+    while found.warnings:
+        (caution,) = caution_lines(found)
+        first = next(w for w in found.warnings if english(caution.text).startswith(f"Caution: {sentence(w)}"))
+        shown.append(first.code)
+        found = replace(found, warnings=tuple(w for w in found.warnings if w is not first))
+    assert shown == ["assumes-independence", "client-saturated", "unequal-noise", "host-busy", "outliers"]

@@ -97,7 +97,7 @@ def test_outliers_are_warned_of_where_there_are_values_enough_to_judge_by():
     values = [1.0, 1.1, 0.9, 1.0, 1.05, 0.95, 1.02, 0.97, 50.0]
     assert describe(values).outliers == (8,)
     assert not any("outlier" in text for text in describe(values).warnings)
-    assert any("1 of 10 values are outliers" in text for text in describe([*values, 1.03]).warnings)
+    assert any("1 of 10 values is an outlier" in text for text in describe([*values, 1.03]).warnings)
 
 
 def test_modified_z_is_iglewicz_and_hoaglins():

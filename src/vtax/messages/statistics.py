@@ -10,7 +10,10 @@ SENTENCES: Mapping[str, str | tuple[str, str]] = {
     "infinite": "{what} hold an infinite number",
     "too-large": "{what} hold a number beyond {largest}, too large to compute with",
     "nothing": "there are no {what}",
-    "missing": "{missing} of {total} {what} are missing and were left out",
+    "missing": (
+        "{count} of {total} {what} is missing and was left out",
+        "{count} of {total} {what} are missing and were left out",
+    ),
     "not-positive": "{what} hold zero or a negative number, so a ratio is not defined",
     "one-block": "one block has no interval",
     "one-value": "one value has no interval",
@@ -20,7 +23,10 @@ SENTENCES: Mapping[str, str | tuple[str, str]] = {
     "equal-ratios": "all blocks give the same ratio: noise is below the tool's resolution",
     "zero-mean-no-cv": "the mean is zero, so there is no coefficient of variation",
     "dependent-values": "values depend on one another: {values} are worth about {effective}",
-    "outliers": "{outliers} of {total} {what} are outliers (modified z above {limit}), flagged and kept",
+    "outliers": (
+        "{count} of {total} {what} is an outlier (modified z above {limit}), flagged and kept",
+        "{count} of {total} {what} are outliers (modified z above {limit}), flagged and kept",
+    ),
     "sessions-alike": "all sessions give the same ratio: noise is below the tool's resolution",
     "hosts-alike": "all hosts give the same ratio: noise is below the tool's resolution",
     "few-blocks-for-places":

@@ -50,7 +50,7 @@ def without_missing(array: Array, what: str = "values") -> tuple[Array, tuple[st
         raise StatsError(Note("nothing", what=what))
     if not missing:
         return array, ()
-    return array[~np.isnan(array)], (Note("missing", missing=missing, total=array.size, what=what),)
+    return array[~np.isnan(array)], (Note("missing", count=missing, total=array.size, what=what),)
 
 
 def check_positive(array: Array, what: str) -> None:

@@ -19,6 +19,7 @@ from vtax.report.analysis.drift import Series, drift_warnings
 from vtax.report.analysis.facts import facts_of
 from vtax.report.analysis.filters import EVERYTHING, Filter, narrowed
 from vtax.report.analysis.sessions import measured_sessions, units_of_blocks
+from vtax.report.analysis.settled import settled, without
 from vtax.report.analysis.tails import pooled, tail_of
 from vtax.report.analysis.targets import Aim, Targets, failures, judged, missed_targets
 from vtax.report.analysis.timeouts import timeouts_of
@@ -163,7 +164,7 @@ def _rows(data: RunData, rule: Rule) -> dict[tuple[int, int], Row]:
         metrics_of.setdefault(record.benchmark, []).append(index)
     wrong, held = ({w.cell for w in data.warnings if w.code == code} for code in (CLOCK_RATE, HOST_CACHE))
     other = {w.cell for w in data.warnings if w.code in OTHER_QUANTITY}
-    rows = {}
+    left, rows = settled(data, rule), {}
     for cell_index, cell in enumerate(run.cells):
         for metric_index in metrics_of.get(cell.benchmark, []):
             number = cell_index * len(run.metrics) + metric_index
@@ -176,7 +177,7 @@ def _rows(data: RunData, rule: Rule) -> dict[tuple[int, int], Row]:
                     better="lower" if judged.better == "lower" else "higher",
                     clock_is_wrong=cell_index in wrong and is_timed(judged.name, judged.unit),
                     is_other_quantity=cell_index in other,
-                    is_held_below=cell_index in held,
+                    is_held_below=cell_index in held, settled=left.get(cell_index, frozenset()),
                     timeouts=ended.get(cell_index) if is_fixed_work else None),
                 trials.block[trial[span]], value[span], run.metrics[metric_index], rule.confidence,
                 trials.position[trial[span]],
@@ -295,12 +296,14 @@ def row_contrast(row: Row, base: Row | None, section: Section, session_of: Mappi
         raise StatsError(Note("no-baseline-here"))
     if withheld := next((each.reason for each in (row, base) if each.is_withheld), None):
         raise StatsError(withheld)
-    return paired_contrast(_side(row), _side(base), section.better, session_of)
+    return paired_contrast(_side(row, base.settled), _side(base, row.settled), section.better, session_of)
 
 
-def _side(row: Row) -> Side:
-    medians = BlockMeans(row.blocks, row.block_medians)
-    return Side(row.means_of_blocks, medians, row.fewest_trials, row.failed, tried(row), row.clock_is_wrong)
+def _side(row: Row, left: frozenset[int]) -> Side:
+    """One side of a contrast. left: blocks that the other side was left out of."""
+    means = without(row.means_of_blocks, left)
+    medians = without(BlockMeans(row.blocks, row.block_medians), left)
+    return Side(means, medians, row.fewest_trials, row.failed, tried(row), row.clock_is_wrong)
 
 
 def tried(row: Row) -> int:

@@ -52,8 +52,9 @@ class Row:
     block with the fewest. clock_is_wrong: by more than the margin, of its guests, where the metric is in their time:
     it cannot show that two platforms differ by less. is_other_quantity: a trial measured something else than its
     study asks for, see store.records.OTHER_QUANTITY. is_withheld: it has no ratio, for its reason; see `tails`.
-    is_held_below: only the cache below a guest's disk held a trial's files. trial_blocks, trial_values,
-    trial_positions: of every measured trial that went well, in their order; positions are in the run, from 0.
+    is_held_below: only the cache below a guest's disk held a trial's files. settled: blocks that
+    its rule left it out of, see `settled`. trial_blocks, trial_values, trial_positions: of every measured trial that
+    went well, in their order; positions are in the run, from 0.
     """
 
     cell: Annotated[CellRecord, Means("key of the cell", take="key")]
@@ -76,6 +77,7 @@ class Row:
     is_other_quantity: bool = False
     is_held_below: bool = False
     is_withheld: bool = False
+    settled: frozenset[int] = frozenset()
     timeouts: Annotated[Timeouts | None, Means("trials of fixed work that timed out; null without any")] = None
     trial_blocks: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     trial_values: Floats = field(default_factory=lambda: np.zeros(0))

@@ -29,6 +29,8 @@ from vtax.report.parts.answer import sentence_of
 _MOST_NAMED = 4
 _MOST_WARNINGS = 2
 _MOST_PLACES = 2
+_OVERTURNING = frozenset({"assumes-independence", "failures-differ", "timed-out"})
+_FLAGGED = frozenset({"outliers"})  # which stay in the figures
 _BY_REQUEST = frozenset({"study-changed", "trusted", "trusted-file"})  # codes of what the user asked for
 
 
@@ -52,18 +54,32 @@ def caution_lines(analysis: Analysis, chapter: str = "") -> Iterator[Part]:
 
 
 def _doubts(analysis: Analysis, warnings: str) -> Iterator[Inline]:
-    """Yield the gravest warnings in the order of harm: errors, what withholds or overturns a word, then the host; the
-    scope. That a study was changed or trusted by request is no reason to doubt a figure.
+    """Yield the gravest warnings in the order of harm (see `_harm`), and the scope. That a study was changed or
+    trusted by request is no reason to doubt a figure.
 
     warnings: key of the chapter of warnings.
     """
     kept = [w for w in analysis.warnings if w.severity != "note" and w.is_primary and w.code not in _BY_REQUEST]
-    order = sorted(kept, key=lambda w: (w.severity != "error", w.kind != STATISTICS, -w.times))
+    order = sorted(kept, key=lambda w: (_harm(w), -w.times))
     yield from map(_doubt, order[:_MOST_WARNINGS])
     if analysis.sessions:
         yield scope(analysis.sessions)
     if (more := len(kept) - _MOST_WARNINGS) > 0:
         yield Link(plural("{count} more warning", "{count} more warnings", more), warnings)
+
+
+def _harm(warning: Warning) -> int:
+    """The place of a warning: what makes figures false, what would overturn a word shown, what else statistics say
+    of words, then the host; last what they flag and keep."""
+    if warning.severity == "error":
+        return 0
+    if warning.code in _OVERTURNING:
+        return 1
+    if warning.code == "client-saturated":
+        return 2
+    if warning.code in _FLAGGED:
+        return 5
+    return 3 if warning.kind == STATISTICS else 4
 
 
 def _doubt(warning: Warning) -> Inline:

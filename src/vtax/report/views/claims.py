@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -79,10 +80,31 @@ def document_of(found: Claims, analysis: Analysis, *, is_full: bool, is_folded: 
         parts += [Titled(msg("Every claim in full"), tuple(sections), is_folded=True)] if is_folded else sections
         parts += published_numbers.differences(analysis)
     parts += published_numbers.parts_of(found.published, analysis)
-    words = [each.word for each in found.claims]
-    counts = [joined([Count(words.count(word)), label], " ") for word, label in _WORDS.items()]
-    lead = (joined([analysis.name, joined(counts)], ": "),) if words else ()
+    lead = (joined([analysis.name, joined(_counts(found.claims))], ": "),) if found.claims else ()
     return Document(VIEW.title, tuple(parts), lead, data=data, colours=shared.colours(analysis))
+
+
+def _counts(judged: Sequence[JudgedClaim]) -> list[Inline]:
+    """How many claims have each word, those judged in part by themselves; without words that none has."""
+    full, part = (
+        Counter(each.word for each in judged if (bool(each.missing) and each.word in _IN_PART) == is_part)
+        for is_part in (False, True)
+    )
+    counted = (
+        (full["reproduced"], plural("{count} reproduced", "{count} reproduced", full["reproduced"])),
+        (
+            part["reproduced"],
+            plural("{count} reproduced in part", "{count} reproduced in part", part["reproduced"]),
+        ),
+        (full["contradicted"], plural("{count} contradicted", "{count} contradicted", full["contradicted"])),
+        (
+            part["contradicted"],
+            plural("{count} contradicted in part", "{count} contradicted in part", part["contradicted"]),
+        ),
+        (full["inconclusive"], plural("{count} inconclusive", "{count} inconclusive", full["inconclusive"])),
+        (full["not tested"], plural("{count} not tested here", "{count} not tested here", full["not tested"])),
+    )
+    return [text for count, text in counted if count]
 
 
 def _changed(found: Claims, analysis: Analysis) -> Iterator[Part]:
