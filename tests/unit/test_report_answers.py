@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import product
@@ -25,6 +26,7 @@ from vtax.report.analysis.next_step import can_be_extended, next_step_of
 from vtax.report.analysis.resources import costs_of
 from vtax.report.document import Bullets, Paragraph
 from vtax.report.document.warnings import Place, Warning
+from vtax.report.parts.answer import sentence_of
 from vtax.report.parts.first_screen import answer_lines, next_line
 from vtax.report.parts.result_notes import notes_under
 from vtax.report.renderers.json import plain
@@ -217,7 +219,7 @@ def test_an_imported_run_gets_a_new_run_with_its_time(store):
     more, step = next_step_of(here), next_step_of(found)
     assert (step.blocks_low, step.blocks) == (5 + more.blocks_low, 5 + more.blocks)
     assert "resume" not in lines(found)
-    assert f"Next: a new run of {step.blocks_low} to {step.blocks} blocks (about " in lines(found)
+    assert f"so make a new run of {step.blocks_low} to {step.blocks} blocks (about " in lines(found)
 
 
 def test_a_merged_run_gets_a_further_run_as_a_session(store, golden):
@@ -312,3 +314,55 @@ def test_statistical_cautions_come_first_and_requests_are_none(store):
     assert caution.startswith("Caution: blocks may depend (docker, iperf3); ")
     assert "study-changed" not in caution
     assert "trusted" not in caution
+
+
+def test_one_bound_speaks_only_for_platforms_whose_bounds_lie_together(store):
+    near, wide = [0.96, 1.05, 0.95, 1.04, 1.0, 1.0], [0.7, 1.5, 0.9, 1.3, 0.8, 1.0]
+    of = {"native": [1.0] * 6, "docker": near, "podman": near[::-1], "lxc": wide, "qemu": near}
+    platforms = [
+        PlatformRecord(name, {}, True, is_baseline=name == "native", marks=("emulated",) * (name == "qemu"))
+        for name in of
+    ]
+    cells = [CellRecord(name, "1", name, "iperf3", "iperf3") for name in of]
+    run = begin(store, platforms=platforms, cells=cells, declared={**synthetic_run.DECLARED, "design": {}})
+    for position, (block, cell) in enumerate(product(range(6), cells)):
+        value = 1000.0 * of[cell.platform][block]
+        run.add_trial(trial(cell, block=block, position=position, values={"throughput": value}))
+    run.finish("finished", "", 2.0)
+    found = analyse(store)
+    said = english(sentence_of(found))
+    bounds = {
+        row.platform.name: f"at least {(1 - row.verdict.costs_at_most) * 100:.1f}{SPACE}% of native on iperf3."
+        for row in found.primary[0].points[0].rows[1:] if row.verdict and row.verdict.costs_at_most is not None
+    }  # fmt: skip
+    for names, name in (("docker, podman", "docker"), ("lxc", "lxc"), ("qemu (emulated)", "qemu")):
+        assert f"{names}: no difference shown; {bounds[name]}" in said
+    assert said.count("all comparisons of a metric together") == 1
+
+
+def test_a_bound_never_lies_within_the_interval_of_the_table(store):
+    (row,) = (r for s in analysed(store, {"1": NOISY}).primary for r in s.points[0].rows if r.verdict)
+    assert row.verdict.family == 1
+    assert 1 - row.verdict.costs_at_most <= row.efficiency.low
+
+
+def test_both_halves_of_what_comes_next_speak_of_the_same_comparisons(store):
+    platforms = [PlatformRecord(f"p{n}", {}, True, is_baseline=n == 0) for n in range(8)]
+    cells = [CellRecord(p.name, "1", p.name, "iperf3", "iperf3") for p in platforms]
+    run = begin(store, platforms=platforms, cells=cells, declared={**synthetic_run.DECLARED, "design": {}})
+    for position, (block, (n, cell)) in enumerate(product(range(5), enumerate(cells))):
+        value = 1000.0 * (1 if n == 0 else [0.75, 0.9, 0.7, 0.92, 0.8][block] if n == 1 else WIDE[block])
+        run.add_trial(trial(cell, block=block, position=position, values={"throughput": value}))
+    run.finish("finished", "", 2.0)
+    found = replace(analyse(store), duration_s=300.0)
+    for each in (found, replace(found, provenance={"imported": {}})):
+        step = next_step_of(each)
+        assert step is not None
+        assert step.soon is not None
+        assert len(step.left) + len(step.decides) == step.soon.undecided == 7
+        assert "To decide the other 6 of 7 comparisons, stop" in lines(each)
+        assert "of 7 undecided comparisons." in lines(each)
+        (table,) = {row.verdict.text for row in found.primary[0].points[0].rows[1:2] if row.verdict}
+        more = re.search(r"\d+ to \d+ more blocks", table)
+        assert more is not None
+        assert more.group() in lines(each)

@@ -43,8 +43,8 @@ class Verdict:
     costs_at_most: Annotated[
         float | None,
         Means(
-            "of an undecided one, a one-sided bound of its overhead, at 1 - alpha for all of a family; null from one "
-            "block", unit="fraction",
+            "of an undecided one, a one-sided bound of its overhead, at 1 - alpha for all of a family, never within "
+            "its interval; null from one block", unit="fraction",
         ),
     ] = None  # fmt: skip
     needed: Annotated[Needed | None, Means("of an undecided one, blocks in all at its noise, or null")] = None
@@ -63,11 +63,14 @@ class Verdict:
 
 
 def bounded(verdict: Verdict, ratio: Ratio, better: Better, level: float) -> Verdict:
-    """The verdict, an undecided one with its one-sided bound of the overhead at this level of the family's share."""
+    """The verdict, an undecided one with its one-sided bound of the overhead at this level of the family's share.
+
+    The bound never lies within the interval beside it, as it otherwise would in a family of one.
+    """
     if verdict.kind != "undecided" or ratio.n_blocks < 2:
         return verdict
     low, high = one_sided(ratio, level)
-    worst = low if better == "higher" else 1 / high
+    worst = min(low if better == "higher" else 1 / high, ratio.efficiency(better).low)
     return replace(verdict, costs_at_most=1 - worst)
 
 

@@ -100,7 +100,7 @@ def next_step_of(analysis: Analysis) -> NextStep | None:
     if step is None:
         return None
     quieter = sum(is_quieter(c.section, c.point, c.row, analysis) for c in step.left)
-    return replace(step, quieter=quieter, soon=_soon(analysis, each_s, undecided))
+    return replace(step, quieter=quieter, soon=_soon(analysis, each_s, (*step.decides, *step.left)))
 
 
 def _soon(analysis: Analysis, each_s: float | None, undecided: Sequence[Comparison]) -> Soon | None:

@@ -11,8 +11,11 @@ from vtax.report.parts import shared
 from vtax.store.records import PlatformRecord
 
 _MOST_NAMED = 6  # platforms, benchmarks
+_MOST_GROUPS = 3  # of platforms without a difference shown
+_TOGETHER = 0.15  # of the baseline, by which bounds of a group differ at most; doubled until groups are few
 _FAR = 2.0  # times, from which "times slower" is clearer than a percentage
 _Judged = list[tuple[Section, Row]]
+_Found = tuple[PlatformRecord, _Judged]
 
 
 def sentence_of(analysis: Analysis) -> Inline:
@@ -20,7 +23,7 @@ def sentence_of(analysis: Analysis) -> Inline:
 
     Empty where nothing is judged.
     """
-    groups: dict[str, list[tuple[PlatformRecord, _Judged]]] = {}
+    groups: dict[str, list[_Found]] = {}
     for platform in analysis.platforms:
         if platform.is_baseline or not platform.available:
             continue
@@ -31,6 +34,14 @@ def sentence_of(analysis: Analysis) -> Inline:
         ]  # fmt: skip
         groups.setdefault(_kind(judged), []).append((platform, judged))
     found = [text for kind in _WORDS for text in _texts(kind, groups.get(kind, []), analysis)]
+    if any(row.verdict and row.verdict.costs_at_most is not None and row.verdict.family > 1
+           for kind in ("open", "undecided") for _, judged in groups.get(kind, ()) for _, row in judged):  # fmt: skip
+        found.append(
+            msg(
+                "Bounds hold for all comparisons of a metric together ({level}), so they lie below single intervals.",
+                level=analysis.level,
+            )
+        )
     return styled(joined(found, " "), "strong") if found else ""
 
 
@@ -54,7 +65,7 @@ def _undecided(judged: _Judged) -> _Judged:
     return [(section, row) for section, row in judged if row.verdict and row.verdict.kind == "undecided"]
 
 
-def _texts(kind: str, found: Sequence[tuple[PlatformRecord, _Judged]], analysis: Analysis) -> Iterator[Inline]:
+def _texts(kind: str, found: Sequence[_Found], analysis: Analysis) -> Iterator[Inline]:
     if not found:
         return
     names = _names([platform for platform, _ in found])
@@ -76,12 +87,50 @@ def _texts(kind: str, found: Sequence[tuple[PlatformRecord, _Judged]], analysis:
         for platform, judged in found:
             yield _mixed(platform, judged, analysis.baseline)
     else:
-        bounds = _bounds(_undecided(every), analysis.baseline)
-        template = (
-            msg("{platforms}: no difference shown; {bounds}.", platforms=names, bounds=bounds) if kind == "open"
-            else msg("{platforms}: undecided; {bounds}.", platforms=names, bounds=bounds)
-        )  # fmt: skip
-        yield template
+        for group in _alike(found):
+            names = _names([platform for platform, _ in group])
+            bounds = _bounds(_undecided([each for _, judged in group for each in judged]), analysis.baseline)
+            yield (
+                msg("{platforms}: no difference shown; {bounds}.", platforms=names, bounds=bounds) if kind == "open"
+                else msg("{platforms}: undecided; {bounds}.", platforms=names, bounds=bounds)
+            )  # fmt: skip
+
+
+def _alike(found: Sequence[_Found]) -> list[list[_Found]]:
+    """Groups of platforms with the same marks whose bounds lie together, so that one bound speaks for each."""
+    apart = _TOGETHER
+    while True:
+        groups: list[list[_Found]] = []
+        for each in found:
+            of = next((g for g in groups if all(_lie_together(each, other, apart) for other in g)), None)
+            if of is None:
+                groups.append([each])
+            else:
+                of.append(each)
+        if len(groups) <= _MOST_GROUPS or apart > 1:
+            return groups
+        apart *= 2
+
+
+def _lie_together(one: _Found, other: _Found, apart: float) -> bool:
+    """Whether the bounds of two platforms differ by no more than this on every benchmark that both have."""
+    if one[0].marks != other[0].marks:
+        return False
+    first, second = (_largest(_undecided(judged)) for _, judged in (one, other))
+    costs = (
+        [1.0 if of[label] is None else of[label] or 0.0 for of in (first, second)] for label in first.keys() & second
+    )
+    return all(abs(mine - its) <= apart for mine, its in costs)
+
+
+def _largest(undecided: _Judged) -> dict[str, float | None]:
+    """Benchmark -> the largest bound of its overhead, None where one has none."""
+    largest: dict[str, float | None] = {}
+    for section, row in undecided:
+        bound = row.verdict.costs_at_most if row.verdict else None
+        known = largest.get(section.label, 0.0)
+        largest[section.label] = None if bound is None or known is None else max(known, bound)
+    return largest
 
 
 def _names(platforms: Sequence[PlatformRecord]) -> Inline:
@@ -119,11 +168,7 @@ def _range(judged: _Judged, baseline: str) -> Inline:
 
 def _bounds(undecided: _Judged, baseline: str) -> Inline:
     """`at least 95.8 % of native on sysbench-cpu, 65 % on dd`: the lowest bound of every benchmark with one."""
-    largest: dict[str, float | None] = {}
-    for section, row in undecided:
-        bound = row.verdict.costs_at_most if row.verdict else None
-        known = largest.get(section.label, 0.0)
-        largest[section.label] = None if bound is None or known is None else max(known, bound)
+    largest = _largest(undecided)
     bounded = {label: bound for label, bound in largest.items() if bound is not None}
     order = sorted(bounded, key=lambda label: bounded[label])
     shown = order if len(order) <= _MOST_NAMED else [order[0], order[-1]]

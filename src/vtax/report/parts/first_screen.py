@@ -18,6 +18,7 @@ from vtax.report.document import (
     Platform,
     joined,
     listed,
+    more_blocks,
     msg,
     plural,
     styled,
@@ -37,7 +38,7 @@ _BY_REQUEST = frozenset({"study-changed", "trusted", "trusted-file"})  # codes o
 def next_line(analysis: Analysis) -> Iterator[Part]:
     """Yield what to do about what is undecided."""
     if step := next_step_of(analysis):
-        yield Paragraph(joined([_next_step(step), *_quieter(step), *_soon(step)], " "))
+        yield Paragraph(joined([_next_step(step, analysis.blocks), *_quieter(step), *_soon(step)], " "))
 
 
 def answer_lines(analysis: Analysis, chapter: str = "") -> Iterator[Part]:
@@ -93,10 +94,10 @@ def _doubt(warning: Warning) -> Inline:
     return warning.text if where == "" else joined([warning.text, joined([" (", where, ")"], "")], "")
 
 
-def _next_step(step: NextStep) -> Inline:
+def _next_step(step: NextStep, made: int) -> Inline:
     """`Next: COMMAND (2 to 5 more blocks, about 9 min) would probably decide lxc on iperf3.`"""
     if step.blocks:
-        return _further_blocks(step)
+        return _further_blocks(step, made)
     command, undecided = styled(step.command, "code"), _named(step.left)
     if step.is_new_run:
         return _new_session(step)
@@ -130,10 +131,10 @@ def _soon(step: NextStep) -> Iterator[Inline]:
     if step.soon is None:
         return
     blocks = plural("{count} block", "{count} blocks", step.soon.blocks)
-    yield msg(
-        "10 minutes more ({blocks}) would decide about {decides} of {undecided} undecided comparisons.",
-        blocks=blocks, decides=Count(round(step.soon.decides)),
-        undecided=Count(step.soon.undecided),
+    yield plural(
+        "10 minutes more ({blocks}) would decide about {decides} of {count} undecided comparison.",
+        "10 minutes more ({blocks}) would decide about {decides} of {count} undecided comparisons.",
+        step.soon.undecided, blocks=blocks, decides=Count(round(step.soon.decides)),
     )  # fmt: skip
 
 
@@ -147,16 +148,29 @@ def _new_session(step: NextStep) -> Inline:
     )
 
 
-def _further_blocks(step: NextStep) -> Inline:
+def _further_blocks(step: NextStep, made: int) -> Inline:
+    """What further blocks would decide: as many as the table says, in this run or in a new one. made: blocks."""
     do = _new_run(step) if step.is_new_run else _resumed(step)
     decides = _named(step.decides)
     if step.is_first_verdict:
         return msg("Next: {step}, enough blocks for a verdict on {comparisons}.", step=do, comparisons=decides)
     text = msg("Next: {step} would probably decide {comparisons}.", step=do, comparisons=decides)
+    if step.is_new_run:
+        text = msg(
+            "Next: {blocks} would probably decide {comparisons}; this run takes no more, so make {step}.",
+            blocks=more_blocks(step.blocks_low - made, step.blocks - made), comparisons=decides, step=do,
+        )  # fmt: skip
     if not step.left:
         return text
-    rest = msg("To decide {comparisons}, stop other programs or use longer trials.", comparisons=_named(step.left))
-    return joined([text, rest], " ")
+    left = _named(step.left)
+    if _are_counted(step.left):
+        count, total = len(step.left), Count(len(step.left) + len(step.decides))
+        left = plural(
+            "the other {count} of {total} comparisons", "the other {count} of {total} comparisons", count, total=total
+        )
+    return joined(
+        [text, msg("To decide {comparisons}, stop other programs or use longer trials.", comparisons=left)], " "
+    )
 
 
 def _resumed(step: NextStep) -> Inline:
@@ -193,12 +207,17 @@ def _about(seconds: float) -> Inline:
     return msg("about {duration}", duration=Duration(seconds))
 
 
+def _are_counted(comparisons: Sequence[Comparison]) -> bool:
+    """Whether they are too many for names."""
+    return len({(each.section.label, each.row.platform.name) for each in comparisons}) > _MOST_NAMED
+
+
 def _named(comparisons: Sequence[Comparison]) -> Inline:
     """`lxc and podman on iperf3`: by benchmark; how many where they are many."""
     of: dict[str, list[Platform]] = {}
     for each in comparisons:
         of.setdefault(each.section.label, []).append(shared.platform_of(each.row.platform))
-    if sum(len(set(names)) for names in of.values()) > _MOST_NAMED:
+    if _are_counted(comparisons):
         return plural("{count} comparison", "{count} comparisons", len(comparisons))
     return listed(
         msg("{platforms} on {name}", platforms=_platforms(names), name=label) for label, names in of.items()
