@@ -105,7 +105,7 @@ def test_a_block_with_one_side_only_is_left_out_of_the_ratio_and_said(store):
     analysis = two_platforms(store, "higher", [1.0, 2.0, 3.0], [0.5, 1.0])
     found = row(analysis, "other")
     assert found.ratio.n_blocks == 2
-    assert any("missing and were left out" in text for text in found.warnings)
+    assert any("missing and was left out" in text for text in found.warnings)
 
 
 def test_too_few_blocks_give_no_verdict(store):
