@@ -223,9 +223,7 @@ def test_warnings_of_one_code_are_merged_by_their_numbers_whatever_their_words_a
     from vtax.messages import Note
     from vtax.report.analysis.warnings import merged, noted
 
-    given = [
-        noted(Note("outliers", count=n, total=12, what="values", limit="3.5"), Place(f"p{n}")) for n in (2, 1)
-    ]
+    given = [noted(Note("outliers", count=n, total=12, what="values", limit="3.5"), Place(f"p{n}")) for n in (2, 1)]
     other = noted(Note("outliers", count=3, total=12, what="blocks", limit="3.5"))
     values, blocks = merged([*given, other])
     assert Formatter().sentence(values) == (
