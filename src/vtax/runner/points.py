@@ -296,6 +296,8 @@ def _help_name(benchmark: Benchmark, where: str) -> str:
 
 def _hint_of_table(name: str) -> str:
     """Where a factor of the whole table belongs that stands among a tool's parameters; empty when it is none."""
+    if name == "tuning":
+        return "tuning is a factor over everything: write its levels above the first table in brackets"
     if name not in ("guests", "neighbour"):
         return ""
     return f"{name} is a key of [[benchmark]], with a list of levels; write it beside name"
@@ -303,6 +305,7 @@ def _hint_of_table(name: str) -> str:
 
 def _hint_of_link(name: str, table: str) -> str:
     """Where a setting of the link belongs that stands among a tool's parameters; empty when it is none."""
+    name = name.removeprefix("link.")
     if not any(name in topology.Settings.model_fields for topology in topology_registry.topologies().values()):
         return ""
     belongs = "link_factors" if table == "factors" else "link, or with several levels in link_factors"

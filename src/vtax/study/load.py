@@ -21,6 +21,7 @@ from vtax.study.fields import Level
 from vtax.study.figure_names import unknown_names_of_figures
 from vtax.study.job_files import with_job_files
 from vtax.study.model import Study
+from vtax.study.placed_factors import with_placed_factors
 from vtax.study.programs import with_absolute_files
 from vtax.study.two_sides import TwoSides, with_two_sides
 from vtax.study.variants import Variant, with_protocol, with_scale
@@ -91,7 +92,7 @@ def examine(
     """
     path = find(reference)
     content = text.read(path)
-    data = text.parse(content, str(path))
+    data = with_placed_factors(text.parse(content, str(path)))
     merged = _varied(data, chosen, str(path)) if chosen != Chosen() else dict(data)
     for key, value in (overrides or {}).items():
         below = merged.get(key, {})
