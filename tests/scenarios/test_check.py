@@ -35,6 +35,14 @@ def test_a_platform_that_is_not_slower_passes():
 
 
 @pytest.mark.usefixtures("tour")
+@pytest.mark.parametrize("written", ["5%", "0.05", "slower-by=5%", "slower-by 5%", "slower-by  5 %"])
+def test_the_margin_is_taken_as_people_type_it(written):
+    found = values("docker", "--fail-if", written)
+    assert found == values("docker", "--fail-if", "slower-by", "5%")
+    assert found["margin"] == 0.05
+
+
+@pytest.mark.usefixtures("tour")
 def test_undecided_fails_only_when_strict(golden):
     narrow = ("lxc", "--fail-if", "slower-by", "0.1%")
     assert invoked(*narrow).exit_code == 0
@@ -110,7 +118,8 @@ def test_wrong_input_is_refused(tour, capsys, golden):
         "--junit /nowhere/check.xml", "tour-1:docker alone-1:native", "empty-1", "alone-1", "--metric latenzy",
     ))  # fmt: skip
     margins = (f"--fail-if slower-by {margin}" for margin in ("much", "''", "-5%", "nan", "5", "0%"))
-    golden(refusals(capsys, "compare", *gate, *margins, "", "tour-1"))
+    forms = (f"--fail-if {form}" for form in ("slower-by", "slower-by --strict", "faster-by=5%", "much", ""))
+    golden(refusals(capsys, "compare", *gate, *margins, *forms, "", "tour-1"))
 
 
 def _of_one_platform(store):

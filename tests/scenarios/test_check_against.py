@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
@@ -177,3 +178,9 @@ def test_names_that_do_not_exist_are_refused(capsys, golden):
              "new-1 old-1 --metric evnts", "new-1:docker old-1:lxc")  # fmt: skip
     golden(refusals(capsys, "compare --strict", *sides), "compare")
     golden(refusals(capsys, "report", "new-1 old-1 new-1"), "report")
+
+
+def test_the_page_of_updates_names_the_run_after_first():
+    """A gate fails where its first side is slower; the page makes tour-1 before the update, and tour-2 after it."""
+    page = Path(__file__).resolve().parents[2].joinpath("docs/kernel-update.md").read_text(encoding="utf-8")
+    assert page.index("--tag before") < page.index("--tag after") < page.index("vtax compare tour-2 tour-1 --fail-if")

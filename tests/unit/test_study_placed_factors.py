@@ -7,8 +7,9 @@ from vtax.study.load import load
 
 HEAD = 'name = "small"\nplatforms = ["native", "podman"]\n'
 STREAM, NETWORK = '[[benchmark]]\nname = "stream"\n', '[[benchmark]]\nname = "iperf3"\n'
-PROGRAM = '[[program]]\nname = "own"\nversion = ["true", "--version"]\nargv.guest = ["true", "{guests}", "{tuning}"]\n'
-PARAMETERS = 'parameters = { guests = 1, tuning = 1 }\n'
+PROGRAM = '[[program]]\nname = "own"\nversion = ["true", "--version"]\n'
+ARGV = 'argv.guest = ["true", "{guests}", "{tuning}"]\n'
+PARAMETERS = "parameters = { guests = 1, tuning = 1 }\n"
 METRIC = '[[program.metric]]\nname = "t"\nunit = "s"\nelapsed = true\nbetter = "lower"\n'
 
 
@@ -47,7 +48,7 @@ def test_what_is_no_list_is_refused_with_a_hint_that_is_then_taken(tmp_path):
 
 def test_a_parameter_of_an_own_program_stays_one(tmp_path):
     own = '[[benchmark]]\nname = "own"\nfactors = { guests = [1, 2], tuning = [1, 2] }\n'
-    study = loaded(tmp_path, HEAD + PROGRAM + PARAMETERS + METRIC + own)
+    study = loaded(tmp_path, HEAD + PROGRAM + ARGV + PARAMETERS + METRIC + own)
     assert study.benchmark[0].factors == {"guests": [1, 2], "tuning": [1, 2]}
     assert (study.benchmark[0].guests, study.tuning) == ([], [])
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from vtax.cli.arguments import share_of
 from vtax.cli.completion import run_names, sides
 from vtax.cli.gate import detect_option, junit_option, limits_of, status_of, written
 from vtax.cli.output import existing_store, json_option, language_option
@@ -17,10 +19,36 @@ if TYPE_CHECKING:
     from vtax.report.analysis.compared import Contrasts
     from vtax.store.store import Store
 
-_SLOWER = "slower-by"
+_OPTION, _SLOWER = "--fail-if", "slower-by"
+_CONDITION = re.compile(r"(?:([a-z][a-z-]*)[ =])?(.*)", re.DOTALL)
 
 
-@click.command("compare")
+class _Gate(click.Command):
+    """Takes the two words of `--fail-if slower-by 5%` as one."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Join the words, unless another option follows the first."""
+        if args[-1:] == [_OPTION]:
+            args = [*args, _SLOWER]
+        for at in range(len(args) - 3, -1, -1):
+            if args[at : at + 2] == [_OPTION, _SLOWER] and not args[at + 2].startswith("--"):
+                args = [*args[: at + 1], f"{_SLOWER} {args[at + 2]}", *args[at + 3 :]]
+        return super().parse_args(ctx, args)
+
+
+def _margin(_: click.Context, __: click.Parameter, text: str | None) -> float | None:
+    """0.05 of `slower-by 5%`, `slower-by=5%` or `5%`. Raises BadInput for another condition, and for what is no
+    share."""
+    if text is None:
+        return None
+    word, share = _CONDITION.fullmatch(text).groups()  # type: ignore[union-attr]
+    if word not in (None, _SLOWER) or share == _SLOWER:
+        what = "slower-by has no share" if share == _SLOWER else f"unknown condition {word!r}"
+        raise BadInput(what, where=_OPTION, hint="write --fail-if slower-by 5%")
+    return share_of(share, f"{_OPTION} {_SLOWER}")
+
+
+@click.command("compare", cls=_Gate)
 @click.argument("treatment", metavar="[A]", default="", shell_complete=sides)
 @click.argument("baseline", metavar="[B]", default="", shell_complete=sides)
 @click.option(
@@ -28,8 +56,8 @@ _SLOWER = "slower-by"
     help="The run of a side that names none.",
 )  # fmt: skip
 @click.option(
-    "--fail-if", "fail_if", nargs=2, type=(click.Choice((_SLOWER,)), str), metavar="slower-by SHARE",
-    help="Exit with 1 where A is slower than B by more than this, such as slower-by 5%.",
+    _OPTION, "fail_if", callback=_margin, metavar="slower-by SHARE",
+    help="Exit with 1 where A is slower than B by more than this, such as slower-by 5% or 5%.",
 )  # fmt: skip
 @detect_option
 @click.option("--strict", is_flag=True, help="Exit with 3 where a comparison is undecided or not tested.")
@@ -40,7 +68,7 @@ _SLOWER = "slower-by"
 @language_option
 @json_option
 def command(
-    treatment: str, baseline: str, run_name: str, fail_if: tuple[str, str] | None, detect: str | None, strict: bool,
+    treatment: str, baseline: str, run_name: str, fail_if: float | None, detect: str | None, strict: bool,
     metric: str, label: str, junit: Path | None, markdown: Path | None, language: str, as_json: bool,
 ) -> None:  # fmt: skip
     """Compare A with B: percent of B with intervals and verdicts, or a gate for CI.
@@ -71,7 +99,7 @@ def command(
     from vtax.report.renderers.language import language as chosen_language
 
     store = existing_store()
-    limits = limits_of(fail_if[1] if fail_if else None, detect, "--fail-if slower-by")
+    limits = limits_of(fail_if, detect)
     if not (fail_if or detect or strict or junit or markdown):
         _show(store, (treatment, baseline), run_name, metric, label, language, as_json=as_json)
         return

@@ -46,11 +46,9 @@ def junit_option(command: Callable[..., Any]) -> Callable[..., Any]:
     return click.option("--junit", type=click.Path(path_type=Path), metavar="FILE", help=text)(command)
 
 
-def limits_of(margin: str | None, detect: str | None, option: str) -> Limits:
-    """Return the limits as they were written. option: that has the margin. Raises BadInput for what is no share."""
-    return Limits(
-        None if margin is None else share_of(margin, option), None if detect is None else share_of(detect, "--detect")
-    )
+def limits_of(margin: float | None, detect: str | None) -> Limits:
+    """Return the limits. margin: see Limits. detect: as written. Raises BadInput for what is no share."""
+    return Limits(margin, None if detect is None else share_of(detect, "--detect"))
 
 
 def status_of(found: Checks, *, strict: bool) -> int:
