@@ -22,6 +22,7 @@ pytestmark = pytest.mark.skipif(not shutil.which("chromium"), reason="chromium i
 
 PHONE, TABLET, DESK = (390, 844), (768, 1024), (1400, 900)
 WINDOWS = [PHONE, TABLET, DESK]
+PAPER = (688, 1001)  # A4 without its margins, at 96 pixels an inch
 _TIMEOUT_MS = 60_000
 _RIGHTMOST = """() => Math.max(...[...document.querySelectorAll("body *:not(.scroll *, pre *, svg *, script)")]
     .map(each => each.getBoundingClientRect().right))"""
@@ -186,3 +187,19 @@ def test_paper_gets_what_is_open_and_every_figure_of_it_once(seen):
     assert [is_open for is_open, _ in drawn] == [is_visible for _, is_visible in drawn]
     page.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
     assert all(measured(seen, ".static svg", "(all) => all.map(each => each.checkVisibility())"))
+
+
+@pytest.mark.parametrize("seen", [PAPER], indirect=True, ids=str)
+def test_on_paper_a_figure_stays_with_its_heading_and_no_heading_stands_alone(seen):
+    seen.page.emulate_media(media="print")
+    visible = "all = all.filter(each => each.getClientRects().length);"
+    together = f"(all) => {{ {visible} return all.map(each => each.getBoundingClientRect().bottom"
+    together += " - each.closest('article').getBoundingClientRect().top); }"
+    heights = measured(seen, "article > .figures > figure", together)
+    assert heights
+    assert max(heights) < PAPER[1] - 100  # room for the heading of the chapter
+    of_chapter = f"(all) => {{ {visible} return all.map(each => [...each.querySelectorAll('p, li, table, figure')]"
+    of_chapter += ".filter(part => part.getClientRects().length).length); }"
+    chapters = measured(seen, "main > section", of_chapter)
+    assert len(chapters) >= 3
+    assert min(chapters) > 0

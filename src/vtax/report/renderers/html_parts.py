@@ -43,6 +43,8 @@ from vtax.report.renderers.format import SIGNS, WORDS, Formatter, Run
 COLOUR = "--colour:{}"
 _LONG = 160  # characters of a cell beyond which it is folded
 _SHOWN = 120  # of a folded one
+_SIZE = re.compile(r'viewBox="0 0 [\d.]+ ([\d.]+)"')
+_PAGE = 1400  # height of a figure that is not readable on one printed page
 _WHOLE = re.compile(r'<span class="whole">([^<]*)</span>')
 _ELEMENTS = (Platform, Verdict, Interval)
 _SHOWS: tuple[Literal["estimate", "interval"], ...] = ("estimate", "interval")
@@ -285,10 +287,13 @@ class Parts:
         spec, name = spec_of(figure, self.formatter), f"{self.prefix}f{len(self.specs)}"
         caption = caption_of(figure, spec, self.formatter)
         self.specs.append((name, Markup(vega.spec_text(spec))))
+        svg = vega.static_svg(spec, name)
+        size = _SIZE.search(svg)
+        kind = " tall" if size and float(size[1]) > _PAGE else ""
         return Markup(
-            '<figure>\n<div class="interactive" id="{}" hidden></div>\n<div class="static">{}</div>\n'
+            '<figure>\n<div class="interactive" id="{}" hidden></div>\n<div class="static{}">{}</div>\n'
             "<figcaption>{}</figcaption>\n</figure>"
-        ).format(name, Markup(vega.static_svg(spec, name)), caption)
+        ).format(name, kind, Markup(svg), caption)
 
     def _chart(self, chart: Chart) -> Markup:
         name = f"{self.prefix}c{self._charts}"
