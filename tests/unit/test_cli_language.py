@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner
 from command_line import output_of, refusals
 
+from vtax.cli.language import said
 from vtax.cli.main import group
 from vtax.report.renderers.language import of_locale
 
@@ -71,3 +72,9 @@ def test_a_page_follows_the_locale(monkeypatch, tmp_path):
 
 def test_a_language_without_a_catalogue_is_refused_with_the_nearest(capsys, golden):
     golden(refusals(capsys, "show --language", "pt", "pt_BR", "../pt-BR", "de"))
+
+
+def test_the_order_of_a_plan_is_translated(monkeypatch):
+    monkeypatch.setenv("LC_ALL", "pt_BR.UTF-8")
+    line = said("cells: 8, on native, podman; 5 blocks, randomized order, seed 1")
+    assert line == "células: 8, em native, podman; 5 blocos, ordem sorteada, semente 1"

@@ -28,12 +28,14 @@ _WORDS = re.compile(r"[^\W\d_]{4,}.*[^\W\d_]{2,}|[^\W\d_]{2,}.*[^\W\d_]{4,}|[^\W
 _LONGEST = 2000  # characters of a line that is looked up: what a tool says may be endless
 EXTRA = "  ["
 """Between the help of an option and its default or range."""
+ORDERS = {"randomized": "randomized order", "sequential": "sequential order"}
 COUNTED = (
     "block", "blocks", "whole block", "whole blocks", "cell", "cells", "trial", "trials", "reboot", "reboots",
     "vCPU", "vCPUs", "more trial", "more trials", "{name} (process {pid})", "a whole number from {low} to {high}",
     "a number from {low} to {high}", "a whole number of at least {low}",
     "a number above {low} and of at most {high}", "a size of at least {low}, in bytes or with a unit",
     "a size from {low} to {high}, in bytes or with a unit", "text of the form {pattern}", "true or false",
+    "randomized order", "sequential order",
     "known: {names}", "{count} problems:", "the base", "and {count} problem more", "and {count} problems more",
 )  # fmt: skip
 """Words behind a number, and forms that data have."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from itertools import groupby, islice
 from typing import Any
 
+from vtax.cli.language import ORDERS
 from vtax.cli.output import notify
 from vtax.errors import with_hint
 from vtax.report.renderers.numbers import plain_percent
@@ -138,7 +139,7 @@ def announce(plan: Plan, notify: Callable[[str], None] = notify) -> None:
         notify(f"changed by {text}")
     notify(
         f"cells: {len(plan.cells)}, on {', '.join(available)}; {rules[design.stop]}, "
-        f"{design.order} order, seed {plan.seed}"
+        f"{ORDERS[design.order]}, seed {plan.seed}"
     )
     notify(f"about {format_duration(plan.expected_block_s())} per block{_total_duration(plan)}; {_source(plan)}")
     for line in _factor_lines(plan):

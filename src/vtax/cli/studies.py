@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import click
 
 from vtax.cli.completion import study_names
+from vtax.cli.language import ORDERS
 from vtax.cli.output import json_option, print_json, print_table, say
 from vtax.errors import BadInput
 from vtax.study.claims import ClaimTable
@@ -61,7 +62,8 @@ def _explain(study: Study, reference: str, *, as_json: bool) -> None:
         "baseline": study.baseline,
         "guest": f"{format_count(study.guest.vcpus, 'vCPU')}, {about_size(study.guest.memory)}",
         "tuning": ", ".join(study.tuning),
-        "design": f"rule {rule}, {blocks}, trials = {design.trials}, warmup = {design.warmup}, {design.order} order",
+        "design": f"rule {rule}, {blocks}, trials = {design.trials}, warmup = {design.warmup}, "
+        f"{ORDERS[design.order]}",
         "cells": f"{_cells(study)}, when all platforms run here",
     }
     for what, text in facts.items():
