@@ -122,14 +122,14 @@ def test_the_first_screen_has_the_answer_and_the_cautions(seen):
 def test_a_telephone_shows_results_and_lists_without_scrolling_sideways(seen):
     widths = measured(seen, ".scroll:has(.result, .overview, .list)", _WIDTHS)
     assert widths
-    assert all(wanted <= there for wanted, there in widths)
+    assert all(wanted <= there for wanted, there in widths), widths
 
 
 @pytest.mark.parametrize("seen", [DESK], indirect=True, ids=str)
 def test_a_desk_shows_every_table_whole_and_intervals_on_two_lines_at_most(seen):
     widths = measured(seen, ".scroll", _WIDTHS)
     assert len(widths) > 4
-    assert all(wanted <= there for wanted, there in widths)
+    assert all(wanted <= there for wanted, there in widths), widths
     lines = measured(seen, "article:not(details *) tbody td:not(details *)", _LINES)
     assert len(lines) > 5
     assert max(lines) <= 2
