@@ -247,7 +247,7 @@ def test_a_study_measures_the_machine_beside_native(config, image, private_home,
     assert "--trust" in refused.stderr
     done = vtax("run", str(study), "--trust", "--strict", "--json")
     assert done.returncode == 0, done.stderr
-    assert "root of the host ran what the study" in done.stdout
+    assert "ran these programs as root" in done.stdout
     again = vtax("run", str(study), "--blocks", "1")
     assert again.returncode == 0, again.stderr
     assert "lab" in json.dumps(json.loads(done.stdout))
