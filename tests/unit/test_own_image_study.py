@@ -4,6 +4,8 @@ import pytest
 from click.testing import CliRunner
 
 from vtax.cli.main import group
+from vtax.image.image import Image
+from vtax.runner.points import checked_points
 from vtax.study.drafts import served
 from vtax.study.load import load
 
@@ -45,3 +47,16 @@ def test_of_another_program_the_time_is_the_figure(tmp_path):
 def test_options_that_do_not_go_together_are_refused(words, said):
     done = CliRunner().invoke(group, ["run", "--dry-run", *words])
     assert said in str(done.exception) + done.output
+
+
+def test_a_file_that_a_program_brings_need_not_be_in_the_image(tmp_path):
+    (tmp_path / "tool").write_text("#!/bin/sh\n")
+    (tmp_path / "mine.toml").write_text(
+        'name = "mine"\nplatforms = ["native"]\n[[program]]\nname = "brought"\nfiles = ["tool"]\n'
+        'argv = { guest = ["{files}/tool"] }\n[[program.metric]]\nname = "time"\nunit = "s"\nbetter = "lower"\n'
+        'elapsed = true\n[[benchmark]]\nname = "brought"\n[[benchmark]]\nname = "dd"\n'
+    )
+    brought, dd = checked_points(load(str(tmp_path / "mine.toml")), Image("key", tmp_path))
+    assert brought.programs("guest") == []
+    assert dd.programs("guest") == ["dd"]
+    assert dd.programs("peer") == []

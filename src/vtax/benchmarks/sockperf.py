@@ -167,7 +167,7 @@ class Sockperf(NetworkPair):
 
 
 def _answers(p: SockperfParameters) -> float:
-    """How many there are about."""
+    """Return about how many there are."""
     every = p.messages_per_second / p.reply_every if p.mode == "under-load" else _PING_PONGS_PER_S
     return p.duration_s * every
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from datetime import datetime
 
 import click
@@ -54,3 +55,14 @@ def moment_of(text: str, where: str) -> float:
     except (ValueError, OverflowError, OSError):
         hint = "write 2026-01-31 or 2026-01-31T12:30, in this host's time zone"
         raise BadInput(f"{text!r} is not a day or a time", where=where, hint=hint) from None
+
+
+def words_of(text: str, option: str) -> list[str]:
+    """Return the words of a command line. Raises BadInput naming the option."""
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise BadInput(f"the command line cannot be split: {error}", where=option, hint="check its quotes") from error
+    if not words:
+        raise BadInput("the command line is empty", where=option, hint="name a program")
+    return words

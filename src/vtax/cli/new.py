@@ -11,7 +11,7 @@ from typing import Any, TypeVar, cast
 
 import click
 
-from vtax.cli.arguments import listed, share_of
+from vtax.cli.arguments import listed, share_of, words_of
 from vtax.cli.completion import platform_names
 from vtax.cli.output import json_option, notify, print_json, print_table, say
 from vtax.cli.preview import Preview, preview, startable
@@ -220,14 +220,7 @@ def _program(question: Question, text: str | None, *, asks: bool) -> list[str]:
 
 def _command_line(text: str) -> list[str]:
     """Return the words of a command line. Raises BadInput."""
-    try:
-        words = shlex.split(text)
-    except ValueError as error:
-        raise BadInput(
-            f"the command line cannot be split: {error}", where="--command", hint="check its quotes"
-        ) from error
-    if not words:
-        raise BadInput("the command line is empty", where="--command", hint="name a program")
+    words = words_of(text, "--command")
     if shell := [word for word in words if word in _SHELL]:
         what = f"{shell[0]} is of a shell, and none starts the program"
         raise BadInput(what, where="--command", hint=f"write: sh -c {shlex.quote(text)}")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import click
 
+from vtax.cli.arguments import words_of
 from vtax.errors import BadInput
 from vtax.study.drafts import served
 from vtax.study.programs import ENTRY
@@ -41,21 +41,11 @@ def study_of(
     if study is not None or image is None:
         what = "--load takes the place of STUDY, and needs --image"
         raise BadInput(what, hint="vtax run --image shop --load 'wrk {url}'")
-    words = _words(load_of, "--load")
+    words = words_of(load_of, "--load")
     if not any(name in load_of for name in ("{url}", "{guest_address}")):
         raise BadInput("the command does not say what it loads", where="--load", hint="write {url} in it")
     directory = click.get_current_context().with_resource(TemporaryDirectory(prefix="vtax-"))
     path = Path(directory, "study.toml")
-    server = [f"{{{ENTRY}}}", *(_words(serve, "--serve") if serve else [])]
+    server = [f"{{{ENTRY}}}", *(words_of(serve, "--serve") if serve else [])]
     path.write_text(served(image, server, words, port or 8080))
     return str(path)
-
-
-def _words(text: str, option: str) -> list[str]:
-    try:
-        words = shlex.split(text)
-    except ValueError as error:
-        raise BadInput(f"the command line cannot be split: {error}", where=option, hint="check its quotes") from error
-    if not words:
-        raise BadInput("the command line is empty", where=option, hint="name a program")
-    return words

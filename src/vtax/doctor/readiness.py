@@ -65,7 +65,7 @@ class HeldImage:
 
 @dataclass(frozen=True)
 class Readiness:
-    """What `vtax host check` finds."""
+    """Findings of `vtax host check`."""
 
     identity: Annotated[
         str, Means("hash of machine-id, DMI UUID and board serial number; of the machine-id alone without root")

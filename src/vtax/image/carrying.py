@@ -132,7 +132,7 @@ def _there(home: Home, found: Carried) -> Carried | None:
 
 
 def _claimed(directory: Path, digest: str, file: Path) -> Carried:
-    """What the manifest and the list of an image say that it is. Raises ValueError and BadInput."""
+    """Identity of an image by its manifest and its list. Raises ValueError and BadInput."""
     manifest = json.loads((directory / MANIFEST).read_text())
     recipe = Recipe.from_record(manifest["recipe"])
     packages, size = manifest["packages"], manifest["disk_bytes"]

@@ -25,7 +25,7 @@ CAPABILITIES = (
     "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "NET_BIND_SERVICE", "SETFCAP", "SETGID", "SETPCAP", "SETUID",
     "SYS_CHROOT",
 )  # fmt: skip
-"""What root of the sandbox has: as of a container of Podman, so that a difference is none of privileges."""
+"""Capabilities of root in the sandbox: as of a container of Podman, so that a difference is none of privileges."""
 
 
 class BubblewrapOptions(BaseModel):

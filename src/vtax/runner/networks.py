@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from vtax.benchmarks.base import Context
 from vtax.errors import BadInput, placed
 from vtax.messages import Note
 from vtax.network import registry as topology_registry
@@ -108,13 +107,10 @@ def _refuse_shared(machines: Sequence[Platform], source: str) -> None:
 
 def _programs(point: Point) -> list[str]:
     """What a benchmark runs at native ends: its server, and its client too where both ends are native."""
-    context = Context(1, 1, guest_address="198.18.0.1", peer_address="198.18.0.2")
     topology = topology_registry.get(point.topology)
     if topology.wire_there:  # they are in the image
         return []
-    both = len(topology.natives) > 1
-    commands = [c for c in point.benchmark.commands(point.parameters, context) if both or c.place == "peer"]
-    own = [c.argv[0] for c in commands if c.argv[0] not in [file.path for file in c.files]]
+    own = point.programs("peer", "guest") if len(topology.natives) > 1 else point.programs("peer")
     nobody_here = point.link is not None and len(topology.machines(point.link)) > 1
     return [*own, "ping"] if nobody_here else own  # which sends the packet that proves a link, see Links.verify
 

@@ -8,7 +8,7 @@ from functools import cached_property, partial
 from typing import Any
 
 from vtax.benchmarks import registry as benchmark_registry
-from vtax.benchmarks.base import Benchmark, Context, Metric, Parameters, metrics_of
+from vtax.benchmarks.base import Benchmark, Context, Metric, Parameters, Place, metrics_of
 from vtax.benchmarks.program import Program
 from vtax.benchmarks.program import loaded as program_of
 from vtax.errors import BadInput, BadInputs, Problems, placed
@@ -45,6 +45,15 @@ class Point:
     tuning: str = ""
     colocation: Colocation = ALONE
     is_cold: bool = False
+
+    def programs(self, *places: Place) -> list[str]:
+        """Return the programs that its benchmark runs at these places and does not bring as files.
+
+        Raises BadInput where the size of a guest decides them.
+        """
+        context = Context(1, 1 << 40, guest_address="198.18.0.1", peer_address="198.18.0.2")
+        commands = [each for each in self.benchmark.commands(self.parameters, context) if each.place in places]
+        return [each.argv[0] for each in commands if each.argv[0] not in [file.path for file in each.files]]
 
     @property
     def guests(self) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from vtax.benchmarks.base import Context
 from vtax.errors import BadInput
 from vtax.guest.guest import ENVIRONMENT
 from vtax.image import own
@@ -76,15 +75,14 @@ def _why_not_in_image(platform: Platform, point: Point, image: Image, source: st
     """Why an image of the user's cannot run a benchmark: its program is not there. None when it can."""
     if not image.is_own or not platform.driver.uses_image:
         return None
-    context = Context(1, 1 << 30, guest_address="198.18.0.1", peer_address="198.18.0.2")
     try:
-        commands = point.benchmark.commands(point.parameters, context)
+        programs = point.programs("guest")
     except BadInput:  # the guest's size decides, and the point was checked with it
         return None
-    for command in (each for each in commands if each.place == "guest"):
-        if not own.has_program(image.tree, command.argv[0], ENVIRONMENT["PATH"].split(":")):
+    for program in programs:
+        if not own.has_program(image.tree, program, ENVIRONMENT["PATH"].split(":")):
             return BadInput(
-                Note("program-not-in-image", program=command.argv[0], label=point.label),
+                Note("program-not-in-image", program=program, label=point.label),
                 where=f"{source}: [[benchmark]] {point.label}",
                 hint=Note("hint-program-of-image"),
             )

@@ -24,7 +24,7 @@ def ids_of(user: str) -> tuple[int, int, list[int], str]:
     uid, gid, home = (int(found[2]), int(found[3]), found[5]) if found else (int(name), 0, "/")
     if group.isdigit():
         return uid, int(group), [], home
-    listed = [each for each in map(_split, _lines("/etc/group")) if len(each) >= _GROUP_FIELDS]
+    listed = [each for line in _lines("/etc/group") if len(each := line.split(":")) >= _GROUP_FIELDS]
     if group:
         of_group = next((each for each in listed if each[0] == group), None)
         if of_group is None:
@@ -32,10 +32,6 @@ def ids_of(user: str) -> tuple[int, int, list[int], str]:
         return uid, int(of_group[2]), [], home
     member = found[0] if found else ""
     return uid, gid, [int(each[2]) for each in listed if member and member in each[3].split(",")], home
-
-
-def _split(line: str) -> list[str]:
-    return line.split(":")
 
 
 def _lines(path: str) -> list[str]:

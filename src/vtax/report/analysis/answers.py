@@ -136,7 +136,7 @@ def _at_most(found: _Found) -> float | None:
 
 
 def _reach(these: list[_Found], total: int, analysis: Analysis) -> Inline:
-    """What is known where no difference is shown: the least that it reaches, of few comparisons by name."""
+    """Return what is known where no difference is shown: the least that it reaches, of few comparisons by name."""
     order = sorted(these, key=lambda found: _at_most(found) or 0.0)
     bounds: Inline
     if len(these) > _MAX_NAMED:
