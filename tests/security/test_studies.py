@@ -316,7 +316,7 @@ def test_every_study_of_the_corpus_is_planned_as_it_stands(corpus, tmp_path):
 MISPLACED = (
     ('guests = "1,2,4"', "guests = [1, 2, 4]"),
     ('factors = { guests = "1,2,4" }', "guests = [1, 2, 4]"),
-    ('factors = { guests = ["1,2,4"] }', "write it beside name"),
+    ('factors = { guests = ["1,2,4"] }', "a whole number from 1 to 64"),
     ('factors = { guests = ["x"], neighbour = [5, "none"] }', "write it beside name"),
     ('parameters = { guests = "1,2,4" }', "write it beside name"),
     ('guests = ["1,2,4"]', "docs/study-files.md"),
