@@ -24,7 +24,6 @@ from scipy import special
 
 from vtax.stats.analysis import Comparison, Contrast, analyse
 from vtax.stats.assumptions import unequal_noise
-from vtax.stats.interaction import interaction
 from vtax.stats.outlook import Outlook
 from vtax.stats.sequential import decide_studies
 from vtax.stats.steadiness import find_drift
@@ -181,27 +180,6 @@ def percent(value: float) -> str:
     return f"{100 * value:.1f}"
 
 
-def interactions(name: str, studies: int) -> list[str]:
-    """False alarms of paired differences, three designs of platforms, levels and blocks."""
-    row = [name]
-    for design in ((3, 2, 8), (6, 2, 5), (6, 3, 8)):
-        rng = generator("interactions", name, design)
-        sds = np.ones(design[0])
-        if "baseline" in name:
-            sds[0] = 3.0
-        elif name != "alike":
-            sds[-1] = float(name.split()[2])
-        places = [x.ravel() for x in np.meshgrid(*map(range, design), indexing="ij")]
-        wrong = 0
-        for _ in range(studies):
-            guests = rng.standard_normal((design[0], 1, design[2]))
-            noise = sds[:, None, None] * (0.01 * guests + 0.02 * rng.standard_normal(design))
-            logs = (noise + 0.03 * rng.standard_normal(design[2])).ravel()
-            wrong += interaction(np.exp(logs), *places).p_value <= 0.05
-        row.append(percent(wrong / studies))
-    return row
-
-
 def following(correlation: float, size: tuple[int, ...], rng: np.random.Generator) -> Array:
     """Standard normal values, each with that correlation to the one before it."""
     noise = rng.standard_normal(size)
@@ -301,17 +279,14 @@ HEADS = {
         "noise (without a warning)", "10 blocks: covers", "20 blocks: covers", "any alarm of six, fixed 10",
         "of one", "any alarm of six, verdict", "of one", "`equivalent` at the margin, fixed 10", "the same, verdict",
     ],
-    "interactions": ["platforms", "3 platforms, 2 levels, 8 blocks", "6, 2, 5", "6, 3, 8"],
     "steadiness": [
         "correlation of neighbours", "none there, taken as independent", "none there", "3 SD over the run",
     ],
     "failures": ["blocks", "covers", "`faster` or `slower`"],
 }  # fmt: skip
-PLATFORMS = ("alike", "one is 3 times noisier", "one is 10 times noisier", "the baseline is 3 times noisier")
 PLANS: dict[str, tuple[Callable[..., list[str]], tuple[object, ...], float]] = {  # the number: share of the studies
     "untuned": (untuned, UNTUNED, 1),
     "assumptions": (assumptions, NOISES, 1),
-    "interactions": (interactions, PLATFORMS, 0.5),
     "steadiness": (steadiness, (0.0, 0.3, 0.6, 0.9), 0.25),
     "failures": (failures, (10, 20, 40), 1),
 }  # fmt: skip

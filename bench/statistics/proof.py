@@ -45,7 +45,6 @@ PLACES: Mapping[str, Place] = {
     "others": Place("simulate.py --only others"),
     "limits": Place("simulate.py --only limits"),
     "assumptions": Place("hard.py --only assumptions --studies 300", columns=(0, 1, 2, 3, 6, 7, 8)),
-    "interactions": Place("hard.py --only interactions --studies 800"),
     "untuned": Place("hard.py --only untuned"),
     "errors": Place("leaving.py --only errors --studies 200", columns=(0, 1, 4, 5, 6), by=(0, 1), largest=(4,)),
     "tour": Place("leaving.py --only tour --studies 20", columns=(0, 1, 2)),

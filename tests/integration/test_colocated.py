@@ -43,24 +43,26 @@ def test_starts_density_and_neighbours_on_native_and_podman(tmp_path):
     made = vtax("run", str(study))
     assert made.returncode == 0, made.stdout + made.stderr
     assert "guest 2 of 2 ready" in made.stderr
-    starts = json.loads(vtax("show", "last", "--starts", "--json").stdout)["starts"]
-    assert {row["platform"] for row in starts} == {"native", "podman"}
-    stages = ["executing", "agent_ready", "server_answer"]
+
+    def table(*options: str) -> dict[tuple[str, str], float]:
+        cells = json.loads(vtax("show", "last", *options, "--json").stdout)["cells"]
+        return {(cell["row"], cell["column"]): cell["value"] for cell in cells}
+
+    starts = table("--cols", "metric", "--benchmark", "start", "--all", "--value", "p50")
     for name in ("native", "podman"):
-        times = [row["quantiles"]["p50"]["estimate"] for row in starts if row["platform"] == name]
-        assert [row["stage"] for row in starts if row["platform"] == name] == stages
+        times = [starts[name, stage] for stage in ("executing", "agent_ready", "server_answer")]
         assert times == sorted(times)
         assert times[0] > 0
         assert times[-1] < 30
-    dense = json.loads(vtax("show", "last", "--density", "--json").stdout)["density"]
-    for row in dense:
-        further = row["further"]
-        assert further["sum"] == pytest.approx(2 * row["mean"])
-        assert 0.25 < further["fairness"] <= 1
-        assert 3 < further["memory_pss"] < 128
-        assert 1 < further["memory_cgroup"] < 128
-    beside = json.loads(vtax("show", "last", "--neighbour", "--json").stdout)["neighbour"]
+    dense = table("--cols", "metric", "--benchmark", "sysbench-cpu", "--all")
+    for name in ("native", "podman"):
+        assert dense[name, "events_sum"] == pytest.approx(2 * dense[name, "events"])
+        assert 0.25 < dense[name, "events_fairness"] <= 1
+        assert 3 < dense[name, "memory_pss"] < 128
+        assert 1 < dense[name, "memory_cgroup"] < 128
+    beside = table("--to", "neighbour=none", "--metric", "triad")
     assert len(beside) == 2 * 5
+    assert beside["podman", "none"] == 1
     trials = json.loads(vtax("show", "last", "--raw", "all", "--json").stdout)["trials"]
     assert [trial["status"] for trial in trials] == ["ok"] * 14
     single = [out for trial in trials for out in trial["outputs"] if out["role"] == "single.1"]

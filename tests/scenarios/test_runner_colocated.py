@@ -13,10 +13,8 @@ from sqlalchemy import select
 from vtax.errors import BadInput, PlatformError
 from vtax.host.guest_memory import GuestMemory
 from vtax.platforms.base import GuestSpec
+from vtax.report.analysis.pivot import Axes, pivot
 from vtax.report.analysis.source import source_of
-from vtax.report.renderers.json import as_json
-from vtax.report.views.base import Options
-from vtax.report.views.registry import views
 from vtax.runner import density, memory, neighbour
 from vtax.runner.plan import cpus_of, split_cpus
 from vtax.store import schema
@@ -198,7 +196,7 @@ def test_guests_of_other_points_are_not_disturbed(driver):
     assert keys["a"] not in (keys["b"],)
 
 
-def test_views_show_what_density_and_neighbours_do(driver, store, home):
+def test_a_pivot_shows_what_density_and_neighbours_cost(driver, store, home):
     declared = study(
         design={"blocks": 2},
         benchmark=[
@@ -208,23 +206,17 @@ def test_views_show_what_density_and_neighbours_do(driver, store, home):
     )
     executed(plan_of(declared), store, home)
     source = source_of(store)
-    dense = {
-        (row["platform"], row["levels"]["guests"]): row
-        for row in as_json(views()["density"].document(source, Options()))
-    }
-    assert [dense["other", n]["further"]["sum"] for n in (1, 2)] == [6.0, 12.0]
-    assert dense["other", 2]["further"]["fairness"] == 1.0
-    assert dense["other", 2]["ratio"]["estimate"] == pytest.approx(1)
-    assert dense["native", 1]["ratio"] is None
-    beside = as_json(views()["neighbour"].document(source, Options()))
-    assert [(row["platform"], row["levels"]["neighbour"], row["ratio"] is None) for row in beside] == [
-        ("native", "none", True), ("native", "cpu", False), ("other", "none", True), ("other", "cpu", False),
-    ]  # fmt: skip
-    assert beside[3]["baseline_ratio"]["n_blocks"] == 2
-    assert beside[1]["baseline_ratio"] is None
 
+    def shown(factor: str, **given: Any) -> dict[tuple[str, str], tuple[float, int]]:
+        found = pivot(source, Axes(columns=factor), "mean", **given)
+        return {(row, column): (cell.value.value, cell.blocks) for (_, row, column), cell in found.cells.items()}
 
-def test_runs_without_further_guests_have_no_such_views(driver, store, home):
-    executed(plan_of(study()), store, home)
-    for view in ("density", "neighbour"):
-        assert views()[view].document(source_of(store), Options()).nothing != ""
+    sums = shown("guests", metric="figure_sum")
+    assert [sums["other", n][0] for n in ("1", "2")] == [6.0, 12.0]
+    assert shown("guests", metric="figure_fairness")["other", "2"] == (1.0, 2)
+    dense = shown("guests", to="guests=1")
+    assert dense["other", "2"] == (pytest.approx(1), 2)
+    assert dense["native", "1"] == (1.0, 2)
+    beside = shown("neighbour", to="neighbour=none")
+    assert list(beside) == [(name, load) for load in ("none", "cpu") for name in ("native", "other")]
+    assert beside["other", "cpu"] == (pytest.approx(1), 2)

@@ -20,7 +20,6 @@ from vtax.platforms import registry as platform_registry
 from vtax.platforms.base import Platform, Probe
 from vtax.report.analysis import Analysis, analyse
 from vtax.report.analysis.answers import answers
-from vtax.report.analysis.interaction import factor_effects
 from vtax.report.views.base import Options
 from vtax.report.views.registry import views
 from vtax.runner import networks
@@ -89,19 +88,6 @@ def test_families_and_answers_hold_the_contrasts_that_there_are(analysis):
     assert all(row.verdict is not None for row in rows.values() if row.platform.name != "native")
     for answer in answers(analysis):
         assert "no answer" not in english(answer.text)
-
-
-def test_an_interaction_leaves_out_a_platform_without_all_points_of_its_levels(store, home):
-    """With a second factor `other` has values at every level, of other points than the baseline's average."""
-    factors = {"size": [2, 3], "duration_s": [0.1, 0.2]}
-    code = "head -c2 /dev/urandom | od -An -tu2 | awk '{print 1000 + $1 % 7}'"
-    table = {"name": "script", "factors": factors, "parameters": {"code": code}}
-    executed(plan_of(three(benchmark=[table], design={"blocks": 6, "seed": 7})), store, home)
-    effects = factor_effects(analyse(store))
-    assert [each.factor for each in effects] == ["size", "duration_s"]
-    for effect in effects:
-        assert {term.platform for term in effect.effect.table} == {"native", "third"}
-        assert "without values at some level, so left out: other" in effect.warnings
 
 
 def test_a_rule_is_met_without_the_cells_that_there_are_not():

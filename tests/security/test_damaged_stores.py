@@ -32,7 +32,7 @@ COMMANDS = (
     ["show", "--all"],
     ["show", "--json"],
     ["show", "--variance"],
-    ["show", "--interaction"],
+    ["show", "--to", "platform=native", "--benchmark", "iperf3"],
     ["show", "--counters"],
     ["show", "--counters", "--json"],
     ["show", "--audit"],
@@ -54,7 +54,7 @@ COMMANDS = (
     ["resume"],
     ["clean"],
 )
-SLOW = ("html", "json", "--json", "--interaction", "--all")
+SLOW = ("html", "json", "--json", "--all")
 TABLES = tuple(schema.metadata.tables)
 COLUMNS = [(table, column) for table, found in schema.metadata.tables.items() for column in found.columns]
 

@@ -148,7 +148,6 @@ def test_every_view_works_and_the_run_is_marked(store, tmp_path):
         "--trials",
         "--guests",
         "--raw",
-        "--interaction",
     ):
         assert json.loads(output_of("show", "tour-merged-1", view, "--json"))["run"] == "tour-merged-1"
     assert "merged from tour-1, tour-2" in output_of("show", "tour-merged-1")

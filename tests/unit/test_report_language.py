@@ -6,6 +6,7 @@ import dataclasses
 import re
 import runpy
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import product
 from pathlib import Path
 from typing import Any, get_args
 
@@ -22,7 +23,8 @@ from vtax.messages import Note, packed, restored, together
 from vtax.report.analysis import Analysis
 from vtax.report.analysis.contrast import contrast
 from vtax.report.analysis.counters import Counted, HopTraffic
-from vtax.report.analysis.pivot import Axes, Quantity, pivot
+from vtax.report.analysis.pivot import Axes, pivot
+from vtax.report.analysis.pivot_values import Quantity
 from vtax.report.analysis.source import Source
 from vtax.report.chapters import report
 from vtax.report.document import Document, Interval
@@ -163,8 +165,10 @@ def test_no_text_of_a_view_escapes_the_catalogue(source, wide, name, depth):
 
 @pytest.mark.parametrize("quantity", get_args(Quantity))
 def test_no_text_of_a_table_by_factors_escapes_the_catalogue(source, wide, quantity):
-    for axes in (Axes(columns="direction"), Axes(columns="session", panels="direction")):
-        found = pivot(source.analysis, axes, quantity, where=["benchmark=iperf3", "platform=docker"])
+    sides = (("direction", ""), ("session", "direction"))
+    for (columns, panels), to in product(sides, ("", "direction=send")):
+        axes, where = Axes(columns=columns, panels=panels), ["benchmark=iperf3", "platform=docker"]
+        found = pivot(source, axes, quantity, where=where, to=to)
         text = terminal(pivot_view.document_of(found, source.analysis), wide)
         assert english_words(text, source.analysis) - {"benchmark", "session"} == set(), text
 

@@ -25,6 +25,7 @@ from vtax.report.renderers.charts import chart_spec
 from vtax.report.renderers.format import Formatter
 from vtax.report.renderers.language import ENGLISH
 from vtax.stats.intervals import mean_interval
+from vtax.stats.ratio import paired_ratio
 from vtax.store.records import CellRecord, UntestedRecord
 from vtax.store.store import Store
 
@@ -173,6 +174,60 @@ def test_a_part_of_the_run_has_the_mean_of_its_blocks_and_its_own_interval():
     assert only["columns"] == ["4", "5", "6"]
 
 
+def logs(platform: str, size: int) -> Any:
+    return np.log(np.array(result_row(platform, size=size, mtu=1500)["block_means"]))
+
+
+def test_a_figure_as_percent_of_that_at_a_level_is_a_ratio_within_blocks():
+    found = pivot("--to", "message_size=64", "--where", "mtu=1500", "--metric", "throughput")
+    assert (found["factors"]["row"], found["factors"]["column"]) == ("platform", "message_size")
+    assert found["to"] == {"message_size": ["64"]}
+    (cell,) = (each for each in found["cells"] if (each["row"], each["column"]) == ("docker", "1024"))
+    ratio = paired_ratio(*(np.exp(logs("docker", size)) for size in (1024, 64)))
+    assert (cell["value"], cell["unit"], cell["blocks"]) == (pytest.approx(ratio.estimate), "", BLOCKS)
+    assert cell["low"] < ratio.estimate < cell["high"]
+    assert cell["verdict"] is None
+    assert {values(found)[name, "64"] for name in ("native", "docker", "lxc")} == {1.0}
+
+
+def test_a_percent_of_the_baseline_as_percent_of_that_at_a_level_is_a_ratio_of_ratios():
+    """Whether a factor changes what a platform costs: the difference of two differences of logarithms."""
+    found = pivot("--to", "message_size=64", "--where", "mtu=1500", "--value", "efficiency")
+    (cell,) = (each for each in found["cells"] if (each["row"], each["column"]) == ("docker", "1024"))
+    change = (logs("docker", 1024) - logs("native", 1024)) - (logs("docker", 64) - logs("native", 64))
+    assert cell["value"] == pytest.approx(math.exp(change.mean()))
+    assert cell["low"] < 1 < cell["high"]
+    assert values(found)["native", "1024"] == 1.0
+    one = pivot("--to", "message_size=64", "--where", "mtu=1500", "--value", "efficiency", "--panel", "block",
+                "--cols", "message_size")  # fmt: skip
+    third = {(each["panel"], each["row"], each["column"]): each["value"] for each in one["cells"]}
+    assert third["3", "docker", "1024"] == pytest.approx(math.exp(change[2]))
+
+
+def test_to_a_platform_is_as_the_result_has_it():
+    """Whatever is the baseline of the run, another platform can be 100 %."""
+    here = ("--cols", "message_size", "--where", "mtu=1500")
+    wanted, found = pivot(*here, "--value", "efficiency"), pivot(*here, "--to", "platform=native")
+    for each in wanted["cells"]:
+        (other,) = (cell for cell in found["cells"] if (cell["row"], cell["column"]) == (each["row"], each["column"]))
+        assert [other[key] for key in ("value", "low", "high")] == [each[key] for key in ("value", "low", "high")]
+    assert values(pivot(*here, "--to", "platform=docker"))["docker", "64"] == 1.0
+
+
+def test_a_figure_without_one_at_the_level_says_so():
+    found = pivot("--to", "link.mtu=500", "--where", "message_size=64", "--metric", "throughput")
+    cells = {(cell["row"], cell["column"]): cell for cell in found["cells"]}
+    assert cells["native", "1500"]["value"] > 0
+    assert (cells["docker", "1500"]["value"], cells["lxc", "1500"]["value"]) == (None, None)
+    assert cells["docker", "1500"]["reason"] == "no value at the level that is 100 %"
+
+
+def test_trials_without_single_values_have_no_percentiles():
+    found = pivot("--cols", "message_size", "--where", "mtu=1500", "--value", "p50")
+    assert {cell["value"] for cell in found["cells"]} == {None}
+    assert {cell["reason"] for cell in found["cells"]} == {"its trials hold one value each"}
+
+
 def test_a_place_without_a_figure_says_why():
     found = pivot("--cols", "link.mtu", "--where", "message_size=64", "--metric", "throughput")
     cells = {(cell["row"], cell["column"]): cell for cell in found["cells"]}
@@ -188,13 +243,15 @@ def test_what_is_no_table_by_factors_is_refused_with_what_there_is(capsys, golde
         "--cols mtu --where x", "--rows mtu --cols link.mtu", "--cols message_size",
         "--rows platform --panel topology --metric throughput", "--rows platform",
         "--rows platform --benchmark sysbench-cpu --all", "--cols mtu --metric latency", "--metric throughput",
-        "--value efficiency", "--cols mtu --variance", "--cols mtu --raw",
+        "--value efficiency", "--cols mtu --variance", "--cols mtu --raw", "--to mtu", "--to mtu=9000",
+        "--to metric=throughput", "--to block=1",
     ))  # fmt: skip
 
 
 def test_a_terminal_shows_what_the_figures_are_and_their_warnings(golden):
     golden(output_of("show", "--cols", "message_size", "--where", "mtu=1500", "--value", "efficiency"), "percents")
     golden(output_of("show", "--cols", "session", *ONE), "sessions")
+    golden(output_of("show", "--to", "message_size=64", "--where", "mtu=1500", "--value", "efficiency"), "to a level")
     golden(output_of("show", "--cols", "link.mtu", "--where", "message_size=64"), "no figure")
     assert "colunas: message_size" in output_of("show", "--cols", "message_size", "--where", "mtu=1500",
                                                 "--language", "pt-BR")  # fmt: skip
@@ -214,7 +271,7 @@ def test_a_figure_draws_the_table(tmp_path):
 
 def test_a_figure_has_a_value_for_every_cell_of_the_table():
     source = source_of(Store.existing(Home.from_environment().store_url))
-    found = analysis_pivot(source.analysis, Axes(columns="message_size", panels="link.mtu"), "mean")
+    found = analysis_pivot(source, Axes(columns="message_size", panels="link.mtu"), "mean")
     chart = chart_of(found, source.analysis)
     assert (chart.kind, chart.log, len(chart.panels)) == ("lines", (), 2)
     drawn = {
@@ -230,7 +287,7 @@ def test_a_figure_has_a_value_for_every_cell_of_the_table():
 
 def test_panels_of_one_metric_have_one_range_and_places_stay_near_their_level():
     source = source_of(Store.existing(Home.from_environment().store_url))
-    found = analysis_pivot(source.analysis, Axes(columns="message_size", panels="link.mtu"), "mean")
+    found = analysis_pivot(source, Axes(columns="message_size", panels="link.mtu"), "mean")
     chart = chart_of(found, source.analysis)
     panels = [row["hconcat"][0] for row in chart_spec(chart, Formatter(ENGLISH))["vconcat"]]
     ranges = [panel["layer"][0]["encoding"]["y"]["scale"]["domain"] for panel in panels]
@@ -244,9 +301,9 @@ def test_panels_of_one_metric_have_one_range_and_places_stay_near_their_level():
 
 
 def test_panels_of_several_benchmarks_have_a_range_each(uneven):
-    analysis = source_of(uneven, "tour-1").analysis
+    source = source_of(uneven, "tour-1")
     means, ratios = (
-        chart_of(analysis_pivot(analysis, Axes("platform", "size", "benchmark"), quantity), analysis)
+        chart_of(analysis_pivot(source, Axes("platform", "size", "benchmark"), quantity), source.analysis)
         for quantity in ("mean", "efficiency")
     )
     assert (means.has_one_range, ratios.has_one_range) == (False, True)
@@ -288,8 +345,7 @@ def uneven(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
 
 
 def test_levels_that_are_numbers_ascend_and_are_one_however_they_are_written(uneven):
-    analysis = source_of(uneven, "tour-1").analysis
-    found = analysis_pivot(analysis, Axes("size", "platform", "benchmark"), "efficiency")
+    found = analysis_pivot(source_of(uneven, "tour-1"), Axes("size", "platform", "benchmark"), "efficiency")
     assert found.rows == ("10", "64", "512", "1024")
     assert found.rows_of("TCP small") == ("10", "64", "512")
     assert found.rows_of("UDP small") == ("10", "1024")
@@ -297,17 +353,16 @@ def test_levels_that_are_numbers_ascend_and_are_one_however_they_are_written(une
 
 
 def test_the_hint_for_several_figures_can_be_typed(uneven):
-    analysis = source_of(uneven, "tour-1").analysis
     with pytest.raises(BadInput) as refused:
-        analysis_pivot(analysis, Axes("platform", "size"), "mean")
+        analysis_pivot(source_of(uneven, "tour-1"), Axes("platform", "size"), "mean")
     assert "--benchmark 'TCP small'" in refused.value.hint
 
 
 def test_warnings_are_of_the_figures_that_are_shown(uneven):
-    analysis = source_of(uneven, "tour-1").analysis
-    busy = [each for each in analysis.warnings if each.code == "host-busy"]
+    source = source_of(uneven, "tour-1")
+    busy = [each for each in source.analysis.warnings if each.code == "host-busy"]
     assert [(each.times, len(each.places)) for each in busy] == [(2, 2)]
-    shown = analysis_pivot(analysis, Axes("size", "platform"), "mean", where=["benchmark=UDP small"])
+    shown = analysis_pivot(source, Axes("size", "platform"), "mean", where=["benchmark=UDP small"])
     (one,) = [each for each in shown.warnings if each.code == "host-busy"]
     assert [place.subject for place in one.places] == ["UDP small"]
     assert one.times == 1

@@ -1,4 +1,4 @@
-"""Factors and drift of a run: an answer where there is one, else its reason. Figures are invented."""
+"""Drift of a run: an answer where there is one, else its reason. Figures are invented."""
 
 import math
 import re
@@ -9,13 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from measured_run import measured, noisy
 from scipy import special
-from shown import drawn, english, sentence
+from shown import sentence
 
 from vtax.report.analysis.drift import caution, drift_warnings
-from vtax.report.analysis.interaction import factor_effects
 from vtax.report.analysis.variance import drifting, variance
 from vtax.report.document import Place
-from vtax.report.views import interaction
 
 WANDER = ": a trend or slow wander"
 
@@ -73,36 +71,3 @@ def test_the_cheap_look_at_drift_misses_nothing_the_test_finds(values):
 
     series = [(Place("place"), np.arange(len(values)), np.array(values))]
     assert bool(drift_warnings(series, 0.95)) == (find_drift(values).p_value <= 0.05)
-
-
-def test_a_factor_that_changes_the_overhead_is_found_and_one_that_does_not_is_not():
-    own = noisy(0.01, 0.01)
-    _, analysis = measured(lambda p, s, b, n: own(p, s, b, n) * (0.5 if (p, s) == ("first", 64) else 1.0))
-    (found,) = factor_effects(analysis)
-    assert found.factor == "size"
-    assert english(found.text).startswith(
-        "size changes the percent of native, most on first, whose percent of native at size=1500 is "
-    )
-    (term,) = [t for t in found.effect.table if (t.kind, t.platform) == ("interaction", "first")]
-    assert term.low < 2.0 < term.high
-
-
-def test_the_table_of_a_factor_says_what_its_rows_are_relative_to():
-    _, analysis = measured(noisy(0.02, 0.02), blocks=10)
-    effects = factor_effects(analysis)
-    text = drawn(interaction.document_of(effects, analysis), 80)
-    rows = [re.split(r"\s{2,}", line.strip())[0] for line in text.splitlines()]
-    start = rows.index("percent of native, at size=64")
-    assert rows[start:start + 8] == [
-        "percent of native, at size=64", "first", "second",
-        "percent of size=64, on native", "size=1500",
-        "interaction: percent of native, relative to size=64", "first at size=1500", "second at size=1500",
-    ]  # fmt: skip
-
-
-def test_no_evidence_of_a_change_is_not_called_proof():
-    _, analysis = measured(noisy(0.01, 0.01))
-    (found,) = factor_effects(analysis)
-    assert english(found.text).startswith(
-        "no evidence that the percent of native depends on size (this does not prove independence)"
-    )

@@ -1,4 +1,4 @@
-"""Noise, ranks, factors and drift of a run: an answer where there is one, else its reason. Figures are invented."""
+"""Noise, ranks and drift of a run: an answer where there is one, else its reason. Figures are invented."""
 
 from __future__ import annotations
 
@@ -15,11 +15,9 @@ from measured_run import NAN, SIZES, Value, measured, noisy
 from shown import drawn, english
 from synthetic_run import begin, fill, trial
 
-from vtax.report.analysis.interaction import factor_effects
 from vtax.report.analysis.variance import Hardest, hardest, variance
 from vtax.report.document import Place
 from vtax.report.renderers.json import as_json
-from vtax.report.views import interaction
 from vtax.report.views.variance import blocks_range, document_of
 from vtax.stats.variance import Replication
 
@@ -155,12 +153,10 @@ def test_ratios_next_to_what_a_float_holds_have_an_answer_or_a_reason(far):
     own = noisy(0.01, 0.01)
     level = {"native": 1e-300, "first": 1e-250, "second": far}
     data, analysis = measured(lambda p, s, b, n: level[p] * own(p, s, b, n) ** (2 if s == 64 else 1) / 1e8)
-    cells, factors = variance(data, analysis), factor_effects(analysis)
+    cells = variance(data, analysis)
     for cell in cells:
         assert cell.plan or cell.reason or cell.row.platform.is_baseline
-    assert all(bool(found.effect) == bool(found.text) != bool(found.reason) for found in factors)
     drawn(document_of(cells, analysis))
-    drawn(interaction.document_of(factors, analysis))
 
 
 BAD: dict[str, Value] = {
@@ -178,18 +174,13 @@ BAD: dict[str, Value] = {
 
 @pytest.mark.parametrize("blocks", [1, 2, 6])
 @pytest.mark.parametrize("kind", BAD)
-def test_bad_input_has_an_answer_or_a_reason_in_every_view(kind, blocks):
+def test_bad_input_has_an_answer_or_a_reason(kind, blocks):
     data, analysis = measured(BAD[kind], blocks=blocks, trials=2)
-    cells, factors = variance(data, analysis), factor_effects(analysis)
+    cells = variance(data, analysis)
     assert all(cell.plan or cell.reason or cell.row.platform.is_baseline for cell in cells)
-    assert all(bool(found.effect) == bool(found.text) != bool(found.reason) for found in factors)
-    documents = [
-        document_of(cells, analysis),
-        interaction.document_of(factors, analysis),
-    ]
-    assert json.loads(json.dumps(list(map(as_json, documents)), allow_nan=False)) is not None
-    text = "".join(map(drawn, documents))
-    assert "nan" not in text.lower().replace("nano", "")
+    document = document_of(cells, analysis)
+    assert json.loads(json.dumps(as_json(document), allow_nan=False)) is not None
+    assert "nan" not in drawn(document).lower().replace("nano", "")
 
 
 @settings(max_examples=15, deadline=None)
@@ -198,19 +189,18 @@ def test_bad_input_has_an_answer_or_a_reason_in_every_view(kind, blocks):
         st.one_of(st.just(NAN), st.just(0.0), st.floats(-1e6, 1e6), st.floats(1e-6, 1e6)), min_size=36, max_size=36
     )
 )
-def test_whatever_is_measured_no_view_fails(values):
+def test_whatever_is_measured_the_view_does_not_fail(values):
     left = iter(values)
     data, analysis = measured(lambda p, s, b, n: next(left), blocks=3, trials=2)
     drawn(document_of(variance(data, analysis), analysis))
-    drawn(interaction.document_of(factor_effects(analysis), analysis))
 
 
-def test_the_command_shows_every_view_as_text_and_as_json(store, golden):
+def test_the_command_shows_the_view_as_text_and_as_json(store, golden):
     fill(begin(store), trials=1, warmup=0)
-    golden(output_of("show", "--variance", "--interaction"))
+    golden(output_of("show", "--variance"))
     assert "time of one event, 95th percentile" in output_of("show", "--variance", "--all")
-    plain = json.loads(output_of("show", "--variance", "--interaction", "--json"))
-    assert set(plain) == {"schema", "run", "confidence", "variance", "interaction"}
+    plain = json.loads(output_of("show", "--variance", "--json"))
+    assert set(plain) == {"schema", "run", "confidence", "variance"}
     assert {entry["platform"] for entry in plain["variance"]} == {"native", "docker", "lxc", "qemu-tcg"}
     assert {entry["within_trial"] for entry in plain["variance"]} == {None}
 

@@ -1,4 +1,4 @@
-"""Variance components, plans, drift, ranks, and interactions find what was put in."""
+"""Variance components, plans, drift, and ranks find what was put in."""
 
 import math
 
@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from scipy.stats import t
 
 from vtax.stats.checks import StatsError
-from vtax.stats.interaction import interaction
 from vtax.stats.intervals import t_quantile
 from vtax.stats.planning import of_ratio
 from vtax.stats.scores import rank_probabilities
@@ -158,61 +157,6 @@ def test_every_rank_is_taken_and_every_platform_has_one(platforms, blocks, seed)
     shares = rank_probabilities(np.random.default_rng(seed).integers(-1, 2, (blocks, platforms)).astype(float))
     assert shares.sum(axis=0) == pytest.approx(np.ones(platforms))
     assert shares.sum(axis=1) == pytest.approx(np.ones(platforms))
-
-
-def factorial(effect, blocks=10):
-    p, q, b = (x.ravel() for x in np.meshgrid(range(3), range(2), range(blocks), indexing="ij"))
-    noise = 0.03 * rng.standard_normal(blocks)[b] + 0.01 * rng.standard_normal((3, blocks))[p, b]
-    log = noise + 0.01 * rng.standard_normal(p.size) - 0.1 * p - 0.5 * q + effect * (p == 1) * (q == 1)
-    return np.exp(log), p, q, b
-
-
-def test_a_factor_that_changes_the_overhead_is_found_with_its_size():
-    found = interaction(*factorial(0.1))
-    assert found.p_value < 1e-3
-    term = next(row for row in found.table if (row.platform, row.level, row.kind) == ("1", "1", "interaction"))
-    assert term.low < math.exp(0.1) < term.high
-    platform = next(row for row in found.table if (row.platform, row.kind) == ("2", "platform"))
-    assert platform.ratio == pytest.approx(math.exp(-0.2), rel=0.03)
-
-
-def test_interactions_that_cannot_be_requested_are_refused():
-    values, p, q, b = factorial(0.0)
-    with pytest.raises(StatsError, match="two levels"):
-        interaction(values[q == 0], p[q == 0], q[q == 0], b[q == 0])
-    hole = ~((p == 1) & (q == 1))
-    with pytest.raises(StatsError, match="lacks a level"):
-        interaction(values[hole], p[hole], q[hole], b[hole])
-    with pytest.raises(StatsError, match="no noise"):
-        interaction(np.ones(values.size), p, q, b)
-    with pytest.raises(StatsError, match="negative"):
-        interaction(-values, p, q, b)
-
-
-def test_a_lost_trial_is_tolerated_and_said():
-    values, p, q, b = factorial(0.0)
-    values[5] = np.nan
-    assert any("59 of 60" in text for text in interaction(values, p, q, b).warnings)
-
-
-def noisy_study(sds, blocks=6, effect=0.0):
-    """Logs of shape (platforms, levels, blocks) with guest noise; no interaction but the effect on the second."""
-    logs = np.zeros((len(sds), 2, blocks)) + 0.03 * rng.standard_normal(blocks)
-    scale = np.array(sds)[:, None, None]
-    logs += scale * (0.01 * rng.standard_normal((len(sds), 1, blocks)) + 0.02 * rng.standard_normal(logs.shape))
-    logs[1, 1] += effect
-    return (np.exp(logs).ravel(), *(x.ravel() for x in np.meshgrid(*map(range, logs.shape), indexing="ij")))
-
-
-def test_terms_are_ratios_within_blocks():
-    values, platforms, levels, blocks = noisy_study([1, 1, 1], effect=0.2)
-    found = interaction(values, platforms, levels, blocks)
-    logs = np.log(values).reshape(3, 2, 6)
-    change = (logs[1, 1] - logs[0, 1]) - (logs[1, 0] - logs[0, 0])
-    (term,) = (t for t in found.table if (t.kind, t.platform) == ("interaction", "1"))
-    assert math.log(term.ratio) == pytest.approx(change.mean())
-    width = 2 * t_quantile(0.975, 5) * change.std(ddof=1) / math.sqrt(6)
-    assert math.log(term.high / term.low) == pytest.approx(width)
 
 
 def test_noise_of_a_ratio_is_split_between_blocks_and_trials():

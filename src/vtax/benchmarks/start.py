@@ -8,7 +8,8 @@ counts from the request, before anything of the guest exists:
 - `agent_ready`: vtax's agent answers on the guest's byte stream.
 - `server_answer`: a server process, started in the guest by the agent, has answered a client there on a Unix socket.
 
-The figure of a trial is the median of its starts; `vtax show --starts` has percentiles over all starts of a run.
+The figure of a trial is the median of its starts; `vtax show --value p99 --cols metric --all --benchmark start`
+has that percentile of all starts of a run.
 
 It does not measure: building or copying the image, which every guest shares; starting a daemon that runs already;
 joining a network; services of a full init system.

@@ -23,11 +23,13 @@ if TYPE_CHECKING:
 
 _NAMES = {"rows": "--rows", "cols": "--cols", "panel": "--panel"}
 _OTHERS = {"metric": "--metric", "value": "--value", "figure": "--figure"}
+_VALUES = ("mean", "efficiency", "p50", "p95", "p99")
 _FORMATS = ("svg", "pdf", "png")
 
 
 def pivot_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add --rows, --cols, --panel, --metric, --value and --figure: parameters of these names, see `requested`."""
+    """Add --rows, --cols, --panel, --metric, --value, --to and --figure: parameters of these names, see
+    `requested`."""
     options = (
         click.option(
             "--rows", metavar="FACTOR", shell_complete=factors_of_run,
@@ -39,8 +41,13 @@ def pivot_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "--metric", metavar="METRIC", shell_complete=metrics_of_run, help="The metric of such a table."
         ),
         click.option(
-            "--value", type=click.Choice(["mean", "efficiency"]),
-            help="The figure of such a table (default: mean); efficiency is percent of the baseline.",
+            "--value", type=click.Choice(_VALUES),
+            help="The figure of such a table (default: mean); efficiency is percent of the baseline, p50 to p99 are "
+            "percentiles of single values, such as starts.",
+        ),
+        click.option(
+            "--to", metavar="FACTOR=LEVEL",
+            help="Show such a figure as percent of that at this level; its factor is the columns by default.",
         ),
         click.option(
             "--figure", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
@@ -61,8 +68,12 @@ def requested(options: dict[str, Any]) -> Axes | None:
     from vtax.report.analysis.pivot import Axes
 
     rows, columns, panels = (options.pop(name) for name in _NAMES)
+    factor = (options["to"] or "").partition("=")[0].strip()
+    if factor and not (rows or columns or panels):
+        rows, columns = PLATFORM, factor if factor != PLATFORM else ""
     if rows or columns or panels:
         return Axes(rows or PLATFORM, columns or "", panels or "")
+    options.pop("to")
     for name, option in _OTHERS.items():
         if options.pop(name) is not None:
             raise BadInput(f"{option} is of a table by factors", hint="add --rows FACTOR or --cols FACTOR")
@@ -80,7 +91,7 @@ def print_pivot(
     store: Store, run_name: str, axes: Axes, options: dict[str, Any], *, as_json: bool, every_metric: bool,
     language: str, console: Console,
 ) -> None:  # fmt: skip
-    """Print a table by factors, or draw it. options: those of filters, --metric, --value and --figure."""
+    """Print a table by factors, or draw it. options: those of filters, --metric, --value, --to and --figure."""
     from dataclasses import replace
 
     from vtax.report.analysis.pivot import pivot
@@ -94,10 +105,11 @@ def print_pivot(
     if file is not None and file.suffix[1:] not in _FORMATS:
         raise BadInput(f"{file} is no svg, pdf or png", where="--figure", hint="name it FILE.svg")
     only = wanted(options)
-    analysis = source_of(store, run_name, wanted=replace(only, where=())).analysis
+    source = source_of(store, run_name, wanted=replace(only, where=()))
+    analysis = source.analysis
     found = pivot(
-        analysis, axes, options["value"] or "mean", metric=options["metric"] or "", where=only.where,
-        every_metric=every_metric,
+        source, axes, options["value"] or "mean", metric=options["metric"] or "", where=only.where,
+        to=options["to"] or "", every_metric=every_metric,
     )  # fmt: skip
     document = document_of(found, analysis)
     if file is not None:

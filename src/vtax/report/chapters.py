@@ -38,8 +38,7 @@ from vtax.stats.verdict import Kind
 from vtax.store.records import PlatformRecord
 
 _FOLDED = frozenset({
-    "audit", "counters", "explain", "guests", "host", "interaction", "method", "reproduce", "sessions", "variance",
-    "warnings",
+    "audit", "counters", "explain", "guests", "host", "method", "reproduce", "sessions", "variance", "warnings",
 })  # fmt: skip
 """Chapters that answer what few readers ask: a page shows their summaries, and the rest on demand."""
 

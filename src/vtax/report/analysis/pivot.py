@@ -4,23 +4,21 @@ A factor is whatever tells two figures apart: the platform, the benchmark, its m
 study, a setting that all cells share, and which part of the run a figure is of (its block, session or host).
 
 Whole cells have the means, ratios and intervals of the result. A part has the mean of its blocks' means and the ratio
-within its blocks, each with an interval over these blocks (over sessions, where it has several). Nothing is judged
-again.
+within its blocks, each with an interval over these blocks (over sessions, where it has several). A figure as percent
+of that at another level is a ratio within blocks, of percents of the baseline a ratio of ratios. Nothing is judged.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Annotated, Any, Literal
-
-import numpy as np
+from typing import Annotated
 
 from vtax.described import BESIDE, Means, Only
 from vtax.errors import BadInput
 from vtax.report.analysis.factors import (
+    BENCHMARK,
     BLOCK,
     HOST,
     METRIC,
@@ -35,18 +33,16 @@ from vtax.report.analysis.factors import (
 from vtax.report.analysis.figure_values import Estimate
 from vtax.report.analysis.lookup import unknown
 from vtax.report.analysis.pivot_errors import no_figure, several_figures
-from vtax.report.analysis.sessions import MeasuredSession, ratio_in
+from vtax.report.analysis.pivot_values import PERCENTILES, Quantity, Values, blocks_in
+from vtax.report.analysis.sessions import MeasuredSession
+from vtax.report.analysis.source import Source
 from vtax.report.analysis.values import Analysis, OfSection, ResultPoint, Row, Section, every_row
 from vtax.report.analysis.warnings import at_places
 from vtax.report.document import Inline, Place, Warning, levels_of, msg, stored
-from vtax.stats.intervals import Interval, mean_interval
-from vtax.stats.ratio import Ratio
-from vtax.stats.sessions import half_width_over_sessions
 from vtax.store.hosts import host_id
 from vtax.store.records import CellRecord, UntestedRecord
 from vtax.study.claims import canonical
 
-Quantity = Literal["mean", "efficiency"]
 TablePlace = tuple[str, str, str]
 """(level of the panel, of the row, of the column); empty where there is no such axis."""
 
@@ -119,13 +115,14 @@ class Pivot:
 
     analysis: Annotated[Analysis, Only("confidence", "baseline")]
     axes: Annotated[Axes, Means("names of factors", name="factors")]
-    quantity: Annotated[Quantity, Means("`mean` or `efficiency`", name="value")]
+    quantity: Annotated[Quantity, Means("`mean`, `efficiency`, `p50`, `p95` or `p99`", name="value")]
     panels: Annotated[tuple[str, ...], Means("their levels, in the order of the run; an empty one without a factor")]
     rows: Annotated[tuple[str, ...], Means("likewise")]
     columns: Annotated[tuple[str, ...], Means("likewise")]
     cells: Mapping[TablePlace, PivotCell]
     empty: Mapping[TablePlace, Inline]
     where: Annotated[Mapping[str, tuple[str, ...]], Means("factor -> levels that are shown")]
+    to: Annotated[Mapping[str, tuple[str, ...]], Means("factor -> level whose figures are 1; empty for none")]
     warnings: Annotated[tuple[Warning, ...], Means("those of the whole run, and of the cells that are shown")]
 
     @property
@@ -135,6 +132,17 @@ class Pivot:
             PivotPlace(*place, self.cells.get(place), self.empty.get(place, ""))
             for place in dict.fromkeys((*self.cells, *self.empty))
         )
+
+    @property
+    def is_relative(self) -> bool:
+        """Whether the values are shares of 1, more being better, rather than of the metric's unit."""
+        return bool(self.to) or self.quantity == "efficiency"
+
+    def is_reference(self, cell: PivotCell) -> bool:
+        """Return whether a figure is what others are percents of."""
+        if self.quantity == "efficiency" and cell.row.platform.is_baseline:
+            return True
+        return bool(self.to) and all(cell.levels.get(name) in levels for name, levels in self.to.items())
 
     @property
     def sections(self) -> list[Section]:
@@ -150,16 +158,16 @@ class Pivot:
 
 
 def pivot(
-    analysis: Analysis, axes: Axes, quantity: Quantity, *, metric: str = "", where: Iterable[str] = (),
-    every_metric: bool = False,
+    source: Source, axes: Axes, quantity: Quantity, *, metric: str = "", where: Iterable[str] = (),
+    to: str = "", every_metric: bool = False,
 ) -> Pivot:  # fmt: skip
     """Return the figures of a run by factors. metric: the only one, else the primary ones, or all. where:
-    `FACTOR=LEVEL`.
+    `FACTOR=LEVEL`. to: `FACTOR=LEVEL`, whose figures are 100 %; empty for none.
 
     Raises BadInput for a factor, level or metric that the run does not have, for axes that are the same, when no
     figure is left, and when several are left for one place.
     """
-    return _Builder(analysis, axes, quantity, metric, tuple(where), every_metric).built()
+    return _Builder(source, axes, quantity, metric, tuple(where), to, every_metric).built()
 
 
 class _Builder:
@@ -167,15 +175,16 @@ class _Builder:
 
     def __init__(
         self,
-        analysis: Analysis,
+        source: Source,
         axes: Axes,
         quantity: Quantity,
         metric: str,
         where: Sequence[str],
+        to: str,
         every_metric: bool,
     ) -> None:
-        self.analysis, self.quantity, self.every_metric = analysis, quantity, every_metric
-        self.known = factors_of(analysis)
+        self.analysis, self.quantity, self.every_metric = source.analysis, quantity, every_metric
+        self.known = factors_of(self.analysis)
         rows, columns, panels = (
             self._factor(name, option) if name else ""
             for name, option in ((axes.rows, "--rows"), (axes.columns, "--cols"), (axes.panels, "--panel"))
@@ -187,7 +196,15 @@ class _Builder:
                 hint="name each factor once",
             )
         self.metric = self._metric(metric)
-        self.where = self._where(where)
+        self.where = self._where(where, "--where")
+        self.to = self._where([to], "--to") if to else {}
+        if not_compared := next((name for name in self.to if name in (BENCHMARK, METRIC, *PARTS)), ""):
+            raise BadInput(
+                f"figures of one {not_compared} are no percent of another's",
+                where="--to",
+                hint="name the platform or a factor",
+            )
+        self.values = Values(source, quantity, self.to)
 
     def built(self) -> Pivot:
         """Return the pivot."""
@@ -216,7 +233,7 @@ class _Builder:
             if not any(place in cells or empty[place] != _NOT_HERE for place in line):
                 empty = {place: reason for place, reason in empty.items() if place not in line}
         return Pivot(
-            self.analysis, self.axes, self.quantity, panels, rows, columns, cells, empty, self.where,
+            self.analysis, self.axes, self.quantity, panels, rows, columns, cells, empty, self.where, self.to,
             self._warnings(found),
         )  # fmt: skip
 
@@ -238,17 +255,17 @@ class _Builder:
             raise unknown("metric", written, names, "--metric", self.analysis.name)
         return found
 
-    def _where(self, conditions: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    def _where(self, conditions: Sequence[str], option: str) -> dict[str, tuple[str, ...]]:
         found: dict[str, tuple[str, ...]] = {}
         for written in conditions:
             factor, equals, level = (each.strip() for each in written.partition("="))
             if not equals:
-                raise BadInput(f"{written!r} is not of the form factor=level", hint="write --where FACTOR=LEVEL")
-            name = self._factor(factor, "--where")
+                raise BadInput(f"{written!r} is not of the form factor=level", hint=f"write {option} FACTOR=LEVEL")
+            name = self._factor(factor, option)
             there = self._levels(name)
             alike = [each for each in there if canonical(each) == canonical(level)]  # 10 and 10.0 are one level
             if not alike:
-                raise unknown(f"level of {name},", level, there, "--where", self.analysis.name)
+                raise unknown(f"level of {name},", level, there, option, self.analysis.name)
             found[name] = tuple(dict.fromkeys((*found.get(name, ()), *alike)))
         return found
 
@@ -309,32 +326,15 @@ class _Builder:
         self, section: Section, point: ResultPoint, row: Row, levels: Mapping[str, str],
         sessions: Sequence[MeasuredSession],
     ) -> PivotCell:  # fmt: skip
-        base, unit = point.baseline, section.metric.unit if self.quantity == "mean" else ""
-        if row.summary is None:
-            return PivotCell(section, row, levels, None, unit, 0, not sessions, row.reason)
-        if not sessions:
-            mean = Interval(row.summary.mean, row.summary.low, row.summary.high)
-            value, count = self._value(section, row, mean, row.ratio), int(row.blocks.size)
-            return PivotCell(section, row, levels, value, unit, count, True, "" if value else row.reason)
-        blocks = {block for session in sessions for block in session.blocks}
-        here = np.array([block in blocks for block in row.blocks.tolist()], np.bool_)
-        if not here.any():
-            return PivotCell(section, row, levels, None, unit, 0, False, msg("no trial that went well in this part"))
-        confidence = self.analysis.rule.confidence
-        mean = _mean(row.block_means[here], self.analysis.units_of(row.blocks[here]), confidence)
-        ratio = ratio_in(row, base, sessions, confidence) if base and base.summary else None
-        value = self._value(section, row, mean, ratio)
-        reason = "" if value else msg("the baseline has no value in this part")
-        return PivotCell(section, row, levels, value, unit, int(here.sum()), False, reason)
-
-    def _value(self, section: Section, row: Row, mean: Interval, ratio: Ratio | None) -> Estimate | None:
-        if self.quantity == "mean":
-            return _bounded(mean)
-        if row.platform.is_baseline:
-            return Estimate(1.0)
-        if ratio is None:
-            return None
-        return _bounded(ratio.efficiency(section.better))
+        """Return the figure of a row, of these sessions alone where there are any."""
+        is_whole = not sessions and not self.to and self.quantity not in PERCENTILES
+        unit = "" if self.to or self.quantity == "efficiency" else section.metric.unit
+        count = int(blocks_in(row, sessions).sum())
+        if row.summary is None or not count:
+            reason = row.reason if row.summary is None else msg("no trial that went well in this part")
+            return PivotCell(section, row, levels, None, unit, 0, is_whole, reason)
+        value, reason = self.values.of(section, point, row, sessions)
+        return PivotCell(section, row, levels, value, unit, count, is_whole, "" if value else reason)
 
     def _place(self, levels: Mapping[str, str], written: Mapping[str, Mapping[str, str]]) -> TablePlace:
         """Return where a figure stands. written: factor -> level -> its spelling in the table."""
@@ -371,21 +371,6 @@ class _Builder:
             for subject in (cell.section.name, cell.section.label, "")
         }
         return at_places(self.analysis.warnings, lambda place: replace(place, block=None) in shown)
-
-
-def _mean(values: Any, units: Any, confidence: float) -> Interval:
-    """Return the mean of blocks' means with its interval: over hosts or sessions where there are several."""
-    half = half_width_over_sessions(values, units, confidence)
-    if half is None:
-        return mean_interval(values, confidence)
-    mean = float(values.mean())
-    return Interval(mean, mean - half, mean + half)
-
-
-def _bounded(found: Interval | Ratio) -> Estimate:
-    """Return a value whose bounds are finite, or not there."""
-    is_bounded = math.isfinite(found.low) and math.isfinite(found.high)
-    return Estimate(found.estimate, *((found.low, found.high) if is_bounded else ()))
 
 
 def _is_same(factor: str, level: str | None, wanted: str) -> bool:

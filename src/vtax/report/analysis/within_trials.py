@@ -42,7 +42,7 @@ def over_time(point: ResultPoint, metric: str, source: Source) -> list[Course]:
     """
     found = []
     for row in point.rows:
-        trials = _trials(row, source)
+        trials = trials_of(row, source)
         samples = [source.samples.get(trial, {}).get(metric, ()) for trial in trials]
         known = [n for n, each in enumerate(samples) if len(each) > 1]
         lengths = [json.loads(source.effective.get(trials[n], "{}")).get(INTERVAL_S) for n in known]
@@ -62,7 +62,7 @@ def over_shares(point: ResultPoint, histogram: str, source: Source) -> list[Cour
     """
     found = []
     for row in point.rows:
-        each = [source.data.histograms.get(trial, {}).get(histogram, ()) for trial in _trials(row, source)]
+        each = [source.data.histograms.get(trial, {}).get(histogram, ()) for trial in trials_of(row, source)]
         if each and all(len(one) > 1 and is_one(one) for one in each):
             blocks = np.unique(row.trial_blocks)
             wholes = [
@@ -83,8 +83,8 @@ def _exp(logarithm: float | None) -> float | None:
     return None if logarithm is None else math.exp(min(logarithm, _LARGEST_LOG))
 
 
-def _trials(row: Row, source: Source) -> list[int]:
-    """Ids of the trials of a row; none where the run is not as stored."""
+def trials_of(row: Row, source: Source) -> list[int]:
+    """Return the ids of the trials of a row; none where the run is not as stored."""
     found = [source.trials_by_position.get(position) for position in row.trial_positions.tolist()]
     return [each for each in found if each is not None] if None not in found else []
 

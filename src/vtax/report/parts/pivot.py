@@ -8,17 +8,21 @@ from vtax.described import values_of
 from vtax.report.analysis import Analysis
 from vtax.report.analysis.factors import PARTS, PLATFORM
 from vtax.report.analysis.pivot import Pivot, PivotCell
+from vtax.report.analysis.pivot_values import PERCENTILES
 from vtax.report.document import (
     Bullets,
     Column,
+    Count,
     Document,
     Factor,
     Group,
     Inline,
+    Interval,
     Mean,
     Nothing,
     Paragraph,
     Part,
+    Quantity,
     Scale,
     Table,
     joined,
@@ -35,6 +39,7 @@ from vtax.report.document import Section as Titled
 from vtax.report.document.stored_texts import unit_of
 from vtax.report.parts import shared
 from vtax.report.parts.header import header_of
+from vtax.stats.quantiles import fewest_values
 
 _MOST_NAMED = 6
 
@@ -55,10 +60,14 @@ def document_of(pivot: Pivot, analysis: Analysis) -> Document:
 
 def quantity_of(pivot: Pivot, analysis: Analysis) -> Inline:
     """Return what the figures are called."""
-    return {
-        "mean": msg("mean"),
-        "efficiency": msg("percent of {baseline}", baseline=analysis.baseline),
-    }[pivot.quantity]
+    name = {
+        "mean": msg("mean"), "efficiency": msg("percent of {baseline}", baseline=analysis.baseline),
+        "p50": msg("median"), "p95": msg("95th percentile"), "p99": msg("99th percentile"),
+    }[pivot.quantity]  # fmt: skip
+    if not pivot.to:
+        return name
+    level = Factor(levels_of({factor: levels[0] for factor, levels in pivot.to.items()}))
+    return msg("{figure}, as percent of that at {level}", figure=name, level=level)
 
 
 def scale_of(pivot: Pivot, panel: str | None) -> Scale | None:
@@ -82,7 +91,7 @@ def title_of(pivot: Pivot, panel: str) -> Inline:
 def _panel(pivot: Pivot, analysis: Analysis, panel: str) -> Titled:
     scale = scale_of(pivot, panel)
     quantity = quantity_of(pivot, analysis)
-    unit = unit_of(scale.unit) if scale and pivot.quantity == "mean" else ""
+    unit = unit_of(scale.unit) if scale and not pivot.is_relative else ""
     axes = pivot.axes
     across: Inline = msg("columns: {factor}", factor=axes.columns) if axes.columns else ""
     subtitle = joined([joined([quantity, unit]), _direction(pivot), across], "; ")
@@ -115,7 +124,7 @@ def _panel(pivot: Pivot, analysis: Analysis, panel: str) -> Titled:
 
 def _direction(pivot: Pivot) -> Inline:
     """Return which way is better; empty where that differs."""
-    if pivot.quantity == "efficiency":
+    if pivot.is_relative:
         return msg("higher is better")
     found = {section.better: shared.direction_of(section) for section in pivot.sections}
     return next(iter(found.values())) if len(found) == 1 else ""
@@ -133,27 +142,37 @@ def _shown(pivot: Pivot, cell: PivotCell | None, scale: Scale | None) -> Inline:
     if cell is None or cell.value is None:
         return Nothing()
     value = cell.value
-    if pivot.quantity == "mean":
-        own = scale or scale_for(cell.section.metric.unit, [value.value])
-        half = (value.high - value.low) / 2 if value.low is not None and value.high is not None else float("inf")
-        if scale is None:
-            return Mean(value.value, half, own, "both")
-        return joined([Mean(value.value, half, own), muted(Mean(value.value, half, own, "half-width"))], " ")
-    if cell.row.platform.is_baseline:
-        return muted(msg("baseline"))
-    return styled(shared.share_of(value.value, value.low, value.high), "strong")
+    if pivot.is_relative:
+        share = shared.share_of(value.value, value.low, value.high)
+        return muted(msg("baseline")) if pivot.is_reference(cell) else styled(share, "strong")
+    own = scale or scale_for(cell.section.metric.unit, [value.value])
+    if pivot.quantity in PERCENTILES:
+        shown: list[Inline] = [Quantity(value.value, own, 3), "" if scale else unit_of(own.unit)]
+        if value.low is not None and value.high is not None:
+            shown.append(muted(Interval(value.low, value.high, "quantity", own)))
+        return joined(shown, " ")
+    half = (value.high - value.low) / 2 if value.low is not None and value.high is not None else float("inf")
+    if scale is None:
+        return Mean(value.value, half, own, "both")
+    return joined([Mean(value.value, half, own), muted(Mean(value.value, half, own, "half-width"))], " ")
 
 
 def about(pivot: Pivot, analysis: Analysis) -> Iterator[Inline]:
     """Yield what the figures are, and what they leave out."""
-    if pivot.quantity == "mean":
-        if any(cell.value is not None and cell.value.low is not None for cell in pivot.cells.values()):
-            yield msg("means with the half-width of their {level} intervals", level=analysis.level)
-    else:
+    if pivot.quantity in PERCENTILES:
         yield msg(
-            "percents of {baseline} are formed within blocks; intervals are {level}, each of one comparison alone",
-            baseline=analysis.baseline, level=analysis.level,
+            "percentiles of all single values; {level} intervals are between order statistics, for as many "
+            "independent values as those of the blocks are worth, and need at least {values}; a ratio takes its "
+            "sides as independent",
+            level=analysis.level, values=Count(fewest_values(PERCENTILES[pivot.quantity], analysis.rule.confidence)),
         )  # fmt: skip
+    elif pivot.is_relative:
+        yield msg(
+            "percents are of ratios within blocks; intervals are {level}, each of one comparison alone",
+            level=analysis.level,
+        )
+    elif any(cell.value is not None and cell.value.low is not None for cell in pivot.cells.values()):
+        yield msg("means with the half-width of their {level} intervals", level=analysis.level)
     parts = [name for name in PARTS if name in (*pivot.axes.names, *pivot.where)]
     if parts:
         yield msg(

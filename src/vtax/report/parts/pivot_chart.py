@@ -44,7 +44,7 @@ def chart_of(pivot: Pivot, analysis: Analysis) -> Chart | None:
         places = {column: float(n) for n, column in enumerate(pivot.columns if pivot.axes.columns else pivot.rows)}
     panels = []
     scales = [_scale(pivot, panel) for panel in pivot.panels]
-    is_of_several = pivot.quantity == "mean" and pivot.axes.panels in (BENCHMARK, METRIC)
+    is_of_several = not pivot.is_relative and pivot.axes.panels in (BENCHMARK, METRIC)
     whole = None if is_of_several else _scale(pivot, None)  # of all panels, where means of all can be compared
     for panel, own in zip(pivot.panels, scales, strict=True):
         if own is None:
@@ -78,9 +78,7 @@ def chart_of(pivot: Pivot, analysis: Analysis) -> Chart | None:
 
 def _scale(pivot: Pivot, panel: str | None) -> Scale | None:
     """Return the unit of a panel, or of all; None where there are several."""
-    if pivot.quantity == "mean":
-        return scale_of(pivot, panel)
-    return _PERCENT
+    return _PERCENT if pivot.is_relative else scale_of(pivot, panel)
 
 
 def _values(pivot: Pivot, places: dict[str, float]) -> Iterator[ChartValue]:

@@ -10,7 +10,6 @@ from vtax.benchmarks.base import Tail
 from vtax.benchmarks.registry import benchmarks
 from vtax.report.analysis import Analysis, Section
 from vtax.report.analysis.source import Source
-from vtax.report.analysis.sweeps import is_logarithmic
 from vtax.report.analysis.tails import BEYOND, tail_of
 from vtax.report.analysis.within_trials import Course, over_shares, over_time
 from vtax.report.document import (
@@ -38,6 +37,7 @@ from vtax.study.claims import number_of
 
 _MOST_PANELS = 6
 _LOG_FROM, _LOG_TO = 20.0, 1e6  # largest / smallest value, between which their axis is logarithmic
+_LOG_LOADS_FROM = 10.0  # largest / smallest load, from which their axis is
 _MOST_TICKS = 6
 _SHARES = (0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999)
 Panel = tuple[Inline, Sequence[Course]]
@@ -97,7 +97,11 @@ def _load_chart(section: Section, tails: Sequence[tuple[Section, Tail]], analysi
     """Yield the percentiles of latencies over the parameter that loads the benchmark, where it varies."""
     known = benchmarks().get(section.benchmark)
     for factor in known.load if known else ():
-        loads = {number for point in section.points if (number := number_of(str(point.levels.get(factor, ""))))}
+        loads = {
+            number
+            for point in section.points
+            if (number := number_of(str(point.levels.get(factor, "")))) and number > 0
+        }
         if len(loads) < 2:
             continue
         found = [panel for other, _ in tails for panel in _percentile(other, factor)]
@@ -107,7 +111,7 @@ def _load_chart(section: Section, tails: Sequence[tuple[Section, Tail]], analysi
                 found, other, analysis, key=f"load {section.label} {factor}",
                 title=msg("{name}: latency over {load}", name=section.label, load=words_of(factor)),
                 axis=msg("latency"), note=note, x_title=words_of(factor),
-                log=("x",) if is_logarithmic(sorted(loads)) else (),
+                log=("x",) if max(loads) / min(loads) >= _LOG_LOADS_FROM else (),
                 x_labels=tuple((load, level_of(factor, f"{load:g}")) for load in sorted(loads)),
             )  # fmt: skip
 

@@ -45,7 +45,6 @@ from vtax.report.parts.forest import forest
 from vtax.report.parts.header import header_of
 from vtax.report.parts.result_notes import further_statistics, notes_under
 from vtax.report.parts.result_table import result_table
-from vtax.report.parts.sweeps import Sweeps
 from vtax.report.views.base import Options, View
 from vtax.store.records import UntestedRecord
 
@@ -135,10 +134,7 @@ def _results(source: Source, options: Options) -> Iterator[Part]:
         return
     others = [section for section in analysis.sections if not section.metric.is_primary]
     parts: list[Part] = list(forest(analysis, shared.colours(analysis)))
-    swept = Sweeps(analysis)
-    for section in analysis.primary:
-        parts += [_section(section, source, options), *swept.of(section)]
-    parts += swept.rest()
+    parts += [_section(section, source, options) for section in analysis.primary]
     if others:
         more = plural("{count} more metric", "{count} more metrics", len(others))
         parts.append(Titled(more, tuple(_section(s, source, options) for s in others), is_folded=True))

@@ -1,0 +1,56 @@
+"""Percentiles of single values in trials, such as starts of guests, by factors. Figures here are invented."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from command_line import output_of
+from synthetic_run import PLATFORMS, begin, trial
+
+from vtax.store.records import SAMPLES, CellRecord, MetricRecord
+from vtax.store.store import Store
+
+
+def pivot(*options: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(output_of("show", *options, "--json"))["cells"]
+    return found
+
+
+@pytest.fixture
+def starts(tmp_path: Path, unmade_home: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, list[float]]:
+    """20 starts in each of 20 blocks of two platforms, twice as long on docker. Platform -> seconds."""
+    random, found = np.random.default_rng(5), dict[str, list[float]]()
+    native, docker = (p for p in PLATFORMS if p.name in ("native", "docker"))
+    made = [CellRecord(p.name, "x", p.name, "start", "start", "3.11") for p in (native, docker)]
+    metrics = [MetricRecord("start", "server_answer", "first answer", "s", "lower", is_primary=True)]
+    monkeypatch.setenv("VTAX_STORE", f"sqlite:///{tmp_path / 'starts.sqlite'}")
+    with Store.open(f"sqlite:///{tmp_path / 'starts.sqlite'}") as store:
+        run = begin(store, cells=made, platforms=(native, docker), metrics=metrics)
+        for position, (block, cell) in enumerate((block, cell) for block in range(20) for cell in made):
+            times = (random.lognormal(0, 0.1, 20) * (2 if cell.platform == "docker" else 1)).tolist()
+            found.setdefault(cell.platform, []).extend(times)
+            used = {
+                "values": {"server_answer": float(np.median(times))},
+                "effective": {SAMPLES: {"server_answer": times}},
+            }
+            run.add_trial(trial(cell, block=block, position=position, **used))
+        run.finish("finished", "", 2.0)
+    return found
+
+
+def test_percentiles_are_of_all_single_values(starts, golden):
+    by_name = {cell["row"]: cell for cell in pivot("--rows", "platform", "--value", "p95")}
+    for name, times in starts.items():
+        assert by_name[name]["value"] == pytest.approx(np.quantile(times, 0.95, method="median_unbiased"))
+        assert by_name[name]["low"] < by_name[name]["value"] < by_name[name]["high"]
+        assert (by_name[name]["unit"], by_name[name]["blocks"], by_name[name]["verdict"]) == ("s", 20, None)
+    (docker,) = (cell for cell in pivot("--to", "platform=native", "--value", "p95") if cell["row"] == "docker")
+    assert docker["value"] == pytest.approx(by_name["native"]["value"] / by_name["docker"]["value"])
+    assert docker["low"] < 0.5 < docker["high"]
+    first = {cell["row"]: cell["value"] for cell in pivot("--cols", "block", "--where", "block=1", "--value", "p50")}
+    assert first["native"] == pytest.approx(np.median(starts["native"][:20]))
+    golden(output_of("show", "--rows", "platform", "--value", "p99"))
