@@ -13,13 +13,14 @@ import pytest
 
 from vtax.report.analysis.source import Source, source_of
 from vtax.report.document import Figure, FigureGroup, FigureRow
-from vtax.report.parts import forest, shared, trial_figures, variance_figure
+from vtax.report.parts import figures, shared, trial_figures
 from vtax.report.renderers import vega, vega_trials
 from vtax.report.renderers.figures import caption_of, spec_of
 from vtax.report.renderers.format import Formatter
 from vtax.report.renderers.language import language
 from vtax.report.views.base import Options
 from vtax.report.views.registry import views
+from vtax.report.views.variance import shares_figure
 from vtax.store.store import Store
 
 ENGLISH = Formatter()
@@ -52,7 +53,7 @@ def tick_labels(spec: vega.Spec) -> list[str]:
 
 def test_the_figure_of_all_comparisons_has_each_of_them_and_no_other(source):
     analysis = source.analysis
-    (section,) = forest.forest(analysis, shared.colours(analysis))
+    (section,) = figures.forest(analysis, shared.colours(analysis))
     (drawn,) = section.parts  # type: ignore[union-attr]
     assert isinstance(drawn, Figure)
     rows = [row for group in drawn.groups for _, row in group.rows if row]
@@ -67,8 +68,8 @@ def test_the_figure_of_all_comparisons_has_each_of_them_and_no_other(source):
 
 
 def test_too_many_comparisons_are_no_figure_and_the_report_says_so(source, monkeypatch):
-    monkeypatch.setattr(forest, "_MOST_ROWS", 3)
-    (section,) = forest.forest(source.analysis, shared.colours(source.analysis))
+    monkeypatch.setattr(figures, "_MOST_ROWS", 3)
+    (section,) = figures.forest(source.analysis, shared.colours(source.analysis))
     (text,) = section.parts  # type: ignore[union-attr]
     assert "too long to be read" in ENGLISH.text(text.text)  # type: ignore[union-attr]
 
@@ -157,7 +158,7 @@ def test_shares_of_the_variance_fill_a_bar_and_are_those_of_the_table(source):
         pytest.approx(each) for each in known
     ]
     assert all(parts[-1]["to"] == pytest.approx(1) for parts in bars.values())
-    assert not list(variance_figure.shares_figure((), source.analysis))
+    assert not list(shares_figure((), source.analysis))
 
 
 def test_axes_have_the_numbers_of_the_language():

@@ -10,8 +10,8 @@ from shown import drawn, english, page, sentence, terminal, view
 from synthetic_run import DECLARED, begin, fill, trial
 
 from vtax.counters.host import HostSample, host_warnings
-from vtax.report.analysis import Row, analyse, warning_texts
-from vtax.report.analysis.warnings import STATISTICS
+from vtax.report.analysis import Row, analyse
+from vtax.report.analysis.warnings import STATISTICS, merged_texts
 from vtax.report.document import Count, Number, Range, Share, Warning
 from vtax.report.parts.first_screen import caution_lines
 from vtax.report.parts.result_notes import notes_under
@@ -82,9 +82,7 @@ def test_what_the_host_warns_of_has_typed_data(store, code, changes, data, messa
     ],
 )
 def test_texts_that_differ_in_numbers_are_reported_as_one_with_the_range(texts, message):
-    warning = Warning(
-        "code", "warning", {"text": warning_texts.merged(texts)}, tuple({"text": text} for text in texts)
-    )
+    warning = Warning("code", "warning", {"text": merged_texts(texts)}, tuple({"text": text} for text in texts))
     assert sentence(warning) == message
 
 

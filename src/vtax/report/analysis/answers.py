@@ -11,14 +11,15 @@ import numpy as np
 
 from vtax.described import Means
 from vtax.messages import Note
-from vtax.report.analysis.blocks_in_all import blocks_in_all
 from vtax.report.analysis.next_step import withheld
 from vtax.report.analysis.values import Analysis, Row, every_row
 from vtax.report.document import (
     Count,
+    Duration,
     Factor,
     Inline,
     Number,
+    Range,
     Relative,
     Share,
     first_of,
@@ -31,8 +32,10 @@ from vtax.report.document import (
 )
 from vtax.stats.censoring import floored
 from vtax.stats.checks import MINIMUM_BLOCKS, Better
+from vtax.stats.outlook import Needed
 from vtax.stats.verdict import Kind
 
+_ROUNDED = 100  # blocks, from which two digits are all that is known
 _MAX_NAMED = 4
 _FAR = 0.5  # below which a share reads as times slower
 _DEPENDENT = "withheld-likely-dependent"  # more blocks leave less of it plausible
@@ -336,3 +339,36 @@ def _share(found: _Found, baseline: str = "") -> Relative:
     assert found.row.ratio is not None
     share = found.row.ratio.efficiency(found.better)
     return Relative(share.estimate, share.low, share.high, baseline=baseline)
+
+
+def blocks_in_all(name: Inline, rows: tuple[Row, ...], noise: float, found: Needed, analysis: Analysis) -> Inline:
+    """`noise of dd ...: if equal 90 to 640 blocks in all, to show 5 % 20 to 98, of 34 s each`.
+
+    rows: both sides. noise: standard deviation of the log-ratio from block to block.
+    """
+    noises = joined([joined([row.platform.name, Share(_block_noise(row))], " ") for row in rows], ", ")
+    text = msg(
+        "noise of {name} from block to block ({noises}; of the ratio {noise}): if equal {equal} blocks in all, to "
+        "show {size} {different}",
+        name=name, noises=noises, noise=Share(noise), size=Share(found.size, "declared"),
+        equal=_blocks_text(found.equal), different=_blocks_text(found.different),
+    )  # fmt: skip
+    if not (analysis.duration_s and analysis.blocks):
+        return text
+    return msg("{text}, of {duration} each", text=text, duration=Duration(analysis.duration_s / analysis.blocks))
+
+
+def _blocks_text(blocks: tuple[int, int | None]) -> Inline:
+    low, high = blocks
+    if high is None:
+        return msg("{low} or many more", low=_count_text(low))
+    return _count_text(low) if low == high else Range(_count_text(low), _count_text(high))
+
+
+def _count_text(blocks: int) -> Inline:
+    return Count(blocks) if blocks < _ROUNDED else Number(blocks, 2)
+
+
+def _block_noise(row: Row) -> float:
+    """Coefficient of variation of the block means."""
+    return float(row.block_means.std(ddof=1) / abs(row.block_means.mean()))

@@ -26,8 +26,7 @@ from vtax.report.analysis.claim_cells import (
     selected,
 )
 from vtax.report.analysis.claim_contrasts import Divisor, contrast_of, divisor_of, fills_link, samples_of
-from vtax.report.analysis.claim_notes import not_carried, notes_of
-from vtax.report.analysis.claim_parts import missing_parts, why_not
+from vtax.report.analysis.claim_parts import missing_parts, not_carried, notes_of, why_not
 from vtax.report.analysis.compared import Cell, cells_of
 from vtax.report.analysis.lookup import unknown
 from vtax.report.analysis.published import Published, Repeated, published, repeated

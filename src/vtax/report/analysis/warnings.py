@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from vtax.messages import Note, forms_of, quoted, severity_of
 from vtax.messages.statistics import SENTENCES
-from vtax.report.analysis import warning_texts
 from vtax.report.document import Count, Inline, Message, Number, Offset, PValue, Range, Share
 from vtax.report.document.notes import TEXT, data_of
 from vtax.report.document.warnings import Place, Warning, levels_of
 from vtax.store.query import RunData
 from vtax.store.records import CellRecord, PlatformRecord
 
+_NUMBER = re.compile(r"\d+(\.\d+)?")
+_WHOLE_NUMBER = re.compile(r"((?:(?<![\w.])[-+])?(?<![\w.])\d+(?:\.\d+)?(?:e[-+]?\d+)?(?!\w|\.\d))")  # of no name
 CLOCK_ALLOWANCE_S = 2.0  # a guest that reads its time from a real-time clock knows it to a second
 STATISTICS = "statistics"  # the family of all that the statistics warn of
 _NUMERIC = (Count, Number, Offset, PValue, Share)
@@ -87,7 +89,7 @@ def noted(text: str, place: Place | None = None, times: int = 1, *, is_primary: 
 
 def carried(code: str, text: str, place: Place | None) -> Given:
     """A warning of a code whose words are those of another note, or of no note: why a trial failed."""
-    return Given(code, {TEXT: text if isinstance(text, Note) else warning_texts.one_line(text)}, place, kind=code)
+    return Given(code, {TEXT: text if isinstance(text, Note) else one_line(text)}, place, kind=code)
 
 
 def _words(data: Mapping[str, Inline]) -> Iterator[str]:
@@ -97,7 +99,7 @@ def _words(data: Mapping[str, Inline]) -> Iterator[str]:
             yield value.code
             yield from _words(data_of(value))
         elif name == TEXT and isinstance(value, str):
-            yield warning_texts.shape_of(value)
+            yield shape_of(value)
         elif not isinstance(value, _NUMERIC):
             yield repr(value)
 
@@ -119,7 +121,7 @@ def _range(name: str, values: list[Inline]) -> Inline:
         data = {inner: _range(inner, [case[inner] for case in each]) for inner in each[0]}
         return Message(one, data, many, first.data.get("count", 1))
     if name == TEXT and isinstance(first, str):
-        return warning_texts.merged([str(value) for value in values])
+        return merged_texts([str(value) for value in values])
     if isinstance(first, _NUMERIC) and any(value != first for value in values):
         numbers = [value for value in values if isinstance(value, _NUMERIC)]
         return Range(min(numbers, key=_size), max(numbers, key=_size))
@@ -171,3 +173,35 @@ def _of_rows(rows: Iterable[tuple[Place, _Row, bool]]) -> Iterator[Given]:
 def place_of(cell: CellRecord, block: int | None = None) -> Place:
     """A cell as people name it."""
     return Place(cell.platform, cell.label, levels_of(cell.levels), block)
+
+
+def one_line(text: str) -> str:
+    """The lines of a text as one."""
+    return "; ".join(line.strip() for line in text.splitlines() if line.strip())
+
+
+def shape_of(text: str) -> str:
+    """What texts that differ in numbers alone have in common."""
+    return _NUMBER.sub("#", text)
+
+
+def merged_texts(texts: Sequence[str]) -> str:
+    """Texts of one shape as one: `1.20 to 1.90` where their numbers differ.
+
+    The first of them, when they differ in what is no number (eth0, eth1).
+    """
+    split = [_WHOLE_NUMBER.split(text) for text in texts]
+    if not is_mergeable(texts):
+        return texts[0]
+    return "".join(_range_text(each) if place % 2 else each[0] for place, each in enumerate(zip(*split, strict=True)))
+
+
+def is_mergeable(texts: Sequence[str]) -> bool:
+    """Whether texts of one shape differ in whole numbers alone, so that ranges stand for all of them."""
+    return len({tuple(_WHOLE_NUMBER.split(text)[::2]) for text in texts}) == 1
+
+
+def _range_text(numbers: Sequence[str]) -> str:
+    """`1.20 to 1.90`; a single number when all are equal."""
+    minimum, maximum = min(numbers, key=float), max(numbers, key=float)
+    return minimum if minimum == maximum else f"{minimum} to {maximum}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from vtax.report.analysis import Row, Section
 from vtax.report.document import (
@@ -11,6 +12,7 @@ from vtax.report.document import (
     Count,
     Inline,
     Mean,
+    Relative,
     Scale,
     Share,
     Table,
@@ -20,7 +22,10 @@ from vtax.report.document import (
     styled,
 )
 from vtax.report.document.stored_texts import unit_of
-from vtax.report.parts import result_costs, shared
+from vtax.report.parts import shared
+
+_Costs = Mapping[tuple[str, str], tuple[Row, Scale]]
+"""(platform, key of the point) -> its CPU time of the host for a unit of work, and the scale of that."""
 
 
 def result_table(
@@ -50,13 +55,13 @@ def result_table(
         Column("percent", shared.percent_title(baseline, msg("{level} interval", level=level)), is_number=True),
         Column("sketch", msg("percent ◆\ninterval ░"), room="sketch"),
         Column("verdict", msg("verdict")),
-        *(result_costs.columns(cost, baseline) if cost else ()),
+        *(_cost_columns(cost, baseline) if cost else ()),
     )
-    costs = result_costs.costs_of(cost) if cost else None
+    costs = _costs_of(cost) if cost else None
 
     def cells(row: Row, scale: Scale) -> Sequence[Inline]:
         found = _cells(row, section, scale)
-        return found if costs is None else [*found, *result_costs.cells(costs, row)]
+        return found if costs is None else [*found, *_cost_cells(costs, row)]
 
     rows = shared.scaled_groups(section, cells, names)
     return Table(columns, rows, key=section.name, label=shared.title_of(section), style="result")
@@ -93,3 +98,36 @@ def _verdict(row: Row) -> Inline:
     if row.failed:
         parts.append(styled(msg("{count} failed", count=Count(row.failed)), "error"))
     return joined(parts)
+
+
+def _costs_of(section: Section) -> _Costs:
+    """Return the rows of a metric of costs, by what tables find them with."""
+    return {
+        (row.platform.name, point.key): (row, scale)
+        for point, scale in zip(section.points, shared.scales_of(section), strict=True)
+        for row in point.rows
+    }
+
+
+def _cost_columns(section: Section, baseline: Inline) -> tuple[Column, ...]:
+    """Return the mean and an interval where there is room for them, and what share of the baseline's it is."""
+    unit = unit_of(shared.scale_of(section).unit)
+    return (
+        Column("host_cpu", msg("host CPU,\n{unit}", unit=unit), is_number=True, room="wide"),
+        Column("host_cpu_percent", msg("host CPU, percent\nof {baseline}", baseline=baseline), is_number=True),
+        Column("host_cpu_interval", msg("interval"), room="wide"),
+    )
+
+
+def _cost_cells(costs: _Costs, row: Row) -> Sequence[Inline]:
+    """Return what the columns of costs show of a row."""
+    found, scale = costs.get((row.platform.name, row.cell.point), (None, Scale("")))
+    if found is None or found.summary is None:
+        return "", "", ""
+    mean = Mean(found.summary.mean, (found.summary.high - found.summary.low) / 2, scale)
+    if found.platform.is_baseline:
+        return mean, Share(1.0, "whole"), ""
+    if found.ratio is None:
+        return mean, "", ""
+    shown = Relative(found.ratio.estimate, found.ratio.low, found.ratio.high, "amount", "estimate")
+    return mean, shown, replace(shown, shows="interval")

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from vtax.report.document import Code, Document, Inline, Section, Table, Warning
 from vtax.report.renderers.format import Formatter
 from vtax.report.renderers.language import ENGLISH, Language
-from vtax.report.renderers.pages import grid_of, one_line, titles_of, warning_lines
-from vtax.report.renderers.walk import TextPage
+from vtax.report.renderers.walk import TextPage, grid_of, one_line, titles_of, warning_lines
 
 _HEAD = r"""\documentclass{article}
 \usepackage[margin=18mm]{geometry}

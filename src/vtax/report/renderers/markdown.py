@@ -8,8 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from vtax.report.document import Code, Document, Inline, Section, Table, Warning
 from vtax.report.renderers.format import Formatter
 from vtax.report.renderers.language import ENGLISH, Language
-from vtax.report.renderers.pages import grid_of, one_line, warning_lines
-from vtax.report.renderers.walk import TextPage
+from vtax.report.renderers.walk import TextPage, grid_of, one_line, warning_lines
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~])")
 _LINE_START = re.compile(r"^([-+>]|\d+[.)])(?=\s)", re.MULTILINE)

@@ -39,9 +39,8 @@ from vtax.report.document import (
 from vtax.report.document import Row as TableRow
 from vtax.report.document import Section as Titled
 from vtax.report.parts import shared, typical, within_trials
-from vtax.report.parts.figures import figures_of
+from vtax.report.parts.figures import figures_of, forest
 from vtax.report.parts.first_screen import answer_lines, next_line
-from vtax.report.parts.forest import forest
 from vtax.report.parts.header import header_of
 from vtax.report.parts.result_notes import further_statistics, notes_under
 from vtax.report.parts.result_table import result_table

@@ -8,14 +8,7 @@ from itertools import groupby
 
 from vtax.report.analysis import Analysis, waits
 from vtax.report.analysis.source import Source
-from vtax.report.analysis.variance import (
-    CellVariance,
-    Hardest,
-    by_section,
-    drifting,
-    hardest,
-    variance,
-)
+from vtax.report.analysis.variance import CellVariance, Hardest, by_section, drifting, hardest, variance
 from vtax.report.analysis.warnings import merged, noted
 from vtax.report.document import (
     Bullets,
@@ -23,6 +16,9 @@ from vtax.report.document import (
     Count,
     Document,
     Duration,
+    Figure,
+    FigureGroup,
+    FigureRow,
     Group,
     Inline,
     Interval,
@@ -40,10 +36,11 @@ from vtax.report.document import (
 )
 from vtax.report.document import Row as TableRow
 from vtax.report.document import Section as Titled
-from vtax.report.parts import shared
-from vtax.report.parts.variance_figure import shares_figure
+from vtax.report.parts import figures, shared
 from vtax.report.views.base import Options, View
 from vtax.stats.variance import Replication
+
+_MOST_ROWS = 160
 
 
 def document(source: Source, options: Options) -> Document:
@@ -258,6 +255,54 @@ def headline(top: Hardest, precision: float) -> Inline:
         "The longest plan for ±{target}: {effort}; blocks needed, by the observed noise: {range}.",
         target=target, effort=effort, range=blocks_range(plan),
     )  # fmt: skip
+
+
+def shares_figure(cells: Sequence[CellVariance], analysis: Analysis) -> Iterator[Titled]:
+    """Yield a bar for every cell whose noise has two known parts; nothing without any, or with more than can be
+    read."""
+    names = shared.colours(analysis)
+    primary = (cell for cell in cells if cell.section.metric.is_primary)
+    groups = tuple(group for of_section in by_section(primary) for group in _figure_groups(of_section, names))
+    if not groups or sum(len(group.rows) + 1 for group in groups) > _MOST_ROWS:
+        return
+    has_samples = any(len(row.values) > 2 for group in groups for _, row in group.rows if row)
+    parts: tuple[Inline, ...] = (msg("between blocks"), msg("between trials"))
+    figure = Figure(
+        "shares",
+        msg("Shares of the variance of every cell"),
+        msg("share of the variance"),
+        msg("Where the noise of every cell comes from; beside the bar its coefficient of variation (CV)"),
+        groups,
+        msg("share"),
+        msg("part"),
+        key="variance",
+        parts=(*parts, msg("within trials")) if has_samples else parts,
+    )
+    yield Titled(msg("Shares of the variance"), (figure,))
+
+
+def _figure_groups(cells: Sequence[CellVariance], names: dict[str, int]) -> list[FigureGroup]:
+    """Return the cells of every point, below the name of the metric."""
+    found = []
+    for _, of in groupby(cells, key=lambda cell: id(cell.point)):
+        if known := [cell for cell in of if len(_known_shares(cell)) > 1]:
+            rows = tuple((shared.platform_of(cell.row.platform), _figure_row(cell, names)) for cell in known)
+            found.append(FigureGroup(known[0].point.name, rows))
+    return figures.below(shared.title_of(cells[0].section), found)
+
+
+def _known_shares(cell: CellVariance) -> tuple[float, ...]:
+    """Return the known shares, from blocks to what is within a trial."""
+    found = (cell.between_blocks, cell.between_trials, cell.within_trial)
+    return tuple(share for share in found if share is not None)
+
+
+def _figure_row(cell: CellVariance, names: dict[str, int]) -> FigureRow:
+    platform, summary = cell.row.platform, cell.row.summary
+    text: Inline = msg("CV {cv}", cv=Share(summary.cv)) if summary is not None else ""
+    return FigureRow(
+        shared.platform_of(platform), names[platform.name], 1.0, None, None, values=_known_shares(cell), text=text
+    )
 
 
 VIEW = View(
