@@ -82,7 +82,7 @@ def test_every_share_of_the_baseline_is_inside_its_axis_however_far_it_lies(anal
         for row in section.points[0].rows
     ]
     changed = replace(section, points=(replace(section.points[0], rows=tuple(rows)),))
-    spec = spec_of(figures.ratios(changed, analysis, shared.colours(analysis)), Formatter())
+    spec = spec_of(figures.ratios(changed, analysis), Formatter())
     drawn = {
         tag: {v["platform"]: v for layer in spec["layer"] if layer["mark"]["type"] == tag
                for v in layer["data"]["values"] if "platform" in v}

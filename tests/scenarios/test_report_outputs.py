@@ -21,7 +21,7 @@ from vtax.report.analysis import Analysis, analyse
 from vtax.report.analysis.reproduce import commands
 from vtax.report.document import Figure
 from vtax.report.files import write
-from vtax.report.parts import figures, shared
+from vtax.report.parts import figures
 from vtax.report.renderers import vega
 from vtax.report.renderers.figures import spec_of
 from vtax.report.renderers.format import Formatter, efficiency_bar
@@ -59,12 +59,12 @@ def shown(analysis: Analysis, width: int, **options: bool) -> str:
 
 def means(analysis: Analysis) -> Figure:
     """The figure of the first metric's means."""
-    return figures.means(analysis.sections[0], analysis, shared.colours(analysis))
+    return figures.means(analysis.sections[0], analysis)
 
 
 def ratios(analysis: Analysis) -> vega.Spec:
     """The specification of the first metric's ratios."""
-    figure = figures.ratios(analysis.sections[0], analysis, shared.colours(analysis))
+    figure = figures.ratios(analysis.sections[0], analysis)
     return spec_of(figure, Formatter())
 
 

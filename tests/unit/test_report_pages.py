@@ -9,7 +9,7 @@ from shown import page as page_of
 
 from vtax.report.analysis import Analysis
 from vtax.report.document import Figure, FigureGroup, FigureRow
-from vtax.report.parts import figures, shared
+from vtax.report.parts import figures
 from vtax.report.renderers import vega
 from vtax.report.renderers.figures import spec_of
 from vtax.report.renderers.format import Formatter
@@ -22,7 +22,7 @@ def analysis(unmade_home, tour_analysis):
 
 def ratios(analysis: Analysis) -> vega.Spec:
     """The specification of the first metric's ratios."""
-    figure = figures.ratios(analysis.sections[0], analysis, shared.colours(analysis))
+    figure = figures.ratios(analysis.sections[0], analysis)
     return spec_of(figure, Formatter())
 
 

@@ -219,7 +219,7 @@ def test_a_figure_without_one_at_the_level_says_so():
     cells = {(cell["row"], cell["column"]): cell for cell in found["cells"]}
     assert cells["native", "1500"]["value"] > 0
     assert (cells["docker", "1500"]["value"], cells["lxc", "1500"]["value"]) == (None, None)
-    assert cells["docker", "1500"]["reason"] == "no value at the level that is 100 %"
+    assert cells["docker", "1500"]["reason"] == "no ratio to a value at the level that is 100 %"
 
 
 def test_trials_without_single_values_have_no_percentiles():

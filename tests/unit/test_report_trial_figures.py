@@ -53,7 +53,7 @@ def tick_labels(spec: vega.Spec) -> list[str]:
 
 def test_the_figure_of_all_comparisons_has_each_of_them_and_no_other(source):
     analysis = source.analysis
-    (section,) = figures.forest(analysis, shared.colours(analysis))
+    (section,) = figures.forest(analysis)
     (drawn,) = section.parts  # type: ignore[union-attr]
     assert isinstance(drawn, Figure)
     rows = [row for group in drawn.groups for _, row in group.rows if row]
@@ -69,7 +69,7 @@ def test_the_figure_of_all_comparisons_has_each_of_them_and_no_other(source):
 
 def test_too_many_comparisons_are_no_figure_and_the_report_says_so(source, monkeypatch):
     monkeypatch.setattr(figures, "_MOST_ROWS", 3)
-    (section,) = figures.forest(source.analysis, shared.colours(source.analysis))
+    (section,) = figures.forest(source.analysis)
     (text,) = section.parts  # type: ignore[union-attr]
     assert "too long to be read" in ENGLISH.text(text.text)  # type: ignore[union-attr]
 
@@ -77,7 +77,7 @@ def test_too_many_comparisons_are_no_figure_and_the_report_says_so(source, monke
 def test_trials_are_drawn_where_they_were_in_the_run_as_deviations_from_their_cell(source):
     analysis = source.analysis
     section = next(s for s in analysis.primary if len(s.points) == 2)
-    found = trial_figures.order(section, analysis, shared.colours(analysis))
+    found = trial_figures.order(section, analysis)
     ((_, row), *_) = found.groups[0].rows
     own = [r for p in section.points for r in p.rows if shared.platform_of(r.platform) == row.name]
     expected = sorted(
@@ -137,7 +137,7 @@ def test_a_session_is_marked_where_it_begins(source):
     rows = [row for point in source.analysis.primary[0].points for row in point.rows]
     later = replace(first, number=2, blocks=(4, 5, 6, 7))
     changed = replace(source.analysis, sessions=(replace(first, blocks=(0, 1, 2, 3)), later))
-    found = trial_figures.order(changed.primary[0], changed, shared.colours(changed))
+    found = trial_figures.order(changed.primary[0], changed)
     begins = min(int(row.trial_positions[row.trial_blocks >= 4].min()) for row in rows if row.trial_values.size)
     assert [(at, ENGLISH.text(text)) for at, text in found.marks] == [(begins, "session 2")]
     assert "session 2" in tick_labels(spec_of(found, ENGLISH))
@@ -179,8 +179,7 @@ def test_axes_have_the_numbers_of_the_language():
 
 def test_a_platform_keeps_its_mark_in_every_figure(source):
     section = source.analysis.primary[0]
-    names = shared.colours(source.analysis)
-    for made in trial_figures.figures_of(section, source.analysis, names):
+    for made in trial_figures.figures_of(section, source.analysis):
         labels = tick_labels(spec_of(made, ENGLISH))
         assert "(emulated)" in labels
 

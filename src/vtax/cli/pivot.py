@@ -68,10 +68,7 @@ def requested(options: dict[str, Any]) -> Axes | None:
     from vtax.report.analysis.pivot import Axes
 
     rows, columns, panels = (options.pop(name) for name in _NAMES)
-    factor = (options["to"] or "").partition("=")[0].strip()
-    if factor and not (rows or columns or panels):
-        rows, columns = PLATFORM, factor if factor != PLATFORM else ""
-    if rows or columns or panels:
+    if rows or columns or panels or options["to"]:
         return Axes(rows or PLATFORM, columns or "", panels or "")
     options.pop("to")
     for name, option in _OTHERS.items():

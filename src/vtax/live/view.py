@@ -111,7 +111,7 @@ def estimates(analysis: Analysis, before: Widths) -> Table | None:
     rows = [
         TableRow((
             joined([shared.title_of(section), muted(shared.levels(point))], " "),
-            shared.platform_of(row.platform, shared.colours(analysis)),
+            shared.platform_of(row.platform, analysis.colours),
             styled(shared.relative_of(row.ratio, section.better), "strong"),
             _half_width(row.ratio.half_width),
             muted(_half_width(before.get((section.name, point.key, row.platform.name)))),

@@ -62,7 +62,7 @@ def report(
         if document.nothing == "":
             parts += _chapters(view, document)
     lead = (question, *lead) if question else lead
-    return Document(title, tuple(parts), lead, colours=shared.colours(analysis))
+    return Document(title, tuple(parts), lead, colours=analysis.colours)
 
 
 def _chapters(view: View, document: Document) -> list[Part]:

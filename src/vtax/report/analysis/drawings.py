@@ -45,13 +45,6 @@ def drawings(analysis: Analysis, data: RunData, mapped: Mapped | None = None) ->
     return [_Selection(analysis, tests, table, mapped).drawing() for table in tables]
 
 
-def drawing_of(analysis: Analysis, table: FigureTable) -> Drawing:
-    """Return a figure that no publication has: of the run's values from blocks alone."""
-    selection = _Selection(analysis, {}, table, {})
-    selection.published = []
-    return replace(selection.drawing(), absent=())
-
-
 def named_in_figures(analysis: Analysis) -> tuple[list[str], set[int]]:
     """Return the platforms of the publication, and the numbers of the hosts that figures name."""
     tables = figures_of(analysis)

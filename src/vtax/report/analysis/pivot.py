@@ -162,7 +162,7 @@ def pivot(
     to: str = "", every_metric: bool = False,
 ) -> Pivot:  # fmt: skip
     """Return the figures of a run by factors. metric: the only one, else the primary ones, or all. where:
-    `FACTOR=LEVEL`. to: `FACTOR=LEVEL`, whose figures are 100 %; empty for none.
+    `FACTOR=LEVEL`. to: `FACTOR=LEVEL`, whose figures are 100 %, and the columns without others; empty for none.
 
     Raises BadInput for a factor, level or metric that the run does not have, for axes that are the same, when no
     figure is left, and when several are left for one place.
@@ -185,10 +185,19 @@ class _Builder:
     ) -> None:
         self.analysis, self.quantity, self.every_metric = source.analysis, quantity, every_metric
         self.known = factors_of(self.analysis)
+        self.to = self._where([to], "--to") if to else {}
+        if not_compared := next((name for name in self.to if name in (BENCHMARK, METRIC, *PARTS)), ""):
+            raise BadInput(
+                f"figures of one {not_compared} are no percent of another's",
+                where="--to",
+                hint="name the platform or a factor",
+            )
         rows, columns, panels = (
             self._factor(name, option) if name else ""
             for name, option in ((axes.rows, "--rows"), (axes.columns, "--cols"), (axes.panels, "--panel"))
         )
+        if not columns:
+            columns = next((name for name in self.to if name not in (rows, panels)), "")
         self.axes = Axes(rows, columns, panels)
         if len(set(self.axes.names)) < len(self.axes.names):
             raise BadInput(
@@ -197,13 +206,6 @@ class _Builder:
             )
         self.metric = self._metric(metric)
         self.where = self._where(where, "--where")
-        self.to = self._where([to], "--to") if to else {}
-        if not_compared := next((name for name in self.to if name in (BENCHMARK, METRIC, *PARTS)), ""):
-            raise BadInput(
-                f"figures of one {not_compared} are no percent of another's",
-                where="--to",
-                hint="name the platform or a factor",
-            )
         self.values = Values(source, quantity, self.to)
 
     def built(self) -> Pivot:

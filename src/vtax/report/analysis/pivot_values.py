@@ -9,9 +9,10 @@ from typing import Any, Literal
 
 import numpy as np
 
+from vtax.messages import Note
 from vtax.report.analysis.factors import PLATFORM, recorded
 from vtax.report.analysis.figure_values import Estimate
-from vtax.report.analysis.result import row_contrast
+from vtax.report.analysis.result import logs_to, row_contrast
 from vtax.report.analysis.sessions import MeasuredSession, ratio_in
 from vtax.report.analysis.source import Source
 from vtax.report.analysis.values import ResultPoint, Row, Section
@@ -28,7 +29,7 @@ from vtax.stats.sessions import half_width_over_sessions
 
 Quantity = Literal["mean", "efficiency", "p50", "p95", "p99"]
 PERCENTILES: Mapping[str, float] = {"p50": 0.50, "p95": 0.95, "p99": 0.99}
-_NO_REFERENCE = msg("no value at the level that is 100 %")
+_NO_REFERENCE = msg("no ratio to a value at the level that is 100 %")
 
 
 class Values:
@@ -95,7 +96,7 @@ class Values:
             if self.quantity == "efficiency":
                 contrast = self._of_ratios(section, of, to, sessions)
             else:
-                contrast = row_contrast(*(_in(row, sessions) for _, row in (of, to)), section, analysis.unit_of)
+                contrast = row_contrast(_in(of[1], sessions), _in(to[1], sessions), section, analysis.unit_of)
             answer = judge(analysis.rule, {"": contrast})[""]
         except StatsError:
             return None
@@ -108,12 +109,12 @@ class Values:
         """The ratio of two ratios to the baseline, over blocks that have all four. Raises StatsError."""
         sides = []
         for point, row in (of, to):
-            base = point.baseline
-            if base is None:
-                raise StatsError("no ratio to the baseline")
-            logs = row_contrast(_in(row, sessions), _in(base, sessions), section, {}).logs
-            blocks = np.union1d(*(_in(each, sessions).blocks for each in (row, base)))
-            sides.append(Side(BlockMeans(blocks[~np.isnan(logs)], np.exp(logs[~np.isnan(logs)]))))
+            if point.baseline is None or row.ratio is None:
+                raise StatsError(Note("no-baseline-here"))
+            here, base = _in(row, sessions), _in(point.baseline, sessions)
+            logs, blocks = logs_to(here, base), np.union1d(here.blocks, base.blocks)
+            with np.errstate(over="ignore"):
+                sides.append(Side(BlockMeans(blocks[~np.isnan(logs)], np.exp(logs[~np.isnan(logs)]))))
         return paired_contrast(sides[0], sides[1], section.better, self.source.analysis.unit_of)
 
     def _quantile(self, section: Section, row: Row, sessions: Sequence[MeasuredSession]) -> Interval | None:

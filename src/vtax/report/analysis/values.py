@@ -336,6 +336,12 @@ class Analysis:
         return Share(self.rule.confidence, "declared")
 
     @property
+    def colours(self) -> dict[str, int]:
+        """Platform -> its number, the same in all of a report: the baseline is 0."""
+        others = [each.name for each in self.platforms if not each.is_baseline]
+        return {self.baseline: 0, **{name: number for number, name in enumerate(others, 1)}}
+
+    @property
     def primary(self) -> tuple[Section, ...]:
         """The sections of primary metrics."""
         return tuple(section for section in self.sections if section.metric.is_primary)

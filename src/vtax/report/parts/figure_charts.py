@@ -111,7 +111,7 @@ class _Builder:
         if drawing.figure.kind == "table":  # as it is printed
             here = [next((p.platform for p in drawing.places if p.there == name), name) for name in self._of_paper()]
             self.order = [*here, *(name for name in self.order if name not in here)]
-        self.colours = shared.colours(analysis)
+        self.colours = analysis.colours
         self.marks = {platform.name: platform.marks for platform in analysis.platforms}
         self.titles = {
             (section.label, section.metric.name): shared.metric_of(section) for section in analysis.sections

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -33,15 +33,15 @@ _MOST_ROWS = 160  # of the figure; the table of percents is shorter than more
 _LARGEST_LOG = 690.0  # of a ratio that is drawn: those beyond it are no numbers in JSON
 
 
-def figures_of(section: Section, analysis: Analysis, names: Mapping[str, int]) -> Iterator[Part]:
+def figures_of(section: Section, analysis: Analysis) -> Iterator[Part]:
     """Yield every figure of a metric for which there are values; of ratios only where there are any."""
-    yield means(section, analysis, names)
+    yield means(section, analysis)
     if any(row.ratio is not None for row in section.rows):
-        yield ratios(section, analysis, names)
-    yield from trials.figures_of(section, analysis, names)
+        yield ratios(section, analysis)
+    yield from trials.figures_of(section, analysis)
 
 
-def means(section: Section, analysis: Analysis, names: Mapping[str, int]) -> Figure:
+def means(section: Section, analysis: Analysis) -> Figure:
     """Return every cell's mean with its interval, and one value per block."""
     scale, title = shared.scale_of(section), shared.metric_of(section)
 
@@ -52,7 +52,9 @@ def means(section: Section, analysis: Analysis, names: Mapping[str, int]) -> Fig
         low, high = (bound if np.isfinite(bound) else None for bound in (s.low, s.high))
         text = Mean(s.mean, (s.high - s.low) / 2, scale, "both")
         name, label = row.platform.name, shared.platform_of(row.platform)
-        return FigureRow(label, names[name], s.mean, low, high, _ints(row.blocks), _floats(row.block_means), text)
+        return FigureRow(
+            label, analysis.colours[name], s.mean, low, high, _ints(row.blocks), _floats(row.block_means), text
+        )
 
     return Figure(
         "values",
@@ -67,7 +69,7 @@ def means(section: Section, analysis: Analysis, names: Mapping[str, int]) -> Fig
     )
 
 
-def ratios(section: Section, analysis: Analysis, names: Mapping[str, int]) -> Figure:
+def ratios(section: Section, analysis: Analysis) -> Figure:
     """Shares of the baseline, per block and estimated; of times the inverse ratios, so that more is faster."""
 
     def row_of(row: Row, point: ResultPoint) -> FigureRow | None:
@@ -75,7 +77,7 @@ def ratios(section: Section, analysis: Analysis, names: Mapping[str, int]) -> Fi
         if row.ratio is None or base is None:
             return None
         blocks, shares = _block_shares(row, base, section.better)
-        return replace(compared(row, section, names), blocks=_ints(blocks), values=_floats(shares))
+        return replace(compared(row, section, analysis), blocks=_ints(blocks), values=_floats(shares))
 
     to_baseline: dict[str, Inline] = {"baseline": analysis.baseline, "level": analysis.level}
     title = shared.title_of(section)
@@ -97,7 +99,7 @@ def ratios(section: Section, analysis: Analysis, names: Mapping[str, int]) -> Fi
     )  # fmt: skip
 
 
-def compared(row: Row, section: Section, names: Mapping[str, int]) -> FigureRow:
+def compared(row: Row, section: Section, analysis: Analysis) -> FigureRow:
     """Return a comparison with the baseline and its verdict as a row of a figure, without its blocks."""
     assert row.ratio is not None
     share = shared.relative_of(row.ratio, section.better)
@@ -105,7 +107,9 @@ def compared(row: Row, section: Section, names: Mapping[str, int]) -> FigureRow:
     text: Inline = share
     if row.verdict is not None:
         text = joined([text, shared.verdict_of(row.verdict)], ": ")
-    return FigureRow(shared.platform_of(row.platform), names[row.platform.name], share.estimate, low, high, text=text)
+    return FigureRow(
+        shared.platform_of(row.platform), analysis.colours[row.platform.name], share.estimate, low, high, text=text
+    )
 
 
 def below(title: Inline, groups: Sequence[FigureGroup]) -> list[FigureGroup]:
@@ -136,10 +140,10 @@ def _floats(values: Any) -> tuple[float, ...]:
     return tuple(values.tolist())
 
 
-def forest(analysis: Analysis, names: Mapping[str, int]) -> Iterator[Part]:
+def forest(analysis: Analysis) -> Iterator[Part]:
     """Yield a section with the figure, where there are comparisons of several metrics or points."""
     count = sum(row.ratio is not None for *_, row in every_row(analysis.primary))
-    groups = tuple(_forest_groups(analysis, names))
+    groups = tuple(_forest_groups(analysis))
     if len(groups) < 2:
         return
     title = msg("Every comparison")
@@ -172,15 +176,15 @@ def _forest_figure(analysis: Analysis, groups: tuple[FigureGroup, ...]) -> Figur
     )  # fmt: skip
 
 
-def _forest_groups(analysis: Analysis, names: Mapping[str, int]) -> Iterator[FigureGroup]:
+def _forest_groups(analysis: Analysis) -> Iterator[FigureGroup]:
     """Yield the comparisons of every point, below the name of the metric."""
     for section in analysis.primary:
         found = []
         for point in section.points:
-            if rows := tuple(_forest_row(row, section, names) for row in point.rows if row.ratio is not None):
+            if rows := tuple(
+                (shared.platform_of(row.platform), compared(row, section, analysis))
+                for row in point.rows
+                if row.ratio is not None
+            ):
                 found.append(FigureGroup(point.name, rows))
         yield from below(shared.title_of(section), found)
-
-
-def _forest_row(row: Row, section: Section, names: Mapping[str, int]) -> tuple[Inline, FigureRow]:
-    return shared.platform_of(row.platform), compared(row, section, names)

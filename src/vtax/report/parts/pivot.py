@@ -55,7 +55,7 @@ def document_of(pivot: Pivot, analysis: Analysis) -> Document:
     if pivot.empty:
         parts.append(Titled(msg("Without a figure"), (Bullets(tuple(_reasons(pivot))),)))
     parts += shared.warnings_part(pivot.warnings, shows_code=True)
-    return Document(title, tuple(parts), lead, data=values_of(pivot), colours=shared.colours(analysis))
+    return Document(title, tuple(parts), lead, data=values_of(pivot), colours=analysis.colours)
 
 
 def quantity_of(pivot: Pivot, analysis: Analysis) -> Inline:
@@ -133,7 +133,7 @@ def _direction(pivot: Pivot) -> Inline:
 def _level(analysis: Analysis, factor: str, level: str) -> Inline:
     if factor == PLATFORM:
         record = next(each for each in analysis.platforms if each.name == level)
-        return shared.platform_of(record, shared.colours(analysis))
+        return shared.platform_of(record, analysis.colours)
     return level
 
 

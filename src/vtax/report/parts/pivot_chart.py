@@ -22,7 +22,6 @@ from vtax.report.document import (
     plural,
 )
 from vtax.report.document.stored_texts import unit_of
-from vtax.report.parts import shared
 from vtax.report.parts.figure_charts import level_of, words_of
 from vtax.report.parts.pivot import about, quantity_of, scale_of, title_of
 from vtax.study.claims import number_of
@@ -98,7 +97,7 @@ def _panel_name(analysis: Analysis, factor: str, level: str) -> Inline:
 
 
 def _colour(analysis: Analysis, factor: str, level: str, number: int) -> int:
-    return shared.colours(analysis)[level] if factor == PLATFORM else number + 1
+    return analysis.colours[level] if factor == PLATFORM else number + 1
 
 
 def _notes(pivot: Pivot, analysis: Analysis) -> Iterator[Inline]:

@@ -29,7 +29,6 @@ from vtax.report.document import (
 from vtax.report.document import Row as TableRow
 from vtax.report.document import Section as Titled
 from vtax.report.document.stored_texts import unit_of
-from vtax.report.parts import shared
 
 
 def parts_of(numbers: Sequence[Published], analysis: Analysis) -> Iterator[Part]:
@@ -88,7 +87,7 @@ def _own(each: Published) -> Inline:
 
 def _figures(numbers: Sequence[Published], analysis: Analysis) -> Iterator[Part]:
     """For every metric with published means, these beside the run's, with intervals."""
-    colours = shared.colours(analysis)
+    colours = analysis.colours
     of_metric: dict[tuple[str, str, str], list[Published]] = {}
     for each in numbers:
         if each.table.statistic == "mean" and each.mean is not None:

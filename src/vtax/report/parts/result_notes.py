@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from vtax.messages import Note
 from vtax.report.analysis import Analysis, Row, Section, every_row
@@ -86,7 +86,7 @@ def _is_undecided_by_correction(row: Row) -> bool:
     return has_no_one and row.verdict.family > 1 and row.verdict.p_difference > row.verdict.alpha
 
 
-def further_statistics(section: Section, analysis: Analysis, names: Mapping[str, int]) -> Table:
+def further_statistics(section: Section, analysis: Analysis) -> Table:
     """Return what the table of the result leaves out of its cells; all in the mean's unit."""
     scales = set(shared.scales_of(section))
     unit = unit_of(scales.pop().unit) if len(scales) == 1 else ""
@@ -107,7 +107,10 @@ def further_statistics(section: Section, analysis: Analysis, names: Mapping[str,
 
     label = msg("further statistics of {name}", name=section.name)
     return Table(
-        tuple(columns), shared.scaled_groups(section, cells, names), key=f"{section.name} figures", label=label
+        tuple(columns),
+        shared.scaled_groups(section, cells, analysis.colours),
+        key=f"{section.name} figures",
+        label=label,
     )
 
 

@@ -43,12 +43,6 @@ _MIN_SHOWN = 0.01
 PLATFORM = Column("platform", msg("platform"))
 
 
-def colours(analysis: Analysis) -> dict[str, int]:
-    """Platform -> its number, the same in all of a report: the baseline is 0."""
-    others = [p.name for p in analysis.platforms if not p.is_baseline]
-    return {analysis.baseline: 0, **{name: number for number, name in enumerate(others, 1)}}
-
-
 def platform_of(record: PlatformRecord, numbers: Mapping[str, int] | None = None) -> Platform:
     """Return a platform with its marks."""
     return Platform(record.name, record.marks, (numbers or {}).get(record.name, -1))

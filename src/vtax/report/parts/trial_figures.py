@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -13,19 +13,19 @@ from vtax.report.parts import shared
 _FEWEST = 3  # trials of a cell that have an order and a distribution
 
 
-def figures_of(section: Section, analysis: Analysis, names: Mapping[str, int]) -> Iterator[Figure]:
+def figures_of(section: Section, analysis: Analysis) -> Iterator[Figure]:
     """Yield the order of execution and the distribution of every cell; nothing where no cell has three trials."""
     if any(_is_shown(row) for row in section.rows):
-        yield order(section, analysis, names)
-        yield distribution(section, names)
+        yield order(section, analysis)
+        yield distribution(section, analysis)
 
 
-def order(section: Section, analysis: Analysis, names: Mapping[str, int]) -> Figure:
+def order(section: Section, analysis: Analysis) -> Figure:
     """Return every trial as deviation from the median of its cell, over its position in the run."""
     of_platform: dict[str, list[Row]] = {}
     for row in filter(_is_shown, section.rows):
         of_platform.setdefault(row.platform.name, []).append(row)
-    rows = tuple((shared.platform_of(rows[0].platform), _merged(rows, names)) for rows in of_platform.values())
+    rows = tuple((shared.platform_of(rows[0].platform), _merged(rows, analysis)) for rows in of_platform.values())
     title = shared.title_of(section)
     return Figure(
         "order",
@@ -40,13 +40,13 @@ def order(section: Section, analysis: Analysis, names: Mapping[str, int]) -> Fig
     )
 
 
-def distribution(section: Section, names: Mapping[str, int]) -> Figure:
+def distribution(section: Section, analysis: Analysis) -> Figure:
     """Return every trial of every cell, relative to the median of the cell."""
     groups = tuple(
         FigureGroup(
             point.name,
             tuple(
-                (shared.platform_of(row.platform), _merged([row], names) if _is_shown(row) else None)
+                (shared.platform_of(row.platform), _merged([row], analysis) if _is_shown(row) else None)
                 for row in point.rows
             ),
         )
@@ -68,7 +68,7 @@ def _is_shown(row: Row) -> bool:
     return row.trial_values.size >= _FEWEST and bool(np.median(row.trial_values) > 0)
 
 
-def _merged(rows: list[Row], names: Mapping[str, int]) -> FigureRow:
+def _merged(rows: list[Row], analysis: Analysis) -> FigureRow:
     """Return all trials of cells of one platform, by their position; 0.02 is 2 % above the median of the cell."""
     values = np.concatenate([row.trial_values / np.median(row.trial_values) - 1 for row in rows])
     blocks = np.concatenate([row.trial_blocks for row in rows])
@@ -76,7 +76,7 @@ def _merged(rows: list[Row], names: Mapping[str, int]) -> FigureRow:
     order = np.argsort(positions, kind="stable")
     platform = rows[0].platform
     return FigureRow(
-        shared.platform_of(platform), names[platform.name], 0.0, None, None,
+        shared.platform_of(platform), analysis.colours[platform.name], 0.0, None, None,
         tuple(blocks[order].tolist()), tuple(values[order].tolist()), positions=tuple(positions[order].tolist()),
     )  # fmt: skip
 

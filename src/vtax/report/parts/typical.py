@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from vtax.report.analysis import Analysis, Row, Section, every_row
 from vtax.report.document import Column, Inline, Paragraph, Part, Relative, Table, msg, styled
 from vtax.report.parts import shared
 
 
-def parts_of(section: Section, analysis: Analysis, names: Mapping[str, int]) -> Iterator[Part]:
+def parts_of(section: Section, analysis: Analysis) -> Iterator[Part]:
     """Ratios of averages beside those of typical trials, where any row has both, and which differ clearly."""
     if not any(row.typical for row in section.rows):
         return
@@ -31,7 +31,9 @@ def parts_of(section: Section, analysis: Analysis, names: Mapping[str, int]) -> 
         return [shown, Relative(share.estimate, share.low, share.high), styled(pausing, "caution")]
 
     label = msg("typical trials of {name}", name=section.name)
-    yield Table(columns, shared.groups(section.points, cells, names), key=f"{section.name} typical", label=label)
+    yield Table(
+        columns, shared.groups(section.points, cells, analysis.colours), key=f"{section.name} typical", label=label
+    )
     yield Paragraph(
         msg(
             "typical trials: the median of each block's trials, the trimmed mean of the blocks; pauses do not move "

@@ -143,7 +143,7 @@ def _chart(
     values = [bounded[0] for _, courses in found for course in courses for bounded in course.values.values()]
     scale = scale_for(section.metric.unit, values)
     names = [platform.name for platform in analysis.platforms]
-    colours = shared.colours(analysis)
+    colours = analysis.colours
     unit = unit_of(scale.unit)
     has_log = min(values) > 0 and _LOG_FROM <= max(values) / min(values) <= _LOG_TO
     notes = [note]

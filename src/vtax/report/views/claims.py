@@ -37,7 +37,6 @@ from vtax.report.document import (
 from vtax.report.document import Row as TableRow
 from vtax.report.document import Section as Titled
 from vtax.report.parts import published as published_numbers
-from vtax.report.parts import shared
 from vtax.report.views.base import Options, View
 from vtax.stats.claims import Judgement
 from vtax.study.claims import BENCHMARK, METRIC, CheckTable
@@ -81,7 +80,7 @@ def document_of(found: Claims, analysis: Analysis, *, is_full: bool, is_folded: 
         parts += published_numbers.differences(analysis)
     parts += published_numbers.parts_of(found.published, analysis)
     lead = (joined([analysis.name, joined(_counts(found.claims))], ": "),) if found.claims else ()
-    return Document(VIEW.title, tuple(parts), lead, data=data, colours=shared.colours(analysis))
+    return Document(VIEW.title, tuple(parts), lead, data=data, colours=analysis.colours)
 
 
 def _counts(judged: Sequence[JudgedClaim]) -> list[Inline]:

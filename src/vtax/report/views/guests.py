@@ -46,7 +46,7 @@ def document(source: Source, _: Options) -> Document:
 
 
 def _rows(analysis: Analysis) -> Iterator[Row]:
-    numbers = shared.colours(analysis)
+    numbers = analysis.colours
     for platform in (p for p in analysis.platforms if p.available):
         ready = analysis.ready_s(platform.name)
         guests = [guest for guest in analysis.guests if guest.platform == platform.name]

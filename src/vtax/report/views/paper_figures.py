@@ -87,9 +87,7 @@ def document_of(found: Sequence[Drawing], analysis: Analysis, *, is_full: bool) 
         parts += [_section(each, analysis) for each in found if each.is_measured]
     else:
         parts.append(Paragraph(msg("--all shows the values of each; vtax figures draws them."), "muted"))
-    return Document(
-        VIEW.title, tuple(parts), data=values_of(_exported(found, analysis)), colours=shared.colours(analysis)
-    )
+    return Document(VIEW.title, tuple(parts), data=values_of(_exported(found, analysis)), colours=analysis.colours)
 
 
 def _overview(found: Sequence[Drawing]) -> Table:

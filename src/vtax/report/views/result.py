@@ -59,19 +59,18 @@ def document(source: Source, options: Options) -> Document:
     parts = [*_summary(analysis, options), *_results(source, options), *_rest(analysis, options)]
     return Document(
         title, tuple(parts), lead, data=exported(analysis) if options.depth != "report" else None,
-        colours=shared.colours(analysis),
+        colours=analysis.colours,
     )  # fmt: skip
 
 
 def _summary(analysis: Analysis, options: Options) -> Iterator[Titled]:
     """What a reader should see first."""
     untested = [p for p in analysis.platforms if not p.available]
-    names = shared.colours(analysis)
     records = {p.name: p for p in analysis.platforms}
     found = [a for a in answers(analysis) if records[a.platform].available] if is_measured(analysis) else []
     parts: list[Part] = []
     if is_measured(analysis):
-        sentences = [joined([shared.platform_of(records[a.platform], names), a.text], " ") for a in found]
+        sentences = [joined([shared.platform_of(records[a.platform], analysis.colours), a.text], " ") for a in found]
         each: list[Part] = [Bullets(tuple(sentences), key="answers")] if sentences else []
         is_report = options.depth == "report"
         if is_report:
@@ -132,7 +131,7 @@ def _results(source: Source, options: Options) -> Iterator[Part]:
         yield from (_section(section, source, options) for section in sections)
         return
     others = [section for section in analysis.sections if not section.metric.is_primary]
-    parts: list[Part] = list(forest(analysis, shared.colours(analysis)))
+    parts: list[Part] = list(forest(analysis))
     parts += [_section(section, source, options) for section in analysis.primary]
     if others:
         more = plural("{count} more metric", "{count} more metrics", len(others))
@@ -142,17 +141,16 @@ def _results(source: Source, options: Options) -> Iterator[Part]:
 
 def _section(section: Section, source: Source, options: Options) -> Titled:
     analysis = source.analysis
-    names = shared.colours(analysis)
     cost = cost_section(section, analysis)
-    table = result_table(section, analysis.level, analysis.baseline, names, analysis.blocks, cost)
-    parts: list[Part] = [table, *_notes(section, analysis), *typical.parts_of(section, analysis, names)]
+    table = result_table(section, analysis.level, analysis.baseline, analysis.colours, analysis.blocks, cost)
+    parts: list[Part] = [table, *_notes(section, analysis), *typical.parts_of(section, analysis)]
     if options.depth == "report" and len(section.points) > _MOST_POINTS:
         title = plural("Table of {count} point", "Table of {count} points", len(section.points))
         parts = [Titled(title, tuple(parts), is_folded=True)]
     if options.depth == "all" or (options.depth == "report" and section.metric.is_primary):
-        more: Part = further_statistics(section, analysis, names)
+        more: Part = further_statistics(section, analysis)
         if options.depth == "report":
-            drawn = (more, *figures_of(section, analysis, names), *within_trials.parts_of(section, source))
+            drawn = (more, *figures_of(section, analysis), *within_trials.parts_of(section, source))
             more = Titled(msg("Figures and further statistics"), drawn, is_folded=True)
         parts.append(more)
     return Titled(shared.title_of(section), tuple(parts), _key(section, analysis), shared.subtitle_of(section))

@@ -260,9 +260,8 @@ def headline(top: Hardest, precision: float) -> Inline:
 def shares_figure(cells: Sequence[CellVariance], analysis: Analysis) -> Iterator[Titled]:
     """Yield a bar for every cell whose noise has two known parts; nothing without any, or with more than can be
     read."""
-    names = shared.colours(analysis)
     primary = (cell for cell in cells if cell.section.metric.is_primary)
-    groups = tuple(group for of_section in by_section(primary) for group in _figure_groups(of_section, names))
+    groups = tuple(group for of_section in by_section(primary) for group in _figure_groups(of_section, analysis))
     if not groups or sum(len(group.rows) + 1 for group in groups) > _MOST_ROWS:
         return
     has_samples = any(len(row.values) > 2 for group in groups for _, row in group.rows if row)
@@ -281,12 +280,12 @@ def shares_figure(cells: Sequence[CellVariance], analysis: Analysis) -> Iterator
     yield Titled(msg("Shares of the variance"), (figure,))
 
 
-def _figure_groups(cells: Sequence[CellVariance], names: dict[str, int]) -> list[FigureGroup]:
+def _figure_groups(cells: Sequence[CellVariance], analysis: Analysis) -> list[FigureGroup]:
     """Return the cells of every point, below the name of the metric."""
     found = []
     for _, of in groupby(cells, key=lambda cell: id(cell.point)):
         if known := [cell for cell in of if len(_known_shares(cell)) > 1]:
-            rows = tuple((shared.platform_of(cell.row.platform), _figure_row(cell, names)) for cell in known)
+            rows = tuple((shared.platform_of(cell.row.platform), _figure_row(cell, analysis)) for cell in known)
             found.append(FigureGroup(known[0].point.name, rows))
     return figures.below(shared.title_of(cells[0].section), found)
 
@@ -297,11 +296,17 @@ def _known_shares(cell: CellVariance) -> tuple[float, ...]:
     return tuple(share for share in found if share is not None)
 
 
-def _figure_row(cell: CellVariance, names: dict[str, int]) -> FigureRow:
+def _figure_row(cell: CellVariance, analysis: Analysis) -> FigureRow:
     platform, summary = cell.row.platform, cell.row.summary
     text: Inline = msg("CV {cv}", cv=Share(summary.cv)) if summary is not None else ""
     return FigureRow(
-        shared.platform_of(platform), names[platform.name], 1.0, None, None, values=_known_shares(cell), text=text
+        shared.platform_of(platform),
+        analysis.colours[platform.name],
+        1.0,
+        None,
+        None,
+        values=_known_shares(cell),
+        text=text,
     )
 
 
