@@ -2,33 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import groupby
 
 from vtax.described import values_of
-from vtax.report.analysis import ResultPoint
+from vtax.report.analysis import ResultPoint, Row
 from vtax.report.analysis.compared import Compared, Contrasts
 from vtax.report.analysis.filters import EVERYTHING, Filter
 from vtax.report.analysis.warnings import merged, noted
 from vtax.report.document import (
+    Bullets,
+    Column,
     Count,
     Document,
+    Factor,
+    Group,
     Inline,
+    Mean,
+    Message,
     Paragraph,
     Part,
     Place,
+    Scale,
     Share,
     Table,
     Warning,
+    first_of,
     joined,
     levels_of,
     listed,
     msg,
+    muted,
     plural,
+    styled,
 )
+from vtax.report.document import Row as TableRow
 from vtax.report.document import Section as Titled
-from vtax.report.parts import across_runs, run_contrast, shared
+from vtax.report.document.stored_texts import unit_of
+from vtax.report.parts import shared
 from vtax.report.parts.result_table import result_table
+from vtax.stats.ratio import Ratio as Estimate
+from vtax.stats.verdict import Kind
+from vtax.store.records import CellRecord
+
+_MAX_NAMED = 8
+_KINDS: dict[Kind, Message] = {
+    "slower": msg("slower"), "faster": msg("faster"), "equivalent": msg("equivalent"), "undecided": msg("undecided"),
+}  # fmt: skip
 
 
 def document_of(found: Contrasts, only: Filter = EVERYTHING) -> Document:
@@ -37,7 +58,7 @@ def document_of(found: Contrasts, only: Filter = EVERYTHING) -> Document:
 
     only: what is shown of the family, whose verdicts stay as they are.
     """
-    table_of = run_contrast.table if found.treatment.is_run else _table
+    table_of = _table_of_runs if found.treatment.is_run else _table
     parts: list[Part] = []
     compared = [each for each in found.compared if only.shows(each.treatment.cell) or only.shows(each.baseline.cell)]
     for section in {id(each.section): each.section for each in compared}.values():
@@ -46,10 +67,10 @@ def document_of(found: Contrasts, only: Filter = EVERYTHING) -> Document:
     parts.append(Paragraph(_method(found), "muted"))
     noted_of = shared.equivalent_as_far_as_shown((each.ratio, each.verdict) for each in compared)
     parts += [Paragraph(text, "muted") for text in noted_of]
-    parts += across_runs.notes(compared, found)
-    parts += across_runs.parts(compared, found)
+    parts += _notes(compared, found)
+    parts += _across_runs(compared, found)
     if found.treatment.is_run:
-        parts += run_contrast.summary(found, compared)
+        parts += _summary_of_runs(found, compared)
     warnings = _warnings(found, compared)
     parts += shared.warnings_part(warnings)
     nothing = "" if any(each.ratio for each in found.compared) else found.reason_empty()
@@ -120,7 +141,183 @@ def _table(compared: Sequence[Compared], found: Contrasts) -> Table:
         points.append(ResultPoint(each.name, each.levels, rows))
     section = replace(compared[0].section, points=tuple(points))
     made = result_table(section, Share(found.confidence, "declared"), found.baseline.text, {})
-    interval = across_runs.interval_title(found, [each.ratio for each in compared])
+    interval = _interval_title(found, [each.ratio for each in compared])
     title = shared.percent_title(found.baseline.text, interval)
     columns = (replace(each, title=title) if each.key == "percent" else each for each in made.columns)
     return replace(made, columns=tuple(columns))
+
+
+def _table_of_runs(compared: Sequence[Compared], found: Contrasts) -> Table:
+    """Of one metric: both means, their ratio with its interval, and the verdict on the treatment."""
+    scale = shared.scale_of(compared[0].section)
+    level = Share(found.confidence, "declared")
+    half = msg("±{level}", level=level)
+    interval = _interval_title(found, [each.ratio for each in compared])
+    columns = (
+        shared.PLATFORM,
+        Column("treatment_mean", _heading(found.treatment.name, scale), is_number=True),
+        Column("treatment_half_width", half, room="wide"),
+        Column("baseline_mean", _heading(found.baseline.name, scale), is_number=True),
+        Column("baseline_half_width", half, room="wide"),
+        Column("percent", shared.percent_title(found.baseline.name, interval), is_number=True),
+        Column("verdict", msg("verdict")),
+    )
+    groups = [
+        Group(
+            tuple(
+                TableRow((shared.platform_of(each.treatment.platform), *_cells_of_runs(each, scale)))
+                for each in of_point
+            ),
+            Factor(levels) if levels else "",
+        )
+        for levels, of_point in groupby(compared, key=lambda each: levels_of(each.levels))
+    ]
+    section = compared[0].section
+    return Table(columns, tuple(groups), key=section.name, label=shared.title_of(section), style="result")
+
+
+def _heading(run: str, scale: Scale) -> Inline:
+    return msg("{run},\n{unit}", run=run, unit=unit_of(scale.unit))
+
+
+def _cells_of_runs(each: Compared, scale: Scale) -> list[Inline]:
+    cells = [*_mean_cells(each.treatment, scale), *_mean_cells(each.baseline, scale)]
+    if each.ratio is None:
+        return [*cells, "", styled(each.reason, "error")]
+    verdict = shared.verdict_of(each.verdict) if each.verdict else shared.no_verdict()
+    return [*cells, styled(shared.relative_of(each.ratio, each.section.better), "strong"), verdict]
+
+
+def _mean_cells(row: Row, scale: Scale) -> tuple[Inline, Inline]:
+    if row.summary is None:
+        return "", ""
+    half = (row.summary.high - row.summary.low) / 2
+    return Mean(row.summary.mean, half, scale), muted(Mean(row.summary.mean, half, scale, "half-width"))
+
+
+def _summary_of_runs(found: Contrasts, shown: Sequence[Compared]) -> Iterator[Part]:
+    """Yield how many verdicts there are of each kind and where, then the cells that are not compared, and why."""
+    if shown:
+        yield Titled(msg("Summary"), (Bullets(tuple(_counts(found, shown))),), key="answer", role="summary")
+    if found.mismatched:
+        names = [
+            joined([_name_of_cell(each.treatment), joined(each.reasons, "; ")], ": ") for each in found.mismatched
+        ]
+        title = msg("Settings differ, not compared")
+        yield Titled(title, (Bullets(tuple(first_of(names, _MAX_NAMED))),), key="mismatched")
+    unmatched = (found.treatment, found.unmatched.treatment), (found.baseline, found.unmatched.baseline)
+    for side, cells in unmatched:
+        if cells:
+            title = msg("Only in {run}, not compared", run=side.name)
+            yield Titled(
+                title,
+                (Bullets(tuple(first_of(list(map(_name_of_cell, cells)), _MAX_NAMED))),),
+                key=f"only-{side.analysis.name}",
+            )
+
+
+def _counts(found: Contrasts, shown: Sequence[Compared]) -> Iterator[Inline]:
+    run = found.treatment.name
+    for kind, word in _KINDS.items():
+        names = [_name_of_pair(each) for each in shown if each.verdict is not None and each.verdict.kind == kind]
+        if len(names) == len(shown):
+            yield msg("{run} is {verdict} in all {count}", run=run, verdict=word, count=Count(len(names)))
+        elif names:
+            text = msg(
+                "{run} is {verdict} in {count} of {total}", run=run, verdict=word,
+                count=Count(len(names)), total=Count(len(shown)),
+            )  # fmt: skip
+            yield joined([text, joined(first_of(names, _MAX_NAMED), "; ")], ": ")
+    if unjudged := [each for each in shown if each.ratio is not None and each.verdict is None]:
+        names = [_name_of_pair(each) for each in unjudged] if len(unjudged) < len(shown) else []
+        yield joined([unjudged[0].reason, joined(first_of(names, _MAX_NAMED), "; ")], ": ")
+    if without := [_name_of_pair(each) for each in shown if each.ratio is None]:
+        yield joined([plural("{count} has no result", "{count} have no result", len(without)),
+                      joined(first_of(without, _MAX_NAMED), "; ")], ": ")  # fmt: skip
+
+
+def _name_of_pair(each: Compared) -> Inline:
+    return joined(
+        [each.treatment.platform.name, each.section.name, Factor(levels_of(each.levels)) if each.levels else ""]
+    )
+
+
+def _name_of_cell(cell: CellRecord) -> Inline:
+    return joined([cell.platform, cell.label, Factor(levels_of(cell.levels)) if cell.levels else ""])
+
+
+def _interval_title(found: Contrasts, ratios: Sequence[Estimate | None]) -> Inline:
+    """Return the head of a column of intervals; it names those that say nothing of another session."""
+    level = Share(found.confidence, "declared")
+    known = [ratio for ratio in ratios if ratio is not None]
+    if known and all(map(found.is_of_one_session, known)):
+        return msg("{level} interval of these sessions", level=level)
+    return msg("{level} interval", level=level)
+
+
+def _notes(compared: Sequence[Compared], found: Contrasts) -> Iterator[Part]:
+    """Yield a sentence where an interval of a mean is over sessions and that of its ratio over blocks."""
+    several = [side for side in (found.treatment, found.baseline)
+               if sum(len(run.analysis.sessions) for run in side.runs) > 1]  # fmt: skip
+    if several and any(found.is_of_one_session(each.ratio) for each in compared):
+        text = msg("± of {run} is over sessions, the interval of the percent over blocks", run=several[0].name)
+        yield Paragraph(text, "muted")
+
+
+def _across_runs(compared: Sequence[Compared], found: Contrasts) -> Iterator[Part]:
+    """Yield a table of each; none where there is nothing for it."""
+    if found.is_paired:
+        return
+    if rows := list(_next_rows(compared)):
+        columns: tuple[Column, ...] = (
+            shared.PLATFORM,
+            Column("metric", msg("metric"), wraps=True),
+            Column("sessions", msg("sessions\nper side"), is_number=True),
+            Column("percent", msg("percent of {baseline}", baseline=found.baseline.name), is_number=True),
+            Column("next", msg("the next sessions,\n{level}", level=Share(found.confidence, "declared"))),
+        )
+        yield _titled_table(msg("Next sessions"), "next-sessions", columns, rows)
+    if rows := list(_relative_rows(compared)):
+        interval = _interval_title(found, [each.relative for each in compared])
+        title = msg("percent of {run}, both relative\nto {baseline} [{interval}]", run=found.baseline.name,
+                    baseline=found.common_baseline, interval=interval)  # fmt: skip
+        columns = (
+            shared.PLATFORM,
+            Column("metric", msg("metric"), wraps=True),
+            Column("ratio_of_ratios", title, is_number=True),
+        )
+        note = msg(
+            "Effects common to a platform and to {baseline} cancel.",
+            baseline=found.common_baseline,
+        )
+        title = msg("Relative to {baseline}", baseline=found.common_baseline)
+        yield _titled_table(title, "ratio-of-ratios", columns, rows, Paragraph(note, "muted"))
+
+
+def _titled_table(
+    title: Inline, key: str, columns: tuple[Column, ...], rows: Sequence[TableRow], *further: Part
+) -> Titled:
+    table = Table(columns, (Group(tuple(rows)),), key=key, label=title, style="result")
+    return Titled(title, (table, *further), key=key)
+
+
+def _next_rows(compared: Sequence[Compared]) -> Iterator[TableRow]:
+    for each in compared:
+        ratio, better = each.ratio, each.section.better
+        if ratio is None or ratio.predicted_low is None or ratio.predicted_high is None:
+            continue
+        shown = replace(shared.relative_of(ratio, better), shows="estimate")
+        yield TableRow(
+            (*_platform_and_metric(each), Count(ratio.n_sessions), shown, shared.predicted_of(ratio, better))
+        )
+
+
+def _relative_rows(compared: Sequence[Compared]) -> Iterator[TableRow]:
+    for each in compared:
+        if (ratio := each.relative) is not None:
+            yield TableRow((*_platform_and_metric(each), shared.relative_of(ratio, each.section.better)))
+
+
+def _platform_and_metric(each: Compared) -> tuple[Inline, Inline]:
+    name = joined([each.section.name, Factor(levels_of(each.levels)) if each.levels else ""])
+    return shared.platform_of(each.treatment.platform), name
