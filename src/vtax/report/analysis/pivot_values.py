@@ -76,7 +76,7 @@ class Values:
         return bounded(found) if found else None
 
     def _key(self, section: Section, row: Row) -> tuple[str, frozenset[tuple[str, str]]]:
-        """What a row shares with the one that is 100 %: every level but that of the factor."""
+        """Return what a row shares with the one that is 100 %: every level but that of the factor."""
         levels = {PLATFORM: row.cell.platform, **{name: str(level) for name, level in row.cell.levels.items()}}
         return section.name, frozenset(item for item in levels.items() if item[0] not in self.to)
 
@@ -84,7 +84,7 @@ class Values:
         self, section: Section, of: tuple[ResultPoint, Row], to: tuple[ResultPoint, Row],
         sessions: Sequence[MeasuredSession],
     ) -> Estimate | None:  # fmt: skip
-        """The percent of a figure at another level, by the judge of the result: within blocks, but of percentiles."""
+        """Return a figure as percent of that at another level: within blocks, but of percentiles."""
         analysis = self.source.analysis
         if self.quantity in PERCENTILES:
             sides = [self._quantile(section, row, sessions) for _, row in (of, to)]
@@ -106,7 +106,7 @@ class Values:
         self, section: Section, of: tuple[ResultPoint, Row], to: tuple[ResultPoint, Row],
         sessions: Sequence[MeasuredSession],
     ) -> Contrast:  # fmt: skip
-        """The ratio of two ratios to the baseline, over blocks that have all four. Raises StatsError."""
+        """Return the ratio of two ratios to the baseline, over blocks that have all four. Raises StatsError."""
         sides = []
         for point, row in (of, to):
             if point.baseline is None or row.ratio is None:
@@ -118,7 +118,7 @@ class Values:
         return paired_contrast(sides[0], sides[1], section.better, self.source.analysis.unit_of)
 
     def _quantile(self, section: Section, row: Row, sessions: Sequence[MeasuredSession]) -> Interval | None:
-        """A percentile of all samples of the trials; None without any."""
+        """Return a percentile of all samples of the trials; None without any."""
         samples = [
             self.source.samples.get(trial, {}).get(section.metric.name, ()) for trial in trials_of(row, self.source)
         ]
@@ -146,7 +146,7 @@ def blocks_in(row: Row, sessions: Sequence[MeasuredSession]) -> Any:
 
 
 def _in(row: Row, sessions: Sequence[MeasuredSession]) -> Row:
-    """The row with the blocks of these sessions alone."""
+    """Return the row with the blocks of these sessions alone."""
     if not sessions:
         return row
     here = blocks_in(row, sessions)
