@@ -295,7 +295,7 @@ def test_the_view_says_why_there_is_nothing():
 def test_a_report_has_the_chapter_only_with_weights():
     analysis = run_of()
     assert "Recommendation" not in page(analysis)
-    text = markdown(report(source(analysis), {"network": 1.0}), language("en"))
+    text = markdown(report(source(analysis), Options("report", {"network": 1.0})), language("en"))
     assert "Recommendation" in text
     assert "kvm (nested) is the best with a probability of" in text
 

@@ -22,6 +22,7 @@ from vtax.report.replacing import STANDARD_OUTPUT, replacing
 if TYPE_CHECKING:
     from vtax.report.analysis.filters import Wanted
     from vtax.report.renderers.language import Language
+    from vtax.report.views.base import Options
     from vtax.store.exporting import Exported
     from vtax.store.run import RunHandle
     from vtax.store.store import Store
@@ -81,6 +82,7 @@ def command(
     from vtax.cli.recommend import weights_of
     from vtax.report.analysis.filters import Wanted
     from vtax.report.renderers.language import language as chosen_language
+    from vtax.report.views.base import Options
 
     only = wanted(options)
     given = {
@@ -95,7 +97,8 @@ def command(
     made: Exported | None = None
     if kind in _OF_REPORTS:
         weighed = None if weights is None else weights_of(weights)
-        path = write_documents(names, kind, output, only, chosen_language(language), weighed, mapping_of(mapped))
+        chosen = Options("report", weighed, mapping_of(mapped))
+        path = write_documents(names, kind, output, only, chosen_language(language), chosen)
     else:
         path, made = _write_whole(names, kind, output, language, license_url, anonymize=anonymize)
     if as_json:
@@ -144,9 +147,8 @@ def _facts(names: Sequence[str], kind: str, path: Path, made: Exported | None, *
 
 
 def write_documents(
-    names: Sequence[str], kind: str, output: Path | None, only: Wanted, language: Language,
-    weights: Mapping[str, float] | None, mapped: Mapping[str, str],
-) -> Path:  # fmt: skip
+    names: Sequence[str], kind: str, output: Path | None, only: Wanted, language: Language, options: Options
+) -> Path:
     """Write one run or several in a format of reports; return the path. Raises BadInput for a run named twice."""
     from vtax.report.files import write, write_several
     from vtax.store.store import LAST
@@ -157,9 +159,9 @@ def write_documents(
         raise BadInput(f"{twice} is named twice", hint="name each run once")
     path = output or Path(f"{runs[0] if len(runs) == 1 else 'report'}{SUFFIXES.get(kind, f'.{kind}')}")
     if len(runs) == 1:
-        write(store, runs[0], kind, path, only, language, weights, mapped)
+        write(store, runs[0], kind, path, only, language, options)
     else:
-        write_several(store, runs, kind, path, only, language, weights, mapped)
+        write_several(store, runs, kind, path, only, language, options)
     return path
 
 

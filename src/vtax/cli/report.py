@@ -43,7 +43,8 @@ def command(
     from vtax.cli.export import write_documents
     from vtax.cli.recommend import weights_of
     from vtax.report.renderers.language import language as chosen_language
+    from vtax.report.views.base import Options
 
     given = None if weights is None else weights_of(weights)
-    chosen = wanted(options), chosen_language(language), given, mapping_of(mapped)
-    print_path(write_documents(names, "html", output, *chosen))
+    chosen = Options("report", given, mapping_of(mapped))
+    print_path(write_documents(names, "html", output, wanted(options), chosen_language(language), chosen))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import get_args
 
 from vtax.report.analysis import Analysis, mapping
@@ -32,7 +32,7 @@ from vtax.report.parts import shared
 from vtax.report.parts.first_screen import answer_lines
 from vtax.report.parts.header import header_of, host_line, status_word
 from vtax.report.views import recommend
-from vtax.report.views.base import Options, View
+from vtax.report.views.base import REPORT, Options, View
 from vtax.report.views.registry import in_reports
 from vtax.stats.verdict import Kind
 from vtax.store.records import PlatformRecord
@@ -43,22 +43,18 @@ _FOLDED = frozenset({
 """Chapters that answer what few readers ask: a page shows their summaries, and the rest on demand."""
 
 
-def report(
-    source: Source, weights: Mapping[str, float] | None = None, mapped: Mapping[str, str] | None = None
-) -> Document:
-    """Return the whole report of a run. weights: of resources, for a chapter with a recommendation; none without
-    them.
+def report(source: Source, options: Options = REPORT) -> Document:
+    """Return the whole report of a run; with weights it has a chapter with a recommendation.
 
-    mapped: platform of the publication -> platform of the run, in the chapters of claims and of figures. Raises
-    BadInput for a mapping that neither knows, or to a platform that was not measured.
+    Raises BadInput for a mapping that neither claims nor figures know, or to a platform that was not measured.
     """
     analysis = source.analysis
-    mapping.check(analysis, mapped or {})
+    mapping.check(analysis, options.mapped)
     title, lead = header_of(analysis)
     question = stored(str(analysis.declared.get("question") or ""))
     parts: list[Part] = []
-    for view in (*in_reports(), *((recommend.VIEW,) if weights is not None else ())):
-        document = view.document(source, Options("report", weights=weights, mapped=mapped or {}))
+    for view in (*in_reports(), *((recommend.VIEW,) if options.weights is not None else ())):
+        document = view.document(source, options)
         if document.nothing == "":
             parts += _chapters(view, document)
     lead = (question, *lead) if question else lead

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from vtax.errors import BadInput
@@ -15,29 +15,27 @@ from vtax.report.document import Document
 from vtax.report.renderers.json import plain
 from vtax.report.renderers.language import ENGLISH, Language
 from vtax.report.replacing import replacing
+from vtax.report.views.base import REPORT, Options
 from vtax.store.query import effective, load
 from vtax.store.store import Store
 
 DOCUMENTS = ("html", "markdown", "latex")  # formats with chapters
-Weights = Mapping[str, float] | None
-Mapped = Mapping[str, str] | None
 
 
 def write(
     store: Store, run_name: str, file_format: str, path: Path, wanted: Wanted | None = None,
-    language: Language = ENGLISH, weights: Weights = None, mapped: Mapped = None,
+    language: Language = ENGLISH, options: Options = REPORT,
 ) -> None:  # fmt: skip
     """Write a run as html, json, markdown, latex, csv or parquet; an existing file is replaced whole or not at all.
 
     wanted: what of the run, None for all. csv and parquet hold the baseline only when it is wanted. language: of
-    html, markdown and latex, as weights: resource -> weight, for a chapter with a recommendation, and mapped:
-    platform of the publication -> platform of the run. Raises BadInput for an unknown run or name and for a wrong
-    path, StoreError when the store cannot be read or the disk is full.
+    html, markdown and latex, as are options. Raises BadInput for an unknown run or name and for a wrong path,
+    StoreError when the store cannot be read or the disk is full.
     """
     if file_format in (*DOCUMENTS, "json"):
         source = source_of(store, run_name, wanted=wanted)
         with replacing(path) as new:
-            write_whole(source, file_format, new, language, weights, mapped)
+            write_whole(source, file_format, new, language, options)
         return
     from vtax.report.measurements import tidy, write_table
 
@@ -51,7 +49,7 @@ def write(
 
 def write_several(
     store: Store, run_names: Sequence[str], file_format: str, path: Path, wanted: Wanted | None = None,
-    language: Language = ENGLISH, weights: Weights = None, mapped: Mapped = None,
+    language: Language = ENGLISH, options: Options = REPORT,
 ) -> None:  # fmt: skip
     """Write one html, markdown or latex file of several runs, a chapter each in their order below a list of them.
 
@@ -66,7 +64,7 @@ def write_several(
     analyses, chapters = [], []
     for name in run_names:
         source = source_of(store, name, wanted=wanted)
-        chapters.append(report(source, weights, mapped))
+        chapters.append(report(source, options))
         analyses.append(source.analysis)
     first = several(analyses, [chapter_key(number) for number in range(len(chapters))])
     with replacing(path) as new:
@@ -74,12 +72,11 @@ def write_several(
 
 
 def write_whole(
-    source: Source, file_format: str, path: Path, language: Language = ENGLISH, weights: Weights = None,
-    mapped: Mapped = None,
-) -> None:  # fmt: skip
+    source: Source, file_format: str, path: Path, language: Language = ENGLISH, options: Options = REPORT
+) -> None:
     """Write all that a source shows, as `write` does, to a file that nobody reads yet."""
     if file_format in DOCUMENTS:
-        path.write_text(_rendered(file_format, report(source, weights, mapped), language), encoding="utf-8")
+        path.write_text(_rendered(file_format, report(source, options), language), encoding="utf-8")
     elif file_format == "json":
         path.write_text(json.dumps(plain(exported_whole(source)), indent=1, default=str) + "\n", "utf-8")
     else:

@@ -29,6 +29,9 @@ class Options:
         return self.depth == "all"
 
 
+REPORT = Options("report")
+
+
 @dataclass(frozen=True)
 class View:
     """A look at a run.
