@@ -41,8 +41,8 @@ def pivot_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "--metric", metavar="METRIC", shell_complete=metrics_of_run, help="The metric of such a table."
         ),
         click.option(
-            "--value", type=click.Choice(_VALUES),
-            help="The figure of such a table (default: mean); efficiency is percent of the baseline, p50 to p99 are "
+            "--value", type=click.Choice(_VALUES), metavar="FIGURE",
+            help="The figure of such a table: mean (default); efficiency, percent of the baseline; p50, p95 or p99, "
             "percentiles of single values, such as starts.",
         ),
         click.option(

@@ -333,8 +333,8 @@ class _Builder:
         unit = "" if self.to or self.quantity == "efficiency" else section.metric.unit
         count = int(blocks_in(row, sessions).sum())
         if row.summary is None or not count:
-            reason = row.reason if row.summary is None else msg("no trial that went well in this part")
-            return PivotCell(section, row, levels, None, unit, 0, is_whole, reason)
+            why = row.reason if row.summary is None else msg("no trial that went well in this part")
+            return PivotCell(section, row, levels, None, unit, 0, is_whole, why)
         value, reason = self.values.of(section, point, row, sessions)
         return PivotCell(section, row, levels, value, unit, count, is_whole, "" if value else reason)
 
