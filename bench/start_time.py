@@ -34,7 +34,7 @@ from vtax.host.namespaces import overlay, private, tmpfs
 from vtax.host.resources import Tree
 from vtax.image import build
 from vtax.image.image import Image
-from vtax.platforms import docker, gvisor, registry
+from vtax.platforms import docker, gvisor, oci_runtime, registry
 from vtax.platforms.base import GuestSpec, Platform, Resources, RunningGuest
 
 DEFAULT = ["native", "podman", "lxc", "nspawn", "bubblewrap", "docker", "gvisor-systrap", "gvisor-ptrace", "qemu-tcg"]
@@ -177,7 +177,7 @@ def raw_docker(spec: GuestSpec, root: Path, platform: Platform) -> tuple[list[st
 def raw_gvisor(spec: GuestSpec, root: Path, platform: Platform) -> tuple[list[str], bool]:
     """runsc run, without a network."""
     options = gvisor.GvisorOptions.model_validate(platform.options.model_dump())
-    bundle = gvisor.bundle(spec, root, ["/usr/bin/true"])
+    bundle = oci_runtime.bundle(spec, root, ["/usr/bin/true"], None)
     bundle["linux"]["namespaces"] = [{"type": kind} for kind in ("pid", "ipc", "uts", "mount", "network")]
     (spec.directory / "config.json").write_text(json.dumps(bundle))
     settings = [f"--root={spec.directory / 'runsc'}", f"--platform={options.platform}", "--network=none"]

@@ -11,8 +11,8 @@ from vtax.network.namespace import NAMES
 from vtax.platforms import registry as platforms
 
 pytestmark = [needs_root, needs_program("ip", "nsenter", "ethtool", "tc"), pytest.mark.root]
-PLATFORMS = ["native", "podman", "docker", "lxc", "nspawn", "bubblewrap", "gvisor-systrap", "qemu-tcg"]
-CHANGING = [name for name in PLATFORMS if platforms.get(name).driver.links_change]
+PLATFORMS = ["native", "podman", "docker", "lxc", "nspawn", "bubblewrap", "containerd", "gvisor-systrap", "qemu-tcg"]
+CHANGING = [name for name in PLATFORMS if platforms.get(name).network_limits.links_change]
 
 
 def lab(name, image, journal, home, topology="point-to-point", **link):

@@ -7,6 +7,7 @@ import signal
 import time
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -21,16 +22,16 @@ from vtax.host.home import Home
 from vtax.host.journal import Journal, clean
 from vtax.host.resources import Tree
 from vtax.image.image import Image
-from vtax.platforms import docker_daemon, probing, registry
+from vtax.platforms import docker_daemon, oci_runtime, probing, registry
 from vtax.platforms.base import GuestSpec, Platform, Resources
 
 pytestmark = [needs_root, pytest.mark.root]
 OTHER_USERNS = ["lxc-unprivileged", "nspawn-userns", "docker-userns"]  # tests of their own: test_platforms_userns
 USERNS = ["podman-userns", *(pytest.param(name, marks=pytest.mark.thorough) for name in OTHER_USERNS)]
-SHARE_A_KERNEL = ["native", "podman", "lxc", "nspawn", "bubblewrap", "docker", *USERNS]
+SHARE_A_KERNEL = ["native", "podman", "lxc", "nspawn", "bubblewrap", "docker", "containerd", *USERNS]
 PLATFORMS = [*SHARE_A_KERNEL, "gvisor-systrap", "gvisor-ptrace"]
 CONTAINERS = PLATFORMS[1:]
-OVER_OUR_OVERLAY = ["native", "podman", "lxc", "nspawn", "bubblewrap"]  # Docker mounts its containers' files itself
+OVER_OUR_OVERLAY = ["native", "podman", "lxc", "nspawn", "bubblewrap", "containerd"]  # Docker mounts its files itself
 NOBODY = 65534
 MEMORY = 128 << 20
 LAST_CPU = max(os.sched_getaffinity(0))
@@ -231,7 +232,7 @@ def test_a_stopped_guest_leaves_nothing(starter):
     assert [
         str(registered)
         for registered in new
-        if "ockerd" not in str(registered) and "Docker daemon" not in str(registered)
+        if not any(word in str(registered) for word in ("ockerd", "ontainerd", "Docker daemon"))
     ] == [f"files {directory}"]
     assert [line for line in leftovers(starter.home, directory.name) if directory.name in line] == []
     assert host_network() == network
@@ -342,3 +343,29 @@ def test_confinement_is_what_the_guests_programs_have(name, image, module_home, 
     assert found["strict"]["NoNewPrivs"] == "1"
     assert int(found["strict"]["CapEff"], 16) == 0
     assert found["none"]["CapEff"] == found["default"]["CapEff"] != found["strict"]["CapEff"]
+
+
+OF_ENGINES = [
+    *product(["podman", "docker", "containerd"], ["runc", "crun", "youki", "runsc"]),
+    ("containerd", "kata"),
+]
+
+
+@pytest.mark.parametrize(("engine", "runtime"), OF_ENGINES)
+def test_a_runtime_starts_guests_within_their_limits_and_leaves_nothing(
+    engine, runtime, image, module_home, module_journal
+):
+    platform = registry.make("mine", engine, {"runtime": runtime})
+    probe = platform.probe(None)
+    if not probe.available:
+        pytest.skip(f"{runtime} of {engine} does not run here: {probe.reason}")
+    assert f", {runtime}" in probe.version
+    running, guest = Starter(engine, module_home, module_journal, image, platform).ready()
+    name = running.stderr.parent.name
+    assert running.notes == ()
+    in_force = {"limit.cpus": str(LAST_CPU), "limit.cpu_time": 1.0, "limit.memory": MEMORY}
+    assert running.limits_in_force() == in_force
+    has_own_kernel = guest.run(["uname", "-v"]).stdout.strip() != os.uname().version
+    assert has_own_kernel is (runtime in oci_runtime.SANDBOXES)
+    running.stop()
+    assert [line for line in leftovers(module_home, name) if name in line] == []

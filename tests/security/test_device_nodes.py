@@ -36,6 +36,7 @@ DRIVERS = {
     "lxc",
     "nspawn",
     "bubblewrap",
+    "containerd",
     "gvisor",
 }  # native is the host's root, machines have own devices
 PLATFORMS = [name for name in registry.names() if registry.get(name).driver.name in DRIVERS]

@@ -81,7 +81,7 @@ def test_two_platforms_of_one_driver_are_those_of_the_run(path, text, names, opt
         ("podman:runtime=crun,podman:runtime=crun", "are the same platform", "different options"),
         ("pdman,podman", "there is no platform and no driver 'pdman'; did you mean podman?", "for example"),
         ("podman:runtime,podman", "there is no platform and no driver 'podman:runtime'", "for example"),
-        ("podman:runtime=rusc,podman", "option runtime is 'rusc'; it must be 'runc' or 'crun'", "'runc'?"),
+        ("podman:runtime=rusc,podman", "option runtime is 'rusc'; it must be 'runc', 'crun', 'youki' or", "'runsc'?"),
         ("podman:runtme=crun,podman", "unknown option 'runtme'; did you mean runtime?", "lists the options"),
         ("podman:userns=true:userns=false,podman", "gives userns twice", "once"),
     ],

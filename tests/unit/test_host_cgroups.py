@@ -117,6 +117,13 @@ def test_a_group_below_another_is_recognised(tmp_path):
     outer = Group(((hierarchy, tmp_path / "vtax-1"),))
     assert Group(((hierarchy, tmp_path / "vtax-1/libpod-x"),)).is_below(outer)
     assert not Group(((hierarchy, tmp_path / "vtax-12"),)).is_below(outer)
+
+
+def test_a_group_in_one_of_two_hierarchies_is_below(tmp_path):
+    memory, unified = Hierarchy(tmp_path / "memory", False, frozenset({"memory"})), Hierarchy(tmp_path / "u", True)
+    outer = Group(((memory, memory.mount / "vtax-1"), (unified, unified.mount / "vtax-1")))
+    crun = Group(((memory, memory.mount / "vtax-1/x"), (unified, unified.mount)))
+    assert crun.is_below(outer)
     assert outer.runtime_path == "/vtax-1"
 
 

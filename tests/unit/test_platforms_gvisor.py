@@ -11,7 +11,8 @@ import pytest
 
 from vtax.host.journal import Journal
 from vtax.image.image import Image
-from vtax.platforms import gvisor, registry
+from vtax.network.namespace import NAMES
+from vtax.platforms import gvisor, oci_runtime, registry
 from vtax.platforms.base import GuestSpec, Probe, Resources
 from vtax.runner.plan import Plan, make_plan
 from vtax.study.load import LoadedStudy, validate
@@ -55,7 +56,9 @@ def test_limits_and_records_stay_with_the_guest(spec):
 
 
 def test_the_bundle_takes_the_interfaces_of_the_named_namespace(spec):
-    bundle = json.loads(json.dumps(gvisor.bundle(spec, Path("/root-of-guest"), ["prog", "word"])))
+    bundle = json.loads(
+        json.dumps(oci_runtime.bundle(spec, Path("/root-of-guest"), ["prog", "word"], NAMES / spec.name))
+    )
     assert {"type": "network", "path": "/run/netns/vtax-1"} in bundle["linux"]["namespaces"]
     assert bundle["process"]["args"] == ["prog", "word"]
     assert bundle["root"] == {"path": "/root-of-guest"}

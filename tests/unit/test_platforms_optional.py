@@ -64,7 +64,6 @@ def test_its_capability_counts_and_all_others_have_defaults(tmp_path):
     platform = registry.get("narrow")
     assert platform.network_limits == NetworkLimits(mtu=1400)
     assert platform.driver.tunings == ("pinned",)
-    assert platform.driver.links_change
     assert platform.driver.joins_topologies
     assert not platform.driver.argument
     assert not isinstance(platform.driver, MachineDriver)

@@ -302,7 +302,7 @@ def test_packets_reach_the_bridged_end_with_their_checksums(tmp_path, monkeypatc
     with pytest.raises(PlatformError):
         driver.DRIVER.start(VirtualBoxOptions(), replace(spec(tmp_path, journal), plugboard=Plugboard()))
     assert (["ethtool", "-K", "guest-eth0", "tx", "off"], "lab") in called
-    assert not driver.DRIVER.links_change
+    assert not driver.DRIVER.network_limits(VirtualBoxOptions()).links_change
     journal.close()
 
 

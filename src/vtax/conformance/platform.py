@@ -215,7 +215,7 @@ def _network(subject: PlatformSubject) -> None:
         after = links.counters()
         grown = [name for name in after if name.endswith("_bytes") and after[name] > before.get(name, 0.0)]
         require(grown, "no interface of the lab counts packets of the guest")
-        if subject.driver.links_change:
+        if platform_of(subject.driver).network_limits.links_change:
             links.apply(settings.model_copy(update={"mtu": _LAB_MTU}))
             seen: Any = links.effective["link"]["mtu"]
             require(seen == _LAB_MTU, f"the link's MTU is {seen} after a change to {_LAB_MTU}")

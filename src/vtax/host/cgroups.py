@@ -90,9 +90,9 @@ class Group:
         return made
 
     def is_below(self, other: Group) -> bool:
-        """Return whether every directory of it is in or below the other group's."""
+        """Return whether it is in or below the other group, in one hierarchy at least: a runtime may use no other."""
         tops = [top for _, top in other.directories]
-        return all(any(path.is_relative_to(top) for top in tops) for _, path in self.directories)
+        return any(path.is_relative_to(top) for _, path in self.directories for top in tops)
 
     def make(self) -> None:
         """Create the directories; on v1 they inherit CPUs and memory nodes of their parents."""

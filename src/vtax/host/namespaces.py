@@ -97,13 +97,15 @@ def private(
     new_root: Path | None = None,
     join: Sequence[int] = (),
     ids_of: int | None = None,
+    inside: int | None = None,
 ) -> Callable[[], None]:
     """Return what to run between fork and exec (host.process.spawn, before_exec).
 
     Joins the cgroups whose open cgroup.procs files are given, enters a new mount namespace (and, with network, a new
     and empty network namespace), makes the mounts in order, and makes
     new_root the root directory, leaving nothing of the old one reachable. ids_of: an open user namespace, for
-    id-mapped mounts. A failed step is printed on stderr and raises OSError, which spawn reports.
+    id-mapped mounts. inside: an open mount namespace to enter instead of a new one, where the mounts stay. A failed
+    step is printed on stderr and raises OSError, which spawn reports.
     """
     steps = [_encode(step) for step in mounts]
     flags = CLONE_NEWNS | (CLONE_NEWNET if network else 0)
@@ -112,8 +114,11 @@ def private(
     def enter() -> None:
         for fd in join:
             _write_self(fd)
-        _check(_libc.unshare(flags), "unshare")
-        _check(_libc.mount(b"none", b"/", None, MS_REC | MS_SLAVE, None), "making mounts private")
+        if inside is not None:
+            _check(_libc.setns(inside, CLONE_NEWNS), "entering a mount namespace")
+        else:
+            _check(_libc.unshare(flags), "unshare")
+            _check(_libc.mount(b"none", b"/", None, MS_REC | MS_SLAVE, None), "making mounts private")
         for step in steps:
             _mount(step, ids_of)
         if network:

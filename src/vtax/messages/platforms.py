@@ -60,6 +60,9 @@ SENTENCES: Mapping[str, str | tuple[str, str]] = {
     "hint-wait-or-clean": "wait until it ends; if that process was killed, run vtax clean",
     "docker-silent": "the Docker daemon does not answer: {error}",
     "private-docker-not-started": "the private Docker daemon did not start: {error}",
+    "containerd-not-started": "containerd did not start: {error}",
+    "containerd-silent": "containerd did not come up",
+    "hint-no-package": "no package of Debian has it: install its release, its program on PATH",
     "gvisor-network":
         "gVisor's own network stack: offloads and congestion control are its own, and it keeps its MTU of the start",
     "hint-newer-runsc":

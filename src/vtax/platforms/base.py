@@ -165,7 +165,8 @@ class NetworkLimits:
     """What a platform's network interfaces can do.
 
     interfaces: max of one guest. mtu: max, bytes. queues: max of an interface. forwards: whether a guest can route
-    between its interfaces. not_attached: the link setting `attachment` values they cannot be joined by.
+    between its interfaces. not_attached: the link setting `attachment` values they cannot be joined by. links_change:
+    whether a guest follows when MTU or offloads of its links change; otherwise every setting needs a fresh guest.
     """
 
     interfaces: int = 8
@@ -173,6 +174,7 @@ class NetworkLimits:
     queues: int = 16
     forwards: bool = True
     not_attached: tuple[str, ...] = ()
+    links_change: bool = True
 
 
 @dataclass(frozen=True)
@@ -197,8 +199,7 @@ class Driver(ABC):
     name: of the driver. summary: one line for `vtax platforms`. Options: a pydantic model of its options, every field
     with a description and a default. variants: the platforms it ships, name -> option values. argument: the option
     that a platform's name `DRIVER:VALUE` sets; empty when there are no such names. joins_topologies: whether its
-    guests can be joined to a topology, their interfaces being made for them. links_change: whether a guest follows
-    when MTU or offloads of its links change; otherwise every setting needs a fresh guest. tunings: the words of a
+    guests can be joined to a topology, their interfaces being made for them. tunings: the words of a
     study's `tuning` that its guests follow. reaches_out: whether its probe talks to a machine that a study names,
     which a dry run leaves alone. uses_image: whether its guests are made from the image; machines that are the user's
     have files, CPUs and limits of their own. writes_below_directory: whether what its guests write is in files
@@ -214,7 +215,6 @@ class Driver(ABC):
     variants: Mapping[str, Mapping[str, Any]]
     argument: str = ""
     joins_topologies: bool = True
-    links_change: bool = True
     tunings: tuple[str, ...] = ("pinned",)
     reaches_out: bool = False
     uses_image: bool = True

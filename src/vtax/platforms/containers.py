@@ -27,6 +27,8 @@ from vtax.platforms.stdio import REACHABLE_ROOT, StdioGuest, describe, limits
 
 START_TIMEOUT_S = 60.0
 SCRATCH = "scratch"
+CLIENTS = "runtime"
+"""Below a guest's cgroup: what starts the container, outside of its limits (stdio.Program, subgroup)."""
 DROPPED_CAPABILITIES = ("MKNOD", "SYS_ADMIN")
 """With these a guest's root makes device nodes, or mounts the host's, and opens them to other users of the host."""
 USERNS: bool = Field(False, description="a user namespace: the guest's root is an unprivileged user of the host")
@@ -96,16 +98,24 @@ def runtime_mounts(root: Root | None = None) -> list[MountStep]:
     return [root.mount, *shared] if root else shared
 
 
-def wait_for_init(guest: StdioGuest, argv: Sequence[str], find: Callable[[], Iterable[int]] | None = None) -> int:
+def wait_for_init(
+    guest: StdioGuest,
+    argv: Sequence[str],
+    find: Callable[[], Iterable[int]] | None = None,
+    *,
+    sandboxed: bool = False,
+) -> int:
     """The host's PID of the guest's first process, once it runs argv: limits and namespaces are in force then.
 
-    find: candidates; everything in the guest's cgroup when absent. Raises PlatformError when it does not appear.
+    find: candidates; everything in the guest's cgroup when absent. sandboxed: the host does not see the guest's
+    processes; the first in the container's own cgroup, then. Raises PlatformError when it does not appear.
     """
     wanted = b"\0".join(os.fsencode(part) for part in argv) + b"\0"
 
     def init() -> int:
+        clients = guest.group.child(CLIENTS).pids("memory") if sandboxed else []
         for pid in find() if find else guest.group.pids("memory"):
-            if _is_init(pid) and _command_line(pid) == wanted:
+            if (pid and pid not in clients) if sandboxed else (_is_init(pid) and _command_line(pid) == wanted):
                 return pid
         if guest.process.poll() is not None:
             raise failed("the guest ended while it was starting")
@@ -119,20 +129,26 @@ def wait_for_init(guest: StdioGuest, argv: Sequence[str], find: Callable[[], Ite
 
 
 def finish_start(
-    guest: StdioGuest, spec: GuestSpec, argv: Sequence[str], find: Callable[[], Iterable[int]] | None = None
+    guest: StdioGuest,
+    spec: GuestSpec,
+    argv: Sequence[str],
+    find: Callable[[], Iterable[int]] | None = None,
+    *,
+    sandboxed: bool = False,
 ) -> StdioGuest:
     """Wait for the guest's first process, read its limits back, and plug its network namespace.
 
-    The guest is stopped when any of it fails. Raises PlatformError.
+    sandboxed: see wait_for_init; its network is plugged already. The guest is stopped when any of it fails. Raises
+    PlatformError.
     """
     try:
-        pid = wait_for_init(guest, argv, find)
-        guest.executing_at = time.monotonic()
+        pid = wait_for_init(guest, argv, find, sandboxed=sandboxed)
+        guest.executing_at = None if sandboxed else time.monotonic()
         group = cgroups.group_of(pid)
         guest.notes += tuple(group.check(limits(spec)))
         guest.limited = group
         guest.elsewhere = None if group.is_below(guest.group) else group
-        if spec.plugboard is not None:
+        if spec.plugboard is not None and not sandboxed:
             spec.plugboard.plug_namespace(Path(f"/proc/{pid}/ns/net"))
     except BaseException as error:
         guest.stop()

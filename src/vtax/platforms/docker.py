@@ -18,13 +18,13 @@ from vtax.host.cgroups import Group
 from vtax.host.process import find_program
 from vtax.image.image import Image
 from vtax.messages import Note
-from vtax.platforms import containers, probing, stdio
-from vtax.platforms.base import Driver, GuestSpec, Probe
+from vtax.platforms import containers, oci_runtime, probing, stdio
+from vtax.platforms.base import Driver, GuestSpec, NetworkLimits, Probe
 from vtax.platforms.containers import CONFINEMENT, NO_NEW_PRIVILEGES, USERNS, Confinement, oci_confinement
 from vtax.platforms.docker_daemon import Daemon, container_removal, host_daemon, image_removal, private_daemon
 from vtax.platforms.stdio import Program, StdioGuest
 
-PARTS = (Part("daemon", "dockerd|containerd"), Part("runtime", "docker|runc.*"))
+PARTS = (Part("daemon", "dockerd|containerd"), Part("runtime", f"docker|{oci_runtime.PROGRAMS}"))
 
 
 class DockerOptions(BaseModel):
@@ -38,6 +38,7 @@ class DockerOptions(BaseModel):
     storage: Literal["default", "overlay2", "vfs"] = Field(
         "default", description="storage driver; default is the host daemon's, and overlay2 in a private one"
     )
+    runtime: oci_runtime.Runtime = oci_runtime.RUNTIME
     userns: bool = USERNS
     no_new_privileges: bool = NO_NEW_PRIVILEGES
     confinement: Confinement = CONFINEMENT
@@ -63,15 +64,25 @@ class Docker(Driver):
         """Start a container of the host's `cat` once; the image itself would take seconds to import."""
         own = "docker-cli" if find_program("dockerd") else "docker.io"
         daemon = _fitting_host_daemon(options)
-        programs = {"docker": own} if daemon else {"dockerd": "docker.io", "docker": own}
+        needed = {"dockerd": "docker.io", options.runtime: oci_runtime.PACKAGES[options.runtime]}
+        programs = {"docker": own} if daemon else {"docker": own} | needed
         version_argv = () if daemon else ("dockerd", "--version")
         launch = partial(self.launch, is_temporary=True)
         probe = probing.probe(launch, options, None, programs=programs, version_argv=version_argv)
         if "apparmor_parser" in probe.reason:  # a kernel with AppArmor, but not its tools: Docker refuses every start
             probe = replace(probe, hint="apt install apparmor")
         if daemon:
-            return replace(probe, version=f"Docker version {daemon.version}, the host's daemon")
-        return replace(probe, version=f"{probe.version}, a private daemon") if probe.available else probe
+            probe = replace(probe, version=f"Docker version {daemon.version}, the host's daemon")
+            return oci_runtime.with_version(probe, daemon.runtimes[options.runtime])
+        if not probe.available:
+            return probe
+        return oci_runtime.with_version(replace(probe, version=f"{probe.version}, a private daemon"), options.runtime)
+
+    def network_limits(self, options: DockerOptions) -> NetworkLimits:
+        """See platforms.base.Driver. Docker makes a container's network namespace in the moment when a sandbox
+        reads it."""
+        limits = oci_runtime.network_limits(options.runtime)
+        return replace(limits, interfaces=0) if options.runtime in oci_runtime.SANDBOXES else limits
 
     def start(self, options: DockerOptions, spec: GuestSpec) -> StdioGuest:
         """See platforms.base.Driver."""
@@ -83,14 +94,14 @@ class Docker(Driver):
         """Start a guest whose first program is argv. is_temporary: keep nothing, the image neither."""
         # A daemon that received a request for a container while the client ended makes the cgroup anew.
         group = cgroups.register_again(spec.name, spec.journal)
-        daemon = daemon_for(options, spec, is_temporary)
+        daemon, sandboxed = daemon_for(options, spec, is_temporary), options.runtime in oci_runtime.SANDBOXES
         if is_temporary and not daemon.private:
             spec.journal.register(image_removal(daemon, f"vtax-guest:{spec.image.key}"))
         image = daemon.ensure_image(spec.image, keep_others=is_temporary)
 
         def program(group: Group) -> Program:
             parent = group.runtime_path if daemon.private else None
-            return Program(command_line(options, daemon, spec, image, parent, argv), subgroup="runtime")
+            return Program(command_line(options, daemon, spec, image, parent, argv), subgroup=containers.CLIENTS)
 
         def first_process() -> Iterable[int]:
             with suppress(PlatformError):
@@ -103,9 +114,12 @@ class Docker(Driver):
             undo.callback(container.release)
             guest = stdio.start(spec, program)
             guest.parts, guest.daemon = PARTS, daemon.pids
+            if sandboxed:
+                oci_runtime.mark_sandbox(guest, spec)
             undo.pop_all()
         guest.claim.after += [group, container]  # until the container is there: after the client that may request it
-        containers.finish_start(guest, spec, argv, None if daemon.private else first_process)
+        find = None if daemon.private else first_process
+        containers.finish_start(guest, spec, argv, find, sandboxed=sandboxed)
         container.resource = replace(removal, late_s=0.0)  # it is there, no client will request it
         guest.claim.after.remove(container)
         guest.claim.before.append(container)
@@ -135,6 +149,7 @@ def command_line(
         "--network=none",
         "--log-driver=none",
         "--workdir=/scratch",
+        f"--runtime={options.runtime}",
         f"--name={spec.name}",
         f"--hostname={spec.name}",
         *([f"--cgroup-parent={parent}"] if parent else []),
@@ -153,8 +168,9 @@ def _fitting_host_daemon(options: DockerOptions) -> Daemon | None:
     if options.daemon == "private":
         return None
     daemon = host_daemon()
-    fits = daemon and options.storage in ("default", daemon.storage) and options.userns == daemon.userns
-    return daemon if fits else None
+    if daemon is None or options.runtime not in daemon.runtimes:
+        return None
+    return daemon if options.storage in ("default", daemon.storage) and options.userns == daemon.userns else None
 
 
 def _no_fitting_daemon(options: DockerOptions, running: Daemon | None) -> PlatformError:
@@ -166,6 +182,8 @@ def _no_fitting_daemon(options: DockerOptions, running: Daemon | None) -> Platfo
             f"uses the storage driver {running.storage}, not {options.storage}",
             "storage = 'default'",
         )
+    elif options.runtime not in running.runtimes:
+        difference, option = f"has no runtime {options.runtime}", "add it to /etc/docker/daemon.json"
     else:
         difference = f"runs containers {'with' if running.userns else 'without'} a user namespace (userns-remap)"
         option = f"userns = {str(running.userns).lower()}"

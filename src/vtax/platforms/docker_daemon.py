@@ -18,8 +18,9 @@ import secrets
 import socket
 import struct
 import subprocess
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -29,13 +30,14 @@ from vtax.host import namespaces
 from vtax.host.emulated_cpu import timeout_factor
 from vtax.host.home import Home
 from vtax.host.journal import Journal
-from vtax.host.process import run, spawn
+from vtax.host.process import find_program, run, spawn
 from vtax.host.resources import RestoreCommand, TaggedProcesses, Tree
 from vtax.host.trust import private_directory
 from vtax.host.user_namespace import IdRange, unused_range
 from vtax.host.waiting import wait_until
 from vtax.image.image import Image
 from vtax.messages import Note
+from vtax.platforms import oci_runtime
 from vtax.platforms.stdio import describe
 
 _HOST_SOCKETS = (Path("/run/docker.sock"), Path("/var/run/docker.sock"))
@@ -56,7 +58,7 @@ _LATE_S = 2.0
 class Daemon:
     """A running daemon. private: it is ours, with the cgroupfs driver. storage: name of its storage driver.
 
-    userns: its containers have a user namespace.
+    userns: its containers have a user namespace. runtimes: name -> its program, a path or one on PATH.
     """
 
     socket: Path
@@ -64,6 +66,7 @@ class Daemon:
     storage: str
     version: str
     userns: bool = False
+    runtimes: Mapping[str, str] = field(default_factory=lambda: {"runc": "runc"})
 
     def command(self, *arguments: str) -> list[str]:
         """A command of the docker client, without anything of the user's client configuration."""
@@ -116,7 +119,8 @@ def _described(path: Path, *, private: bool) -> Daemon:
     """The daemon at a socket. Raises OSError, ValueError, KeyError or HTTPException when it does not answer."""
     info = _get(path, "/info")
     userns = any("name=userns" in option.split(",") for option in info.get("SecurityOptions") or ())
-    return Daemon(path, private, info["Driver"], info["ServerVersion"], userns)
+    runtimes = {name: found.get("path", name) for name, found in info["Runtimes"].items()}
+    return Daemon(path, private, info["Driver"], info["ServerVersion"], userns, runtimes)
 
 
 _private: WeakKeyDictionary[Journal, dict[str, tuple[Daemon, subprocess.Popen[bytes]]]] = WeakKeyDictionary()
@@ -147,10 +151,13 @@ def _start(
     etc, work = directory / "etc", directory / "work"
     for path in (etc, work):
         path.mkdir(parents=True)
-    (directory / "daemon.json").write_text("{}")
+    found = {name: {"path": find_program(name)} for name in oci_runtime.PACKAGES if name != "runc"}
+    runtimes = {name: program for name, program in found.items() if program["path"]}
+    (directory / "daemon.json").write_text(json.dumps({"runtimes": runtimes}))
     mounts = [
         namespaces.overlay(Path("/etc"), etc, work, Path("/etc")),
         namespaces.tmpfs(Path("/run")),
+        *oci_runtime.one_hierarchy(),
     ]
     pid_file = directory / "pid" if is_temporary else pid_file_of(home, name)
     if not is_temporary:

@@ -23,34 +23,20 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from vtax.counters.layer import Part
 from vtax.guest import bootstrap
-from vtax.guest.guest import ENVIRONMENT
 from vtax.host import namespaces
-from vtax.host.journal import Registration
-from vtax.host.process import find_program, run
-from vtax.host.resources import NetworkNamespace
+from vtax.host.process import find_program
 from vtax.image.image import Image
 from vtax.messages import Note
-from vtax.network.namespace import NAMES, Namespace
-from vtax.platforms import containers, probing, stdio
+from vtax.network.namespace import NAMES
+from vtax.platforms import containers, oci_runtime, probing, stdio
 from vtax.platforms.base import Driver, GuestSpec, NetworkLimits, Probe, RunsAsRoot
 from vtax.platforms.stdio import Program, StdioGuest
 
-OWN_STACK = Note("gvisor-network")
-PARTS = (Part("sentry", "runsc-sandbox|exe"), Part("gofer", "runsc-gofer"), Part("runtime", "runsc.*"))
+PARTS = (Part("runtime", "runsc.*"),)
 _HINT = Note("hint-newer-runsc")
 _KVM_HINT = Note("hint-systrap")
-# What runtimes give a container's root (Docker's default set, without those that no container of vtax has); they
-# count inside the sandbox only.
-_CAPABILITIES = [
-    f"CAP_{name}"
-    for name in (
-        "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID", "SETPCAP", "NET_BIND_SERVICE",
-        "NET_RAW", "SYS_CHROOT", "AUDIT_WRITE", "SETFCAP",
-    )
-]  # fmt: skip
-
 # The agent's own: in the C locale its Python reads UTF-8 as well, and opens no locale's files, which is slow here.
-_AGENT_ENVIRONMENT = {"LC_ALL": "C"}
+_LOCALE = "C"
 
 # Releases before August 2024 take every network namespace of Linux 6.11 and later for the host's, and refuse it,
 # because they find this directory's rmem_default there (gVisor issue 10704): Debian 13 has both. It is hidden from
@@ -80,7 +66,6 @@ class Gvisor(Driver):
     variants: Mapping[str, Mapping[str, Any]] = {
         f"gvisor-{platform}": {"platform": platform} for platform in ("systrap", "ptrace", "kvm")
     }
-    links_change = False
     tunings = ("default", "pinned", "hugepages")
     writes_below_directory = True
 
@@ -103,9 +88,8 @@ class Gvisor(Driver):
         return replace(probe, hint=probe.hint or (_KVM_HINT if options.platform == "kvm" else _HINT))
 
     def network_limits(self, options: GvisorOptions) -> NetworkLimits:
-        """See platforms.base.Driver. Its stack drops what is longer than the MTU, as a router is handed by offloads;
-        it reads an interface through one channel (runsc's --num-network-channels)."""
-        return NetworkLimits(queues=1, forwards=False)
+        """See platforms.base.Driver."""
+        return oci_runtime.network_limits("runsc")
 
     def start(self, options: GvisorOptions, spec: GuestSpec) -> StdioGuest:
         """See platforms.base.Driver."""
@@ -114,12 +98,12 @@ class Gvisor(Driver):
     def launch(self, options: GvisorOptions, spec: GuestSpec, argv: Sequence[str]) -> StdioGuest:
         """Start a guest whose first program is argv."""
         root = containers.overlay_root(spec)
-        (spec.directory / "config.json").write_text(json.dumps(bundle(spec, root.path, argv)))
+        bundle = oci_runtime.bundle(spec, root.path, argv, NAMES / spec.name, _LOCALE)
+        (spec.directory / "config.json").write_text(json.dumps(bundle))
         program = Program(command_line(options, spec), [root.mount, _HIDDEN], limited=True)
-        guest = stdio.start(spec, lambda group: program, lambda: _network(spec))
+        guest = stdio.start(spec, lambda group: program, lambda: oci_runtime.own_namespace(spec))
         guest.parts = PARTS
-        if spec.plugboard is not None:
-            guest.notes += (OWN_STACK,)
+        oci_runtime.mark_sandbox(guest, spec)
         return guest
 
 
@@ -135,48 +119,6 @@ def command_line(options: GvisorOptions, spec: GuestSpec) -> list[str]:
         f"--bundle={spec.directory}",
         spec.name,
     ]
-
-
-def bundle(spec: GuestSpec, root: Path, argv: Sequence[str]) -> dict[str, Any]:
-    """config.json of the OCI runtime specification, 1.0. The interfaces are those of the namespace of its name."""
-    network = {"type": "network", "path": str(NAMES / spec.name)}
-    capabilities = dict.fromkeys(("bounding", "effective", "permitted"), _CAPABILITIES)
-    return {
-        "ociVersion": "1.0.0",
-        "process": {
-            "user": {"uid": 0, "gid": 0},
-            "args": list(argv),
-            "env": [f"{key}={value}" for key, value in {**ENVIRONMENT, **_AGENT_ENVIRONMENT}.items()],
-            "cwd": "/",
-            "capabilities": capabilities,
-        },
-        "root": {"path": str(root)},
-        "hostname": spec.name,
-        "mounts": [
-            {"destination": "/proc", "type": "proc", "source": "proc"},
-            {"destination": "/dev", "type": "tmpfs", "source": "tmpfs"},
-            {"destination": "/dev/shm", "type": "tmpfs", "source": "shm", "options": ["nosuid", "nodev"]},
-            {"destination": "/sys", "type": "sysfs", "source": "sysfs", "options": ["nosuid", "noexec", "nodev"]},
-        ],
-        "linux": {"namespaces": [{"type": kind} for kind in ("pid", "ipc", "uts", "mount")] + [network]},
-    }
-
-
-def _network(spec: GuestSpec) -> list[Registration]:
-    """The guest's network namespace, joined to its topology; with only a loopback when it has none."""
-    registered = spec.journal.register(NetworkNamespace(spec.name))
-    try:
-        run(["ip", "netns", "add", spec.name])
-        if spec.plugboard is None:
-            own = Namespace.named(spec.name)
-            own.suppress_background_traffic()
-            own.ip("link set dev lo up")
-        else:
-            spec.plugboard.plug_namespace(NAMES / spec.name, own_stack=True)
-    except BaseException:
-        registered.release()
-        raise
-    return [registered]
 
 
 DRIVER = Gvisor()

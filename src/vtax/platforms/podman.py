@@ -8,16 +8,18 @@ guest, so a user's containers are never seen or touched, and a killed run leaves
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from functools import partial
+from pathlib import Path
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict
 
 from vtax.counters.layer import Part
 from vtax.guest import bootstrap
 from vtax.host.cgroups import Group
 from vtax.image.image import Image
-from vtax.platforms import containers, probing, stdio
-from vtax.platforms.base import Driver, GuestSpec, Probe
+from vtax.platforms import containers, oci_runtime, probing, stdio
+from vtax.platforms.base import Driver, GuestSpec, NetworkLimits, Probe
 from vtax.platforms.containers import CONFINEMENT, NO_NEW_PRIVILEGES, USERNS, Confinement, Root, oci_confinement
 from vtax.platforms.stdio import Program, StdioGuest
 
@@ -26,7 +28,7 @@ from vtax.platforms.stdio import Program, StdioGuest
 _CONTAINERS_CONF = '[containers]\ndefault_ulimits = []\n[network]\nnetwork_config_dir = "/run/vtax/networks"\n'
 _STORAGE_CONF = '[storage]\ndriver = "vfs"\nrunroot = "/run/vtax/run"\ngraphroot = "/run/vtax/store"\n'
 
-PARTS = (Part("runtime", "podman|conmon|crun|runc"),)
+PARTS = (Part("runtime", f"podman|conmon|{oci_runtime.PROGRAMS}"),)
 
 
 class PodmanOptions(BaseModel):
@@ -34,9 +36,7 @@ class PodmanOptions(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    runtime: Literal["runc", "crun"] = Field(
-        "runc", description="OCI runtime; crun refuses hosts that mix cgroup v1 and v2"
-    )
+    runtime: oci_runtime.Runtime = oci_runtime.RUNTIME
     userns: bool = USERNS
     no_new_privileges: bool = NO_NEW_PRIVILEGES
     confinement: Confinement = CONFINEMENT
@@ -57,13 +57,13 @@ class Podman(Driver):
 
     def probe(self, options: PodmanOptions, image: Image | None) -> Probe:
         """Start it once."""
-        return probing.probe(
-            self.launch,
-            options,
-            image,
-            programs={"podman": "podman", options.runtime: options.runtime, "conmon": "conmon"},
-            version_argv=("podman", "--version"),
-        )
+        programs = {"podman": "podman", options.runtime: oci_runtime.PACKAGES[options.runtime], "conmon": "conmon"}
+        probe = probing.probe(self.launch, options, image, programs=programs, version_argv=("podman", "--version"))
+        return oci_runtime.with_version(probe, options.runtime) if probe.version else probe
+
+    def network_limits(self, options: PodmanOptions) -> NetworkLimits:
+        """See platforms.base.Driver."""
+        return oci_runtime.network_limits(options.runtime)
 
     def start(self, options: PodmanOptions, spec: GuestSpec) -> StdioGuest:
         """See platforms.base.Driver."""
@@ -72,24 +72,34 @@ class Podman(Driver):
     def launch(self, options: PodmanOptions, spec: GuestSpec, argv: Sequence[str]) -> StdioGuest:
         """Start a guest whose first program is argv."""
         root = containers.overlay_root(spec, userns=options.userns)
-        environment = {}
+        environment, sandboxed = {}, options.runtime in oci_runtime.SANDBOXES
         for variable, text in (("CONTAINERS_CONF", _CONTAINERS_CONF), ("CONTAINERS_STORAGE_CONF", _STORAGE_CONF)):
             path = spec.directory / f"{variable.lower()}.toml"
             path.write_text(text)
             environment[variable] = str(path)
 
         def program(group: Group) -> Program:
-            command = command_line(options, spec, root, group.runtime_path, argv)
-            mounts = containers.runtime_mounts(root)
-            return Program(command, mounts, subgroup="runtime", environment=environment, ids=root.ids)
+            place, shown = oci_runtime.network_of(spec) if sandboxed else (None, None)
+            command = command_line(options, spec, root, group.runtime_path, argv, place)
+            mounts = [*([shown] if shown else []), *containers.runtime_mounts(root), *oci_runtime.one_hierarchy()]
+            return Program(command, mounts, subgroup=containers.CLIENTS, environment=environment, ids=root.ids)
 
-        guest = stdio.start(spec, program)
+        guest = stdio.start(spec, program, partial(oci_runtime.own_namespace, spec) if sandboxed else list)
         guest.parts = PARTS
-        return containers.finish_start(guest, spec, argv)
+        if sandboxed:
+            oci_runtime.mark_sandbox(guest, spec)
+        return containers.finish_start(guest, spec, argv, sandboxed=sandboxed)
 
 
-def command_line(options: PodmanOptions, spec: GuestSpec, root: Root, parent: str, argv: Sequence[str]) -> list[str]:
-    """Return the podman command. parent: cgroup under which Podman makes the container's."""
+def command_line(
+    options: PodmanOptions,
+    spec: GuestSpec,
+    root: Root,
+    parent: str,
+    argv: Sequence[str],
+    network: Path | None = None,
+) -> list[str]:
+    """Return the podman command. parent: cgroup under which Podman makes the container's. network: a namespace."""
     memory = str(spec.resources.memory_bytes)
     return [
         "podman",
@@ -101,7 +111,7 @@ def command_line(options: PodmanOptions, spec: GuestSpec, root: Root, parent: st
         "run",
         "--interactive",
         "--rm",
-        "--network=none",
+        f"--network=ns:{network}" if network else "--network=none",
         "--log-driver=none",
         f"--name={spec.name}",
         f"--hostname={spec.name}",

@@ -84,11 +84,12 @@ def missing(programs: Mapping[str, str]) -> tuple[str, str] | None:
 
 
 def not_installed(absent: Mapping[str, str]) -> tuple[str, str] | None:
-    """The reason and the hint for what is absent, each with its Debian package; None for nothing."""
+    """The reason and the hint for what is absent, each with its Debian package, if any; None for nothing."""
     if not absent:
         return None
-    packages = dict.fromkeys(absent.values())
-    return Note("not-installed", names=tuple(absent), count=len(absent)), f"apt install {' '.join(packages)}"
+    packages = [package for package in dict.fromkeys(absent.values()) if package]
+    hint = f"apt install {' '.join(packages)}" if packages else Note("hint-no-package")
+    return Note("not-installed", names=tuple(absent), count=len(absent)), hint
 
 
 def host_image(directory: Path) -> Image:

@@ -159,6 +159,7 @@ class Program:
     limited: put the limits on the cgroup itself, for a program that does not set them (a runtime that does gets a
     group without limits of its own, and sets them on the one it makes below). subgroup: joined
     instead of the cgroup: a runtime's own processes stay outside the guest's limits. ids: of id-mapped mounts.
+    inside: the mount namespace of a process, to enter in place of a new one.
     """
 
     argv: Sequence[str | Path]
@@ -169,6 +170,7 @@ class Program:
     subgroup: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
     ids: IdRange | None = None
+    inside: int | None = None
 
 
 def claim(spec: GuestSpec, undo: ExitStack) -> Claim:
@@ -238,6 +240,7 @@ def _spawn(what: Program, made: Claim, stderr: Path) -> tuple[subprocess.Popen[b
         errors = files.enter_context(stderr.open("wb"))
         join = files.enter_context(joined.procs_file())
         ids_of = files.enter_context(user_namespace(what.ids)) if what.ids else None
+        inside = files.enter_context(Path(f"/proc/{what.inside}/ns/mnt").open("rb")) if what.inside else None
         child_stdin, write_fd = os.pipe()
         read_fd, child_stdout = os.pipe()
         files.callback(os.close, child_stdin)
@@ -252,7 +255,12 @@ def _spawn(what: Program, made: Claim, stderr: Path) -> tuple[subprocess.Popen[b
                 environment=what.environment,
                 cwd=stderr.parent,
                 before_exec=namespaces.private(
-                    what.mounts, network=what.network, new_root=what.new_root, join=join, ids_of=ids_of
+                    what.mounts,
+                    network=what.network,
+                    new_root=what.new_root,
+                    join=join,
+                    ids_of=ids_of,
+                    inside=inside.fileno() if inside else None,
                 ),
             )
         except BaseException:

@@ -59,7 +59,6 @@ class VirtualBox(Driver):
     name = "virtualbox"
     summary = f"a machine of VirtualBox ({NEVER_ON_HARDWARE})"
     Options = VirtualBoxOptions
-    links_change = False  # a change of offloads would undo what _join_interfaces turns off
     variants: Mapping[str, Mapping[str, Any]] = VARIANTS
     tunings = ("default", "pinned")
 
@@ -68,9 +67,9 @@ class VirtualBox(Driver):
         return GuestDisk(cached=options.disk == "ide")
 
     def network_limits(self, options: VirtualBoxOptions) -> NetworkLimits:
-        """See platforms.base.Driver."""
-        mtu = 1500 if options.nic == "Am79C973" else _MAX_MTU
-        return NetworkLimits(interfaces=options.max_interfaces, mtu=mtu, queues=1, not_attached=("macvtap",))
+        """See platforms.base.Driver. A change of offloads would undo what _join_interfaces turns off."""
+        mtu, most = 1500 if options.nic == "Am79C973" else _MAX_MTU, options.max_interfaces
+        return NetworkLimits(interfaces=most, mtu=mtu, queues=1, not_attached=("macvtap",), links_change=False)
 
     def probe(self, options: VirtualBoxOptions, image: Image | None) -> Probe:
         """Start it once, where VirtualBox and its kernel module are."""

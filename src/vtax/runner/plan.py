@@ -159,7 +159,7 @@ class Plan:
             if not sequential:
                 generator.shuffle(cells)
             platform = cells[0].platform
-            groups = [cells] if platform.driver.links_change else _by_link(cells)
+            groups = [cells] if platform.network_limits.links_change else _by_link(cells)
             sessions += [GuestLife(block, platform, tuple(group)) for group in groups]
         if not sequential:
             generator.shuffle(sessions)

@@ -1,0 +1,255 @@
+"""containerd, driven by its own client `ctr`: the layer below Docker and Kubernetes, its runtime by one option.
+
+A private daemon lives as long as the journal of the vtax process that started it, in mount and network namespaces of
+its own: all it keeps is in the /run that only these have. It has no images: a container's root is the overlay that
+every guest gets, mounted in the daemon's namespace. Its shims, one a container, are outside of the guest's cgroup.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import socket
+import subprocess
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+from typing import Any, Literal
+from weakref import WeakKeyDictionary
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from vtax.counters.layer import Part
+from vtax.errors import PlatformError, VtaxError
+from vtax.guest import bootstrap
+from vtax.host import cgroups, namespaces
+from vtax.host.cgroups import Group
+from vtax.host.emulated_cpu import timeout_factor
+from vtax.host.home import Home
+from vtax.host.journal import Journal
+from vtax.host.process import find_program, spawn
+from vtax.host.resources import RestoreCommand, TaggedProcesses, Tree, tagged_pids
+from vtax.host.waiting import wait_until
+from vtax.image.image import Image
+from vtax.messages import Note
+from vtax.platforms import containers, oci_runtime, probing, stdio
+from vtax.platforms.base import Driver, GuestSpec, NetworkLimits, Probe
+from vtax.platforms.stdio import Program, StdioGuest
+
+PARTS = (Part("daemon", "containerd.*"), Part("runtime", f"ctr|{oci_runtime.PROGRAMS}"))
+_SOCKET = "/run/vtax/containerd.sock"
+_STATE = "/run/vtax/state"
+_NAMESPACE = "vtax"
+_UP_TIMEOUT_S = 20.0
+_PERIOD_US = 100_000
+_KATA = "containerd-shim-kata-v2"
+_CTR = ("ctr", f"--address={_SOCKET}", f"--namespace={_NAMESPACE}")
+# Without images, Kubernetes and the directory that containerd would make in /opt
+_CONFIG = f"""version = 2
+root = "/run/vtax/root"
+state = "{_STATE}"
+disabled_plugins = ["io.containerd.grpc.v1.cri", "io.containerd.internal.v1.opt", "io.containerd.internal.v1.restart",
+  "io.containerd.snapshotter.v1.btrfs", "io.containerd.snapshotter.v1.devmapper", "io.containerd.snapshotter.v1.zfs",
+  "io.containerd.snapshotter.v1.aufs", "io.containerd.snapshotter.v1.blockfile", "io.containerd.nri.v1.nri"]
+[grpc]
+address = "{_SOCKET}"
+"""
+# A client that was killed may have requested a task that is only being made: remove it until its directory is gone.
+_REMOVE = f"""for _ in $(seq 100); do
+  {" ".join(_CTR)} task rm --force "$1"; {" ".join(_CTR)} container rm "$1"
+  [ -e {_STATE}/io.containerd.runtime.v2.task/{_NAMESPACE}/"$1" ] || break
+  sleep 0.05
+done
+umount --lazy "$2/root" "$2/network"
+[ ! -e {_STATE}/io.containerd.runtime.v2.task/{_NAMESPACE}/"$1" ]
+"""
+_DEVPTS = {"destination": "/dev/pts", "type": "devpts", "source": "devpts", "options": [
+    "nosuid", "noexec", "newinstance", "mode=620", "ptmxmode=666"]}  # fmt: skip
+# As Docker, Podman and containerd themselves have it
+_MASKED = ["/proc/acpi", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/timer_list", "/proc/sched_debug",
+           "/sys/firmware", "/proc/scsi"]  # fmt: skip
+_READ_ONLY = ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"]
+
+
+class ContainerdOptions(BaseModel):
+    """By what containers are made."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    runtime: Literal["runc", "crun", "youki", "runsc", "kata"] = Field(
+        "runc", description="OCI runtime, found on PATH; runsc is gVisor, kata a virtual machine by Kata's own shim"
+    )
+
+
+@dataclass(frozen=True)
+class Daemon:
+    """A private containerd. tag: of it and its shims."""
+
+    process: subprocess.Popen[bytes]
+    tag: str
+
+
+class Containerd(Driver):
+    """See the module."""
+
+    name = "containerd"
+    summary = "containerd container, any OCI runtime"
+    Options = ContainerdOptions
+    variants: Mapping[str, Mapping[str, Any]] = {"containerd": {}}
+    tunings = ("default", "pinned", "hugepages")
+    writes_below_directory = True
+
+    def probe(self, options: ContainerdOptions, image: Image | None) -> Probe:
+        """Start it once."""
+        program = _KATA if options.runtime == "kata" else options.runtime
+        programs = {"containerd": "containerd", "ctr": "containerd"}
+        needed = {program: oci_runtime.PACKAGES.get(options.runtime, "")}
+        probe = probing.probe(
+            self.launch, options, image, programs=programs | needed, version_argv=("containerd", "--version")
+        )
+        return oci_runtime.with_version(probe, program) if probe.version else probe
+
+    def network_limits(self, options: ContainerdOptions) -> NetworkLimits:
+        """See platforms.base.Driver."""
+        return oci_runtime.network_limits(options.runtime)
+
+    def start(self, options: ContainerdOptions, spec: GuestSpec) -> StdioGuest:
+        """See platforms.base.Driver."""
+        return self.launch(options, spec, bootstrap.argv("-"))
+
+    def launch(self, options: ContainerdOptions, spec: GuestSpec, argv: Sequence[str]) -> StdioGuest:
+        """Start a guest whose first program is argv."""
+        # A daemon that received a request for a task while the client ended makes the cgroup anew.
+        again = cgroups.register_again(spec.name, spec.journal)
+        daemon, sandboxed = private_daemon(spec.journal), options.runtime in oci_runtime.SANDBOXES
+        root = containers.overlay_root(spec)
+
+        def program(group: Group) -> Program:
+            place, shown = oci_runtime.network_of(spec) if sandboxed else (None, None)
+            (spec.directory / "config.json").write_text(json.dumps(bundle(spec, root.path, argv, group, place)))
+            mounts = [root.mount, *([shown] if shown else [])]
+            return Program(
+                command_line(options, spec), mounts, subgroup=containers.CLIENTS, inside=daemon.process.pid
+            )
+
+        with ExitStack() as undo:
+            container = spec.journal.register(container_removal(daemon, spec))
+            undo.callback(container.release)
+            guest = stdio.start(spec, program, partial(oci_runtime.own_namespace, spec) if sandboxed else list)
+            undo.pop_all()
+        guest.claim.after += [again, container]
+        guest.parts, guest.daemon = PARTS, cache(partial(_serving, daemon, spec.name))
+        if sandboxed:
+            oci_runtime.mark_sandbox(guest, spec)
+        return containers.finish_start(guest, spec, argv, sandboxed=sandboxed)
+
+
+def command_line(options: ContainerdOptions, spec: GuestSpec) -> list[str]:
+    """Return the ctr command."""
+    by = f"--runc-binary={find_program(options.runtime) or options.runtime}"
+    if options.runtime == "kata":
+        by = "--runtime=io.containerd.kata.v2"
+    return [*_CTR, "run", "--rm", f"--config={spec.directory / 'config.json'}", by, spec.name]
+
+
+def bundle(spec: GuestSpec, root: Path, argv: Sequence[str], group: Group, network: Path | None) -> dict[str, Any]:
+    """config.json of the container. group: of the guest, above the container's. network: see oci_runtime.bundle."""
+    config = oci_runtime.bundle(spec, root, argv, network)
+    memory, memory_bytes = group.directory("memory"), spec.resources.memory_bytes
+    swap = memory and any((memory / name).exists() for name in ("memory.swap.max", "memory.memsw.limit_in_bytes"))
+    time = spec.resources.cpu_count
+    config["mounts"].append(_DEVPTS)
+    for mount in config["mounts"]:
+        if mount["destination"] == "/dev/shm":
+            mount["options"] += ["mode=1777", f"size={memory_bytes}"]
+        if mount["destination"] == "/sys":
+            mount["options"].append("ro")
+    config["linux"] |= {
+        "cgroupsPath": f"{group.runtime_path}/{spec.name}",
+        "maskedPaths": _MASKED,
+        "readonlyPaths": _READ_ONLY,
+        "resources": {
+            "devices": [{"allow": False, "access": "rwm"}],
+            "memory": {"limit": memory_bytes} | ({"swap": memory_bytes} if swap else {}),
+            "cpu": {"cpus": ",".join(map(str, spec.resources.cpus))}
+            | ({"quota": time * _PERIOD_US, "period": _PERIOD_US} if time else {}),
+        },
+    }
+    return config
+
+
+_private: WeakKeyDictionary[Journal, Daemon] = WeakKeyDictionary()
+
+
+def private_daemon(journal: Journal) -> Daemon:
+    """The daemon of a journal, started when it does not run yet. Raises PlatformError with the end of its log."""
+    running = _private.get(journal)
+    if running is None or running.process.poll() is not None:
+        running = _private[journal] = _start(journal)
+    return running
+
+
+def _start(journal: Journal) -> Daemon:
+    tag = f"vtax-containerd-{secrets.token_hex(4)}"
+    directory = Home.from_environment().ensure().guests / tag
+    journal.register(Tree(str(directory)))
+    directory.mkdir()
+    config, log = directory / "config.toml", directory / "daemon.log"
+    config.write_text(_CONFIG)
+    mounts = [namespaces.tmpfs(Path("/run")), *oci_runtime.one_hierarchy()]
+    journal.register(TaggedProcesses(tag, "the private containerd"))
+    with log.open("wb") as errors:
+        try:
+            process = spawn(
+                ["containerd", f"--config={config}", "--log-level=warn"],
+                tag=tag,
+                stderr=errors.fileno(),
+                before_exec=namespaces.private(mounts, network=True),
+            )
+        except (VtaxError, subprocess.SubprocessError) as error:
+            raise PlatformError(Note("containerd-not-started", error=error), where=log.read_text()) from error
+    _wait_until_up(process, log)
+    return Daemon(process, tag)
+
+
+def _wait_until_up(process: subprocess.Popen[bytes], log: Path) -> None:
+    path = f"/proc/{process.pid}/root{_SOCKET}"
+
+    def failed() -> PlatformError:
+        state = stdio.describe(process, log)
+        process.terminate()
+        return PlatformError(Note("containerd-silent"), where=state)
+
+    def answers() -> bool:
+        if process.poll() is not None:
+            raise failed()
+        with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as stream:
+            stream.connect(path)
+            return True
+        return False
+
+    wait_until(answers, _UP_TIMEOUT_S * timeout_factor(), 0.01, otherwise=failed)
+
+
+def container_removal(daemon: Daemon, spec: GuestSpec) -> RestoreCommand:
+    """The journal's entry of a container and its mounts, all of which end with the daemon."""
+    enter = ("nsenter", f"--mount=/proc/{daemon.process.pid}/ns/mnt", "--", "sh", "-c", _REMOVE, "sh")
+    words = ("No such file", "no such file")  # of nsenter, or of ctr: the daemon is gone
+    return RestoreCommand(
+        f"containerd container {spec.name}", (*enter, spec.name, str(spec.directory)), harmless_words=words
+    )
+
+
+def _serving(daemon: Daemon, name: str) -> list[int]:
+    """The daemon, and the shim of a container."""
+    found = [daemon.process.pid]
+    for pid in tagged_pids(daemon.tag):
+        with suppress(OSError):
+            if name.encode() in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0"):
+                found.append(pid)
+    return found
+
+
+DRIVER = Containerd()

@@ -1,0 +1,133 @@
+"""OCI runtimes: the programs by which Podman, Docker and containerd make a container; one option, `runtime`.
+
+runc, crun and youki make it of the host's kernel. A sandbox (runsc of gVisor, Kata) puts a kernel of its own below
+the guest's programs. It copies interfaces, addresses and routes once, at its start, so the guest's network namespace
+is made and joined to the topology before, and has a name.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field
+
+from vtax.counters.layer import Part
+from vtax.errors import VtaxError
+from vtax.guest.guest import ENVIRONMENT
+from vtax.host import namespaces
+from vtax.host.emulated_cpu import timeout_factor
+from vtax.host.journal import Registration
+from vtax.host.namespaces import MountStep
+from vtax.host.process import find_program, run
+from vtax.host.resources import NetworkNamespace
+from vtax.messages import Note
+from vtax.network.namespace import NAMES, Namespace
+from vtax.platforms.base import GuestSpec, NetworkLimits, Probe
+from vtax.platforms.stdio import StdioGuest
+
+Runtime = Literal["runc", "crun", "youki", "runsc"]
+RUNTIME: Runtime = Field("runc", description="OCI runtime, found on PATH; runsc is gVisor")
+PACKAGES = {"runc": "runc", "crun": "crun", "youki": "", "runsc": "runsc"}
+"""Debian package of each; empty where there is none."""
+SANDBOXES = ("runsc", "kata")
+SANDBOX_PARTS = (Part("sentry", "runsc-sandbox|exe"), Part("gofer", "runsc-gofer"))
+PROGRAMS = "runc.*|crun|youki|runsc.*"
+"""Runtimes as the kernel names their processes, for counters.layer.Part."""
+OWN_STACK = Note("gvisor-network")
+_VERSION_S = 15.0
+_HYBRID = Path("/sys/fs/cgroup/unified")
+# What runtimes give a container's root (Docker's default set, without those that no container of vtax has); in a
+# sandbox they count inside it only.
+_CAPABILITIES = [
+    f"CAP_{name}"
+    for name in (
+        "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID", "SETPCAP", "NET_BIND_SERVICE",
+        "NET_RAW", "SYS_CHROOT", "AUDIT_WRITE", "SETFCAP",
+    )
+]  # fmt: skip
+
+
+def with_version(probe: Probe, program: str) -> Probe:
+    """Return a probe whose version has that of the runtime, too. program: a name on PATH, or a path."""
+    path = find_program(program)
+    with suppress(VtaxError, IndexError):
+        line = run([path or program, "--version"], timeout_s=_VERSION_S * timeout_factor()).stdout.splitlines()[0]
+        return replace(probe, version=", ".join(filter(None, (probe.version, line.strip()))))
+    return probe
+
+
+def network_limits(runtime: str) -> NetworkLimits:
+    """See platforms.base.Driver. gVisor's stack drops what is longer than the MTU, as a router is handed by offloads;
+    it reads an interface through one channel (runsc's --num-network-channels)."""
+    return NetworkLimits(queues=1, forwards=False, links_change=False) if runtime in SANDBOXES else NetworkLimits()
+
+
+def one_hierarchy() -> list[MountStep]:
+    """Return what hides the second hierarchy of a host with cgroup v1 and v2 from a runtime: crun refuses both."""
+    return [namespaces.tmpfs(_HYBRID)] if _HYBRID.is_dir() else []
+
+
+def own_namespace(spec: GuestSpec) -> list[Registration]:
+    """The guest's network namespace, joined to its topology; with only a loopback when it has none."""
+    registered = spec.journal.register(NetworkNamespace(spec.name))
+    try:
+        run(["ip", "netns", "add", spec.name])
+        if spec.plugboard is None:
+            own = Namespace.named(spec.name)
+            own.suppress_background_traffic()
+            own.ip("link set dev lo up")
+        else:
+            spec.plugboard.plug_namespace(NAMES / spec.name, own_stack=True)
+    except BaseException:
+        registered.release()
+        raise
+    return [registered]
+
+
+def network_of(spec: GuestSpec) -> tuple[Path, MountStep]:
+    """Where a runtime that does not see the host's /run finds the namespace of own_namespace, and its mount."""
+    place = spec.directory / "network"
+    place.touch()
+    return place, namespaces.bind(Path(f"/proc/{os.getpid()}/root{NAMES / spec.name}"), place)
+
+
+def mark_sandbox(guest: StdioGuest, spec: GuestSpec) -> None:
+    """Say of a guest what differs in a sandbox."""
+    guest.parts = (*SANDBOX_PARTS, *guest.parts)
+    if spec.plugboard is not None:
+        guest.notes += (OWN_STACK,)
+
+
+def bundle(
+    spec: GuestSpec, root: Path, argv: Sequence[str], network: Path | None, locale: str | None = None
+) -> dict[str, Any]:
+    """config.json of the OCI runtime specification, 1.0. network: of a namespace; None: a new one.
+
+    locale: LC_ALL of the agent; None: that of all guests.
+    """
+    environment = ENVIRONMENT | ({"LC_ALL": locale} if locale else {})
+    named = {"type": "network"} | ({"path": str(network)} if network else {})
+    return {
+        "ociVersion": "1.0.0",
+        "process": {
+            "user": {"uid": 0, "gid": 0},
+            "args": list(argv),
+            "env": [f"{key}={value}" for key, value in environment.items()],
+            "cwd": "/",
+            "capabilities": dict.fromkeys(("bounding", "effective", "permitted"), _CAPABILITIES),
+        },
+        "root": {"path": str(root)},
+        "hostname": spec.name,
+        "mounts": [
+            {"destination": "/proc", "type": "proc", "source": "proc"},
+            {"destination": "/dev", "type": "tmpfs", "source": "tmpfs"},
+            {"destination": "/dev/shm", "type": "tmpfs", "source": "shm", "options": ["nosuid", "nodev"]},
+            {"destination": "/sys", "type": "sysfs", "source": "sysfs", "options": ["nosuid", "noexec", "nodev"]},
+        ],
+        "linux": {"namespaces": [*({"type": kind} for kind in ("pid", "ipc", "uts", "mount")), named]},
+    }

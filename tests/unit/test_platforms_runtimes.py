@@ -1,0 +1,118 @@
+"""The option `runtime` of podman, docker and containerd: commands, limits of networks, refusals, versions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from vtax.errors import BadInput, PlatformError
+from vtax.host.cgroups import Group, Hierarchy
+from vtax.host.namespaces import MountStep
+from vtax.image.image import Image
+from vtax.platforms import containerd, docker, docker_daemon, oci_runtime, podman, registry
+from vtax.platforms.base import GuestSpec, NetworkLimits, Probe, Resources
+from vtax.platforms.containers import Root
+
+ENGINES = ["podman", "docker", "containerd"]
+RESOURCES = Resources(2, 512 << 20, (1, 3))
+
+
+@pytest.fixture
+def spec(tmp_path):
+    return GuestSpec("vtax-1", Image("key", tmp_path / "image"), RESOURCES, tmp_path, None)
+
+
+@pytest.fixture
+def on_path(tmp_path, monkeypatch):
+    """A program on PATH that prints a line."""
+
+    def make(name, line):
+        program = tmp_path / name
+        program.write_text(f"#!/bin/sh\necho '{line}'\necho more\n")
+        program.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+        return program
+
+    return make
+
+
+def podman_words(runtime, spec, network=None):
+    root = Root(Path("/r"), Path("/u"), MountStep(Path("/r")))
+    return podman.command_line(podman.PodmanOptions(runtime=runtime), spec, root, "/vtax-1", ["program"], network)
+
+
+@pytest.mark.parametrize("runtime", ["runc", "crun", "youki", "runsc"])
+def test_every_engine_makes_a_container_by_the_runtime(runtime, spec, on_path):
+    program = on_path(runtime, "")
+    assert f"--runtime={runtime}" in podman_words(runtime, spec)
+    daemon = docker_daemon.Daemon(Path("/s"), True, "overlay2", "20.10")
+    options = docker.DockerOptions(runtime=runtime)
+    assert f"--runtime={runtime}" in docker.command_line(options, daemon, spec, "image:key", "/vtax-1", ["program"])
+    argv = containerd.command_line(containerd.ContainerdOptions(runtime=runtime), spec)
+    assert f"--runc-binary={program}" in argv
+
+
+def test_kata_is_containerds_own_shim_and_no_program_of_other_engines(spec):
+    argv = containerd.command_line(containerd.ContainerdOptions(runtime="kata"), spec)
+    assert "--runtime=io.containerd.kata.v2" in argv
+    for engine in ("podman", "docker"):
+        with pytest.raises(BadInput, match="option runtime is 'kata'"):
+            registry.make("mine", engine, {"runtime": "kata"})
+
+
+def test_a_sandbox_of_podman_joins_a_namespace_that_is_there_before(spec):
+    assert "--network=none" in podman_words("runc", spec)
+    assert "--network=ns:/n" in podman_words("runsc", spec, Path("/n"))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_network_of_a_sandbox_is_gvisors(engine):
+    usual = registry.make("mine", engine, {"runtime": "crun"}).network_limits
+    sandbox = registry.make("mine", engine, {"runtime": "runsc"}).network_limits
+    assert usual == NetworkLimits()
+    assert (sandbox.queues, sandbox.forwards, sandbox.links_change) == (1, False, False)
+    assert sandbox.interfaces == (0 if engine == "docker" else NetworkLimits().interfaces)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_runtime_that_no_package_brings_is_refused_with_another_hint_than_apt(engine, monkeypatch, taken_for_root):
+    monkeypatch.setattr(docker, "host_daemon", lambda: None)
+    monkeypatch.setattr("vtax.platforms.probing.find_program", lambda name: None if name == "youki" else "/usr/bin/x")
+    probe = registry.make("mine", engine, {"runtime": "youki"}).probe(None)
+    assert (probe.available, probe.reason) == (False, "youki is not installed")
+    assert "on PATH" in probe.hint
+    assert "apt" not in probe.hint
+
+
+def test_a_daemon_of_the_host_without_the_runtime_is_not_used(monkeypatch, spec):
+    running = docker_daemon.Daemon(Path("/s"), False, "overlay2", "20.10")
+    monkeypatch.setattr(docker, "host_daemon", lambda: running)
+    with pytest.raises(PlatformError, match="has no runtime crun") as caught:
+        docker.daemon_for(docker.DockerOptions(daemon="host", runtime="crun"), spec, False)
+    assert "daemon.json" in caught.value.hint
+    monkeypatch.setattr(docker, "private_daemon", lambda *_, **__: "ours")
+    assert docker.daemon_for(docker.DockerOptions(runtime="crun"), spec, False) == "ours"
+    assert docker.daemon_for(docker.DockerOptions(), spec, False) is running
+
+
+def test_the_version_of_the_runtime_stands_beside_the_engines(on_path):
+    on_path("crun", "crun version 9.9")
+    assert oci_runtime.with_version(Probe(True, version="podman 4"), "crun").version == "podman 4, crun version 9.9"
+    without = Probe(True, version="podman 4")
+    assert oci_runtime.with_version(without, "no-such-runtime") == without
+
+
+@pytest.mark.parametrize("accounts_for_swap", [True, False])
+def test_the_bundle_of_containerd_has_the_limits_below_the_guests_group(accounts_for_swap, spec, tmp_path):
+    hierarchy = Hierarchy(tmp_path, False, frozenset({"memory"}))
+    (tmp_path / "vtax-1").mkdir()
+    if accounts_for_swap:
+        (tmp_path / "vtax-1/memory.memsw.limit_in_bytes").touch()
+    made = containerd.bundle(spec, Path("/r"), ["program"], Group(((hierarchy, tmp_path / "vtax-1"),)), None)
+    assert made["linux"]["cgroupsPath"] == "/vtax-1/vtax-1"
+    limits = made["linux"]["resources"]
+    assert limits["memory"] == {"limit": 512 << 20} | ({"swap": 512 << 20} if accounts_for_swap else {})
+    assert limits["cpu"] == {"cpus": "1,3"}
+    assert {"type": "network"} in made["linux"]["namespaces"]
+    assert not {"CAP_MKNOD", "CAP_SYS_ADMIN"} & set(made["process"]["capabilities"]["bounding"])
