@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -82,3 +83,8 @@ def clock_keeps_pace(guest: Guest, seconds: int = 2) -> None:
     unknown_s = (first.round_trip_s + second.round_trip_s) / 2
     assert unknown_s < outside_s / 4
     assert abs(second.inside_s - first.inside_s - outside_s) <= unknown_s + 0.001 * outside_s
+
+
+def thorough(*cases: object) -> list[Any]:
+    """Cases of a parameter that only --all runs, since another of their kind is among those of every day."""
+    return [pytest.param(case, marks=pytest.mark.thorough) for case in cases]

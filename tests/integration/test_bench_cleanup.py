@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from killed_start import what_stays
-from support import needs_root, of_process
+from support import needs_root, of_process, thorough
 
 from vtax.host.journal import clean
 
@@ -75,7 +75,7 @@ def left(home, namespaces):
     return found + [of_process(entry) for entry in processes(home)]
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, *thorough(signal.SIGHUP, signal.SIGINT)])
 def test_a_program_that_is_requested_to_stop_leaves_nothing(number, image, private_home):
     by_hand = ByHand(private_home)
     namespaces = by_hand.namespaces()

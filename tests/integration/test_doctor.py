@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from support import needs_root
+from support import needs_root, thorough
 
 from vtax.cli import calibrate, probing
 from vtax.cli.main import group
@@ -49,7 +49,7 @@ class HangingDriver:
             run(["sleep", "60"])
 
 
-@pytest.mark.parametrize("seconds", [0.2, 0.8, 2.0])
+@pytest.mark.parametrize("seconds", [0.8, *thorough(0.2, 2.0)])
 def test_probes_that_are_cut_short_leave_nothing(image, private_home, seconds):
     hanging = Platform("hanging", HangingDriver(), registry.get("native").options)
     platforms = [hanging, *(registry.get(name) for name in registry.names())]
@@ -72,6 +72,7 @@ def environment(pid):
         return b""
 
 
+@pytest.mark.thorough
 def test_programs_get_it_as_json(image, private_home, monkeypatch, tmp_path):
     monkeypatch.setattr(probing, "measuring_lock", partial(measuring_lock, path=tmp_path / "lock"))
     result = CliRunner().invoke(group, ["doctor", "--json"])

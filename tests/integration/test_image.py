@@ -319,6 +319,7 @@ def test_clean_ends_a_killed_build_and_removes_what_it_made(tmp_path):
     assert mounts_below(home.root) == []
 
 
+@pytest.mark.thorough
 def test_an_unknown_package_is_one_clear_error(tmp_path):
     recipe = replace(DEFAULT, packages=("no-such-package-of-vtax",))
     with pytest.raises(ImageError, match="mmdebstrap could not make"):

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from support import needs_root, of_process
+from support import needs_root, of_process, thorough
 
 from vtax.host.journal import clean
 
@@ -32,6 +32,7 @@ def test_a_chain_of_kills_loses_and_leaves_nothing_and_is_not_made_again(image, 
         assert len(log.read_text().splitlines()) == 1
 
 
+@pytest.mark.thorough
 def test_without_clean_every_kill_in_a_running_guest_is_reported(image, private_home):
     status, printed = campaign("--no-clean")
     assert status == 1
@@ -40,7 +41,7 @@ def test_without_clean_every_kill_in_a_running_guest_is_reported(image, private_
     assert sum(point["stage"] in running for point in printed["failed"]) == killed_there > 0
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("number", [signal.SIGKILL, *thorough(signal.SIGTERM)])
 def test_a_campaign_that_is_ended_early_leaves_nothing(number, image, private_home):
     process = subprocess.Popen(ONE_CHAIN, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     assert "there since the first run" in process.stderr.readline()

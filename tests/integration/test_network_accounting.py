@@ -9,7 +9,7 @@ from collections import Counter
 
 import pytest
 from lab_guests import LabGuests
-from support import needs_program, needs_root
+from support import needs_program, needs_root, thorough
 
 from vtax.benchmarks import registry as benchmarks
 from vtax.benchmarks.base import Context
@@ -64,7 +64,7 @@ def mean_of(results, name, platform):
     return row["summary"]["mean"]
 
 
-@pytest.mark.parametrize("platform", ["native", "docker", "lxc", "qemu-tcg", "gvisor-systrap"])
+@pytest.mark.parametrize("platform", ["native", "docker", "qemu-tcg", "gvisor-systrap", *thorough("lxc")])
 def test_the_accounts_of_a_trial_are_whole_and_plausible(platform, image, private_home, tmp_path):
     probe = registry.get(platform).probe(image)
     if not probe.available:

@@ -2,7 +2,7 @@
 
 import pytest
 from lab_guests import LabGuests
-from support import needs_program, needs_root
+from support import needs_program, needs_root, thorough
 
 from vtax.errors import NetworkError
 from vtax.network.readback import mtu_of
@@ -10,7 +10,7 @@ from vtax.platforms import registry as platforms
 
 pytestmark = [needs_root, needs_program("ip", "nsenter", "ethtool", "tc"), pytest.mark.root]
 SMALLEST = 68  # RFC 791
-PLATFORMS = ["native", "docker", "podman", "lxc", "nspawn", "bubblewrap", "gvisor-systrap"]
+PLATFORMS = ["native", "lxc", "bubblewrap", "gvisor-systrap", *thorough("docker", "podman", "nspawn")]
 MACHINES = ["qemu-tcg", "qemu-tcg-e1000", "qemu-tcg-rtl8139", "qemu-tcg-microvm"]
 
 

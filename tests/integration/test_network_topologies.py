@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from host_network import host_network
 from lab_guests import LabGuests, crossed
-from support import needs_program, needs_root
+from support import needs_program, needs_root, thorough
 
 from vtax.benchmarks import registry as benchmarks
 from vtax.errors import BadInput
@@ -24,7 +24,7 @@ from vtax.network.namespace import NAMES
 from vtax.platforms import registry as platforms
 
 pytestmark = [needs_root, needs_program("ip", "nsenter", "ethtool", "tc"), pytest.mark.root]
-PLATFORMS = ["native", "docker", "lxc", "qemu-tcg"]
+PLATFORMS = ["native", "lxc", "qemu-tcg", *thorough("docker")]
 BURST = 200  # packets: many more than the few that links send by themselves
 
 
@@ -245,7 +245,7 @@ def test_an_emulated_guests_interfaces_carry_their_flows_at_once_too(lab):
         assert min(through(carried, "guest", interface)[0] for interface in (0, 1)) > least_of("iperf3")
 
 
-@pytest.mark.parametrize("tool", TOOLS)
+@pytest.mark.parametrize("tool", ["iperf3", *thorough("iperf2", "netperf", "sockperf")])
 @needs_program("ovs-vswitchd", "ovs-vsctl")
 def test_all_pairs_send_at_once_over_the_trunk_and_rates_add_up(tool, lab):
     with lab("native", "vlan-pairs", pairs=2) as at:
@@ -318,7 +318,7 @@ def test_guests_route_side_by_side_each_between_networks_of_its_own(platform, la
         assert outcome.values["throughput"] > 0
 
 
-@pytest.mark.parametrize("platform", ["native", "qemu-tcg"])
+@pytest.mark.parametrize("platform", ["native", *thorough("qemu-tcg")])
 @needs_program("ovs-vswitchd", "ovs-vsctl", "ovs-ofctl")
 def test_guests_control_bridges_of_one_data_plane_each_by_itself(platform, lab):
     with lab(platform, "router-openflow", side_by_side=2) as at:
@@ -333,7 +333,7 @@ def test_guests_control_bridges_of_one_data_plane_each_by_itself(platform, lab):
         assert outcome.values["throughput"] > 0
 
 
-@pytest.mark.parametrize("platform", ["native", "qemu-tcg"])
+@pytest.mark.parametrize("platform", ["native", *thorough("qemu-tcg")])
 @needs_program("ovs-vswitchd", "ovs-vsctl", "ovs-ofctl")
 def test_the_controller_moves_while_a_flow_goes_on(platform, lab):
     with lab(platform, "router-openflow", move_after_s=1) as at:

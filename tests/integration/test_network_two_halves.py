@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 import pytest
-from support import needs_program
+from support import needs_program, thorough
 from three_machines import (
     NEEDS,
     assert_as_before,
@@ -36,7 +36,7 @@ def guests_there(machines, tmp_path, private_home):
     assert not list((home / "guests").iterdir())
 
 
-@pytest.mark.parametrize("platform", ["native", "lxc", "podman", "qemu-tcg"])
+@pytest.mark.parametrize("platform", ["native", "lxc", "qemu-tcg", *thorough("podman")])
 def test_guests_of_a_platform_talk_from_machine_to_machine(platform, machines, image, guests_there, tmp_path):
     if not (probe := registry.get(platform).probe(image)).available:
         pytest.skip(f"{platform} does not run here: {probe.reason}")

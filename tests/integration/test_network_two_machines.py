@@ -7,6 +7,7 @@ import subprocess
 import time
 
 import pytest
+from support import thorough
 from three_machines import (
     NEEDS,
     assert_as_before,
@@ -29,9 +30,7 @@ from vtax.platforms import registry
 pytestmark = NEEDS
 
 
-@pytest.mark.parametrize(
-    "platform", ["native", "docker", pytest.param("lxc", marks=pytest.mark.thorough), "qemu-tcg", "gvisor-systrap"]
-)
+@pytest.mark.parametrize("platform", ["native", "qemu-tcg", "gvisor-systrap", *thorough("docker", "lxc")])
 def test_every_byte_crosses_the_named_interfaces_and_both_machines_are_left_as_they_were(
     platform, machines, image, private_home, tmp_path
 ):

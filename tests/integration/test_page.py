@@ -81,6 +81,7 @@ def violations(page: playwright.Page) -> list[str]:
     return [f"{each['id']}: {each['nodes'][0]['html'][:200]}" for each in axe.Axe().run(page).response["violations"]]
 
 
+@pytest.mark.one_at_a_time
 @pytest.mark.parametrize("language", ["en", "pt-BR"])
 @pytest.mark.parametrize("width", [390, 768, 1400])
 def test_every_page_is_accessible_and_fits_the_window(browser, server, width, language):

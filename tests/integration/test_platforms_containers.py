@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import pytest
 from host_network import host_network
 from killed_start import kill_a_start, what_stays
-from support import needs_root, of_process
+from support import needs_root, of_process, thorough
 
 from vtax.errors import GuestError, PlatformError
 from vtax.guest.guest import Guest
@@ -27,17 +27,19 @@ from vtax.platforms.base import GuestSpec, Platform, Resources
 
 pytestmark = [needs_root, pytest.mark.root]
 OTHER_USERNS = ["lxc-unprivileged", "nspawn-userns", "docker-userns"]  # tests of their own: test_platforms_userns
-USERNS = ["podman-userns", *(pytest.param(name, marks=pytest.mark.thorough) for name in OTHER_USERNS)]
+USERNS = ["podman-userns", *thorough(*OTHER_USERNS)]
 SHARE_A_KERNEL = ["native", "podman", "lxc", "nspawn", "bubblewrap", "docker", "containerd", *USERNS]
-PLATFORMS = [*SHARE_A_KERNEL, "gvisor-systrap", "gvisor-ptrace"]
+PLATFORMS = [*SHARE_A_KERNEL, "gvisor-systrap", *thorough("gvisor-ptrace")]
 CONTAINERS = PLATFORMS[1:]
 OVER_OUR_OVERLAY = ["native", "podman", "lxc", "nspawn", "bubblewrap", "containerd"]  # Docker mounts its files itself
+ALIKE_SIDE_BY_SIDE = ["nspawn", "bubblewrap", "containerd", "podman-userns", "gvisor-ptrace", *OTHER_USERNS]
+SIDE_BY_SIDE = ["native", "podman", "lxc", "docker", "gvisor-systrap", *thorough(*ALIKE_SIDE_BY_SIDE)]
 NOBODY = 65534
 MEMORY = 128 << 20
 LAST_CPU = max(os.sched_getaffinity(0))
 RESOURCES = Resources(1, MEMORY, (LAST_CPU,))
 OWN_NETWORK = str(Path("/proc/self/ns/net").readlink())
-KILL_POINTS = 6
+KILL_POINTS = 3  # bench/kill_points.py makes hundreds
 SEED = 20240229
 
 
@@ -261,7 +263,7 @@ def test_a_start_that_fails_says_why_and_leaves_nothing(starter, tmp_path):
     assert [line for line in leftovers(starter.home, guest_directory.name) if guest_directory.name in line] == []
 
 
-@every_platform
+@pytest.mark.parametrize("starter", SIDE_BY_SIDE, indirect=True)
 def test_eight_guests_run_side_by_side(starter):
     pairs = [starter.ready() for _ in range(8)]
     for number, (_, guest) in enumerate(pairs):

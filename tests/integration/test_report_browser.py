@@ -95,6 +95,7 @@ def measured(seen: Seen, selector: str, script: str) -> Any:
     return seen.page.eval_on_selector_all(selector, script)
 
 
+@pytest.mark.one_at_a_time
 @pytest.mark.parametrize("seen", WINDOWS, indirect=True, ids=str)
 def test_it_asks_for_nothing_says_no_error_and_passes_the_accessibility_checks(seen, report):
     assert seen.requests == [report.as_uri()]
@@ -103,6 +104,7 @@ def test_it_asks_for_nothing_says_no_error_and_passes_the_accessibility_checks(s
     assert [(each["id"], each["nodes"][0]["html"][:200]) for each in found] == []
 
 
+@pytest.mark.one_at_a_time
 @pytest.mark.parametrize("seen", WINDOWS, indirect=True, ids=str)
 def test_nothing_but_the_insides_of_tables_is_wider_than_the_window(seen):
     width = seen.page.viewport_size["width"] if seen.page.viewport_size else 0

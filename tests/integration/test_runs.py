@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from host_network import host_network
-from support import needs_root
+from support import needs_root, thorough
 
 from vtax.host.home import Home
 from vtax.host.process import run
@@ -122,7 +122,7 @@ def test_a_killed_run_is_cleaned_and_resumed_without_losing_a_trial(tmp_path, pr
     assert shown()["status"] == "finished"
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGTERM, *thorough(signal.SIGINT)])
 def test_a_request_to_stop_takes_everything_down_and_says_how_to_go_on(tmp_path, private_home, number):
     process = started("run", study(tmp_path, "native", blocks=3))
     wait_for_a_trial(process)
@@ -135,7 +135,7 @@ def test_a_request_to_stop_takes_everything_down_and_says_how_to_go_on(tmp_path,
     assert trials_in(private_home) == 3 * 2
 
 
-@pytest.mark.parametrize("closed", ["pipes", "descriptors"])
+@pytest.mark.parametrize("closed", ["descriptors", *thorough("pipes")])
 def test_a_run_that_nobody_watches_measures_everything(tmp_path, private_home, closed):
     """Its output goes to pipes without a reader, or it has no stdout and stderr at all."""
     command = [sys.executable, "-m", "vtax", "run", study(tmp_path, "native", blocks=2)]

@@ -11,7 +11,7 @@ import subprocess
 import sys
 
 import pytest
-from support import needs_program, needs_root
+from support import needs_program, needs_root, thorough
 
 from vtax.study.load import load
 
@@ -21,7 +21,7 @@ pytestmark = [
     pytest.mark.usefixtures("image", "private_home"),
 ]
 
-PAPERS = ("ufla2010", "santos2008", "urschei2007", "mauricio2013", "trindade2018")
+PAPERS = ("ufla2010", "urschei2007", "mauricio2013", *thorough("santos2008", "trindade2018"))
 WORDS = {"reproduced", "contradicted", "inconclusive", "not tested"}
 
 

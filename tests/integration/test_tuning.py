@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from support import allowed_cpus, needs_program, needs_root, of_process
+from support import allowed_cpus, needs_program, needs_root, of_process, thorough
 
 from vtax.cli import run as cli_run
 from vtax.cli.main import group
@@ -115,7 +115,7 @@ def test_the_memory_of_a_virtual_machine_is_in_huge_pages_inside_and_out(image, 
 
 
 @needs_huge_pages
-@pytest.mark.parametrize("name", ["native", "podman", "docker", "lxc", "nspawn"])
+@pytest.mark.parametrize("name", ["native", "podman", "lxc", *thorough("docker", "nspawn")])
 def test_processes_that_ask_for_memory_get_huge_pages(name, image, private_home, journal):
     _, guest = started(name, "pinned+hugepages", image, private_home.guests, journal)
     program = (
