@@ -1,32 +1,16 @@
 """Compiling a fixed tree: the commands, real reports of make, and what was built."""
 
-from pathlib import Path
-
 import pytest
+from tool_under_test import Tool
 
 from vtax.benchmarks.base import Context
-from vtax.benchmarks.compile import BENCHMARK, CompileParameters
-from vtax.errors import BadInput, BenchmarkError
-from vtax.guest.results import CommandResult
+from vtax.benchmarks.compile import BENCHMARK
+from vtax.errors import BadInput
 
-FIXTURES = Path(__file__).parent / "fixtures" / "compile"
-CONTEXT = Context(vcpus=2, memory_bytes=2**29, flow=1)
+TOOL = Tool("compile", Context(vcpus=2, memory_bytes=2**29, flow=1), outside_s=4.0, user_s=3.5)
+read, parse, command = TOOL.read, TOOL.parse, TOOL.command
 ALL, SOME, BROKEN = "gcc-14.2.0-465-files.txt", "gcc-14.2.0-20-files.txt", "gcc-14.2.0-broken-file"
 DIRECTORY = "/scratch/vtax-compile-1"
-
-
-def read(name):
-    return (FIXTURES / name).read_text()
-
-
-def parse(text, *, status=0, stderr="", user_s=3.0, **parameters):
-    result = CommandResult(("make",), status, text, stderr, 4.0, 3.9, user_s=user_s, system_s=0.5)
-    return BENCHMARK.parse(CompileParameters(**parameters), CONTEXT, {"single": result})
-
-
-def command(context=CONTEXT, **parameters):
-    (only,) = BENCHMARK.commands(CompileParameters(**parameters), context)
-    return only
 
 
 @pytest.mark.parametrize(("fixture", "files"), [(ALL, 465), (SOME, 20)])
@@ -41,28 +25,6 @@ def test_the_time_is_the_one_outside_and_what_was_built_is_recorded(fixture, fil
 def test_platforms_must_build_the_same():
     assert BENCHMARK.same_everywhere
     assert BENCHMARK.same_everywhere == ("built_sha256",)
-
-
-def test_a_file_that_does_not_compile_fails_the_trial_with_the_compilers_words():
-    with pytest.raises(BenchmarkError, match=r"make failed with status 2: .*bcmp\.c:1:1: error: .*Error 1"):
-        parse(read(f"{BROKEN}.txt"), status=2, stderr=read(f"{BROKEN}.err"), files=3)
-
-
-@pytest.mark.parametrize(
-    ("old", "new"), [("built.a", "other.a"), ("20\n", ""), ("80ed", "xxxx"), ("20\n", "20 20\n")]
-)
-def test_another_report_is_refused(old, new):
-    text = read(SOME).replace(old, new, 1)
-    assert text != read(SOME)
-    with pytest.raises(BenchmarkError, match="no report that vtax knows"):
-        parse(text, files=20)
-
-
-def test_fewer_files_than_requested_and_impossible_times_fail_the_trial():
-    with pytest.raises(BenchmarkError, match="20 files were compiled where 21 were requested"):
-        parse(read(SOME), files=21)
-    with pytest.raises(BenchmarkError, match="of CPU time"):
-        parse(read(SOME), user_s=30.0, files=20)
 
 
 def test_the_tree_is_new_in_every_trial_written_back_warm_and_removed():

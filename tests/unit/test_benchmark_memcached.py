@@ -4,7 +4,7 @@ import pytest
 from service_reports import CONTEXT, client, commands, read
 
 from vtax.benchmarks.memcached import BENCHMARK, MemcachedParameters
-from vtax.errors import BadInput, BenchmarkError
+from vtax.errors import BadInput
 
 
 def parse(text, *, outside_s=2.1, cpu_s=0.0, status=0, **parameters):
@@ -23,29 +23,6 @@ def test_requests_have_a_rate_and_a_latency(suite, values):
 def test_a_saturated_client_is_a_warning():
     (warning,) = parse(read("memcached/trixie.txt"), cpu_s=2.05).warnings
     assert warning.startswith("the client memcaslap used 98 % of its 1 CPU")
-
-
-def test_a_client_without_a_server_fails_the_trial():
-    with pytest.raises(BenchmarkError, match="status 1: servers: 127"):
-        parse(read("memcached/trixie-refused.txt"), status=1)
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (read("memcached/bookworm-refused.txt"), "no report that vtax knows"),
-        (read("memcached/trixie-no-statistics.txt"), "no report that vtax knows"),
-        (read("memcached/trixie.txt").replace("get_misses: 0", "get_misses: 12"), "12 found no value"),
-    ],
-)
-def test_another_report_fails_the_trial(text, message):
-    with pytest.raises(BenchmarkError, match=message):
-        parse(text)
-
-
-def test_a_time_longer_than_the_program_ran_is_impossible():
-    with pytest.raises(BenchmarkError, match=r"but it ran for 1\.000 s"):
-        parse(read("memcached/trixie.txt"), outside_s=1.0)
 
 
 def test_the_cache_is_in_the_guests_memory():

@@ -1,32 +1,14 @@
 """Memory latency: sizes and pages of the working set, and what real reports of the pointer chase mean."""
 
-from pathlib import Path
-
 import pytest
+from tool_under_test import Tool
 
-from vtax.benchmarks.base import Context
-from vtax.benchmarks.memory_latency import BENCHMARK, MemoryLatencyParameters
-from vtax.errors import BadInput, BenchmarkError
-from vtax.guest.results import CommandResult
+from vtax.errors import BadInput
 
-FIXTURES = Path(__file__).parent / "fixtures" / "memory-latency"
-CONTEXT = Context(vcpus=1, memory_bytes=2**29)
+TOOL = Tool("memory-latency", outside_s=1.0, inside_s=0.98)
+read, parse, command = TOOL.read, TOOL.parse, TOOL.command
 SMALL = {"working_set": "1MiB", "loads": 1_000_000}
 HUGE = {"working_set": "4MiB", "loads": 1_000_000, "pages": "huge"}
-
-
-def read(name):
-    return (FIXTURES / name).read_text()
-
-
-def parse(text, *, status=0, stderr="", outside_s=1.0, inside_s=0.98, user_s=0.1, **parameters):
-    result = CommandResult(("vtax-memory-latency",), status, text, stderr, outside_s, inside_s, user_s=user_s)
-    return BENCHMARK.parse(MemoryLatencyParameters(**parameters), CONTEXT, {"single": result})
-
-
-def command(**parameters):
-    (only,) = BENCHMARK.commands(MemoryLatencyParameters(**parameters), CONTEXT)
-    return only
 
 
 def test_the_time_is_the_one_outside_without_building_the_chain():
@@ -55,29 +37,6 @@ def test_a_kernel_that_does_not_say_is_a_warning_where_huge_pages_were_requested
 
 def test_short_chases_are_a_warning():
     assert any("raise loads" in w for w in parse(read("1.0-1-mib-small.txt"), outside_s=0.99, **SMALL).warnings)
-
-
-def test_no_memory_fails_the_trial_with_the_programs_words():
-    with pytest.raises(BenchmarkError, match="status 2: no memory for the working set"):
-        parse(read("1.0-no-memory.txt"), status=2, stderr=read("1.0-no-memory.err"), **SMALL)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (("working_set 1048576", "working_set 1"), "'working_set': '1'"),
-        (("loads 1000000", "loads 1"), "'loads': '1'"),
-        (("min_ns 6.510", "min_ns 0"), "no time passed in the guest"),
-        (("huge_bytes 0", "huge_bytes x"), "where huge_bytes is a whole number"),
-        (("\ncomplete", ""), "not complete"),
-        (("seconds 0.015789342", "seconds 5"), "reports 5 s of loops"),
-    ],
-)
-def test_another_or_an_impossible_report_fails_the_trial(change, message):
-    text = read("1.0-1-mib-small.txt").replace(*change)
-    assert text != read("1.0-1-mib-small.txt")
-    with pytest.raises(BenchmarkError, match=message):
-        parse(text, **SMALL)
 
 
 def test_a_working_set_beyond_memory_is_refused_with_both_numbers():

@@ -49,19 +49,6 @@ def test_a_load_that_was_not_reached_is_a_warning(suite):
     assert any(text.startswith("messages_per_second: requested 1000000") for text in outcome.warnings)
 
 
-@pytest.mark.parametrize("suite", SUITES)
-@pytest.mark.parametrize(("protocol", "message"), [("tcp", "Connection refused"), ("udp", "Is the server down")])
-def test_an_unreachable_peer_is_an_error_although_the_exit_status_is_0(suite, protocol, message):
-    with pytest.raises(BenchmarkError, match=message):
-        parse(f"{suite}-{protocol}-refused", protocol=protocol)
-
-
-def test_output_of_another_format_is_not_guessed_at():
-    result = CommandResult(("sockperf",), 0, "sockperf: Summary: Latency is fine", "", 1, 1)
-    with pytest.raises(BenchmarkError, match="not known"):
-        BENCHMARK.parse(SockperfParameters(), CONTEXT, {"client": result})
-
-
 def test_parameters_reach_both_ends():
     server, client = BENCHMARK.commands(SockperfParameters(protocol="tcp", socket_buffer=65536), CONTEXT)
     for command in (server, client):
@@ -117,13 +104,6 @@ def test_logged_answers_are_counted_and_give_the_percentiles_that_it_prints():
     assert outcome.effective["interval_s"] == 0.1
     without = parse("bookworm-udp-under-load", messages_per_second=2000)
     assert without.histograms == {"latency": [without.effective["observations"]]}
-
-
-def test_a_log_of_other_answers_fails_the_trial():
-    text = printed("bookworm-udp-logged").stdout.replace("Total 1099 observations", "Total 1100 observations")
-    result = CommandResult(("sockperf",), 0, text, "", 2.1, 2.1)
-    with pytest.raises(BenchmarkError, match="logged 1099 answers of 1100"):
-        BENCHMARK.parse(SockperfParameters(duration_s=1), CONTEXT, {"client": result})
 
 
 def test_the_log_is_counted_beside_the_tool_unless_it_would_be_large(tmp_path):

@@ -70,31 +70,6 @@ def test_cpu_time_is_per_thousand_events():
     assert parse("1.0.20-500-events", user_s=0.6).values["cpu_per_1000_events"] == pytest.approx(1.2)
 
 
-def test_fewer_events_than_requested_fail_the_trial():
-    with pytest.raises(BenchmarkError, match="500 events where 1000 were requested"):
-        parse("1.0.20-500-events", events=1000)
-
-
-def test_a_refusal_fails_the_trial_with_the_tools_words():
-    with pytest.raises(BenchmarkError, match=r"status 1: .*FATAL: Invalid value of cpu-max-prime: 0\."):
-        parse("1.0.20-refused", status=1)
-
-
-def test_no_finished_event_is_no_measurement():
-    with pytest.raises(BenchmarkError, match="finished no event"):
-        parse("1.0.20-forced-shutdown")
-
-
-def test_more_cpu_time_than_the_cpus_have_is_impossible():
-    with pytest.raises(BenchmarkError, match=r"used 4\.00 s of CPU time; 1 CPUs have 3\.00 s"):
-        parse("1.0.20-1-thread", user_s=4.0, context=Context(1, 2**29))
-
-
-def test_output_of_another_format_is_refused():
-    with pytest.raises(BenchmarkError, match="no line like"):
-        parse("CPU speed:\n    events/s (eps): 12.0\n")
-
-
 def test_doubtful_settings_are_said():
     assert parse("1.0.20-2-threads", context=Context(1, 2**29)).warnings == (
         "2 threads on 1 CPUs: threads share CPU time",
