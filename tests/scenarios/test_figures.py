@@ -131,15 +131,6 @@ def test_a_report_takes_a_mapping_into_the_chapter_of_figures(tmp_path):
 
 
 @pytest.mark.usefixtures("store")
-def test_a_mapped_platform_is_written_and_named():
-    done = vtax("figures", "tour-1", "--only", "figure-3", "--map", "kvm-virtio=docker")
-    assert done.exit_code == 0, done.output
-    texts = texts_of_svg(Path("tour-1-figure-3.svg").read_bytes())
-    assert any(text.endswith("docker for kvm-virtio") for text in texts)
-    assert any("docker stands for kvm-virtio, by request." in text for text in texts)
-
-
-@pytest.mark.usefixtures("store")
 def test_bad_input_is_refused_and_writes_nothing(tmp_path, capsys, golden):
     golden(refusals(
         capsys, "figures", "tour-1 --format gif", "tour-1 --only figure-9", "tour-1 --only figure-3",

@@ -39,13 +39,6 @@ def test_named_platforms_are_ranked_among_themselves():
     assert found["reference"] is None
 
 
-@pytest.mark.usefixtures("tour")
-def test_it_speaks_portuguese():
-    text = invoked("--language", "pt-BR").output.replace("\xa0", " ")
-    assert "pesos: processador (cpu) 50 % (sysbench-cpu), rede (network) 50 % (iperf3)" in text
-    assert "pontuação" in text
-
-
 def test_wrong_input_is_refused(tour, capsys, golden):
     synthetic_run.begin(tour, name="empty-1", started_at=1.0)
     weights = ("cpu", "''", "cpu=1,", "cpu=1,cpu=2", "cpu=-1", "cpu=nan", "cpu=inf", "cpu=much", "cpu=0,network=0",

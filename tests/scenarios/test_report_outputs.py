@@ -215,13 +215,6 @@ def test_text_from_guests_cannot_become_markup(store):
     store.remove_run("evil-1")
 
 
-def test_a_run_without_figures_makes_a_page(store):
-    begin(store, "empty-1")
-    found = page_of(analyse(store, "empty-1"))
-    assert "has no figures yet" in found or "not measured yet" in found
-    store.remove_run("empty-1")
-
-
 def test_with_too_many_blocks_for_dots_quartiles_are_drawn(analysis, monkeypatch):
     assert not vega.has_too_many_dots(means(analysis))
     monkeypatch.setattr(vega, "MAX_DOTS", 5)

@@ -69,13 +69,6 @@ def test_a_damaged_store_is_reported_as_damaged(file, page):
         read(file)
 
 
-def test_a_truncated_store_is_reported_as_damaged(file):
-    filled(file)
-    file.write_bytes(file.read_bytes()[: 4096 * 6])
-    with pytest.raises(StoreError, match="damaged"):
-        read(file)
-
-
 def test_a_database_of_another_program_is_not_written_into(file):
     with sqlite3.connect(file) as other:
         other.execute("CREATE TABLE recipe (name TEXT)")

@@ -6,7 +6,6 @@ import gzip
 import hashlib
 import json
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -389,12 +388,3 @@ def test_a_hostile_text_is_shown_without_its_control_characters(whole, place):
         printed = CliRunner().invoke(group, view).output
         assert "\x1b" not in printed
         assert "\u202e" not in printed
-
-
-def test_a_store_in_place_of_a_bundle_is_refused(whole, place):
-    assert whole
-    with Store.open(f"sqlite:///{place}/other.sqlite"):
-        pass
-    shutil.copy(place / "other.sqlite", place / "x.gz")
-    with pytest.raises(BadInput, match="this is no bundle of vtax"):
-        invoke(["import", "x.gz"])

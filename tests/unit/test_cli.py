@@ -28,7 +28,6 @@ from vtax.errors import BadInput, Busy, PlatformError, RunInterrupted, StoreErro
 from vtax.host.home import Home
 from vtax.host.journal import Journal
 from vtax.host.lock import measuring_lock, measuring_process
-from vtax.runner.interrupt import stop_requests
 from vtax.runner.plan import Plan
 from vtax.store.store import RunHandle
 from vtax.study.load import shipped
@@ -62,15 +61,6 @@ def test_looking_where_nothing_ever_ran_makes_nothing(command, capsys):
     assert not Home.from_environment().root.exists()
 
 
-def test_a_damaged_store_is_said_plainly(capsys, tmp_path):
-    (tmp_path / "home").mkdir()
-    (tmp_path / "home" / "store.sqlite").write_bytes(b"this is no database at all" * 100)
-    status, printed = ended(capsys, "list")
-    assert status == 1
-    assert "store.sqlite" in printed
-    assert "Traceback" not in printed
-
-
 def test_the_schema_accepts_every_shipped_study_and_refuses_a_wrong_one():
     import tomllib
 
@@ -81,11 +71,6 @@ def test_the_schema_accepts_every_shipped_study_and_refuses_a_wrong_one():
         jsonschema.validate({"name": "x", "platforms": ["native"]}, schema)
 
 
-@pytest.mark.parametrize("name", ["list", "studies", "benchmarks"])
-def test_lists_have_a_json_form(name):
-    assert isinstance(json.loads(output_of(name, "--json")), list)
-
-
 def test_a_variant_of_a_platform_is_reported_by_its_options_and_not_by_the_same_words_again():
     lines = CliRunner().invoke(group, ["platforms", "--no-probe"], env={"COLUMNS": "120"}).stdout.splitlines()
     notes = {line.split()[0]: line.split("?", 1)[1].strip() for line in lines if "?" in line}
@@ -94,12 +79,6 @@ def test_a_variant_of_a_platform_is_reported_by_its_options_and_not_by_the_same_
     assert notes["lxc-unprivileged"] == "userns=true, no_new_privileges=true"
     assert notes["kvm-virtio-vhost"] == "accel=kvm, vhost=on"
     assert notes["qemu-tcg"] == "default options"
-
-
-def test_a_benchmark_explains_its_parameters_and_metrics():
-    printed = output_of("benchmarks", "iperf3")
-    assert "direction" in printed
-    assert "Mbit/s" in printed
 
 
 @pytest.mark.parametrize("name", benchmarks())
@@ -124,19 +103,6 @@ def test_a_benchmark_lists_what_its_parameters_may_hold(name):
         assert each["allowed"]
         for choice in each["choices"]:
             assert str(choice) in printed
-
-
-def vtax_in_shell(redirections: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    line = f'exec "$@" {redirections}'
-    command = ["/bin/sh", "-c", line, "sh", sys.executable, "-m", "vtax", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-
-
-def test_closed_standard_streams_do_no_harm():
-    assert "Usage: " in vtax_in_shell("2>&- <&-", "--help").stdout
-    done = vtax_in_shell(">&- 2>&-", "--help")
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-    assert vtax_in_shell("2>&-", "benchmarks", "nothing").returncode == 2
 
 
 @pytest.mark.parametrize(
@@ -178,19 +144,6 @@ def test_errors_have_the_exit_status_of_their_kind(monkeypatch, capsys):
 
         monkeypatch.setattr(group, "get_command", fail)
         assert ended(capsys, "list")[0] == status
-
-
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_stopped_run_tells_its_signal_in_its_exit_status(monkeypatch, number, status):
-    def stop(*_: object) -> None:
-        with stop_requests(lambda text: None):
-            os.kill(os.getpid(), number)
-
-    monkeypatch.setattr("vtax.cli.measure.execute", stop)
-    run = cast(RunHandle, SimpleNamespace(name="r-1"))
-    with pytest.raises(RunInterrupted) as caught:
-        measure(cast(Plan, None), run, Home.from_environment())
-    assert caught.value.exit_status == status
 
 
 def test_the_error_of_a_prompt_without_an_answer_begins_on_a_line_of_its_own(capsys, monkeypatch):

@@ -100,11 +100,6 @@ def test_a_plan_needs_no_root_and_no_home(options, golden, monkeypatch):
     assert not Home.from_environment().root.exists()
 
 
-def test_a_size_that_is_none_is_refused():
-    with pytest.raises(BadInput, match="'huge' is not understood"):
-        output_of("run", "tour", "--plan", "--memory", "huge")
-
-
 def test_guests_are_counted_at_once_in_json_too(tmp_path):
     study = written(tmp_path, STUDIES["enough blocks, guests at once, a machine without limits"])
     plan = json.loads(output_of("run", study, "--plan", "--json"))

@@ -166,15 +166,6 @@ def test_every_tunable_is_put_back_and_the_journal_knew_the_old_value_first(lapt
     assert now == wanted
 
 
-def test_a_killed_runs_tunables_are_undone_by_clean(laptop, tmp_path):
-    journal = Journal(tmp_path / "journal")
-    tunables.Turbo(laptop).apply(journal)
-    journal.path.rename(journal.path.with_name("0-1-dead.jsonl"))  # of a process that is gone,
-    os.close(journal._file)  # and with it its files
-    assert clean(tmp_path / "journal").problems == ()
-    assert (laptop / "sys/devices/system/cpu/intel_pstate/no_turbo").read_text() == "0"
-
-
 def test_a_tunable_that_cannot_be_turned_undoes_its_part(laptop, tmp_path, monkeypatch):
     second = laptop / "sys/devices/system/cpu/cpu1/cpufreq/scaling_governor"
     second.write_text("schedutil")

@@ -250,18 +250,6 @@ def test_what_cannot_be_undone_can_be_given_up(tmp_path):
     assert not path.exists()
 
 
-def test_what_cannot_be_undone_stays_in_the_journal(tmp_path):
-    directory = tmp_path / "journal"
-    directory.mkdir()
-    path = directory / "1-1-abc.jsonl"
-    path.write_text(
-        '{"register": 0, "kind": "command", "what": "a thing", "argv": ["false"], "harmless_statuses": []}\n'
-    )
-    cleaned = clean(directory)
-    assert len(cleaned.problems) == 1
-    assert path.exists()
-
-
 class Stuck:
     """A resource that cannot be removed."""
 
@@ -363,15 +351,6 @@ def test_a_file_that_is_no_journal_is_left_alone(tmp_path):
 
 def test_a_setting_that_is_gone_is_nothing_to_put_back(tmp_path):
     assert FileValue(str(tmp_path / "gone"), "1").remove() is False
-
-
-def test_a_setting_is_put_back(tmp_path):
-    setting = tmp_path / "swappiness"
-    setting.write_text("60\n")
-    with Journal(tmp_path / "journal") as journal:
-        journal.register(FileValue(str(setting), "60\n"))
-        setting.write_text("0\n")
-    assert setting.read_text() == "60\n"
 
 
 def test_a_setting_of_words_that_is_as_before_is_not_reported_as_put_back(tmp_path):

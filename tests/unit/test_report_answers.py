@@ -149,20 +149,6 @@ def test_a_withheld_verdict_has_its_reason_in_the_answer_and_the_blocks_that_it_
     assert note == f"undecided beside an interval inside the margin: other: {english(reason)}"
 
 
-def test_the_smallest_overhead_that_could_be_seen_settles_in_four_of_five_runs(store):
-    """Against simulation: a run of that noise, truly slower by so much, gets a verdict with a probability of 0.8."""
-    found = analysed(store, {"1": NOISY})
-    row = found.primary[0].points[0].rows[1]
-    seen = row.detectable_overhead
-    assert seen is not None
-    sd, blocks = row.ratio.se_log * len(NOISY) ** 0.5, len(NOISY)
-    random = np.random.default_rng(7)
-    logs = random.normal(math.log(1 - seen), sd, (4000, blocks))
-    t = logs.mean(axis=1) / (logs.std(axis=1, ddof=1) / blocks**0.5)
-    critical = special.stdtrit(row.ratio.df, 0.975)
-    assert 0.74 < float((t < -critical).mean()) < 0.88  # the normal approximation to the power, of six blocks
-
-
 def test_what_ten_minutes_more_would_decide_is_the_sum_of_the_chances(store):
     near, noisy = [0.98, 1.03, 0.99, 1.02, 0.97, 1.0], [0.5, 3.0, 1.0, 2.0, 0.4, 1.0]
     found = replace(analysed(store, {"1": near, "2": noisy}), duration_s=60.0)

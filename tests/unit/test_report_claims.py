@@ -182,16 +182,6 @@ def test_not_tested_claims_are_no_part_of_the_family():
     assert [each.word for each in found.claims] == ["not tested", "reproduced"]
 
 
-def test_mapping_judges_by_another_platform_and_every_table_names_it():
-    analysis = measured({"check": [{"kind": "ratio", "of": "gone", "below": 0.9, "benchmark": "small"}]})
-    found = claims(analysis, {"gone": "far"})
-    assert found.claims[0].word == "reproduced"
-    text = drawn(document_of(found, analysis, is_full=True))
-    assert "Mapped by request: far for gone" in text
-    assert "far (for gone) (emulated)" in " ".join(text.split())
-    assert as_json(document_of(found, analysis, is_full=True))["map"] == {"gone": "far"}
-
-
 def test_a_platform_that_stands_for_another_is_itself_in_claims_about_it():
     about_far = {"id": "two", "check": [{"kind": "ratio", "of": "far", "below": 0.9, "benchmark": "small"}]}
     analysis = measured({"check": [{"kind": "ratio", "of": "gone", "below": 0.9, "benchmark": "small"}]}, about_far)
@@ -200,29 +190,6 @@ def test_a_platform_that_stands_for_another_is_itself_in_claims_about_it():
     assert "far (for gone) (emulated) / native, size=64" in first
     assert "far (emulated) / native, size=64" in second
     assert "for gone" not in second
-
-
-@pytest.mark.parametrize(
-    ("mapped", "what", "hint"),
-    [
-        ({"gone": "absent"}, "no platform 'absent'", "native"),
-        ({"other": "far"}, "no claim of study names the platform 'other'", "claims name gone, native"),
-        ({"native": "far"}, "native was measured itself", "no values"),
-    ],
-)
-def test_a_mapping_that_makes_no_sense_is_refused(mapped, what, hint):
-    analysis = measured({"check": [{"kind": "ratio", "of": "gone", "below": 0.9, "benchmark": "small"}]})
-    with pytest.raises(BadInput) as refused:
-        claims(analysis, mapped)
-    assert what in refused.value.what
-    assert hint in refused.value.hint
-    assert "--map" in refused.value.where
-
-
-def test_a_mapping_to_a_platform_that_was_not_measured_is_refused():
-    analysis = measured({"check": [{"kind": "ratio", "of": "old", "below": 0.9, "benchmark": "small"}]})
-    with pytest.raises(BadInput, match="did not measure gone: this host has no hypervisor"):
-        claims(analysis, {"old": "gone"})
 
 
 def test_two_platforms_that_become_one_are_not_compared():
@@ -339,11 +306,3 @@ def test_a_study_without_claims_has_no_chapter():
     analysis = measured()
     assert VIEW.document(source(analysis), Options()).nothing != ""
     assert "Published findings" not in drawn(report(source(analysis)))
-
-
-def test_a_report_of_a_study_with_claims_has_the_chapter():
-    analysis = measured({"check": [{"kind": "equivalence", "of": "far", "within": 0.1, "benchmark": "small"}]})
-    text = drawn(report(source(analysis)))
-    assert "Published findings" in text
-    assert "contradicted" in text
-    assert "emulated" in text

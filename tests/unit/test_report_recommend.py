@@ -11,14 +11,13 @@ import memory_run
 import numpy as np
 import pytest
 import synthetic_run
-from shown import drawn, english, page
+from shown import drawn, english
 from shown import source_of as source
 
 from vtax.errors import BadInput
 from vtax.report.analysis import Analysis, analyse_data
 from vtax.report.analysis.ranking import Recommendation, Standing
 from vtax.report.analysis.recommendation import recommend
-from vtax.report.chapters import report
 from vtax.report.renderers.json import as_json
 from vtax.report.renderers.language import language
 from vtax.report.renderers.markdown import markdown
@@ -238,20 +237,6 @@ def test_warnings_travel():
     assert "kvm (nested)" in drawn(document_of(fast))
 
 
-@pytest.mark.parametrize(
-    ("weights", "error"),
-    [
-        ({"memory": 1.0}, "study-1 does not measure memory"),
-        ({"disks": 1.0}, "there is no resource 'disks'"),
-        ({"cpu": 0.0}, "weights are numbers from 0 on"),
-        ({"cpu": 2.0, "disk": -1.0}, "weights are numbers from 0 on"),
-    ],
-)
-def test_wrong_weights_are_refused(weights, error):
-    with pytest.raises(BadInput, match=error):
-        recommend(run_of(), weights)
-
-
 def test_a_weighted_resource_that_nothing_measured_is_left_out_and_said_first(golden):
     found = recommend(run_of(), {"cpu": 1.0, "network": 2.0, "memory": 1.0})
     rest = recommend(run_of(), {"cpu": 1.0, "network": 2.0})
@@ -290,14 +275,6 @@ def test_the_view_says_why_there_is_nothing():
     document = VIEW.document(source(run_of(platforms=(NATIVE,))), Options())
     assert english(document.nothing) == "There is nothing to rank."
     assert as_json(VIEW.document(source(run_of()), Options()))["standings"][0]["platform"] == "docker"
-
-
-def test_a_report_has_the_chapter_only_with_weights():
-    analysis = run_of()
-    assert "Recommendation" not in page(analysis)
-    text = markdown(report(source(analysis), Options("report", {"network": 1.0})), language("en"))
-    assert "Recommendation" in text
-    assert "kvm (nested) is the best with a probability of" in text
 
 
 def test_it_is_written_in_portuguese(golden):
