@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections.abc import Callable
 from typing import Any
 
+import click
 import pytest
 from click.testing import CliRunner, Result
 
@@ -37,6 +39,14 @@ def ended(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[Any, str
     with pytest.raises(SystemExit) as caught:
         main(list(arguments))
     return caught.value.code, capsys.readouterr().err
+
+
+def ended_by(monkeypatch: pytest.MonkeyPatch, work: Callable[[], object]) -> object:
+    """The exit status of a command that does this."""
+    monkeypatch.setattr(group, "get_command", lambda *_: click.Command("list", callback=work))
+    with pytest.raises(SystemExit) as caught:
+        main(["list"])
+    return caught.value.code
 
 
 def refusals(capsys: pytest.CaptureFixture[str], command: str, *lines: str) -> str:

@@ -149,6 +149,12 @@ def unmade_home(tmp_path: Path, shared_home: Home, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.fixture
+def home(tmp_path: Path) -> Home:
+    """A home of the test's own, which its environment does not name."""
+    return Home(tmp_path / "home").ensure()
+
+
+@pytest.fixture
 def private_home(unmade_home: Path, shared_home: Home) -> Home:
     """A fresh home, also for child processes (`VTAX_HOME`), that shares only built images."""
     unmade_home.mkdir()

@@ -126,3 +126,10 @@ def planned(here: str = "plain", **design: Any) -> Plan:
 
 def loaded_study(**changes: Any) -> LoadedStudy:
     return LoadedStudy(validate(study(**{"benchmark": ONE_POINT, **changes}), "test"), "test")
+
+
+def look(plan: Plan, *, reboot: bool = True) -> boots.Here:
+    """The boot that the host is in, as a run over several boots finds it."""
+    here = boots.look(plan.study, reboot=reboot)
+    assert here is not None
+    return here

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 from scripted import plan_of, study
-from stubbed_host import NATIVE, XEN, Machine, planned
+from stubbed_host import NATIVE, XEN, Machine, look, planned
 
 from vtax.cli import abort, rebooting, resume
 from vtax.cli.main import group
@@ -38,17 +38,6 @@ from vtax.runner.plan import Plan
 from vtax.store.query import load
 from vtax.store.run import RunHandle
 from vtax.store.store import Store
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Home:
-    return Home(tmp_path / "home").ensure()
-
-
-def look(plan: Plan, *, reboot: bool = True) -> boots.Here:
-    here = boots.look(plan.study, reboot=reboot)
-    assert here is not None
-    return here
 
 
 def go_on(plan: Plan, run: RunHandle, home: Home, *, reboot: bool = True) -> Reboots | None:

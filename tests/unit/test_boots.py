@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 from command_line import output_of
 from scripted import install
-from stubbed_host import ADVANCED, BOOTS, NATIVE, XEN, Machine, loaded_study, planned
+from stubbed_host import ADVANCED, BOOTS, NATIVE, XEN, Machine, loaded_study, look, planned
 
 from vtax.cli.main import group
 from vtax.errors import BadInput
@@ -20,20 +20,7 @@ from vtax.host.home import Home
 from vtax.platforms.base import Probe
 from vtax.runner import boots, resume
 from vtax.runner.execute import begin
-from vtax.runner.plan import Plan
 from vtax.store.store import Store
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Home:
-    return Home(tmp_path / "home").ensure()
-
-
-def look(plan: Plan, *, reboot: bool = True) -> boots.Here:
-    here = boots.look(plan.study, reboot=reboot)
-    assert here is not None
-    return here
-
 
 # Boot loaders
 

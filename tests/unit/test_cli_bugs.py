@@ -8,28 +8,18 @@ import stat
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
 from pathlib import Path
 
-import click
 import pytest
+from command_line import ended_by
 
 import vtax
 from vtax.cli import bugs
-from vtax.cli.main import group, main
 from vtax.host.home import Home
 from vtax.host.journal import Journal
 from vtax.host.resources import Tree
 
 PASSWORD = "s3cret"
-
-
-def ended(monkeypatch: pytest.MonkeyPatch, work: Callable[[], object]) -> object:
-    """The exit status of a command that does this."""
-    monkeypatch.setattr(group, "get_command", lambda *_: click.Command("list", callback=work))
-    with pytest.raises(SystemExit) as caught:
-        main(["list"])
-    return caught.value.code
 
 
 def reports(home: Home) -> list[Path]:
@@ -77,7 +67,7 @@ def test_a_bug_cleans_up_and_leaves_a_report(private_home, monkeypatch, capsys, 
             made.mkdir()
             work()
 
-    assert ended(monkeypatch, command) == 70
+    assert ended_by(monkeypatch, command) == 70
     assert not made.exists()
     assert list(private_home.journal.iterdir()) == []
     (report,) = reports(private_home)
@@ -109,7 +99,7 @@ def test_a_bug_cleans_up_and_leaves_a_report(private_home, monkeypatch, capsys, 
 def test_a_report_holds_no_password(private_home, monkeypatch, capsys, secret):
     monkeypatch.setenv("VTAX_STORE", secret)
     monkeypatch.setattr("sys.argv", ["vtax", "list", secret])
-    assert ended(monkeypatch, lambda: fail(ValueError(f"cannot open {secret}"))) == 70
+    assert ended_by(monkeypatch, lambda: fail(ValueError(f"cannot open {secret}"))) == 70
     (report,) = reports(private_home)
     for text in (report.read_text(encoding="utf-8"), capsys.readouterr().err):
         assert PASSWORD not in text
@@ -121,7 +111,7 @@ def test_a_home_of_others_gets_no_report(private_home, monkeypatch, capsys, tmp_
     elsewhere.mkdir()
     (private_home.root / "bugs").symlink_to(elsewhere)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    assert ended(monkeypatch, lambda: fail(ValueError())) == 70
+    assert ended_by(monkeypatch, lambda: fail(ValueError())) == 70
     assert list(elsewhere.iterdir()) == []
     (report,) = tmp_path.glob("vtax-bug-*.txt")
     assert f"where: {report}" in capsys.readouterr().err
@@ -130,14 +120,14 @@ def test_a_home_of_others_gets_no_report(private_home, monkeypatch, capsys, tmp_
 
 def test_no_home_is_made_for_a_report(unmade_home, monkeypatch, tmp_path):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    assert ended(monkeypatch, lambda: fail(ValueError())) == 70
+    assert ended_by(monkeypatch, lambda: fail(ValueError())) == 70
     assert not unmade_home.exists()
     assert len(list(tmp_path.glob("vtax-bug-*.txt"))) == 1
 
 
 def test_a_report_that_cannot_be_written_is_no_second_bug(monkeypatch, capsys, unmade_home):
     monkeypatch.setattr("tempfile.mkstemp", lambda **_: fail(OSError(28, "full")))
-    assert ended(monkeypatch, lambda: fail(ValueError("this"))) == 70
+    assert ended_by(monkeypatch, lambda: fail(ValueError("this"))) == 70
     printed = capsys.readouterr().err
     assert printed == "vtax: a bug in vtax: ValueError: this (the bug report could not be written: OSError)\n"
 
@@ -148,7 +138,7 @@ def test_what_fails_in_a_thread_is_a_bug_too(private_home, monkeypatch, capsys):
         thread.start()
         thread.join()
 
-    assert ended(monkeypatch, work) == 70
+    assert ended_by(monkeypatch, work) == 70
     assert "Traceback" not in capsys.readouterr().err
     assert "in a thread" in reports(private_home)[0].read_text(encoding="utf-8")
 
@@ -158,7 +148,7 @@ def test_what_fails_while_it_is_thrown_away_is_a_bug_too(private_home, monkeypat
         def __del__(self) -> None:
             raise KeyError("thrown away")
 
-    assert ended(monkeypatch, lambda: Fragile() and None) == 70
+    assert ended_by(monkeypatch, lambda: Fragile() and None) == 70
     assert "Traceback" not in capsys.readouterr().err
     assert "thrown away" in reports(private_home)[0].read_text(encoding="utf-8")
 
@@ -172,7 +162,7 @@ def test_what_fails_while_it_is_thrown_away_is_a_bug_too(private_home, monkeypat
     ],
 )
 def test_what_the_host_refuses_is_no_bug(private_home, monkeypatch, capsys, error, printed):
-    assert ended(monkeypatch, lambda: fail(error)) == 1
+    assert ended_by(monkeypatch, lambda: fail(error)) == 1
     assert capsys.readouterr().err.startswith(f"vtax: {printed}")
     assert not (private_home.root / "bugs").exists()
 

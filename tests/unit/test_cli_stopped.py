@@ -4,26 +4,17 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import click
 import pytest
+from command_line import ended_by
 
-from vtax.cli.main import group, main
 from vtax.errors import RunInterrupted
 from vtax.host.journal import Journal
 from vtax.host.resources import Tree
 from vtax.runner.interrupt import stop_requests
-
-
-def ended(monkeypatch: pytest.MonkeyPatch, work: Callable[[], None]) -> object:
-    """The exit status of a command that does this."""
-    monkeypatch.setattr(group, "get_command", lambda *_: click.Command("list", callback=work))
-    with pytest.raises(SystemExit) as caught:
-        main(["list"])
-    return caught.value.code
 
 
 @contextmanager
@@ -50,7 +41,7 @@ def test_every_command_cleans_up_when_it_is_requested_to_stop(tmp_path, monkeypa
             went_on.append("after the request")
 
     before = signal.getsignal(number)
-    assert ended(monkeypatch, work) == status
+    assert ended_by(monkeypatch, work) == status
     assert nothing_stays(tmp_path)
     assert went_on == []
     assert signal.getsignal(number) is before
@@ -83,7 +74,7 @@ def test_a_request_while_a_command_cleans_up_waits_until_all_is_undone(
             journal.register(asks_while_cleaning)  # type: ignore[arg-type]
         went_on.append("after the request")
 
-    assert ended(monkeypatch, work) == 143
+    assert ended_by(monkeypatch, work) == 143
     assert nothing_stays(tmp_path)
     assert went_on == []
     assert "cleaning up, please wait" in capsys.readouterr().err

@@ -21,11 +21,6 @@ Usage = namedtuple("Usage", "total used free")
 
 
 @pytest.fixture
-def home(tmp_path):
-    return Home(tmp_path / "home").ensure()
-
-
-@pytest.fixture
 def as_root(monkeypatch, taken_for_root):
     monkeypatch.setattr(images.platform, "machine", lambda: "x86_64")
     monkeypatch.setattr(images, "find_program", lambda name: f"/usr/bin/{name}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -28,11 +27,6 @@ name = "bonnie"
 name = "iperf3"
 topology = "router-openflow"
 """
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Home:
-    return Home(tmp_path / "home").ensure()
 
 
 def built(home: Home, recipe: Recipe, size: int = 1 << 20) -> Image:

@@ -19,11 +19,6 @@ from vtax.host.home import Home
 from vtax.host.reboots import Reboots
 
 
-@pytest.fixture
-def home(tmp_path: Path) -> Home:
-    return Home(tmp_path / "home").ensure()
-
-
 def test_no_more_reboots_are_made_than_were_planned(machine, home):
     loader = boot_loaders.loader()
     with pytest.raises(VtaxError, match="made its 2 planned reboots"):
