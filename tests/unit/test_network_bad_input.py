@@ -66,7 +66,8 @@ def test_a_buffer_above_the_hosts_limit(name, key, sysctl, tmp_path, monkeypatch
 
 
 @pytest.mark.parametrize(
-    ("platform", "limit"), [("qemu-tcg-rtl8139", 4096), ("qemu-tcg-e1000", 16110), ("qemu-tcg-microvm", 65521)]
+    ("platform", "limit"),
+    [("qemu-tcg-rtl8139", 4096), ("qemu-tcg-e1000", 16110), ("qemu-tcg-microvm", 65521), ("qemu-tcg", 65521)],
 )
 def test_an_mtu_that_a_nic_model_cannot_carry(platform, limit):
     assert planned({"name": "iperf3", "link": {"mtu": limit}}, platform).untested == ()
