@@ -1,13 +1,15 @@
 """What every benchmark has: metrics that tables read alike, a version, and parameters that are refused."""
 
+from collections import namedtuple
 from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
 from service_reports import version_output
 
-from vtax.benchmarks import registry
-from vtax.benchmarks.base import BenchmarkError
+from vtax.benchmarks import local, registry
+from vtax.benchmarks.base import BenchmarkError, Context
+from vtax.errors import BadInput
 
 FIXTURES = Path(__file__).parent / "fixtures"
 BENCHMARKS = registry.benchmarks()
@@ -78,12 +80,26 @@ def test_another_output_has_no_version(name, printed):
 
 
 SENSELESS = {
+    "bonnie": [{"size": 2**20 + 1}],
     "compile": [{"files": 0}, {"files": 466}, {"jobs": 0}],
+    "dd": [
+        ({"file_size": 1000, "block_size": 300}, "whole number of blocks"),
+        ({"file_size": 10_000, "block_size": 1000, "cache": "direct"}, "multiple of 512"),
+        ({"file_size": "1KiB", "block_size": "1MiB"}, "whole number of blocks"), ({"direction": "sideways"}, "write"),
+        ({"direction": "write", "cache": "cold"}, "belongs to reads"), ({"file_size": 0}, "greater"),
+    ],
+    "fio": [
+        ({"size": 10_000, "block_size": 4096}, "whole number of blocks"), ({"iodepth": 2}, "one request in flight"),
+        ({"direct": True, "engine": "mmap"}, "no engine 'mmap'"), ({"fsync": 1}, "fsync belongs to writes"),
+    ],
     "iperf2": [
-        {"rate_mbit_s": 5}, {"direction": "up"},
+        ({"no_delay": True, "protocol": "udp"}, "no_delay belongs to tcp"), {"rate_mbit_s": 5}, {"direction": "up"},
         *({"protocol": "udp", "rate_mbit_s": rate} for rate in (float("inf"), float("nan"), 1e7)),
     ],
-    "iperf3": [{"rate_mbit_s": rate} for rate in (float("inf"), float("nan"), -1, 1e7)],
+    "iperf3": [
+        ({"no_delay": True, "protocol": "udp"}, "no_delay belongs to tcp"),
+        *({"rate_mbit_s": rate} for rate in (float("inf"), float("nan"), -1, 1e7)),
+    ],
     "kernel-paths": [{"operation": "sleep"}, {"loops": 0}],
     "linpack": [{"order": 1}, {"precision": "half"}, {"repetitions": 0}, {"threads": 2}],
     "memory-latency": [{"working_set": 64}, {"working_set": 1000}, {"loads": 1}, {"pages": "1G"}],
@@ -94,15 +110,46 @@ SENSELESS = {
         {"test": "tcp_rr", "count": 30, "confidence_percent": 95}, {"test": "tcp_rr", "count": 0},
         *({"confidence_percent": 95, "confidence_width_percent": width} for width in (float("inf"), float("nan"), 0)),
     ],
+    "pgbench": [({"threads": 2}, "more than clients"), ({"connection": "socket"}, "'tcp' only")],
     "pi": [{"digits": 99}, {"digits": 1000, "x": 1}],
     "pi-flint": [{"digits": 99}, {"digits": 1000, "x": 1}],
     "sockperf": [{"message_size": 13}, {"message_size": 65508}, {"mode": "throughput"}],
     "stream": [{"array_size": 8}, {"repetitions": 1}, {"threads": 0}],
+    "sysbench-oltp": [({"client": "peer"}, "by connection = 'tcp' only")],
     "sysbench-cpu": [{"threads": 0}, {"cpu_max_prime": 2}, {"duration_s": 0}, {"events": 0}, {"x": 1}],
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "given"), [(name, each) for name, rows in SENSELESS.items() for each in rows])
-def test_what_a_tool_cannot_do_is_refused_before_the_run(name, given):
-    with pytest.raises(ValidationError):
+@pytest.mark.parametrize(
+    ("name", "given", "message"),
+    [(name, *(each if isinstance(each, tuple) else (each, ""))) for name, rows in SENSELESS.items() for each in rows],
+)
+def test_what_a_tool_cannot_do_is_refused_before_the_run(name, given, message):
+    with pytest.raises(ValidationError, match=message):
         BENCHMARKS[name].Parameters(**given)
+
+
+BEYOND = [
+    ("bonnie", {"size": "1GiB"}, {"size": "2GiB"}, "size is 2 GiB, and the disk of the guests has 1 GiB free"),
+    ("dd", {"file_size": "1GiB"}, {"file_size": "2GiB"}, "file_size is 2 GiB, and the disk of the guests has 1 GiB"),
+    ("fio", {"size": "512MiB", "jobs": 2}, {"size": "1GiB", "jobs": 2}, "2 × size is 2 GiB, and the disk"),
+    ("pgbench", {}, {"shared_buffers": "2GiB"}, "shared_buffers is 2 GiB, and the guest has 512 MiB"),
+    ("pi", {}, {"digits": 10**8}, "100000000 digits of pi need about 960 MiB of memory"),
+    ("pi-flint", {}, {"digits": 5 * 10**8}, "digits of pi need about 7 GiB of memory, and the guest has 512 MiB"),
+    ("pi-flint", {"threads": 2000}, {"threads": 4096}, "4096 threads are more than the 3686 that a kernel allows"),
+    ("stream", {"threads": 2000}, {"threads": 4096}, "4096 threads are more than the 3686 that a kernel allows"),
+    ("stream", {"array_size": "32MiB"}, {"array_size": "200MiB"}, "three arrays of 200MiB do not fit a guest"),
+    ("sysbench-cpu", {"threads": 2000}, {"threads": 4096}, "4096 threads are more than the 3686"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "within", "beyond", "message"), BEYOND)
+def test_what_the_guest_does_not_hold_is_refused_with_both_numbers(name, within, beyond, message, monkeypatch):
+    """A guest of 512 MiB, and 1 GiB of disk."""
+    usage = namedtuple("Usage", "total used free")(2**40, 0, 2**30)
+    monkeypatch.setattr(local.shutil, "disk_usage", lambda path: usage)
+    benchmark, context = BENCHMARKS[name], Context(vcpus=2, memory_bytes=2**29)
+    assert tuple(benchmark.commands(benchmark.Parameters(**within), context))
+    with pytest.raises(BadInput, match=message) as refused:
+        tuple(benchmark.commands(benchmark.Parameters(**beyond), context))
+    assert "threads" not in message or "raise memory in [guest] to 602 MiB" in refused.value.hint

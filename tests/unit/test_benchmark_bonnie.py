@@ -1,15 +1,11 @@
 """Bonnie++: the command, real reports of it, and the two memories that its file must exceed."""
 
-from collections import namedtuple
-
 import pytest
-from pydantic import ValidationError
 from tool_under_test import Tool
 
-from vtax.benchmarks import bonnie, local
+from vtax.benchmarks import bonnie
 from vtax.benchmarks.base import Context
-from vtax.benchmarks.bonnie import BonnieParameters, host_memory_bytes
-from vtax.errors import BadInput
+from vtax.benchmarks.bonnie import host_memory_bytes
 
 MIB = 2**20
 TOOL = Tool("bonnie", Context(vcpus=1, memory_bytes=512 * MIB, flow=3))
@@ -76,16 +72,3 @@ def test_the_file_is_in_a_directory_of_its_own_that_is_removed():
     made = command(size=16 * MIB, characters=True, files=0)
     assert "-f" not in made.argv
     assert made.argv[-3:] == ("16:8k:8192:4", "-n", "0")
-
-
-def test_the_size_is_whole_mebibytes():
-    with pytest.raises(ValidationError):
-        BonnieParameters(size=MIB + 1)
-
-
-def test_a_file_beyond_the_disk_is_refused_with_both_numbers(monkeypatch):
-    usage = namedtuple("Usage", "total used free")(2**40, 0, 2**30)
-    monkeypatch.setattr(local.shutil, "disk_usage", lambda path: usage)
-    command()
-    with pytest.raises(BadInput, match="size is 2 GiB, and the disk of the guests has 1 GiB free"):
-        command(size=2048 * MIB)

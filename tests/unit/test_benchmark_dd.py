@@ -1,15 +1,11 @@
 """dd: which file it moves, past which cache, and what its real outputs mean."""
 
-from collections import namedtuple
 from pathlib import Path
 
 import pytest
-from pydantic import ValidationError
 
-from vtax.benchmarks import local
 from vtax.benchmarks.base import Context
 from vtax.benchmarks.dd import BENCHMARK, DdParameters
-from vtax.errors import BadInput
 from vtax.guest.results import CommandResult
 
 FIXTURES = Path(__file__).parent / "fixtures" / "dd"
@@ -78,27 +74,3 @@ def test_what_a_figure_includes_is_said():
     assert read.warnings == ()
     assert "below the guest may have served" in read.disk.if_not_counted
     assert parse("9.7-write-flushed", file_size=64 * MIB).warnings == ()
-
-
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"file_size": 1000, "block_size": 300}, "whole number of blocks"),
-        ({"file_size": 10_000, "block_size": 1000, "cache": "direct"}, "multiple of 512"),
-        ({"file_size": "1KiB", "block_size": "1MiB"}, "whole number of blocks"),
-        ({"direction": "sideways"}, "write"),
-        ({"direction": "write", "cache": "cold"}, "belongs to reads"),
-        ({"file_size": 0}, "greater"),
-    ],
-)
-def test_senseless_parameters_are_refused(parameters, message):
-    with pytest.raises(ValidationError, match=message):
-        DdParameters(**parameters)
-
-
-def test_a_file_beyond_the_disk_is_refused_with_both_numbers(monkeypatch):
-    usage = namedtuple("Usage", "total used free")(2**40, 0, 2**30)
-    monkeypatch.setattr(local.shutil, "disk_usage", lambda path: usage)
-    command(file_size="1GiB")
-    with pytest.raises(BadInput, match="file_size is 2 GiB, and the disk of the guests has 1 GiB free"):
-        command(file_size="2GiB")

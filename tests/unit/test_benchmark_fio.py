@@ -1,16 +1,12 @@
 """fio: the command, which combinations are possible, and real reports of two versions."""
 
 import json
-from collections import namedtuple
 
 import pytest
-from pydantic import ValidationError
 from service_reports import read
 
-from vtax.benchmarks import local
 from vtax.benchmarks.base import Context
 from vtax.benchmarks.fio import BENCHMARK, FioParameters
-from vtax.errors import BadInput
 from vtax.guest.results import CommandResult
 
 MIB = 2**20
@@ -78,25 +74,3 @@ def test_the_files_are_made_before_and_removed_after():
     assert {"--direct=1", "--iodepth=8", "--numjobs=2", "--runtime=1", "--time_based"} <= set(made.argv)
     assert "--percentile_list=50:95:99:99.9" in made.argv
     assert "--time_based" not in command(once=True).argv
-
-
-def test_files_beyond_the_disk_are_refused_with_both_numbers(monkeypatch):
-    usage = namedtuple("Usage", "total used free")(2**40, 0, 2**30)
-    monkeypatch.setattr(local.shutil, "disk_usage", lambda path: usage)
-    command(size="512MiB", jobs=2)
-    with pytest.raises(BadInput, match="2 × size is 2 GiB, and the disk of the guests has 1 GiB free"):
-        command(size="1GiB", jobs=2)
-
-
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"size": 10_000, "block_size": 4096}, "whole number of blocks"),
-        ({"iodepth": 2}, "one request in flight"),
-        ({"direct": True, "engine": "mmap"}, "no engine 'mmap'"),
-        ({"fsync": 1}, "fsync belongs to writes"),
-    ],
-)
-def test_senseless_parameters_are_refused(parameters, message):
-    with pytest.raises(ValidationError, match=message):
-        FioParameters(**parameters)

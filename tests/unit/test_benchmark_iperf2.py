@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pytest
-from pydantic import ValidationError
 
 from vtax.benchmarks.base import Context
 from vtax.benchmarks.iperf2 import BENCHMARK, Iperf2Parameters
@@ -140,5 +139,3 @@ def test_what_its_reports_do_not_say_is_called_so():
 def test_small_writes_are_not_kept_for_the_next_one_where_requested():
     assert "-N" in client(no_delay=True, length=64).argv
     assert "-N" not in client(length=64).argv
-    with pytest.raises(ValidationError, match="no_delay belongs to tcp"):
-        client(no_delay=True, protocol="udp")

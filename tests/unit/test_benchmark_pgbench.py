@@ -1,11 +1,9 @@
 """pgbench: server, client and data, and real reports with the times of every transaction."""
 
 import pytest
-from pydantic import ValidationError
 from service_reports import CONTEXT, client, commands, read
 
 from vtax.benchmarks.pgbench import BENCHMARK, PgbenchParameters
-from vtax.errors import BadInput
 
 TPCB = {"duration_s": 2, "scale": 1, "clients": 2}
 SELECT = {"duration_s": 2, "scale": 1, "test": "select", "rate": 200, "client": "guest", "connection": "socket"}
@@ -50,12 +48,3 @@ def test_data_follow_the_scale():
     data = BENCHMARK.data(PgbenchParameters(scale=7))
     assert data.name == "postgresql-7"
     assert "--scale=7 pgbench" in data.script
-
-
-def test_senseless_parameters_are_refused():
-    with pytest.raises(ValidationError, match="more than clients"):
-        PgbenchParameters(threads=2)
-    with pytest.raises(ValidationError, match="'tcp' only"):
-        PgbenchParameters(connection="socket")
-    with pytest.raises(BadInput, match="shared_buffers is 2 GiB, and the guest has 1 GiB"):
-        commands(BENCHMARK, shared_buffers="2GiB")

@@ -7,7 +7,6 @@ import pytest
 from vtax.benchmarks import stream
 from vtax.benchmarks.base import Context
 from vtax.benchmarks.stream import BENCHMARK, StreamParameters, default_array_bytes, last_level_cache_bytes
-from vtax.errors import BadInput
 from vtax.guest.results import CommandResult
 
 FIXTURES = Path(__file__).parent / "fixtures" / "stream"
@@ -85,20 +84,10 @@ def test_arrays_and_threads_reach_the_program():
     assert command().environment["OMP_NUM_THREADS"] == "2"
 
 
-def test_arrays_that_do_not_fit_the_guest_are_refused_beforehand():
-    with pytest.raises(BadInput, match="three arrays of 200MiB do not fit a guest of 512MiB"):
-        command(array_size="200MiB")
-
-
-def test_threads_are_one_to_4096_and_no_more_than_the_memory_allows():
+def test_threads_are_one_to_4096():
     large = Context(vcpus=2, memory_bytes=1024 * MIB)
     for threads in (1, 2000, 4096):
         assert command(large, threads=threads).environment["OMP_NUM_THREADS"] == str(threads)
-    with pytest.raises(
-        BadInput, match="4096 threads are more than the 3686 that a kernel allows in 512 MiB"
-    ) as refused:
-        command(threads=4096)
-    assert (refused.value.where, "602 MiB" in refused.value.hint) == ("stream: threads", True)
 
 
 def test_an_array_below_four_times_the_cache_is_a_warning(monkeypatch):
