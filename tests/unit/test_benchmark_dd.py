@@ -1,27 +1,17 @@
 """dd: which file it moves, past which cache, and what its real outputs mean."""
 
-from pathlib import Path
-
 import pytest
+from tool_under_test import Tool
 
 from vtax.benchmarks.base import Context
-from vtax.benchmarks.dd import BENCHMARK, DdParameters
-from vtax.guest.results import CommandResult
 
-FIXTURES = Path(__file__).parent / "fixtures" / "dd"
-CONTEXT = Context(vcpus=1, memory_bytes=2**29, flow=3)
+TOOL = Tool("dd", Context(vcpus=1, memory_bytes=2**29, flow=3), outside_s=1.0)
+command = TOOL.command
 MIB = 2**20
 
 
-def parse(fixture, *, status=0, outside_s=1.0, **parameters):
-    text = (FIXTURES / f"{fixture}.txt").read_text()
-    result = CommandResult(("dd",), status, "", text, outside_s, outside_s)
-    return BENCHMARK.parse(DdParameters(**parameters), CONTEXT, {"single": result})
-
-
-def command(**parameters):
-    (only,) = BENCHMARK.commands(DdParameters(**parameters), CONTEXT)
-    return only
+def parse(fixture, **given):
+    return TOOL.parse("", stderr=TOOL.read(f"{fixture}.txt"), **given)
 
 
 @pytest.mark.parametrize(

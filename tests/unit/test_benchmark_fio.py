@@ -3,14 +3,13 @@
 import json
 
 import pytest
-from service_reports import read
+from tool_under_test import Tool
 
 from vtax.benchmarks.base import Context
-from vtax.benchmarks.fio import BENCHMARK, FioParameters
-from vtax.guest.results import CommandResult
 
 MIB = 2**20
-CONTEXT = Context(vcpus=1, memory_bytes=2**29, flow=3)
+TOOL = Tool("fio", Context(vcpus=1, memory_bytes=2**29, flow=3))
+command = TOOL.command
 WRITE = {"rw": "write", "block_size": MIB, "size": 16 * MIB, "once": True}
 FLUSHED = {"rw": "randwrite", "size": MIB, "fsync": 1, "once": True}
 DIRECT = {
@@ -18,20 +17,13 @@ DIRECT = {
 }  # fmt: skip
 
 
-def parse(fixture, *, status=0, stderr="", outside_s=100.0, change=("", ""), **parameters):
-    text = read(f"fio/{fixture}.json").replace(*change, 1) if fixture else ""
-    result = CommandResult(("fio",), status, text, stderr, outside_s, outside_s)
-    return BENCHMARK.parse(FioParameters(**parameters), CONTEXT, {"single": result})
-
-
-def command(**parameters):
-    (only,) = BENCHMARK.commands(FioParameters(**parameters), CONTEXT)
-    return only
+def parse(fixture, **given):
+    return TOOL.parse(TOOL.read(f"{fixture}.json"), **given)
 
 
 @pytest.mark.parametrize("version", ["3.33", "3.39"])
 def test_figures_are_those_of_the_report(version):
-    job = json.loads(read(f"fio/{version}-write.json"))["jobs"][0]["write"]
+    job = json.loads(TOOL.read(f"{version}-write.json"))["jobs"][0]["write"]
     outcome = parse(f"{version}-write", **WRITE)
     assert outcome.values["write_iops"] == job["iops"]
     assert outcome.values["write_bandwidth"] == job["bw_bytes"] / 1e6

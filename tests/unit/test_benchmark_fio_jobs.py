@@ -5,30 +5,29 @@ import json
 import pytest
 from pydantic import ValidationError
 from service_reports import read
+from tool_under_test import Tool
 
 from vtax.benchmarks import fio_jobs
 from vtax.benchmarks.base import Context, metrics_of
 from vtax.benchmarks.fio import BENCHMARK, FioParameters
 from vtax.errors import BadInput
-from vtax.guest.results import CommandResult
 from vtax.image.image import Image
 from vtax.runner.points import checked_points
 from vtax.study.load import load
 
 CONTEXT = Context(vcpus=1, memory_bytes=2**29, flow=3)
+TOOL = Tool("fio", CONTEXT)
 TWO_JOBS, ONE_AFTER_OTHER = read("fio/two-jobs.fio"), read("fio/one-after-other.fio")
 VERSIONS = pytest.mark.parametrize("version", ["3.33", "3.39"])
 JOB = "[reads]\nrw=randread\nsize=1m\n"
 
 
-def parse(text, report, *, outside_s=100.0, status=0, stderr="", **parameters):
-    result = CommandResult(("fio",), status, report, stderr, outside_s, outside_s)
-    return BENCHMARK.parse(FioParameters(job_file=text, **parameters), CONTEXT, {"single": result})
+def parse(text, report, **given):
+    return TOOL.parse(report, job_file=text, **given)
 
 
-def command(text, **parameters):
-    (only,) = BENCHMARK.commands(FioParameters(job_file=text, **parameters), CONTEXT)
-    return only
+def command(text, **given):
+    return TOOL.command(job_file=text, **given)
 
 
 @VERSIONS

@@ -1,17 +1,15 @@
 """STREAM: how large its arrays are, and what the real outputs of vtax-stream mean."""
 
-from pathlib import Path
-
 import pytest
+from tool_under_test import Tool
 
 from vtax.benchmarks import stream
 from vtax.benchmarks.base import Context
 from vtax.benchmarks.stream import BENCHMARK, StreamParameters, default_array_bytes, last_level_cache_bytes
-from vtax.guest.results import CommandResult
 
-FIXTURES = Path(__file__).parent / "fixtures" / "stream"
-CONTEXT = Context(vcpus=2, memory_bytes=512 * 2**20)
 MIB = 2**20
+TOOL = Tool("stream", Context(vcpus=2, memory_bytes=512 * MIB), outside_s=2.0)
+command = TOOL.command
 
 
 @pytest.fixture(autouse=True)
@@ -19,17 +17,8 @@ def _cache_of_8_mib(monkeypatch):
     monkeypatch.setattr(stream, "last_level_cache_bytes", lambda: 8 * MIB)
 
 
-def parse(fixture, *, status=0, change=("", ""), user_s=0.1, context=CONTEXT, inside_s=2.0, **parameters):
-    output = (FIXTURES / f"{fixture}.txt").read_text().replace(*change)
-    error = FIXTURES / f"{fixture}.err"
-    printed = error.read_text() if error.exists() else ""
-    result = CommandResult(("vtax-stream",), status, output, printed, 2.0, inside_s, user_s=user_s)
-    return BENCHMARK.parse(StreamParameters(**parameters), context, {"single": result})
-
-
-def command(context=CONTEXT, **parameters):
-    (only,) = BENCHMARK.commands(StreamParameters(**parameters), context)
-    return only
+def parse(fixture, *, change=("", ""), **given):
+    return TOOL.parse(TOOL.read(f"{fixture}.txt").replace(*change), **given)
 
 
 @pytest.mark.parametrize(

@@ -3,26 +3,24 @@
 from pathlib import Path
 
 import pytest
+from tool_under_test import Tool
 
 from vtax.benchmarks.base import Context
 from vtax.benchmarks.sysbench_cpu import BENCHMARK, SysbenchCpuParameters
 from vtax.errors import BenchmarkError
-from vtax.guest.results import CommandResult
 from vtax.stats.means import average_with
 
 FIXTURES = Path(__file__).parent / "fixtures" / "sysbench"
 CONTEXT = Context(vcpus=2, memory_bytes=2**29)
+TOOL = Tool("sysbench-cpu", CONTEXT, outside_s=3.0, user_s=0.5)
 
 
-def parse(fixture, *, status=0, outside_s=3.0, user_s=0.5, context=CONTEXT, **parameters):
-    output = (FIXTURES / f"{fixture}.txt").read_text() if "\n" not in fixture else fixture
-    result = CommandResult(("sysbench",), status, output, "", outside_s, outside_s, user_s=user_s)
-    return BENCHMARK.parse(SysbenchCpuParameters(**parameters), context, {"single": result})
+def parse(fixture, **given):
+    return TOOL.parse((FIXTURES / f"{fixture}.txt").read_text() if "\n" not in fixture else fixture, **given)
 
 
-def argv(**parameters):
-    (command,) = BENCHMARK.commands(SysbenchCpuParameters(**parameters), CONTEXT)
-    return command.argv
+def argv(**given):
+    return TOOL.command(**given).argv
 
 
 def test_one_thread_per_virtual_cpu_unless_reported_otherwise():
