@@ -122,7 +122,11 @@ SENSELESS = {
 
 @pytest.mark.parametrize(
     ("name", "given", "message"),
-    [(name, *(each if isinstance(each, tuple) else (each, ""))) for name, rows in SENSELESS.items() for each in rows],
+    [
+        (name, *(each if isinstance(each, tuple) else (each, None)))
+        for name, rows in SENSELESS.items()
+        for each in rows
+    ],
 )
 def test_what_a_tool_cannot_do_is_refused_before_the_run(name, given, message):
     with pytest.raises(ValidationError, match=message):

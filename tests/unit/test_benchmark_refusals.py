@@ -68,7 +68,7 @@ REFUSED = [
             error="gcc-14.2.0-broken-file.err", status=2, given={"files": 3}),
     refused("compile", "gcc-14.2.0-20-files.txt", "20 files were compiled where 21 were", given={"files": 21}),
     refused("compile", "gcc-14.2.0-20-files.txt", "of CPU time", given={"files": 20}, user_s=30.0),
-    refused("dd", "", "status 1: .*1048576 bytes.*No space left on device", error="9.1-no-space.txt", status=1),
+    refused("dd", "", "status 1: .*No space left on device.*1048576 bytes", error="9.1-no-space.txt", status=1),
     refused("dd", "", "status 1: .*0 bytes", error="9.1-not-direct.txt", status=1),
     refused("dd", "", "status 1: .*failed to open '/nowhere'", error="9.1-missing.txt", status=1),
     refused("dd", "", "moved 1536 bytes where 131072 were requested", error="9.1-short.txt",
