@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from scipy.stats import t
 
 from vtax.stats.checks import StatsError
-from vtax.stats.intervals import t_quantile
 from vtax.stats.planning import of_ratio
 from vtax.stats.scores import rank_probabilities
 from vtax.stats.steadiness import find_drift
