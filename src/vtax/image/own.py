@@ -1,8 +1,8 @@
 """The user's own root file system as an image: what is unpacked, what is refused, and what every guest must find.
 
-Images of containers are read by skopeo and unpacked by umoci, which refuse names that lead out of the tree. Their
-layers come from anywhere: unpacking ends when the disk of images runs full, device nodes, sockets and pipes are left
-out, and a tree with too many or too large files is refused.
+Images of containers are read by skopeo and unpacked by umoci, which writes nothing outside of the tree, whatever its
+names say. Layers come from anywhere: unpacking ends when the disk of images runs full, device nodes, sockets and
+pipes are left out, and a tree with too many or too large files is refused.
 """
 
 from __future__ import annotations
