@@ -371,3 +371,28 @@ def test_a_runtime_starts_guests_within_their_limits_and_leaves_nothing(
     assert has_own_kernel is (runtime in oci_runtime.SANDBOXES)
     running.stop()
     assert [line for line in leftovers(module_home, name) if name in line] == []
+
+
+@pytest.mark.parametrize("name", ["native", "podman", "docker", "lxc", "nspawn", "bubblewrap", "containerd"])
+@pytest.mark.one_at_a_time
+def test_a_limit_of_cpu_time_is_what_the_kernel_holds_the_guest_to(name, image, module_home, module_journal):
+    """Two programs, each on a CPU of its own, get the time of one."""
+    skip_unless_it_runs(name)
+    options = {"cpu_limit": "quota", "cpu_period": "20ms", "cpu_burst": "5ms"}
+    platform = registry.make("mine", name, options)
+    running, guest = Starter(name, module_home, module_journal, image, platform).ready()
+    try:
+        burn = "timeout 1 sh -c 'while :; do :; done' &"
+        before = running.host_cpu_s()
+        done = guest.run(["sh", "-c", f"{burn} {burn} wait"], timeout_s=20.0)
+        used = running.host_cpu_s() - before
+        limits = running.limits_in_force()
+    finally:
+        guest.close()
+        running.stop()
+    assert done.status == 0
+    assert running.notes == ()
+    assert limits["limit.cpu_time"] == 1
+    assert (limits["limit.cpu_period_us"], limits["limit.cpu_burst_us"]) == (20_000, 5_000)
+    assert len(limits["limit.cpus"].split(",")) == len(os.sched_getaffinity(0))
+    assert used < 1.4 * done.outside_s

@@ -511,9 +511,9 @@ def test_every_guest_is_given_what_its_level_says_and_the_host_is_as_before(
     plan = plan_of(study(tuning=levels, design={"blocks": 1, "order": "sequential"}, platforms=["native"]))
     run = executed(plan, store, home)
     default, pinned, huge = driver.given
-    assert (default.cpus, default.cpu_count, default.huge_pages) == ((0, 1, 2, 3), 1, False)
-    assert (pinned.cpus, pinned.cpu_count, pinned.huge_pages) == ((3,), None, False)
-    assert (huge.cpus, huge.cpu_count, huge.huge_pages) == ((3,), None, True)
+    assert (default.cpus, default.time.count, default.huge_pages) == ((0, 1, 2, 3), 1, False)
+    assert (pinned.cpus, pinned.time.count, pinned.huge_pages) == ((3,), None, False)
+    assert (huge.cpus, huge.time.count, huge.huge_pages) == ((3,), None, True)
     assert [policy.strip() for policy in policies] == ["always [madvise] never"] * 2 + ["always"]
     assert enabled.read_text() == "madvise"
     assert [guest.facts["tuning"] for guest in load_run(store.engine, run).guests] == levels

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from vtax.host.cgroups import Group, Hierarchy, Limits, hierarchies, parse_cpu_list
+from vtax.host.cgroups import CpuTime, Group, Hierarchy, Limits, hierarchies, parse_cpu_list
 from vtax.host.resources import ControlGroup
 
 FIXTURES = Path(__file__).parent / "fixtures" / "cgroups"
@@ -133,7 +133,7 @@ def test_cpu_lists(text, cpus):
 
 
 def test_without_pinning_the_time_of_so_many_cpus_is_the_limit_on_both_versions(tmp_path, directory):
-    limits = Limits((0, 1, 2, 3), 64 << 20, cpu_count=2)
+    limits = Limits((0, 1, 2, 3), 64 << 20, CpuTime(2))
     fill(directory, cpu__max="max 100000", memory__max="max", memory__swap__max="max")
     fill(directory, cpuset__cpus="", cpuset__cpus__effective="0-3")
     assert unified(directory).limit(limits) == []
@@ -144,12 +144,12 @@ def test_without_pinning_the_time_of_so_many_cpus_is_the_limit_on_both_versions(
     group = Group(((Hierarchy(old.parent, False, frozenset({"cpu"})), old),))
     assert not [note for note in group.limit(limits) if "CPU time" in note]
     assert (old / "cpu.cfs_quota_us").read_text() == "200000"
-    assert group.cpu_count() == 2
+    assert group.time() == CpuTime(2)
 
 
 def test_a_limit_of_cpu_time_that_is_not_in_force_is_noted(directory):
     fill(directory, cpu__max="max 100000")
-    notes = unified(directory, controllers="cpu").check(Limits((0,), 64 << 20, cpu_count=1))
+    notes = unified(directory, controllers="cpu").check(Limits((0,), 64 << 20, CpuTime(1)))
     assert "CPU time: no limit instead of 1 CPUs' time" in notes
 
 
@@ -168,3 +168,49 @@ def test_a_member_outside_our_pid_namespace_does_not_have_us_killed(directory, m
     with pytest.raises(OSError, match="not empty"):  # as the kernel refuses while it has members
         ControlGroup((str(directory),)).remove()
     assert killed == []
+
+
+def version_1(tmp_path):
+    old = tmp_path / "cpu" / "vtax-1"
+    old.mkdir(parents=True)
+    fill(old, cpu__cfs_quota_us="-1", cpu__cfs_period_us="100000", cpu__cfs_burst_us="0", cpu__shares="1024")
+    return old, Group(((Hierarchy(old.parent, False, frozenset({"cpu"})), old),))
+
+
+def test_period_burst_and_weight_are_written_and_read_back_on_both_versions(tmp_path, directory):
+    fill(directory, cpu__max="max 100000", cpu__max__burst="0", cpu__weight="100")
+    old, group = version_1(tmp_path)
+    wanted = CpuTime(2, 10_000, 5_000, 2.0)
+    for each in (unified(directory), group):
+        assert each.time() == CpuTime()
+        each.limit_time(wanted)
+        assert each.time() == wanted
+        assert each.check_time(wanted) == []
+    assert [(directory / name).read_text() for name in ("cpu.max", "cpu.max.burst", "cpu.weight")] == [
+        "20000 10000", "5000", "200",
+    ]  # fmt: skip
+    files = ("cpu.cfs_quota_us", "cpu.cfs_period_us", "cpu.cfs_burst_us", "cpu.shares")
+    assert [(old / name).read_text() for name in files] == ["20000", "10000", "5000", "2048"]
+
+
+def test_a_kernel_without_bursts_is_a_note(directory):
+    fill(directory, cpu__max="max 100000", cpu__weight="100")
+    group = unified(directory)
+    group.limit_time(CpuTime(1, 10_000, 5_000))
+    assert group.check_time(CpuTime(1, 10_000, 5_000)) == ["CPU time: burst_us is 0, not 5000"]
+
+
+def test_nothing_is_written_where_nothing_is_limited(directory):
+    fill(directory, cpu__max="300 1000", cpu__weight="7")
+    unified(directory).limit_time(CpuTime())
+    assert (directory / "cpu.max").read_text() == "300 1000"
+    assert unified(directory).time() == CpuTime(0.3, 1000, 0, 0.07)
+
+
+def test_the_smallest_quota_on_the_way_is_in_force(directory):
+    fill(directory, cpu__max="100000 100000", cpu__weight="300")
+    (directory / "payload").mkdir()
+    fill(directory / "payload", cpu__max="20000 10000", cpu__weight="100")
+    hierarchy = Hierarchy(directory.parent, True)
+    (directory / "payload/cgroup.controllers").write_text("cpu")
+    assert Group(((hierarchy, directory / "payload"),)).time() == CpuTime(1, 100_000, 0, 1.0)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from weakref import WeakKeyDictionary
 
@@ -24,7 +24,7 @@ from vtax.messages import Note
 _WANTED = ("cpuset", "cpu", "memory", "io", "pids")
 NO_LIMIT = 1 << 62  # an untouched memory.limit_in_bytes of v1 is the largest number of whole pages in 63 bits
 _NO_SUCH_UNIT = (1, 4, 5)
-_PERIOD_US = 100_000  # the kernel's own default, and the runtimes'
+_SHARES, _WEIGHT = 1024, 100  # of a group that nobody gave another: cpu.shares of v1, cpu.weight of v2
 
 
 @dataclass(frozen=True)
@@ -37,15 +37,26 @@ class Hierarchy:
 
 
 @dataclass(frozen=True)
-class Limits:
-    """Limits of a group: host CPUs, bytes of memory including swap, and CPU time.
+class CpuTime:
+    """A limit of CPU time (Linux, Documentation/scheduler/sched-bwc.rst); the defaults are the kernel's own.
 
-    cpu_count: CPU time quota as a number of CPUs; None: no quota.
+    count: quota of every period, in CPUs; None: no quota. burst_us: of unused quota that a later period may have
+    more. weight: share of CPUs that other groups want too, 1.0 as of a group that nobody gave another.
     """
+
+    count: float | None = None
+    period_us: int = 100_000
+    burst_us: int = 0
+    weight: float = 1.0
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Limits of a group: host CPUs, bytes of memory including swap, and CPU time."""
 
     cpus: tuple[int, ...]
     memory_bytes: int
-    cpu_count: int | None = None
+    time: CpuTime = CpuTime()
 
 
 def hierarchies(mountinfo: str | None = None) -> tuple[Hierarchy, ...]:
@@ -163,12 +174,22 @@ class Group:
                 (path / "memory.limit_in_bytes").write_text(str(limits.memory_bytes))
                 if not _write_if_there(path / "memory.memsw.limit_in_bytes", str(limits.memory_bytes)):
                     notes.append(Note("swap-not-limited"))
-        if limits.cpu_count is not None and (path := self.directory("cpu")) is not None:
-            quota_us = limits.cpu_count * _PERIOD_US
-            if not _write_if_there(path / "cpu.max", f"{quota_us} {_PERIOD_US}"):
-                (path / "cpu.cfs_period_us").write_text(str(_PERIOD_US))
-                (path / "cpu.cfs_quota_us").write_text(str(quota_us))
+        self.limit_time(limits.time)
         return notes + self.check(limits)
+
+    def limit_time(self, time: CpuTime) -> None:
+        """Apply a limit of CPU time alone, as far as it is none that the kernel has anyway; see check."""
+        if (path := self.directory("cpu")) is None:
+            return
+        if time.count is not None:
+            quota_us = round(time.count * time.period_us)
+            if not _write_if_there(path / "cpu.max", f"{quota_us} {time.period_us}"):
+                _write_if_there(path / "cpu.cfs_period_us", str(time.period_us))
+                _write_if_there(path / "cpu.cfs_quota_us", str(quota_us))
+        if time.burst_us and not _write_if_there(path / "cpu.max.burst", str(time.burst_us)):
+            _write_if_there(path / "cpu.cfs_burst_us", str(time.burst_us))
+        if time.weight != 1 and not _write_if_there(path / "cpu.weight", str(round(time.weight * _WEIGHT))):
+            _write_if_there(path / "cpu.shares", str(round(time.weight * _SHARES)))
 
     def check(self, limits: Limits) -> list[str]:
         """Return notes on limits whose effective value differs from the requested one; empty when none does."""
@@ -185,15 +206,27 @@ class Group:
             notes.append(Note("no-memory-limit", memory_bytes=limits.memory_bytes))
         elif memory // page != limits.memory_bytes // page:
             notes.append(Note("other-memory-limit", memory=memory, memory_bytes=limits.memory_bytes))
-        if limits.cpu_count is not None and self.cpu_count() != limits.cpu_count:
-            effective = "no limit" if self.cpu_count() is None else f"{self.cpu_count():g} CPUs' time"
-            notes.append(Note("cpu-time-limit", effective=effective, cpu_count=limits.cpu_count))
+        return notes + self.check_time(limits.time)
+
+    def check_time(self, wanted: CpuTime) -> list[str]:
+        """Return notes on what differs from a limit of CPU time; empty when nothing does, or none is wanted."""
+        found, notes = self.time(), list[str]()
+        if wanted.count is not None and found.count != wanted.count:
+            effective = "no limit" if found.count is None else f"{found.count:g} CPUs' time"
+            notes.append(Note("cpu-time-limit", effective=effective, cpu_count=f"{wanted.count:g}"))
+        for name in ("period_us", "burst_us", "weight"):
+            has, asked = getattr(found, name), getattr(wanted, name)
+            if asked != getattr(CpuTime(), name) and has != asked:
+                notes.append(Note("cpu-time-setting", name=name, found=f"{has:g}", requested=f"{asked:g}"))
         return notes
 
-    def cpu_count(self) -> float | None:
-        """Return the effective CPU time quota in CPUs, of this group or an ancestor; None without a quota."""
-        found = [count for path in self._upwards("cpu") if (count := _cpu_count(path)) is not None]
-        return min(found, default=None)
+    def time(self) -> CpuTime:
+        """Return what the kernel holds the group to: the smallest quota of it and its ancestors, with its period and
+        burst; the weight is the group's own."""
+        paths = self._upwards("cpu")
+        quotas = [time for path in paths if (time := _cpu_time(path)) is not None]
+        smallest = min(quotas, key=lambda time: time.count or 0.0, default=CpuTime())
+        return replace(smallest, weight=_weight(paths[0])) if paths else smallest
 
     def in_force(self) -> tuple[tuple[int, ...] | None, int | None]:
         """Return the effective CPUs and memory limit, of this group or an ancestor.
@@ -316,15 +349,27 @@ def _memory_limit(path: Path) -> int | None:
     return None
 
 
-def _cpu_count(path: Path) -> float | None:
-    """Return the quota of one directory as a number of CPUs; `max` and -1 are none."""
+def _cpu_time(path: Path) -> CpuTime | None:
+    """Return the quota of one directory; `max` and -1 are none."""
     with suppress(OSError, ValueError):
         quota, period = (path / "cpu.max").read_text().split()
-        return int(quota) / int(period)
-    with suppress(OSError):
-        quota_us = int((path / "cpu.cfs_quota_us").read_text())
-        return quota_us / int((path / "cpu.cfs_period_us").read_text()) if quota_us > 0 else None
+        return CpuTime(int(quota) / int(period), int(period), _number(path / "cpu.max.burst"))
+    if (quota_us := _number(path / "cpu.cfs_quota_us")) > 0:
+        period_us = _number(path / "cpu.cfs_period_us")
+        return CpuTime(quota_us / period_us, period_us, _number(path / "cpu.cfs_burst_us"))
     return None
+
+
+def _weight(path: Path) -> float:
+    weight, shares = _number(path / "cpu.weight"), _number(path / "cpu.shares")
+    return weight / _WEIGHT if weight else shares / _SHARES if shares else 1.0
+
+
+def _number(path: Path) -> int:
+    """Return the number in a file; 0 where the kernel has no such file, or no number in it."""
+    with suppress(OSError, ValueError):
+        return int(path.read_text())
+    return 0
 
 
 def _write_if_there(path: Path, value: str) -> bool:

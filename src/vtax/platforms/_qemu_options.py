@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
+
+from vtax.platforms.cpu_limits import CpuLimited
 
 _EMULATED_CPU = "max,erms=off,fsrm=off,la57=off"
 """All that QEMU can emulate, but three things. With ERMS and FSRM, kernels and C libraries copy and clear memory by
@@ -13,7 +15,7 @@ single-byte string instructions, which hardware does fast and QEMU byte by byte;
 tables is a step longer, on a host that seldom has it."""
 
 
-class QemuOptions(BaseModel):
+class QemuOptions(CpuLimited):
     """Options of the driver `qemu`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)

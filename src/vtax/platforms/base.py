@@ -8,10 +8,11 @@ joins its network interface to whatever the topology is.
 
 from __future__ import annotations
 
+import os
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -21,11 +22,13 @@ from vtax.counters.layer import Part
 from vtax.errors import VtaxError
 from vtax.guest.audit import Fact
 from vtax.guest.channel import Channel
+from vtax.host.cgroups import CpuTime
 from vtax.host.guest_memory import GuestMemory
 from vtax.host.journal import Journal
 from vtax.image.image import Image
 from vtax.messages import Note
 from vtax.network.plugboard import Plugboard, Uplink
+from vtax.platforms.cpu_limits import CpuLimited
 from vtax.study.keys import marked
 
 
@@ -73,7 +76,8 @@ class Resources:
 
     vcpus: number of virtual CPUs. memory_bytes: limit of its memory. cpus: the host CPUs its vCPUs are pinned to,
     one each, in order; not pinned: all host CPUs it may run on, for as much time as vcpus of them have. huge_pages:
-    its memory is to be in huge pages (the host's policy is set to that already).
+    its memory is to be in huge pages (the host's policy is set to that already). limited: CPU time as options of its
+    platform set it (see cpu_limits), also of a virtual machine; None: as `pinned` says.
     """
 
     vcpus: int
@@ -81,11 +85,16 @@ class Resources:
     cpus: tuple[int, ...]
     pinned: bool = True
     huge_pages: bool = False
+    limited: CpuTime | None = None
 
     @property
-    def cpu_count(self) -> int | None:
-        """The limit of CPU time that takes the place of pinning; None when pinned."""
-        return None if self.pinned else self.vcpus
+    def time(self) -> CpuTime:
+        """The limit of CPU time of a guest that shares the host's kernel: in place of pinning, if not pinned."""
+        return self.limited or CpuTime(None if self.pinned else self.vcpus)
+
+    def unpinned(self, limited: CpuTime | None = None) -> Resources:
+        """Return the same on all CPUs of this host. limited: see the class."""
+        return replace(self, cpus=tuple(sorted(os.sched_getaffinity(0))), pinned=False, limited=limited)
 
 
 @dataclass(frozen=True)
@@ -291,6 +300,8 @@ class Platform:
 
     def start(self, spec: GuestSpec) -> RunningGuest:
         """See Driver.start."""
+        if isinstance(self.options, CpuLimited) and (time := self.options.time(spec.resources.vcpus)) is not None:
+            spec = replace(spec, resources=spec.resources.unpinned(time))
         return self.driver.start(self.options, spec)
 
     @property

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 
 from vtax.counters.layer import Part
 from vtax.guest import bootstrap
@@ -18,6 +18,7 @@ from vtax.image.image import Image
 from vtax.platforms import containers, probing, stdio
 from vtax.platforms.base import Driver, GuestSpec, Probe
 from vtax.platforms.containers import Root
+from vtax.platforms.cpu_limits import CpuLimited
 from vtax.platforms.stdio import Program, StdioGuest
 
 PARTS = (Part("runtime", "bwrap"),)
@@ -28,7 +29,7 @@ CAPABILITIES = (
 """Capabilities of root in the sandbox: as of a container of Podman, so that a difference is none of privileges."""
 
 
-class BubblewrapOptions(BaseModel):
+class BubblewrapOptions(CpuLimited):
     """Nothing to choose yet."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from vtax.counters.layer import Part
 from vtax.errors import PlatformError, VtaxError
@@ -36,6 +36,7 @@ from vtax.image.image import Image
 from vtax.messages import Note
 from vtax.platforms import containers, oci_runtime, probing, stdio
 from vtax.platforms.base import Driver, GuestSpec, NetworkLimits, Probe
+from vtax.platforms.cpu_limits import CpuLimited
 from vtax.platforms.stdio import Program, StdioGuest
 
 PARTS = (Part("daemon", "containerd.*"), Part("runtime", f"ctr|{oci_runtime.PROGRAMS}"))
@@ -43,7 +44,6 @@ _SOCKET = "/run/vtax/containerd.sock"
 _STATE = "/run/vtax/state"
 _NAMESPACE = "vtax"
 _UP_TIMEOUT_S = 20.0
-_PERIOD_US = 100_000
 _KATA = "containerd-shim-kata-v2"
 _CTR = ("ctr", f"--address={_SOCKET}", f"--namespace={_NAMESPACE}")
 # Without images, Kubernetes and the directory that containerd would make in /opt
@@ -73,7 +73,7 @@ _MASKED = ["/proc/acpi", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/p
 _READ_ONLY = ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"]
 
 
-class ContainerdOptions(BaseModel):
+class ContainerdOptions(CpuLimited):
     """By what containers are made."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -159,7 +159,6 @@ def bundle(spec: GuestSpec, root: Path, argv: Sequence[str], group: Group, netwo
     config = oci_runtime.bundle(spec, root, argv, network)
     memory, memory_bytes = group.directory("memory"), spec.resources.memory_bytes
     swap = memory and any((memory / name).exists() for name in ("memory.swap.max", "memory.memsw.limit_in_bytes"))
-    time = spec.resources.cpu_count
     config["mounts"].append(_DEVPTS)
     for mount in config["mounts"]:
         if mount["destination"] == "/dev/shm":
@@ -173,8 +172,7 @@ def bundle(spec: GuestSpec, root: Path, argv: Sequence[str], group: Group, netwo
         "resources": {
             "devices": [{"allow": False, "access": "rwm"}],
             "memory": {"limit": memory_bytes} | ({"swap": memory_bytes} if swap else {}),
-            "cpu": {"cpus": ",".join(map(str, spec.resources.cpus))}
-            | ({"quota": time * _PERIOD_US, "period": _PERIOD_US} if time else {}),
+            "cpu": {"cpus": ",".join(map(str, spec.resources.cpus))},
         },
     }
     return config

@@ -145,6 +145,7 @@ def finish_start(
         pid = wait_for_init(guest, argv, find, sandboxed=sandboxed)
         guest.executing_at = None if sandboxed else time.monotonic()
         group = cgroups.group_of(pid)
+        group.limit_time(spec.resources.time)
         guest.notes += tuple(group.check(limits(spec)))
         guest.limited = group
         guest.elsewhere = None if group.is_below(guest.group) else group

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from vtax.counters.layer import Part
 from vtax.errors import PlatformError
@@ -21,13 +21,14 @@ from vtax.messages import Note
 from vtax.platforms import containers, oci_runtime, probing, stdio
 from vtax.platforms.base import Driver, GuestSpec, NetworkLimits, Probe
 from vtax.platforms.containers import CONFINEMENT, NO_NEW_PRIVILEGES, USERNS, Confinement, oci_confinement
+from vtax.platforms.cpu_limits import CpuLimited
 from vtax.platforms.docker_daemon import Daemon, container_removal, host_daemon, image_removal, private_daemon
 from vtax.platforms.stdio import Program, StdioGuest
 
 PARTS = (Part("daemon", "dockerd|containerd"), Part("runtime", f"docker|{oci_runtime.PROGRAMS}"))
 
 
-class DockerOptions(BaseModel):
+class DockerOptions(CpuLimited):
     """Which daemon, and how it stores images."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -154,7 +155,6 @@ def command_line(
         f"--hostname={spec.name}",
         *([f"--cgroup-parent={parent}"] if parent else []),
         f"--cpuset-cpus={','.join(map(str, spec.resources.cpus))}",
-        *([] if spec.resources.pinned else [f"--cpus={spec.resources.vcpus}"]),
         f"--memory={memory}",
         f"--memory-swap={memory}",
         f"--shm-size={memory}",

@@ -19,7 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from vtax.counters.layer import Part
 from vtax.guest import bootstrap
@@ -30,6 +30,7 @@ from vtax.messages import Note
 from vtax.network.namespace import NAMES
 from vtax.platforms import containers, oci_runtime, probing, stdio
 from vtax.platforms.base import Driver, GuestSpec, NetworkLimits, Probe, RunsAsRoot
+from vtax.platforms.cpu_limits import CpuLimited
 from vtax.platforms.stdio import Program, StdioGuest
 
 PARTS = (Part("runtime", "runsc.*"),)
@@ -44,7 +45,7 @@ _LOCALE = "C"
 _HIDDEN = namespaces.tmpfs(Path("/proc/sys/net"))
 
 
-class GvisorOptions(BaseModel):
+class GvisorOptions(CpuLimited):
     """How the sandbox catches system calls, and with which runsc."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)

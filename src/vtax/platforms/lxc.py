@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 
 from vtax.counters.layer import Part
 from vtax.guest import bootstrap
@@ -20,8 +20,9 @@ from vtax.host.namespaces import MountStep, bind
 from vtax.host.user_namespace import IdRange
 from vtax.image.image import Image
 from vtax.platforms import containers, probing, stdio
-from vtax.platforms.base import Driver, GuestSpec, Probe, Resources
+from vtax.platforms.base import Driver, GuestSpec, Probe
 from vtax.platforms.containers import CONFINEMENT, DROPPED_CAPABILITIES, NO_NEW_PRIVILEGES, USERNS, Confinement, Root
+from vtax.platforms.cpu_limits import CpuLimited
 from vtax.platforms.stdio import Program, StdioGuest
 
 COMMON = Path("/usr/share/lxc/config/common.conf")
@@ -31,7 +32,7 @@ PARTS = (Part("runtime", "lxc-.*"),)
 _DROPPED = " ".join(DROPPED_CAPABILITIES).lower()
 
 
-class LxcOptions(BaseModel):
+class LxcOptions(CpuLimited):
     """What the guest may gain."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -115,7 +116,6 @@ def configuration(options: LxcOptions, spec: GuestSpec, root: Root, common: bool
         ("lxc.cgroup.cpuset.cpus", cpus),
         ("lxc.cgroup.memory.limit_in_bytes", str(resources.memory_bytes)),
         ("lxc.cgroup.memory.memsw.limit_in_bytes", str(resources.memory_bytes)),
-        *_cpu_time(resources),
         ("lxc.cgroup2.cpuset.cpus", cpus),
         ("lxc.cgroup2.memory.max", str(resources.memory_bytes)),
         ("lxc.cgroup2.memory.swap.max", "0"),
@@ -131,14 +131,6 @@ def _owned_by_root(ids: IdRange | None, directory: Path) -> list[MountStep]:
             (directory / path.name).write_text(f"root:{ids.first}:{ids.count}\n")
             steps.append(bind(directory / path.name, path))
     return steps
-
-
-def _cpu_time(resources: Resources) -> list[tuple[str, str]]:
-    """Return the limit of CPU time in place of pinning, microseconds of every tenth of a second."""
-    if resources.cpu_count is None:
-        return []
-    quota = str(resources.cpu_count * 100_000)
-    return [("lxc.cgroup.cpu.cfs_quota_us", quota), ("lxc.cgroup2.cpu.max", f"{quota} 100000")]
 
 
 DRIVER = Lxc()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 
 from vtax.counters.layer import Part
 from vtax.guest import bootstrap
@@ -18,6 +18,7 @@ from vtax.image.image import Image
 from vtax.platforms import containers, probing, stdio
 from vtax.platforms.base import Driver, GuestSpec, Probe
 from vtax.platforms.containers import CONFINEMENT, DROPPED_CAPABILITIES, NO_NEW_PRIVILEGES, USERNS, Confinement, Root
+from vtax.platforms.cpu_limits import CpuLimited
 from vtax.platforms.stdio import Program, StdioGuest
 
 
@@ -35,7 +36,7 @@ def environment(confinement: Confinement = "default") -> dict[str, str]:
 PARTS = (Part("runtime", "systemd-nspawn"),)
 
 
-class NspawnOptions(BaseModel):
+class NspawnOptions(CpuLimited):
     """What the guest may gain."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 
 from vtax.counters.layer import Part
 from vtax.guest import bootstrap
@@ -21,6 +21,7 @@ from vtax.image.image import Image
 from vtax.platforms import containers, oci_runtime, probing, stdio
 from vtax.platforms.base import Driver, GuestSpec, NetworkLimits, Probe
 from vtax.platforms.containers import CONFINEMENT, NO_NEW_PRIVILEGES, USERNS, Confinement, Root, oci_confinement
+from vtax.platforms.cpu_limits import CpuLimited
 from vtax.platforms.stdio import Program, StdioGuest
 
 # No default ulimits: raising one fails where the capability is missing, and every guest keeps the host's. The
@@ -31,7 +32,7 @@ _STORAGE_CONF = '[storage]\ndriver = "vfs"\nrunroot = "/run/vtax/run"\ngraphroot
 PARTS = (Part("runtime", f"podman|conmon|{oci_runtime.PROGRAMS}"),)
 
 
-class PodmanOptions(BaseModel):
+class PodmanOptions(CpuLimited):
     """How containers are made."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -117,7 +118,6 @@ def command_line(
         f"--hostname={spec.name}",
         f"--cgroup-parent={parent}",
         f"--cpuset-cpus={','.join(map(str, spec.resources.cpus))}",
-        *([] if spec.resources.pinned else [f"--cpus={spec.resources.vcpus}"]),
         f"--memory={memory}",
         f"--memory-swap={memory}",
         f"--shm-size={memory}",

@@ -17,6 +17,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from ipaddress import ip_interface
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from vtax.counters.layer import Part
 from vtax.errors import PlatformError, VtaxError
 from vtax.guest.channel import Channel
 from vtax.host import cgroups, huge_pages, tsc
+from vtax.host.cgroups import Group
 from vtax.host.emulated_cpu import timeout_factor
 from vtax.host.process import spawn
 from vtax.image.image import Image
@@ -147,6 +149,7 @@ def _start(
             argv = command.guest(options, spec.resources, boot, made)
             if spec.plugboard is not None:
                 argv = ["nsenter", f"--net=/run/netns/{spec.plugboard.lab_namespace}", "--", *argv]
+            notes += _limit_time(claimed.group, spec.resources)
             with stderr.open("wb") as errors, claimed.group.procs_file() as join:
                 process = spawn(
                     argv,
@@ -157,7 +160,7 @@ def _start(
                 )
             their_agent.close()
             their_monitor.close()
-            machine = _pin_and_run(monitor, spec.resources)
+            machine = _pin_and_run(monitor, spec.resources, claimed.group)
             executing_at = time.monotonic()
             notes += _memory_notes(process.pid, spec.resources)
         except (VtaxError, OSError, subprocess.SubprocessError) as error:
@@ -208,7 +211,15 @@ def _enter(join: Sequence[int], cpus: Sequence[int]) -> Callable[[], None]:
     return enter
 
 
-def _pin_and_run(connection: socket.socket, resources: Resources) -> cgroups.Limits:
+def _limit_time(group: Group, resources: Resources) -> list[str]:
+    """Hold QEMU, with what it emulates and its disk's threads, to the CPU time of its platform; what is not so."""
+    if resources.limited is None:
+        return []
+    group.limit_time(resources.limited)
+    return group.check_time(resources.limited)
+
+
+def _pin_and_run(connection: socket.socket, resources: Resources, group: Group) -> cgroups.Limits:
     """Pin the virtual CPUs and let them run; what the machine has then, as read back."""
     monitor = Monitor(connection, _MONITOR_TIMEOUT_S * timeout_factor())
     threads = monitor.vcpu_threads()
@@ -219,7 +230,9 @@ def _pin_and_run(connection: socket.socket, resources: Resources) -> cgroups.Lim
             os.sched_setaffinity(thread, {cpu})
     monitor.execute("cont")
     allowed = sorted(set.union(*(os.sched_getaffinity(thread) for thread in threads)))
-    return cgroups.Limits(tuple(allowed), resources.memory_bytes, len(threads))
+    time = group.time()
+    count = min(time.count or len(threads), len(threads))
+    return cgroups.Limits(tuple(allowed), resources.memory_bytes, replace(time, count=count))
 
 
 def _memory_notes(pid: int, resources: Resources) -> list[str]:

@@ -21,7 +21,7 @@ from vtax.errors import PlatformError, RunInterrupted, VtaxError
 from vtax.guest.audit import Fact
 from vtax.guest.channel import Channel
 from vtax.host import cgroups, namespaces
-from vtax.host.cgroups import Group, Limits
+from vtax.host.cgroups import CpuTime, Group, Limits
 from vtax.host.guest_memory import GuestMemory, pss_bytes
 from vtax.host.journal import Registration
 from vtax.host.namespaces import MountStep
@@ -41,7 +41,7 @@ _USERNS_HINT = Note("hint-userns")
 
 def limits(spec: GuestSpec) -> Limits:
     """The limits a guest must run under."""
-    return Limits(spec.resources.cpus, spec.resources.memory_bytes, spec.resources.cpu_count)
+    return Limits(spec.resources.cpus, spec.resources.memory_bytes, spec.resources.time)
 
 
 @dataclass
@@ -103,10 +103,13 @@ class StdioGuest(RunningGuest):
         """See RunningGuest: CPUs, their time, bytes of memory, as far as known."""
         group, has = self.limited or self.group, self.machine
         cpus, memory = (has.cpus, has.memory_bytes) if has else group.in_force()
-        time = has.cpu_count if has else group.cpu_count()
+        time = has.time if has else group.time()
         found: dict[str, Fact] = {}
         if cpus is not None:
-            found |= {"limit.cpus": ",".join(map(str, cpus)), "limit.cpu_time": float(time or len(cpus))}
+            found |= {"limit.cpus": ",".join(map(str, cpus)), "limit.cpu_time": float(time.count or len(cpus))}
+        for name in ("period_us", "burst_us", "weight"):
+            if (value := getattr(time, name)) != getattr(CpuTime(), name):
+                found[f"limit.cpu_{name}"] = value
         if memory is not None:
             found["limit.memory"] = "none" if memory >= cgroups.NO_LIMIT else memory
         return found

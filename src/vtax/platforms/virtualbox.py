@@ -239,7 +239,7 @@ def _pin(process: subprocess.Popen[bytes], resources: Resources) -> cgroups.Limi
     found = wait_until(threads, _START_S * timeout_factor(), 0.05, otherwise=lambda: lacking)
     for number, thread in enumerate(found):
         os.sched_setaffinity(thread, {resources.cpus[number]} if resources.pinned else resources.cpus)
-    return cgroups.Limits(tools.limits_of(found), resources.memory_bytes, len(found))
+    return cgroups.Limits(tools.limits_of(found), resources.memory_bytes, cgroups.CpuTime(len(found)))
 
 
 def describe(process: subprocess.Popen[bytes] | None, made: machine.GuestIo, stderr: Path) -> str:

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict
 
 from vtax.errors import PlatformError, VtaxError
 from vtax.guest import bootstrap
-from vtax.host.cgroups import Limits
+from vtax.host.cgroups import CpuTime, Limits
 from vtax.image.image import Image
 from vtax.messages import Note, at
 from vtax.platforms import _xen_tools as tools
@@ -65,7 +65,7 @@ class XenDom0(Driver):
             raise PlatformError(Note("no-domain0", name=_NAME), hint="systemctl restart xen")
         guest = native.launch(spec, argv, limited=False)
         guest.notes += (Note("dom0-limits", count=domain.vcpus, size=domain.memory_mib),)
-        guest.machine = Limits(tuple(sorted(os.sched_getaffinity(0))), domain.memory_mib << 20, domain.vcpus)
+        guest.machine = Limits(tuple(sorted(os.sched_getaffinity(0))), domain.memory_mib << 20, CpuTime(domain.vcpus))
         return guest
 
 

@@ -8,7 +8,6 @@ its kernel uses huge pages, too. Without the factor everything is `pinned`.
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -31,7 +30,7 @@ def resources_at(level: str, pinned: Resources) -> Resources:
     huge = _HUGE in words
     if "pinned" in words:
         return replace(pinned, huge_pages=huge)
-    return replace(pinned, cpus=tuple(sorted(os.sched_getaffinity(0))), pinned=False, huge_pages=huge)
+    return replace(pinned.unpinned(), huge_pages=huge)
 
 
 def apply(level: str, journal: Journal) -> list[Registration]:
@@ -51,6 +50,12 @@ def why_not(platform: Platform, level: str, source: str) -> BadInput | None:
 
     source: the study.
     """
+    if level and getattr(platform.options, "cpu_limit", "cpuset") != "cpuset":
+        return BadInput(
+            Note("tuning-and-cpu-limit", name=platform.name),
+            where=f"{source}: key tuning",
+            hint=Note("hint-level-or-platform", name=platform.name),
+        )
     for word in _needed(level) if level else ():
         if word not in platform.driver.tunings:
             return BadInput(

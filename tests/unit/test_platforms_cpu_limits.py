@@ -1,0 +1,87 @@
+"""Options that hold a guest to its vCPUs: what a driver is asked for then, and what goes with nothing else."""
+
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from vtax.errors import BadInput
+from vtax.host.cgroups import CpuTime
+from vtax.platforms import base, registry
+from vtax.platforms.base import GuestSpec, Resources
+from vtax.runner import tuning
+
+SPEC = GuestSpec("vtax-1", None, Resources(2, 64 << 20, (3, 2)), Path("/"), None)
+LIMITED = ("native", "podman", "docker", "containerd", "lxc", "nspawn", "bubblewrap", "gvisor", "qemu")
+
+
+@pytest.fixture(autouse=True)
+def four_cpus(monkeypatch):
+    monkeypatch.setattr(base.os, "sched_getaffinity", lambda pid: {0, 1, 2, 3})
+
+
+def asked(monkeypatch, **options):
+    """What the driver of a platform with these options is to give a guest of two vCPUs."""
+    platform = registry.make("mine", "podman", options)
+    given = SimpleNamespace()
+    monkeypatch.setattr(type(platform.driver), "start", lambda self, options, spec: setattr(given, "spec", spec))
+    platform.start(SPEC)
+    return given.spec.resources
+
+
+@pytest.mark.parametrize(
+    ("options", "time"),
+    [
+        ({"cpu_limit": "quota"}, CpuTime(2)),
+        ({"cpu_limit": "quota", "cpu_period": "10ms", "cpu_burst": "5ms"}, CpuTime(2, 10_000, 5_000)),
+        ({"cpu_limit": "weight"}, CpuTime(weight=2)),
+        ({"cpu_limit": "none"}, CpuTime()),
+    ],
+)
+def test_a_limit_of_time_is_on_all_cpus_of_the_host(options, time, monkeypatch):
+    given = asked(monkeypatch, **options)
+    assert (given.cpus, given.pinned, given.limited, given.time) == ((0, 1, 2, 3), False, time, time)
+
+
+def test_without_the_option_guests_are_on_cpus_of_their_own_and_vms_are_not_limited(monkeypatch):
+    assert asked(monkeypatch) == SPEC.resources
+    assert SPEC.resources.time == CpuTime()
+    unpinned = replace(SPEC.resources).unpinned()
+    assert (unpinned.time, unpinned.limited) == (CpuTime(2), None)
+
+
+@pytest.mark.parametrize(
+    ("options", "what"),
+    [
+        ({"cpu_period": "10ms"}, "need cpu_limit quota"),
+        ({"cpu_limit": "weight", "cpu_burst": "10ms"}, "need cpu_limit quota"),
+        ({"cpu_limit": "quota", "cpu_burst": "200ms"}, "at most cpu_period"),
+        ({"cpu_limit": "quota", "cpu_period": "2s"}, "less than or equal to 1"),
+        ({"cpu_limit": "quota", "cpu_period": "10us"}, "cpu_period"),
+        ({"cpu_limit": "share"}, "cpu_limit"),
+    ],
+)
+def test_what_no_kernel_or_no_quota_takes_is_refused(options, what):
+    with pytest.raises(BadInput) as refused:
+        registry.make("mine", "podman", options)
+    assert what in f"{refused.value} {refused.value.where} {refused.value.hint}"
+
+
+@pytest.mark.parametrize("name", LIMITED)
+def test_every_driver_with_a_cgroup_of_its_guest_has_the_option(name):
+    assert registry.make("mine", name, {"cpu_limit": "quota"}).options.time(1) == CpuTime(1)
+
+
+@pytest.mark.parametrize("name", ["xen", "virtualbox"])
+def test_a_hypervisor_that_no_cgroup_holds_has_none(name):
+    with pytest.raises(BadInput, match="cpu_limit"):
+        registry.make("mine", name, {"cpu_limit": "quota"})
+
+
+def test_a_platform_that_limits_cpus_itself_is_not_tested_where_the_study_does():
+    limited, plain = (registry.make("mine", "podman", options) for options in ({"cpu_limit": "none"}, {}))
+    refused = tuning.why_not(limited, "pinned", "study.toml")
+    assert refused.what == "mine says itself how its CPUs are limited (cpu_limit), and so does tuning"
+    assert tuning.why_not(limited, "", "study.toml") is None
+    assert tuning.why_not(plain, "pinned", "study.toml") is None
