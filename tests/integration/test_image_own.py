@@ -11,9 +11,10 @@ import pytest
 from support import needs_program, needs_root
 
 from vtax.host.process import run
+from vtax.image import build as images
 from vtax.platforms import registry
 
-pytestmark = [needs_root, needs_program("skopeo", "umoci", "patchelf"), pytest.mark.usefixtures("private_home")]
+pytestmark = [needs_root, needs_program("skopeo", "umoci", "patchelf"), pytest.mark.usefixtures("own_images")]
 PLATFORMS = ["native", "podman", "docker", "lxc", "nspawn", "bubblewrap", "gvisor-systrap", "qemu-tcg-virtio"]
 HEAD = """
 name = "shop"
@@ -52,9 +53,48 @@ name = "who"
 """
 
 
+MUSL = r"""
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* The answer is the page of 42 bytes only where musl is the C library that runs this. */
+int main(int argc, char **argv) {
+    char maps[65536], asked[4096];
+    FILE *file = fopen("/proc/self/maps", "r");
+    maps[file ? fread(maps, 1, sizeof maps - 1, file) : 0] = 0;
+    const char *body = strstr(maps, "ld-musl") ? "page of 42 bytes\n" : "page of 0 bytes\n";
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons(atoi(argv[1]))};
+    int server = socket(AF_INET, SOCK_STREAM, 0), on = 1;
+    setsockopt(server, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (argc != 2 || bind(server, (struct sockaddr *)&at, sizeof at) || listen(server, 8)) return 1;
+    for (;;) {
+        int client = accept(server, NULL, NULL);
+        if (client < 0) return 1;
+        if (read(client, asked, sizeof asked) > 0)
+            dprintf(client, "HTTP/1.0 200 OK\r\nContent-Length: %zu\r\n\r\n%s", strlen(body), body);
+        close(client);
+    }
+}
+"""
+
+
 def vtax(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "vtax", *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+
+
+@pytest.fixture
+def own_images(private_home):
+    """Images that a test adds are removed: the directory of images is that of the installation."""
+    before = {image.key for image in images.list_images(private_home)}
+    yield
+    for image in images.list_images(private_home):
+        if image.key not in before and image.is_own:
+            images.remove(private_home, image.key)
 
 
 @pytest.fixture
@@ -141,3 +181,25 @@ def test_a_directory_with_another_c_library_and_a_hostile_tree(image, tmp_path):
     study.write_text(text + WHO.replace("/app/id", "/bin/id"))
     made = vtax("run", str(study), "--trust", "--strict")
     assert made.returncode == 0, made.stderr
+
+
+@needs_program("musl-gcc")
+def test_a_tree_whose_only_c_library_is_musl(image, tmp_path):
+    """One program, its loader, and nothing else: on the host's kernel, in a container, and in a virtual machine."""
+    tree, source = tmp_path / "tree", tmp_path / "server.c"
+    for name in ("lib", "srv"):
+        (tree / name).mkdir(parents=True)
+    source.write_text(MUSL)
+    run(["musl-gcc", "-O2", "-o", tree / "srv/server", source])
+    shutil.copy("/lib/ld-musl-x86_64.so.1", tree / "lib")
+    assert vtax("image", "add", "musl", "--from", f"dir:{tree}").returncode == 0
+    here = [each for each in ("native", "bubblewrap", "qemu-tcg-virtio") if registry.get(each).probe(image).available]
+    study = tmp_path / "musl.toml"
+    named = ", ".join(f'"{name}"' for name in here)
+    text = (HEAD + PAGE).replace("PLATFORMS", named).replace('"shop"', '"musl"')
+    study.write_text(text.replace('"{entry}"]', '"{entry}", "/srv/server", "5480"]'))
+    made = vtax("run", str(study), "--trust", "--json")
+    assert made.returncode == 0, made.stderr
+    values = json.loads(vtax("show", "last", "--raw", "all", "--json").stdout)["trials"]
+    assert {trial["platform"]: trial["status"] for trial in values} == dict.fromkeys(here, "ok")
+    assert all(any("page of 42 bytes" in output["stdout"] for output in trial["outputs"]) for trial in values)

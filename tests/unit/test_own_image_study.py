@@ -1,5 +1,7 @@
 """`vtax run --image NAME --load COMMAND`: the study that it makes, and options that do not go together."""
 
+import re
+
 import pytest
 from click.testing import CliRunner
 
@@ -25,6 +27,14 @@ def test_a_known_program_has_its_package_and_its_requests(tmp_path):
     assert program.argv.client == ["wrk", "-d5", "http://{guest_address}:{port}/"]
     assert program.metric[0].pattern is not None
     assert (program.metric[0].unit, program.metric[0].better) == ("requests/s", "higher")
+
+
+def test_transactions_of_pgbench_are_its_figure(tmp_path):
+    program, _ = drafted(tmp_path, "pgbench", "-S", "-h", "{guest_address}", "-p", "{port}")
+    (metric,) = program.metric
+    assert (metric.name, metric.unit, program.packages) == ("transactions", "transactions/s", ["postgresql-contrib"])
+    report = "latency average = 0.2 ms\ntps = 4321.5 (without initial connection time)\n"
+    assert re.search(metric.pattern, report, re.MULTILINE)[1] == "4321.5"
 
 
 def test_of_another_program_the_time_is_the_figure(tmp_path):

@@ -40,16 +40,18 @@ MAX_BLOCKS = 200  # of the rule `verdict`: boundaries of more looks are wider
 
 @dataclass(frozen=True)
 class Load:
-    """A program that loads a server: the package that has it, and the pattern of its requests a second."""
+    """A program that loads a server: the package that has it, and the pattern of what it counts a second."""
 
     package: str
     pattern: str
+    counts: str = "requests"
 
 
 LOADS: Mapping[str, Load] = {
     "wrk": Load("wrk", r"^Requests/sec:\s+([0-9.]+)"),
     "h2load": Load("nghttp2-client", r"^finished in [0-9.]+m?s, ([0-9.]+) req/s"),
     "ab": Load("apache2-utils", r"^Requests per second:\s+([0-9.]+)"),
+    "pgbench": Load("postgresql-contrib", r"^tps = ([0-9.]+) \(without initial connection time\)", "transactions"),
     "siege": Load("siege", r'"?transaction_rate"?:\s+([0-9.]+)'),
 }
 """Programs whose figure is known; of another the time to its end is the figure."""
@@ -61,7 +63,7 @@ def served(image: str, server: Sequence[str], load: Sequence[str], port: int) ->
     known, served_name = LOADS.get(PurePath(load[0]).name), f"{image}-served"  # redis is a benchmark's name
     client = [word.replace("{url}", "http://{guest_address}:{port}/") for word in load]
     figure = (
-        f'name = "requests"\nunit = "requests/s"\nbetter = "higher"\npattern = {_quoted(known.pattern)}'
+        f'name = "{known.counts}"\nunit = "{known.counts}/s"\nbetter = "higher"\npattern = {_quoted(known.pattern)}'
         if known
         else 'name = "time"\nunit = "s"\nbetter = "lower"\nelapsed = true'
     )
