@@ -30,7 +30,7 @@ CAPABILITIES = (
 
 
 class BubblewrapOptions(CpuLimited):
-    """Nothing to choose yet."""
+    """How the guest is held to its CPUs."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

@@ -26,7 +26,7 @@ from vtax.platforms.stdio import Program, StdioGuest
 
 
 class NativeOptions(CpuLimited):
-    """Native has no options."""
+    """How the guest is held to its CPUs."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
