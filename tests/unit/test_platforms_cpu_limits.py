@@ -57,8 +57,8 @@ def test_without_the_option_guests_are_on_cpus_of_their_own_and_vms_are_not_limi
         ({"cpu_period": "10ms"}, "need cpu_limit quota"),
         ({"cpu_limit": "weight", "cpu_burst": "10ms"}, "need cpu_limit quota"),
         ({"cpu_limit": "quota", "cpu_burst": "200ms"}, "at most cpu_period"),
-        ({"cpu_limit": "quota", "cpu_period": "2s"}, "less than or equal to 1"),
-        ({"cpu_limit": "quota", "cpu_period": "10us"}, "cpu_period"),
+        ({"cpu_limit": "quota", "cpu_period": "2s"}, "a duration from 0.001s to 1s"),
+        ({"cpu_limit": "quota", "cpu_period": "0.5ms"}, "a duration from 0.001s to 1s"),
         ({"cpu_limit": "share"}, "cpu_limit"),
     ],
 )
