@@ -28,7 +28,7 @@ def chapters(source: Source) -> list[str]:
     return [part.key for part in report(source).parts if isinstance(part, Section)]
 
 
-def test_a_run_with_blocks_a_factor_and_a_network_has_them_all(store):
+def test_a_run_with_blocks_and_a_network_has_them_all(store):
     fill(run := begin(store))
     counters = {tuple(name.split(".", 1)): value for name, value in COUNTED.items()}
     run.reopen()
@@ -38,23 +38,22 @@ def test_a_run_with_blocks_a_factor_and_a_network_has_them_all(store):
         )
     source = source_of(store)
     assert chapters(source) == [
-        "answer", "not-tested", "missed", "results", "interaction", "variance", "counters", "explain",
+        "answer", "not-tested", "missed", "results", "variance", "counters", "explain",
         "warnings", "guests", "audit", "sessions", "host", "method", "reproduce",
     ]  # fmt: skip
     text = markdown(report(source))
     for shown in (
-        "throughput by direction",
         "| guest.eth0 |",
         "| CV | n | between blocks |",
     ):
         assert shown in text
 
 
-def test_one_block_without_factors_and_network_leaves_those_chapters_out(store):
+def test_one_block_without_network_leaves_those_chapters_out(store):
     run = begin(store, cells=[cell for cell in cells() if cell.benchmark == "sysbench-cpu"])
     for position, cell in enumerate(run.cells):
         run.add_trial(trial(cell, position=position))
-    assert set(chapters(source_of(store))).isdisjoint({"interaction", "variance", "counters"})
+    assert set(chapters(source_of(store))).isdisjoint({"variance", "counters"})
 
 
 def invoke(arguments: Sequence[str]) -> str:

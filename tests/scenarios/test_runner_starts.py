@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from scripted import ProcessGuest, ScriptedOptions, executed, plan_of, study
 
@@ -11,10 +12,9 @@ from vtax.errors import BadInput, PlatformError
 from vtax.host import page_cache
 from vtax.image.image import Image
 from vtax.platforms.base import GuestSpec
+from vtax.report.analysis.pivot import Axes, PivotCell, pivot
+from vtax.report.analysis.pivot_values import Quantity
 from vtax.report.analysis.source import source_of
-from vtax.report.renderers.json import as_json
-from vtax.report.views import starts
-from vtax.report.views.base import Options
 from vtax.store.query import load, samples
 
 BOTH = {"name": "start", "parameters": {"repetitions": 2}, "factors": {"image": ["warm", "cold"]}}
@@ -39,29 +39,30 @@ def test_every_start_of_every_trial_is_kept(driver, store, home):
     assert list(home.guests.iterdir()) == []
 
 
-def test_quantiles_are_over_all_starts_of_a_cell(driver, store, home):
-    executed(plan_of(study(benchmark=[BOTH])), store, home)
-    found = as_json(starts.document(source_of(store), Options()))
-    assert [(row["platform"], row["levels"], row["stage"]) for row in found][:2] == [
-        ("native", {"image": "warm"}, "agent_ready"),
-        ("native", {"image": "warm"}, "server_answer"),
-    ]
-    assert all(row["starts"] == 4 and row["blocks"] == 2 for row in found)
-    assert all(row["quantiles"]["p99"]["high"] is None for row in found)  # four starts bound no 99th percentile
-    base = {(str(row["levels"]), row["stage"]): row for row in found if row["platform"] == "native"}
-    others = [row for row in found if row["platform"] != "native"]
-    assert others
-    assert not any(row["ratios"] for row in base.values())
-    for row in others:
-        to = base[str(row["levels"]), row["stage"]]
-        own, base_s = (each["quantiles"]["p50"]["estimate"] for each in (row, to))
-        assert row["ratios"]["p50"]["estimate"] == pytest.approx(own / base_s)
-        assert row["ratios"]["p99"]["high"] is None
+def test_percentiles_are_over_all_starts_of_a_cell(driver, store, home):
+    run = executed(plan_of(study(benchmark=[BOTH])), store, home)
+    source = source_of(store)
 
+    def table(quantity: Quantity, to: str = "") -> dict[tuple[str, str], PivotCell]:
+        axes = Axes(columns="image", panels="metric")
+        found = pivot(source, axes, quantity, to=to, every_metric=True, where=["metric=agent_ready"])
+        return {(row, column): cell for (_, row, column), cell in found.cells.items()}
 
-def test_a_run_without_starts_has_no_such_view(driver, store, home):
-    executed(plan_of(study()), store, home)
-    assert starts.document(source_of(store), Options()).nothing != ""
+    trials, cell = load(store.engine, run).trials, source.data.run.cells.index
+    kept = samples(store.engine, run)
+    medians = table("p50")
+    assert list(medians) == [(name, image) for image in ("warm", "cold") for name in ("native", "other")]
+    for found in medians.values():
+        of_cell = [
+            t for t, index in zip(trials.id.tolist(), trials.cell, strict=True) if index == cell(found.row.cell)
+        ]
+        values = [value for t in of_cell for value in kept[t]["agent_ready"]]
+        assert len(values) == 4
+        assert found.value.value == pytest.approx(np.quantile(values, 0.5, method="median_unbiased"))
+        assert found.blocks == 2
+    assert all(found.value.high is None for found in table("p99").values())  # four starts bound no 99th percentile
+    ratio = table("p50", "platform=native")["other", "warm"].value.value
+    assert ratio == pytest.approx(medians["native", "warm"].value.value / medians["other", "warm"].value.value)
 
 
 def test_starts_share_no_guest_with_other_benchmarks(driver):

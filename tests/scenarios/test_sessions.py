@@ -13,10 +13,12 @@ from shown import sentence as sentence_of
 
 from vtax.errors import BadInput, RunInterrupted
 from vtax.host.home import Home
+from vtax.report.analysis.pivot import Axes, pivot
 from vtax.report.analysis.source import source_of
 from vtax.report.document import Document, Paragraph
+from vtax.report.parts import pivot as pivot_part
 from vtax.report.renderers.json import as_json
-from vtax.report.views import colocated, explain, starts
+from vtax.report.views import explain
 from vtax.report.views.base import Options
 from vtax.report.views.registry import views
 from vtax.runner import host_sessions, stopping
@@ -252,18 +254,20 @@ def test_drift_over_several_sessions_may_be_sessions_that_differ(store, home, tm
                                          "does not tell apart")  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("module", "name"),
-    [(colocated, "density"), (colocated, "neighbour"), (explain, "explain"), (starts, "starts")],
-)
-def test_views_of_blocks_say_so_of_a_run_with_several_sessions(store, home, module, name, monkeypatch):
+def test_figures_of_blocks_say_so_of_a_run_with_several_sessions(store, home, monkeypatch):
+    def percentiles() -> Document:
+        source = source_of(store, run.name)
+        return pivot_part.document_of(pivot(source, Axes(), "p50"), source.analysis)
+
+    def explained() -> Document:
+        return views()["explain"].document(source_of(store, run.name), Options("brief"))
+
     plan = planned(blocks=2, sessions=2)
     run = executed(plan, store, home)
-    monkeypatch.setattr(module, "document_of", lambda *_, **__: Document("t", (Paragraph("figures"),)))
+    monkeypatch.setattr(explain, "document_of", lambda *_, **__: Document("t", (Paragraph("figures"),)))
     sentence = "These figures are of blocks, as if sessions did not differ"
-    assert sentence not in drawn(views()[name].document(source_of(store, run.name), Options("brief")))
+    assert all(sentence not in drawn(made()) for made in (percentiles, explained))
     next_session(run, plan, home, "b" * 32)
-    source = source_of(store, run.name)
-    assert sentence in drawn(views()[name].document(source, Options("brief")))
-    monkeypatch.setattr(module, "document_of", lambda *_, **__: Document("t", (), nothing="nothing of that"))
-    assert sentence not in drawn(views()[name].document(source, Options("brief")))
+    assert all(sentence in drawn(made()) for made in (percentiles, explained))
+    monkeypatch.setattr(explain, "document_of", lambda *_, **__: Document("t", (), nothing="nothing of that"))
+    assert sentence not in drawn(explained())

@@ -62,16 +62,11 @@ def test_warnings_and_misses_are_those_of_what_is_shown():
     assert "unable to connect" in output_of("show", "tour-1", "--platform", "qemu-tcg")
 
 
-def test_variance_and_interaction_are_of_the_whole_run_too():
-    arguments = ("--platform", "docker", "--benchmark", "iperf3")
-    for view in ("variance", "interaction"):
-        whole, part = shown(f"--{view}")[view], shown(f"--{view}", *arguments)[view]
-        assert 0 < len(part) < len(whole) or view == "interaction"
-        for each in part:
-            same = next(w for w in whole if all(w[k] == each[k] for k in each if k not in ("effect",)))
-            if view == "interaction":
-                assert each["effect"]["p_value"] == same["effect"]["p_value"]
-                assert {term["platform"] for term in each["effect"]["table"]} == {"native", "docker"}
+def test_variance_is_of_the_whole_run_too():
+    whole = shown("--variance")["variance"]
+    part = shown("--variance", "--platform", "docker", "--benchmark", "iperf3")["variance"]
+    assert 0 < len(part) < len(whole)
+    assert all(each in whole for each in part)
 
 
 @pytest.mark.parametrize("name", sorted(view.name for view in views().values() if not view.command))

@@ -55,7 +55,8 @@ def document_of(pivot: Pivot, analysis: Analysis) -> Document:
     if pivot.empty:
         parts.append(Titled(msg("Without a figure"), (Bullets(tuple(_reasons(pivot))),)))
     parts += shared.warnings_part(pivot.warnings, shows_code=True)
-    return Document(title, tuple(parts), lead, data=values_of(pivot), colours=analysis.colours)
+    made = Document(title, tuple(parts), lead, data=values_of(pivot), colours=analysis.colours)
+    return shared.of_blocks(made, analysis) if pivot.quantity in PERCENTILES else made
 
 
 def quantity_of(pivot: Pivot, analysis: Analysis) -> Inline:
