@@ -46,7 +46,7 @@ class Nested(running.Nested):
         try:
             while self.guest.running(handle) and time.monotonic() - began < limit_s:
                 time.sleep(_POLL_S)
-                said = self.guest.read_files([_ERR])[_ERR] or b""
+                said = self.guest.sample([_ERR]).files[_ERR] or b""
                 keep(f"{name}.txt", said[shown:].decode(errors="replace"), append=True)
                 shown = len(said)
         finally:

@@ -60,9 +60,7 @@ def eventually(condition, timeout_s=5.0):
 @pytest.mark.parametrize("python", pythons())
 def test_the_agent_runs_under_every_supported_python(python):
     with LocalAgent(python=python) as local:
-        hello = local.guest.hello(20)
-        assert hello.pid == local.process.pid
-        assert python.endswith("python") or hello.python.startswith(python.rpartition("python")[2])
+        local.guest.hello(20)
         assert local.guest.run(["echo", "hello"]).stdout == "hello\n"
         assert local.guest.facts()["cpus_visible"] == os.cpu_count()
 
@@ -70,27 +68,27 @@ def test_the_agent_runs_under_every_supported_python(python):
 def test_starting_the_agent_imports_no_costly_module():
     with LocalAgent() as local:
         local.guest.hello(10)
-        local.guest._ask({"op": "extend", "name": "spy"}, b"REQUESTS['spy'] = lambda a, p: {'m': list(sys.modules)}")
+        spy = b"import sys\nREQUESTS['spy'] = lambda a, p: {'m': list(sys.modules)}"
+        local.guest._ask({"op": "extend", "name": "spy"}, spy)
         modules = set(local.guest._ask({"op": "spy"}).items("m", 10_000))
     assert not modules & {"json", "re", "enum", "signal", "subprocess", "typing", "ctypes", "socket", "struct"}
 
 
 def test_both_ends_agree_on_the_frames():
     source = Path(bootstrap.__file__).with_name("agent.py").read_text()
-    message = dict(re.findall(r"^(MAGIC|MAX_HEADER|MAX_PAYLOAD|VERSION|KILL_GRACE_S) = (.+)$", source, re.MULTILINE))
+    message = dict(re.findall(r"^(MAGIC|MAX_HEADER|MAX_PAYLOAD|KILL_GRACE_S) = (.+)$", source, re.MULTILINE))
     assert {name: eval(text) for name, text in message.items()} == {
         "MAGIC": protocol.MAGIC,
         "MAX_HEADER": protocol.MAX_HEADER,
         "MAX_PAYLOAD": protocol.MAX_PAYLOAD,
-        "VERSION": calls.AGENT_VERSION,
         "KILL_GRACE_S": calls._KILL_S,
     }
 
 
-def test_a_program_gets_its_arguments_input_environment_and_directory(agent):
+def test_a_program_gets_its_arguments_environment_and_directory(agent):
     script = 'cat; pwd; echo "$A $1"; echo oops >&2; exit 3'
-    result = agent.guest.run(["sh", "-c", script, "x", "ü €"], environment={"A": "b c"}, cwd="/usr", stdin=b"in\n")
-    assert (result.status, result.stdout, result.stderr) == (3, "in\n/usr\nb c ü €\n", "oops\n")
+    result = agent.guest.run(["sh", "-c", script, "x", "ü €"], environment={"A": "b c"}, cwd="/usr")
+    assert (result.status, result.stdout, result.stderr) == (3, "/usr\nb c ü €\n", "oops\n")
     assert not result.timed_out
     assert not result.truncated
 
@@ -107,18 +105,14 @@ def test_the_environment_holds_nothing_of_the_runtime_but_the_mark():
     }
 
 
-def test_large_input_and_output_pass_unharmed(agent):
-    data = os.urandom(1 << 20).hex().encode()
-    result = agent.guest.run(["cat"], stdin=data)
-    assert result.stdout.encode() == data
+def test_large_output_passes_unharmed(agent, tmp_path):
+    (tmp_path / "large").write_text(os.urandom(1 << 20).hex())
+    assert agent.guest.run(["cat", str(tmp_path / "large")]).stdout == (tmp_path / "large").read_text()
 
 
-def test_a_program_that_reads_no_input_is_no_error(guest):
-    assert guest.run(["true"], stdin=bytes(1 << 20)).status == 0
-
-
-def test_output_beyond_the_limit_is_cut_and_said(guest):
-    result = guest.run(["sh", "-c", "head -c 300000 /dev/zero | tr '\\0' x; echo end >&2"], output_limit=1000)
+def test_output_beyond_the_limit_is_cut_and_said(guest, monkeypatch):
+    monkeypatch.setattr(calls, "OUTPUT_LIMIT", 1000)
+    result = guest.run(["sh", "-c", "head -c 300000 /dev/zero | tr '\\0' x; echo end >&2"])
     assert result.truncated
     assert result.stdout == "x" * 1000
     assert result.stderr == "end\n"
@@ -129,8 +123,8 @@ def test_resources_are_those_of_the_program(guest):
     assert busy.user_s > 0.01
     assert 0 < busy.inside_s <= busy.outside_s
     assert busy.user_s + busy.system_s <= busy.inside_s * 1.1
-    assert busy.page_faults >= busy.usage[table.MINOR_FAULTS.name] > 0
-    assert busy.max_rss_bytes > 1 << 20
+    assert busy.usage[table.MINOR_FAULTS.name] > 0
+    assert busy.usage[table.MAX_RSS.name] > 1 << 20
 
 
 def test_a_killed_program_has_minus_the_signal_as_its_status(guest):
@@ -173,8 +167,8 @@ def test_a_missing_program_is_an_error_that_leaves_the_guest_usable(guest):
 def test_failed_starts_leak_no_descriptors(guest):
     for _ in range(50):
         with pytest.raises(GuestError):
-            guest.run(["/etc/passwd"], stdin=b"x")
-    guest.run(["true"], stdin=b"x")
+            guest.run(["/etc/passwd"])
+    guest.run(["true"])
     assert len(guest.run(["ls", "/proc/self/fd"]).stdout.split()) == 4  # 0, 1, 2 and the directory itself
     pid = guest.run(["sh", "-c", "echo $PPID"]).stdout.strip()
     assert open_files_of(pid) <= 6
@@ -233,24 +227,26 @@ def test_waiting_for_a_port_ends_with_the_time_or_with_the_server(guest):
     assert time.monotonic() - started_at < 5
 
 
-def test_files_are_put_and_got(guest, tmp_path):
+def test_files_are_put_and_got(guest, tmp_path, monkeypatch):
     path = tmp_path / "a" / "b"
     data = os.urandom(3 << 20)
     guest.put(str(path), data, mode=0o750)
     assert path.read_bytes() == data
     assert path.stat().st_mode & 0o777 == 0o750
     assert guest.get(str(path)) == data
-    with pytest.raises(GuestError, match="larger than 10 bytes"):
-        guest.get(str(path), limit=10)
     with pytest.raises(GuestError, match="No such file"):
         guest.get(str(tmp_path / "missing"))
+    monkeypatch.setattr(calls, "FILE_LIMIT", 10)
+    with pytest.raises(GuestError, match="larger than 10 bytes"):
+        guest.get(str(path))
 
 
-def test_several_files_are_read_at_once_and_missing_ones_are_none(guest, tmp_path):
+def test_several_files_are_read_at_once_and_missing_ones_are_none(guest, tmp_path, monkeypatch):
+    monkeypatch.setattr(calls, "_SAMPLE_LIMIT", 2)
     (tmp_path / "a").write_text("abc")
     (tmp_path / "empty").write_text("")
     paths = [str(tmp_path / name) for name in ("a", "missing", "empty")]
-    assert list(guest.read_files(paths, limit=2).values()) == [b"ab", None, b""]
+    assert list(guest.sample(paths).files.values()) == [b"ab", None, b""]
 
 
 def test_counters_grow(guest):

@@ -134,9 +134,10 @@ def test_a_size_that_is_none_is_shown_as_it_is(size):
     assert isinstance(text_of(size, "memory_visible_bytes"), str)
 
 
-def test_no_more_is_kept_of_an_output_than_was_requested_for():
+def test_no_more_is_kept_of_an_output_than_was_requested_for(monkeypatch):
+    monkeypatch.setattr("vtax.guest.guest.OUTPUT_LIMIT", 10)
     answer = encode({**RUN, "stdout_size": 100}, b"a" * 100 + b"b" * 50)
-    result = answering(answer).run(["x"], output_limit=10)
+    result = answering(answer).run(["x"])
     assert (result.stdout, result.stderr, result.truncated) == ("a" * 10, "b" * 10, True)
 
 

@@ -139,7 +139,7 @@ def _run(nested: Nested, study: str, progress: Progress) -> None:
     began, shown = time.monotonic(), 0
     nested.guest.start(["sh", "-c", _RUN, "sh", study], cwd="/root")
     while True:
-        found = nested.guest.read_files([_ERR, _STATUS])
+        found = nested.guest.sample([_ERR, _STATUS]).files
         lines = (found[_ERR] or b"").decode(errors="replace").splitlines()
         status = (found[_STATUS] or b"").strip()
         complete = lines if status else lines[:-1]

@@ -194,8 +194,7 @@ class _Start:
         with ExitStack() as attempt:
             try:
                 nested = attempt.enter_context(self._process(state, is_loaded=True))
-                argv, seed = saved.renewal()
-                if nested.guest.run(argv, stdin=seed).status == 0:
+                if nested.guest.run(saved.renewal()).status == 0:
                     stack.push(attempt.pop_all())
                     return nested
             except GuestError:

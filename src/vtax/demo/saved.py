@@ -29,7 +29,7 @@ RENEW = """
 import fcntl, sys, time
 time.clock_settime(time.CLOCK_REALTIME, float(sys.argv[1]))
 with open("/dev/urandom", "wb") as random:
-    random.write(sys.stdin.buffer.read())
+    random.write(bytes.fromhex(sys.argv[2]))
     random.flush()
     fcntl.ioctl(random, 0x5207)  # RNDRESEEDCRNG of linux/random.h
 """
@@ -107,9 +107,9 @@ def save(monitor: Monitor, overlay: Path, state: SavedState) -> None:
         monitor.execute("cont")
 
 
-def renewal() -> tuple[list[str], bytes]:
-    """Return a program for a machine whose state was loaded, and its stdin."""
-    return ["/usr/bin/python3", "-c", RENEW, f"{time.time():.3f}"], os.urandom(64)
+def renewal() -> list[str]:
+    """Return a program for a machine whose state was loaded."""
+    return ["/usr/bin/python3", "-c", RENEW, f"{time.time():.3f}", os.urandom(64).hex()]
 
 
 def _ended(monitor: Monitor) -> str | None:

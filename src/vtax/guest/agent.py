@@ -3,8 +3,8 @@
 Sent over that stream by `guest.bootstrap`, with the globals READ and WRITE (file descriptors). Standard library only,
 Python 3.11 or later under `-I -S -B`. Its start is part of every guest's start and emulated CPUs run it up to thirty
 times slower, so it imports next to nothing: `_signal` because `signal` builds enums, no `json` because that brings
-`re`. What is asked after the start only (files, ports, the audit) is `agent_more`, sent by the request `extend`. This
-module is long because what a guest needs from its start is sent as one file.
+`re`. What is asked after the start only (background programs, files, ports, the audit) is `agent_more`, sent by the
+request `extend`.
 
 Stream: frames as in `guest.protocol`, one request and one answer at a time. When the stream ends, everything the
 agent started is killed and the agent ends; as PID 1 it also reaps orphans, and turns the machine off.
@@ -15,7 +15,6 @@ from __future__ import annotations
 import _signal as signal  # type: ignore[import-not-found]
 import os
 import select
-import sys
 import time
 from binascii import crc32
 
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
 
 READ: int = globals()["READ"]
 WRITE: int = globals()["WRITE"]
-VERSION = 1
 MAGIC = b"\xabvtx"
 MAX_HEADER = 1 << 20
 MAX_PAYLOAD = 1 << 26
@@ -120,7 +118,7 @@ def to_json(value: object) -> str:
 class Job:
     """A program this agent started: its pipes, what it wrote (bounded), and how it ended."""
 
-    def __init__(self, argv: list[str], environment: dict[str, str], cwd: str, stdin: bytes, limit: int) -> None:
+    def __init__(self, argv: list[str], environment: dict[str, str], cwd: str, limit: int) -> None:
         self.limit = limit
         self.texts = [bytearray(), bytearray()]
         self.truncated = False
@@ -128,11 +126,8 @@ class Job:
         self.usage: list[float] = []
         self.run_delay_s: float | None = None
         self.seconds = 0.0
-        self.stdin = memoryview(stdin)
-        self.stdin_fd: int | None = None
-        pipes = [os.pipe(), os.pipe(), os.pipe()] if stdin else [os.pipe(), os.pipe()]
-        inside = [pipes[2][0] if stdin else os.open("/dev/null", os.O_RDONLY), pipes[0][1], pipes[1][1]]
-        ours = [pipes[0][0], pipes[1][0], *([pipes[2][1]] if stdin else [])]
+        ours, outputs = zip(os.pipe(), os.pipe(), strict=True)
+        inside = (os.open("/dev/null", os.O_RDONLY), *outputs)
         try:
             os.chdir(cwd)
             self.started_at = time.monotonic()
@@ -155,9 +150,7 @@ class Job:
                 os.close(fd)
         for fd in ours:
             os.set_blocking(fd, False)
-        self.outputs = {ours[0]: self.texts[0], ours[1]: self.texts[1]}
-        if stdin:
-            self.stdin_fd = ours[2]
+        self.outputs = dict(zip(ours, self.texts, strict=True))
 
     def take(self, fd: int) -> bool:
         """Read what is there from one output; False when nothing more is there now."""
@@ -173,19 +166,6 @@ class Job:
             os.close(fd)
             del self.outputs[fd]
         return bool(part)
-
-    def give(self) -> None:
-        """Write what the program takes of its standard input."""
-        assert self.stdin_fd is not None
-        try:
-            self.stdin = self.stdin[os.write(self.stdin_fd, self.stdin[:CHUNK]) :]
-        except BlockingIOError:
-            return
-        except OSError:
-            self.stdin = self.stdin[:0]
-        if not self.stdin:
-            os.close(self.stdin_fd)
-            self.stdin_fd = None
 
     def signal(self, number: int) -> None:
         """Signal the program and all of its process group."""
@@ -206,21 +186,9 @@ class Job:
         for fd in list(self.outputs):
             while self.take(fd):
                 pass
-        for fd in [*self.outputs, *([self.stdin_fd] if self.stdin_fd is not None else [])]:
+        for fd in self.outputs:
             os.close(fd)
         self.outputs = {}
-        self.stdin_fd = None
-
-    def report(self) -> dict[str, Any]:
-        """Header of an answer about it."""
-        found: dict[str, Any] = {"running": self.status is None, "truncated": self.truncated}
-        found["stdout_size"] = len(self.texts[0])
-        if self.status is not None:
-            found["status"] = os.waitstatus_to_exitcode(self.status)
-            found["inside_s"] = self.seconds
-            found["usage"] = self.usage
-            found["delay_s"] = self.run_delay_s
-        return found
 
 
 JOBS: dict[int, Job] = {}  # number -> Job
@@ -276,9 +244,6 @@ def pump(timeout_s: float | None, request: bool = False) -> bool:
         for fd in job.outputs:
             poll.register(fd, select.POLLIN)
             owners[fd] = job
-        if job.stdin_fd is not None:
-            poll.register(job.stdin_fd, select.POLLOUT)
-            owners[job.stdin_fd] = job
     requested = False
     for fd, _ in poll.poll(None if timeout_s is None else min(timeout_s * 1000, 86400000)):
         if fd == READ:
@@ -288,8 +253,6 @@ def pump(timeout_s: float | None, request: bool = False) -> bool:
         elif fd == WAKE_READ:
             os.read(WAKE_READ, CHUNK)
             reap()
-        elif fd == owners[fd].stdin_fd:
-            owners[fd].give()
         else:
             owners[fd].take(fd)
     return requested
@@ -298,23 +261,13 @@ def pump(timeout_s: float | None, request: bool = False) -> bool:
 # Requests: each takes the header and the payload and returns the answer's header, or header and payload
 
 
-def hello(requested: dict[str, Any], payload: bytes) -> dict[str, Any]:
-    """Who is here."""
-    try:
-        boot_id = read_file("/proc/sys/kernel/random/boot_id", 64).decode().strip()
-    except OSError:
-        boot_id = ""
-    return {"version": VERSION, "pid": os.getpid(), "python": sys.version.split()[0], "uname": list(os.uname()),
-            "boot_id": boot_id}  # fmt: skip
-
-
 def start(requested: dict[str, Any], payload: bytes) -> dict[str, Any]:
     """Start a program in the background; answers its handle."""
     handle = max(JOBS, default=0) + 1
     environment = requested["environment"]
     if "VTAX_MARK" in os.environ:
         environment["VTAX_MARK"] = os.environ["VTAX_MARK"]
-    JOBS[handle] = Job(requested["argv"], environment, requested["cwd"], payload, requested["limit"])
+    JOBS[handle] = Job(requested["argv"], environment, requested["cwd"], requested["limit"])
     return {"handle": handle}
 
 
@@ -334,28 +287,10 @@ def collect(handle: int, timed_out: bool = False) -> tuple[dict[str, Any], bytes
             raise TimeoutError(f"process {job.pid} does not end after SIGKILL")
     job.finish()
     del JOBS[handle]
-    return {**job.report(), "timed_out": timed_out}, bytes(job.texts[0] + job.texts[1])
-
-
-def job_of(requested: dict[str, Any]) -> Job:
-    """The background program a request is about."""
-    if requested["handle"] not in JOBS:
-        raise LookupError(f"no background program {requested['handle']}")
-    return JOBS[requested["handle"]]
-
-
-def poll_job(requested: dict[str, Any], payload: bytes) -> dict[str, Any]:
-    """Whether a background program still runs."""
-    return {"running": job_of(requested).status is None}
-
-
-def stop(requested: dict[str, Any], payload: bytes) -> tuple[dict[str, Any], bytes]:
-    """End a background program: a signal, then SIGKILL after a grace; answers all it wrote."""
-    job = job_of(requested)
-    if job.status is None:
-        job.signal(requested["signal"])
-        job.wait(requested["grace_s"])
-    return collect(requested["handle"])
+    found = {"status": os.waitstatus_to_exitcode(job.status or 0), "timed_out": timed_out, "truncated": job.truncated,
+             "inside_s": job.seconds, "usage": job.usage, "delay_s": job.run_delay_s,
+             "stdout_size": len(job.texts[0])}  # fmt: skip
+    return found, bytes(job.texts[0] + job.texts[1])
 
 
 def sample(requested: dict[str, Any], payload: bytes) -> tuple[dict[str, Any], bytes]:
@@ -404,16 +339,12 @@ def extend(requested: dict[str, Any], payload: bytes) -> dict[str, Any]:
 
 
 def shutdown(requested: dict[str, Any], payload: bytes) -> dict[str, Any]:
-    """Answer, then end; as PID 1 turn the machine off, if asked with the file systems written back first."""
+    """Answer, then end; as PID 1 turn the machine off."""
     send_answer({"id": requested["id"], "ok": True})
-    if requested["sync"]:
-        os.sync()
     raise Disconnected
 
 
-REQUESTS: dict[str, Callable[..., Any]] = {
-    f.__name__: f for f in (hello, run, start, poll_job, stop, sample, extend, shutdown)
-}
+REQUESTS: dict[str, Callable[..., Any]] = {f.__name__: f for f in (run, start, sample, extend, shutdown)}
 
 
 # Life
@@ -453,11 +384,6 @@ def end() -> NoReturn:
     os._exit(0)
 
 
-def on_terminate(*_: object) -> None:
-    """SIGTERM: end at once, with everything that was started."""
-    end()
-
-
 while (_spare := os.open("/dev/null", os.O_RDWR)) <= 2:  # or a pipe could become a program's standard stream
     pass
 os.close(_spare)
@@ -466,7 +392,7 @@ WAKE_READ, _wake_write = os.pipe()
 os.set_blocking(WAKE_READ, False)
 os.set_blocking(_wake_write, False)
 signal.signal(signal.SIGCHLD, lambda *_: None)
-signal.signal(signal.SIGTERM, on_terminate)
+signal.signal(signal.SIGTERM, lambda *_: end())
 signal.signal(signal.SIGINT, signal.SIG_IGN)
 signal.signal(signal.SIGHUP, signal.SIG_IGN)
 signal.set_wakeup_fd(_wake_write, warn_on_full_buffer=False)

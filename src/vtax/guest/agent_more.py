@@ -1,4 +1,5 @@
-"""What the agent learns after its start: files, ports, the audit. Sent by the request `extend`; runs in its module.
+"""What the agent learns after its start: background programs, files, ports, the audit. Sent by the request `extend`;
+runs in its module.
 
 Kept out of `agent` because a guest's start waits for that one to be read and compiled. Same rules: standard library
 only, few imports, names shared with `agent` (`REQUESTS`, `JOBS`, `pump`, `read_file`).
@@ -13,7 +14,30 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from vtax.guest.agent import JOBS, MAX_PAYLOAD, REQUESTS, collect, job_of, pump, read_file, run
+    from vtax.guest.agent import JOBS, MAX_PAYLOAD, REQUESTS, Job, collect, pump, read_file, run
+
+SIGTERM = 15
+
+
+def job_of(requested: dict[str, Any]) -> Job:
+    """The background program a request is about."""
+    if requested["handle"] not in JOBS:
+        raise LookupError(f"no background program {requested['handle']}")
+    return JOBS[requested["handle"]]
+
+
+def poll_job(requested: dict[str, Any], payload: bytes) -> dict[str, Any]:
+    """Whether a background program still runs."""
+    return {"running": job_of(requested).status is None}
+
+
+def stop(requested: dict[str, Any], payload: bytes) -> tuple[dict[str, Any], bytes]:
+    """End a background program: SIGTERM, then SIGKILL after a grace; answers all it wrote."""
+    job = job_of(requested)
+    if job.status is None:
+        job.signal(SIGTERM)
+        job.wait(requested["grace_s"])
+    return collect(requested["handle"])
 
 
 def finish(requested: dict[str, Any], payload: bytes) -> tuple[dict[str, Any], bytes]:
@@ -45,17 +69,6 @@ def listening(port: int) -> bool:
             if fields[3] == "0A" and fields[1].endswith(f":{port:04X}"):
                 return True
     return False
-
-
-def read_files(requested: dict[str, Any], payload: bytes) -> tuple[dict[str, Any], bytes]:
-    """Read several files, each up to `limit` bytes; sizes in order, null for one that cannot be read."""
-    texts: list[bytes | None] = []
-    for path in requested["paths"]:
-        try:
-            texts.append(read_file(path, requested["limit"]))
-        except OSError:
-            texts.append(None)
-    return {"sizes": [None if t is None else len(t) for t in texts]}, b"".join(t for t in texts if t)
 
 
 def put(requested: dict[str, Any], payload: bytes) -> dict[str, Any]:
@@ -323,4 +336,4 @@ def limits() -> dict[str, Any]:
     return found
 
 
-REQUESTS.update({f.__name__: f for f in (finish, wait_port, read_files, put, get, facts)})
+REQUESTS.update({f.__name__: f for f in (poll_job, stop, finish, wait_port, put, get, facts)})

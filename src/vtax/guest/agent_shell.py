@@ -26,7 +26,7 @@ class Shell(Job):
     def __init__(self, argv: list[str], environment: dict[str, str], rows: int, columns: int) -> None:
         import fcntl
 
-        self.outputs, self.stdin_fd, self.status = {}, None, None
+        self.outputs, self.status = {}, None
         self.master, slave = os.openpty()
         size = b"".join(n.to_bytes(2, "little") for n in (rows, columns, 0, 0))
         fcntl.ioctl(self.master, TIOCSWINSZ, size)

@@ -20,20 +20,11 @@ from vtax.counters import guest as counters
 from vtax.counters import table
 from vtax.counters.host import KERNEL_OPTIONS
 from vtax.errors import GuestError
-from vtax.foreign_text import one_line
 from vtax.guest import bootstrap
 from vtax.guest.audit import Fact, checked
 from vtax.guest.channel import Channel
 from vtax.guest.protocol import Reply, encode, receive
-from vtax.guest.results import (
-    Begun,
-    ClockReading,
-    CommandResult,
-    GuestSample,
-    Hello,
-    command_result,
-    files_in,
-)
+from vtax.guest.results import Begun, ClockReading, CommandResult, GuestSample, command_result, files_in
 from vtax.host.emulated_cpu import timeout_factor
 
 # The same on every platform, so that no runtime's own environment reaches a tool.
@@ -44,7 +35,6 @@ ENVIRONMENT = {
 }
 OF_VTAX = {"PATH": f"{bootstrap.TOOLBOX}/bin:{ENVIRONMENT['PATH']}"}
 """Environment of what vtax itself does in a guest, whose own files may have another `ip` or `sh`."""
-AGENT_VERSION = 1
 OUTPUT_LIMIT = 8 << 20
 FILE_LIMIT = 32 << 20
 _ANSWER_S = 30.0  # what an emulated guest on a busy host may need for any answer that waits for nothing
@@ -64,7 +54,7 @@ class Guest:
         self._number = 0
         self._broken = ""
         self._extensions: set[str] = set()
-        self._started: dict[int, tuple[tuple[str, ...], int]] = {}  # handle -> argv, output_limit
+        self._started: dict[int, tuple[str, ...]] = {}  # handle -> argv
         self._put: dict[str, dict[str, bytes]] = {}  # directory -> path -> SHA-256 of what was put there
         self._has_own_kernel: bool | None = None
 
@@ -77,8 +67,8 @@ class Guest:
         """Wait until the guest asks for the agent. Raises GuestError."""
         self._channel.skip_to(bootstrap.GREETING.strip(), _CONSOLE_LIMIT, time.monotonic() + timeout_s)
 
-    def hello(self, timeout_s: float, *, awaited: bool = False) -> Hello:
-        """Wait for the bootstrap, send it the agent, greet it. Call this first. timeout_s: for all of it.
+    def hello(self, timeout_s: float, *, awaited: bool = False) -> None:
+        """Wait for the bootstrap, send it the agent, await an answer. Call this first. timeout_s: for all of it.
 
         awaited: the guest has asked for the agent already.
         """
@@ -87,14 +77,10 @@ class Guest:
             if not awaited:
                 self.await_bootstrap(timeout_s)
             self._channel.write(self._channel.agent or bootstrap.payload(), deadline)
-            answer = self._exchange({"op": "hello"}, b"", deadline, skip=_CONSOLE_LIMIT)
+            self._exchange({"op": "sample", "paths": [], "limit": 0}, b"", deadline, skip=_CONSOLE_LIMIT)
         except BaseException as error:
             self._broken = self._broken or str(error) or type(error).__name__
             raise
-        if (version := answer.integer("version")) != AGENT_VERSION:
-            raise GuestError(f"the agent speaks version {version}, not {AGENT_VERSION}")
-        names = tuple(one_line(str(name)) for name in answer.items("uname", 5))
-        return Hello(version, answer.integer("pid"), answer.text("python", 80), names, answer.text("boot_id", 64))
 
     def run(
         self,
@@ -102,26 +88,26 @@ class Guest:
         *,
         environment: Mapping[str, str] | None = None,
         cwd: str = "/",
-        stdin: bytes = b"",
         timeout_s: float = 60.0,
-        output_limit: int = OUTPUT_LIMIT,
     ) -> CommandResult:
         """Run a program to its end; at timeout_s its process group is killed (`timed_out`).
 
-        environment: added to ENVIRONMENT. output_limit: max bytes kept of each output, the first ones.
+        environment: added to ENVIRONMENT. Of each output the first OUTPUT_LIMIT bytes are kept.
         It is over when the program itself ends, even when a process that it started still holds its outputs.
         Raises GuestError when it cannot be started or the guest fails; an exit status other than 0 is no error.
         """
-        request = {"op": "run", "timeout_s": timeout_s, **_program(argv, environment, cwd, output_limit)}
-        started_at = time.monotonic()
-        answer = self._ask(request, stdin, timeout_s + _KILL_S)
-        return command_result(argv, answer, time.monotonic() - started_at, output_limit)
+        return self.collect(self.begin(argv, environment=environment, cwd=cwd, timeout_s=timeout_s))
 
     def begin(
-        self, argv: Sequence[str], *, environment: Mapping[str, str] | None = None, timeout_s: float = 60.0
+        self,
+        argv: Sequence[str],
+        *,
+        environment: Mapping[str, str] | None = None,
+        cwd: str = "/",
+        timeout_s: float = 60.0,
     ) -> Begun:
         """Request a program as `run` does, without waiting for it: no other call until it is collected."""
-        request = {"op": "run", "timeout_s": timeout_s, **_program(argv, environment, "/", OUTPUT_LIMIT)}
+        request = {"op": "run", "timeout_s": timeout_s, **_program(argv, environment, cwd)}
         started_at = time.monotonic()
         deadline = started_at + _ANSWER_S * timeout_factor() + timeout_s + _KILL_S
         self._refuse_broken()
@@ -137,44 +123,34 @@ class Guest:
         """Return the descriptor that is readable when a begun program has ended, for poll(2)."""
         return self._channel.fileno()
 
-    def start(
-        self,
-        argv: Sequence[str],
-        *,
-        environment: Mapping[str, str] | None = None,
-        cwd: str = "/",
-        stdin: bytes = b"",
-        output_limit: int = OUTPUT_LIMIT,
-    ) -> int:
+    def start(self, argv: Sequence[str], *, environment: Mapping[str, str] | None = None, cwd: str = "/") -> int:
         """Start a program in the background; returns the handle to poll and stop it with."""
-        request = {"op": "start", **_program(argv, environment, cwd, output_limit)}
-        handle = self._ask(request, stdin).integer("handle", 1)
-        self._started[handle] = tuple(argv), output_limit
+        handle = self._ask({"op": "start", **_program(argv, environment, cwd)}).integer("handle", 1)
+        self._started[handle] = tuple(argv)
         return handle
 
     def running(self, handle: int) -> bool:
         """Return whether a background program still runs."""
-        return self._ask({"op": "poll_job", "handle": handle}).flag("running")
+        return self._ask_more({"op": "poll_job", "handle": handle}).flag("running")
 
-    def stop(self, handle: int, *, signal_number: int = 15, grace_s: float = 2.0) -> CommandResult:
-        """End a background program: the signal, then SIGKILL after grace_s; returns what it wrote and used.
+    def stop(self, handle: int, *, grace_s: float = 2.0) -> CommandResult:
+        """End a background program: SIGTERM, then SIGKILL after grace_s; returns what it wrote and used.
 
         One that has already ended is collected as it is. outside_s is the time this call took; inside_s the time
         the program ran.
         """
         started_at = time.monotonic()
-        request = {"op": "stop", "handle": handle, "signal": signal_number, "grace_s": grace_s}
-        answer = self._ask(request, extra_s=grace_s + _KILL_S)
-        argv, limit = self._started.pop(handle, ((), OUTPUT_LIMIT))
-        return command_result(argv, answer, time.monotonic() - started_at, limit)
+        answer = self._ask_more({"op": "stop", "handle": handle, "grace_s": grace_s}, extra_s=grace_s + _KILL_S)
+        return self._ended(handle, answer, started_at)
 
-    def finish(self, handle: int, *, argv: Sequence[str] = (), timeout_s: float) -> CommandResult:
+    def finish(self, handle: int, *, timeout_s: float) -> CommandResult:
         """Wait for a background program to end; at timeout_s it is killed (`timed_out`). Answers as `run` does."""
         started_at = time.monotonic()
         request = {"op": "finish", "handle": handle, "timeout_s": timeout_s}
-        answer = self._ask_more(request, extra_s=timeout_s + _KILL_S)
-        _, limit = self._started.pop(handle, ((), OUTPUT_LIMIT))
-        return command_result(argv, answer, time.monotonic() - started_at, limit)
+        return self._ended(handle, self._ask_more(request, extra_s=timeout_s + _KILL_S), started_at)
+
+    def _ended(self, handle: int, answer: Reply, started_at: float) -> CommandResult:
+        return command_result(self._started.pop(handle, ()), answer, time.monotonic() - started_at, OUTPUT_LIMIT)
 
     def wait_port(self, port: int, *, timeout_s: float = 10.0, handle: int = 0) -> None:
         """Wait until a TCP port is listened on in the guest. handle: of the server; its end ends the waiting.
@@ -207,24 +183,23 @@ class Guest:
                 self.run(["rm", "-rf", "--", *directories])
         self._put.clear()
 
-    def get(self, path: str, *, limit: int = FILE_LIMIT) -> bytes:
-        """Read a file of the guest. Raises GuestError when it is missing or larger than limit bytes."""
+    def get(self, path: str) -> bytes:
+        """Read a file of the guest. Raises GuestError when it is missing or larger than FILE_LIMIT bytes."""
         data = bytearray()
-        while len(data) <= limit:
+        while len(data) <= FILE_LIMIT:
             piece = self._ask_more({"op": "get", "path": path, "offset": len(data), "size": _PIECE}).payload
             data += piece
-            if len(piece) < _PIECE and len(data) <= limit:
+            if len(piece) < _PIECE and len(data) <= FILE_LIMIT:
                 return bytes(data)
             if len(piece) > _PIECE:
                 raise GuestError(f"the guest answered with more of {path} than requested")
-        raise GuestError(f"{path} is larger than {limit} bytes")
-
-    def read_files(self, paths: Sequence[str], *, limit: int = 1 << 18) -> dict[str, bytes | None]:
-        """Return the first `limit` bytes of several files in one exchange; None for one that cannot be read."""
-        return files_in(self._ask_more({"op": "read_files", "paths": list(paths), "limit": limit}), paths, limit)
+        raise GuestError(f"{path} is larger than {FILE_LIMIT} bytes")
 
     def sample(self, paths: Sequence[str] = counters.PATHS) -> GuestSample:
-        """Return both clocks and files of /proc in one exchange, as they are: `counted` reads what is in them."""
+        """Return both clocks and files in one exchange, as they are: `counted` reads what is in those of /proc.
+
+        A file stays open in the guest: one that another takes the place of is read as it was.
+        """
         wall_start, started_at = time.time(), time.monotonic()
         answer = self._ask({"op": "sample", "paths": list(paths), "limit": _SAMPLE_LIMIT})
         wall_ended, ended = time.time(), time.monotonic()
@@ -257,9 +232,9 @@ class Guest:
         busy = [found[counter.name] for counter in table.BUSY if counter.name in found]
         return {**found, table.KERNEL_CPU.name: sum(busy)} if self._has_own_kernel and busy else found
 
-    def clock(self, samples: int = 5) -> ClockReading:
-        """Compare clocks: the best of several exchanges."""
-        readings = [self.sample(()).clock for _ in range(samples)]
+    def clock(self) -> ClockReading:
+        """Compare clocks: the best of five exchanges."""
+        readings = [self.sample(()).clock for _ in range(5)]
         return min(readings, key=lambda reading: reading.round_trip_s)
 
     def facts(self, programs: Iterable[str] = ()) -> dict[str, Fact]:
@@ -274,7 +249,7 @@ class Guest:
         """Start a program on a terminal of its own in the guest, to be talked to with `talk`."""
         self._extend("agent_shell")
         size = {"rows": rows, "columns": columns}
-        self._ask({"op": "shell_open", **_program(argv, environment, "/", 0), **size})
+        self._ask({"op": "shell_open", **_program(argv, environment, "/"), **size})
 
     def talk(self, typed: bytes, *, wait_s: float) -> tuple[bytes, int | None]:
         """Type into the opened shell and wait up to wait_s for it to write: (what it wrote, its exit status).
@@ -285,14 +260,14 @@ class Guest:
         running = answer.header.get("status") is None
         return answer.payload, None if running else answer.integer("status", low=-64, high=255)
 
-    def shutdown(self, *, sync: bool = False) -> None:
-        """Ask the agent to end and, as PID 1 of a machine, to turn it off. sync: write file systems back first.
+    def shutdown(self) -> None:
+        """Ask the agent to end and, as PID 1 of a machine, to turn it off.
 
         A guest that does not answer any more is no error. The channel is closed afterwards.
         """
         try:
             if not self._broken:
-                self._ask({"op": "shutdown", "sync": sync}, extra_s=30.0 if sync else 0.0)
+                self._ask({"op": "shutdown"})
         except GuestError:
             pass
         finally:
@@ -352,12 +327,6 @@ class Guest:
         return answer
 
 
-def _program(
-    argv: Sequence[str], environment: Mapping[str, str] | None, cwd: str, output_limit: int
-) -> dict[str, Any]:
-    return {
-        "argv": list(argv),
-        "environment": {**ENVIRONMENT, **(environment or {})},
-        "cwd": cwd,
-        "limit": output_limit,
-    }
+def _program(argv: Sequence[str], environment: Mapping[str, str] | None, cwd: str) -> dict[str, Any]:
+    variables = {**ENVIRONMENT, **(environment or {})}
+    return {"argv": list(argv), "environment": variables, "cwd": cwd, "limit": OUTPUT_LIMIT}

@@ -1,4 +1,4 @@
-"""What calls into a guest return: a program that ended, who answered, a reading of the clocks."""
+"""What calls into a guest return: a program that ended, a reading of the clocks and of files."""
 
 from __future__ import annotations
 
@@ -23,10 +23,9 @@ class CommandResult:
 
     status: exit status, or minus the signal. stdout, stderr: as text, bounded (truncated says so).
     outside_s: wall time by the controller's monotonic clock, the one that is judged. inside_s: by the guest's.
-    user_s, system_s, max_rss_bytes, page_faults, context_switches: from the kernel's rusage of the program; the
-    kernel counts the agent's own memory (about 11 MB) as the minimum of max_rss_bytes.
-    timed_out: it was killed at its timeout. usage: of its rusage, what counters.table lists, by name, and
-    the run delay of its main thread where its kernel shows it.
+    user_s, system_s: from the kernel's rusage of the program. timed_out: it was killed at its timeout. usage: of its
+    rusage, what counters.table lists, by name, and the run delay of its main thread where its kernel shows it; the
+    kernel counts the agent's own memory (about 11 MB) as the minimum of `max_rss_bytes`.
     """
 
     argv: tuple[str, ...]
@@ -37,9 +36,6 @@ class CommandResult:
     inside_s: float
     user_s: float = 0.0
     system_s: float = 0.0
-    max_rss_bytes: int = 0
-    page_faults: int = 0
-    context_switches: int = 0
     timed_out: bool = False
     truncated: bool = False
     usage: dict[str, float] = field(default_factory=dict)
@@ -52,17 +48,6 @@ class CommandResult:
         with suppress(ValueError):
             return f"signal {-self.status} ({signal.Signals(-self.status).name})"
         return f"signal {-self.status}"
-
-
-@dataclass(frozen=True)
-class Hello:
-    """Who answered. pid: of the agent in the guest. uname: system, node, release, version, machine."""
-
-    agent_version: int
-    pid: int
-    python: str
-    uname: tuple[str, ...]
-    boot_id: str
 
 
 @dataclass(frozen=True)
@@ -127,8 +112,6 @@ def command_result(argv: Sequence[str], answer: Reply, outside_s: float, limit: 
 
     limit: max bytes kept of each output, however many the agent sent.
     """
-    if answer.flag("running"):
-        raise GuestError("the guest answered about a program that still runs")
     stdout_size = answer.integer("stdout_size", 0, len(answer.payload))
     stderr_size = len(answer.payload) - stdout_size
     stdout = answer.payload[: min(stdout_size, limit)].decode(errors="replace")
@@ -147,9 +130,6 @@ def command_result(argv: Sequence[str], answer: Reply, outside_s: float, limit: 
         inside_s=answer.number("inside_s"),
         user_s=numbers[0],
         system_s=numbers[1],
-        max_rss_bytes=int(numbers[2]) * 1024,
-        page_faults=int(numbers[6] + numbers[7]),
-        context_switches=int(numbers[14] + numbers[15]),
         timed_out=answer.flag("timed_out"),
         truncated=answer.flag("truncated") or max(stdout_size, stderr_size) > limit,
         usage={

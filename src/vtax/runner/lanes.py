@@ -87,7 +87,8 @@ def run_lanes(
                 if _are_apart(lanes):
                     _run_guests(lanes, timeout_s)
                 elif len(lanes) == 1:
-                    lanes[0].run(timeout_s)
+                    lanes[0].begin(timeout_s)
+                    lanes[0].collect(timeout_s)
                 else:
                     for lane in lanes:
                         lane.launch()
@@ -244,13 +245,6 @@ class LaneRun:
             raise BenchmarkError("the files of this guest are not on this host, so its cache cannot be dropped")
         self.cache_left_bytes = made_cold(endpoint.directory)
 
-    def run(self, timeout_s: float) -> None:
-        """Run the foreground command to its end."""
-        command = self._measured
-        timeout_s = command.timeout_s or timeout_s
-        result = self._guest(command).run(command.argv, environment=command.environment, timeout_s=timeout_s)
-        self._keep(result, timeout_s)
-
     def launch(self) -> None:
         """Start the foreground command beside others in the same guest."""
         command = self._measured
@@ -260,7 +254,7 @@ class LaneRun:
         """Wait for the launched command."""
         guest = self._guest(self._measured)
         timeout_s = self._measured.timeout_s or timeout_s
-        self._keep(guest.finish(self._handle, argv=self._measured.argv, timeout_s=timeout_s), timeout_s)
+        self._keep(guest.finish(self._handle, timeout_s=timeout_s), timeout_s)
 
     def check_servers(self) -> None:
         """Raise BenchmarkError, with its last output, for a server that ended by itself, and not with status 0."""

@@ -113,7 +113,7 @@ class Neighbour:
         """Wait until the file that says that a program loads is there."""
 
         def is_there() -> bool:
-            found = endpoint.guest.read_files([ready])[ready] is not None
+            found = endpoint.guest.sample([ready]).files[ready] is not None
             if not found and not endpoint.guest.running(handle):
                 self._handles.remove((endpoint, handle))
                 words = endpoint.guest.stop(handle).stderr.strip()[-300:]
