@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 import pytest
-from nested.tested import FILES, LOCK, SAVED, Nested
+from nested.tested import FILES, LOCK, Nested
 
 from vtax.demo.machines import MACHINES, Machine, boot_xen
 from vtax.demo.running import booted
@@ -81,7 +81,6 @@ def nested_images(request: pytest.FixtureRequest) -> list[Image]:
 def _booted(request: pytest.FixtureRequest, machine: Machine) -> Iterator[Nested]:
     found: list[Image] = request.getfixturevalue("nested_images")
     home: Home = request.getfixturevalue("shared_home")
-    with booted(machine, home, found, LOCK, FILES, is_saved=machine.name in SAVED) as nested:
-        how = "goes on from its saved state" if nested.was_saved else "is up"
-        print(f"\n{machine.name} {how} after {nested.boot_s:.0f} s")
+    with booted(machine, home, found, LOCK, FILES) as nested:
+        print(f"\n{machine.name} is up after {nested.boot_s:.0f} s")
         yield Nested(**vars(nested))

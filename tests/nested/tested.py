@@ -15,8 +15,6 @@ CHECKOUT = Path(__file__).parents[2]
 LOCK = CHECKOUT / "requirements-dev.lock"
 FILES = {name: CHECKOUT / name for name in ("tests", "pyproject.toml")}
 """What goes into the machine beside vtax."""
-SAVED = ("debian-12",)
-"""Machines that go on from a saved state. Others boot: no domain was started in dom0 after such a load yet."""
 _OUT, _ERR, _BUNDLE = (f"/root/measured.{name}" for name in ("out", "err", "vtax.gz"))
 _POLL_S = 10.0
 _END_S = 300.0

@@ -155,7 +155,7 @@ def test_the_disk_of_an_earlier_recipe_goes_when_that_of_the_present_one_is_ther
     nested, machine = home.root / "nested", MACHINES[name]
     earlier = disks.directory_of(home, replace(machine, packages=()))
     kept = [disks.directory_of(home, other) for other in MACHINES.values() if other != machine]
-    kept += [nested / f"{earlier.name}.77.partial", nested / f"saved-{name}-4096-0123456789ab"]
+    kept.append(nested / f"{earlier.name}.77.partial")
     kept += [nested / f"{name}-{data}-0123456789ab" for data in ("12", "requirements")]
     for path in (earlier, *kept):
         path.mkdir(parents=True)

@@ -52,7 +52,7 @@ _NO_INITRD = {"INITRD": "No"}  # for initramfs-tools: what it would make in half
 _ACCEPT_EXPIRED = '--aptopt=Acquire::Check-Valid-Until "false"'
 _BUILD_S = 1800.0
 _KEY = "[0-9a-f]" * 12
-"""A pattern for Machine.key. Names of saved states and unfinished builds do not end in it, or begin otherwise."""
+"""A pattern for Machine.key. Names of unfinished builds do not end in it."""
 
 
 class _Loader(Protocol):

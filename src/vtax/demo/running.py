@@ -9,20 +9,18 @@ from __future__ import annotations
 import io
 import secrets
 import socket
-import subprocess
 import tarfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import vtax
-from vtax.demo import disks, saved
+from vtax.demo import disks
 from vtax.demo.disks import INSIDE, PORT
 from vtax.demo.machines import CONSOLE, Boot, Machine, Uefi
-from vtax.demo.saved import SavedState
-from vtax.errors import GuestError, VtaxError
+from vtax.errors import VtaxError
 from vtax.guest.channel import Channel
 from vtax.guest.guest import Guest
 from vtax.guest.results import CommandResult
@@ -32,10 +30,8 @@ from vtax.host.process import spawn
 from vtax.host.resources import TaggedProcesses, Tree
 from vtax.image.image import Image
 from vtax.platforms.qemu import describe
-from vtax.platforms.qmp import Monitor
 
 BOOT_S = 600.0
-_MONITOR_S = 60.0
 PYTHON = "/usr/bin/python3"
 HOME = "/var/lib/vtax"
 _SOURCE = "src/vtax"
@@ -58,15 +54,13 @@ class MachineFailed(VtaxError):
 @dataclass
 class Nested:
     """A booted machine. guest: the calls into it. boot_s: from QEMU's start to the agent's first answer. directory:
-    of this boot on the host, removed at its end. channel: that of the calls; it stays when the machine reboots.
-    was_saved: it did not boot, and goes on from a saved state."""
+    of this boot on the host, removed at its end. channel: that of the calls; it stays when the machine reboots."""
 
     machine: Machine
     guest: Guest
     boot_s: float
     directory: Path
     channel: Channel
-    was_saved: bool = False
 
     def run(self, *argv: str, timeout_s: float = 120.0, status: int | None = 0) -> CommandResult:
         """Run a program in it. status: the wanted one, None for any; another is an error with both outputs."""
@@ -99,14 +93,11 @@ def booted(
     images: Sequence[Image],
     lock: Path,
     more: Mapping[str, Path] | None = None,
-    *,
-    is_saved: bool = False,
 ) -> Iterator[Nested]:
     """Boot a machine with these guest images in its home and vtax in /root/vtax/src; gone at the end.
 
     lock: a file of Python packages with hashes, for pip. more: files and directories to copy into /root/vtax too, by
-    their names there. is_saved: go on from the state that an earlier start saved, or save it (see saved). Raises
-    GuestError with the console's last lines when it does not come up within BOOT_S.
+    their names there. Raises GuestError with the console's last lines when it does not come up within BOOT_S.
     """
     files = {_SOURCE: Path(vtax.__file__).parent, **(more or {})}
     with Journal(home.journal) as journal:
@@ -115,14 +106,9 @@ def booted(
             disks.ensure_image_disk(home, images, journal),
             disks.ensure_packages_disk(home, lock, made.python_version, journal),
         )
-        start = _Start(machine, home, made, data_disks, journal)
-        state = start.state(files) if is_saved else None
-        with start.answering(state) as nested:
-            if not nested.was_saved:
-                _send(nested, files)
-                _mount_disks(nested)
-                if state is not None:
-                    start.save(nested, state)
+        with _answering(machine, home, made, data_disks, journal) as nested:
+            _send(nested, files)
+            _mount_disks(nested)
             yield nested
 
 
@@ -132,145 +118,48 @@ def started(machine: Machine, home: Home, made: disks.Disks, *data_disks: Path) 
 
     Raises GuestError with the console's last lines when it does not come up within BOOT_S.
     """
-    with (
-        Journal(home.journal) as journal,
-        _Start(machine, home, made, data_disks, journal).answering(None) as nested,
-    ):
+    with Journal(home.journal) as journal, _answering(machine, home, made, data_disks, journal) as nested:
         yield nested
 
 
-@dataclass
-class _Start:
-    """The start of a machine with its disks. monitor: QEMU's, of a machine whose state can be saved."""
-
-    machine: Machine
-    home: Home
-    made: disks.Disks
-    data_disks: Sequence[Path]
-    journal: Journal
-    monitor: Monitor | None = None
-
-    def state(self, files: Mapping[str, Path]) -> SavedState:
-        """Return where the state of this machine with these files in it is, or will be."""
-        boot = self._boot()
-        read = (
-            self.made.root,
-            *([boot.kernel] if isinstance(boot, Boot) else []),
-            self.made.initrd,
-            *self.data_disks,
-        )
-        key = saved.key([*self._hardware(), *_boot(boot), *_console(boot)], read, files)
-        return SavedState(self.home.root / "nested" / f"{self._saved_name()}{key}")
-
-    @contextmanager
-    def answering(self, state: SavedState | None) -> Iterator[Nested]:
-        """Yield the machine, once it answers. state: loaded where it exists; one that cannot be loaded is removed."""
-        with ExitStack() as stack:
-            nested = self._loaded(stack, state) if state is not None and state.exists else None
-            yield nested or stack.enter_context(self._process(state, is_loaded=False))
-
-    def save(self, nested: Nested, state: SavedState) -> None:
-        """Have the machine ask for its agent again, save it as it waits, and go on."""
-        nested.guest.start(["systemctl", "restart", "--no-block", disks.SERVICE])
-        nested.guest = Guest(nested.channel)
-        nested.guest.await_bootstrap(BOOT_S)
-        monitor, overlay = self.monitor, nested.directory / saved.OVERLAY
-        assert monitor is not None
-        name = state.directory.name
-        disks.ensure_directory(
-            self.home,
-            name,
-            f"{self._saved_name()}*",
-            lambda path: saved.save(monitor, overlay, SavedState(path)),
-            self.journal,
-        )
-        nested.guest.hello(BOOT_S, awaited=True)
-
-    def _saved_name(self) -> str:
-        return f"saved-{self.machine.name}-{self.machine.memory_mib}-"
-
-    def _loaded(self, stack: ExitStack, state: SavedState) -> Nested | None:
-        """Return the machine from that state; None when it does not answer."""
-        with ExitStack() as attempt:
-            try:
-                nested = attempt.enter_context(self._process(state, is_loaded=True))
-                if nested.guest.run(saved.renewal()).status == 0:
-                    stack.push(attempt.pop_all())
-                    return nested
-            except GuestError:
-                pass
-        state.forget()
-        return None
-
-    @contextmanager
-    def _process(self, state: SavedState | None, *, is_loaded: bool) -> Iterator[Nested]:
-        directory = self.home.root / "nested" / f"run-{secrets.token_hex(4)}"
-        self.journal.register(Tree(str(directory)))
-        directory.mkdir()
-        started_at = time.monotonic()
-        process, channel = self._spawn(directory, state, is_loaded=is_loaded)
-        guest = Guest(channel)
-        try:
-            guest.hello(BOOT_S, awaited=is_loaded)
-            yield Nested(self.machine, guest, time.monotonic() - started_at, directory, channel, is_loaded)
-        finally:
-            guest.close()
-            process.kill()
-            process.wait(30)
-
-    def _spawn(
-        self, directory: Path, state: SavedState | None, *, is_loaded: bool
-    ) -> tuple[subprocess.Popen[bytes], Channel]:
-        tag = f"nested-{secrets.token_hex(4)}"
-        self.journal.register(TaggedProcesses(tag, f"the nested machine {self.machine.name}"))
-        console, errors = directory / "console.log", directory / "stderr.log"
-        boot = self._boot()
-        ours, stranger = socket.socketpair()
-        monitor, monitored = socket.socketpair()
-        with stranger, monitored, errors.open("wb") as stderr:
-            argv: list[str | Path] = [
-                *("qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none"),
-                *self._hardware(),
-                *_boot(boot),
-                *self._root(directory, state, is_loaded=is_loaded),
-                *(word for path in self.data_disks for word in _disk(path)),
-                *("-device", "virtio-rng-pci", "-device", "virtio-serial-pci"),
-                *("-chardev", f"file,id=console,path={console}", *_console(boot)),
-                *("-chardev", f"socket,id=agent,fd={stranger.fileno()}"),
-                *("-device", f"virtserialport,chardev=agent,name={PORT}"),
-                *("-chardev", f"socket,id=monitor,fd={monitored.fileno()}", "-qmp", "chardev:monitor"),
-                *(state.incoming if state is not None and is_loaded else ()),
-            ]  # fmt: skip
-            process = spawn(
-                argv,
-                tag=tag,
-                stderr=stderr.fileno(),
-                pass_fds=(stranger.fileno(), monitored.fileno()),
-                environment={"TMPDIR": str(directory)},
-            )
-        fd = ours.detach()
-        channel = Channel(fd, fd, lambda: describe(process, errors, console))
-        self.monitor = Monitor(monitor, _MONITOR_S)
-        return process, channel
-
-    def _boot(self) -> Boot | Uefi | None:
-        return self.machine.boot(self.made.kernel, self.made.initrd, f"{_APPEND} {self.machine.words}")
-
-    def _hardware(self) -> list[str]:
-        machine = self.machine
-        return [
+@contextmanager
+def _answering(
+    machine: Machine, home: Home, made: disks.Disks, data_disks: Sequence[Path], journal: Journal
+) -> Iterator[Nested]:
+    """Yield a machine with its disks, once it answers."""
+    directory = home.root / "nested" / f"run-{secrets.token_hex(4)}"
+    journal.register(Tree(str(directory)))
+    directory.mkdir()
+    tag = f"nested-{secrets.token_hex(4)}"
+    journal.register(TaggedProcesses(tag, f"the nested machine {machine.name}"))
+    console, errors = directory / "console.log", directory / "stderr.log"
+    boot = machine.boot(made.kernel, made.initrd, f"{_APPEND} {machine.words}")
+    started_at = time.monotonic()
+    ours, stranger = socket.socketpair()
+    with stranger, errors.open("wb") as stderr:
+        argv: list[str | Path] = [
+            *("qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none"),
             *(*machine.accel, "-machine", "pc,usb=off", "-cpu", machine.cpu),
             *("-smp", str(machine.vcpus), "-m", f"{machine.memory_mib}M", "-nic", "none"),
-        ]
-
-    def _root(self, directory: Path, state: SavedState | None, *, is_loaded: bool) -> tuple[str, str]:
-        """Return the first disk; with a state an overlay, which is saved too."""
-        if state is None:
-            return _disk(self.made.root)
-        if is_loaded:
-            return _disk(state.overlay, "qcow2")
-        saved.make_overlay(self.made.root, directory / saved.OVERLAY)
-        return "-drive", f"file={directory / saved.OVERLAY},format=qcow2,if=virtio,cache=unsafe"
+            *_boot(boot),
+            *(word for path in (made.root, *data_disks) for word in _disk(path)),
+            *("-device", "virtio-rng-pci", "-device", "virtio-serial-pci"),
+            *("-chardev", f"file,id=console,path={console}", *_console(boot)),
+            *("-chardev", f"socket,id=agent,fd={stranger.fileno()}"),
+            *("-device", f"virtserialport,chardev=agent,name={PORT}"),
+        ]  # fmt: skip
+        temporary = {"TMPDIR": str(directory)}
+        process = spawn(argv, tag=tag, stderr=stderr.fileno(), pass_fds=(stranger.fileno(),), environment=temporary)
+    fd = ours.detach()
+    channel = Channel(fd, fd, lambda: describe(process, errors, console))
+    guest = Guest(channel)
+    try:
+        guest.hello(BOOT_S)
+        yield Nested(machine, guest, time.monotonic() - started_at, directory, channel)
+    finally:
+        guest.close()
+        process.kill()
+        process.wait(30)
 
 
 def _boot(boot: Boot | Uefi | None) -> tuple[str | Path, ...]:
@@ -291,9 +180,9 @@ def _console(boot: Boot | Uefi | None) -> tuple[str, str]:
     return "-serial", "chardev:console"
 
 
-def _disk(path: Path, form: str = "raw") -> tuple[str, str]:
-    """Return whose changes are discarded."""
-    return "-drive", f"file={path},format={form},if=virtio,snapshot=on,cache=unsafe"
+def _disk(path: Path) -> tuple[str, str]:
+    """Return a disk whose changes are discarded."""
+    return "-drive", f"file={path},format=raw,if=virtio,snapshot=on,cache=unsafe"
 
 
 def _send(nested: Nested, files: Mapping[str, Path]) -> None:

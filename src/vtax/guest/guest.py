@@ -63,19 +63,14 @@ class Guest:
         """Whether its stream is broken or closed: every further call fails, a fresh guest is needed."""
         return bool(self._broken)
 
-    def await_bootstrap(self, timeout_s: float) -> None:
-        """Wait until the guest asks for the agent. Raises GuestError."""
-        self._channel.skip_to(bootstrap.GREETING.strip(), _CONSOLE_LIMIT, time.monotonic() + timeout_s)
-
-    def hello(self, timeout_s: float, *, awaited: bool = False) -> None:
+    def hello(self, timeout_s: float) -> None:
         """Wait for the bootstrap, send it the agent, await an answer. Call this first. timeout_s: for all of it.
 
-        awaited: the guest has asked for the agent already.
+        Raises GuestError.
         """
         deadline = time.monotonic() + timeout_s
         try:
-            if not awaited:
-                self.await_bootstrap(timeout_s)
+            self._channel.skip_to(bootstrap.GREETING.strip(), _CONSOLE_LIMIT, deadline)
             self._channel.write(self._channel.agent or bootstrap.payload(), deadline)
             self._exchange({"op": "sample", "paths": [], "limit": 0}, b"", deadline, skip=_CONSOLE_LIMIT)
         except BaseException as error:
