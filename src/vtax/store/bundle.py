@@ -2,8 +2,9 @@
 
 The first line is {"vtax": "bundle/1", "schema": of the store, "anonymized": flag}. Then one line a row, {TABLE:
 {COLUMN: value}}, as `transfer` orders them; a reference is the number of a row among those of its table, from 1;
-outputs are text. The last line is {"sha256": of all bytes before it, uncompressed}. The same run makes the same
-bytes, except for the compression of another zlib.
+outputs are text, of which long ones go on in lines {"more": {"stdout": text, "stderr": text}}. The last line is
+{"sha256": of all bytes before it, uncompressed}. The same run makes the same bytes, except for the compression of
+another zlib.
 
 A bundle is read within bounds, its values are checked and cleaned as those of a store, and nothing in it names a
 file. The hash shows damage; it does not show who made the bundle.
@@ -25,7 +26,7 @@ from vtax.errors import BadInput
 from vtax.foreign_text import one_line
 from vtax.store import schema
 from vtax.store.annotations import COLUMNS
-from vtax.store.bundle_lines import Bounds, Lines, decoded
+from vtax.store.bundle_lines import TEXTS, Bounds, decoded, in_pieces, joined, lines_of
 from vtax.store.provenance import IMPORTED
 from vtax.store.run import unpack, unpacked
 from vtax.store.transfer import Row
@@ -33,7 +34,6 @@ from vtax.store.transfer import Row
 FORMAT = "bundle/1"
 _MAX_HEADER_BYTES = 1000
 _MAGIC = b"\x1f\x8b"  # of gzip
-_PACKED = ("stdout", "stderr")
 _AT_ONCE_BYTES = 1 << 18  # that are hashed and compressed at once
 _ENCODER = json.JSONEncoder(allow_nan=False)
 
@@ -53,7 +53,7 @@ def sha256_of(rows: Iterable[Row]) -> str:
     """Return the SHA-256 of these rows of a store without tags and notes: equal of two copies of a run."""
     digest = hashlib.sha256()
     for table, row in rows:
-        row.update({name: hashlib.sha256(unpacked(row[name])).hexdigest() for name in _PACKED if name in row})
+        row.update({name: hashlib.sha256(unpacked(row[name])).hexdigest() for name in TEXTS if name in row})
         if table == "run":
             row["provenance"] = _without_import(row["provenance"])
         measured = {name: value for name, value in row.items() if table != "run" or name not in COLUMNS}
@@ -77,9 +77,9 @@ def _lines(rows: Iterable[Row], *, is_anonymized: bool) -> Iterator[bytes]:
     """Yield the lines but the last. Raises ValueError for what no bundle may have."""
     bounds = Bounds()
     yield _line({"vtax": FORMAT, "schema": schema.VERSION, "anonymized": is_anonymized})
-    for table, row in rows:
+    for table, row in in_pieces(rows):
         line = _line({table: row})
-        bounds.add_bytes(len(line))
+        bounds.add_line(line)
         bounds.add_row(table, line)
         yield line
 
@@ -88,7 +88,7 @@ def as_text(rows: Iterable[Row]) -> Iterator[Row]:
     """Rows of a store as a bundle has them: outputs are text, and no import into that store is mentioned."""
     for table, row in rows:
         if table == "output":
-            row.update({name: unpack(row[name]) for name in _PACKED})
+            row.update({name: unpack(row[name]) for name in TEXTS})
         elif table == "run":
             row["provenance"] = _without_import(row["provenance"])
         yield table, row
@@ -128,22 +128,24 @@ class Bundle:
     def rows(self) -> Iterator[Row]:
         """Yield the rows as they are in the file, neither checked nor cleaned; at the end the hash is compared.
 
-        A long output is packed, as a store has it. Raises BadInput.
+        Outputs are packed, as a store has them. Raises BadInput.
         """
-        digest = hashlib.sha256()
         with _refused(self.path), self._opened() as unpacked:
-            lines = Lines(unpacked, digest)
-            found = iter(lines)
-            next(found)
-            for line in found:
-                row = decoded(line) if isinstance(line, bytes) else line
-                if "sha256" in row and len(row) == 1:
-                    self._check_end(row["sha256"], digest.hexdigest(), found)
-                    return
-                table, values = _row(row)
-                lines.bounds.add_row(table, line if isinstance(line, bytes) else b"")
-                yield table, values
-            raise ValueError("its end is missing")
+            yield from joined(self._rows(unpacked))
+
+    def _rows(self, unpacked: gzip.GzipFile) -> Iterator[Row]:
+        digest, bounds = hashlib.sha256(), Bounds()
+        lines = lines_of(unpacked, digest, bounds)
+        next(lines)
+        for line in lines:
+            row = decoded(line)
+            if "sha256" in row and len(row) == 1:
+                self._check_end(row["sha256"], digest.hexdigest(), lines)
+                return
+            table, values = _row(row)
+            bounds.add_row(table, line)
+            yield table, values
+        raise ValueError("its end is missing")
 
     def _check_end(self, given: object, sha256: str, rest: Iterator[object]) -> None:
         """Compare the hash of the last line. Raises ValueError."""

@@ -30,7 +30,7 @@ from vtax.store.database import reading, shown, temporary_engine, writing
 from vtax.store.provenance import IMPORTED, imported
 from vtax.store.records import LISTS
 from vtax.store.rows import DAMAGED, checked, finite_lists
-from vtax.store.run import RunHandle, pack
+from vtax.store.run import RunHandle
 from vtax.store.transfer import Row, Watch, add_rows, portable_columns, rows_of, unwatched
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
@@ -137,10 +137,6 @@ def _check_of(column: Any) -> Callable[[Any], Any]:
 
 def _value(column: Any, value: Any) -> Any:
     """Return a value as its column holds it, which is no reference: `add_rows` checks these. Raises ValueError."""
-    if column.name in ("stdout", "stderr"):
-        if not isinstance(value, str | bytes):
-            raise ValueError("an output is no text")
-        return value if isinstance(value, bytes) else pack(value)
     if column.name == "effective" and isinstance(value, dict):
         settings = cleaned({name: each for name, each in value.items() if name not in LISTS})
         return {**settings, **{name: finite_lists(value[name]) for name in LISTS if name in value}}
