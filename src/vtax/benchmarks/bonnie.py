@@ -70,8 +70,6 @@ def host_memory_bytes(meminfo: Path = Path("/proc/meminfo")) -> int:
 
 
 class Bonnie(Benchmark):
-    """See the module."""
-
     name = "bonnie"
     title = "file system by a large file and many small ones (Bonnie++)"
     tool = "bonnie++"

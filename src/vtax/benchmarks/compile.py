@@ -85,8 +85,6 @@ class CompileParameters(Parameters):
 
 
 class Compile(Benchmark):
-    """See the module."""
-
     name = "compile"
     title = "building a C library (gcc, make)"
     tool = _COMPILER
@@ -126,13 +124,11 @@ class Compile(Benchmark):
         )
 
     def expected_s(self, parameters: CompileParameters, context: Context) -> float:
-        """See Benchmark.expected_s."""
         return parameters.files * _EXPECTED_FILE_S / min(_jobs(parameters, context), context.vcpus) + 2.0
 
     def parse(
         self, parameters: CompileParameters, context: Context, results: Mapping[Role, CommandResult]
     ) -> Outcome:
-        """See Benchmark.parse."""
         result = succeeded("make", results)
         match = _REPORT.fullmatch(result.stdout)
         if not match:

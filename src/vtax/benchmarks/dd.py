@@ -72,8 +72,6 @@ class DdParameters(Parameters):
 
 
 class Dd(Benchmark):
-    """See the module."""
-
     name = "dd"
     title = "sequential file throughput (dd)"
     tool = "dd"
@@ -115,7 +113,6 @@ class Dd(Benchmark):
         return (Command("single", argv, before=prepare, after=(remove,), is_cold=p.cache == "cold"),)
 
     def files_bytes(self, parameters: DdParameters, context: Context) -> int:
-        """See Benchmark."""
         return parameters.file_size
 
     def expected_s(self, parameters: DdParameters, context: Context) -> float:
@@ -124,7 +121,6 @@ class Dd(Benchmark):
         return passes * parameters.file_size / _EXPECTED_BYTES_PER_S + 0.1
 
     def parse(self, parameters: DdParameters, context: Context, results: Mapping[Role, CommandResult]) -> Outcome:
-        """See Benchmark.parse."""
         result = succeeded("dd", results)
         match = _SUMMARY.search(result.stderr)
         if not match:
@@ -149,7 +145,6 @@ def _warnings(parameters: DdParameters) -> tuple[str, ...]:
 
 
 def _if_not_counted(parameters: DdParameters) -> str:
-    """See DiskWork."""
     if parameters.direction == "write" or parameters.cache in ("cached", "cold"):
         return ""
     return Note("cache-below")

@@ -117,8 +117,6 @@ class FioParameters(Parameters):
 
 
 class Fio(Benchmark):
-    """See the module."""
-
     name = "fio"
     title = "file reads and writes (fio)"
     tool = "fio"
@@ -177,7 +175,6 @@ class Fio(Benchmark):
         )
 
     def files_bytes(self, parameters: FioParameters, context: Context) -> int:
-        """See Benchmark."""
         return sum(job.bytes for job in parameters.file_jobs) or parameters.jobs * parameters.size
 
     def expected_s(self, parameters: FioParameters, context: Context) -> float:
@@ -191,7 +188,6 @@ class Fio(Benchmark):
         return make_s + (make_s if parameters.once else parameters.duration_s) + 0.5
 
     def parse(self, parameters: FioParameters, context: Context, results: Mapping[Role, CommandResult]) -> Outcome:
-        """See Benchmark.parse."""
         p, result = parameters, results["single"]
         if result.status != 0:  # what fio says of errors stands above its report, on either output
             words = [line for line in (result.stdout + result.stderr).splitlines() if line.startswith("fio: ")]
@@ -317,7 +313,6 @@ def _warnings(p: FioParameters) -> list[str]:
 
 
 def _if_not_counted(p: FioParameters) -> str:
-    """See DiskWork."""
     if p.job_file:
         readers = [job.name for job in p.file_jobs if "read" in job.directions]
         return Note("cache-below-jobs", names=tuple(readers)) if readers and not p.cold else ""

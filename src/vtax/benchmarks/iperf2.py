@@ -76,8 +76,6 @@ class Line:
 
 
 class Iperf2(NetworkPair):
-    """See the module."""
-
     name = "iperf2"
     title = "network throughput (iperf 2)"
     tool = "iperf"
@@ -95,7 +93,6 @@ class Iperf2(NetworkPair):
     version_pattern = r"iperf version (\S+)"
 
     def commands(self, parameters: Iperf2Parameters, context: Context) -> Sequence[Command]:
-        """See Benchmark.commands."""
         p, udp = parameters, parameters.protocol == "udp"
         check_socket_buffer("window", p.window)
         port = PORT + context.flow
@@ -117,11 +114,9 @@ class Iperf2(NetworkPair):
         return server, Command("client", tuple(client), before=(("sleep", _UDP_SERVER_START_S),) if udp else ())
 
     def expected_s(self, parameters: Iperf2Parameters, context: Context) -> float:
-        """See Benchmark.expected_s."""
         return parameters.duration_s + 0.7
 
     def parse(self, parameters: Iperf2Parameters, context: Context, results: Mapping[Role, CommandResult]) -> Outcome:
-        """See Benchmark.parse."""
         p, port = parameters, PORT + context.flow
         client, server = (list(lines(results[role].stdout, port)) for role in ("client", "server"))
         values: dict[str, float] = {"throughput": 0.0}

@@ -79,8 +79,6 @@ class Iperf3Parameters(Parameters):
 
 
 class Iperf3(NetworkPair):
-    """See the module."""
-
     name = "iperf3"
     title = "network throughput (iperf3)"
     tool = "iperf3"
@@ -101,7 +99,6 @@ class Iperf3(NetworkPair):
     version_pattern = r"^iperf (\S+)"
 
     def commands(self, parameters: Iperf3Parameters, context: Context) -> Sequence[Command]:
-        """See Benchmark.commands."""
         p = parameters
         check_socket_buffer("window", p.window)
         options: list[str] = ["-J", "-t", str(p.duration_s), "-i", f"{_interval_s(p):g}"]
@@ -125,11 +122,9 @@ class Iperf3(NetworkPair):
         )
 
     def expected_s(self, parameters: Iperf3Parameters, context: Context) -> float:
-        """See Benchmark.expected_s."""
         return parameters.duration_s + parameters.omit_s + 0.3
 
     def parse(self, parameters: Iperf3Parameters, context: Context, results: Mapping[Role, CommandResult]) -> Outcome:
-        """See Benchmark.parse."""
         report = _report(results["client"])
         end = report["end"]
         try:

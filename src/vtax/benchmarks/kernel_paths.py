@@ -63,8 +63,6 @@ class KernelPathsParameters(Parameters):
 
 
 class KernelPaths(OwnProgram):
-    """See the module."""
-
     name = "kernel-paths"
     title = "one operation of the kernel (system call, switch, fault, ...)"
     tool = _TOOL
@@ -83,17 +81,14 @@ class KernelPaths(OwnProgram):
     )  # fmt: skip
 
     def commands(self, parameters: KernelPathsParameters, context: Context) -> Sequence[Command]:
-        """See Benchmark.commands."""
         return (Command("single", (_TOOL, parameters.operation, str(_loops(parameters)))),)
 
     def expected_s(self, parameters: KernelPathsParameters, context: Context) -> float:
-        """See Benchmark.expected_s."""
         return _loops(parameters) * _EXPECTED_NS[parameters.operation] * 1e-9 + 0.1
 
     def parse(
         self, parameters: KernelPathsParameters, context: Context, results: Mapping[Role, CommandResult]
     ) -> Outcome:
-        """See Benchmark.parse."""
         report = Report(_TOOL, results)
         result, loops = results["single"], _loops(parameters)
         report.matches({"operation": parameters.operation, "loops": loops})

@@ -116,8 +116,6 @@ def _tail(result: CommandResult) -> str:
 
 
 class Linpack(OwnProgram):
-    """See the module."""
-
     name = "linpack"
     title = "linear equations, one thread (LINPACK rules)"
     tool = TOOL
@@ -127,17 +125,14 @@ class Linpack(OwnProgram):
     metrics = METRICS
 
     def commands(self, parameters: LinpackParameters, context: Context) -> Sequence[Command]:
-        """See Benchmark.commands."""
         return (Command("single", self._argv(parameters, context)),)
 
     def expected_s(self, parameters: LinpackParameters, context: Context) -> float:
-        """See Benchmark.expected_s."""
         return expected_s(parameters.order, parameters.repetitions, _EXPECTED_PER_S)
 
     def parse(
         self, parameters: LinpackParameters, context: Context, results: Mapping[Role, CommandResult]
     ) -> Outcome:
-        """See Benchmark.parse."""
         return outcome(self._argv(parameters, context), context, results)
 
     def _argv(self, parameters: LinpackParameters, context: Context) -> tuple[str, ...]:

@@ -42,8 +42,6 @@ class MemcachedParameters(Parameters):
 
 
 class Memcached(Service):
-    """See the module."""
-
     name = "memcached"
     title = "cache server (memcached, memcaslap)"
     tool = "memcached"
@@ -59,7 +57,6 @@ class Memcached(Service):
     version_pattern = r"\Amemcached (\S+)"
 
     def commands(self, parameters: MemcachedParameters, context: Context) -> Sequence[Command]:
-        """See Benchmark.commands."""
         p = parameters
         check_cache("cache", p.cache, context)
         port = str(PORT + context.flow)
@@ -78,7 +75,6 @@ class Memcached(Service):
         )
 
     def expected_s(self, parameters: MemcachedParameters, context: Context) -> float:
-        """See Benchmark.expected_s."""
         return parameters.duration_s + 0.5
 
     def parse(

@@ -51,8 +51,6 @@ class MemoryLatencyParameters(Parameters):
 
 
 class MemoryLatency(OwnProgram):
-    """See the module."""
-
     name = "memory-latency"
     title = "time of a dependent load (pointer chase)"
     tool = _TOOL
@@ -69,7 +67,6 @@ class MemoryLatency(OwnProgram):
     )  # fmt: skip
 
     def commands(self, parameters: MemoryLatencyParameters, context: Context) -> Sequence[Command]:
-        """See Benchmark.commands."""
         size = parameters.working_set
         check_memory(f"{self.name}: working_set", f"chains of {about_size(size)}", size + _REST_BYTES, context)
         return (Command("single", (_TOOL, str(size), str(_loads(parameters)), parameters.pages)),)
@@ -83,7 +80,6 @@ class MemoryLatency(OwnProgram):
     def parse(
         self, parameters: MemoryLatencyParameters, context: Context, results: Mapping[Role, CommandResult]
     ) -> Outcome:
-        """See Benchmark.parse."""
         report = Report(_TOOL, results)
         result, loads = results["single"], _loads(parameters)
         report.matches({"working_set": parameters.working_set, "loads": loads})

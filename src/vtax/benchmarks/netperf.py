@@ -103,7 +103,6 @@ class NetperfParameters(Parameters):
 
     @property
     def is_datagram(self) -> bool:
-        """See OneAtATime."""
         return self.test.startswith("udp")
 
     @model_validator(mode="before")
@@ -141,8 +140,6 @@ class NetperfParameters(Parameters):
 
 
 class Netperf(NetworkPair):
-    """See the module."""
-
     name = "netperf"
     title = "network streams and transactions (netperf)"
     tool = "netperf"
@@ -168,7 +165,6 @@ class Netperf(NetworkPair):
     version_pattern = r"Netperf version (\S+)"
 
     def commands(self, parameters: NetperfParameters, context: Context) -> Sequence[Command]:
-        """See Benchmark.commands."""
         p = parameters
         check_socket_buffer("socket_buffer", p.socket_buffer)
         check_socket_buffer("remote_socket_buffer", p.remote_socket_buffer)
@@ -185,7 +181,6 @@ class Netperf(NetworkPair):
         return server, Command("client", (*argv, "-P", "0", "--", *_test_options(p)))
 
     def expected_s(self, parameters: NetperfParameters, context: Context) -> float:
-        """See Benchmark.expected_s."""
         p = parameters
         if p.count is not None:
             bits = (p.request_size + p.response_size) * 8
@@ -196,7 +191,6 @@ class Netperf(NetworkPair):
     def parse(
         self, parameters: NetperfParameters, context: Context, results: Mapping[Role, CommandResult]
     ) -> Outcome:
-        """See Benchmark.parse."""
         p, client = parameters, results["client"]
         reported = selectors(client.stdout)
         if client.status != 0 or "THROUGHPUT" not in reported:

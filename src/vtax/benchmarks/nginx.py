@@ -88,8 +88,6 @@ class NginxParameters(Parameters):
 
 
 class Nginx(Service):
-    """See the module."""
-
     name = "nginx"
     title = "web server (nginx, h2load)"
     tool = "nginx"
@@ -112,7 +110,6 @@ class Nginx(Service):
         return f"{server[1]} with h2load {client[1]}"
 
     def commands(self, parameters: NginxParameters, context: Context) -> Sequence[Command]:
-        """See Benchmark.commands."""
         p = parameters
         directory, port = f"{context.scratch}/vtax-nginx-{context.flow}", PORT + context.flow
         configuration = _CONFIGURATION.format(
@@ -140,11 +137,9 @@ class Nginx(Service):
         )
 
     def expected_s(self, parameters: NginxParameters, context: Context) -> float:
-        """See Benchmark.expected_s."""
         return parameters.duration_s + parameters.warm_up_s + 0.5
 
     def parse(self, parameters: NginxParameters, context: Context, results: Mapping[Role, CommandResult]) -> Outcome:
-        """See Benchmark.parse."""
         p, result = parameters, succeeded("h2load", results, "client")
         requests, finished = _REQUESTS.search(result.stdout), _FINISHED.search(result.stdout)
         if not requests or not finished:

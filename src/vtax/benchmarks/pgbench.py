@@ -94,8 +94,6 @@ class PgbenchParameters(Parameters):
 
 
 class Pgbench(Service):
-    """See the module."""
-
     name = "pgbench"
     title = "database transactions (PostgreSQL, pgbench)"
     tool = "pgbench"
@@ -111,7 +109,6 @@ class Pgbench(Service):
     version_pattern = r"^pgbench \(PostgreSQL\) (\S+)"
 
     def data(self, parameters: PgbenchParameters) -> DataSet:
-        """See Benchmark."""
         scale = parameters.scale
         script = _SCRIPT.replace("@SCALE@", str(scale))
         return DataSet(f"postgresql-{scale}", script, _EMPTY_BYTES + scale * _SCALE_BYTES)
@@ -147,7 +144,6 @@ class Pgbench(Service):
         )
 
     def expected_s(self, parameters: PgbenchParameters, context: Context) -> float:
-        """See Benchmark.expected_s."""
         return parameters.duration_s + _START_S
 
     def parse(

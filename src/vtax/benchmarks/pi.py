@@ -39,8 +39,6 @@ class PiParameters(Parameters):
 
 
 class Pi(Benchmark):
-    """See the module."""
-
     name = "pi"
     title = "π in one thread (CLN, as Super Pi)"
     tool = "pi"
@@ -68,7 +66,6 @@ class Pi(Benchmark):
         return _EXPECTED_S * float((parameters.digits / 1e6) ** 1.15) + 0.1
 
     def parse(self, parameters: PiParameters, context: Context, results: Mapping[Role, CommandResult]) -> Outcome:
-        """See Benchmark.parse."""
         result = succeeded("pi", results)
         match = _REPORT.fullmatch(result.stdout)
         if not match:

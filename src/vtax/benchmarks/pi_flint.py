@@ -40,8 +40,6 @@ class PiFlintParameters(Parameters):
 
 
 class PiFlint(OwnProgram):
-    """See the module."""
-
     name = "pi-flint"
     title = "π in all threads (FLINT, as y-cruncher)"
     tool = _TOOL
@@ -57,7 +55,6 @@ class PiFlint(OwnProgram):
     )  # fmt: skip
 
     def commands(self, parameters: PiFlintParameters, context: Context) -> Sequence[Command]:
-        """See Benchmark.commands."""
         threads = _threads(parameters, context)
         check_threads(self.name, threads, context)
         per_digit = _BYTES_PER_DIGIT[min(threads, len(_BYTES_PER_DIGIT)) - 1]
@@ -73,7 +70,6 @@ class PiFlint(OwnProgram):
     def parse(
         self, parameters: PiFlintParameters, context: Context, results: Mapping[Role, CommandResult]
     ) -> Outcome:
-        """See Benchmark.parse."""
         result, threads = results["single"], _threads(parameters, context)
         report = Report(_TOOL, results)
         report.matches({"digits": parameters.digits, "threads": threads})

@@ -100,7 +100,6 @@ class Program(Benchmark):
         return one_line(lines[0], _LONGEST_VERSION)
 
     def commands(self, parameters: Any, context: Context) -> Sequence[Command]:
-        """See Benchmark.commands."""
         made = []
         for role, argv in sorted(self._argv.items(), reverse=True):
             is_server = role == "server"

@@ -73,8 +73,6 @@ class RedisParameters(Parameters):
 
 
 class Redis(Service):
-    """See the module."""
-
     name = "redis"
     title = "key-value server (Redis, redis-benchmark)"
     tool = "redis-server"
@@ -99,7 +97,6 @@ class Redis(Service):
     version_pattern = r"\ARedis server v=(\S+)"
 
     def commands(self, parameters: RedisParameters, context: Context) -> Sequence[Command]:
-        """See Benchmark.commands."""
         p = parameters
         keys_set = -math.expm1(-p.requests / p.keys) * p.keys  # expected number of different ones
         check_memory(
@@ -131,7 +128,6 @@ class Redis(Service):
         )
 
     def expected_s(self, parameters: RedisParameters, context: Context) -> float:
-        """See Benchmark.expected_s."""
         return len(_TESTS) * parameters.requests / _EXPECTED_PER_S + 0.5
 
     def parse(self, parameters: RedisParameters, context: Context, results: Mapping[Role, CommandResult]) -> Outcome:

@@ -86,8 +86,6 @@ class SockperfParameters(Parameters):
 
 
 class Sockperf(NetworkPair):
-    """See the module."""
-
     name = "sockperf"
     title = "message latency (sockperf)"
     tool = "sockperf"
@@ -108,7 +106,6 @@ class Sockperf(NetworkPair):
     version_pattern = r"sockperf, version (\S+)"
 
     def commands(self, parameters: SockperfParameters, context: Context) -> Sequence[Command]:
-        """See Benchmark.commands."""
         p, tcp = parameters, parameters.protocol == "tcp"
         check_socket_buffer("socket_buffer", p.socket_buffer)
         port = PORT + context.flow
@@ -126,13 +123,11 @@ class Sockperf(NetworkPair):
         )
 
     def expected_s(self, parameters: SockperfParameters, context: Context) -> float:
-        """See Benchmark.expected_s."""
         return parameters.duration_s + _BESIDE_S
 
     def parse(
         self, parameters: SockperfParameters, context: Context, results: Mapping[Role, CommandResult]
     ) -> Outcome:
-        """See Benchmark.parse."""
         p, client = parameters, results["client"]
         text = _COLOUR.sub("", client.stdout + client.stderr)
         if client.status != 0 or "Summary:" not in text:

@@ -72,8 +72,6 @@ class StartParameters(Parameters):
 
 
 class Start(Benchmark):
-    """See the module."""
-
     name = "start"
     title = "start of a guest, by stages"
     tool = "python3"
@@ -89,11 +87,9 @@ class Start(Benchmark):
     version_pattern = r"\A\s*Python (\S.*?)\s*\Z"
 
     def is_cold(self, parameters: StartParameters) -> bool:
-        """See Benchmark."""
         return parameters.image == "cold"
 
     def repetitions(self, parameters: StartParameters) -> int:
-        """See Benchmark."""
         return parameters.repetitions
 
     def commands(self, parameters: StartParameters, context: Context) -> Sequence[Command]:
@@ -101,7 +97,6 @@ class Start(Benchmark):
         return (Command("single", ("python3", "-IS", "-c", _SERVER, context.scratch, _SERVE)),)
 
     def expected_s(self, parameters: StartParameters, context: Context) -> float:
-        """See Benchmark.expected_s."""
         return parameters.repetitions * _EXPECTED_S
 
     def parse(self, parameters: StartParameters, context: Context, results: Mapping[Role, CommandResult]) -> Outcome:

@@ -79,8 +79,6 @@ def default_array_bytes(memory_bytes: int, cache_bytes: int | None) -> int:
 
 
 class Stream(OwnProgram):
-    """See the module."""
-
     name = "stream"
     title = "memory bandwidth (STREAM rules)"
     tool = "vtax-stream"
@@ -95,7 +93,6 @@ class Stream(OwnProgram):
     )
 
     def commands(self, parameters: StreamParameters, context: Context) -> Sequence[Command]:
-        """See Benchmark.commands."""
         array_bytes = _array_bytes(parameters, context)
         problems = Problems()
         problems.of(lambda: check_threads(self.name, parameters.threads or context.vcpus, context))
@@ -115,12 +112,10 @@ class Stream(OwnProgram):
         )
 
     def expected_s(self, parameters: StreamParameters, context: Context) -> float:
-        """See Benchmark.expected_s."""
         moved = _array_bytes(parameters, context) * _WORDS_MOVED * (parameters.repetitions + 1)
         return moved / _EXPECTED_BYTES_PER_S + 0.1
 
     def parse(self, parameters: StreamParameters, context: Context, results: Mapping[Role, CommandResult]) -> Outcome:
-        """See Benchmark.parse."""
         result = results["single"]
         if "invalid" in result.stdout.split():
             raise BenchmarkError("STREAM's arrays hold wrong values: the guest computed or stored them wrongly")

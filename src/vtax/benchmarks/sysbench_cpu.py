@@ -50,8 +50,6 @@ class SysbenchCpuParameters(Parameters):
 
 
 class SysbenchCpu(Benchmark):
-    """See the module."""
-
     name = "sysbench-cpu"
     title = "integer computation (sysbench cpu)"
     tool = "sysbench"
@@ -71,13 +69,11 @@ class SysbenchCpu(Benchmark):
     version_pattern = r"\Asysbench (\S+)"
 
     def version_of(self, output: str) -> str:
-        """See Benchmark.version_of."""
         version = super().version_of(output)
         _refuse_old(output)
         return version
 
     def commands(self, parameters: SysbenchCpuParameters, context: Context) -> Sequence[Command]:
-        """See Benchmark.commands."""
         check_threads(self.name, parameters.threads or context.vcpus, context)
         events, duration_s = (0, parameters.duration_s) if parameters.events is None else (parameters.events, 0)
         return (
@@ -102,7 +98,6 @@ class SysbenchCpu(Benchmark):
     def parse(
         self, parameters: SysbenchCpuParameters, context: Context, results: Mapping[Role, CommandResult]
     ) -> Outcome:
-        """See Benchmark.parse."""
         result = succeeded("sysbench", results)
         _refuse_old(result.stdout)
         read = {

@@ -93,8 +93,6 @@ class SysbenchOltpParameters(Parameters):
 
 
 class SysbenchOltp(Service):
-    """See the module."""
-
     name = "sysbench-oltp"
     title = "database transactions (MariaDB, sysbench OLTP)"
     tool = "mariadbd"
@@ -162,7 +160,6 @@ class SysbenchOltp(Service):
         )
 
     def expected_s(self, parameters: SysbenchOltpParameters, context: Context) -> float:
-        """See Benchmark.expected_s."""
         p = parameters
         if p.test == "load":
             return p.rows / _ROWS_PER_S + _START_S
@@ -172,7 +169,6 @@ class SysbenchOltp(Service):
     def parse(
         self, parameters: SysbenchOltpParameters, context: Context, results: Mapping[Role, CommandResult]
     ) -> Outcome:
-        """See Benchmark.parse."""
         p, result = parameters, succeeded("sysbench", results, "client")
         effective: dict[str, Any] = {"test": p.test, "rows": p.rows, "client": p.client, "connection": p.connection}
         if p.test == "load":

@@ -299,14 +299,12 @@ class Platform:
             return Probe(False, Note("probe-failed", kind=type(error).__name__, error=error))
 
     def start(self, spec: GuestSpec) -> RunningGuest:
-        """See Driver.start."""
         if isinstance(self.options, CpuLimited) and (time := self.options.time(spec.resources.vcpus)) is not None:
             spec = replace(spec, resources=spec.resources.unpinned(time))
         return self.driver.start(self.options, spec)
 
     @property
     def disk(self) -> GuestDisk | None:
-        """See Driver.disk."""
         return self.driver.disk(self.options)
 
     @property

@@ -36,8 +36,6 @@ class BubblewrapOptions(CpuLimited):
 
 
 class Bubblewrap(Driver):
-    """See the module."""
-
     name = "bubblewrap"
     summary = "bubblewrap sandbox"
     Options = BubblewrapOptions
@@ -52,7 +50,6 @@ class Bubblewrap(Driver):
         )
 
     def start(self, options: BubblewrapOptions, spec: GuestSpec) -> StdioGuest:
-        """See platforms.base.Driver."""
         return self.launch(options, spec, bootstrap.argv("-"))
 
     def launch(self, options: BubblewrapOptions, spec: GuestSpec, argv: Sequence[str]) -> StdioGuest:

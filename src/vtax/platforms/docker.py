@@ -46,8 +46,6 @@ class DockerOptions(CpuLimited):
 
 
 class Docker(Driver):
-    """See the module."""
-
     name = "docker"
     summary = "Docker container"
     Options = DockerOptions
@@ -86,7 +84,6 @@ class Docker(Driver):
         return replace(limits, interfaces=0) if options.runtime in oci_runtime.SANDBOXES else limits
 
     def start(self, options: DockerOptions, spec: GuestSpec) -> StdioGuest:
-        """See platforms.base.Driver."""
         return self.launch(options, spec, bootstrap.argv("-"))
 
     def launch(

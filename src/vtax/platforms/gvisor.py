@@ -59,8 +59,6 @@ class GvisorOptions(CpuLimited):
 
 
 class Gvisor(Driver):
-    """See the module."""
-
     name = "gvisor"
     summary = "gVisor sandbox: a kernel in user space"
     Options = GvisorOptions
@@ -93,7 +91,6 @@ class Gvisor(Driver):
         return oci_runtime.network_limits("runsc")
 
     def start(self, options: GvisorOptions, spec: GuestSpec) -> StdioGuest:
-        """See platforms.base.Driver."""
         return self.launch(options, spec, bootstrap.argv("-"))
 
     def launch(self, options: GvisorOptions, spec: GuestSpec, argv: Sequence[str]) -> StdioGuest:

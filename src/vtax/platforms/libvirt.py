@@ -94,8 +94,6 @@ class LibvirtGuest(RunningGuest):
 
 
 class Libvirt(Driver):
-    """See the module."""
-
     name = "libvirt"
     summary = "a libvirt domain you have, through its virtio channel: its own files, limits and interfaces"
     Options = LibvirtOptions
@@ -132,7 +130,6 @@ class Libvirt(Driver):
         return probed(True, together(NOTES))
 
     def start(self, options: LibvirtOptions, spec: GuestSpec) -> LibvirtGuest:
-        """See platforms.base.Driver."""
         if spec.plugboard is not None:
             raise PlatformError(
                 Note("not-joined", name=options.domain),

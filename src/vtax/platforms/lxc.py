@@ -43,8 +43,6 @@ class LxcOptions(CpuLimited):
 
 
 class Lxc(Driver):
-    """See the module."""
-
     name = "lxc"
     summary = "LXC container"
     Options = LxcOptions
@@ -62,7 +60,6 @@ class Lxc(Driver):
         )
 
     def start(self, options: LxcOptions, spec: GuestSpec) -> StdioGuest:
-        """See platforms.base.Driver."""
         return self.launch(options, spec, bootstrap.argv("-"))
 
     def launch(self, options: LxcOptions, spec: GuestSpec, argv: Sequence[str]) -> StdioGuest:

@@ -32,8 +32,6 @@ class NativeOptions(CpuLimited):
 
 
 class Native(Driver):
-    """See the module."""
-
     name = "native"
     summary = "the image's files on the host's kernel, same limits, nothing else isolated"
     Options = NativeOptions
@@ -46,7 +44,6 @@ class Native(Driver):
         return probing.probe(self.launch, options, image, programs={})
 
     def start(self, options: NativeOptions, spec: GuestSpec) -> StdioGuest:
-        """See platforms.base.Driver."""
         return self.launch(options, spec, bootstrap.argv("-"))
 
     def launch(self, options: NativeOptions, spec: GuestSpec, argv: Sequence[str]) -> StdioGuest:

@@ -47,8 +47,6 @@ class NspawnOptions(CpuLimited):
 
 
 class Nspawn(Driver):
-    """See the module."""
-
     name = "nspawn"
     summary = "systemd-nspawn container"
     Options = NspawnOptions
@@ -70,7 +68,6 @@ class Nspawn(Driver):
         )
 
     def start(self, options: NspawnOptions, spec: GuestSpec) -> StdioGuest:
-        """See platforms.base.Driver."""
         return self.launch(options, spec, bootstrap.argv("-"))
 
     def launch(self, options: NspawnOptions, spec: GuestSpec, argv: Sequence[str]) -> StdioGuest:

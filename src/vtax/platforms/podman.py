@@ -44,8 +44,6 @@ class PodmanOptions(CpuLimited):
 
 
 class Podman(Driver):
-    """See the module."""
-
     name = "podman"
     summary = "Podman container, no daemon"
     Options = PodmanOptions
@@ -67,7 +65,6 @@ class Podman(Driver):
         return oci_runtime.network_limits(options.runtime)
 
     def start(self, options: PodmanOptions, spec: GuestSpec) -> StdioGuest:
-        """See platforms.base.Driver."""
         return self.launch(options, spec, bootstrap.argv("-"))
 
     def launch(self, options: PodmanOptions, spec: GuestSpec, argv: Sequence[str]) -> StdioGuest:

@@ -54,8 +54,6 @@ _MAX_MTU = {"virtio-net": 65521, "e1000": 16110, "rtl8139": 4096}  # of Linux's 
 
 
 class Qemu(Driver):
-    """See the module."""
-
     name = "qemu"
     summary = "a virtual machine under QEMU: emulated, or with KVM; choice of machine, NIC model, disk, caching"
     Options = QemuOptions
@@ -64,11 +62,9 @@ class Qemu(Driver):
     writes_below_directory = True
 
     def disk(self, options: QemuOptions) -> GuestDisk:
-        """See Driver.disk."""
         return GuestDisk(cached=options.cache not in ("none", "directsync"))
 
     def network_limits(self, options: QemuOptions) -> NetworkLimits:
-        """See platforms.base.Driver."""
         several = options.nic == "virtio-net" and options.machine != "microvm"
         return NetworkLimits(mtu=_MAX_MTU[options.nic], queues=16 if several else 1)
 
@@ -77,7 +73,6 @@ class Qemu(Driver):
         return _qemu_probe.probe(options, image, self.start)
 
     def start(self, options: QemuOptions, spec: GuestSpec) -> StdioGuest:
-        """See platforms.base.Driver."""
         try:
             boot = boot_files(options, spec.image)
             overlay = virtual_machine.overlay(spec)

@@ -152,8 +152,6 @@ class SshGuest(RunningGuest):
 
 
 class Ssh(Driver):
-    """See the module."""
-
     name = "ssh"
     summary = "any machine you have, over OpenSSH: its own files, limits and interfaces"
     Options = SshOptions
@@ -183,7 +181,6 @@ class Ssh(Driver):
         return NetworkLimits(interfaces=len(options.joined), queues=1, not_attached=("veth", "macvtap"))
 
     def start(self, options: SshOptions, spec: GuestSpec) -> SshGuest:
-        """See platforms.base.Driver."""
         return self.launch(options, spec, bootstrap.argv("-"))
 
     def launch(self, options: SshOptions, spec: GuestSpec, argv: Sequence[str]) -> SshGuest:

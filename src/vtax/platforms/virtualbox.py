@@ -54,8 +54,6 @@ _MAX_MTU = 16110
 
 
 class VirtualBox(Driver):
-    """See the module."""
-
     name = "virtualbox"
     summary = f"a machine of VirtualBox ({NEVER_ON_HARDWARE})"
     Options = VirtualBoxOptions
@@ -76,7 +74,6 @@ class VirtualBox(Driver):
         return virtual_machine.probe(self.start, options, image, _host)
 
     def start(self, options: VirtualBoxOptions, spec: GuestSpec) -> StdioGuest:
-        """See platforms.base.Driver."""
         try:
             tools.check_host()
             if spec.plugboard is not None and not _is_translated(spec):

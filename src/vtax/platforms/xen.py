@@ -47,8 +47,6 @@ _PV_MAX_MTU = 65517  # of netback and netfront: 65535 bytes less an Ethernet hea
 
 
 class Xen(Driver):
-    """See the module."""
-
     name = "xen"
     summary = "a domain of Xen by xl: PV, PVH or HVM, emulated or paravirtual devices"
     Options = XenOptions
@@ -62,7 +60,6 @@ class Xen(Driver):
         return GuestDisk(cached=True)
 
     def network_limits(self, options: XenOptions) -> NetworkLimits:
-        """See platforms.base.Driver."""
         mtu = _MAX_MTU[options.nic] if options.devices == "emulated" else _PV_MAX_MTU
         return NetworkLimits(mtu=mtu, queues=1, not_attached=("macvtap",))
 
@@ -79,7 +76,6 @@ class Xen(Driver):
         return virtual_machine.probe(self.start, options, image, _host)
 
     def start(self, options: XenOptions, spec: GuestSpec) -> XenGuest:
-        """See platforms.base.Driver."""
         try:
             tools.check_host()
             _check_room(spec)

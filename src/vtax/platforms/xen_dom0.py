@@ -34,8 +34,6 @@ class Dom0Options(BaseModel):
 
 
 class XenDom0(Driver):
-    """See the module."""
-
     name = "xen-dom0"
     summary = "dom0 of Xen, with the virtual CPUs and the memory that dom0 has"
     Options = Dom0Options
@@ -54,7 +52,6 @@ class XenDom0(Driver):
         return replace(found, version=tools.version(values), marks=tools.marks(values))
 
     def start(self, options: Dom0Options, spec: GuestSpec) -> StdioGuest:
-        """See platforms.base.Driver."""
         return self.launch(options, spec, bootstrap.argv("-"))
 
     def launch(self, options: Dom0Options, spec: GuestSpec, argv: Sequence[str]) -> StdioGuest:
