@@ -33,7 +33,7 @@ def test_an_unknown_option_is_refused(name):
 
 def test_lxc_limits_are_given_for_both_cgroup_versions(spec):
     root = Root(Path("/r"), Path("/u"), MountStep(Path("/r")))
-    text = lxc.configuration(lxc.LxcOptions(), spec, root, common=True)
+    text = lxc.configuration(containers.ContainerOptions(), spec, root, common=True)
     settings = dict(line.split(" = ", 1) for line in text.splitlines())
     assert settings["lxc.cgroup.cpuset.cpus"] == settings["lxc.cgroup2.cpuset.cpus"] == "1,3"
     for key in ("cgroup.memory.limit_in_bytes", "cgroup.memory.memsw.limit_in_bytes", "cgroup2.memory.max"):
@@ -41,7 +41,7 @@ def test_lxc_limits_are_given_for_both_cgroup_versions(spec):
     assert settings["lxc.cgroup2.memory.swap.max"] == "0"
     assert settings["lxc.net.0.type"] == "empty"
     assert settings["lxc.include"] == str(lxc.COMMON)
-    assert "lxc.include" not in lxc.configuration(lxc.LxcOptions(), spec, root, common=False)
+    assert "lxc.include" not in lxc.configuration(containers.ContainerOptions(), spec, root, common=False)
 
 
 def test_podman_gets_limits_without_swap_and_no_network(spec):

@@ -9,7 +9,7 @@ from vtax.host import namespaces
 from vtax.host.namespaces import MountStep
 from vtax.host.user_namespace import IdRange, unused_range, user_namespace
 from vtax.image.image import Image
-from vtax.platforms import docker, docker_daemon, lxc, nspawn, podman, stdio
+from vtax.platforms import containers, docker, docker_daemon, lxc, nspawn, podman, stdio
 from vtax.platforms.base import GuestSpec, Resources
 from vtax.platforms.containers import Root
 
@@ -87,16 +87,16 @@ def test_podman_maps_the_ids_and_sets_no_new_privs_only_when_requested(spec, shi
 
 
 def test_lxc_takes_its_settings_for_unprivileged_containers_after_the_common_ones(spec, shifted):
-    text = lxc.configuration(lxc.LxcOptions(**BOTH), spec, shifted, common=True)
+    text = lxc.configuration(containers.ContainerOptions(**BOTH), spec, shifted, common=True)
     lines = text.splitlines()
     assert lines[:2] == [f"lxc.include = {lxc.COMMON}", f"lxc.include = {lxc.COMMON_USERNS}"]
     ids = "0 2013265920 65536"
     assert {f"lxc.idmap = u {ids}", f"lxc.idmap = g {ids}", "lxc.no_new_privs = 1"} <= set(lines)
-    assert "lxc.include" not in lxc.configuration(lxc.LxcOptions(**BOTH), spec, shifted, common=False)
+    assert "lxc.include" not in lxc.configuration(containers.ContainerOptions(**BOTH), spec, shifted, common=False)
 
 
 def test_nspawn_leaves_the_files_as_they_are_shown(spec, shifted):
-    argv = nspawn.command_line(nspawn.NspawnOptions(**BOTH), spec, shifted, ["program"])
+    argv = nspawn.command_line(containers.ContainerOptions(**BOTH), spec, shifted, ["program"])
     wanted = {"--private-users=2013265920:65536", "--private-users-ownership=off", "--no-new-privileges=yes"}
     assert wanted <= set(argv)
     assert argv[-2:] == ["--", "program"]

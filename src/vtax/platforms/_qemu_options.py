@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, Self
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from vtax.platforms.cpu_limits import CpuLimited
 
@@ -17,8 +17,6 @@ tables is a step longer, on a host that seldom has it."""
 
 class QemuOptions(CpuLimited):
     """Options of the driver `qemu`."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     accel: Literal["tcg", "kvm"] = Field("tcg", description="tcg emulates the CPU, kvm uses the host's")
     machine: Literal["pc", "q35", "microvm"] = Field("pc", description="machine type")

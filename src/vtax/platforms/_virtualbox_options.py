@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
+
+from vtax.platforms.options import DriverOptions
 
 _DISK_MODULES = {"sata": ("ahci", "sd_mod"), "ide": ("ata_piix", "sd_mod")}
 _NIC_MODULES = {"82540EM": ("e1000",), "virtio": ("virtio_pci", "virtio_net"), "Am79C973": ("pcnet32",)}
 
 
-class VirtualBoxOptions(BaseModel):
+class VirtualBoxOptions(DriverOptions):
     """Options of the driver `virtualbox`; values as VBoxManage calls them."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     nic: Literal["82540EM", "virtio", "Am79C973"] = Field(
         "82540EM", description="NIC model (modifyvm --nic-type): Intel PRO/1000, virtio-net, PCnet-FAST III"

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
+
+from vtax.platforms.options import DriverOptions
 
 
-class XenOptions(BaseModel):
+class XenOptions(DriverOptions):
     """Options of the driver `xen`."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     type: Literal["pv", "pvh", "hvm"] = Field("pvh", description="type of the domain (xl.cfg: type)")
     devices: Literal["pv", "emulated"] = Field(

@@ -29,6 +29,7 @@ from vtax.image.image import Image
 from vtax.messages import Note
 from vtax.network.plugboard import Plugboard, Uplink
 from vtax.platforms.cpu_limits import CpuLimited
+from vtax.platforms.options import DriverOptions
 from vtax.study.keys import marked
 
 
@@ -205,8 +206,8 @@ class GuestDisk:
 class Driver(ABC):
     """How one kind of platform is started. A driver derives from this class; what it leaves out has these defaults.
 
-    name: of the driver. summary: one line for `vtax platforms`. Options: a pydantic model of its options, every field
-    with a description and a default. variants: the platforms it ships, name -> option values. argument: the option
+    name: of the driver. summary: one line for `vtax platforms`. Options: a model of its options, every field with a
+    description and a default. variants: the platforms it ships, name -> option values. argument: the option
     that a platform's name `DRIVER:VALUE` sets; empty when there are no such names. joins_topologies: whether its
     guests can be joined to a topology, their interfaces being made for them. tunings: the words of a
     study's `tuning` that its guests follow. reaches_out: whether its probe talks to a machine that a study names,
@@ -220,7 +221,7 @@ class Driver(ABC):
 
     name: str
     summary: str
-    Options: type[BaseModel]
+    Options: type[BaseModel] = DriverOptions
     variants: Mapping[str, Mapping[str, Any]]
     argument: str = ""
     joins_topologies: bool = True

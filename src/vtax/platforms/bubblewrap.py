@@ -9,16 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pydantic import ConfigDict
-
 from vtax.counters.layer import Part
-from vtax.guest import bootstrap
 from vtax.host.namespaces import MS_NODEV, MS_NOEXEC, MS_NOSUID, MS_RDONLY, MountStep
-from vtax.image.image import Image
-from vtax.platforms import containers, probing, stdio
-from vtax.platforms.base import Driver, GuestSpec, Probe
+from vtax.platforms import containers, stdio
+from vtax.platforms.base import GuestSpec
 from vtax.platforms.containers import Root
 from vtax.platforms.cpu_limits import CpuLimited
+from vtax.platforms.probing import LaunchedDriver
 from vtax.platforms.stdio import Program, StdioGuest
 
 PARTS = (Part("runtime", "bwrap"),)
@@ -29,31 +26,17 @@ CAPABILITIES = (
 """Capabilities of root in the sandbox: as of a container of Podman, so that a difference is none of privileges."""
 
 
-class BubblewrapOptions(CpuLimited):
-    """How the guest is held to its CPUs."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Bubblewrap(Driver):
+class Bubblewrap(LaunchedDriver):
     name = "bubblewrap"
     summary = "bubblewrap sandbox"
-    Options = BubblewrapOptions
+    Options = CpuLimited
     variants: Mapping[str, Mapping[str, Any]] = {"bubblewrap": {}}
     tunings = ("default", "pinned", "hugepages")
     writes_below_directory = True
+    programs: Mapping[str, str] = {"bwrap": "bubblewrap"}
+    version_argv = ("bwrap", "--version")
 
-    def probe(self, options: BubblewrapOptions, image: Image | None) -> Probe:
-        """Start it once."""
-        return probing.probe(
-            self.launch, options, image, programs={"bwrap": "bubblewrap"}, version_argv=("bwrap", "--version")
-        )
-
-    def start(self, options: BubblewrapOptions, spec: GuestSpec) -> StdioGuest:
-        return self.launch(options, spec, bootstrap.argv("-"))
-
-    def launch(self, options: BubblewrapOptions, spec: GuestSpec, argv: Sequence[str]) -> StdioGuest:
-        """Start a guest whose first program is argv."""
+    def launch(self, options: CpuLimited, spec: GuestSpec, argv: Sequence[str]) -> StdioGuest:
         root = containers.overlay_root(spec)
         mounts = [*containers.runtime_mounts(root), _own_sys(root)]
         program = Program(command_line(spec, root, argv), mounts, network=True, limited=True)

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from vtax.counters.layer import Part
 from vtax.errors import PlatformError, VtaxError
@@ -75,8 +75,6 @@ _READ_ONLY = ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-tr
 
 class ContainerdOptions(CpuLimited):
     """By what containers are made."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     runtime: Literal["runc", "crun", "youki", "runsc", "kata"] = Field(
         "runc", description="OCI runtime, found on PATH; runsc is gVisor, kata a virtual machine by Kata's own shim"

@@ -23,6 +23,7 @@ from vtax.host.user_namespace import IdRange, unused_range
 from vtax.host.waiting import wait_until
 from vtax.messages import Note
 from vtax.platforms.base import GuestSpec
+from vtax.platforms.cpu_limits import CpuLimited
 from vtax.platforms.stdio import REACHABLE_ROOT, StdioGuest, describe, limits
 
 START_TIMEOUT_S = 60.0
@@ -43,6 +44,14 @@ CONFINEMENT: Confinement = Field(
     description="'none': no filter of system calls and no AppArmor; 'default': the runtime's; 'strict': its filter, "
     "no capabilities, no_new_privs",
 )
+
+
+class ContainerOptions(CpuLimited):
+    """What the guest may gain."""
+
+    userns: bool = USERNS
+    no_new_privileges: bool = NO_NEW_PRIVILEGES
+    confinement: Confinement = CONFINEMENT
 
 
 def oci_confinement(confinement: Confinement, no_new_privileges: bool) -> list[str]:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import Literal, Self
 
-from pydantic import BaseModel, Field, model_validator
+from pydantic import Field, model_validator
 
 from vtax.host.cgroups import CpuTime
+from vtax.platforms.options import DriverOptions
 from vtax.study.fields import Duration
 
 _PERIOD_S = CpuTime().period_us / 1e6
 
 
-class CpuLimited(BaseModel):
+class CpuLimited(DriverOptions):
     """Options of drivers whose guests, or the process of whose machine, are in a cgroup of their own."""
 
     cpu_limit: Literal["cpuset", "quota", "weight", "none"] = Field(

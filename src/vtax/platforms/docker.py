@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from vtax.counters.layer import Part
 from vtax.errors import PlatformError
@@ -30,8 +30,6 @@ PARTS = (Part("daemon", "dockerd|containerd"), Part("runtime", f"docker|{oci_run
 
 class DockerOptions(CpuLimited):
     """Which daemon, and how it stores images."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     daemon: Literal["auto", "host", "private"] = Field(
         "auto", description="the host's running daemon, a private one, or the host's where it fits"

@@ -19,7 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from vtax.counters.layer import Part
 from vtax.guest import bootstrap
@@ -47,8 +47,6 @@ _HIDDEN = namespaces.tmpfs(Path("/proc/sys/net"))
 
 class GvisorOptions(CpuLimited):
     """How the sandbox catches system calls, and with which runsc."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     platform: Literal["systrap", "ptrace", "kvm"] = Field(
         "systrap", description="how system calls are caught: seccomp traps, ptrace, or the host's virtualization"

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Annotated, Any
 from xml.etree import ElementTree
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from vtax.errors import CommandFailed, GuestError, PlatformError, VtaxError
 from vtax.guest.channel import Channel
@@ -27,6 +27,7 @@ from vtax.image.image import Image
 from vtax.messages import Note, together
 from vtax.platforms import probing
 from vtax.platforms.base import Driver, GuestSpec, Probe, RunningGuest, RunsAsRoot
+from vtax.platforms.options import DriverOptions
 
 NOTES = (
     Note("domain-own-limits"),
@@ -44,10 +45,8 @@ _URI = r"^((qemu|xen|lxc|ch|vbox|bhyve)(\+unix)?:///(system|session)?(\?socket=/
 _HINT = Note("hint-libvirt-channel")
 
 
-class LibvirtOptions(BaseModel):
+class LibvirtOptions(DriverOptions):
     """Which domain, and where its agent listens."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     domain: str = Field(description="name of the domain", pattern=r"^[^\s-]\S*$")
     uri: Annotated[str, RunsAsRoot("a socket to which root of this host connects", harmless=r"[^?]*")] = Field(

@@ -12,17 +12,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import ConfigDict
-
 from vtax.counters.layer import Part
-from vtax.guest import bootstrap
 from vtax.host.namespaces import MountStep, bind
 from vtax.host.user_namespace import IdRange
-from vtax.image.image import Image
-from vtax.platforms import containers, probing, stdio
-from vtax.platforms.base import Driver, GuestSpec, Probe
-from vtax.platforms.containers import CONFINEMENT, DROPPED_CAPABILITIES, NO_NEW_PRIVILEGES, USERNS, Confinement, Root
-from vtax.platforms.cpu_limits import CpuLimited
+from vtax.platforms import containers, stdio
+from vtax.platforms.base import GuestSpec
+from vtax.platforms.containers import DROPPED_CAPABILITIES, ContainerOptions, Root
+from vtax.platforms.probing import LaunchedDriver
 from vtax.platforms.stdio import Program, StdioGuest
 
 COMMON = Path("/usr/share/lxc/config/common.conf")
@@ -32,38 +28,20 @@ PARTS = (Part("runtime", "lxc-.*"),)
 _DROPPED = " ".join(DROPPED_CAPABILITIES).lower()
 
 
-class LxcOptions(CpuLimited):
-    """What the guest may gain."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    userns: bool = USERNS
-    no_new_privileges: bool = NO_NEW_PRIVILEGES
-    confinement: Confinement = CONFINEMENT
-
-
-class Lxc(Driver):
+class Lxc(LaunchedDriver):
     name = "lxc"
     summary = "LXC container"
-    Options = LxcOptions
+    Options = ContainerOptions
     variants: Mapping[str, Mapping[str, Any]] = {
         "lxc": {},
         "lxc-unprivileged": {"userns": True, "no_new_privileges": True},
     }
     tunings = ("default", "pinned", "hugepages")
     writes_below_directory = True
+    programs: Mapping[str, str] = {"lxc-start": "lxc"}
+    version_argv = ("lxc-start", "--version")
 
-    def probe(self, options: LxcOptions, image: Image | None) -> Probe:
-        """Start it once."""
-        return probing.probe(
-            self.launch, options, image, programs={"lxc-start": "lxc"}, version_argv=("lxc-start", "--version")
-        )
-
-    def start(self, options: LxcOptions, spec: GuestSpec) -> StdioGuest:
-        return self.launch(options, spec, bootstrap.argv("-"))
-
-    def launch(self, options: LxcOptions, spec: GuestSpec, argv: Sequence[str]) -> StdioGuest:
-        """Start a guest whose first program is argv."""
+    def launch(self, options: ContainerOptions, spec: GuestSpec, argv: Sequence[str]) -> StdioGuest:
         root = containers.overlay_root(spec, userns=options.userns)
         config = spec.directory / "lxc.conf"
         config.write_text(configuration(options, spec, root, COMMON.exists()))
@@ -85,7 +63,7 @@ class Lxc(Driver):
         return containers.finish_start(guest, spec, argv)
 
 
-def configuration(options: LxcOptions, spec: GuestSpec, root: Root, common: bool) -> str:
+def configuration(options: ContainerOptions, spec: GuestSpec, root: Root, common: bool) -> str:
     """Return the container's configuration (lxc.container.conf(5)). common: with Debian's files.
 
     Limits are given for both cgroup versions; LXC ignores those of the other one. Cgroup names are relative to the

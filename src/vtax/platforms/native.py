@@ -13,41 +13,24 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import ConfigDict
-
-from vtax.guest import bootstrap
 from vtax.host.namespaces import MS_NODEV, MS_NOEXEC, MS_NOSUID, MountStep, bind, untrusted
-from vtax.image.image import Image
-from vtax.platforms import containers, probing, stdio
-from vtax.platforms.base import Driver, GuestSpec, Probe
+from vtax.platforms import containers, stdio
+from vtax.platforms.base import GuestSpec
 from vtax.platforms.containers import Root
 from vtax.platforms.cpu_limits import CpuLimited
+from vtax.platforms.probing import LaunchedDriver
 from vtax.platforms.stdio import Program, StdioGuest
 
 
-class NativeOptions(CpuLimited):
-    """How the guest is held to its CPUs."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Native(Driver):
+class Native(LaunchedDriver):
     name = "native"
     summary = "the image's files on the host's kernel, same limits, nothing else isolated"
-    Options = NativeOptions
+    Options = CpuLimited
     variants: Mapping[str, Mapping[str, Any]] = {"native": {}}
     tunings = ("default", "pinned", "hugepages")
     writes_below_directory = True
 
-    def probe(self, options: NativeOptions, image: Image | None) -> Probe:
-        """Start it once."""
-        return probing.probe(self.launch, options, image, programs={})
-
-    def start(self, options: NativeOptions, spec: GuestSpec) -> StdioGuest:
-        return self.launch(options, spec, bootstrap.argv("-"))
-
-    def launch(self, options: NativeOptions, spec: GuestSpec, argv: Sequence[str]) -> StdioGuest:
-        """Start a guest whose first program is argv."""
+    def launch(self, options: CpuLimited, spec: GuestSpec, argv: Sequence[str]) -> StdioGuest:
         return launch(spec, argv, limited=True)
 
 

@@ -9,16 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pydantic import ConfigDict
-
 from vtax.counters.layer import Part
-from vtax.guest import bootstrap
 from vtax.host import cgroups
-from vtax.image.image import Image
-from vtax.platforms import containers, probing, stdio
-from vtax.platforms.base import Driver, GuestSpec, Probe
-from vtax.platforms.containers import CONFINEMENT, DROPPED_CAPABILITIES, NO_NEW_PRIVILEGES, USERNS, Confinement, Root
-from vtax.platforms.cpu_limits import CpuLimited
+from vtax.platforms import containers, stdio
+from vtax.platforms.base import GuestSpec
+from vtax.platforms.containers import DROPPED_CAPABILITIES, Confinement, ContainerOptions, Root
+from vtax.platforms.probing import LaunchedDriver
 from vtax.platforms.stdio import Program, StdioGuest
 
 
@@ -36,42 +32,20 @@ def environment(confinement: Confinement = "default") -> dict[str, str]:
 PARTS = (Part("runtime", "systemd-nspawn"),)
 
 
-class NspawnOptions(CpuLimited):
-    """What the guest may gain."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    userns: bool = USERNS
-    no_new_privileges: bool = NO_NEW_PRIVILEGES
-    confinement: Confinement = CONFINEMENT
-
-
-class Nspawn(Driver):
+class Nspawn(LaunchedDriver):
     name = "nspawn"
     summary = "systemd-nspawn container"
-    Options = NspawnOptions
+    Options = ContainerOptions
     variants: Mapping[str, Mapping[str, Any]] = {
         "nspawn": {},
         "nspawn-userns": {"userns": True, "no_new_privileges": True},
     }
     tunings = ("default", "pinned", "hugepages")
     writes_below_directory = True
+    programs: Mapping[str, str] = {"systemd-nspawn": "systemd-container"}
+    version_argv = ("systemd-nspawn", "--version")
 
-    def probe(self, options: NspawnOptions, image: Image | None) -> Probe:
-        """Start it once."""
-        return probing.probe(
-            self.launch,
-            options,
-            image,
-            programs={"systemd-nspawn": "systemd-container"},
-            version_argv=("systemd-nspawn", "--version"),
-        )
-
-    def start(self, options: NspawnOptions, spec: GuestSpec) -> StdioGuest:
-        return self.launch(options, spec, bootstrap.argv("-"))
-
-    def launch(self, options: NspawnOptions, spec: GuestSpec, argv: Sequence[str]) -> StdioGuest:
-        """Start a guest whose first program is argv."""
+    def launch(self, options: ContainerOptions, spec: GuestSpec, argv: Sequence[str]) -> StdioGuest:
         root = containers.overlay_root(spec, userns=options.userns)
         command = command_line(options, spec, root, argv)
         program = Program(
@@ -86,7 +60,7 @@ class Nspawn(Driver):
         return containers.finish_start(guest, spec, argv)
 
 
-def command_line(options: NspawnOptions, spec: GuestSpec, root: Root, argv: Sequence[str]) -> list[str]:
+def command_line(options: ContainerOptions, spec: GuestSpec, root: Root, argv: Sequence[str]) -> list[str]:
     """Return the nspawn command. The root's files already belong to the ids of the user namespace."""
     return [
         "systemd-nspawn",
@@ -112,7 +86,7 @@ def command_line(options: NspawnOptions, spec: GuestSpec, root: Root, argv: Sequ
     ]
 
 
-def _confinement(options: NspawnOptions) -> list[str]:
+def _confinement(options: ContainerOptions) -> list[str]:
     """Return the options for what the guest may do (systemd-nspawn(1), Security Options)."""
     dropped = [f"--drop-capability=CAP_{name}" for name in DROPPED_CAPABILITIES]
     if options.confinement == "strict":

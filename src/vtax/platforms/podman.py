@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pydantic import ConfigDict
+from pydantic import 
 
 from vtax.counters.layer import Part
 from vtax.guest import bootstrap
@@ -34,8 +34,6 @@ PARTS = (Part("runtime", f"podman|conmon|{oci_runtime.PROGRAMS}"),)
 
 class PodmanOptions(CpuLimited):
     """How containers are made."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     runtime: oci_runtime.Runtime = oci_runtime.RUNTIME
     userns: bool = USERNS

@@ -10,6 +10,7 @@ import secrets
 import shutil
 import tarfile
 import time
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -25,7 +26,7 @@ from vtax.host.process import find_program, run
 from vtax.host.resources import Tree
 from vtax.image.image import Image
 from vtax.messages import Note, at, together
-from vtax.platforms.base import GuestSpec, Probe, Resources, RunningGuest
+from vtax.platforms.base import Driver, GuestSpec, Probe, Resources, RunningGuest
 
 Launch = Callable[[Any, GuestSpec, Sequence[str]], RunningGuest]
 _VERSION_S = 15.0
@@ -71,6 +72,24 @@ def probe(
     except Exception as error:
         return probed(False, f"{type(error).__name__}: {error}", version=version)
     return probed(True, together(notes), version=version)
+
+
+class LaunchedDriver(Driver):
+    """A driver whose guest is a program started here, its standard streams the channel. programs, version_argv: see
+    `probe`."""
+
+    programs: Mapping[str, str] = {}
+    version_argv: Sequence[str] = ()
+
+    @abstractmethod
+    def launch(self, options: Any, spec: GuestSpec, argv: Sequence[str]) -> RunningGuest:
+        """Start a guest whose first program is argv."""
+
+    def probe(self, options: Any, image: Image | None) -> Probe:
+        return probe(self.launch, options, image, programs=self.programs, version_argv=self.version_argv)
+
+    def start(self, options: Any, spec: GuestSpec) -> RunningGuest:
+        return self.launch(options, spec, bootstrap.argv("-"))
 
 
 def unprobed(names: Iterable[str]) -> dict[str, Probe]:

@@ -26,7 +26,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from vtax.errors import BadInput
 from vtax.guest import bootstrap
@@ -41,6 +41,7 @@ from vtax.network.plugboard import Plugboard, Uplink
 from vtax.network.uplink import check_nic, check_usable
 from vtax.platforms import probing, stdio
 from vtax.platforms.base import Driver, GuestSpec, NetworkLimits, Probe, RunningGuest, RunsAsRoot
+from vtax.platforms.options import DriverOptions
 from vtax.platforms.stdio import Program, StdioGuest
 
 NOTES = (
@@ -66,10 +67,8 @@ _REPLY_PREFIX = "vtax machine "
 _CREDENTIALS = ("SSH_AUTH_SOCK", "KRB5CCNAME")  # where ssh finds keys and tickets that are not files
 
 
-class SshOptions(BaseModel):
+class SshOptions(DriverOptions):
     """How to reach the machine, and where to work on it."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     host: str = Field(
         description="alias of ssh_config(5), name, or USER@NAME",

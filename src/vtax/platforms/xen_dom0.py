@@ -12,50 +12,38 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
-
 from vtax.errors import PlatformError, VtaxError
-from vtax.guest import bootstrap
 from vtax.host.cgroups import CpuTime, Limits
 from vtax.image.image import Image
 from vtax.messages import Note, at
 from vtax.platforms import _xen_tools as tools
-from vtax.platforms import native, probing
-from vtax.platforms.base import Driver, GuestSpec, Probe
+from vtax.platforms import native
+from vtax.platforms.base import GuestSpec, Probe
+from vtax.platforms.options import DriverOptions
+from vtax.platforms.probing import LaunchedDriver
 from vtax.platforms.stdio import StdioGuest
 
 _NAME = "Domain-0"
 
 
-class Dom0Options(BaseModel):
-    """dom0 has no options."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class XenDom0(Driver):
+class XenDom0(LaunchedDriver):
     name = "xen-dom0"
     summary = "dom0 of Xen, with the virtual CPUs and the memory that dom0 has"
-    Options = Dom0Options
     variants: Mapping[str, Mapping[str, Any]] = {"xen-dom0": {}}
     tunings = ("default", "pinned")
     is_below_host = True
 
-    def probe(self, options: Dom0Options, image: Image | None) -> Probe:
+    def probe(self, options: DriverOptions, image: Image | None) -> Probe:
         """Start it once, where this host is dom0."""
         try:
             tools.check_host()
             values = tools.info()
         except VtaxError as error:
             return Probe(False, at(error.what, error.where), error.hint)
-        found = probing.probe(self.launch, options, image, programs={})
+        found = super().probe(options, image)
         return replace(found, version=tools.version(values), marks=tools.marks(values))
 
-    def start(self, options: Dom0Options, spec: GuestSpec) -> StdioGuest:
-        return self.launch(options, spec, bootstrap.argv("-"))
-
-    def launch(self, options: Dom0Options, spec: GuestSpec, argv: Sequence[str]) -> StdioGuest:
-        """Start a guest whose first program is argv."""
+    def launch(self, options: DriverOptions, spec: GuestSpec, argv: Sequence[str]) -> StdioGuest:
         tools.check_host()
         domain = tools.find(_NAME)
         if domain is None:
