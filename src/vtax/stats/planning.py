@@ -9,6 +9,7 @@ exactly, see `outlook`.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 
 from scipy import special
 
@@ -19,6 +20,7 @@ from vtax.stats.variance import Components
 
 POWER = 0.8  # of the number of blocks said to be needed
 MAX_BLOCKS = 10_000  # needing more than this is said as None
+_ALPHA = 0.05
 
 
 def detectable_distance(sd_log: float, blocks: int, probability: float, power: float = POWER) -> float:
@@ -27,27 +29,22 @@ def detectable_distance(sd_log: float, blocks: int, probability: float, power: f
 
 
 def min_blocks_for(sd_log: float, distance: float, probability: float, low: int) -> int | None:
-    """Return the fewest blocks from low to MOST_BLOCKS that see a distance; None when not even those do."""
-    high = MAX_BLOCKS
-    if detectable_distance(sd_log, high, probability) > distance:
-        return None
-    while low < high:
-        middle = (low + high) // 2
-        if detectable_distance(sd_log, middle, probability) <= distance:
-            high = middle
-        else:
-            low = middle + 1
-    return low
+    """Return the fewest blocks from low to MAX_BLOCKS that see a distance; None when not even those do."""
+
+    def see(blocks: int) -> bool:
+        return detectable_distance(sd_log, blocks, probability) <= distance
+
+    return low + bisect_left(range(low, MAX_BLOCKS), True, key=see) if see(MAX_BLOCKS) else None
 
 
-def smallest_overhead(sd_log: float, blocks: int, alpha: float = 0.05) -> float:
-    """Return the smallest overhead (share of the baseline's performance lost, 0 to 1) that blocks settle with power
-    0.8.
+def smallest_overhead(sd_log: float, blocks: int) -> float:
+    """Return the smallest overhead (share of the baseline's performance lost, 0 to 1) that blocks settle at 5 % with
+    power 0.8.
 
     sd_log: standard deviation of one block's log-ratio. Raises StatsError with fewer than two blocks.
     """
     _check(sd_log, blocks)
-    return -math.expm1(-detectable_distance(sd_log, blocks, 1 - alpha / 2))
+    return -math.expm1(-detectable_distance(sd_log, blocks, 1 - _ALPHA / 2))
 
 
 def detectable_overhead(ratio: Ratio, margin: float, alpha: float = 0.05, family: int = 1) -> float | None:
@@ -73,20 +70,19 @@ def detectable_log(ratio: Ratio, alpha: float, family: int) -> float:
     return max((t_quantile(level, df) + float(special.ndtri(POWER))) * se for se, df in ratio.errors)
 
 
-def blocks_for(sd_log: float, overhead: float, alpha: float = 0.05, low: int = 5) -> int | None:
-    """Return the fewest blocks, at least low, that settle an overhead with power 0.8; None when more than
-    MOST_BLOCKS."""
-    _check(sd_log, low)
+def blocks_for(sd_log: float, overhead: float) -> int | None:
+    """Return the fewest blocks, at least five, that settle an overhead at 5 % with power 0.8; None when more than
+    MAX_BLOCKS."""
+    _check(sd_log, MINIMUM_BLOCKS)
     if not 0 < overhead < 1:
         raise StatsError(f"an overhead of {overhead} is not between 0 and 1")
-    return min_blocks_for(sd_log, -math.log1p(-overhead), 1 - alpha / 2, low)
+    return min_blocks_for(sd_log, -math.log1p(-overhead), 1 - _ALPHA / 2, MINIMUM_BLOCKS)
 
 
-def noise_upper(sd_log: float, blocks: int, confidence: float = 0.95) -> float:
-    """Return the upper confidence bound of a standard deviation estimated from blocks (chi-squared, one-sided)."""
+def noise_upper(sd_log: float, blocks: int) -> float:
+    """Return the upper 95 % bound of a standard deviation estimated from blocks (chi-squared, one-sided)."""
     _check(sd_log, blocks)
-    df = blocks - 1
-    return sd_log * math.sqrt(df / float(special.chdtri(df, confidence)))
+    return sd_log * math.sqrt((blocks - 1) / float(special.chdtri(blocks - 1, 1 - _ALPHA)))
 
 
 def of_ratio(variance: float, blocks: int, sides: tuple[Components, Components]) -> Components:

@@ -7,6 +7,7 @@ ISMM 2013, sections 6 and 7): block (with its fresh guest), trial in the guest, 
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -133,13 +134,13 @@ class Replication:
     warnings: tuple[str, ...]
 
 
-MAX_BLOCKS = 1_000_000  # of a plan
+MAX_BLOCKS, MAX_TRIALS = 1_000_000, 100  # of a plan, and of a cell in one of its blocks
 
 
 def plan(
     noise: Components, block_s: float, trial_s: float, half_width: float,
     confidence: float | Callable[[int], float] = 0.95,
-    *, settled: int = 0, min_blocks: int = 5, max_trials: int = 100, noise_confidence: float = 0.95,
+    *, settled: int = 0, min_blocks: int = 5, noise_confidence: float = 0.95,
 ) -> Replication:  # fmt: skip
     """Cheapest trials per block and number of blocks for a ratio's relative half-width, from min_blocks on.
 
@@ -158,7 +159,7 @@ def plan(
     low, between, high = between_blocks(noise, noise_confidence)
     of_trials = noise.trial_means or 0.0
     trials = math.ceil(math.sqrt(block_s / trial_s * of_trials / (between or high))) if of_trials else 1
-    trials = max(1, min(max_trials, trials))
+    trials = max(1, min(MAX_TRIALS, trials))
 
     def reached(blocks: int, trials: int, between: float = between) -> float:
         variance = 2 * (between + of_trials / trials)
@@ -203,7 +204,4 @@ def between_blocks(noise: Components, confidence: float) -> tuple[float, float, 
 
 def _least(low: int, high: int, enough: Callable[[int], bool]) -> int:
     """The least number from low to high that is enough, high when none is."""
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle + 1, high)
-    return low
+    return low + bisect_left(range(low, high), True, key=enough)
