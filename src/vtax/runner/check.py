@@ -179,7 +179,7 @@ def _refuse_no_budget(loaded: LoadedStudy) -> None:
 def _refuse_too_short_timeout(loaded: LoadedStudy, checked: Sequence[Point]) -> None:
     """Raise BadInput when trials of a fixed duration would be ended before it; how long others take is not known."""
     guest, timeout_s = loaded.study.guest, loaded.study.design.timeout
-    context = Context(guest.vcpus, guest.memory, guest_address="198.18.0.1", peer_address="198.18.0.2")
+    context = Context(guest.vcpus, guest.memory)
     for point in checked:
         if not isinstance(point.parameters, Timed) or isinstance(point.benchmark, Program):
             continue  # a program declares how long it takes, which its table is checked for

@@ -128,10 +128,9 @@ class Plan:
         points = (cell.point for cell in self.cells if cell.platform.name == platform)
         return max(points, key=lambda point: point.guests, default=None)
 
-    def context(self, resources: Resources | None = None) -> Context:
-        """A context as trials will see it, with addresses of the right form, for checks before the run."""
-        chosen = resources or self.resources
-        return Context(chosen.vcpus, chosen.memory_bytes, guest_address="198.18.0.1", peer_address="198.18.0.2")
+    def context(self) -> Context:
+        """A context as trials will see it, for checks before the run."""
+        return Context(self.resources.vcpus, self.resources.memory_bytes)
 
     @property
     def min_blocks(self) -> int:

@@ -51,7 +51,7 @@ class Point:
 
         Raises BadInput where the size of a guest decides them.
         """
-        context = Context(1, 1 << 40, guest_address="198.18.0.1", peer_address="198.18.0.2")
+        context = Context(1, 1 << 40)
         commands = [each for each in self.benchmark.commands(self.parameters, context) if each.place in places]
         return [each.argv[0] for each in commands if each.argv[0] not in [file.path for file in each.files]]
 
@@ -99,7 +99,7 @@ def checked_points(loaded: LoadedStudy, image: Image) -> tuple[Point, ...]:
     Addresses are of the right form only: nothing is made yet.
     """
     guest = loaded.study.guest
-    context = Context(guest.vcpus, guest.memory, guest_address="198.18.0.1", peer_address="198.18.0.2")
+    context = Context(guest.vcpus, guest.memory)
     allowed = guest.model_dump(exclude={"disk", "image"})  # its key says them
     own, of_programs = _programs(loaded)
     refused_programs = {table.name for table in loaded.study.program} - own.keys()

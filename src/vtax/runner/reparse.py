@@ -93,7 +93,7 @@ def reparse(store: Store, run: RunHandle, declared: Study | None = None) -> Repa
         programs |= _corrected(run, declared, programs)
     cells = {cell.key: cell for cell in run.cells}
     readers = {cell.key: _reader(cell, programs) for cell in run.cells}
-    context = Context(study.guest.vcpus, study.guest.memory, guest_address="198.18.0.1", peer_address="198.18.0.2")
+    context = Context(study.guest.vcpus, study.guest.memory)
     result = Reparsed()
     with Parsers(reader for reader in readers.values() if not isinstance(reader, str)) as parsers:
         trials = stored_trials(store.engine, run)

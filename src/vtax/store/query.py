@@ -149,20 +149,14 @@ def load(engine: Engine, run: RunHandle) -> RunData:
         )
 
 
-def outputs(
-    engine: Engine, run: RunHandle, block: int | None = None, positions: Collection[int] | None = None
-) -> list[OutputRow]:
-    """Raw outputs of a run's trials, in the order they happened. Raises StoreError.
-
-    block, positions: of the trials; None for all.
-    """
+def outputs(engine: Engine, run: RunHandle, positions: Collection[int] | None = None) -> list[OutputRow]:
+    """Raw outputs of a run's trials, in the order they happened. positions: of the trials; None for all. Raises
+    StoreError."""
     trial, output = schema.trial, schema.output
     query = select(
         trial.c.position, trial.c.cell_id, trial.c.block, trial.c.number, output.c.role, output.c.argv,
         output.c.status, output.c.stdout, output.c.stderr,
     ).join_from(output, trial).where(trial.c.run_id == run.id).order_by(trial.c.position, output.c.id)  # fmt: skip
-    if block is not None:
-        query = query.where(trial.c.block == block)
     if positions is not None:
         query = query.where(trial.c.position.in_(positions))
     with reading_rows(engine) as connection:

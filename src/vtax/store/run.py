@@ -200,11 +200,10 @@ class RunHandle:
         with reading_rows(self._engine) as connection:
             return counts_of(connection, self.id).failed
 
-    def primary_values(self, block: int | None = None) -> list[tuple[str, int, str, float]]:
+    def primary_values(self) -> list[tuple[str, int, str, float]]:
         """(cell key, block, metric name, value) of every primary metric, in the order measured.
 
-        Only trials that went well, warm-up left out: what a stopping rule looks at. block: only that one, warm-up
-        or not.
+        Only trials that went well, warm-up left out: what a stopping rule looks at.
         """
         trial, cell, metric, measurement = schema.trial, schema.cell, schema.metric, schema.measurement
         query = (
@@ -212,8 +211,7 @@ class RunHandle:
             .join_from(measurement, trial)
             .join(cell, trial.c.cell_id == cell.c.id)
             .join(metric, measurement.c.metric_id == metric.c.id)
-            .where(~trial.c.is_warmup if block is None else trial.c.block == block)
-            .where(trial.c.run_id == self.id, trial.c.status == "ok", metric.c.is_primary)
+            .where(trial.c.run_id == self.id, trial.c.status == "ok", ~trial.c.is_warmup, metric.c.is_primary)
             .order_by(trial.c.position, metric.c.id)
         )
         with reading_rows(self._engine) as connection:
