@@ -175,10 +175,11 @@ class Context:
     """Where a trial runs.
 
     vcpus, memory_bytes: of the guest. scratch: a writable directory in the guest, on its own root file system.
-    guest_address, peer_address: in the lab; before there is one, of the right form. link_mbit_s: the known rate of the link, when
-    the topology limits it: no figure can be above it. mtu: of the link, None when it is not known. congestion: the
-    TCP congestion control that is requested at every end, empty when none was. flow: number of this trial among
-    those that run at once; it keeps their ports apart. peer_scratch, peer_vcpus: as scratch and vcpus, of the peer.
+    guest_address, peer_address: in the lab; before there is one, of the right form. link_mbit_s: the known rate of
+    the link, when the topology limits it: no figure can be above it. mtu: of the link, None when it is not known.
+    congestion: the TCP congestion control that is requested at every end, empty when none was. flow: number of this
+    trial among those that run at once; it keeps their ports apart. peer_scratch, peer_vcpus: as scratch and vcpus, of
+    the peer.
     """
 
     vcpus: int

@@ -13,54 +13,38 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Self
+from typing import Self
 
 from pydantic import Field, model_validator
 
-from vtax.benchmarks.base import CPU_PER_GIGABYTE, Command, Context, Metric, NetworkPair, Outcome, Parameters, Role
+from vtax.benchmarks.base import CPU_PER_GIGABYTE, Command, Context, Metric, NetworkPair, Outcome, Role
 from vtax.benchmarks.network import (
     FASTEST_MBIT_S,
     NOT_REPORTED,
-    check_datagram,
+    THROUGHPUTS,
+    ThroughputParameters,
     check_link,
     check_socket_buffer,
     rate_warnings,
 )
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
-from vtax.study.model import Size
 
 PORT = 5001
 _NO_RATE_LIMIT = "100g"
 _UDP_SERVER_START_S = "0.5"  # a UDP server cannot be seen to listen from outside
 
 
-class Iperf2Parameters(Parameters):
-    """What a study may fix or vary. Absent values are left to the tool."""
+class Iperf2Parameters(ThroughputParameters):
+    """What a study may fix or vary."""
 
-    direction: Literal["send", "receive", "both"] = Field("send", description="what the guest does")
-    protocol: Literal["tcp", "udp"] = Field("tcp", description="transport protocol")
-    duration_s: int = Field(10, ge=1, le=86400, description="seconds measured")
-    parallel: int = Field(1, ge=1, le=128, description="parallel streams")
-    length: Size | None = Field(None, ge=1, le=1024**2, description="bytes of one write, or of one UDP datagram")
-    window: Size | None = Field(None, ge=1, description="requested socket buffer at both ends")
-    mss: int | None = Field(
-        None, ge=88, le=32767, description="TCP maximum segment size", json_schema_extra={"unit": "bytes"}
-    )
-    no_delay: bool = Field(False, description="TCP_NODELAY at the sender: a small write is not kept for the next one")
     rate_mbit_s: float = Field(
         0, ge=0, le=FASTEST_MBIT_S, description="UDP target rate per stream; 0 is as fast as it goes"
     )
 
     @model_validator(mode="after")
-    def _fits_its_protocol(self) -> Self:
-        if self.protocol == "udp":
-            check_datagram("length", self.length)
-            if self.mss is not None:
-                raise ValueError("mss belongs to tcp, and protocol is udp")
-            if self.no_delay:
-                raise ValueError("no_delay belongs to tcp, and protocol is udp")
-        elif self.rate_mbit_s:
+    def _rate_is_of_udp(self) -> Self:
+        if self.protocol == "tcp" and self.rate_mbit_s:
             raise ValueError("rate_mbit_s belongs to udp, and protocol is tcp")
         return self
 
@@ -81,10 +65,7 @@ class Iperf2(NetworkPair):
     tool = "iperf"
     Parameters = Iperf2Parameters
     metrics: Sequence[Metric] = (
-        Metric("throughput", "Mbit/s", "higher", "throughput at the receiver", primary=True, over_flows="sum"),
-        Metric("sent", "Mbit/s", "higher", "rate at the sender", over_flows="sum"),
-        Metric("throughput_send", "Mbit/s", "higher", "guest to peer, at the receiver", over_flows="sum"),
-        Metric("throughput_receive", "Mbit/s", "higher", "peer to guest, at the receiver", over_flows="sum"),
+        *THROUGHPUTS,
         Metric("loss", "%", "lower", "UDP datagram loss"),
         Metric("jitter", "ms", "lower", "UDP jitter (RFC 1889)"),
         CPU_PER_GIGABYTE,

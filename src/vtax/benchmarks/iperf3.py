@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, Self
+from typing import Any
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from vtax.benchmarks.base import (
     CPU_PER_GIGABYTE,
@@ -25,13 +25,12 @@ from vtax.benchmarks.base import (
     Metric,
     NetworkPair,
     Outcome,
-    Parameters,
     Role,
 )
 from vtax.benchmarks.network import (
-    FASTEST_MBIT_S,
     NOT_REPORTED,
-    check_datagram,
+    THROUGHPUTS,
+    ThroughputParameters,
     check_link,
     check_socket_buffer,
     congestion_warnings,
@@ -42,40 +41,18 @@ from vtax.benchmarks.network import (
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
 from vtax.messages import Note
-from vtax.study.model import Size
 
 PORT = 5201
 _MEGA = 1e6
 _INTERVAL_S = 0.1, 60.0  # shortest and longest that iperf3 reports
 
 
-class Iperf3Parameters(Parameters):
-    """What a study may fix or vary. Absent values are left to the tool."""
+class Iperf3Parameters(ThroughputParameters):
+    """What a study may fix or vary."""
 
-    direction: Literal["send", "receive", "both"] = Field("send", description="what the guest does")
-    protocol: Literal["tcp", "udp"] = Field("tcp", description="transport protocol")
     duration_s: int = Field(7, ge=1, le=86400, description="seconds measured")
-    omit_s: int = Field(0, ge=0, le=60, description="seconds before them that are not counted (TCP slow start)")
-    parallel: int = Field(1, ge=1, le=128, description="parallel streams")
-    length: Size | None = Field(None, ge=1, le=1024**2, description="bytes of one write, or of one UDP datagram")
-    window: Size | None = Field(None, ge=1, description="requested socket buffer at both ends")
-    mss: int | None = Field(
-        None, ge=88, le=32767, description="TCP maximum segment size", json_schema_extra={"unit": "bytes"}
-    )
     no_delay: bool = Field(False, description="TCP_NODELAY at both ends: a small write is not kept for the next one")
-    rate_mbit_s: float = Field(
-        0, ge=0, le=FASTEST_MBIT_S, description="target rate per stream; 0 is as fast as it goes"
-    )
-
-    @model_validator(mode="after")
-    def _fits_its_protocol(self) -> Self:
-        if self.protocol == "udp":
-            check_datagram("length", self.length)
-            if self.mss is not None:
-                raise ValueError("mss belongs to tcp, and protocol is udp")
-            if self.no_delay:
-                raise ValueError("no_delay belongs to tcp, and protocol is udp")
-        return self
+    omit_s: int = Field(0, ge=0, le=60, description="seconds before them that are not counted (TCP slow start)")
 
 
 class Iperf3(NetworkPair):
@@ -84,10 +61,7 @@ class Iperf3(NetworkPair):
     tool = "iperf3"
     Parameters = Iperf3Parameters
     metrics: Sequence[Metric] = (
-        Metric("throughput", "Mbit/s", "higher", "throughput at the receiver", primary=True, over_flows="sum"),
-        Metric("sent", "Mbit/s", "higher", "rate at the sender", over_flows="sum"),
-        Metric("throughput_send", "Mbit/s", "higher", "guest to peer, at the receiver", over_flows="sum"),
-        Metric("throughput_receive", "Mbit/s", "higher", "peer to guest, at the receiver", over_flows="sum"),
+        *THROUGHPUTS,
         Metric("retransmits", "segments", "lower", "TCP retransmits", over_flows="sum"),
         Metric("loss", "%", "lower", "UDP datagram loss"),
         Metric("jitter", "ms", "lower", "UDP jitter (RFC 1889)"),

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, Self
 
-from vtax.benchmarks.base import Context
+from pydantic import Field, model_validator
+
+from vtax.benchmarks.base import Context, Metric, Parameters
 from vtax.errors import BadInput, BenchmarkError
 from vtax.messages import Note
 from vtax.network.wire import burst_bytes
+from vtax.study.model import Size
 
 LARGEST_DATAGRAM = 65507
 """Bytes of UDP payload in the largest IPv4 packet: 65535 - 20 (RFC 791) - 8 (RFC 768)."""
@@ -23,6 +26,42 @@ _TIMESTAMPS = 12  # bytes of the TCP option that most kernels send (RFC 7323)
 _DEFAULT_MSS = 536  # RFC 9293, section 3.7.1
 _LINK_ROOM = 1.02  # for the tools' own clocks, besides the burst that a token bucket lets through at the start
 _BUFFER_LIMITS = (Path("/proc/sys/net/core/wmem_max"), Path("/proc/sys/net/core/rmem_max"))
+
+
+THROUGHPUTS = (
+    Metric("throughput", "Mbit/s", "higher", "throughput at the receiver", primary=True, over_flows="sum"),
+    Metric("sent", "Mbit/s", "higher", "rate at the sender", over_flows="sum"),
+    Metric("throughput_send", "Mbit/s", "higher", "guest to peer, at the receiver", over_flows="sum"),
+    Metric("throughput_receive", "Mbit/s", "higher", "peer to guest, at the receiver", over_flows="sum"),
+)
+
+
+class ThroughputParameters(Parameters):
+    """What a study may fix or vary. Absent values are left to the tool."""
+
+    direction: Literal["send", "receive", "both"] = Field("send", description="what the guest does")
+    protocol: Literal["tcp", "udp"] = Field("tcp", description="transport protocol")
+    duration_s: int = Field(10, ge=1, le=86400, description="seconds measured")
+    parallel: int = Field(1, ge=1, le=128, description="parallel streams")
+    length: Size | None = Field(None, ge=1, le=1024**2, description="bytes of one write, or of one UDP datagram")
+    window: Size | None = Field(None, ge=1, description="requested socket buffer at both ends")
+    mss: int | None = Field(
+        None, ge=88, le=32767, description="TCP maximum segment size", json_schema_extra={"unit": "bytes"}
+    )
+    no_delay: bool = Field(False, description="TCP_NODELAY at the sender: a small write is not kept for the next one")
+    rate_mbit_s: float = Field(
+        0, ge=0, le=FASTEST_MBIT_S, description="target rate per stream; 0 is as fast as it goes"
+    )
+
+    @model_validator(mode="after")
+    def _fits_its_protocol(self) -> Self:
+        if self.protocol == "udp":
+            check_datagram("length", self.length)
+            if self.mss is not None:
+                raise ValueError("mss belongs to tcp, and protocol is udp")
+            if self.no_delay:
+                raise ValueError("no_delay belongs to tcp, and protocol is udp")
+        return self
 
 
 def check_datagram(name: str, size: int | None) -> None:

@@ -19,7 +19,6 @@ import time
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
-from types import TracebackType
 from typing import Any, Self
 
 from vtax.errors import VtaxError
@@ -52,9 +51,7 @@ class BoundedCalls:
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.end()
 
     def start(self) -> None:

@@ -28,7 +28,6 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import chain, pairwise
 from pathlib import Path
-from types import TracebackType
 from typing import Any, BinaryIO, Self
 
 from vtax.errors import VtaxError
@@ -145,9 +144,7 @@ class Journal:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         with deferred_interrupts():
             for problem in self.close():
                 self._notify(f"leaked: {problem.splitlines()[0]} (hint: sudo vtax clean)")

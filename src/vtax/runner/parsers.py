@@ -11,7 +11,6 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from types import TracebackType
 from typing import Any, Self
 
 from vtax.benchmarks.base import Benchmark, Context, Outcome, Role
@@ -52,9 +51,7 @@ class Parsers:
         self._calls.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._calls.end()
 
     def outcome(

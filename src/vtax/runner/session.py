@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from vtax.benchmarks.base import Benchmark, Context
@@ -91,9 +90,7 @@ class OpenSession:
             self._observer.message(f"{name}: {self._start_failure.error}")
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._take_down()
 
     @property
