@@ -1,4 +1,4 @@
-"""Checks of the host for disturbances of measurements: one class per check.
+"""Checks of the host for disturbances of measurements: one function per check.
 
 A check reads files below a root directory (tests pass another host's files) and rates what it observes. It returns
 None where the host does not expose the setting. Checks change nothing; tunables do.
@@ -7,10 +7,10 @@ None where the host does not expose the setting. Checks change nothing; tunables
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from vtax.counters.whole_host import not_counted
 from vtax.doctor import tunables
@@ -24,258 +24,208 @@ BUSY_WARN_CPUS, BUSY_BAD_SHARE = 0.1, 0.25
 MEMORY_WARN, MEMORY_BAD = 2 * GIB, 1 * GIB
 
 
-class Check(Protocol):
-    """name: also the name of the tunable that applies its hint, if any. why: its effect on a measurement."""
+@dataclass(frozen=True)
+class Check:
+    """name: also of the tunable that applies its hint, if any. why: its effect on a measurement. look: returns the
+    observation on the host whose files are below a directory; None where that does not expose the setting."""
 
     name: str
     why: str
-
-    def look(self, root: Path) -> Observation | None:
-        """Return the observation on this host; None when the host does not expose the setting."""
-        ...
+    look: Callable[[Path], Observation | None]
 
 
-class Processors:
-    """The number of usable CPUs."""
-
-    name = "CPUs"
-    why = "guest, peer, vtax and the rest of the host share the CPUs"
-
-    def look(self, root: Path) -> Observation | None:
-        """Count the CPUs that this process may use."""
-        usable = len(os.sched_getaffinity(0)) if root == Path("/") else _count_processors(root)
-        hint = "use a host with four CPUs or more, and pin guests to some of them"
-        if usable == 1:
-            return Observation("bad", "1 CPU: every other process takes CPU time from the guest", hint)
-        if usable < 4:
-            return Observation("warn", f"{usable} CPUs: network peers and QEMU's own threads share with guests", hint)
-        return Observation("ok", f"{usable} CPUs")
+def _processors(root: Path) -> Observation | None:
+    usable = len(os.sched_getaffinity(0)) if root == Path("/") else _count_processors(root)
+    hint = "use a host with four CPUs or more, and pin guests to some of them"
+    if usable == 1:
+        return Observation("bad", "1 CPU: every other process takes CPU time from the guest", hint)
+    if usable < 4:
+        return Observation("warn", f"{usable} CPUs: network peers and QEMU's own threads share with guests", hint)
+    return Observation("ok", f"{usable} CPUs")
 
 
-class FrequencyGovernor:
-    """The CPU frequency governor."""
-
-    name = tunables.FrequencyGovernor.name
-    why = "a power-saving governor changes the CPU frequency during a trial"
-
-    def look(self, root: Path) -> Observation | None:
-        """Return all governors must be `performance`."""
-        found = _values(root, "sys/devices/system/cpu/cpu[0-9]*/cpufreq/scaling_governor")
-        if not found:
-            return None
-        if found == ["performance"]:
-            return Observation("ok", "performance")
-        return Observation("warn", ", ".join(found), "cpupower frequency-set -g performance")
-
-
-class Turbo:
-    """Turbo boost."""
-
-    name = tunables.Turbo.name
-    why = "turbo depends on temperature and on the load of other cores: the first trials run faster than later ones"
-
-    def look(self, root: Path) -> Observation | None:
-        """intel_pstate has no_turbo, other drivers have boost."""
-        tunable = tunables.Turbo(root)
-        if not tunable.files():
-            return None
-        path = tunable.files()[0]
-        if tunable.read(path) == tunable.wanted(path):
-            return Observation("ok", "off")
-        return Observation("warn", "on", f"echo {tunable.wanted(path)} > {path}")
-
-
-class SiblingThreads:
-    """Simultaneous multithreading."""
-
-    name = "sibling threads"
-    why = "two threads of a core share its execution units: a busy sibling slows a guest down"
-
-    def look(self, root: Path) -> Observation | None:
-        """Return the kernel's summary of simultaneous multithreading."""
-        active = _values(root, "sys/devices/system/cpu/smt/active")
-        if not active:
-            return None
-        if active == ["1"]:
-            hint = "echo off > /sys/devices/system/cpu/smt/control, or keep every second CPU free"
-            return Observation("warn", "on: CPUs share cores", hint)
-        return Observation("ok", "off")
-
-
-class TransparentHugePages:
-    """The policy of transparent huge pages."""
-
-    name = tunables.TransparentHugePages.name
-    why = "huge pages speed up programs; QEMU requests them, other programs get them by chance or not at all"
-
-    def look(self, root: Path) -> Observation | None:
-        """Return the selected policy."""
-        tunable = tunables.TransparentHugePages(root)
-        if not tunable.files():
-            return None
-        chosen = tunable.show()
-        if chosen == "never":
-            return Observation("ok", "never")
-        message = "always: by chance" if chosen == "always" else "madvise: for QEMU's guests, not for containers"
-        return Observation("warn", message, "echo never > /sys/kernel/mm/transparent_hugepage/enabled")
-
-
-class AddressLayout:
-    """Address space layout randomization."""
-
-    name = tunables.AddressLayout.name
-    why = "the address layout changes speed by some percent; only randomization averages this out over trials"
-
-    def look(self, root: Path) -> Observation | None:
-        """Full randomization is good here (Mytkowicz et al., ASPLOS 2009; Curtsinger and Berger, ASPLOS 2013)."""
-        found = _values(root, "proc/sys/kernel/randomize_va_space")
-        if not found:
-            return None
-        if found == ["2"]:
-            return Observation("ok", "random for every process")
-        return Observation("warn", "fixed: one layout is measured, not the typical one",
-                    "sysctl kernel.randomize_va_space=2")  # fmt: skip
-
-
-class Swap:
-    """Swap space in use."""
-
-    name = tunables.Swappiness.name
-    why = "swapped memory is read back during a trial"
-
-    def look(self, root: Path) -> Observation | None:
-        """Rate used and total."""
-        memory = meminfo(root)
-        total, free = memory.get("SwapTotal", 0), memory.get("SwapFree", 0)
-        if total == 0:
-            return Observation("ok", "none")
-        if total - free > 16 << 20:  # a low swappiness does not swap memory in
-            return Observation(
-                "warn", f"{about_size(total - free)} of {about_size(total)} in use", "swapoff -a", False
-            )
-        low = _values(root, "proc/sys/vm/swappiness") in (["0"], ["1"])
-        return Observation(
-            "ok" if low else "warn", f"{about_size(total)}, not in use", "" if low else "sysctl vm.swappiness=1"
-        )
-
-
-class Numa:
-    """NUMA nodes and automatic balancing."""
-
-    name = tunables.NumaBalancing.name
-    why = "remote memory is slower, and balancing migrates pages during a trial"
-
-    def look(self, root: Path) -> Observation | None:
-        """Nodes, and whether the kernel moves memory between them."""
-        nodes = [path for path in root.glob("sys/devices/system/node/node[0-9]*") if path.is_dir()]
-        if len(nodes) < 2:
-            return Observation("ok", "one node") if nodes else None
-        balancing = _values(root, "proc/sys/kernel/numa_balancing") not in ([], ["0"])
-        moves = ", and the kernel moves memory between them" if balancing else ""
-        hint = "pin guests to CPUs of one node" + ("; sysctl kernel.numa_balancing=0" if balancing else "")
-        return Observation("warn", f"{len(nodes)} nodes{moves}", hint, by_tunable=balancing)
-
-
-class FreeMemory:
-    """Available memory."""
-
-    name = "free memory"
-    why = "a host short of memory reclaims and swaps while it measures"
-
-    def look(self, root: Path) -> Observation | None:
-        """MemAvailable."""
-        available = meminfo(root).get("MemAvailable")
-        if available is None:
-            return None
-        hint = "stop other programs, or use smaller guests ([guest] memory)"
-        level: Severity = "bad" if available < MEMORY_BAD else "warn" if available < MEMORY_WARN else "ok"
-        return Observation(level, f"{about_size(available)} available", "" if level == "ok" else hint)
-
-
-class VirtualHost:
-    """Whether the host is a virtual machine."""
-
-    name = "virtual host"
-    why = "other guests of the outer host use the CPUs unseen, and hardware virtualization is missing or nested"
-
-    def look(self, root: Path) -> Observation | None:
-        """Return the CPU flag `hypervisor` and the machine's DMI names."""
-        with suppress(OSError):
-            flags = (root / "proc/cpuinfo").read_text().partition("flags")[2].partition("\n")[0].split()
-            if "hypervisor" not in flags:
-                return Observation("ok", "no")
-            names = [
-                *_values(root, "sys/class/dmi/id/sys_vendor"),
-                *_values(root, "sys/class/dmi/id/product_name"),
-            ]
-            kind = f" ({' '.join(names)})" if names else ""
-            return Observation("warn", f"yes{kind}", "use a physical machine; otherwise state it with every figure")
+def _frequency_governor(root: Path) -> Observation | None:
+    found = _values(root, "sys/devices/system/cpu/cpu[0-9]*/cpufreq/scaling_governor")
+    if not found:
         return None
+    if found == ["performance"]:
+        return Observation("ok", "performance")
+    return Observation("warn", ", ".join(found), "cpupower frequency-set -g performance")
 
 
-class Battery:
-    """Whether the host runs on its battery."""
-
-    name = "battery"
-    why = "on battery the firmware limits the CPU frequency"
-
-    def look(self, root: Path) -> Observation | None:
-        """Discharging batteries of the host; those of a mouse have the scope `Device` (sysfs-class-power)."""
-        batteries = root.glob("sys/class/power_supply/*/status")
-        own = [path.parent for path in batteries if _values(path.parent, "scope") != ["Device"]]
-        if not own:
-            return None
-        discharging = any(_values(path, "status") == ["Discharging"] for path in own)
-        return (
-            Observation("bad", "discharging", "connect the power supply")
-            if discharging
-            else Observation("ok", "on AC power")
-        )
+def _turbo(root: Path) -> Observation | None:
+    """Rate turbo boost; intel_pstate has no_turbo, other drivers have boost."""
+    tunable = tunables.Turbo(root)
+    if not tunable.files():
+        return None
+    path = tunable.files()[0]
+    if tunable.read(path) == tunable.wanted(path):
+        return Observation("ok", "off")
+    return Observation("warn", "on", f"echo {tunable.wanted(path)} > {path}")
 
 
-class Throttling:
-    """Thermal throttling."""
-
-    name = "heat"
-    why = "a hot CPU is slowed down without notice"
-
-    def look(self, root: Path) -> Observation | None:
-        """Throttling events since boot."""
-        counts = _values(root, "sys/devices/system/cpu/cpu[0-9]*/thermal_throttle/core_throttle_count")
-        if not counts:
-            return None
-        events = max(int(count) for count in counts)
-        if events == 0:
-            return Observation("ok", "no throttling since boot")
-        return Observation("warn", f"{events} throttling events since boot", "improve cooling, or disable turbo")
+def _sibling_threads(root: Path) -> Observation | None:
+    active = _values(root, "sys/devices/system/cpu/smt/active")
+    if not active:
+        return None
+    if active == ["1"]:
+        hint = "echo off > /sys/devices/system/cpu/smt/control, or keep every second CPU free"
+        return Observation("warn", "on: CPUs share cores", hint)
+    return Observation("ok", "off")
 
 
-class Counters:
-    """What vtax counts around trials to explain differences, and this host cannot count."""
-
-    name = "counters"
-    why = "vtax explain shows what was counted; what is not counted may be why a platform is slower"
-
-    def look(self, root: Path) -> Observation | None:
-        """Return every kind of counter that is missing, those of one reason together. It disturbs nothing."""
-        missing: dict[str, list[str]] = {}
-        for what, reason in not_counted(root).items():
-            missing.setdefault(reason, []).append(what)
-        texts = [f"{', '.join(what)}: {reason}" for reason, what in missing.items()]
-        return Observation("ok", f"not available here: {'; '.join(texts)}" if texts else "all are available")
+def _transparent_huge_pages(root: Path) -> Observation | None:
+    tunable = tunables.TransparentHugePages(root)
+    if not tunable.files():
+        return None
+    chosen = tunable.show()
+    if chosen == "never":
+        return Observation("ok", "never")
+    message = "always: by chance" if chosen == "always" else "madvise: for QEMU's guests, not for containers"
+    return Observation("warn", message, "echo never > /sys/kernel/mm/transparent_hugepage/enabled")
 
 
-CHECKS: tuple[Check, ...] = (
-    Processors(), FrequencyGovernor(), Turbo(), SiblingThreads(), TransparentHugePages(), AddressLayout(), Swap(),
-    Numa(), FreeMemory(), VirtualHost(), Battery(), Throttling(), Counters(),
-)  # fmt: skip
+def _address_layout(root: Path) -> Observation | None:
+    """Prefer full randomization (Mytkowicz et al., ASPLOS 2009; Curtsinger and Berger, ASPLOS 2013)."""
+    found = _values(root, "proc/sys/kernel/randomize_va_space")
+    if not found:
+        return None
+    if found == ["2"]:
+        return Observation("ok", "random for every process")
+    return Observation("warn", "fixed: one layout is measured, not the typical one",
+                "sysctl kernel.randomize_va_space=2")  # fmt: skip
 
 
-def findings(root: Path = Path("/"), checks: Iterable[Check] = CHECKS) -> list[Finding]:
+def _swap(root: Path) -> Observation | None:
+    memory = meminfo(root)
+    total, free = memory.get("SwapTotal", 0), memory.get("SwapFree", 0)
+    if total == 0:
+        return Observation("ok", "none")
+    if total - free > 16 << 20:  # a low swappiness does not swap memory in
+        return Observation("warn", f"{about_size(total - free)} of {about_size(total)} in use", "swapoff -a", False)
+    low = _values(root, "proc/sys/vm/swappiness") in (["0"], ["1"])
+    return Observation(
+        "ok" if low else "warn", f"{about_size(total)}, not in use", "" if low else "sysctl vm.swappiness=1"
+    )
+
+
+def _numa(root: Path) -> Observation | None:
+    nodes = [path for path in root.glob("sys/devices/system/node/node[0-9]*") if path.is_dir()]
+    if len(nodes) < 2:
+        return Observation("ok", "one node") if nodes else None
+    balancing = _values(root, "proc/sys/kernel/numa_balancing") not in ([], ["0"])
+    moves = ", and the kernel moves memory between them" if balancing else ""
+    hint = "pin guests to CPUs of one node" + ("; sysctl kernel.numa_balancing=0" if balancing else "")
+    return Observation("warn", f"{len(nodes)} nodes{moves}", hint, by_tunable=balancing)
+
+
+def _free_memory(root: Path) -> Observation | None:
+    available = meminfo(root).get("MemAvailable")
+    if available is None:
+        return None
+    hint = "stop other programs, or use smaller guests ([guest] memory)"
+    level: Severity = "bad" if available < MEMORY_BAD else "warn" if available < MEMORY_WARN else "ok"
+    return Observation(level, f"{about_size(available)} available", "" if level == "ok" else hint)
+
+
+def _virtual_host(root: Path) -> Observation | None:
+    """Look at the CPU flag `hypervisor` and the machine's DMI names."""
+    with suppress(OSError):
+        flags = (root / "proc/cpuinfo").read_text().partition("flags")[2].partition("\n")[0].split()
+        if "hypervisor" not in flags:
+            return Observation("ok", "no")
+        names = [
+            *_values(root, "sys/class/dmi/id/sys_vendor"),
+            *_values(root, "sys/class/dmi/id/product_name"),
+        ]
+        kind = f" ({' '.join(names)})" if names else ""
+        return Observation("warn", f"yes{kind}", "use a physical machine; otherwise state it with every figure")
+    return None
+
+
+def _battery(root: Path) -> Observation | None:
+    """Look for discharging batteries of the host; those of a mouse have the scope `Device` (sysfs-class-power)."""
+    batteries = root.glob("sys/class/power_supply/*/status")
+    own = [path.parent for path in batteries if _values(path.parent, "scope") != ["Device"]]
+    if not own:
+        return None
+    discharging = any(_values(path, "status") == ["Discharging"] for path in own)
+    return (
+        Observation("bad", "discharging", "connect the power supply")
+        if discharging
+        else Observation("ok", "on AC power")
+    )
+
+
+def _throttling(root: Path) -> Observation | None:
+    counts = _values(root, "sys/devices/system/cpu/cpu[0-9]*/thermal_throttle/core_throttle_count")
+    if not counts:
+        return None
+    events = max(int(count) for count in counts)
+    if events == 0:
+        return Observation("ok", "no throttling since boot")
+    return Observation("warn", f"{events} throttling events since boot", "improve cooling, or disable turbo")
+
+
+def _counters(root: Path) -> Observation | None:
+    """Name every kind of counter that is missing, those of one reason together. It disturbs nothing."""
+    missing: dict[str, list[str]] = {}
+    for what, reason in not_counted(root).items():
+        missing.setdefault(reason, []).append(what)
+    texts = [f"{', '.join(what)}: {reason}" for reason, what in missing.items()]
+    return Observation("ok", f"not available here: {'; '.join(texts)}" if texts else "all are available")
+
+
+CHECKS = (
+    Check("CPUs", "guest, peer, vtax and the rest of the host share the CPUs", _processors),
+    Check(
+        tunables.FrequencyGovernor.name,
+        "a power-saving governor changes the CPU frequency during a trial",
+        _frequency_governor,
+    ),
+    Check(
+        tunables.Turbo.name,
+        "turbo depends on temperature and on the load of other cores: the first trials run faster than later ones",
+        _turbo,
+    ),
+    Check(
+        "sibling threads",
+        "two threads of a core share its execution units: a busy sibling slows a guest down",
+        _sibling_threads,
+    ),
+    Check(
+        tunables.TransparentHugePages.name,
+        "huge pages speed up programs; QEMU requests them, other programs get them by chance or not at all",
+        _transparent_huge_pages,
+    ),
+    Check(
+        tunables.AddressLayout.name,
+        "the address layout changes speed by some percent; only randomization averages this out over trials",
+        _address_layout,
+    ),
+    Check(tunables.Swappiness.name, "swapped memory is read back during a trial", _swap),
+    Check(tunables.NumaBalancing.name, "remote memory is slower, and balancing migrates pages during a trial", _numa),
+    Check("free memory", "a host short of memory reclaims and swaps while it measures", _free_memory),
+    Check(
+        "virtual host",
+        "other guests of the outer host use the CPUs unseen, and hardware virtualization is missing or nested",
+        _virtual_host,
+    ),
+    Check("battery", "on battery the firmware limits the CPU frequency", _battery),
+    Check("heat", "a hot CPU is slowed down without notice", _throttling),
+    Check(
+        "counters",
+        "vtax explain shows what was counted; what is not counted may be why a platform is slower",
+        _counters,
+    ),
+)
+
+
+def findings(root: Path = Path("/")) -> list[Finding]:
     """Return findings of the checks below root, in their order."""
     tunable = {tunable.name for tunable in tunables.all_tunables(root) if tunable.available()}
     found = []
-    for check in checks:
+    for check in CHECKS:
         if (seen := check.look(root)) is not None:
             can = check.name in tunable and seen.by_tunable and seen.severity != "ok"
             found.append(Finding(check.name, seen.severity, seen.observed, check.why, seen.hint, can))
