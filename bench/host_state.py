@@ -18,7 +18,7 @@ from pathlib import Path
 from host_network import host_network
 from isolated import Isolated
 
-from vtax.doctor.tunables import all_tunables
+from vtax.doctor.tunables import TUNABLES
 from vtax.host.huge_pages import POLICY
 
 Parts = Mapping[str, Mapping[str, str]]
@@ -70,7 +70,7 @@ class Inside:
 def host_settings() -> list[Path]:
     """Files of the host's settings that vtax can change: with --tune-host, and for huge pages."""
     return [
-        *(path for tunable in all_tunables() for path in tunable.files()),
+        *(path for tunable in TUNABLES for path in tunable.files()),
         *(p for p in POLICY.iterdir() if p.is_file()),
     ]
 

@@ -84,7 +84,7 @@ def test_programs_get_it_as_json(image, private_home, monkeypatch, tmp_path):
 
 
 def test_this_hosts_tunables_are_as_before_after_tuning(private_home):
-    present = [tunable for tunable in tunables.all_tunables() if tunable.available()]
+    present = [tunable for tunable in tunables.TUNABLES if tunable.available()]
     before = {tunable.name: tunable.show() for tunable in present}
     with Journal(private_home.journal) as journal:
         with tunables.tuned(journal) as printed:

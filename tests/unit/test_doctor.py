@@ -179,9 +179,9 @@ def test_a_tunable_that_cannot_be_turned_undoes_its_part(laptop, tmp_path, monke
     monkeypatch.setattr(type(second), "write_text", refuse)
     with Journal(tmp_path / "journal") as journal:
         with pytest.raises(VtaxError, match="frequency governor cannot be set"):
-            tunables.FrequencyGovernor(laptop).apply(journal)
+            tunables.FREQUENCY_GOVERNOR.below(laptop).apply(journal)
         assert journal.registered == ()
-    assert tunables.FrequencyGovernor(laptop).show() == "powersave, schedutil"
+    assert tunables.FREQUENCY_GOVERNOR.below(laptop).show() == "powersave, schedutil"
 
 
 class FakeDriver:

@@ -54,14 +54,12 @@ def _frequency_governor(root: Path) -> Observation | None:
 
 
 def _turbo(root: Path) -> Observation | None:
-    """Rate turbo boost; intel_pstate has no_turbo, other drivers have boost."""
-    tunable = tunables.Turbo(root)
+    tunable = tunables.TURBO.below(root)
     if not tunable.files():
         return None
-    path = tunable.files()[0]
-    if tunable.read(path) == tunable.wanted(path):
+    if tunable.show() == tunable.wanted:
         return Observation("ok", "off")
-    return Observation("warn", "on", f"echo {tunable.wanted(path)} > {path}")
+    return Observation("warn", "on", f"echo {tunable.wanted} > {tunable.files()[0]}")
 
 
 def _sibling_threads(root: Path) -> Observation | None:
@@ -75,7 +73,7 @@ def _sibling_threads(root: Path) -> Observation | None:
 
 
 def _transparent_huge_pages(root: Path) -> Observation | None:
-    tunable = tunables.TransparentHugePages(root)
+    tunable = tunables.TRANSPARENT_HUGE_PAGES.below(root)
     if not tunable.files():
         return None
     chosen = tunable.show()
@@ -179,12 +177,12 @@ def _counters(root: Path) -> Observation | None:
 CHECKS = (
     Check("CPUs", "guest, peer, vtax and the rest of the host share the CPUs", _processors),
     Check(
-        tunables.FrequencyGovernor.name,
+        tunables.FREQUENCY_GOVERNOR.name,
         "a power-saving governor changes the CPU frequency during a trial",
         _frequency_governor,
     ),
     Check(
-        tunables.Turbo.name,
+        tunables.TURBO.name,
         "turbo depends on temperature and on the load of other cores: the first trials run faster than later ones",
         _turbo,
     ),
@@ -194,17 +192,19 @@ CHECKS = (
         _sibling_threads,
     ),
     Check(
-        tunables.TransparentHugePages.name,
+        tunables.TRANSPARENT_HUGE_PAGES.name,
         "huge pages speed up programs; QEMU requests them, other programs get them by chance or not at all",
         _transparent_huge_pages,
     ),
     Check(
-        tunables.AddressLayout.name,
+        tunables.ADDRESS_LAYOUT.name,
         "the address layout changes speed by some percent; only randomization averages this out over trials",
         _address_layout,
     ),
-    Check(tunables.Swappiness.name, "swapped memory is read back during a trial", _swap),
-    Check(tunables.NumaBalancing.name, "remote memory is slower, and balancing migrates pages during a trial", _numa),
+    Check(tunables.SWAPPINESS.name, "swapped memory is read back during a trial", _swap),
+    Check(
+        tunables.NUMA_BALANCING.name, "remote memory is slower, and balancing migrates pages during a trial", _numa
+    ),
     Check("free memory", "a host short of memory reclaims and swaps while it measures", _free_memory),
     Check(
         "virtual host",
@@ -223,7 +223,7 @@ CHECKS = (
 
 def findings(root: Path = Path("/")) -> list[Finding]:
     """Return findings of the checks below root, in their order."""
-    tunable = {tunable.name for tunable in tunables.all_tunables(root) if tunable.available()}
+    tunable = {tunable.name for tunable in tunables.TUNABLES if tunable.below(root).available()}
     found = []
     for check in CHECKS:
         if (seen := check.look(root)) is not None:

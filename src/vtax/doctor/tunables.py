@@ -1,4 +1,4 @@
-"""Host settings that `vtax run --tune-host` changes and restores: one class per tunable.
+"""Host settings that `vtax run --tune-host` changes and restores: one entry of TUNABLES each.
 
 The old value is registered in the journal before the new one is written: `vtax clean` restores it after a crash.
 """
@@ -6,10 +6,10 @@ The old value is registered in the journal before the new one is written: `vtax 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar
 
 from vtax.errors import VtaxError
 from vtax.host.journal import Journal, Registration
@@ -17,27 +17,35 @@ from vtax.host.resources import chosen
 from vtax.host.settings import change, restore
 
 
+@dataclass(frozen=True)
 class Tunable:
-    """A setting in one file or several alike. name: of the check whose hint it is. root: where /proc and /sys are."""
+    """A setting in one file or several alike.
 
-    name: ClassVar[str]
-    pattern: ClassVar[str]
-    value: ClassVar[str]
+    name: of the check whose hint it is. values: pattern of files -> their value for measuring; the first that this
+    host has is meant. root: where /proc and /sys are.
+    """
 
-    def __init__(self, root: Path = Path("/")) -> None:
-        self._root = root
+    name: str
+    values: Mapping[str, str]
+    root: Path = Path("/")
+
+    def below(self, root: Path) -> Tunable:
+        """Return the same of another host's files."""
+        return replace(self, root=root)
 
     def files(self) -> list[Path]:
         """Return the files of the setting on this host; none when the host does not have it."""
-        return sorted(self._root.glob(self.pattern))
+        return next((found for pattern in self.values if (found := sorted(self.root.glob(pattern)))), [])
+
+    @property
+    def wanted(self) -> str:
+        """The value for measuring."""
+        return next(value for pattern, value in self.values.items() if any(self.root.glob(pattern)))
 
     def read(self, path: Path) -> str:
         """Return the effective value, in the form that restores it when written."""
-        return path.read_text().strip()
-
-    def wanted(self, path: Path) -> str:
-        """Return the value for measuring."""
-        return self.value
+        text = path.read_text().strip()
+        return chosen(text) or text
 
     def available(self) -> bool:
         """Return whether it exists and is writable."""
@@ -51,78 +59,19 @@ class Tunable:
         """Set the value where it differs; returns registrations that restore it. Raises VtaxError after restoring."""
         return change(
             journal,
-            ((path, self.read(path), self.wanted(path)) for path in self.files()),
+            ((path, self.read(path), self.wanted) for path in self.files()),
             lambda path, error: VtaxError(f"{self.name} cannot be set: {error}", where=str(path)),
         )
 
 
-class FrequencyGovernor(Tunable):
-    """All CPUs at their maximum frequency."""
-
-    name = "frequency governor"
-    pattern = "sys/devices/system/cpu/cpu[0-9]*/cpufreq/scaling_governor"
-    value = "performance"
-
-
-class Turbo(Tunable):
-    """Turbo disabled."""
-
-    name = "turbo"
-
-    def files(self) -> list[Path]:
-        """Return the file of intel_pstate, else that of other drivers."""
-        places = ("sys/devices/system/cpu/intel_pstate/no_turbo", "sys/devices/system/cpu/cpufreq/boost")
-        return [path for place in places if (path := self._root / place).exists()][:1]
-
-    def wanted(self, path: Path) -> str:
-        """no_turbo = 1, boost = 0."""
-        return "1" if path.name == "no_turbo" else "0"
-
-
-class TransparentHugePages(Tunable):
-    """No transparent huge pages."""
-
-    name = "transparent huge pages"
-    pattern = "sys/kernel/mm/transparent_hugepage/enabled"
-    value = "never"
-
-    def read(self, path: Path) -> str:
-        """Return the word in brackets."""
-        return chosen(path.read_text())
-
-
-class AddressLayout(Tunable):
-    """Full address space layout randomization."""
-
-    name = "address layout"
-    pattern = "proc/sys/kernel/randomize_va_space"
-    value = "2"
-
-
-class Swappiness(Tunable):
-    """Swap only when memory is short."""
-
-    name = "swap"
-    pattern = "proc/sys/vm/swappiness"
-    value = "1"
-
-
-class NumaBalancing(Tunable):
-    """No automatic NUMA balancing."""
-
-    name = "NUMA"
-    pattern = "proc/sys/kernel/numa_balancing"
-    value = "0"
-
-
-TUNABLES: tuple[type[Tunable], ...] = (
-    FrequencyGovernor, Turbo, TransparentHugePages, AddressLayout, Swappiness, NumaBalancing
-)  # fmt: skip
-
-
-def all_tunables(root: Path = Path("/")) -> list[Tunable]:
-    """Return one of each."""
-    return [tunable(root) for tunable in TUNABLES]
+_CPU = "sys/devices/system/cpu"
+FREQUENCY_GOVERNOR = Tunable("frequency governor", {f"{_CPU}/cpu[0-9]*/cpufreq/scaling_governor": "performance"})
+TURBO = Tunable("turbo", {f"{_CPU}/intel_pstate/no_turbo": "1", f"{_CPU}/cpufreq/boost": "0"})
+TRANSPARENT_HUGE_PAGES = Tunable("transparent huge pages", {"sys/kernel/mm/transparent_hugepage/enabled": "never"})
+ADDRESS_LAYOUT = Tunable("address layout", {"proc/sys/kernel/randomize_va_space": "2"})
+SWAPPINESS = Tunable("swap", {"proc/sys/vm/swappiness": "1"})
+NUMA_BALANCING = Tunable("NUMA", {"proc/sys/kernel/numa_balancing": "0"})
+TUNABLES = (FREQUENCY_GOVERNOR, TURBO, TRANSPARENT_HUGE_PAGES, ADDRESS_LAYOUT, SWAPPINESS, NUMA_BALANCING)
 
 
 @contextmanager
@@ -131,7 +80,7 @@ def tuned(journal: Journal, root: Path = Path("/")) -> Iterator[list[str]]:
     changed: list[Registration] = []
     changes = []
     try:
-        for tunable in all_tunables(root):
+        for tunable in (each.below(root) for each in TUNABLES):
             if tunable.available():
                 before = tunable.show()
                 if registered := tunable.apply(journal):

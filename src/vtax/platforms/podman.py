@@ -12,8 +12,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pydantic import 
-
 from vtax.counters.layer import Part
 from vtax.guest import bootstrap
 from vtax.host.cgroups import Group
