@@ -14,21 +14,15 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Select, String, case, cast, func, or_, select
 
 from vtax.errors import NotFound
-from vtax.messages import restored
 from vtax.store import schema
 from vtax.store.annotations import Annotations
 from vtax.store.counts import Counts, counts_of, last_position
-from vtax.store.provenance import origin_of
 from vtax.store.records import RunSummary
 from vtax.store.rows import fetch, reading_rows
-from vtax.store.run import duration_s
 from vtax.store.store import Store
+from vtax.store.summaries import SUMMARY, summaries
 
 _MOST_KEPT = 20_000
-_SUMMARY = (
-    "id", "identity", "name", "study", "status", "started_at", "ended_at", "active_s", "stopped_because",
-    "provenance", "tags", "notes",
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -72,7 +66,7 @@ class Listing:
     def page(self, store: Store, wanted: RunFilter, number: int, size: int) -> Page:
         """The page of this number, from 1, with so many runs. Raises StoreError."""
         run = schema.run
-        query = _narrowed(select(*(run.c[name] for name in _SUMMARY)), wanted)
+        query = _narrowed(select(*SUMMARY), wanted)
         query = query.order_by(run.c.started_at.desc(), run.c.id.desc()).limit(size).offset((number - 1) * size)
         with reading_rows(store.engine) as connection:
             total = connection.execute(_narrowed(select(func.count(run.c.id)), wanted)).scalar_one()
@@ -88,8 +82,7 @@ class Listing:
 
     def one(self, store: Store, name: str) -> RunSummary:
         """The run of this name. Raises NotFound for an unknown one, StoreError."""
-        run = schema.run
-        query = select(*(run.c[column] for column in _SUMMARY)).where(run.c.name == name)
+        query = select(*SUMMARY).where(schema.run.c.name == name)
         with reading_rows(store.engine) as connection:
             found = self._summaries(store, connection, fetch(connection, query))
         if not found:
@@ -111,25 +104,9 @@ class Listing:
                 self._counted(connection, row)
 
     def _summaries(self, store: Store, connection: Connection, rows: Sequence[Any]) -> tuple[RunSummary, ...]:
-        ids = [row.id for row in rows]
-        cells = _per_run(connection, schema.cell, ids)
-        sessions = _per_run(connection, schema.session, ids)
-        platforms: dict[int, list[str]] = {}
-        table = schema.platform
-        query = select(table.c.run_id, table.c.name).where(table.c.run_id.in_(ids)).order_by(table.c.position)
-        for run_id, name in fetch(connection, query):
-            platforms.setdefault(run_id, []).append(name)
         counts = {row.id: self._counted(connection, row) for row in rows}
-        return tuple(
-            RunSummary(
-                row.name, row.study, status, row.started_at, row.ended_at, duration_s(row), because,
-                tuple(platforms.get(row.id, ())), cells.get(row.id, 0), *counts[row.id],
-                sessions=sessions.get(row.id, 1), origin=origin_of(row.provenance),
-                **vars(Annotations.read(row.tags, row.notes)),
-            )
-            for row in rows
-            for status, because in [store.status_for_reader(row.status, restored(row.stopped_because))]
-        )  # fmt: skip
+        ids = [row.id for row in rows]
+        return tuple(summaries(connection, rows, counts, store.status_for_reader, ids))
 
     def _counted(self, connection: Connection, run: Any) -> Counts:
         """SQLite gives the id of a removed run to the next one; its identity is its own."""
@@ -221,11 +198,6 @@ def _tags(connection: Connection) -> list[str]:
     tags = schema.run.c.tags
     rows = fetch(connection, select(tags).where(cast(tags, String) != "[]"))
     return sorted({tag for row in rows for tag in Annotations.read(row.tags, ()).tags})
-
-
-def _per_run(connection: Connection, table: Any, ids: Sequence[int]) -> dict[int, int]:
-    query = select(table.c.run_id, func.count()).where(table.c.run_id.in_(ids)).group_by(table.c.run_id)
-    return {row[0]: int(row[1]) for row in connection.execute(query)}
 
 
 def _declared(connection: Connection, study: str, started_at: float) -> tuple[str, str]:

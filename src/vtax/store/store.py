@@ -13,19 +13,17 @@ from pathlib import Path
 from typing import Any, Self
 from uuid import uuid4
 
-from sqlalchemy import URL, Connection, Engine, delete, func, insert, select, update
+from sqlalchemy import URL, Connection, Engine, delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from vtax.errors import BadInput, NotFound, StoreError
 from vtax.foreign_text import cleaned, one_line
 from vtax.host.lock import is_measuring
-from vtax.messages import Note, packed, restored
+from vtax.messages import Note, packed
 from vtax.store import schema
-from vtax.store.annotations import Annotations
-from vtax.store.counts import Counts, counts_of_all
+from vtax.store.counts import counts_of_all
 from vtax.store.creating import ensure_schema
 from vtax.store.database import make_engine, new_id, refuse_writes, shown, sqlite_file, translated_errors, writing
-from vtax.store.provenance import origin_of
 from vtax.store.records import (
     CellRecord,
     MetricRecord,
@@ -36,7 +34,8 @@ from vtax.store.records import (
     UntestedRecord,
 )
 from vtax.store.rows import fetch, reading_rows
-from vtax.store.run import RunHandle, add_session, duration_s
+from vtax.store.run import RunHandle, add_session
+from vtax.store.summaries import SUMMARY, summaries
 
 LAST = "last"
 KILLED = Note("killed")
@@ -168,44 +167,10 @@ class Store:
 
     def runs(self) -> list[RunSummary]:
         """Every run, the oldest first."""
-        platform, run = schema.platform, schema.run
+        run = schema.run
         with reading_rows(self.engine) as connection:
-            shown_columns = (
-                "id",
-                "name",
-                "study",
-                "status",
-                "started_at",
-                "ended_at",
-                "active_s",
-                "stopped_because",
-                "provenance",
-                "tags",
-                "notes",
-            )
-            query = select(*(run.c[column] for column in shown_columns)).order_by(run.c.started_at, run.c.id)
-            rows = fetch(connection, query)
-            counts = counts_of_all(connection)
-            per_run = select(schema.cell.c.run_id, func.count()).group_by(schema.cell.c.run_id)
-            cells = {row[0]: int(row[1]) for row in connection.execute(per_run)}
-            per_run = select(schema.session.c.run_id, func.count()).group_by(schema.session.c.run_id)
-            sessions = {row[0]: int(row[1]) for row in connection.execute(per_run)}
-            hosts = _hosts(connection)
-            names: dict[int, list[str]] = {}
-            for run_id, name in fetch(
-                connection,
-                select(platform.c.run_id, platform.c.name).order_by(platform.c.run_id, platform.c.position),
-            ):
-                names.setdefault(run_id, []).append(name)
-        return [
-            RunSummary(row.name, row.study, status, row.started_at, row.ended_at, duration_s(row), because,
-                       tuple(names.get(row.id, ())), cells.get(row.id, 0),
-                       *counts.get(row.id, Counts()), sessions=sessions.get(row.id, 1),
-                       origin=origin_of(row.provenance), hosts=hosts.get(row.id, ()),
-                       **vars(Annotations.read(row.tags, row.notes)))
-            for row in rows
-            for status, because in [self.status_for_reader(row.status, restored(row.stopped_because))]
-        ]  # fmt: skip
+            rows = fetch(connection, select(*SUMMARY).order_by(run.c.started_at, run.c.id))
+            return summaries(connection, rows, counts_of_all(connection), self.status_for_reader)
 
     def remove_run(self, name: str) -> None:
         """Delete a run and everything of it. Raises BadInput for an unknown one."""
@@ -267,16 +232,6 @@ class Store:
         latest = f"the latest are {', '.join(names[-3:])}; see vtax list"
         hint = f"did you mean {', '.join(near)}?" if near else latest
         return NotFound(f"there is no run {name!r}", where=shown(self.engine.url), hint=hint)
-
-
-def _hosts(connection: Connection) -> dict[int, tuple[str, ...]]:
-    """Run -> machine ids of the hosts of its sessions, each once."""
-    session, found = schema.session, dict[int, list[str]]()
-    machine = session.c.host["machine_id"].as_string()
-    for run_id, host in connection.execute(select(session.c.run_id, machine).order_by(session.c.id)):
-        if host is not None:
-            found.setdefault(run_id, []).append(one_line(str(host), 80))
-    return {run_id: tuple(dict.fromkeys(each)) for run_id, each in found.items()}
 
 
 def next_name(stem: str, names: Iterable[str]) -> str:

@@ -1,0 +1,68 @@
+"""One line of a list for each of some runs: what it was, and what its rows add up to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Select, Table, func, select
+
+from vtax.foreign_text import one_line
+from vtax.messages import restored
+from vtax.store import schema
+from vtax.store.annotations import Annotations
+from vtax.store.counts import Counts
+from vtax.store.provenance import origin_of
+from vtax.store.records import RunSummary
+from vtax.store.rows import fetch
+from vtax.store.run import duration_s
+
+SUMMARY = tuple(
+    schema.run.c[name]
+    for name in (
+        "id", "identity", "name", "study", "status", "started_at", "ended_at", "active_s", "stopped_because",
+        "provenance", "tags", "notes",
+    )
+)  # fmt: skip
+"""Columns of the rows of `summaries`."""
+
+
+def summaries(
+    connection: Connection,
+    rows: Sequence[Any],
+    counts: Mapping[int, Counts],
+    status_for_reader: Callable[[str, str], tuple[str, str]],
+    ids: Sequence[int] | None = None,
+) -> list[RunSummary]:
+    """Return a summary of each row. counts: by run. status_for_reader: of the store. ids: of the rows; None where they
+    are all that there are."""
+
+    def of_runs(table: Table, query: Select[Any]) -> Select[Any]:
+        return query if ids is None else query.where(table.c.run_id.in_(ids))
+
+    def per_run(table: Table) -> dict[int, int]:
+        found = of_runs(table, select(table.c.run_id, func.count())).group_by(table.c.run_id)
+        return {row[0]: int(row[1]) for row in connection.execute(found)}
+
+    platform, session = schema.platform, schema.session
+    platforms: dict[int, list[str]] = {}
+    of_platforms = of_runs(platform, select(platform.c.run_id, platform.c.name))
+    for run_id, name in fetch(connection, of_platforms.order_by(platform.c.position)):
+        platforms.setdefault(run_id, []).append(name)
+    hosts: dict[int, dict[str, None]] = {}
+    machine = session.c.host["machine_id"].as_string()
+    of_sessions = of_runs(session, select(session.c.run_id, machine)).order_by(session.c.id)
+    for run_id, host in connection.execute(of_sessions):
+        if host is not None:
+            hosts.setdefault(run_id, {})[one_line(str(host), 80)] = None
+    cells, sessions = per_run(schema.cell), per_run(session)
+    return [
+        RunSummary(
+            row.name, row.study, status, row.started_at, row.ended_at, duration_s(row), because,
+            tuple(platforms.get(row.id, ())), cells.get(row.id, 0), *counts.get(row.id, Counts()),
+            sessions=sessions.get(row.id, 1), origin=origin_of(row.provenance), hosts=tuple(hosts.get(row.id, ())),
+            **vars(Annotations.read(row.tags, row.notes)),
+        )
+        for row in rows
+        for status, because in [status_for_reader(row.status, restored(row.stopped_because))]
+    ]  # fmt: skip
