@@ -34,8 +34,8 @@ def summaries(
     status_for_reader: Callable[[str, str], tuple[str, str]],
     ids: Sequence[int] | None = None,
 ) -> list[RunSummary]:
-    """Return a summary of each row. counts: by run. status_for_reader: of the store. ids: of the rows; None where they
-    are all that there are."""
+    """Return a summary of each row. counts: by run. status_for_reader: of the store. ids: of the rows; None for all
+    runs."""
 
     def of_runs(table: Table, query: Select[Any]) -> Select[Any]:
         return query if ids is None else query.where(table.c.run_id.in_(ids))
