@@ -132,10 +132,7 @@ PACKET_BYTES = Metric(
 """What crossed the links. Every network benchmark has it: the runner counts it at every hop outside of guests."""
 
 WIRE_SHARE = Metric(
-    "wire_share",
-    "%",
-    "lower",
-    "8 KiB there and back over the link, of what a wire of its rate and delay carries",
+    "wire_share", "%", "lower", "8 KiB there and back over the link, of what a wire of its rate and delay carries"
 )
 """Share of a wire that a link with a rate or delay carries; above 100 % it is faster than one."""
 

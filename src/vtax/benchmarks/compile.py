@@ -21,17 +21,7 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import Field
 
-from vtax.benchmarks.base import (
-    Benchmark,
-    Command,
-    Context,
-    GuestFile,
-    Metric,
-    Operations,
-    Outcome,
-    Parameters,
-    Role,
-)
+from vtax.benchmarks.base import Benchmark, Command, Context, GuestFile, Metric, Operations, Outcome, Parameters, Role
 from vtax.benchmarks.local import check_cpu, check_memory, succeeded
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult

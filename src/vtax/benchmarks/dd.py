@@ -22,17 +22,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from vtax.benchmarks.base import (
-    Benchmark,
-    Command,
-    Context,
-    DiskWork,
-    Metric,
-    Operations,
-    Outcome,
-    Parameters,
-    Role,
-)
+from vtax.benchmarks.base import Benchmark, Command, Context, DiskWork, Metric, Operations, Outcome, Parameters, Role
 from vtax.benchmarks.local import check_cpu, check_room, succeeded
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult

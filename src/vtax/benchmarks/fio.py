@@ -76,8 +76,7 @@ class FioParameters(Parameters):
     once: bool = Field(False, description="every block of the files once, however long that takes")
     cold: bool = Field(False, description="the files are dropped from the host's page cache before the trial, too")
     job_file: str = Field(
-        "",
-        description="a job file in place of all others but cold: its path, relative to the study, or its text",
+        "", description="a job file in place of all others but cold: its path, relative to the study, or its text"
     )
 
     @property

@@ -69,10 +69,7 @@ class Memcached(Service):
             *(f"--concurrency={p.connections}", f"--time={p.duration_s}s", f"--fixed_size={p.value_size}"),
             f"--stat_freq={_NO_STATISTICS_S}s",
         )
-        return (
-            Command("server", server, ready_port=PORT + context.flow),
-            Command("client", client, place=p.client),
-        )
+        return (Command("server", server, ready_port=PORT + context.flow), Command("client", client, place=p.client))
 
     def expected_s(self, parameters: MemcachedParameters, context: Context) -> float:
         return parameters.duration_s + 0.5

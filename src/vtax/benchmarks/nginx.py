@@ -16,17 +16,7 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import Field
 
-from vtax.benchmarks.base import (
-    Command,
-    Context,
-    GuestFile,
-    Metric,
-    Operations,
-    Outcome,
-    Parameters,
-    Role,
-    Service,
-)
+from vtax.benchmarks.base import Command, Context, GuestFile, Metric, Operations, Outcome, Parameters, Role, Service
 from vtax.benchmarks.local import succeeded
 from vtax.benchmarks.service import (
     Client,

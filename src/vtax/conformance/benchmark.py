@@ -11,16 +11,7 @@ from typing import Any, get_args
 
 from pydantic import ValidationError
 
-from vtax.benchmarks.base import (
-    Benchmark,
-    Command,
-    Context,
-    Metric,
-    Outcome,
-    Parameters,
-    Place,
-    Role,
-)
+from vtax.benchmarks.base import Benchmark, Command, Context, Metric, Outcome, Parameters, Place, Role
 from vtax.conformance import declared
 from vtax.conformance.check import Check, Failed, Skipped, require
 from vtax.conformance.fillings import NAMES, filling

@@ -245,10 +245,7 @@ CHECKS: tuple[Check[PlatformSubject], ...] = (
     Check[_S]("tunings", _tunings, "use levels of the study's `tuning`", ("type",)),
     Check[_S]("network-limits", _network_limits, "return a NetworkLimits of positive sizes", ("variants",)),
     Check[_S](
-        "probe-without-image",
-        _probe_without_image,
-        "return a Probe with a reason; do not raise",
-        ("variants",),
+        "probe-without-image", _probe_without_image, "return a Probe with a reason; do not raise", ("variants",)
     ),
     Check[_S](
         "probe", _probe, "start a guest, wait for its agent, stop it, return a Probe within 20 s", ("variants",), 60

@@ -22,11 +22,7 @@ from vtax.study.units import about_size, format_duration
 
 Progress = Callable[[str], None]
 
-_PROGRAMS = {
-    "mmdebstrap": "mmdebstrap",
-    "mke2fs": "e2fsprogs",
-    "qemu-system-x86_64": "qemu-system-x86",
-}
+_PROGRAMS = {"mmdebstrap": "mmdebstrap", "mke2fs": "e2fsprogs", "qemu-system-x86_64": "qemu-system-x86"}
 _DISK_BYTES = 5 * 1024**3
 _HOST_BYTES = 512 * 1024**2  # what QEMU itself and the host need beside the machine's memory
 _OUT, _ERR, _STATUS, _BUNDLE = (f"/root/demo.{name}" for name in ("out", "err", "status", "vtax.gz"))
@@ -76,11 +72,7 @@ class Demo:
 
 
 DEMOS = {
-    demo.name: demo
-    for demo in (
-        Demo("kvm", MACHINES["debian-12"], 480, 600),
-        Demo("xen", MACHINES["xen"], 480, 600),
-    )
+    demo.name: demo for demo in (Demo("kvm", MACHINES["debian-12"], 480, 600), Demo("xen", MACHINES["xen"], 480, 600))
 }
 
 

@@ -147,25 +147,11 @@ MACHINES = {
     for machine in (
         Machine("debian-12", "bookworm", (*_SYSTEM, *_RUNTIMES), _OFF),
         Machine(
-            "xen",
-            "bookworm",
-            (*_SYSTEM, *_XEN),
-            _OFF,
-            cpu=_XEN_CPU,
-            accel=_BY_INSTRUCTIONS,
-            vcpus=2,
-            boot=boot_xen,
+            "xen", "bookworm", (*_SYSTEM, *_XEN), _OFF, cpu=_XEN_CPU, accel=_BY_INSTRUCTIONS, vcpus=2, boot=boot_xen
         ),
         Machine("fresh-12", "bookworm", _MINIMAL, _OFF, disk_mib=12288),
         Machine("fresh-13", "trixie", _MINIMAL, _OFF, disk_mib=12288),
-        Machine(
-            "virtualbox",
-            "sid",
-            (*_SYSTEM, *_VIRTUALBOX),
-            _OFF,
-            cpu=_VIRTUALBOX_CPU,
-            components="main contrib",
-        ),
+        Machine("virtualbox", "sid", (*_SYSTEM, *_VIRTUALBOX), _OFF, cpu=_VIRTUALBOX_CPU, components="main contrib"),
         Machine(
             "grub",
             "bookworm",

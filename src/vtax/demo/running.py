@@ -88,11 +88,7 @@ class Nested:
 
 @contextmanager
 def booted(
-    machine: Machine,
-    home: Home,
-    images: Sequence[Image],
-    lock: Path,
-    more: Mapping[str, Path] | None = None,
+    machine: Machine, home: Home, images: Sequence[Image], lock: Path, more: Mapping[str, Path] | None = None
 ) -> Iterator[Nested]:
     """Boot a machine with these guest images in its home and vtax in /root/vtax/src; gone at the end.
 

@@ -132,10 +132,7 @@ def _virtual_host(root: Path) -> Observation | None:
         flags = (root / "proc/cpuinfo").read_text().partition("flags")[2].partition("\n")[0].split()
         if "hypervisor" not in flags:
             return Observation("ok", "no")
-        names = [
-            *_values(root, "sys/class/dmi/id/sys_vendor"),
-            *_values(root, "sys/class/dmi/id/product_name"),
-        ]
+        names = [*_values(root, "sys/class/dmi/id/sys_vendor"), *_values(root, "sys/class/dmi/id/product_name")]
         kind = f" ({' '.join(names)})" if names else ""
         return Observation("warn", f"yes{kind}", "use a physical machine; otherwise state it with every figure")
     return None

@@ -69,9 +69,7 @@ def _scalar(name: str, value: Any) -> str | float:
     raise GuestError(f"the guest's audit holds {clean(repr(value), 60)} for {one_line(name, 60)}")
 
 
-def started_alike(
-    guests: Iterable[tuple[str, Mapping[str, Fact]]],
-) -> dict[str, dict[str, list[Mapping[str, Fact]]]]:
+def started_alike(guests: Iterable[tuple[str, Mapping[str, Fact]]]) -> dict[str, dict[str, list[Mapping[str, Fact]]]]:
     """Audits that can be compared: how the guests were started -> platform -> audits, in the order given."""
     groups: dict[str, dict[str, list[Mapping[str, Fact]]]] = {}
     for platform, facts in guests:

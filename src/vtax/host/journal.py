@@ -278,9 +278,7 @@ def _wait_for_exec(paths: Sequence[Path], notify: Callable[[str], None]) -> None
         time.sleep(_EXEC_S)
 
 
-def _removal_order(
-    dead: Iterable[_DeadJournal],
-) -> tuple[list[tuple[dict[str, Any], _DeadJournal]], dict[Path, str]]:
+def _removal_order(dead: Iterable[_DeadJournal]) -> tuple[list[tuple[dict[str, Any], _DeadJournal]], dict[Path, str]]:
     """Resources of all journals in removal order, programs first; and damaged journals with the reason."""
     damaged: dict[Path, str] = {}
     programs: list[tuple[dict[str, Any], _DeadJournal]] = []

@@ -10,14 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    SerializerFunctionWrapHandler,
-    model_serializer,
-    model_validator,
-)
+from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from vtax.errors import BadInput
 from vtax.study.refusals import validated
@@ -37,8 +30,7 @@ Attachment = Literal["bridge", "veth", "macvtap", "nat", "own-nat"]
 
 
 Elsewhere = Annotated[
-    str,
-    Field(description="another machine for this end: ssh:HOST/NIC:NIC_THERE, or a [[platform]] with uplinks"),
+    str, Field(description="another machine for this end: ssh:HOST/NIC:NIC_THERE, or a [[platform]] with uplinks")
 ]
 """The setting of a topology that is named after a native end; empty for this host."""
 

@@ -49,7 +49,5 @@ def require_consent(programs: Iterable[HostProgram], consented: Collection[HostP
     known = {program.identity for program in consented}
     if wanted := [program for program in programs if program.identity not in known]:
         raise BadInput(
-            f"the study would run these programs as root: {'; '.join(map(str, wanted))}",
-            where=source,
-            hint=HINT,
+            f"the study would run these programs as root: {'; '.join(map(str, wanted))}", where=source, hint=HINT
         )

@@ -34,12 +34,7 @@ from vtax.runner.session import OpenSession
 from vtax.runner.starts import Starts
 from vtax.runner.stopping import Stopping
 from vtax.runner.trial import TrialResult
-from vtax.store.records import (
-    CLOCK_RATE,
-    REFUSED,
-    MetricRecord,
-    TrialRecord,
-)
+from vtax.store.records import CLOCK_RATE, REFUSED, MetricRecord, TrialRecord
 from vtax.store.store import RunHandle, Store
 from vtax.study.units import format_levels
 

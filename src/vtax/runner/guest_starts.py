@@ -77,8 +77,7 @@ def run_starts(
 def _refuse_late(number: int, elapsed_s: float, timeout_s: float) -> None:
     if elapsed_s > timeout_s:
         raise BenchmarkError(
-            f"{number} guests were started in {timeout_s:g} s",
-            hint="lower repetitions, or raise timeout in [design]",
+            f"{number} guests were started in {timeout_s:g} s", hint="lower repetitions, or raise timeout in [design]"
         )
 
 

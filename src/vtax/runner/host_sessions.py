@@ -53,8 +53,7 @@ def check_next(run: RunHandle, design: DesignTable) -> Note | None:
     number, planned = run.session.number, design.sessions
     if run.status not in ("paused", "finished"):
         raise BadInput(
-            f"session {number} of {run.name} is not complete",
-            hint=f"complete it first: vtax resume {run.name}",
+            f"session {number} of {run.name} is not complete", hint=f"complete it first: vtax resume {run.name}"
         )
     if run.status == "paused":
         return None

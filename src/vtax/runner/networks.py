@@ -143,9 +143,7 @@ def _refuse_beyond(platform: Platform, point: Point, interfaces: int, source: st
         raise refuse(what, Note("hint-at-most", name=name, most=most), where="link setting queues")
     if forwards and not limits.forwards:
         raise refuse(
-            Note("no-routing", topology=point.topology, name=name),
-            Note("hint-without", name=name),
-            where="topology",
+            Note("no-routing", topology=point.topology, name=name), Note("hint-without", name=name), where="topology"
         )
     if interfaces > limits.interfaces:
         most = limits.interfaces

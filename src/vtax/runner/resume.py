@@ -39,10 +39,7 @@ SAME_HOST = (
 
 
 def check_host(
-    run: RunHandle,
-    facts: Mapping[str, Any],
-    session: int | None = None,
-    since: Mapping[str, Any] | None = None,
+    run: RunHandle, facts: Mapping[str, Any], session: int | None = None, since: Mapping[str, Any] | None = None
 ) -> str:
     """What changed on the host since the run began, one sentence that is also kept with the run; empty for nothing.
 

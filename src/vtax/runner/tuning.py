@@ -70,9 +70,7 @@ def reason_unavailable(level: str, source: str) -> BadInput | None:
     """Why no guest on this host can be started at a level; None when some can. source: the study."""
     if _HUGE in level and not huge_pages.available():
         return BadInput(
-            Note("no-huge-pages"),
-            where=f"{source}: key tuning",
-            hint=Note("hint-level", level=f"{level!r}"),
+            Note("no-huge-pages"), where=f"{source}: key tuning", hint=Note("hint-level", level=f"{level!r}")
         )
     return None
 

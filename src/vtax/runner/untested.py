@@ -65,9 +65,7 @@ def _why_not_cold(platform: Platform, point: Point, source: str) -> BadInput | N
     if platform.driver.uses_image:
         what = Note("files-in-daemon", name=platform.name)
     return BadInput(
-        what,
-        where=f"{source}: key platforms, and [[benchmark]] {point.label}",
-        hint=Note("hint-warm-or-other"),
+        what, where=f"{source}: key platforms, and [[benchmark]] {point.label}", hint=Note("hint-warm-or-other")
     )
 
 
@@ -102,9 +100,5 @@ def _why_not_started(platform: Platform, point: Point, image: Image, source: str
             hint=Note("hint-out-of", name=platform.name, name2=benchmark.name),
         )
     if benchmark.is_cold(point.parameters) and driver.image_files(image) is None:
-        return BadInput(
-            Note("image-in-daemon", name=platform.name),
-            where=where,
-            hint=Note("hint-warm-image"),
-        )
+        return BadInput(Note("image-in-daemon", name=platform.name), where=where, hint=Note("hint-warm-image"))
     return None

@@ -9,12 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from vtax.messages import Note
-from vtax.stats.assumptions import (
-    allow_for_dependence,
-    dependence,
-    effective_blocks,
-    skewness_of,
-)
+from vtax.stats.assumptions import allow_for_dependence, dependence, effective_blocks, skewness_of
 from vtax.stats.checks import MINIMUM_BLOCKS, Better, StatsError
 from vtax.stats.contrasts import Contrast as Contrast
 from vtax.stats.needed import needed

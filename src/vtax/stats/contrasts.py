@@ -16,15 +16,7 @@ import numpy as np
 from vtax.messages import Note
 from vtax.stats.checks import Array, Better, Values, as_array, check_confidence, without_missing
 from vtax.stats.intervals import t_quantile
-from vtax.stats.ratio import (
-    BlockMeans,
-    Ratio,
-    block_contrast,
-    exp,
-    noise_ratio,
-    standard_error,
-    tail,
-)
+from vtax.stats.ratio import BlockMeans, Ratio, block_contrast, exp, noise_ratio, standard_error, tail
 from vtax.stats.sessions import Labels, Unit
 
 

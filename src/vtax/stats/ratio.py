@@ -82,8 +82,7 @@ class Ratio:
         tuple[Nesting, ...], Means("what its blocks are nested in, from the unit down; empty for one session")
     ] = ()
     predicted_low: Annotated[
-        float | None,
-        Means("lower bound of the ratio of one more session, or of one more host; null for one session"),
+        float | None, Means("lower bound of the ratio of one more session, or of one more host; null for one session")
     ] = None
     predicted_high: Annotated[float | None, Means("upper bound of it")] = None
 

@@ -19,13 +19,7 @@ from vtax.store import schema
 from vtax.store.annotations import Annotations
 from vtax.store.counts import counts_of
 from vtax.store.database import new_id, writing
-from vtax.store.records import (
-    LISTS,
-    REFUSED,
-    PlatformRecord,
-    SessionRecord,
-    TrialRecord,
-)
+from vtax.store.records import LISTS, REFUSED, PlatformRecord, SessionRecord, TrialRecord
 from vtax.store.rows import check_declared, check_host, fetch, reading_rows
 from vtax.store.run_records import (
     marked_by_host,

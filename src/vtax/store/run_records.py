@@ -11,14 +11,7 @@ from sqlalchemy import Connection, select
 from vtax.foreign_text import clean, one_line
 from vtax.messages import restored
 from vtax.store import schema
-from vtax.store.records import (
-    CellRecord,
-    MetricRecord,
-    PlatformRecord,
-    PluginRecord,
-    SessionRecord,
-    UntestedRecord,
-)
+from vtax.store.records import CellRecord, MetricRecord, PlatformRecord, PluginRecord, SessionRecord, UntestedRecord
 from vtax.store.rows import check_host, fetch
 
 EMULATED_HOST = "emulated host"

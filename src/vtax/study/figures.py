@@ -38,10 +38,7 @@ class FigureTable(Table):
     host: int | None = Field(
         None, ge=1, description="the only host that is drawn, by its number in a merged run; absent: all together"
     )
-    x: str = Field(
-        PLATFORM,
-        description="platform, test (number of the trial), host, benchmark, metric, or a factor",
-    )
+    x: str = Field(PLATFORM, description="platform, test (number of the trial), host, benchmark, metric, or a factor")
     y: str | None = Field(None, description="factor of the rows of a heatmap")
     series: str = Field(PLATFORM, description="what colours and symbols stand for: as x")
     panel: str | None = Field(
