@@ -6,7 +6,8 @@ those of its table, from 1. Rows come table by table, in an order in which every
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from array import array
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
@@ -44,36 +45,25 @@ def portable_columns(table: Table) -> list[str]:
 
 
 class Ids:
-    """The ids of the rows of a table, in their order; a range where they are consecutive, as they mostly are."""
+    """The ids of the rows of a table, in their order; a row has the number of its place, from 1."""
 
     def __init__(self) -> None:
-        self._count = 0
-        self._numbers: list[int] = []  # of the first row of each range
-        self._firsts: list[int] = []  # its id
+        self._ids = array("q")
+        self.add = self._ids.append
 
     def __len__(self) -> int:
-        return self._count
-
-    def add(self, row_id: int) -> None:
-        """Append the id of the next row."""
-        self._count += 1
-        if not self._firsts or row_id != self._firsts[-1] + self._count - self._numbers[-1]:
-            self._numbers.append(self._count)
-            self._firsts.append(row_id)
+        return len(self._ids)
 
     def id_of(self, number: int) -> int:
         """Return the id of a row by its number, from 1 to the number of rows."""
-        at = bisect_right(self._numbers, number) - 1 if len(self._numbers) > 1 else 0
-        return self._firsts[at] + number - self._numbers[at]
+        return self._ids[number - 1]
 
     def number_of(self, row_id: int) -> int:
         """Return the number of a row by its id, where ids ascend. Raises ValueError when it is not there."""
-        at = bisect_right(self._firsts, row_id) - 1 if len(self._firsts) != 1 else 0
-        offset = row_id - self._firsts[at] if at >= 0 else -1
-        end = self._numbers[at + 1] if at + 1 < len(self._numbers) else self._count + 1
-        if offset < 0 or self._numbers[at] + offset >= end:
+        at = bisect_left(self._ids, row_id)
+        if at == len(self._ids) or self._ids[at] != row_id:
             raise ValueError(f"row {row_id} is not there")
-        return self._numbers[at] + offset
+        return at + 1
 
 
 def large_columns(table: Table) -> list[str]:
