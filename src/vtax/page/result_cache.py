@@ -82,7 +82,7 @@ class ResultCache:
             return None
         if made.error is not None:
             self._forget(task, entry)  # what failed may succeed the next time, with the same state
-            raise made.error.error()
+            raise made.error
         return entry.path
 
     def _forget(self, task: Task, entry: _Entry) -> None:

@@ -47,26 +47,6 @@ class Task:
     language: str = "en"
 
 
-@dataclass(frozen=True)
-class WorkerError:
-    """A VtaxError that can be sent from one process to another. kind: its nearest class that the page tells apart."""
-
-    kind: type[VtaxError]
-    what: str
-    where: str
-    hint: str
-
-    @classmethod
-    def of(cls, error: VtaxError) -> WorkerError:
-        """Return what is sent of an error."""
-        kind = next(kind for kind in (NotFound, BadInput, StoreError, VtaxError) if isinstance(error, kind))
-        return cls(kind, error.what, error.where, error.hint)
-
-    def error(self) -> VtaxError:
-        """Return the error again."""
-        return self.kind(self.what, where=self.where, hint=self.hint)
-
-
 def start_worker(is_idle: bool) -> None:
     """Leave Ctrl-C to the server, and end with it, however it ends. is_idle: as of `make`."""
     set_idle(is_idle)
@@ -89,7 +69,7 @@ def import_renderers() -> None:
 class Made:
     """What became of a task. is_declined: nothing was made, as the worker held too much. is_full: it now does."""
 
-    error: WorkerError | None = None
+    error: VtaxError | None = None
     is_declined: bool = False
     is_full: bool = False
 
@@ -101,7 +81,7 @@ def work(task: Task, path: Path, is_idle: bool) -> Made:
     return Made(make(task, path, is_idle), is_full=_is_full())
 
 
-def make(task: Task, path: Path, is_idle: bool) -> WorkerError | None:
+def make(task: Task, path: Path, is_idle: bool) -> VtaxError | None:
     """Write the file of a task. What a user can act on is returned; a bug is raised.
 
     is_idle: whether a run measures on this host, and has the CPUs first.
@@ -114,7 +94,8 @@ def make(task: Task, path: Path, is_idle: bool) -> WorkerError | None:
             else:
                 _download(store, task, path)
     except VtaxError as error:
-        return WorkerError.of(error)
+        kind = next(kind for kind in (NotFound, BadInput, StoreError, VtaxError) if isinstance(error, kind))
+        return kind(error.what, where=error.where, hint=error.hint)  # which goes from one process to another
     return None
 
 

@@ -10,7 +10,7 @@ import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Self
 
 from vtax.benchmarks.base import Benchmark, Context, Outcome, Role
@@ -27,16 +27,6 @@ _HINT = "see vtax show RUN --raw; repetitions within repetitions and several '.*
 
 class ParserFailed(BenchmarkError):
     """A parser did not end in time, or ended otherwise than with an outcome or a BenchmarkError."""
-
-
-@dataclass(frozen=True)
-class _Refusal:
-    """A BenchmarkError of a parser. is_foreseen: it is not another exception in place of one."""
-
-    what: str
-    where: str
-    hint: str
-    is_foreseen: bool
 
 
 class Parsers:
@@ -81,9 +71,8 @@ class Parsers:
             found = self._calls.call(number, method, *arguments, timeout_s=timeout_s)
         except CallEnded as error:
             raise ParserFailed(f"the parser of {benchmark.tool}'s output {error.what}", hint=_HINT) from error
-        if isinstance(found, _Refusal):
-            kind = BenchmarkError if found.is_foreseen else ParserFailed
-            raise kind(found.what, where=found.where, hint=found.hint)
+        if isinstance(found, BenchmarkError):
+            raise found
         return found
 
     def _number(self, benchmark: Benchmark, parameters: Any) -> int:
@@ -96,7 +85,7 @@ class Parsers:
         return len(self._readers) - 1
 
     def _called(self, number: int, method: str, *arguments: Any) -> Any:
-        """In the process: the value of a parser, or a _Refusal."""
+        """In the process: the value of a parser, or its BenchmarkError; ParserFailed in place of another exception."""
         benchmark, parameters = self._readers[number]
         try:
             with _parsing(benchmark.tool):
@@ -105,7 +94,8 @@ class Parsers:
                 return one_line(benchmark.version_of(*arguments))
         except VtaxError as error:
             is_foreseen = isinstance(error, BenchmarkError) and not isinstance(error, ParserFailed)
-            return _Refusal(clean(error.what), clean(error.where), clean(error.hint), is_foreseen)
+            kind = BenchmarkError if is_foreseen else ParserFailed
+            return kind(clean(error.what), where=clean(error.where), hint=clean(error.hint))
 
 
 @contextmanager
