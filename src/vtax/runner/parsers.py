@@ -85,7 +85,7 @@ class Parsers:
         return len(self._readers) - 1
 
     def _called(self, number: int, method: str, *arguments: Any) -> Any:
-        """In the process: the value of a parser, or its BenchmarkError; ParserFailed in place of another exception."""
+        """In the process: the value of a parser, or its BenchmarkError; ParserFailed for any other exception."""
         benchmark, parameters = self._readers[number]
         try:
             with _parsing(benchmark.tool):
