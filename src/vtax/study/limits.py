@@ -8,14 +8,10 @@ from typing import Any
 
 from vtax.foreign_text import escaped
 
-MAX_GUESTS = 64
-"""Of a platform at once."""
-MAX_BYTES = 256 * 1024
-"""Of a study file."""
-MAX_VALUES = 20_000
-"""Values and tables in a study."""
-MAX_DEPTH = 8
-"""Tables and lists within one another."""
+MAX_GUESTS = 64  # of a platform at once
+MAX_BYTES = 256 * 1024  # of a study file
+MAX_VALUES = 20_000  # values and tables in a study
+MAX_DEPTH = 8  # tables and lists within one another
 MAX_KEY_CHARS = 200
 MAX_TEXT_CHARS = 4096
 INTEGERS = range(-(2**63), 2**63)
@@ -23,41 +19,26 @@ INTEGERS = range(-(2**63), 2**63)
 MAX_PLATFORMS = 64
 MAX_BENCHMARKS = 256
 MAX_CHANGES = 12  # of changed_by: options of vtax run, --scale, --protocol and --ab
-MAX_BOOTS = 8
-"""Of the host, in one study."""
+MAX_BOOTS = 8  # of the host, in one study
 MAX_PROGRAMS = 64
-MAX_ARGUMENTS = 256
-"""Of one command of a program."""
-MAX_PARAMETERS = 64
-"""Of a program."""
-MAX_METRICS = 64
-"""Of a program."""
-LONGEST_PATTERN = 500
-"""Characters of a metric's regular expression."""
-MAX_FILES = 32
-"""Of a program."""
-MAX_FILES_BYTES = 32 * 1024**2
-"""Of a program's files together."""
+MAX_ARGUMENTS = 256  # of one command of a program
+MAX_PARAMETERS = 64  # of a program
+MAX_METRICS = 64  # of a program
+LONGEST_PATTERN = 500  # characters of a metric's regular expression
+MAX_FILES = 32  # of a program
+MAX_FILES_BYTES = 32 * 1024**2  # of a program's files together
 MAX_CLAIMS = 64
-MAX_CHECKS = 8
-"""Of a claim."""
-MAX_SIDES = 64
-"""Of a check, on either side."""
+MAX_CHECKS = 8  # of a claim
+MAX_SIDES = 64  # of a check, on either side
 MAX_PUBLISHED = 256
-MAX_VARIANTS = 16
-"""Scales of a study, and protocols."""
+MAX_VARIANTS = 16  # scales of a study, and protocols
 MAX_FIGURES = 64
-MAX_POINTS = 10_000
-"""Combinations of levels, over all benchmarks and tunings."""
-MAX_CELLS = 20_000
-"""Points on platforms."""
+MAX_POINTS = 10_000  # combinations of levels, over all benchmarks and tunings
+MAX_CELLS = 20_000  # points on platforms
 MAX_BLOCKS = 10_000
-MAX_SESSIONS = 1000
-"""Of a run."""
-MAX_TRIALS_OF_A_CELL = 10_000
-"""In one block."""
-MAX_TRIALS = 10_000_000
-"""Of a run."""
+MAX_SESSIONS = 1000  # of a run
+MAX_TRIALS_OF_A_CELL = 10_000  # in one block
+MAX_TRIALS = 10_000_000  # of a run
 MAX_TRIAL_S = 30 * 86400.0
 MAX_RUN_S = 366 * 86400.0
 
