@@ -8,9 +8,10 @@ from dataclasses import replace
 from functools import partial
 
 import pytest
+from nested.machines import MACHINES
 from nested.tested import FILES, LOCK, Nested
 
-from vtax.demo.machines import MACHINES, Machine, boot_xen
+from vtax.demo.machines import Machine, boot_xen
 from vtax.demo.running import booted
 from vtax.host.home import Home
 from vtax.image import build as images

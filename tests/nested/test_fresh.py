@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 from nested import mirror
+from nested.machines import MACHINES
 from nested.report import keep
 from nested.tested import CHECKOUT
 
 from vtax.demo import disks
-from vtax.demo.machines import MACHINES
 from vtax.demo.running import Nested, started
 from vtax.host.home import Home
 from vtax.host.journal import Journal

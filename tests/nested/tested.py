@@ -10,6 +10,7 @@ from nested.report import keep, keep_file
 from vtax.demo import running
 from vtax.demo.disks import INSIDE
 from vtax.demo.running import PYTHON
+from vtax.guest.guest import Guest
 
 CHECKOUT = Path(__file__).parents[2]
 LOCK = CHECKOUT / "requirements-dev.lock"
@@ -22,6 +23,11 @@ _END_S = 300.0
 
 class Nested(running.Nested):
     """A machine that tests use."""
+
+    def await_reboot(self, timeout_s: float) -> None:
+        """Wait until it answers in its next boot. timeout_s: with what it does before that."""
+        self.guest = Guest(self.channel)
+        self.guest.hello(timeout_s)
 
     def python(self, name: str, *arguments: str, timeout_s: float = 600.0) -> str:
         """Run a program of tests/nested/inside in it; its output."""

@@ -13,13 +13,13 @@ import click
 import pytest
 from click.testing import CliRunner
 from counted_run import stored
+from nested.machines import MACHINES
 
 from vtax.cli import demo as command
 from vtax.cli.main import group
 from vtax.cli.usage import usage_error
 from vtax.demo import demo, disks
 from vtax.demo.demo import DEMOS
-from vtax.demo.machines import MACHINES
 from vtax.demo.running import MachineFailed
 from vtax.errors import BadInput
 from vtax.host.home import Home

@@ -16,9 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
-from vtax.demo import grub, systemd_boot
 from vtax.demo.machines import HYPERVISOR, Machine
 from vtax.guest import bootstrap
 from vtax.host.home import Home
@@ -53,19 +51,6 @@ _ACCEPT_EXPIRED = '--aptopt=Acquire::Check-Valid-Until "false"'
 _BUILD_S = 1800.0
 _KEY = "[0-9a-f]" * 12
 """A pattern for Machine.key. Names of unfinished builds do not end in it."""
-
-
-class _Loader(Protocol):
-    """A module that puts a boot loader onto a disk whose first partition is the machine's."""
-
-    def install(self, tree: Path, version: str, initrd: Path) -> None:
-        """Put what it needs into a tree. version: of its kernel. initrd: in place of its own."""
-
-    def make_bootable(self, disk: Path, tree: Path) -> None:
-        """Write what is outside of the partition. tree: what the partition has."""
-
-
-LOADERS: dict[str, _Loader] = {"grub": grub, "systemd-boot": systemd_boot}
 
 
 @dataclass(frozen=True)
@@ -109,7 +94,7 @@ def directory_of(home: Home, machine: Machine) -> Path:
     """Return where the disk of the machine's present recipe is, or will be."""
     init = Path(__file__).with_name("init").read_bytes()
     agent = bootstrap.argv()[-2]
-    loader = [Path(__file__).with_name(f"{machine.loader.replace('-', '_')}.py")] if machine.loader else []
+    loader = [Path(machine.loader.__file__)] if machine.loader else []
     key = machine.key(init, _SERVICE.encode(), agent.encode(), *(path.read_bytes() for path in loader))
     return home.root / "nested" / f"{machine.name}-{key}"
 
@@ -207,11 +192,11 @@ def _build(machine: Machine, image: Image, journal: Journal, directory: Path) ->
         (directory / "python").write_text(python.name.removeprefix("python"))
         for hypervisor in (tree / "boot").glob("xen-*.gz"):
             (directory / HYPERVISOR).write_bytes(gzip.decompress(hypervisor.read_bytes()))
-        loader = LOADERS.get(machine.loader)
+        loader = machine.loader
         disks.initrd.write_bytes(_initrd(image.tree / "usr/bin/busybox", modules, is_partition=loader is not None))
         if loader is not None:
             loader.install(tree, modules.name, disks.initrd)
-        _write_disk(tree, disks.root, machine.disk_mib, grub.PARTITION if loader is not None else 0)
+        _write_disk(tree, disks.root, machine.disk_mib, loader.PARTITION if loader is not None else 0)
         if loader is not None:
             loader.make_bootable(disks.root, tree)
         run(["rm", "-rf", "--one-file-system", tree], timeout_s=_BUILD_S)

@@ -19,7 +19,7 @@ from pathlib import Path
 import vtax
 from vtax.demo import disks
 from vtax.demo.disks import INSIDE, PORT
-from vtax.demo.machines import CONSOLE, Boot, Machine, Uefi
+from vtax.demo.machines import CONSOLE, Machine
 from vtax.errors import VtaxError
 from vtax.guest.channel import Channel
 from vtax.guest.guest import Guest
@@ -73,14 +73,6 @@ class Nested:
             )
         return result
 
-    def await_reboot(self, timeout_s: float = BOOT_S) -> None:
-        """Wait until the machine answers in its next boot. timeout_s: with what it does before that.
-
-        Raises GuestError.
-        """
-        self.guest = Guest(self.channel)
-        self.guest.hello(timeout_s)
-
     def vtax(self, *arguments: str, timeout_s: float = 600.0, status: int | None = 0) -> CommandResult:
         """Run vtax in it."""
         return self.run(PYTHON, "-m", "vtax", *arguments, timeout_s=timeout_s, status=status)
@@ -129,7 +121,6 @@ def _answering(
     tag = f"nested-{secrets.token_hex(4)}"
     journal.register(TaggedProcesses(tag, f"the nested machine {machine.name}"))
     console, errors = directory / "console.log", directory / "stderr.log"
-    boot = machine.boot(made.kernel, made.initrd, f"{_APPEND} {machine.words}")
     started_at = time.monotonic()
     ours, stranger = socket.socketpair()
     with stranger, errors.open("wb") as stderr:
@@ -137,10 +128,11 @@ def _answering(
             *("qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none"),
             *(*machine.accel, "-machine", "pc,usb=off", "-cpu", machine.cpu),
             *("-smp", str(machine.vcpus), "-m", f"{machine.memory_mib}M", "-nic", "none"),
-            *_boot(boot),
+            *machine.boot(made.kernel, made.initrd, f"{_APPEND} {machine.words}"),
             *(word for path in (made.root, *data_disks) for word in _disk(path)),
             *("-device", "virtio-rng-pci", "-device", "virtio-serial-pci"),
-            *("-chardev", f"file,id=console,path={console}", *_console(boot)),
+            *("-chardev", f"file,id=console,path={console}"),
+            *(("-serial", "chardev:console") if machine.serial else ("-device", "virtconsole,chardev=console")),
             *("-chardev", f"socket,id=agent,fd={stranger.fileno()}"),
             *("-device", f"virtserialport,chardev=agent,name={PORT}"),
         ]  # fmt: skip
@@ -156,24 +148,6 @@ def _answering(
         guest.close()
         process.kill()
         process.wait(30)
-
-
-def _boot(boot: Boot | Uefi | None) -> tuple[str | Path, ...]:
-    """Return what QEMU starts; a machine with a boot loader starts that, and again when it reboots."""
-    if boot is None:
-        return ("-boot", "c")
-    if isinstance(boot, Uefi):
-        return (
-            *("-drive", f"if=pflash,unit=0,format=raw,readonly=on,file={boot.firmware}"),
-            *("-drive", f"if=pflash,unit=1,format=raw,snapshot=on,file={boot.variables}"),
-        )
-    return ("-no-reboot", "-kernel", boot.kernel, "-initrd", boot.initrd, "-append", boot.append)
-
-
-def _console(boot: Boot | Uefi | None) -> tuple[str, str]:
-    if isinstance(boot, Boot) and not boot.serial:
-        return "-device", "virtconsole,chardev=console"
-    return "-serial", "chardev:console"
 
 
 def _disk(path: Path) -> tuple[str, str]:

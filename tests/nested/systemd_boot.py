@@ -10,10 +10,12 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from vtax.demo.grub import PARTITION
-from vtax.demo.machines import FIRMWARE, VARIABLES
+from nested.grub import PARTITION
+
 from vtax.host.process import run
 
+FIRMWARE, VARIABLES = "firmware.fd", "variables.fd"
+"""The files with a machine's UEFI and its variables, beside its kernel."""
 MOUNTED = "/boot/efi"
 """Where the machine mounts its EFI system partition, as Debian's installer has it."""
 ENTRIES = ("one", "two")

@@ -1,0 +1,55 @@
+"""The machines of nested tests: those of `vtax demo`, and others that only tests boot."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from nested import grub, systemd_boot
+from nested.systemd_boot import FIRMWARE, VARIABLES
+
+from vtax.demo import machines
+from vtax.demo.machines import BY_INSTRUCTIONS, OFF, SYSTEM, XEN, XEN_CPU, Machine, Words
+
+
+def boot_disk(kernel: Path, initrd: Path, append: str) -> Words:
+    """The boot loader on the machine's disk, which stays the same when it reboots."""
+    return ("-boot", "c")
+
+
+def boot_uefi(kernel: Path, initrd: Path, append: str) -> Words:
+    """The same by UEFI, whose variables stay the same too."""
+    return (
+        *("-drive", f"if=pflash,unit=0,format=raw,readonly=on,file={kernel.with_name(FIRMWARE)}"),
+        *("-drive", f"if=pflash,unit=1,format=raw,snapshot=on,file={kernel.with_name(VARIABLES)}"),
+    )
+
+
+_MINIMAL = (
+    *("systemd", "systemd-sysv", "dbus", "udev", "kmod", "linux-image-amd64", "python3"),
+    *("git", "ca-certificates", "sudo"),
+)
+"""A new machine: what Debian itself brings, what vtax's agent needs, and what README's first line does."""
+
+_VIRTUALBOX = ("virtualbox", "virtualbox-dkms", "linux-headers-amd64", "isolinux", "syslinux-common", "xorriso")
+"""Debian has VirtualBox in unstable only. Its kernel module is built when the package is installed."""
+_VIRTUALBOX_CPU = "max,erms=off,fsrm=off,la57=off,smap=off,smep=off"
+"""The CPU that guests of VirtualBox ran on. None was tried on `max` itself."""
+
+
+MACHINES = machines.MACHINES | {
+    machine.name: machine
+    for machine in (
+        Machine("fresh-12", "bookworm", _MINIMAL, OFF, disk_mib=12288),
+        Machine("fresh-13", "trixie", _MINIMAL, OFF, disk_mib=12288),
+        Machine("virtualbox", "sid", (*SYSTEM, *_VIRTUALBOX), OFF, cpu=_VIRTUALBOX_CPU, components="main contrib"),
+        Machine(
+            "grub", "bookworm", (*SYSTEM, *XEN[:-1], "grub-pc-bin", "grub2-common"), OFF, cpu=XEN_CPU,
+            accel=BY_INSTRUCTIONS, vcpus=1, boot=boot_disk, serial=True, loader=grub,
+        ),
+        Machine(
+            "systemd-boot", "bookworm", (*SYSTEM, "systemd-boot", "ovmf", "gdisk", "dosfstools", "mtools"), OFF,
+            accel=BY_INSTRUCTIONS, vcpus=1, memory_mib=2048, disk_mib=4096, boot=boot_uefi, serial=True,
+            loader=systemd_boot,
+        ),
+    )
+}  # fmt: skip
