@@ -91,20 +91,31 @@ def reparse(store: Store, run: RunHandle, declared: Study | None = None) -> Repa
     programs = {table.name: Program(table) for table in study.program}
     if declared is not None:
         programs |= _corrected(run, declared, programs)
-    cells = {cell.key: cell for cell in run.cells}
-    readers = {cell.key: _reader(cell, programs) for cell in run.cells}
     context = Context(study.guest.vcpus, study.guest.memory)
+    readers = {cell.key: _reader(run, cell, programs, context) for cell in run.cells}
     result = Reparsed()
-    with Parsers(reader for reader in readers.values() if not isinstance(reader, str)) as parsers:
+    known = [(each.benchmark, each.parameters) for each in readers.values() if not isinstance(each, str)]
+    with Parsers(known) as parsers:
         trials = stored_trials(store.engine, run)
         each_output = outputs_of_each(store.engine, run, [trial.position for trial in trials])
         for trial, found in zip(trials, each_output, strict=True):
-            cell, reader = cells[trial.cell], readers[trial.cell]
+            reader = readers[trial.cell]
             if why := reader if isinstance(reader, str) else _why_kept(trial, found):
                 result.kept.append((trial.position, why))
             elif not isinstance(reader, str):
-                _read_again(result, run, trial, cell, found, *reader, context, parsers)
+                _read_again(result, trial, found, reader, parsers)
     return result
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """What reads the trials of a cell. units: by metric of the run."""
+
+    cell: CellRecord
+    benchmark: Benchmark
+    parameters: Parameters
+    context: Context
+    units: Mapping[str, str]
 
 
 def _corrected(run: RunHandle, declared: Study, programs: Mapping[str, Program]) -> dict[str, Program]:
@@ -125,13 +136,17 @@ def _corrected(run: RunHandle, declared: Study, programs: Mapping[str, Program])
     return found
 
 
-def _reader(cell: CellRecord, programs: Mapping[str, Program]) -> tuple[Benchmark, Parameters] | str:
-    """The benchmark of a cell with its parameters, or why there is none today."""
+def _reader(run: RunHandle, cell: CellRecord, programs: Mapping[str, Program], context: Context) -> _Reader | str:
+    """What reads a cell's trials, or why nothing does today."""
     try:
         benchmark: Benchmark = programs.get(cell.benchmark) or registry.get(cell.benchmark)
-        return benchmark, validated(benchmark.Parameters, cell.parameters, "parameter")
+        parameters = validated(benchmark.Parameters, cell.parameters, "parameter")
     except BadInput as error:
         return error.what
+    units = {metric.name: metric.unit for metric in run.metrics if metric.benchmark == cell.benchmark}
+    congestion = str(cell.link.get("congestion") or "")
+    on_link = replace(context, mtu=cell.link.get("mtu"), congestion=congestion)
+    return _Reader(cell, benchmark, parameters, on_link, units)
 
 
 def _why_kept(trial: StoredTrial, found: Sequence[OutputRow]) -> str:
@@ -146,29 +161,20 @@ def _why_kept(trial: StoredTrial, found: Sequence[OutputRow]) -> str:
 
 
 def _read_again(
-    result: Reparsed,
-    run: RunHandle,
-    trial: StoredTrial,
-    cell: CellRecord,
-    found: Sequence[OutputRow],
-    benchmark: Benchmark,
-    parameters: Parameters,
-    context: Context,
-    parsers: Parsers,
+    result: Reparsed, trial: StoredTrial, found: Sequence[OutputRow], reader: _Reader, parsers: Parsers
 ) -> None:
     """Read one trial, and note what is another figure or another outcome now."""
     result.read += 1
+    cell, units = reader.cell, reader.units
     values: dict[str, float] = {}
     error, outcome = "", None
     try:
-        outcome = _outcome(trial, cell, found, benchmark, parameters, context, parsers)
-        known = {metric.name for metric in run.metrics if metric.benchmark == cell.benchmark}
-        values = {**trial.values, **{name: value for name, value in outcome.values.items() if name in known}}
+        outcome = _outcome(trial, found, reader, parsers)
+        values = {**trial.values, **{name: value for name, value in outcome.values.items() if name in units}}
     except BenchmarkError as failure:
         error = clean(str(failure))
     if error and not trial.is_ok:
         return
-    units = {metric.name: metric.unit for metric in run.metrics if metric.benchmark == cell.benchmark}
     changes = [
         Change(trial.position, trial.block, cell, name, unit, trial.values.get(name), values.get(name), error)
         for name, unit in units.items()
@@ -221,21 +227,12 @@ def _settings(effective: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in effective.items() if name not in LISTS}
 
 
-def _outcome(
-    trial: StoredTrial,
-    cell: CellRecord,
-    found: Sequence[OutputRow],
-    benchmark: Benchmark,
-    parameters: Parameters,
-    context: Context,
-    parsers: Parsers,
-) -> Outcome:
+def _outcome(trial: StoredTrial, found: Sequence[OutputRow], reader: _Reader, parsers: Parsers) -> Outcome:
     """What the parser makes of all flows, or all guests, of a trial, beside what was counted of the host's disks.
 
     Raises BenchmarkError.
     """
-    mtu, congestion = cell.link.get("mtu"), cell.link.get("congestion")
-    context = replace(context, mtu=mtu, congestion=str(congestion or ""))
+    benchmark, parameters = reader.benchmark, reader.parameters
     lanes: dict[str, dict[Role, CommandResult]] = {}
     for output in found:
         role, _, flow = output.role.partition(".")
@@ -244,8 +241,8 @@ def _outcome(
                 durations = (trial.outside_s or 0.0, trial.inside_s or 0.0)
                 result = CommandResult(output.argv, output.status, output.stdout, output.stderr, *durations)
                 lanes.setdefault(flow, {})[known] = result
-    outcomes = [parsers.outcome(benchmark, parameters, context, results) for results in lanes.values()]
+    outcomes = [parsers.outcome(benchmark, parameters, reader.context, each) for each in lanes.values()]
     metrics = metrics_of(benchmark, parameters)
-    whole = over_guests(outcomes, metrics) if GUESTS in cell.levels else combined(outcomes, metrics)
+    whole = over_guests(outcomes, metrics) if GUESTS in reader.cell.levels else combined(outcomes, metrics)
     left = trial.effective.get(LEFT)
     return on_host(with_cold_cache(whole, left if isinstance(left, int) else None), trial.host)
