@@ -58,10 +58,11 @@ class Guest:
         self.started.append(argv)
         return 1
 
-    def read_files(self, paths: list[str]) -> dict[str, bytes | None]:
+    def sample(self, paths: list[str]) -> SimpleNamespace:
         log = next(self._logs, None)
         self._log += log or b""
-        return dict(zip(paths, (self._log, None if log is not None else self._status), strict=True))
+        found = (self._log, None if log is not None else self._status)
+        return SimpleNamespace(files=dict(zip(paths, found, strict=True)))
 
     def get(self, path: str) -> bytes:
         return b"a bundle"

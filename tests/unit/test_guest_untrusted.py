@@ -48,7 +48,6 @@ def test_the_true_answer_passes():
         {"id": "1"},
         {"ok": 1},
         {"ok": None},
-        {"running": True},
         {"stdout_size": 4},
         {"stdout_size": -1},
         {"status": 0.5},
