@@ -41,7 +41,6 @@ from vtax.platforms.stdio import Program, StdioGuest
 
 PARTS = (Part("daemon", "containerd.*"), Part("runtime", f"ctr|{oci_runtime.PROGRAMS}"))
 _SOCKET = "/run/vtax/containerd.sock"
-_STATE = "/run/vtax/state"
 _NAMESPACE = "vtax"
 _UP_TIMEOUT_S = 20.0
 _KATA = "containerd-shim-kata-v2"
@@ -49,21 +48,27 @@ _CTR = ("ctr", f"--address={_SOCKET}", f"--namespace={_NAMESPACE}")
 # Without images, Kubernetes and the directory that containerd would make in /opt
 _CONFIG = f"""version = 2
 root = "/run/vtax/root"
-state = "{_STATE}"
+state = "/run/vtax/state"
 disabled_plugins = ["io.containerd.grpc.v1.cri", "io.containerd.internal.v1.opt", "io.containerd.internal.v1.restart",
   "io.containerd.snapshotter.v1.btrfs", "io.containerd.snapshotter.v1.devmapper", "io.containerd.snapshotter.v1.zfs",
   "io.containerd.snapshotter.v1.aufs", "io.containerd.snapshotter.v1.blockfile", "io.containerd.nri.v1.nri"]
 [grpc]
 address = "{_SOCKET}"
 """
-# A client that was killed may have requested a task that is only being made: remove it until its directory is gone.
-_REMOVE = f"""for _ in $(seq 100); do
-  {" ".join(_CTR)} task rm --force "$1"; {" ".join(_CTR)} container rm "$1"
-  [ -e {_STATE}/io.containerd.runtime.v2.task/{_NAMESPACE}/"$1" ] || break
-  sleep 0.05
+# A client that is killed may have requested a task that is only being made, or have removed half of it, which
+# containerd itself does not mend: whatever names the container ends, shim and runtime. Its record is in memory.
+_REMOVE = f"""{" ".join(_CTR)} task rm --force "$1"; {" ".join(_CTR)} container rm "$1"
+for _ in $(seq 250); do
+  left=
+  for process in $(grep -lszxF -e "$1" /proc/[0-9]*/cmdline); do
+    process=${{process%/cmdline}} process=${{process#/proc/}}
+    if [ "$process" != $$ ] && kill -9 "$process"; then left=1; fi
+  done
+  [ "$left" ] || break
+  sleep 0.02
 done
 umount --lazy "$2/root" "$2/network"
-[ ! -e {_STATE}/io.containerd.runtime.v2.task/{_NAMESPACE}/"$1" ]
+[ ! "$left" ]
 """
 _DEVPTS = {"destination": "/dev/pts", "type": "devpts", "source": "devpts", "options": [
     "nosuid", "noexec", "newinstance", "mode=620", "ptmxmode=666"]}  # fmt: skip
@@ -149,7 +154,7 @@ def command_line(options: ContainerdOptions, spec: GuestSpec) -> list[str]:
     by = f"--runc-binary={find_program(options.runtime) or options.runtime}"
     if options.runtime == "kata":
         by = "--runtime=io.containerd.kata.v2"
-    return [*_CTR, "run", "--rm", f"--config={spec.directory / 'config.json'}", by, spec.name]
+    return [*_CTR, "run", f"--config={spec.directory / 'config.json'}", by, spec.name]
 
 
 def bundle(spec: GuestSpec, root: Path, argv: Sequence[str], group: Group, network: Path | None) -> dict[str, Any]:
