@@ -46,7 +46,7 @@ def test_lxc_limits_are_given_for_both_cgroup_versions(spec):
 
 def test_podman_gets_limits_without_swap_and_no_network(spec):
     root = Root(Path("/r"), Path("/u"), MountStep(Path("/r")))
-    argv = podman.command_line(podman.PodmanOptions(), spec, root, "/vtax-1", ["program", "--flag"])
+    argv = podman.command_line(podman.OciOptions(), spec, root, "/vtax-1", ["program", "--flag"])
     assert argv[-4:] == ["--rootfs", "/r", "program", "--flag"]
     assert {"--cpuset-cpus=1,3", f"--memory={512 << 20}", f"--memory-swap={512 << 20}", "--network=none"} <= set(argv)
     assert "--cgroup-parent=/vtax-1" in argv

@@ -39,7 +39,7 @@ def on_path(tmp_path, monkeypatch):
 
 def podman_words(runtime, spec, network=None):
     root = Root(Path("/r"), Path("/u"), MountStep(Path("/r")))
-    return podman.command_line(podman.PodmanOptions(runtime=runtime), spec, root, "/vtax-1", ["program"], network)
+    return podman.command_line(podman.OciOptions(runtime=runtime), spec, root, "/vtax-1", ["program"], network)
 
 
 @pytest.mark.parametrize("runtime", ["runc", "crun", "youki", "runsc"])

@@ -77,12 +77,12 @@ def test_a_kernel_or_file_system_that_maps_no_ids_is_said_with_a_hint(message, h
 
 
 def test_podman_maps_the_ids_and_sets_no_new_privs_only_when_requested(spec, shifted):
-    argv = podman.command_line(podman.PodmanOptions(**BOTH), spec, shifted, "/vtax-1", ["program"])
+    argv = podman.command_line(podman.OciOptions(**BOTH), spec, shifted, "/vtax-1", ["program"])
     ids = "0:2013265920:65536"
     assert {f"--uidmap={ids}", f"--gidmap={ids}", "--security-opt=no-new-privileges"} <= set(argv)
     assert argv[-3:] == ["--rootfs", "/r", "program"]
     plain = Root(Path("/r"), Path("/u"), MountStep(Path("/r")))
-    words = " ".join(podman.command_line(podman.PodmanOptions(), spec, plain, "/vtax-1", ["program"]))
+    words = " ".join(podman.command_line(podman.OciOptions(), spec, plain, "/vtax-1", ["program"]))
     assert not any(word in words for word in ("idmap", "security-opt"))
 
 

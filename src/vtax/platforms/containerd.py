@@ -23,7 +23,6 @@ from pydantic import Field
 
 from vtax.counters.layer import Part
 from vtax.errors import PlatformError, VtaxError
-from vtax.guest import bootstrap
 from vtax.host import cgroups, namespaces
 from vtax.host.cgroups import Group
 from vtax.host.emulated_cpu import timeout_factor
@@ -35,8 +34,9 @@ from vtax.host.waiting import wait_until
 from vtax.image.image import Image
 from vtax.messages import Note
 from vtax.platforms import containers, oci_runtime, probing, stdio
-from vtax.platforms.base import Driver, GuestSpec, NetworkLimits, Probe
+from vtax.platforms.base import GuestSpec, NetworkLimits, Probe
 from vtax.platforms.cpu_limits import CpuLimited
+from vtax.platforms.probing import LaunchedDriver
 from vtax.platforms.stdio import Program, StdioGuest
 
 PARTS = (Part("daemon", "containerd.*"), Part("runtime", f"ctr|{oci_runtime.PROGRAMS}"))
@@ -94,9 +94,7 @@ class Daemon:
     tag: str
 
 
-class Containerd(Driver):
-    """See the module."""
-
+class Containerd(LaunchedDriver):
     name = "containerd"
     summary = "containerd container, any OCI runtime"
     Options = ContainerdOptions
@@ -115,12 +113,7 @@ class Containerd(Driver):
         return oci_runtime.with_version(probe, program) if probe.version else probe
 
     def network_limits(self, options: ContainerdOptions) -> NetworkLimits:
-        """See platforms.base.Driver."""
         return oci_runtime.network_limits(options.runtime)
-
-    def start(self, options: ContainerdOptions, spec: GuestSpec) -> StdioGuest:
-        """See platforms.base.Driver."""
-        return self.launch(options, spec, bootstrap.argv("-"))
 
     def launch(self, options: ContainerdOptions, spec: GuestSpec, argv: Sequence[str]) -> StdioGuest:
         """Start a guest whose first program is argv."""

@@ -32,26 +32,21 @@ CLIENTS = "runtime"
 """Below a guest's cgroup: what starts the container, outside of its limits (stdio.Program, subgroup)."""
 DROPPED_CAPABILITIES = ("MKNOD", "SYS_ADMIN")
 """With these a guest's root makes device nodes, or mounts the host's, and opens them to other users of the host."""
-USERNS: bool = Field(False, description="a user namespace: the guest's root is an unprivileged user of the host")
-NO_NEW_PRIVILEGES: bool = Field(
-    False, description="set no_new_privs: no program gains privileges, set-user-ID or not"
-)
-
-
 Confinement = Literal["none", "default", "strict"]
-CONFINEMENT: Confinement = Field(
-    "default",
-    description="'none': no filter of system calls and no AppArmor; 'default': the runtime's; 'strict': its filter, "
-    "no capabilities, no_new_privs",
-)
 
 
 class ContainerOptions(CpuLimited):
     """What the guest may gain."""
 
-    userns: bool = USERNS
-    no_new_privileges: bool = NO_NEW_PRIVILEGES
-    confinement: Confinement = CONFINEMENT
+    userns: bool = Field(False, description="a user namespace: the guest's root is an unprivileged user of the host")
+    no_new_privileges: bool = Field(
+        False, description="set no_new_privs: no program gains privileges, set-user-ID or not"
+    )
+    confinement: Confinement = Field(
+        "default",
+        description="'none': no filter of system calls and no AppArmor; 'default': the runtime's; 'strict': its "
+        "filter, no capabilities, no_new_privs",
+    )
 
 
 def oci_confinement(confinement: Confinement, no_new_privileges: bool) -> list[str]:

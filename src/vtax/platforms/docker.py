@@ -12,23 +12,23 @@ from pydantic import Field
 
 from vtax.counters.layer import Part
 from vtax.errors import PlatformError
-from vtax.guest import bootstrap
 from vtax.host import cgroups
 from vtax.host.cgroups import Group
 from vtax.host.process import find_program
 from vtax.image.image import Image
 from vtax.messages import Note
 from vtax.platforms import containers, oci_runtime, probing, stdio
-from vtax.platforms.base import Driver, GuestSpec, NetworkLimits, Probe
-from vtax.platforms.containers import CONFINEMENT, NO_NEW_PRIVILEGES, USERNS, Confinement, oci_confinement
-from vtax.platforms.cpu_limits import CpuLimited
+from vtax.platforms.base import GuestSpec, NetworkLimits, Probe
+from vtax.platforms.containers import oci_confinement
 from vtax.platforms.docker_daemon import Daemon, container_removal, host_daemon, image_removal, private_daemon
+from vtax.platforms.oci_runtime import OciOptions
+from vtax.platforms.probing import LaunchedDriver
 from vtax.platforms.stdio import Program, StdioGuest
 
 PARTS = (Part("daemon", "dockerd|containerd"), Part("runtime", f"docker|{oci_runtime.PROGRAMS}"))
 
 
-class DockerOptions(CpuLimited):
+class DockerOptions(OciOptions):
     """Which daemon, and how it stores images."""
 
     daemon: Literal["auto", "host", "private"] = Field(
@@ -37,13 +37,9 @@ class DockerOptions(CpuLimited):
     storage: Literal["default", "overlay2", "vfs"] = Field(
         "default", description="storage driver; default is the host daemon's, and overlay2 in a private one"
     )
-    runtime: oci_runtime.Runtime = oci_runtime.RUNTIME
-    userns: bool = USERNS
-    no_new_privileges: bool = NO_NEW_PRIVILEGES
-    confinement: Confinement = CONFINEMENT
 
 
-class Docker(Driver):
+class Docker(LaunchedDriver):
     name = "docker"
     summary = "Docker container"
     Options = DockerOptions
@@ -80,9 +76,6 @@ class Docker(Driver):
         reads it."""
         limits = oci_runtime.network_limits(options.runtime)
         return replace(limits, interfaces=0) if options.runtime in oci_runtime.SANDBOXES else limits
-
-    def start(self, options: DockerOptions, spec: GuestSpec) -> StdioGuest:
-        return self.launch(options, spec, bootstrap.argv("-"))
 
     def launch(
         self, options: DockerOptions, spec: GuestSpec, argv: Sequence[str], *, is_temporary: bool = False

@@ -22,15 +22,15 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from vtax.counters.layer import Part
-from vtax.guest import bootstrap
 from vtax.host import namespaces
 from vtax.host.process import find_program
 from vtax.image.image import Image
 from vtax.messages import Note
 from vtax.network.namespace import NAMES
 from vtax.platforms import containers, oci_runtime, probing, stdio
-from vtax.platforms.base import Driver, GuestSpec, NetworkLimits, Probe, RunsAsRoot
+from vtax.platforms.base import GuestSpec, NetworkLimits, Probe, RunsAsRoot
 from vtax.platforms.cpu_limits import CpuLimited
+from vtax.platforms.probing import LaunchedDriver
 from vtax.platforms.stdio import Program, StdioGuest
 
 PARTS = (Part("runtime", "runsc.*"),)
@@ -56,7 +56,7 @@ class GvisorOptions(CpuLimited):
     )
 
 
-class Gvisor(Driver):
+class Gvisor(LaunchedDriver):
     name = "gvisor"
     summary = "gVisor sandbox: a kernel in user space"
     Options = GvisorOptions
@@ -85,11 +85,7 @@ class Gvisor(Driver):
         return replace(probe, hint=probe.hint or (_KVM_HINT if options.platform == "kvm" else _HINT))
 
     def network_limits(self, options: GvisorOptions) -> NetworkLimits:
-        """See platforms.base.Driver."""
         return oci_runtime.network_limits("runsc")
-
-    def start(self, options: GvisorOptions, spec: GuestSpec) -> StdioGuest:
-        return self.launch(options, spec, bootstrap.argv("-"))
 
     def launch(self, options: GvisorOptions, spec: GuestSpec, argv: Sequence[str]) -> StdioGuest:
         """Start a guest whose first program is argv."""

@@ -28,10 +28,10 @@ from vtax.host.resources import NetworkNamespace
 from vtax.messages import Note
 from vtax.network.namespace import NAMES, Namespace
 from vtax.platforms.base import GuestSpec, NetworkLimits, Probe
+from vtax.platforms.containers import ContainerOptions
 from vtax.platforms.stdio import StdioGuest
 
 Runtime = Literal["runc", "crun", "youki", "runsc"]
-RUNTIME: Runtime = Field("runc", description="OCI runtime, found on PATH; runsc is gVisor")
 PACKAGES = {"runc": "runc", "crun": "crun", "youki": "", "runsc": "runsc"}
 """Debian package of each; empty where there is none."""
 SANDBOXES = ("runsc", "kata")
@@ -50,6 +50,12 @@ _CAPABILITIES = [
         "NET_RAW", "SYS_CHROOT", "AUDIT_WRITE", "SETFCAP",
     )
 ]  # fmt: skip
+
+
+class OciOptions(ContainerOptions):
+    """How containers are made, and what the guest may gain."""
+
+    runtime: Runtime = Field("runc", description="OCI runtime, found on PATH; runsc is gVisor")
 
 
 def with_version(probe: Probe, program: str) -> Probe:

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from vtax.counters.layer import Part
-from vtax.guest import bootstrap
 from vtax.host.cgroups import Group
 from vtax.image.image import Image
 from vtax.platforms import containers, oci_runtime, probing, stdio
-from vtax.platforms.base import Driver, GuestSpec, NetworkLimits, Probe
-from vtax.platforms.containers import CONFINEMENT, NO_NEW_PRIVILEGES, USERNS, Confinement, Root, oci_confinement
-from vtax.platforms.cpu_limits import CpuLimited
+from vtax.platforms.base import GuestSpec, NetworkLimits, Probe
+from vtax.platforms.containers import Root, oci_confinement
+from vtax.platforms.oci_runtime import OciOptions
+from vtax.platforms.probing import LaunchedDriver
 from vtax.platforms.stdio import Program, StdioGuest
 
 # No default ulimits: raising one fails where the capability is missing, and every guest keeps the host's. The
@@ -30,19 +30,10 @@ _STORAGE_CONF = '[storage]\ndriver = "vfs"\nrunroot = "/run/vtax/run"\ngraphroot
 PARTS = (Part("runtime", f"podman|conmon|{oci_runtime.PROGRAMS}"),)
 
 
-class PodmanOptions(CpuLimited):
-    """How containers are made."""
-
-    runtime: oci_runtime.Runtime = oci_runtime.RUNTIME
-    userns: bool = USERNS
-    no_new_privileges: bool = NO_NEW_PRIVILEGES
-    confinement: Confinement = CONFINEMENT
-
-
-class Podman(Driver):
+class Podman(LaunchedDriver):
     name = "podman"
     summary = "Podman container, no daemon"
-    Options = PodmanOptions
+    Options = OciOptions
     variants: Mapping[str, Mapping[str, Any]] = {
         "podman": {},
         "podman-userns": {"userns": True, "no_new_privileges": True},
@@ -50,20 +41,16 @@ class Podman(Driver):
     tunings = ("default", "pinned", "hugepages")
     writes_below_directory = True
 
-    def probe(self, options: PodmanOptions, image: Image | None) -> Probe:
+    def probe(self, options: OciOptions, image: Image | None) -> Probe:
         """Start it once."""
         programs = {"podman": "podman", options.runtime: oci_runtime.PACKAGES[options.runtime], "conmon": "conmon"}
         probe = probing.probe(self.launch, options, image, programs=programs, version_argv=("podman", "--version"))
         return oci_runtime.with_version(probe, options.runtime) if probe.version else probe
 
-    def network_limits(self, options: PodmanOptions) -> NetworkLimits:
-        """See platforms.base.Driver."""
+    def network_limits(self, options: OciOptions) -> NetworkLimits:
         return oci_runtime.network_limits(options.runtime)
 
-    def start(self, options: PodmanOptions, spec: GuestSpec) -> StdioGuest:
-        return self.launch(options, spec, bootstrap.argv("-"))
-
-    def launch(self, options: PodmanOptions, spec: GuestSpec, argv: Sequence[str]) -> StdioGuest:
+    def launch(self, options: OciOptions, spec: GuestSpec, argv: Sequence[str]) -> StdioGuest:
         """Start a guest whose first program is argv."""
         root = containers.overlay_root(spec, userns=options.userns)
         environment, sandboxed = {}, options.runtime in oci_runtime.SANDBOXES
@@ -86,7 +73,7 @@ class Podman(Driver):
 
 
 def command_line(
-    options: PodmanOptions,
+    options: OciOptions,
     spec: GuestSpec,
     root: Root,
     parent: str,

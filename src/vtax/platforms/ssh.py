@@ -40,8 +40,9 @@ from vtax.network.namespace import NO_BACKGROUND_TRAFFIC
 from vtax.network.plugboard import Plugboard, Uplink
 from vtax.network.uplink import check_nic, check_usable
 from vtax.platforms import probing, stdio
-from vtax.platforms.base import Driver, GuestSpec, NetworkLimits, Probe, RunningGuest, RunsAsRoot
+from vtax.platforms.base import GuestSpec, NetworkLimits, Probe, RunningGuest, RunsAsRoot
 from vtax.platforms.options import DriverOptions
+from vtax.platforms.probing import LaunchedDriver
 from vtax.platforms.stdio import Program, StdioGuest
 
 NOTES = (
@@ -150,7 +151,7 @@ class SshGuest(RunningGuest):
         self.ssh.stop()
 
 
-class Ssh(Driver):
+class Ssh(LaunchedDriver):
     name = "ssh"
     summary = "any machine you have, over OpenSSH: its own files, limits and interfaces"
     Options = SshOptions
@@ -178,9 +179,6 @@ class Ssh(Driver):
     def network_limits(self, options: SshOptions) -> NetworkLimits:
         """An uplink carries one interface to a bridge or switch of the lab."""
         return NetworkLimits(interfaces=len(options.joined), queues=1, not_attached=("veth", "macvtap"))
-
-    def start(self, options: SshOptions, spec: GuestSpec) -> SshGuest:
-        return self.launch(options, spec, bootstrap.argv("-"))
 
     def launch(self, options: SshOptions, spec: GuestSpec, argv: Sequence[str]) -> SshGuest:
         """Connect and run argv there, its standard streams the channel. Whether that worked, the channel shows."""
