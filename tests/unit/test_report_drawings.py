@@ -71,17 +71,6 @@ def test_the_publications_statistic_is_of_all_tests_and_ours_of_blocks() -> None
     assert place.ratio.value == pytest.approx(0.85, rel=0.1)
 
 
-def test_several_tests_of_a_block_are_one_value_of_ours() -> None:
-    """An interval of all tests as if they were independent is narrower than the one from blocks."""
-    source = run("mauricio2013")
-    data = source.data
-    tests = cell_tests(data)
-    key = next(iter(tests))
-    block, values = tests[key]
-    assert sorted(set(block.tolist())) == [0, 1, 2, 3]
-    assert values.size == 4
-
-
 def test_printed_numbers_stand_beside_ours_measured_or_not() -> None:
     drawing = figures(run("trindade2018", without=("virtualbox",)))["table-2"]
     printed = {place.platform: place.printed for place in drawing.places if place.printed}
