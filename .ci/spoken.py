@@ -24,9 +24,10 @@ _LEFT_OUT = re.compile(
 _OTHER_CALLS = {"msg", "plural", "Means", "option", "argument", "command", "compile", "Note", "execute", "getLogger"}
 _ERRORS = {
     "BadInput", "NotFound", "Busy", "Refused", "StoreError", "StoreBusy", "ImageError", "VtaxError", "NetworkError",
+    "disagreement",
 }  # fmt: skip
 _CHECKED = ("study/", "benchmarks/", "network/")
-"""Packages whose ValueErrors are of a study."""
+"""Packages whose ValueErrors are of a study, and in which a `what` or `problem` is part of an error."""
 _TABLES = {"print_table", "print_keys"}
 _WORDS = re.compile(r"[A-Za-z]{2,}\S* +[a-z]|[a-z]{2,} \{|\} [a-z]{2,}")
 _CODE = re.compile(r"\x00|^sh: |; (exit|while|echo) |^[A-Z_]+$|SELECT |\\n|^\W*$|\[\[?\w|=\{|\]\(")
@@ -46,7 +47,8 @@ def texts(source: Path) -> Iterator[tuple[str, Path, int]]:
         tree = ast.parse(path.read_text(encoding="utf-8"))
         is_whole = any(path.match(f"vtax/{pattern}") for pattern in WHOLE)
         errors = _ERRORS | {"ValueError"} if name.startswith(_CHECKED) else _ERRORS
-        nodes = _texts(tree) if is_whole else _of_errors(tree, errors)
+        names = {"hint", "what", "problem"} if name.startswith(_CHECKED) else {"hint"}
+        nodes = _texts(tree) if is_whole else _of_errors(tree, errors, names)
         for node in [*nodes, *_headings(tree)]:
             template = template_of(node)
             if is_spoken(template) or node in _headings(tree):
@@ -59,7 +61,7 @@ def of_commands() -> Iterator[tuple[str, str]]:
 
     from vtax.benchmarks.registry import about, benchmarks
     from vtax.cli.commands import COMMANDS, SUBJECTS
-    from vtax.cli.language import COUNTED, EXTRA, LABELS, paragraphs
+    from vtax.cli.language import COUNTED, EXTRA, FORMS, LABELS, OF_OTHERS, paragraphs
     from vtax.cli.main import group
     from vtax.cli.usage import OF_CLICK
     from vtax.network.registry import topologies
@@ -67,9 +69,8 @@ def of_commands() -> Iterator[tuple[str, str]]:
     from vtax.study.drafts import QUESTIONS
     from vtax.study.keys import keys
 
-    yield from (
-        (text, "vtax") for text in (*LABELS, *COUNTED, *OF_CLICK, *QUESTIONS.values(), *SUBJECTS, *COMMANDS.values())
-    )
+    words = (*LABELS, *COUNTED, *FORMS, *OF_OTHERS, *OF_CLICK, *QUESTIONS.values(), *SUBJECTS, *COMMANDS.values())
+    yield from ((text, "vtax") for text in words)
     things = [*drivers().values(), *topologies().values()]
     yield from ((each.summary, each.name) for each in things)
     for benchmark in benchmarks().values():
@@ -110,8 +111,8 @@ def template_of(node: ast.expr) -> str:
     return found
 
 
-def _of_errors(tree: ast.AST, errors: set[str]) -> Iterator[ast.expr]:
-    """Texts of what is raised."""
+def _of_errors(tree: ast.AST, errors: set[str], names: set[str]) -> Iterator[ast.expr]:
+    """Texts of what is raised. names: of the variables that hold parts of them."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and _name(node.func) in errors:
             for argument in [*node.args, *(k for k in node.keywords if k.arg == "hint")]:
@@ -119,7 +120,7 @@ def _of_errors(tree: ast.AST, errors: set[str]) -> Iterator[ast.expr]:
         elif isinstance(node, ast.FunctionDef) and ("hint" in node.name or "problem" in node.name):
             for statement in node.body:
                 yield from _texts(statement)
-        elif isinstance(node, ast.Assign | ast.keyword) and "hint" in _target(node):
+        elif isinstance(node, ast.Assign | ast.keyword) and any(name in _target(node) for name in names):
             yield from _texts(node.value)
 
 

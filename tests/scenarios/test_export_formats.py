@@ -173,9 +173,10 @@ def references(value: Any) -> Iterator[str]:
             yield from references(each)
 
 
-def test_an_archive_describes_all_of_its_files_and_its_bundle_is_the_run(place):
+def test_an_archive_describes_all_of_its_files_and_its_bundle_is_the_run(place, monkeypatch):
+    monkeypatch.setenv("LANG", "pt_BR.UTF-8")
     terms = "https://creativecommons.org/licenses/by/4.0/"
-    file = export(place, "odd-1", "ro-crate", "--license", terms, "--language", "pt-BR")
+    file = export(place, "odd-1", "ro-crate", "--license", terms)
     entities = graph(file)
     assert set(references(list(entities.values()))) - set(entities) == {"https://w3id.org/ro/crate/1.1"}
     assert (entities["./"]["license"], entities["./"]["name"]) == ({"@id": terms}, f"{SCRIPT} (odd-1)")

@@ -66,7 +66,6 @@ def test_the_result_is_shown_without_any_extra_in_english_whatever_the_locale(ho
         (("export", "--format", "csv", "-o", "x.csv"), "report"),
         (("export", "--format", "parquet", "-o", "x.parquet"), "report"),
         (("figures", "--report", "--output", "x"), "report"),
-        (("show", "--language", "pt-BR"), "report"),
         (("serve", "--port", "0"), "page"),
     ],
 )

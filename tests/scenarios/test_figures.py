@@ -110,8 +110,9 @@ def test_json_lists_what_was_written_and_what_was_not():
 
 
 @pytest.mark.usefixtures("store")
-def test_figures_of_the_report_are_written_for_any_study(tmp_path):
-    found = json.loads(vtax("figures", "tour-1", "--report", "--json", "-o", "out", "--lang", "pt-BR").stdout)
+def test_figures_of_the_report_are_written_for_any_study(tmp_path, monkeypatch):
+    monkeypatch.setenv("LANG", "pt_BR.UTF-8")
+    found = json.loads(vtax("figures", "tour-1", "--report", "--json", "-o", "out").stdout)
     ids = [each["id"] for each in found["written"]]
     assert {"forest", "variance", "order-iperf3-throughput", "distribution-iperf3-throughput"} <= set(ids)
     assert {path.name for path in tmp_path.glob("out/*")} == {f"tour-1-{each}.svg" for each in ids}

@@ -62,11 +62,12 @@ def invoke(arguments: Sequence[str]) -> str:
     return found.output
 
 
-def test_several_runs_are_chapters_of_one_file(store, tmp_path):
+def test_several_runs_are_chapters_of_one_file(store, tmp_path, monkeypatch):
+    monkeypatch.setenv("LANG", "pt_BR.UTF-8")
     fill(begin(store))
     fill(begin(store, "tour-2"), seed=2)
     page = tmp_path / "both.html"
-    invoke(["report", "tour-2", "tour-1", "--output", str(page), "--lang", "pt-BR"])
+    invoke(["report", "tour-2", "tour-1", "--output", str(page)])
     text = page.read_text(encoding="utf-8")
     body = re.sub(r"<(script|style)\b.*?</\1>", " ", text, flags=re.DOTALL)
     assert [body.count(each) for each in ('class="run"', "<html", "</html>")] == [2, 1, 1]

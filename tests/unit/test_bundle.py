@@ -170,7 +170,7 @@ def set_value(table: str, key: str, value: Any, number: int = 0) -> Callable[[li
 REFUSED: dict[str, tuple[Callable[[list[Any]], None], str]] = {
     "another schema": (set_header("schema", "0013"), "of another vtax: bundle/1, schema 0013; this one"),
     "another format": (set_header("vtax", "bundle/2"), "of another vtax: bundle/2"),
-    "another file": (set_header("vtax", "x"), "this is no bundle of vtax"),
+    "another file": (set_header("vtax", "x"), "this is not a bundle of vtax"),
     "a run called as no run is": (set_value("run", "name", "a b"), "name or identity"),
     "a run called as a path": (set_value("run", "name", "../../x"), "a run is called ../../x"),
     "a run called last": (set_value("run", "name", "last"), "name or identity"),
@@ -213,8 +213,8 @@ def test_a_damaged_or_shortened_file_is_refused(home):
     for data, says in (
         (whole[: len(whole) // 2], "it cannot be unpacked"),
         (whole[:-4], "it cannot be unpacked"),
-        (b"x" + whole, "this is no bundle of vtax"),
-        (b"", "this is no bundle of vtax"),
+        (b"x" + whole, "this is not a bundle of vtax"),
+        (b"", "this is not a bundle of vtax"),
         (gzip.compress(gzip.decompress(whole).replace(b'"seed": 1099', b'"seed": 2099')), "SHA-256"),
         (gzip.compress(b"\n".join(gzip.decompress(whole).splitlines()[:-1]) + b"\n"), "its end is missing"),
         (gzip.compress(gzip.decompress(whole)[:-1]), "its end is missing"),

@@ -267,7 +267,7 @@ def test_the_table_splits_no_words_and_reads_as_that_of_show(store, width):
     lines = text.splitlines()
     assert max(map(len, lines)) <= width
     for side in ("tour-1:lxc ", "tour-1:docker "):
-        assert sum(line.lstrip().startswith(side) for line in lines if " / " not in line) == 3
+        assert sum(line.lstrip().startswith(side) for line in lines if not {"/", "against"} & {*line.split()}) == 3
     assert sum("baseline" in line for line in lines) == 3
     for each in found.compared:
         share = each.ratio.efficiency(each.section.better)
@@ -285,3 +285,21 @@ def test_sides_without_figures_are_a_failure_that_says_why(store, capsys, form):
     assert "there is nothing to compare\n  where: empty-1:lxc: not measured yet\n" in printed.err
     assert [each["ratio"] for each in json.loads(printed.out)["contrasts"]] == [None] * 3 if form else not printed.out
     store.remove_run("empty-1")
+
+
+def test_the_answer_names_the_metrics_of_each_verdict(golden):
+    """First in a document, last on a terminal, as of `vtax show`."""
+    sides = (
+        ("tour-1:qemu-tcg", "tour-1:docker"),
+        ("tour-1:docker", "tour-1:qemu-tcg"),
+        ("tour-1:lxc", "tour-1:docker"),
+    )
+    printed = [output_of("compare", *each) for each in (*sides, ("tour-1", "tour-2"))]
+    golden("\n".join(f"Summary{each.partition('Summary')[2]}" for each in printed))
+
+
+def test_what_is_undecided_has_a_next_step_and_programs_get_the_same_values(store):
+    document = document_of(contrast(store, "tour-1:lxc", "tour-1:docker"))
+    assert document.parts[0].key == "answer"
+    assert document.parts[0].role == "summary"
+    assert set(document_of(contrast(store, "tour-1:lxc", "tour-1:docker")).data) >= {"schema", "contrasts", "family"}

@@ -1,4 +1,4 @@
-"""What a terminal shows is in the language of the locale, unless --language names another."""
+"""What a terminal shows is in the language of the locale."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 
 import pytest
 from click.testing import CliRunner
-from command_line import output_of, refusals
+from command_line import output_of
 
 from vtax.cli.language import said
 from vtax.cli.main import group
@@ -50,16 +50,13 @@ COMMANDS = (
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
-def test_every_command_with_a_language_follows_the_locale(command, monkeypatch):
+def test_every_command_follows_the_locale_and_programs_get_the_same_values(command, monkeypatch):
     def printed(*options: str) -> str:
         return CliRunner().invoke(group, [*command, *options]).output
 
-    english, portuguese = printed(), printed("--language", "pt-BR")
-    assert english != portuguese
-    values = printed("--json")
+    english, values = printed(), printed("--json")
     monkeypatch.setenv("LANG", "pt_BR.UTF-8")
-    assert printed() == portuguese
-    assert printed("--language", "en") == english
+    assert printed() != english
     assert printed("--json") == values
     assert json.loads(values)
 
@@ -68,10 +65,6 @@ def test_a_page_follows_the_locale(monkeypatch, tmp_path):
     monkeypatch.setenv("LANG", "pt_BR.UTF-8")
     output_of("report", "-o", str(tmp_path / "x.html"))
     assert '<html lang="pt-BR"' in (tmp_path / "x.html").read_text()
-
-
-def test_a_language_without_a_catalogue_is_refused_with_the_nearest(capsys, golden):
-    golden(refusals(capsys, "show --language", "pt", "pt_BR", "../pt-BR", "de"))
 
 
 def test_the_order_of_a_plan_is_translated(monkeypatch):

@@ -42,18 +42,19 @@ def annotations(run: str) -> tuple[list[str], list[str]]:
     return found["tags"], found["notes"]
 
 
-def test_notes_and_tags_are_shown_wherever_the_run_is():
+def test_notes_and_tags_are_shown_wherever_the_run_is(monkeypatch):
     output_of("note", "tour-1", "after", "the BIOS update", "--tag", "paper", "--tag", "quiet")
     assert output_of("note", "tour-1") == "tags: paper, quiet\n1. after the BIOS update\n"
     shown = output_of("show", "tour-1")
     assert "tags: paper, quiet" in shown
     assert "note: after the BIOS update" in shown
-    assert "etiquetas: paper, quiet" in output_of("show", "tour-1", "--language", "pt-BR")
     result = json.loads(output_of("show", "tour-1", "--json"))
     assert (result["tags"], result["notes"]) == (["paper", "quiet"], ["after the BIOS update"])
     line = next(line for line in output_of("list").splitlines() if line.startswith("tour-1"))
     assert "paper, quiet" in line
     assert "after the BIOS update" in line
+    monkeypatch.setenv("LANG", "pt_BR.UTF-8")
+    assert "etiquetas: paper, quiet" in output_of("show", "tour-1")
     output_of("report", "tour-1", "-o", "x.html")
     assert "after the BIOS update" in Path("x.html").read_text()
 

@@ -73,9 +73,9 @@ def test_two_platforms_of_one_driver_are_those_of_the_run(path, text, names, opt
 @pytest.mark.parametrize(
     ("text", "error", "hint"),
     [
-        ("podman:runtime=runc", "and 'podman:runtime=runc' has 1", "for example --ab podman:"),
-        ("", "has 0", "for example"),
-        ("qemu:cpu=host,-pmu,qemu:cpu=host", "has 3", "a [[platform]] table for each side"),
+        ("podman:runtime=runc", "and 'podman:runtime=runc' names 1", "for example --ab podman:"),
+        ("", "names 0", "for example"),
+        ("qemu:cpu=host,-pmu,qemu:cpu=host", "names 3", "a [[platform]] table for each side"),
         ("podman,docker", "podman is of the driver podman, and docker of docker", "--platforms"),
         ("podman,podman:runtime=runc", "are the same platform", "vtax platforms podman"),
         ("podman:runtime=crun,podman:runtime=crun", "are the same platform", "different options"),

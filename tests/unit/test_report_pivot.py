@@ -248,13 +248,13 @@ def test_what_is_no_table_by_factors_is_refused_with_what_there_is(capsys, golde
     ))  # fmt: skip
 
 
-def test_a_terminal_shows_what_the_figures_are_and_their_warnings(golden):
+def test_a_terminal_shows_what_the_figures_are_and_their_warnings(golden, monkeypatch):
     golden(output_of("show", "--cols", "message_size", "--where", "mtu=1500", "--value", "efficiency"), "percents")
     golden(output_of("show", "--cols", "session", *ONE), "sessions")
     golden(output_of("show", "--to", "message_size=64", "--where", "mtu=1500", "--value", "efficiency"), "to a level")
     golden(output_of("show", "--cols", "link.mtu", "--where", "message_size=64"), "no figure")
-    assert "colunas: message_size" in output_of("show", "--cols", "message_size", "--where", "mtu=1500",
-                                                "--language", "pt-BR")  # fmt: skip
+    monkeypatch.setenv("LANG", "pt_BR.UTF-8")
+    assert "colunas: message_size" in output_of("show", "--cols", "message_size", "--where", "mtu=1500")
 
 
 def test_a_figure_draws_the_table(tmp_path):

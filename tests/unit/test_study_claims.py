@@ -207,4 +207,4 @@ def test_shipped_claims_are_complete(name):
 
 def test_of_many_names_that_there_are_a_few_are_shown():
     assert unknown_name("level", "x", [str(n) for n in range(9001)]).endswith("0, 1, 2, 3, 4, 5, 6, 7 and 8993 more")
-    assert unknown_name("level", "x", ["1", "2"]).endswith("; it has 1, 2")
+    assert unknown_name("level", "x", ["1", "2"]).endswith("; known: 1, 2")

@@ -115,7 +115,7 @@ def test_the_json_of_a_key_has_choices_and_bounds_for_programs():
             "entry 2 of a is [2]; it must be true or false, a whole number or text",
         ),
         ({"levels": {"a": 1}}, ("levels", "a"), "a is 1; it must be a list"),
-        ({"inners": {}}, ("inners",), "inners is a table; it must be a list of tables, each under [[...]]"),
+        ({"inners": {}}, ("inners",), "inners is a table; it must be tables, each under [[...]]"),
         ({"open": {"driver": [1]}}, ("open", "driver"), "driver is [1]; it must be a whole number or text"),
         ({"duration_s": True}, ("duration_s",), "duration_s is true; it must be a whole number from 1 to 86400"),
         ({"inners": [{"depth": True}]}, ("inners", 0, "depth"), "depth is true; it must be a whole number"),

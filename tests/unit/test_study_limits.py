@@ -78,8 +78,8 @@ def test_what_no_study_may_hold_is_refused_with_its_place(tmp_path, text, where,
     [
         ({"platforms": ["native", *(f"p{n}" for n in range(64))]}, "key platforms", "a list of 1 to 64 entries"),
         ({"tuning": ["default"] * 9000}, "key tuning", "a list of at most 4 entries"),
-        ({"platform": [{"name": "x", "driver": "lxc"}] * 65}, "platform", "each under [[...]], at most 64"),
-        ({"benchmark": [{"name": "stream"}] * 257}, "benchmark", "each under [[...]], 1 to 256"),
+        ({"platform": [{"name": "x", "driver": "lxc"}] * 65}, "platform", "at most 64 tables, each under [[...]]"),
+        ({"benchmark": [{"name": "stream"}] * 257}, "benchmark", "1 to 256 tables, each under [[...]]"),
         (
             {"benchmark": [{"name": "dd", "factors": {f"f{n}": [1, 2] for n in range(200)}}]},
             "[[benchmark]] number 1 (dd), key factors",

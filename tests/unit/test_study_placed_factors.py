@@ -1,6 +1,11 @@
 """A factor is a factor: levels of guests, neighbour, tuning and links are taken among `factors` too."""
 
+import json
+import tomllib
+
+import jsonschema
 import pytest
+from command_line import output_of
 
 from vtax.errors import BadInput
 from vtax.study.load import load
@@ -35,6 +40,12 @@ def loaded(directory, text):
 def test_levels_among_the_factors_are_as_if_written_beside(tmp_path, among_factors, beside):
     top, line, tables = ("", "", beside) if beside.startswith("[[") else beside.partition("\n")
     assert loaded(tmp_path, HEAD + among_factors) == loaded(tmp_path, top + line + HEAD + tables)
+    jsonschema.validate(tomllib.loads(HEAD + among_factors), json.loads(output_of("schema")))
+
+
+def test_the_schema_refuses_a_level_of_a_link_that_is_no_list():
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(tomllib.loads(f"{HEAD}{NETWORK}factors.link.mtu = 1500"), json.loads(output_of("schema")))
 
 
 def test_what_is_no_list_is_refused_with_a_hint_that_is_then_taken(tmp_path):

@@ -40,7 +40,9 @@ def share_of(text: str, where: str) -> float:
         raise BadInput(f"{text!r} is not a number", where=where, hint=_SHARE_HINT)
     share = float(match[1]) / (100 if match[2] else 1)
     if share > _PLAIN_FRACTION and not match[2]:
-        hint = f"write {match[1]}%" + (f" or {100 * share:g}%" if share < 1 else ", or a fraction such as 0.05")
+        hint = f"write {match[1]}%, or a fraction such as 0.05"
+        if share < 1:
+            hint = f"write {match[1]}% or {100 * share:g}%"
         raise BadInput(f"{match[1]} is not a percentage", where=where, hint=hint)
     if not 0 < share < 1:
         raise BadInput(f"{text!r} is not between 0 and 100 %", where=where, hint=_SHARE_HINT)

@@ -6,7 +6,7 @@ import click
 
 from vtax.cli.arguments import listed
 from vtax.cli.completion import run_names
-from vtax.cli.output import existing_store, json_option, language_option
+from vtax.cli.output import existing_store, json_option
 from vtax.errors import BadInput
 
 
@@ -17,9 +17,8 @@ from vtax.errors import BadInput
     help="Judge claims about platform THERE of the publication by platform HERE of the run (repeatable).",
 )  # fmt: skip
 @click.option("--all", "is_full", is_flag=True, help="List every comparison of every claim.")
-@language_option
 @json_option
-def command(run_name: str, mapped: tuple[str, ...], is_full: bool, language: str, as_json: bool) -> None:
+def command(run_name: str, mapped: tuple[str, ...], is_full: bool, as_json: bool) -> None:
     """Judge the published findings of the study of RUN (default: the last run).
 
     Each claim is reproduced, contradicted, inconclusive (with what would decide it) or not tested here (with the
@@ -42,7 +41,7 @@ def command(run_name: str, mapped: tuple[str, ...], is_full: bool, language: str
     if document.nothing != "" and not as_json:
         hint = "vtax studies lists studies that have claims; docs/study-files.md shows how a study states them"
         raise BadInput(english(document.nothing), where=analysis.name, hint=hint)
-    print_document(document, as_json=as_json, language=language, schema="vtax.claims/1", of=analysis)
+    print_document(document, as_json=as_json, schema="vtax.claims/1", of=analysis)
 
 
 def mapping_of(given: tuple[str, ...]) -> dict[str, str]:

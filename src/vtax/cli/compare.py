@@ -12,7 +12,7 @@ import click
 from vtax.cli.arguments import share_of
 from vtax.cli.completion import run_names, sides
 from vtax.cli.gate import detect_option, junit_option, limits_of, status_of, written
-from vtax.cli.output import existing_store, json_option, language_option
+from vtax.cli.output import existing_store, json_option
 from vtax.errors import BadInput, VtaxError
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from vtax.store.store import Store
 
 _OPTION, _SLOWER = "--fail-if", "slower-by"
-_CONDITION = re.compile(r"(?:([a-z][a-z-]*)[ =])?(.*)", re.DOTALL)
+_CONDITION = re.compile(r"(?:([a-z][a-z-]*)(?:[ =]|$))?(.*)", re.DOTALL)
 
 
 class _Gate(click.Command):
@@ -42,8 +42,8 @@ def _margin(_: click.Context, __: click.Parameter, text: str | None) -> float | 
     if text is None:
         return None
     word, share = _CONDITION.fullmatch(text).groups()  # type: ignore[union-attr]
-    if word not in (None, _SLOWER) or share == _SLOWER:
-        what = "slower-by has no share" if share == _SLOWER else f"unknown condition {word!r}"
+    if word not in (None, _SLOWER) or not share:
+        what = "slower-by has no share" if word == _SLOWER else f"unknown condition {word!r}"
         raise BadInput(what, where=_OPTION, hint="write --fail-if slower-by 5%")
     return share_of(share, f"{_OPTION} {_SLOWER}")
 
@@ -65,11 +65,10 @@ def _margin(_: click.Context, __: click.Parameter, text: str | None) -> float | 
 @click.option("--benchmark", "label", default="", help="Compare this benchmark (by its label); default: all.")
 @junit_option
 @click.option("--markdown", type=click.Path(path_type=Path), metavar="FILE", help="Write a summary in Markdown.")
-@language_option
 @json_option
 def command(
     treatment: str, baseline: str, run_name: str, fail_if: float | None, detect: str | None, strict: bool,
-    metric: str, label: str, junit: Path | None, markdown: Path | None, language: str, as_json: bool,
+    metric: str, label: str, junit: Path | None, markdown: Path | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Compare A with B: percent of B with intervals and verdicts, or a gate for CI.
 
@@ -96,24 +95,22 @@ def command(
     has one session. vtax run STUDY --check 5% judges the run that it made.
     """
     from vtax.cli.show import print_document
-    from vtax.report.renderers.language import language as chosen_language
 
     store = existing_store()
     limits = limits_of(fail_if, detect)
     if not (fail_if or detect or strict or junit or markdown):
-        _show(store, (treatment, baseline), run_name, metric, label, language, as_json=as_json)
+        _show(store, (treatment, baseline), run_name, metric, label, as_json=as_json)
         return
     document, found = written(
-        store, (treatment, baseline), run_name, limits, (metric, label), (junit, markdown), chosen_language(language)
-    )
-    print_document(document, as_json=as_json, language=language, schema="vtax.gate/1", of=found.analysis)
+        store, (treatment, baseline), run_name, limits, (metric, label), (junit, markdown)
+    )  # fmt: skip
+    print_document(document, as_json=as_json, schema="vtax.gate/1", of=found.analysis)
     sys.exit(status_of(found, strict=strict))
 
 
 def _show(
-    store: Store, written_sides: tuple[str, str], run_name: str, metric: str, label: str, language: str, *,
-    as_json: bool,
-) -> None:  # fmt: skip
+    store: Store, written_sides: tuple[str, str], run_name: str, metric: str, label: str, *, as_json: bool
+) -> None:
     """Print the comparison of two sides. Raises VtaxError where they have nothing in common."""
     from vtax.cli.show import print_document
     from vtax.report.parts.contrast import document_of
@@ -122,7 +119,7 @@ def _show(
     found = _compared(store, written_sides, run_name, metric, label)
     document = document_of(found)
     if as_json or document.nothing == "":
-        print_document(document, as_json=as_json, language=language)
+        print_document(document, as_json=as_json)
     if document.nothing != "":
         runs = dict.fromkeys(run.analysis.name for side in (found.treatment, found.baseline) for run in side.runs)
         hint = f"see what was measured: {', '.join(f'vtax show {run}' for run in runs)}"

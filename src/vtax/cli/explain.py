@@ -8,16 +8,15 @@ import click
 
 from vtax.cli.completion import run_names
 from vtax.cli.filters import FILTERS, filter_options, wanted
-from vtax.cli.output import existing_store, json_option, language_option
+from vtax.cli.output import existing_store, json_option
 
 
 @click.command("explain", epilog=FILTERS)
 @click.argument("run_name", metavar="[RUN]", default="last", shell_complete=run_names)
 @click.option("--all", "every_counter", is_flag=True, help="List every counter that moved.")
 @filter_options
-@language_option
 @json_option
-def command(run_name: str, every_counter: bool, language: str, as_json: bool, **options: Any) -> None:
+def command(run_name: str, every_counter: bool, as_json: bool, **options: Any) -> None:
     """Show which counters moved together with a difference in RUN (default: the last run).
 
     For every contrast that is not equivalent: counters of the guest, of its virtualization layer, of the host and of
@@ -28,4 +27,4 @@ def command(run_name: str, every_counter: bool, language: str, as_json: bool, **
     from vtax.report.analysis.source import source_of
 
     source = source_of(existing_store(), run_name, wanted=wanted(options))
-    print_views(["explain"], source, as_json=as_json, every_metric=every_counter, language=language)
+    print_views(["explain"], source, as_json=as_json, every_metric=every_counter)

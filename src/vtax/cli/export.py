@@ -15,13 +15,12 @@ import click
 from vtax.cli.arguments import listed
 from vtax.cli.completion import run_names
 from vtax.cli.filters import FILTERS, filter_options, wanted
-from vtax.cli.output import existing_store, json_option, language_option, notify, print_json, print_path, print_table
+from vtax.cli.output import existing_store, json_option, notify, print_json, print_path, print_table
 from vtax.errors import BadInput
 from vtax.report.replacing import STANDARD_OUTPUT, replacing
 
 if TYPE_CHECKING:
     from vtax.report.analysis.filters import Wanted
-    from vtax.report.renderers.language import Language
     from vtax.report.views.base import Options
     from vtax.store.exporting import Exported
     from vtax.store.run import RunHandle
@@ -61,12 +60,11 @@ _FILTERS = "--platform, --benchmark, --where"
     "--map", "mapped", multiple=True, callback=listed, metavar="THERE=HERE,...",
     help="Let platform HERE stand for platform THERE of the publication (markdown, latex; repeatable).",
 )  # fmt: skip
-@language_option
 @json_option
 @filter_options
 def command(
     names: tuple[str, ...], kind: str, output: Path | None, anonymize: bool, license_url: str, weights: str | None,
-    mapped: tuple[str, ...], language: str, as_json: bool, **options: Any,
+    mapped: tuple[str, ...], as_json: bool, **options: Any,
 ) -> None:  # fmt: skip
     """Write RUN (default: the last run) to one file, for vtax import or for other programs.
 
@@ -81,7 +79,6 @@ def command(
     from vtax.cli.claims import mapping_of
     from vtax.cli.recommend import weights_of
     from vtax.report.analysis.filters import Wanted
-    from vtax.report.renderers.language import language as chosen_language
     from vtax.report.views.base import Options
 
     only = wanted(options)
@@ -98,9 +95,9 @@ def command(
     if kind in _OF_REPORTS:
         weighed = None if weights is None else weights_of(weights)
         chosen = Options("report", weighed, mapping_of(mapped))
-        path = write_documents(names, kind, output, only, chosen_language(language), chosen)
+        path = write_documents(names, kind, output, only, chosen)
     else:
-        path, made = _write_whole(names, kind, output, language, license_url, anonymize=anonymize)
+        path, made = _write_whole(names, kind, output, license_url, anonymize=anonymize)
     if as_json:
         print_json(_facts(names, kind, path, made, anonymize=anonymize))
         return
@@ -110,7 +107,7 @@ def command(
 
 
 def _write_whole(
-    names: Sequence[str], kind: str, output: Path | None, language: str, license_url: str, *, anonymize: bool
+    names: Sequence[str], kind: str, output: Path | None, license_url: str, *, anonymize: bool
 ) -> tuple[Path, Exported | None]:
     """Write a whole run; its path, and of a bundle what it holds. Raises BadInput for several runs."""
     from vtax.store.store import LAST
@@ -125,7 +122,7 @@ def _write_whole(
         if kind == "bundle":
             made = _write_bundle(store, run, new, anonymize=anonymize)
         else:
-            _write_other(kind, store, run, new, language, license_url)
+            _write_other(kind, store, run, new, license_url)
     if is_there:
         notify(f"{path} was there and is replaced")
     return path, made
@@ -146,11 +143,10 @@ def _facts(names: Sequence[str], kind: str, path: Path, made: Exported | None, *
     }  # fmt: skip
 
 
-def write_documents(
-    names: Sequence[str], kind: str, output: Path | None, only: Wanted, language: Language, options: Options
-) -> Path:
+def write_documents(names: Sequence[str], kind: str, output: Path | None, only: Wanted, options: Options) -> Path:
     """Write one run or several in a format of reports; return the path. Raises BadInput for a run named twice."""
     from vtax.report.files import write, write_several
+    from vtax.report.renderers.language import of_reader
     from vtax.store.store import LAST
 
     store = existing_store()
@@ -159,9 +155,9 @@ def write_documents(
         raise BadInput(f"{twice} is named twice", hint="name each run once")
     path = output or Path(f"{runs[0] if len(runs) == 1 else 'report'}{SUFFIXES.get(kind, f'.{kind}')}")
     if len(runs) == 1:
-        write(store, runs[0], kind, path, only, language, options)
+        write(store, runs[0], kind, path, only, of_reader(), options)
     else:
-        write_several(store, runs, kind, path, only, language, options)
+        write_several(store, runs, kind, path, only, of_reader(), options)
     return path
 
 
@@ -210,18 +206,17 @@ def _write_bundle(store: Store, run: RunHandle, path: Path, *, anonymize: bool) 
     )
 
 
-def _write_other(kind: str, store: Store, run: RunHandle, path: Path, language: str, license_url: str) -> None:
+def _write_other(kind: str, store: Store, run: RunHandle, path: Path, license_url: str) -> None:
     from vtax.report.analysis.source import source_of
     from vtax.report.exports import benchfmt, bmf, github, openmetrics
 
     if kind == "ro-crate":
         from vtax.cli.row_progress import row_progress
         from vtax.report.exports import ro_crate
-        from vtax.report.renderers.language import language as chosen_language
+        from vtax.report.renderers.language import of_reader
 
         watch = row_progress(f"exporting {run.name}")
-        chosen = chosen_language(language)
-        ro_crate.write(store, run.name, path, language=chosen, license_url=license_url, watch=watch)
+        ro_crate.write(store, run.name, path, language=of_reader(), license_url=license_url, watch=watch)
         if not license_url:
             notify("the archive names no license; repositories ask for one: --license URL")
         return

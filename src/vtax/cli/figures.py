@@ -12,7 +12,7 @@ import click
 from vtax.cli.arguments import listed
 from vtax.cli.claims import mapping_of
 from vtax.cli.completion import run_names
-from vtax.cli.output import existing_store, json_option, language_option, notify, print_json, resume_hint
+from vtax.cli.output import existing_store, json_option, notify, print_json, resume_hint
 from vtax.errors import BadInput
 
 if TYPE_CHECKING:
@@ -41,11 +41,10 @@ _FORMATS = ("svg", "pdf", "png")
     "--map", "mapped", multiple=True, callback=listed, metavar="THERE=HERE,...",
     help="Draw platform HERE of the run where the publication has THERE (repeatable).",
 )  # fmt: skip
-@language_option
 @json_option
 def command(
     run_name: str, of_report: bool, only: tuple[str, ...], file_format: str, output: Path, mapped: tuple[str, ...],
-    language: str, as_json: bool,
+    as_json: bool,
 ) -> None:  # fmt: skip
     """Write the figures and tables of the publication that the study of RUN repeats (default: the last run).
 
@@ -61,10 +60,10 @@ def command(
     """
     from vtax.report.analysis.source import source_of
     from vtax.report.renderers.format import Formatter
-    from vtax.report.renderers.language import language as chosen_language
+    from vtax.report.renderers.language import of_reader
 
     store = existing_store()
-    source, formatter = source_of(store, run_name), Formatter(chosen_language(language))
+    source, formatter = source_of(store, run_name), Formatter(of_reader())
     analysis, mapping = source.analysis, mapping_of(mapped)
     if of_report and mapping:
         raise BadInput("the figures of the report have the platforms of the run", where="--map", hint="omit --report")

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from vtax.report.analysis.source import Source
     from vtax.report.analysis.values import Analysis
     from vtax.report.document import Document
-    from vtax.report.renderers.language import Language
     from vtax.store.store import Store
 
 FAILED, UNDECIDED = 1, 3
@@ -60,12 +59,13 @@ def status_of(found: Checks, *, strict: bool) -> int:
 
 def written(
     store: Store, sides: tuple[str, str], run_name: str, limits: Limits, named: tuple[str, str],
-    files: tuple[Path | None, Path | None], language: Language,
+    files: tuple[Path | None, Path | None],
 ) -> tuple[Document, Checks]:  # fmt: skip
     """Return the gate's document, after its files are written. named: metric, label, or nothing. files: JUnit,
     Markdown."""
     from vtax.report.parts.check import document_of
     from vtax.report.renderers.junit import junit as as_junit
+    from vtax.report.renderers.language import of_reader
     from vtax.report.renderers.markdown import markdown as as_markdown
     from vtax.report.replacing import replacing
 
@@ -74,21 +74,18 @@ def written(
     for path, text_of, option in zip(files, (as_junit, as_markdown), ("--junit", "--markdown"), strict=True):
         if path is not None:
             with replacing(path, option) as new:
-                new.write_text(text_of(document, language), encoding="utf-8")
+                new.write_text(text_of(document, of_reader()), encoding="utf-8")
     return document, found
 
 
 def judge(store: Store, run_name: str, limits: Limits, junit: Path | None, *, quiet: bool) -> int:
     """Return the exit status of the gate over a run that was just made, after printing what it found, unless
     quiet."""
-    from vtax.cli.output import own_language
     from vtax.cli.show import print_document
-    from vtax.report.renderers.language import language
 
-    code = own_language()
-    document, found = written(store, (run_name, ""), run_name, limits, ("", ""), (junit, None), language(code))
+    document, found = written(store, (run_name, ""), run_name, limits, ("", ""), (junit, None))
     if not quiet:
-        print_document(document, as_json=False, language=code)
+        print_document(document, as_json=False)
     return status_of(found, strict=False)
 
 

@@ -12,7 +12,7 @@ import click
 
 from vtax.cli.arguments import listed, moment_of
 from vtax.cli.completion import studies_with_runs
-from vtax.cli.output import existing_store, json_option, language_option, print_json, print_path, print_table
+from vtax.cli.output import existing_store, json_option, print_json, print_path, print_table
 from vtax.cli.row_progress import PLAIN_S, StatusLine
 from vtax.errors import BadInput, VtaxError
 
@@ -36,11 +36,10 @@ from vtax.errors import BadInput, VtaxError
 @click.option(
     "--output", "-o", type=click.Path(path_type=Path), help="Write an HTML file, with a chart of every metric."
 )
-@language_option
 @json_option
 def command(
     study: str, metric: str, platforms: tuple[str, ...], since: str | None, value: Literal["efficiency", "mean"],
-    output: Path | None, language: str, as_json: bool,
+    output: Path | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Show the metrics of STUDY over its finished runs, with intervals and change points; without it, list studies.
 
@@ -73,14 +72,14 @@ def command(
         )
     if output:
         from vtax.report.renderers.html import html
-        from vtax.report.renderers.language import language as chosen_language
+        from vtax.report.renderers.language import of_reader
         from vtax.report.replacing import replacing
 
         with replacing(output) as new:
-            new.write_text(html(document, chosen_language(language)), encoding="utf-8")
+            new.write_text(html(document, of_reader()), encoding="utf-8")
         print_path(output)
     else:
-        print_document(document, as_json=as_json, language=language)
+        print_document(document, as_json=as_json)
 
 
 def _print_studies(*, as_json: bool) -> None:

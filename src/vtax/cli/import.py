@@ -7,16 +7,15 @@ from pathlib import Path
 
 import click
 
-from vtax.cli.output import in_language, json_option, language_option, print_json, with_program_path
+from vtax.cli.output import in_language, json_option, print_json, with_program_path
 from vtax.host.home import Home
 from vtax.report.document.text import msg, plural
 
 
 @click.command("import")
 @click.argument("file", type=click.Path(path_type=Path))
-@language_option
 @json_option
-def command(file: Path, language: str, as_json: bool) -> None:
+def command(file: Path, as_json: bool) -> None:
     """Add the run in FILE, which vtax export wrote, to the store.
 
     Importing the same run twice makes no second one. A run whose name is taken gets another one.
@@ -34,7 +33,7 @@ def command(file: Path, language: str, as_json: bool) -> None:
         print_json({"schema": "vtax.import/1", **asdict(found)})
         return
     if not found.is_new:
-        click.echo(in_language(language, msg("{run} is this run already; nothing was imported", run=found.name)))
+        click.echo(in_language(msg("{run} is this run already; nothing was imported", run=found.name)))
         return
     facts = {"run": found.name, "study": found.study}
     if found.is_other_host:
@@ -47,7 +46,7 @@ def command(file: Path, language: str, as_json: bool) -> None:
             "{run} was imported: study {study}, {count} trial, of this host",
             "{run} was imported: study {study}, {count} trials, of this host", found.trials, **facts,
         )  # fmt: skip
-    click.echo(in_language(language, text))
+    click.echo(in_language(text))
     if found.was_called != found.name:
-        click.echo(in_language(language, msg("the bundle calls it {name}", name=found.was_called)))
-    click.echo(with_program_path(in_language(language, msg("see it with: vtax show {run}", run=found.name))))
+        click.echo(in_language(msg("the bundle calls it {name}", name=found.was_called)))
+    click.echo(with_program_path(in_language(msg("see it with: vtax show {run}", run=found.name))))

@@ -20,32 +20,68 @@ LANGUAGES = Path(__file__).parent / "languages"
 _ENGLISH = re.compile(r"|C|POSIX|(C|en)[_.@].*")
 _NAME = re.compile(r"\{(\w+)\}")
 _LABEL = re.compile(r"(\w+): ")
+_INDENT = re.compile(r" *(?:- +)?")
+_NUMBER = r"\d[\d., \u00a0\u202f]*?"
+"""A `{count}`: no name stands for it, so that `key blocks` is not as many blocks."""
 _WITHIN = "(?:(?!: |; ).)"
 """Data as first looked for: beyond a colon or semicolon is another sentence as a rule."""
 _COUNT = re.compile(r"([\d.,]+) ([A-Za-z ]+)")
-_WORDS = re.compile(r"[^\W\d_]{4,}.*[^\W\d_]{2,}|[^\W\d_]{2,}.*[^\W\d_]{4,}|[^\W\d_]{5,}", re.DOTALL)
-"""Templates have so many letters: `{a} of {b}` would match what it was not made for."""
+_WORDS = re.compile(
+    r"[^\W\d_]{4,}.*[^\W\d_]{2,}|[^\W\d_]{2,}.*[^\W\d_]{4,}|[^\W\d_]{5,}|(?:[^\W\d_].*){8}", re.DOTALL
+)
+"""Templates have so many letters, or are FORMS: `{a} of {b}` would match what it was not made for."""
+_LIST = re.compile(r"(, | or | and )")
+_TOKEN = r"(?:'[^']*'|\([^()]*\)|\S+?)"
 _LONGEST = 2000  # characters of a line that is looked up: what a tool says may be endless
 EXTRA = "  ["
 """Between the help of an option and its default or range."""
 ORDERS = {"randomized": "randomized order", "sequential": "sequential order"}
-COUNTED = (
-    "block", "blocks", "whole block", "whole blocks", "cell", "cells", "trial", "trials", "reboot", "reboots",
-    "vCPU", "vCPUs", "more trial", "more trials", "{name} (process {pid})", "a whole number from {low} to {high}",
-    "a number from {low} to {high}", "a whole number of at least {low}",
-    "a number above {low} and of at most {high}", "a size of at least {low}, in bytes or with a unit",
-    "a size from {low} to {high}, in bytes or with a unit", "text of the form {pattern}", "true or false",
-    "randomized order", "sequential order",
-    "known: {names}", "{count} problems:", "the base", "and {count} problem more", "and {count} problems more",
+FORMS = (
+    "key {name}", "parameter {name}", "option {name}", "link setting {name}", "table {name}", "platform {name}",
+    "key {name} number {number}", "{table} number {number}", "{table} number {number} {called}",
+    "entry {number} of {name}", "an entry", "a table", "a list", "a number", "a whole number", "a value",
+    "a number above {low}", "the file as a whole", "{count} more",
 )  # fmt: skip
-"""Words behind a number, and forms that data have."""
+"""What stands within sentences: each {name} is a single word, or in quotes or parentheses."""
+COUNTED = (
+    "block", "blocks", "whole block", "whole blocks", "cell", "cells", "trial", "trials", "reboot", "reboots", "vCPU",
+    "vCPUs", "more trial", "more trials", "{name} (process {pid})", "a whole number from {low} to {high}",
+    "a number from {low} to {high}", "a whole number of at least {low}", "a number above {low} and of at most {high}",
+    "a number above {low} and below {high}", "a size of at least {low}, in bytes or with a unit",
+    "a size from {low} to {high}, in bytes or with a unit",
+    "a duration above {low} and of at most {high}, in seconds or with a unit", "a list of {low} to {high} entries",
+    "a list of at most {high} entries", "a list of at least {low}", "tables, each under [[...]]",
+    "at most {high} tables, each under [[...]]", "{low} to {high} tables, each under [[...]]",
+    "text of the form {pattern}", "true or false", "randomized order", "sequential order",
+    "{run} has no benchmark {name}", "{run} has no metric {name}", "{run} has no scale {name}",
+    "{run} has no protocol {name}", "{run} has no level of {factor}, {name}", "known: {names}", "{count} problems:",
+    "the base", "and {count} problem more", "and {count} problems more", "the study has no platform {name}",
+    "the study has no benchmark {name}", "the study has no factor {name}",
+    "the study has no level of {factor}, {name}", "{run} has no host {name}",
+)  # fmt: skip
+"""Words behind a number, and other forms that data have."""
+OF_OTHERS = (
+    "No such file or directory", "Permission denied", "Operation not permitted", "No space left on device",
+    "Is a directory", "Is not a file", "Not a directory", "File exists", "Read-only file system",
+    "Input/output error", "Too many open files", "Cannot allocate memory", "Disk quota exceeded",
+    "Connection refused", "{what} (at line {line}, column {column})", "{what} (at end of document)",
+    "Invalid statement", "Expected newline or end of document after a statement", "Expected {what}",
+    "Found invalid character {character}", "Cannot declare {key} twice", "Cannot overwrite a value",
+    "Expected ']' at the end of a table declaration", "Expected ']]' at the end of an array declaration",
+    "Cannot mutate immutable namespace {key}", "Cannot redefine namespace {key}",
+    "Expected '=' after a key in a key/value pair", "Invalid initial character for a key part", "Unclosed array",
+    "Duplicate inline table key {key}", "Unclosed inline table", "Unescaped '\\' in a string", "Invalid hex value",
+    "Escaped character is not a Unicode scalar value", "Unterminated string", "Illegal character {character}",
+    "Invalid date or datetime", "Invalid value",
+)  # fmt: skip
+"""What the kernel and the reader of TOML say."""
 FIRST = ("vtax", "hint", "where", "warning", "error")
 """Before what failed, where, and how to fix it."""
 LABELS = (
     *FIRST[1:], "Usage", "Options", "Commands", "yes", "no", "unknown", "bad", "warn", "ok",
     "off", "on", "none", "counters", "packages", "battery", "heat", "turbo", "available", "marks", "note", "reason",
     "version", "probe", "driver", "question", "platforms", "baseline", "guest", "tuning", "design", "cells",
-    "publication", "tool", "resource", "attachments", "order", "or", "all", "text", "higher", "lower",
+    "publication", "tool", "resource", "attachments", "order", "or", "and", "all", "text", "higher", "lower",
 )  # fmt: skip
 
 
@@ -63,8 +99,8 @@ class Catalogue:
         return whole if whole is not None else "\n".join(map(self._line, text.split("\n")))
 
     def _line(self, line: str) -> str:
-        text = line.lstrip(" -")
-        indent = line[: len(line) - len(text)]
+        indent = _INDENT.match(line)[0]  # type: ignore[index]
+        text = line[len(indent) :]
         label = _LABEL.match(text)
         if label and (label[1] in FIRST or self._known(text, _WITHIN) is None):
             return f"{indent}{self.exact.get(label[1], label[1])}: {self._line(text[label.end() :])}"
@@ -80,7 +116,20 @@ class Catalogue:
             for found in re.finditer(r"[;:] ", text):
                 if (known := self._known(text[found.end() :], data)) is not None:
                     return f"{self._sentences(text[: found.start()])}{found[0]}{known}"
-        return text
+        return ": ".join(map(self._listed, text.split(": ")))
+
+    def _listed(self, text: str) -> str:
+        """Return `'a', b or a number`, whose parts are known or names, which stay; another text as it is."""
+        parts = _LIST.split(text)
+        for n, part in enumerate(parts):
+            is_name = part != "text" and re.fullmatch(_TOKEN, part)
+            if n % 2:
+                parts[n] = part.replace(word := part.strip(" ,"), self.exact.get(word, word))
+            elif not is_name and (known := self._known(part)) is None:
+                return text
+            elif not is_name:
+                parts[n] = known
+        return "".join(parts)
 
     def _known(self, text: str, data: str = ".") -> str | None:
         """Return a text that the catalogue has as it is or by a template; None for another.
@@ -104,9 +153,14 @@ class Catalogue:
 
 @cache
 def _pattern(template: str, data: str) -> re.Pattern[str]:
-    """Return what matches the texts that were made from a template: any text of one line for each name."""
+    """Return what matches the texts that were made from a template: any text of one line for each name, or the word
+    of a form, or the number of a `count`."""
+    any_text = _TOKEN if template in FORMS else f"{data}*?"
     parts = _NAME.split(template)
-    return re.compile("".join(f"(?P<{p}>{data}*?)" if n % 2 else re.escape(p) for n, p in enumerate(parts)))
+    return re.compile(
+        "".join(f"(?P<{p}>{_NUMBER if p == 'count' else any_text})" if n % 2 else re.escape(p)
+                for n, p in enumerate(parts))
+    )  # fmt: skip
 
 
 def said(text: str) -> str:
@@ -153,10 +207,7 @@ class HelpContext(click.Context):
 
 
 def _here() -> Catalogue | None:
-    """Return the catalogue of --language, or else of the locale; None for English."""
-    context = click.get_current_context(silent=True)
-    if context and (given := context.params.get("language")):
-        return _read(given) if given != "en" and (LANGUAGES / f"{given}.po").exists() else None
+    """Return the catalogue of the locale; None for English."""
     locale = next((os.environ[n] for n in ("LC_ALL", "LC_MESSAGES", "LANG") if os.environ.get(n)), "")
     if _ENGLISH.fullmatch(locale):
         return None
@@ -179,5 +230,5 @@ def _read(code: str) -> Catalogue:
                 ids, strings = ((x,) if isinstance(x, str) else tuple(x) for x in (each.id, each.string or ""))
                 pairs.update(pair for pair in zip(ids, strings, strict=False) if all(pair))
     templates = [(max(_NAME.split(text)[::2], key=len), text, other) for text, other in pairs.items() if "{" in text]
-    worded = (each for each in templates if _WORDS.search(_NAME.sub(" ", each[1])))
+    worded = (each for each in templates if each[1] in FORMS or _WORDS.search(_NAME.sub(" ", each[1])))
     return Catalogue(pairs, tuple(sorted(worded, key=lambda each: -len(_NAME.sub("", each[1])))))

@@ -14,7 +14,6 @@ from vtax.cli.output import (
     existing_store,
     in_language,
     json_option,
-    language_option,
     print_json,
     print_table,
     resume_hint,
@@ -24,8 +23,7 @@ from vtax.described import Means, values_of
 from vtax.errors import BadInput
 from vtax.foreign_text import one_line
 from vtax.report.document.text import Message, msg
-from vtax.report.renderers.language import Language
-from vtax.report.renderers.language import language as language_of
+from vtax.report.renderers.language import Language, of_reader
 from vtax.store.records import RunSummary
 from vtax.study.units import format_duration
 
@@ -41,9 +39,8 @@ from vtax.study.units import format_duration
     "begin of its machine id), or since=YYYY-MM-DD (repeatable; values of one key are alternatives).",
     shell_complete=conditions_on_runs,
 )
-@language_option
 @json_option
-def command(conditions: tuple[str, ...], language: str, as_json: bool) -> None:
+def command(conditions: tuple[str, ...], as_json: bool) -> None:
     """List the runs in the store, newest last."""
     is_wanted = _wanted(conditions)
     try:
@@ -57,20 +54,20 @@ def command(conditions: tuple[str, ...], language: str, as_json: bool) -> None:
         print_json([values_of(ListedRun(**vars(run), resume_hint=how.get(run.name, ""))) for run in runs])
         return
     if there and not runs:
-        click.echo(in_language(language, msg("no run with {conditions}", conditions=", ".join(conditions))))
+        click.echo(in_language(msg("no run with {conditions}", conditions=", ".join(conditions))))
         return
     if not runs:
-        say(in_language(language, msg("no runs yet; start one with: sudo vtax run tour")))
+        say(in_language(msg("no runs yet; start one with: sudo vtax run tour")))
         return
-    _print_runs(runs, language)
+    _print_runs(runs)
     for run in runs:
         if run.name in how:
             because = (run.stopped_because or run.status).splitlines()[0]
             say(f"{run.name} was not finished: {because}; {how[run.name]}")
 
 
-def _print_runs(runs: Sequence[RunSummary], language: str) -> None:
-    chosen = language_of(language)
+def _print_runs(runs: Sequence[RunSummary]) -> None:
+    chosen = of_reader()
     columns: dict[str, tuple[Message, Callable[[RunSummary], str]]] = {
         "run": (msg("run"), lambda run: run.name),
         "study": (msg("study"), lambda run: run.study),
@@ -90,7 +87,7 @@ def _print_runs(runs: Sequence[RunSummary], language: str) -> None:
         columns["notes"] = msg("notes"), lambda run: one_line("; ".join(run.notes), _NOTE_CHARS)
     if all(run.name.startswith(f"{run.study}-") for run in runs):
         del columns["study"]
-    titles = [in_language(language, title) for title, _ in columns.values()]
+    titles = [in_language(title) for title, _ in columns.values()]
     print_table(titles, [[text_of(run) for _, text_of in columns.values()] for run in runs])
 
 

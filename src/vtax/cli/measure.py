@@ -12,7 +12,7 @@ import click
 
 from vtax.cli.clean import leaked_resources
 from vtax.cli.orphans import close_orphans
-from vtax.cli.output import notify, own_language
+from vtax.cli.output import notify
 from vtax.cli.progress import observer
 from vtax.cli.streams import discard
 from vtax.counters.host import host_facts
@@ -139,7 +139,7 @@ def conclude(run_name: str, store: Store, *, as_json: bool, strict: bool) -> Non
     source = source_of(store, run_name)
     analysis = source.analysis
     try:
-        print_result(source, as_json=as_json, language=own_language())
+        print_result(source, as_json=as_json)
         sys.stdout.flush()
     except BrokenPipeError:  # the reader closed the pipe; the run is stored
         discard(1)

@@ -6,7 +6,7 @@ import click
 
 from vtax.cli.arguments import listed
 from vtax.cli.completion import run_names, tags_of_runs
-from vtax.cli.output import existing_store, in_language, json_option, language_option, print_json, with_program_path
+from vtax.cli.output import existing_store, in_language, json_option, print_json, with_program_path
 from vtax.errors import BadInput
 from vtax.report.document.text import msg
 from vtax.store.annotations import Annotations, annotate, checked_note, checked_tags, without_notes
@@ -41,11 +41,10 @@ def _numbers(context: click.Context, parameter: click.Parameter, given: tuple[st
     "--remove", "removed", multiple=True, callback=_numbers, metavar="NUMBER,...",
     help="Remove notes, by their numbers in the list (repeatable).",
 )  # fmt: skip
-@language_option
 @json_option
 def command(
     run_name: str, words: tuple[str, ...], tags: tuple[str, ...], untags: tuple[str, ...], removed: tuple[int, ...],
-    language: str, as_json: bool,
+    as_json: bool,
 ) -> None:  # fmt: skip
     """Add a note or tags to RUN, or remove them; without either, list them.
 
@@ -75,8 +74,8 @@ def command(
             msg("{run} has no tags and no notes", run=run.name) if removed or untags
             else msg("{run} has no tags and no notes; add one: vtax note {run} TEXT", run=run.name)
         )  # fmt: skip
-        click.echo(with_program_path(in_language(language, nothing)))
+        click.echo(with_program_path(in_language(nothing)))
     if found.tags:
-        click.echo(in_language(language, msg("tags: {tags}", tags=", ".join(found.tags))))
+        click.echo(in_language(msg("tags: {tags}", tags=", ".join(found.tags))))
     for number, note in enumerate(found.notes, start=1):
         click.echo(f"{number}. {note}")

@@ -33,35 +33,15 @@ if TYPE_CHECKING:
     from vtax.study.keys import Key
 
 
-def _languages(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
-    from vtax.report.renderers.language import codes
+def in_language(message: Message) -> str:
+    """Return a message of plain texts in the language of the locale, without the formats of values, which load
+    slowly."""
+    from vtax.report.renderers.language import of_reader
 
-    return [code for code in codes() if code.startswith(incomplete)]
-
-
-def own_language() -> str:
-    """Return the language of whoever runs this process: that of the locale."""
-    from vtax.report.renderers.language import of_locale
-
-    return of_locale(os.environ)
-
-
-def in_language(code: str, message: Message) -> str:
-    """Return a message whose data are plain texts, in a language: without the formats of values, which load slowly.
-
-    Raises BadInput for a language without a catalogue.
-    """
-    from vtax.report.renderers.language import language
-
-    template = language(code).translated(message.template, message.many, message.count)
+    template = of_reader().translated(message.template, message.many, message.count)
     return template.format(**{**message.data, "count": message.count})
 
 
-language_option = click.option(
-    "--language", "--lang", "language", metavar="CODE", default=own_language, shell_complete=_languages,
-    help="Write texts in this language, such as pt-BR; else in that of LC_ALL, LC_MESSAGES or LANG, or in English. "
-    "JSON is in English.",
-)  # fmt: skip
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs instead of a table.")
 
 
@@ -173,7 +153,7 @@ def print_keys(what: str, model: type[BaseModel]) -> None:
 
 def allowed_text(key: Key) -> str:
     """Return what a key may hold, in the language of the locale."""
-    return key.allowed.replace(" or ", f" {said('or')} ") if key.choices else said(key.allowed)
+    return said(key.allowed)
 
 
 def need_root(what: str) -> None:

@@ -86,7 +86,7 @@ def refuse_beside_axes(raw: str | None, views: Mapping[str, Any]) -> None:
 
 def print_pivot(
     store: Store, run_name: str, axes: Axes, options: dict[str, Any], *, as_json: bool, every_metric: bool,
-    language: str, console: Console,
+    console: Console,
 ) -> None:  # fmt: skip
     """Print a table by factors, or draw it. options: those of filters, --metric, --value, --to and --figure."""
     from dataclasses import replace
@@ -95,10 +95,10 @@ def print_pivot(
     from vtax.report.analysis.source import source_of
     from vtax.report.parts.pivot import document_of
     from vtax.report.renderers.json import as_json as values_of
-    from vtax.report.renderers.language import language as chosen_language
+    from vtax.report.renderers.language import of_reader
     from vtax.report.renderers.terminal import render
 
-    file, chosen = options["figure"], chosen_language(language)
+    file, chosen = options["figure"], of_reader()
     if file is not None and file.suffix[1:] not in _FORMATS:
         raise BadInput(f"{file} is no svg, pdf or png", where="--figure", hint="name it FILE.svg")
     only = wanted(options)

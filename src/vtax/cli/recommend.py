@@ -8,7 +8,7 @@ import click
 
 from vtax.cli.arguments import listed
 from vtax.cli.completion import platforms_of_run, run_names
-from vtax.cli.output import existing_store, json_option, language_option
+from vtax.cli.output import existing_store, json_option
 from vtax.errors import BadInput
 
 WEIGHTS_FORM = "for example --weights cpu=1,network=3,disk=1"
@@ -24,9 +24,8 @@ WEIGHTS_FORM = "for example --weights cpu=1,network=3,disk=1"
     "--platform", "platforms", multiple=True, callback=listed, metavar="P,...", shell_complete=platforms_of_run,
     help="Rank these platforms only (repeatable).",
 )  # fmt: skip
-@language_option
 @json_option
-def command(run_name: str, weights: str | None, platforms: tuple[str, ...], language: str, as_json: bool) -> None:
+def command(run_name: str, weights: str | None, platforms: tuple[str, ...], as_json: bool) -> None:
     """Rank the platforms of RUN (default: the last run) for a workload.
 
     The score of a platform is the weighted geometric mean of its percents of native: of cpu, memory, disk, network,
@@ -50,7 +49,7 @@ def command(run_name: str, weights: str | None, platforms: tuple[str, ...], lang
     source = source_of(existing_store(), run_name, wanted=Wanted(platforms, (), ()))
     analysis = source.whole.analysis
     document = document_of(recommend(analysis, given, source.analysis.filter.platforms))
-    print_document(document, as_json=as_json, language=language, schema="vtax.recommend/1", of=analysis)
+    print_document(document, as_json=as_json, schema="vtax.recommend/1", of=analysis)
 
 
 def weights_of(text: str) -> dict[str, float]:

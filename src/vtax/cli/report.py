@@ -10,7 +10,7 @@ import click
 from vtax.cli.arguments import listed
 from vtax.cli.completion import run_names
 from vtax.cli.filters import FILTERS, filter_options, wanted
-from vtax.cli.output import language_option, print_path
+from vtax.cli.output import print_path
 
 
 @click.command("report", epilog=FILTERS)
@@ -29,12 +29,10 @@ from vtax.cli.output import language_option, print_path
     help="Let platform HERE of the run stand for platform THERE of the publication, in claims and figures "
     "(repeatable).",
 )  # fmt: skip
-@language_option
 @filter_options
 def command(
-    names: tuple[str, ...], output: Path | None, weights: str | None, mapped: tuple[str, ...],
-    language: str, **options: Any,
-) -> None:  # fmt: skip
+    names: tuple[str, ...], output: Path | None, weights: str | None, mapped: tuple[str, ...], **options: Any
+) -> None:
     """Write the report of every RUN (default: the last run) to one self-contained HTML file.
 
     Several runs are its chapters. vtax export writes everything else: tables, CSV, Parquet, JSON, formats of others.
@@ -42,9 +40,8 @@ def command(
     from vtax.cli.claims import mapping_of
     from vtax.cli.export import write_documents
     from vtax.cli.recommend import weights_of
-    from vtax.report.renderers.language import language as chosen_language
     from vtax.report.views.base import Options
 
     given = None if weights is None else weights_of(weights)
     chosen = Options("report", given, mapping_of(mapped))
-    print_path(write_documents(names, "html", output, wanted(options), chosen_language(language), chosen))
+    print_path(write_documents(names, "html", output, wanted(options), chosen))

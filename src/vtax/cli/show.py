@@ -11,7 +11,7 @@ import click
 
 from vtax.cli.completion import run_names
 from vtax.cli.filters import FILTERS, filter_options, wanted
-from vtax.cli.output import existing_store, json_option, language_option, print_json, resume_hint, width
+from vtax.cli.output import existing_store, json_option, print_json, resume_hint, width
 from vtax.cli.pivot import pivot_options, print_pivot, refuse_beside_axes, requested
 from vtax.cli.raw import EVERY, print_raw
 from vtax.cli.streams import document_stream
@@ -57,15 +57,14 @@ class _Command(click.Command):
 )
 @pivot_options
 @filter_options
-@language_option
 @json_option
-def command(run_name: str, every_metric: bool, raw: str | None, language: str, as_json: bool, **options: Any) -> None:
+def command(run_name: str, every_metric: bool, raw: str | None, as_json: bool, **options: Any) -> None:
     """Print the result of RUN (default: the last run), or other views of it."""
     store = existing_store()
     if axes := requested(options):
         refuse_beside_axes(raw, {name: options[_parameter(name)] for name in _offered(options)})
         print_pivot(
-            store, run_name, axes, options, as_json=as_json, every_metric=every_metric, language=language,
+            store, run_name, axes, options, as_json=as_json, every_metric=every_metric,
             console=console(),
         )  # fmt: skip
         return
@@ -78,9 +77,9 @@ def command(run_name: str, every_metric: bool, raw: str | None, language: str, a
         return
     source = source_of(store, run_name, wanted=only)
     if chosen and chosen != [DEFAULT]:
-        print_views(chosen, source, as_json=as_json, every_metric=every_metric, language=language)
+        print_views(chosen, source, as_json=as_json, every_metric=every_metric)
     else:
-        print_result(source, as_json=as_json, every_metric=every_metric, language=language)
+        print_result(source, as_json=as_json, every_metric=every_metric)
 
 
 def _parameter(name: str) -> str:
@@ -105,7 +104,7 @@ def _shown_here() -> list[View]:
     return [view for view in views().values() if not view.command]
 
 
-def print_result(source: Source, *, as_json: bool, every_metric: bool = False, language: str = "en") -> None:
+def print_result(source: Source, *, as_json: bool, every_metric: bool = False) -> None:
     """Print the result table on stdout, or as JSON (which always has every metric)."""
     from vtax.report.analysis.exported import exported_whole
     from vtax.report.renderers.json import plain
@@ -114,7 +113,7 @@ def print_result(source: Source, *, as_json: bool, every_metric: bool = False, l
     if as_json:
         print_json(plain(exported_whole(source)))
         return
-    print_document(result.VIEW.document(source, options), as_json=False, language=language)
+    print_document(result.VIEW.document(source, options), as_json=False)
     if source.store and (how := resume_hint(source.store, source.analysis.name, source.analysis.status)):
         click.echo(how)
 
@@ -131,24 +130,20 @@ def console() -> Console:
     return Printer(file=document_stream(), highlight=False, width=width())
 
 
-def print_document(
-    document: Document, *, as_json: bool, language: str = "en", schema: str = "", of: Analysis | None = None
-) -> None:
+def print_document(document: Document, *, as_json: bool, schema: str = "", of: Analysis | None = None) -> None:
     """Print a document, or its values as JSON; those of a run after the schema, the run and its study."""
     from vtax.report.renderers.json import as_json as values_of
-    from vtax.report.renderers.language import language as chosen_language
+    from vtax.report.renderers.language import of_reader
     from vtax.report.renderers.terminal import render
 
     if as_json:
         values = values_of(document)
         print_json({"schema": schema, "run": of.name, "study": of.study, **values} if of else values)
     else:
-        render(document, console(), chosen_language(language))
+        render(document, console(), of_reader())
 
 
-def print_views(
-    chosen: Collection[str], source: Source, *, as_json: bool, every_metric: bool, language: str = "en"
-) -> None:
+def print_views(chosen: Collection[str], source: Source, *, as_json: bool, every_metric: bool) -> None:
     """Print the views of these names."""
     from vtax.report.renderers.json import as_json as values_of
 
@@ -167,7 +162,7 @@ def print_views(
         print_json(values | {name: values_of(document) for name, document in documents.items()})
         return
     for document in documents.values():
-        print_document(document, as_json=False, language=language)
+        print_document(document, as_json=False)
 
 
 def _with_filter(document: Document, analysis: Analysis) -> Document:

@@ -31,7 +31,7 @@ def two_sides(text: str, study: Study) -> TwoSides:
     if len(written) != 2 or not all(written):
         count = len(list(filter(None, written)))
         raise BadInput(
-            f"--ab has two sides with a comma between them, and {text!r} has {count}", where="--ab",
+            f"--ab takes two platforms with a comma between them, and {text!r} names {count}", where="--ab",
             hint=_IN_STUDY if count > 2 else _FORM,
         )  # fmt: skip
     (old, of_old), (new, of_new) = (_side(each, study) for each in written)

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from difflib import get_close_matches
 
 import click
 
-from vtax.cli.commands import COMMANDS
 from vtax.errors import BadInput
 
+_NO_SUCH = re.compile(r"No such (command|option):? '?([^' ]+)'?")
 _SYNONYMS = {
     "list": "ls ps runs",
-    "remove": "rm delete",
+    "remove": "rm delete apagar",
     "compare": "diff cmp contrast check gate",
-    "show": "result view",
-    "run": "start exec",
+    "show": "result view mostrar ver",
+    "run": "start exec executar rodar",
     "abort": "stop kill",
     "note": "rename tag",
     "export": "save",
@@ -23,14 +24,14 @@ _SYNONYMS = {
     "serve": "web",
     "new": "init",
     "benchmarks": "bench",
+    "report": "relatorio",
     "history": "trend",
     "recommend": "rank",
     "image": "build",
 }
 """Command -> what people type for it."""
 OF_CLICK = (
-    "no such command {name}", "no such option {name}", "no such option {name}. Did you mean {near}?",
-    "no such option {name}. (Did you mean one of: {near}?)", "missing command", "missing argument {name}",
+    "no such command {name}", "no such option {name}", "missing command", "missing argument {name}",
     "missing option {name}", "got unexpected extra argument ({name})", "got unexpected extra arguments ({name})",
     "invalid value for {name}: {why}", "option {name} requires an argument", "option {name} does not take a value",
     "{value} is not one of {choices}", "{value} is not a valid float", "{value} is not a whole number",
@@ -49,12 +50,17 @@ def usage_error(error: click.ClickException) -> BadInput:
     context = getattr(error, "ctx", None)
     command = context.command_path if context else "vtax"
     hint = f"{command} --help lists what it takes"
-    if isinstance(error, click.UsageError) and (near := _near(what)):
-        hint = f"did you mean {near}?"
+    if found := _NO_SUCH.match(what):
+        what = f"no such {found[1]} {found[2]!r}"
+        if near := _near(found[1], found[2], context):
+            hint = f"did you mean {near}?"
     kind = error.param.type if isinstance(error, click.BadParameter) and error.param else None
     if isinstance(kind, click.IntRange):
         what = what.replace("is not a valid integer range", "is not a whole number")
         hint = f"write a whole number{_range(kind)}"
+    if isinstance(kind, click.Choice) and (chosen := re.search(r"'([^']*)' is not one of", what)):
+        near = _nearest(chosen[1], [str(each) for each in kind.choices])
+        hint = f"did you mean {near}?" if near else hint
     return BadInput(what[:1].lower() + what[1:], where=_usage(context), hint=hint)
 
 
@@ -71,12 +77,21 @@ def _usage(context: click.Context | None) -> str:
     return " ".join([context.command_path, *context.command.collect_usage_pieces(context)])
 
 
-def _near(what: str) -> str:
-    """`vtax compare` for an unknown command of that kind; empty where none is near."""
-    found = re.fullmatch(r"No such command '(.*)'", what)
-    if found is None:
+def _near(kind: str, typed: str, context: click.Context | None) -> str:
+    """`vtax compare` for an unknown command of that kind, `--platforms` for an option; empty where none is near.
+
+    kind: `command` or `option`. context: of the command that has no such one.
+    """
+    if context is None:
         return ""
-    typed = found[1].lower()
-    synonyms = (name for name, words in _SYNONYMS.items() if typed in words.split())
-    meant = next(synonyms, "") or next(iter(get_close_matches(typed, COMMANDS, 1)), "")
-    return meant and f"vtax {meant}"
+    if kind == "option":
+        known = [name for param in context.command.get_params(context) for name in param.opts if name[:2] == "--"]
+        return next((name for name in known if name.startswith(typed)), "") or _nearest(typed, known, 0.75)
+    meant = next((name for name, words in _SYNONYMS.items() if typed in words.split()), "")
+    if not meant or context.parent:
+        meant = _nearest(typed.lower(), context.command.list_commands(context))  # type: ignore[attr-defined]
+    return meant and f"{context.command_path} {meant}"
+
+
+def _nearest(typed: str, known: Sequence[str], cutoff: float = 0.6) -> str:
+    return next(iter(get_close_matches(typed, known, 1, cutoff)), "")

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Self
 import click
 
 from vtax.cli.completion import run_names
-from vtax.cli.output import language_option
 from vtax.cli.streams import document_stream
 from vtax.foreign_text import json_escaped
 from vtax.host.home import Home
@@ -28,8 +27,7 @@ _PAUSE_S = 0.5
 @click.command("watch")
 @click.argument("run_name", metavar="[RUN]", default="last", shell_complete=run_names)
 @click.option("--json", "as_json", is_flag=True, help="Print a line of JSON for every change.")
-@language_option
-def command(run_name: str, as_json: bool, language: str) -> None:
+def command(run_name: str, as_json: bool) -> None:
     """Show RUN (default: the last run) while it is measured, and end with it.
 
     Block, guest, trial, time left, and the ratios with their intervals after every block. Without a terminal: a line
@@ -39,9 +37,9 @@ def command(run_name: str, as_json: bool, language: str) -> None:
     from vtax.host.lock import is_measuring
     from vtax.live.scheduling import set_idle
     from vtax.live.state import LiveRun
-    from vtax.report.renderers.language import language as chosen_language
+    from vtax.report.renderers.language import of_reader
 
-    home, chosen = Home.from_environment(), chosen_language(language)
+    home, chosen = Home.from_environment(), of_reader()
     set_idle(is_measuring())
     shown: _Shown = _Lines() if as_json else _Terminal(chosen) if sys.stdout.isatty() else _Events(chosen)
     with shown:

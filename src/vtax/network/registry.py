@@ -43,7 +43,7 @@ def get(name: str) -> Topology[LinkSettings]:
     near = get_close_matches(name, topologies(), 3)
     raise BadInput(
         f"there is no topology {name!r}" + (f"; did you mean {', '.join(near)}?" if near else ""),
-        hint=f"topologies: {', '.join(sorted(topologies()))}",
+        hint=f"known: {', '.join(sorted(topologies()))}",
     )
 
 

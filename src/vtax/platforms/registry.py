@@ -73,7 +73,7 @@ def make(name: str, driver_name: str, options: Mapping[str, Any]) -> Platform:
         near = get_close_matches(driver_name, drivers(), 3)
         raise BadInput(
             f"there is no driver {driver_name!r}" + (f"; did you mean {', '.join(near)}?" if near else ""),
-            hint=f"drivers: {', '.join(sorted(drivers()))}",
+            hint=f"known: {', '.join(sorted(drivers()))}",
         )
     try:
         hint = f"vtax platforms {driver_name} lists the options"

@@ -277,9 +277,9 @@ def _link_key(raw: RawPoint, setting: str) -> str:
 
 
 def _checked_parameters(benchmark: Benchmark, raw: RawPoint, where: str) -> Parameters:
-    explained = f"vtax benchmarks {_help_name(benchmark, where)} explains every parameter"
+    hint_of_all = f"vtax benchmarks {_help_name(benchmark, where)} explains every parameter"
     try:
-        return validated(benchmark.Parameters, raw.parameters, "parameter", explained)
+        return validated(benchmark.Parameters, raw.parameters, "parameter", hint_of_all)
     except Refused as error:
         problems = []
         for problem in error.problems:
@@ -292,7 +292,7 @@ def _checked_parameters(benchmark: Benchmark, raw: RawPoint, where: str) -> Para
                 BadInput(
                     f"{benchmark.name}: unknown parameter {name!r}" if hint else f"{benchmark.name}: {problem.what}",
                     where=f"{where}, key {table}.{name}" if name else where,
-                    hint=hint or problem.hint or explained,
+                    hint=hint or problem.hint or hint_of_all,
                 )
             )
         raise refused(problems, where) from error

@@ -183,7 +183,7 @@ def _refused(path: Path) -> Iterator[None]:
 
 
 def _no_bundle(path: Path) -> BadInput:
-    return BadInput("this is no bundle of vtax", where=str(path), hint="vtax export writes one")
+    return BadInput("this is not a bundle of vtax", where=str(path), hint="vtax export writes one")
 
 
 def _row(found: dict[str, Any]) -> Row:

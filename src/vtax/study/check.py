@@ -72,7 +72,7 @@ def _hinted(problem: Problem) -> Problem:
             hint = f"{name} belongs to the whole study: write it above the first table in brackets"
             return replace(problem, what=f"unknown key {name!r}", hint=hint, near="")
         if len(problem.place) == 1 and owners:
-            return replace(problem, what=f"unknown key {name!r}", hint=f"{name} is a key of {' or of '.join(owners)}")
+            return replace(problem, what=f"unknown key {name!r}", hint=f"{name} is a key of {' or '.join(owners)}")
         if len(problem.place) == 3 and table == "benchmark" and not problem.near:
             hint = "parameters or factors hold what the tool is given, link or link_factors what its links are"
             return replace(problem, hint=hint)

@@ -56,7 +56,7 @@ def unknown_name(kind: str, name: str, known: Sequence[str]) -> str:
     """Return what is wrong with a name, and the nearest that there are."""
     near = [each for each in known if each.endswith(f".{name}")] or get_close_matches(name, known, 2)
     more = f" and {len(known) - MOST_NAMED} more" if len(known) > MOST_NAMED else ""
-    there = f"; it has {', '.join(known[:MOST_NAMED])}{more}" if known else ""
+    there = f"; known: {', '.join(known[:MOST_NAMED])}{more}" if known else ""
     return f"the study has no {kind} {name!r}" + (f"; did you mean {' or '.join(near)}?" if near else there)
 
 

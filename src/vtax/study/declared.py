@@ -129,16 +129,13 @@ def _words(declaration: Declaration, unit: str) -> str:
 
 
 def _list(of_tables: bool, metadata: Sequence[Any]) -> str:
-    """Return `a list`, `a list of 1 to 64 entries`, `a list of tables, each under [[...]], at most 64`."""
+    """Return `a list`, `a list of 1 to 64 entries`, `at most 64 tables, each under [[...]]`."""
     fewest = max((each.min_length for each in metadata if isinstance(each, annotated_types.MinLen)), default=0)
     maximum = min((each.max_length for each in metadata if isinstance(each, annotated_types.MaxLen)), default=None)
     if maximum is None:
-        count = f"at least {fewest}" if fewest else ""
-    else:
-        count = f"{fewest} to {maximum}" if fewest else f"at most {maximum}"
-    if of_tables:
-        return "a list of tables, each under [[...]]" + (f", {count}" if count else "")
-    return f"a list of {count} entries" if count else "a list"
+        return "tables, each under [[...]]" if of_tables else f"a list of at least {fewest}" if fewest else "a list"
+    count = f"{fewest} to {maximum}" if fewest else f"at most {maximum}"
+    return f"{count} tables, each under [[...]]" if of_tables else f"a list of {count} entries"
 
 
 def written_bound(bound: float, conversion: Any) -> str:

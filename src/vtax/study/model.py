@@ -6,6 +6,7 @@ import math
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
+from pydantic.config import JsonDict
 
 from vtax.stats.terms import COUNTED, MINIMUM_BLOCKS, Stop
 from vtax.study import boots, limits
@@ -21,6 +22,9 @@ Tuning = Literal["default", "pinned", "hugepages", "pinned+hugepages"]
 
 
 Neighbour = Literal["none", "cpu", "memory", "disk", "network"]
+_LEVELS: JsonDict = {"type": "array", "items": {"type": ["boolean", "number", "string"]}}
+_LINK: JsonDict = {"anyOf": [_LEVELS, {"type": "object", "additionalProperties": _LEVELS}]}
+"""What `with_placed_factors` takes among factors: the levels of a link's settings."""
 
 
 class GuestTable(Table):
@@ -140,7 +144,10 @@ class BenchmarkTable(Table):
     label: str | None = Field(None, description="how tables call it; needed when a tool is used twice")
     topology: str | None = Field(None, description="for network benchmarks; default point-to-point")
     parameters: dict[str, Level] = Field(default_factory=dict)
-    factors: dict[str, list[Level]] = Field(default_factory=dict, description="parameter -> its levels")
+    factors: dict[str, list[Level]] = Field(
+        default_factory=dict, description="parameter -> its levels; guests, neighbour, tuning and link too",
+        json_schema_extra={"properties": {"link": _LINK}},
+    )  # fmt: skip
     link: dict[str, Level] = Field(
         default_factory=dict,
         description="fixed link settings, e.g. mtu; peer = 'ssh:HOST/NIC:NIC_THERE' puts the other end on a "

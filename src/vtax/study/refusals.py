@@ -125,12 +125,13 @@ def _problem(model: type[BaseModel], each: Any, place: Place, declaration: Decla
     if each["type"] == "extra_forbidden":
         return _unknown(model, place, each["input"], word)
     if each["type"] == "missing":
-        return Problem(place, f"{word} {name!r} is missing")
+        called = f"{word} {name!r}"
+        return Problem(place, f"{called} is missing")
     if each["type"] in ("value_error", "assertion_error"):
         text = str(each["msg"]).removeprefix("Value error, ").removeprefix("Assertion failed, ")
         given = each["input"]
         is_plain = isinstance(given, bool | int | float | str) and repr(given) not in text
-        return Problem(place, f"{_called(place, word)} is {shown(given)}: {text}" if is_plain else text)
+        return Problem(place, f"{_called(place, word)} cannot be {shown(given)}: {text}" if is_plain else text)
     return Problem(
         place,
         _refusal(each["input"], place, declaration, word),

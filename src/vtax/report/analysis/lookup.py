@@ -14,8 +14,10 @@ _COLUMN = "factor_"  # how columns of exported files begin
 def unknown(kind: str, given: str, names: Sequence[str], where: str, run: str) -> BadInput:
     """Return the error for a name that a run does not have, with the nearest that it has. kind: `platform`, `factor`,
     ..."""
-    near = get_close_matches(given, names, n=3, cutoff=0.5) or names
-    hint = f"did you mean {', '.join(near)}?" if names else "the run has none: every level was fixed"
+    near = get_close_matches(given, names, n=3, cutoff=0.5)
+    hint = f"did you mean {', '.join(near)}?" if near else f"known: {', '.join(names)}"
+    if not names:
+        hint = "the run has none: every level was fixed"
     return BadInput(f"{run} has no {kind} {given!r}", where=where, hint=hint)
 
 

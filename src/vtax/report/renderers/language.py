@@ -6,6 +6,7 @@ know it; its decimal sign and its dates are those of the CLDR, by Babel.
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from collections.abc import Mapping
@@ -16,7 +17,7 @@ from io import BytesIO
 from pathlib import Path
 
 from vtax.errors import BadInput
-from vtax.extras import install_hint, is_installed
+from vtax.extras import is_installed
 from vtax.report.document.stored_texts import STORED
 
 LANGUAGES = Path(__file__).parent.parent / "languages"
@@ -108,9 +109,9 @@ def of_locale(environment: Mapping[str, str]) -> str:
     return next((each for each in codes() if each.casefold() == code), "en")
 
 
-def _main(code: str) -> str:
-    """Return the language of a code, without its country."""
-    return re.split(r"[-_.@]", code)[0].casefold()
+def of_reader() -> Language:
+    """Return the language of whoever runs this process: that of the locale."""
+    return language(of_locale(os.environ))
 
 
 @cache
@@ -118,14 +119,8 @@ def language(code: str) -> Language:
     """Return the language of a code such as `pt-BR`. Raises BadInput when there is no file for it."""
     if code == "en":
         return ENGLISH
-    if not is_installed("babel") and (LANGUAGES / f"{code}.po").exists():
-        raise BadInput(
-            f"texts in {code} need the Python package babel", where="--language", hint=install_hint("babel")
-        )
     if code not in (there := codes()):
-        near = [each for each in there if _main(each) == _main(code)]
-        hint = f"did you mean {', '.join(near)}?" if near else f"languages: {', '.join(there)}"
-        raise BadInput(f"there is no catalogue of the language {code!r}", where="--language", hint=hint)
+        raise BadInput(f"there is no language {code!r}", hint=f"known: {', '.join(there)}")
     return read(code, LANGUAGES / f"{code}.po")
 
 
