@@ -31,3 +31,10 @@ def test_an_example_is_read(name, example, monkeypatch):
     assert output_of("show").splitlines()[1].startswith(f"{listed['name']}: finished")
     if load(listed["study"]).study.claim:
         assert json.loads(output_of("claims", "--json"))["claims"]
+
+
+def test_a_comparison_ends_with_its_answer_and_what_would_decide(example, monkeypatch):
+    monkeypatch.setenv("VTAX_STORE", f"sqlite:///{example('tour')}")
+    answer = " ".join(output_of("compare", "podman", "docker").partition("\nSummary\n")[2].split())
+    assert re.match(r"podman against docker: undecided on dd \(at least \d\S+\N{NO-BREAK SPACE}?\s?%\), ", answer)
+    assert re.search(r"\. Next: .* 5 undecided comparisons\.$", answer)

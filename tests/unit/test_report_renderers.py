@@ -58,6 +58,7 @@ from vtax.report.document.cells import Value
 from vtax.report.renderers.format import Formatter, english
 from vtax.report.renderers.html import html
 from vtax.report.renderers.json import as_json
+from vtax.report.renderers.language import language
 from vtax.report.renderers.latex import latex
 
 from vtax.report.renderers.markdown import markdown  # isort: skip
@@ -223,11 +224,12 @@ def test_warnings_of_one_code_are_merged_by_their_numbers_whatever_their_words_a
     from vtax.messages import Note
     from vtax.report.analysis.warnings import merged, noted
 
-    given = [noted(Note("outliers", count=n, total=12, what="values", limit="3.5"), Place(f"p{n}")) for n in (2, 1)]
-    other = noted(Note("outliers", count=3, total=12, what="blocks", limit="3.5"))
+    given = [noted(Note("outliers", count=n, total=12, what="values", limit=3.5), Place(f"p{n}")) for n in (2, 1)]
+    other = noted(Note("outliers", count=3, total=12, what="blocks", limit=3.5))
     values, blocks = merged([*given, other])
     assert Formatter().sentence(values) == (
         "1 to 2 of 12 values are outliers (modified z above 3.5), flagged and kept"
     )
     assert (values.code, values.times, len(values.places)) == ("outliers", 2, 2)
     assert "3 of 12 blocks" in Formatter().sentence(blocks)
+    assert "(z modificado acima de 3,5)" in Formatter(language("pt-BR")).sentence(values)

@@ -51,13 +51,16 @@ def test_points_of_one_magnitude_share_the_unit_of_the_table(store):
 @pytest.mark.parametrize(
     ("tool", "version", "shown"),
     [
-        ("python3", "Python 3.13.5", "paths (python3 3.13.5)"),
-        ("redis-server", "8.0.2", "paths (redis-server 8.0.2)"),
-        ("nginx", "1.26.3 with h2load nghttp2", "paths (nginx 1.26.3 with h2load nghttp2)"),
-        ("tool", "tool", "paths (tool tool)"),
+        ("python3", "Python 3.13.5", "python3 3.13.5"),
+        ("redis-server", "8.0.2", "redis-server 8.0.2"),
+        ("nginx", "1.26.3 with h2load nghttp2", "nginx 1.26.3 with h2load nghttp2"),
+        ("tool", "tool", "tool tool"),
+        ("vtax-stream", "1.0 (gcc 14.2.0; -O3 -fopenmp)", "vtax-stream 1.0 (gcc 14.2.0)"),
     ],
 )
 def test_a_version_that_begins_with_the_name_of_its_tool_is_shown_once(store, tool, version, shown):
     stored(store, "one-1", {"syscall": 133.0})
     (section,) = analyse(store, "one-1").sections
     assert tool_of(replace(section, tool=tool, tool_version=version)) == shown
+    other = replace(section, label="mine", tool=tool, tool_version=version)
+    assert tool_of(other) == f"{section.benchmark} ({shown})"  # which its title does not name

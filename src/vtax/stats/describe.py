@@ -117,7 +117,7 @@ def outlier_warnings(outliers: int, n: int, of: str) -> tuple[str, ...]:
     """A sentence about outliers among so many values or blocks; none about fewer than ten, which say too little."""
     if not outliers or n < MIN_FOR_OUTLIERS:
         return ()
-    return (Note("outliers", count=outliers, total=n, what=of, limit=str(OUTLIER_Z)),)
+    return (Note("outliers", count=outliers, total=n, what=of, limit=OUTLIER_Z),)
 
 
 def modified_z(values: Values) -> Array:

@@ -70,9 +70,12 @@ class Soon:
     undecided: Annotated[int, Means("undecided comparisons")]
 
 
-def next_step_of(analysis: Analysis) -> NextStep | None:
-    """The step for an ended run; None where nothing is undecided, or nobody knows one."""
-    undecided = _undecided(analysis)
+def next_step_of(analysis: Analysis, of: Sequence[Comparison] | None = None) -> NextStep | None:
+    """The step for an ended run; None where nothing is undecided, or nobody knows one.
+
+    of: undecided comparisons of its cells that are not those of its table.
+    """
+    undecided = _undecided(analysis) if of is None else tuple(of)
     if not undecided or analysis.status not in ("finished", "interrupted", "paused"):
         return None
     is_here = not analysis.provenance  # runs of other hosts, and merged ones, cannot go on
@@ -99,7 +102,7 @@ def next_step_of(analysis: Analysis) -> NextStep | None:
         step = _of_blocks(analysis, resume, each_s, best, _decided_by(best[1], undecided), undecided)
     if step is None:
         return None
-    quieter = sum(is_quieter(c.section, c.point, c.row, analysis) for c in step.left)
+    quieter = 0 if of else sum(is_quieter(c.section, c.point, c.row, analysis) for c in step.left)
     return replace(step, quieter=quieter, soon=_soon(analysis, each_s, (*step.decides, *step.left)))
 
 

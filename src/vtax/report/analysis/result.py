@@ -75,7 +75,7 @@ def judged_run(data: RunData) -> Judged:
     blocks = int(np.unique(data.trials.block[data.trials.block >= 0]).size)
     aims = tuple(_aims(data, sections))
     targets = judged(rule, aims, blocks)
-    return Judged(rule, tuple(_marked(section, targets.missed) for section in sections), blocks, aims, targets)
+    return Judged(rule, tuple(marked(section, targets.missed) for section in sections), blocks, aims, targets)
 
 
 def shown(data: RunData, found: Judged, only: Filter = EVERYTHING) -> Analysis:
@@ -348,12 +348,12 @@ def _logs_or_none(row: Row, base: Row | None) -> Floats:
         return _NO_LOGS
 
 
-def _marked(section: Section, missed: frozenset[str]) -> Section:
+def marked(section: Section, missed: frozenset[str]) -> Section:
     """The section with every row that misses the declared target marked."""
 
-    def marked(row: Row) -> Row:
+    def one(row: Row) -> Row:
         return replace(row, target_missed=section.metric.is_primary and _aim_name(section, row) in missed)
 
     return replace(
-        section, points=tuple(replace(point, rows=tuple(map(marked, point.rows))) for point in section.points)
+        section, points=tuple(replace(point, rows=tuple(map(one, point.rows))) for point in section.points)
     )

@@ -14,6 +14,7 @@ from vtax.stats.analysis import Comparison, missed_of
 from vtax.stats.stopping import Decision, Rule, decide, half_width
 from vtax.store.query import RunData
 
+_MOST_NAMED = 4
 _MISSES = {"precision", "verdict"}  # rules with a target for every contrast
 
 
@@ -62,7 +63,14 @@ def missed_targets(rule: Rule, aims: Sequence[Aim], blocks: int, targets: Target
         return [] if blocks else [stored(because)]
     if not targets.missed:
         return [joined([_reason(rule, blocks, targets), stored(because)], ": ")]
-    return [joined([_lack(rule, aim), aim.place.inline], ": ") for aim in aims if aim.name in targets.missed]
+    missed = [aim for aim in aims if aim.name in targets.missed]
+    if rule.stop == "verdict" and len(missed) > _MOST_NAMED:
+        total = Count(len(aims))
+        return [
+            plural("no verdict in {count} of {total} comparison", "no verdict in {count} of {total} comparisons",
+                   len(missed), total=total)
+        ]  # fmt: skip
+    return [joined([_lack(rule, aim), aim.place.inline], ": ") for aim in missed]
 
 
 def _reason(rule: Rule, blocks: int, targets: Targets) -> Inline:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from vtax.described import values_of
@@ -42,7 +43,7 @@ from vtax.report.document import Row as TableRow
 from vtax.report.document import Section as Titled
 from vtax.report.parts import shared
 
-_MAX_NAMED = 8
+_MAX_NAMED = 6
 _OUTCOMES: Mapping[str, Message] = {
     "passed": msg("passed"), "slower": msg("slower"), "undecided": msg("undecided"), "no-result": msg("no result"),
     "not-tested": msg("not tested"),
@@ -103,22 +104,38 @@ def _summary(found: Checks) -> Iterator[Inline]:
         these = [each for each in found.compared if each.outcome == outcome]
         if these:
             text = _counted(outcome, len(these), limit)
-            names = () if outcome == "passed" else first_of([_name(each) for each in these], _MAX_NAMED)
-            yield joined([text, joined(tuple(names), "; ")], ": ")
+            yield text if outcome == "passed" else joined([text, _where(these, found)], ": ")
     if found.blind and found.detect is not None:
         text = plural(
             "{count} comparison could not have shown a fall to {share}",
             "{count} comparisons could not have shown a fall to {share}",
             len(found.blind), share=Relative(1 - found.detect, is_of="amount"),
         )  # fmt: skip
-        yield styled(
-            joined([text, joined(tuple(first_of([_name(each) for each in found.blind], _MAX_NAMED)), "; ")], ": "),
-            "error",
-        )
+        yield styled(joined([text, _where(found.blind, found)], ": "), "error")
     if found.not_tested:
-        names = first_of([joined([each.platform, each.label]) for each in found.not_tested], _MAX_NAMED)
         text = plural("{count} was not tested", "{count} were not tested", len(found.not_tested))
-        yield joined([text, joined(tuple(names), "; ")], ": ")
+        yield joined([text, _counts(each.platform for each in found.not_tested)], ": ")
+
+
+def _where(these: Sequence[Checked], found: Checks) -> Inline:
+    """`iperf3 (2), dd; worst qemu-tcg (emulated) on dd: 36 % [32, 41]`; of a single one where and how much."""
+    worst = min(these, key=lambda each: each.efficiency.low if each.efficiency else 0.0)
+    pair = worst.pair
+    name = shared.name_of(pair.section, (each.pair.section for each in found.compared))
+    place = joined([name, Factor(levels_of(pair.levels)) if pair.levels else ""], " ")
+    of_worst: Inline = msg("{platforms} on {name}", platforms=shared.platform_of(pair.treatment.platform), name=place)
+    if worst.ratio:
+        of_worst = joined([of_worst, _share(worst)], ": ")
+    if len(these) == 1:
+        return of_worst
+    return joined([_counts(each.pair.section.label for each in these), msg("worst {name}", name=of_worst)], "; ")
+
+
+def _counts(names: Iterable[str]) -> Inline:
+    """`iperf3 (2) and dd`: each name with how often it is there; at most _MAX_NAMED of them."""
+    found = Counter(names)
+    texts = [joined([name, f"({count})" if count > 1 else ""], " ") for name, count in found.most_common()]
+    return joined(first_of(texts, _MAX_NAMED))
 
 
 def _open(found: Checks) -> Inline:
@@ -143,11 +160,6 @@ def _counted(outcome: str, count: int, limit: Relative) -> Inline:
         "{count} comparison passed: above {limit}",
         "{count} comparisons passed: above {limit}", count, limit=limit,
     )  # fmt: skip
-
-
-def _name(each: Checked) -> Inline:
-    """`qemu-tcg (emulated), iperf3 · throughput at the receiver, direction=send`."""
-    return joined([shared.platform_of(each.pair.treatment.platform), _what(each)])
 
 
 def _what(each: Checked) -> Inline:

@@ -20,7 +20,6 @@ from vtax.report.document import (
     Group,
     Inline,
     Mean,
-    Message,
     Paragraph,
     Part,
     Place,
@@ -40,27 +39,23 @@ from vtax.report.document import (
 from vtax.report.document import Row as TableRow
 from vtax.report.document import Section as Titled
 from vtax.report.document.stored_texts import unit_of
-from vtax.report.parts import shared
+from vtax.report.parts import compared_answer, shared
 from vtax.report.parts.result_table import result_table
 from vtax.stats.ratio import Ratio as Estimate
-from vtax.stats.verdict import Kind
 from vtax.store.records import CellRecord
 
 _MAX_NAMED = 8
-_KINDS: dict[Kind, Message] = {
-    "slower": msg("slower"), "faster": msg("faster"), "equivalent": msg("equivalent"), "undecided": msg("undecided"),
-}  # fmt: skip
 
 
 def document_of(found: Contrasts, only: Filter = EVERYTHING) -> Document:
-    """Return a table a metric with both means, their ratio and its verdict; then how it was compared, and the
+    """Return the answer; a table a metric with both means, their ratio and its verdict; how it was compared, and the
     warnings.
 
     only: what is shown of the family, whose verdicts stay as they are.
     """
     table_of = _table_of_runs if found.treatment.is_run else _table
-    parts: list[Part] = []
     compared = [each for each in found.compared if only.shows(each.treatment.cell) or only.shows(each.baseline.cell)]
+    parts: list[Part] = list(compared_answer.summary(found, compared))
     for section in {id(each.section): each.section for each in compared}.values():
         here = [each for each in compared if each.section is section]
         parts.append(Titled(shared.title_of(section), (table_of(here, found),), subtitle=shared.subtitle_of(section)))
@@ -70,7 +65,7 @@ def document_of(found: Contrasts, only: Filter = EVERYTHING) -> Document:
     parts += _notes(compared, found)
     parts += _across_runs(compared, found)
     if found.treatment.is_run:
-        parts += _summary_of_runs(found, compared)
+        parts += _left_out(found)
     warnings = _warnings(found, compared)
     parts += shared.warnings_part(warnings)
     nothing = "" if any(each.ratio for each in found.compared) else found.reason_empty()
@@ -195,10 +190,8 @@ def _mean_cells(row: Row, scale: Scale) -> tuple[Inline, Inline]:
     return Mean(row.summary.mean, half, scale), muted(Mean(row.summary.mean, half, scale, "half-width"))
 
 
-def _summary_of_runs(found: Contrasts, shown: Sequence[Compared]) -> Iterator[Part]:
-    """Yield how many verdicts there are of each kind and where, then the cells that are not compared, and why."""
-    if shown:
-        yield Titled(msg("Summary"), (Bullets(tuple(_counts(found, shown))),), key="answer", role="summary")
+def _left_out(found: Contrasts) -> Iterator[Part]:
+    """Yield the cells of whole runs that are not compared, and why."""
     if found.mismatched:
         names = [
             joined([_name_of_cell(each.treatment), joined(each.reasons, "; ")], ": ") for each in found.mismatched
@@ -214,32 +207,6 @@ def _summary_of_runs(found: Contrasts, shown: Sequence[Compared]) -> Iterator[Pa
                 (Bullets(tuple(first_of(list(map(_name_of_cell, cells)), _MAX_NAMED))),),
                 key=f"only-{side.analysis.name}",
             )
-
-
-def _counts(found: Contrasts, shown: Sequence[Compared]) -> Iterator[Inline]:
-    run = found.treatment.name
-    for kind, word in _KINDS.items():
-        names = [_name_of_pair(each) for each in shown if each.verdict is not None and each.verdict.kind == kind]
-        if len(names) == len(shown):
-            yield msg("{run} is {verdict} in all {count}", run=run, verdict=word, count=Count(len(names)))
-        elif names:
-            text = msg(
-                "{run} is {verdict} in {count} of {total}", run=run, verdict=word,
-                count=Count(len(names)), total=Count(len(shown)),
-            )  # fmt: skip
-            yield joined([text, joined(first_of(names, _MAX_NAMED), "; ")], ": ")
-    if unjudged := [each for each in shown if each.ratio is not None and each.verdict is None]:
-        names = [_name_of_pair(each) for each in unjudged] if len(unjudged) < len(shown) else []
-        yield joined([unjudged[0].reason, joined(first_of(names, _MAX_NAMED), "; ")], ": ")
-    if without := [_name_of_pair(each) for each in shown if each.ratio is None]:
-        yield joined([plural("{count} has no result", "{count} have no result", len(without)),
-                      joined(first_of(without, _MAX_NAMED), "; ")], ": ")  # fmt: skip
-
-
-def _name_of_pair(each: Compared) -> Inline:
-    return joined(
-        [each.treatment.platform.name, each.section.name, Factor(levels_of(each.levels)) if each.levels else ""]
-    )
 
 
 def _name_of_cell(cell: CellRecord) -> Inline:

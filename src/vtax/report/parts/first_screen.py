@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from vtax.report.analysis import Analysis
-from vtax.report.analysis.next_step import Comparison, NextStep, next_step_of
+from vtax.report.analysis.next_step import Comparison, NextStep
 from vtax.report.analysis.sessions import scope
 from vtax.report.analysis.warnings import STATISTICS
 from vtax.report.document import (
@@ -35,9 +35,9 @@ _FLAGGED = frozenset({"outliers"})  # which stay in the figures
 _BY_REQUEST = frozenset({"study-changed", "trusted", "trusted-file"})  # codes of what the user asked for
 
 
-def next_line(analysis: Analysis) -> Iterator[Part]:
-    """Yield what to do about what is undecided."""
-    if step := next_step_of(analysis):
+def next_line(analysis: Analysis, step: NextStep | None) -> Iterator[Part]:
+    """Yield what to do about what is undecided in a run."""
+    if step:
         yield Paragraph(joined([_next_step(step, analysis.blocks), *_quieter(step), *_soon(step)], " "))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -40,6 +41,7 @@ from vtax.stats.verdict import Verdict
 from vtax.store.records import PlatformRecord
 
 _MIN_SHOWN = 0.01
+_FLAGS = re.compile(r"; -[^()]*(?=\))")  # of a compiler: `(gcc 14.2.0; -O2 -pthread)`
 PLATFORM = Column("platform", msg("platform"))
 
 
@@ -112,6 +114,11 @@ def title_of(section: Section) -> Inline:
     return joined([section.label, metric_of(section)], " · ")
 
 
+def name_of(section: Section, among: Iterable[Section]) -> str:
+    """Return `stream`, or `redis get` where several metrics of a benchmark are among those shown."""
+    return section.name if len({each.name for each in among if each.label == section.label}) > 1 else section.label
+
+
 def metric_of(section: Section) -> Inline:
     """Return what a section's metric is called."""
     return stored(section.metric.title or section.metric.name)
@@ -123,15 +130,17 @@ def subtitle_of(section: Section) -> Inline:
 
 
 def tool_of(section: Section) -> str:
-    """`iperf3 3.18`, `sysbench-cpu (sysbench 1.0.20)`: a benchmark, and the tool whose version is known."""
+    """Return `iperf3 3.18`, `sysbench 1.0.20`, without flags of a compiler; after the benchmark where no title names
+    it."""
     if not section.tool_version:
         return ""
     name, _, rest = section.tool_version.partition(" ")
     is_doubled = bool(name and rest) and section.tool.lower().startswith(name.lower())  # python3: Python 3.13.5
-    version = rest if is_doubled else section.tool_version
+    version = _FLAGS.sub("", rest if is_doubled else section.tool_version)
     if section.tool in ("", section.benchmark):
         return f"{section.benchmark} {version}"
-    return f"{section.benchmark} ({section.tool} {version})"
+    tool = f"{section.tool} {version}"
+    return tool if section.label == section.benchmark else f"{section.benchmark} ({tool})"
 
 
 def direction_of(section: Section) -> Message:

@@ -12,7 +12,7 @@ def document(source: Source, _: Options) -> Document:
     """Return the study as declared, and the commands."""
     analysis = source.whole.analysis
     file, toml, lines = f"{analysis.study}.toml", study_toml(analysis.declared), commands(analysis)
-    every = Styled(f"vtax report {analysis.name} --format csv", "code")
+    every = Styled(f"vtax export {analysis.name} --format csv", "code")
     parts = (
         Paragraph(msg("Save the study below as {file} on a comparable host, then run:", file=Styled(file, "code"))),
         Code("\n".join(lines)),

@@ -10,6 +10,8 @@ from vtax.report.analysis import Analysis, ResultPoint, Section
 from vtax.report.analysis.answers import answers, is_measured
 from vtax.report.analysis.exported import exported
 from vtax.report.analysis.host_cpu import cost_section
+from vtax.report.analysis.next_step import next_step_of
+from vtax.report.analysis.result import marked
 from vtax.report.analysis.source import Source
 from vtax.report.analysis.warnings import STATISTICS
 from vtax.report.document import (
@@ -79,7 +81,7 @@ def _summary(analysis: Analysis, options: Options) -> Iterator[Titled]:
         else:  # the answer last, as a window shows the end; sentences where all is wanted, or no matrix fits
             matrix = list(_matrix(analysis))
             parts = [*(each if options.every_metric or not matrix else ()), *matrix, *answer_lines(analysis)]
-        parts += next_line(analysis)
+        parts += next_line(analysis, next_step_of(analysis))
     if parts:
         title = msg("Summary")
         yield Titled(title, tuple(parts), key="answer", role="summary")
@@ -142,7 +144,8 @@ def _results(source: Source, options: Options) -> Iterator[Part]:
 def _section(section: Section, source: Source, options: Options) -> Titled:
     analysis = source.analysis
     cost = cost_section(section, analysis)
-    table = result_table(section, analysis.level, analysis.baseline, analysis.colours, analysis.blocks, cost)
+    shown = marked(section, frozenset()) if analysis.rule.stop == "verdict" else section  # there undecided says it
+    table = result_table(shown, analysis.level, analysis.baseline, analysis.colours, analysis.blocks, cost)
     parts: list[Part] = [table, *_notes(section, analysis), *typical.parts_of(section, analysis)]
     if options.depth == "report" and len(section.points) > _MOST_POINTS:
         title = plural("Table of {count} point", "Table of {count} points", len(section.points))
