@@ -7,7 +7,9 @@ import pytest
 from command_line import output_of
 from doc_examples import ROOT
 
-SHOWN = re.compile(r"<!-- docs/examples/(\S+)\.vtax\.gz: vtax (.*?) -->\n```text\n(.*?)```", re.DOTALL)
+SHOWN = re.compile(
+    r"<!-- docs/examples/(\S+)\.vtax\.gz: (?:LANG=(\S+) )?vtax (.*?) -->\n```text\n(.*?)```", re.DOTALL
+)
 
 
 @pytest.mark.parametrize("page", ["README.md", "README.pt-BR.md"])
@@ -15,7 +17,8 @@ def test_the_output_of_a_readme_is_printed_by_its_command(page, example, monkeyp
     monkeypatch.setenv("COLUMNS", "100")
     found = SHOWN.findall((ROOT / page).read_text())
     assert found
-    for name, command, text in found:
+    for name, locale, command, text in found:
+        monkeypatch.setenv("LANG", locale or "C.UTF-8")
         monkeypatch.setenv("VTAX_STORE", f"sqlite:///{example(name)}")
         assert f"\n{text}" in output_of(*shlex.split(command))
 
