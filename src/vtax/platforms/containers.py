@@ -117,9 +117,8 @@ def wait_for_init(
     wanted = b"\0".join(os.fsencode(part) for part in argv) + b"\0"
 
     def init() -> int:
-        clients = guest.group.child(CLIENTS).pids("memory") if sandboxed else []
         for pid in find() if find else guest.group.pids("memory"):
-            if (pid and pid not in clients) if sandboxed else (_is_init(pid) and _command_line(pid) == wanted):
+            if _is_limited(pid) if sandboxed else _is_init(pid) and _command_line(pid) == wanted:
                 return pid
         if guest.process.poll() is not None:
             raise failed("the guest ended while it was starting")
@@ -161,6 +160,14 @@ def finish_start(
             raise PlatformError(Note("not-started", name=spec.name, error=error)) from error
         raise
     return guest
+
+
+def _is_limited(pid: int) -> bool:
+    """Whether it is in the cgroup of a container, not in that of what starts it (Podman's conmon has one too)."""
+    with suppress(OSError):
+        directory = cgroups.group_of(pid).directory("memory")
+        return directory is not None and directory.name != CLIENTS and "conmon" not in directory.name
+    return False
 
 
 def _is_init(pid: int) -> bool:
