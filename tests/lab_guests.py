@@ -17,7 +17,7 @@ from vtax.image.image import Image
 from vtax.network import registry as topologies
 from vtax.network.links import Links
 from vtax.platforms import registry as platforms
-from vtax.platforms.base import GuestSpec, Resources
+from vtax.platforms.base import GuestSpec, Platform, Resources
 from vtax.runner.counting import Endpoint
 from vtax.runner.lanes import Lane
 from vtax.runner.parsers import Parsers
@@ -31,13 +31,17 @@ class LabGuests:
     """A built topology with a started guest at every end. Use as a context manager."""
 
     topology: str
-    platform: str
+    platform: str | Platform
     image: Image
     journal: Journal
     home: object
     link: dict = field(default_factory=dict)
     memory_bytes: int = 512 * 1024**2
     side_by_side: int = 1
+
+    @property
+    def _platform(self) -> Platform:
+        return platforms.get(self.platform) if isinstance(self.platform, str) else self.platform
 
     def __enter__(self) -> LabGuests:
         self._stack = ExitStack()
@@ -63,7 +67,7 @@ class LabGuests:
         directory.mkdir(parents=True)
         cpus = tuple(sorted(os.sched_getaffinity(0)))[-1:]
         spec = GuestSpec(name, self.image, Resources(1, self.memory_bytes, cpus), directory, self.journal, end)
-        running = platforms.get(self.platform if end.under_test else "native").start(spec)
+        running = (self._platform if end.under_test else platforms.get("native")).start(spec)
         stack.callback(running.stop)
         guest = Guest(running.channel)
         stack.callback(guest.close)
@@ -128,7 +132,7 @@ class LabGuests:
             )
             for number, flow in enumerate(self.links.flows)
         ]
-        cell = Cell("cell", platforms.get(self.platform), point)
+        cell = Cell("cell", self._platform, point)
         with Parsers() as parsers:
             return run_trial(parsers, cell, lanes, self.endpoints, self.links, timeout_s=120)
 

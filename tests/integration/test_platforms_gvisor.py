@@ -130,6 +130,15 @@ def test_every_topology_but_a_router_carries_its_packets(topology, link, image, 
         assert at.measure("iperf3", duration_s=1, direction="send").values["throughput"] > 1
 
 
+@pytest.mark.parametrize("engine", ["podman", "containerd"])
+def test_packets_reach_a_sandbox_that_an_engine_started(engine, image, journal, private_home):
+    made = registry.make("mine", engine, {"runtime": "runsc"})
+    with LabGuests("point-to-point", made, image, journal, private_home, {"mtu": 9000}) as at:
+        at.apply({"mtu": 9000})
+        assert "mtu 9000" in at.run("guest", "ip", "link", "show", "dev", "eth0")
+        assert at.measure("iperf3", duration_s=1, direction="send").values["throughput"] > 1
+
+
 def test_a_router_is_refused_with_the_reason(platform, image, journal, private_home):
     lab = LabGuests("router", platform.name, image, journal, private_home)
     with pytest.raises(PlatformError, match="router"), lab:

@@ -163,10 +163,14 @@ def finish_start(
 
 
 def _is_limited(pid: int) -> bool:
-    """Whether it is in the cgroup of a container, not in that of what starts it (Podman's conmon has one too)."""
+    """Whether it is in the cgroup of a container, not in that of what starts it (Podman's conmon has one too).
+
+    runsc itself is there while it starts the sandbox.
+    """
     with suppress(OSError):
         directory = cgroups.group_of(pid).directory("memory")
-        return directory is not None and directory.name != CLIENTS and "conmon" not in directory.name
+        starts = Path(f"/proc/{pid}/comm").read_text() == "runsc\n"
+        return directory is not None and directory.name != CLIENTS and "conmon" not in directory.name and not starts
     return False
 
 
