@@ -64,9 +64,14 @@ class Home:
         return self.root / "docker"
 
     @property
+    def store_file(self) -> Path:
+        """The store, where `VTAX_STORE` names no other."""
+        return self.root / "store.sqlite"
+
+    @property
     def store_url(self) -> str | Path:
         """The store: the SQLAlchemy URL in `VTAX_STORE`, or the SQLite file in the home."""
-        return os.environ.get("VTAX_STORE") or self.root / "store.sqlite"
+        return os.environ.get("VTAX_STORE") or self.store_file
 
     def ensure(self) -> Home:
         """Create the directories with their modes; returns self.
