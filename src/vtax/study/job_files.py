@@ -26,7 +26,7 @@ def with_job_files(data: Mapping[str, Any], study: Path) -> tuple[list[BadInput]
     problems: list[BadInput] = []
     read = []
     for number, table in enumerate(tables, 1):
-        path = "" if isinstance(table, dict) and table.get("name") in own else _path(table)
+        path = "" if isinstance(table, dict) and table.get("name") in own else job_file_of(table)
         given: dict[str, str] = {}
         if path:
             try:
@@ -42,7 +42,7 @@ def _others(table: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in table["parameters"].items() if name != JOB_FILE}
 
 
-def _path(table: Any) -> str:
+def job_file_of(table: Any) -> str:
     """Return the path that a table names; empty where there is none, or a text."""
     parameters = table.get("parameters") if isinstance(table, dict) else None
     value = parameters.get(JOB_FILE) if isinstance(parameters, dict) else None
