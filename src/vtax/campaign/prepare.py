@@ -1,0 +1,359 @@
+"""Prepares a host to measure a study, from a pack alone: `sudo python3 PACK`, or `vtax host prepare PACK`.
+
+A pack is a zip file whose `__main__.py` is this module, so it imports nothing but the standard library, and a Python
+that is too old for vtax can read it and say so. Every file is compared with the SHA-256 in the manifest; that of the
+manifest is the pack's digest, which `--digest` demands. What is in a pack runs as root: compare its digest.
+
+Environment and study are below `packs/DIGEST` of the home. A directory without its mark, which is written last, is of
+a call that was killed, and is made again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import hashlib
+import json
+import os
+import platform
+import shutil
+import struct
+import subprocess
+import sys
+import tarfile
+import time
+import zipfile
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path, PurePosixPath
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+SCHEMA = "vtax.pack/1"
+MANIFEST, MAIN, WHEELS, IMAGE = "manifest.json", "__main__.py", "wheels.tar.zst", "image.tar.zst"
+HOME = "/var/lib/vtax"
+HOST_LOCK = "/run/vtax-measuring.lock"
+"""As in host.lock: an installation disturbs a run."""
+SHORT = 12
+"""Characters of a digest that name its directory."""
+_MARK, _REQUIREMENTS = "prepared", "requirements.txt"
+_RECORD = struct.Struct("hhqqi0q")  # as in host.lock
+_CHUNK = _MAX_MANIFEST = 1 << 20
+_TIMEOUT_S = 1800.0
+_TAIL = 600
+_TESTS = "/tests?/"  # of packages, which nobody imports
+_REFUSED, _BUSY = 2, os.EX_TEMPFAIL
+_COPY_HINT = "copy the pack again, or write it again: vtax pack"
+_DAMAGE = (
+    zipfile.BadZipFile, tarfile.TarError, FileNotFoundError, StopIteration, EOFError, ValueError, KeyError, TypeError,
+    AttributeError, NotImplementedError, RecursionError, RuntimeError,
+)  # fmt: skip
+
+
+class Refused(Exception):
+    """The host was not prepared. what: why. hint: what to do. status: 2 bad input, 75 busy, 1 a failure."""
+
+    def __init__(self, what: str, hint: str = "", status: int = _REFUSED) -> None:
+        super().__init__(what)
+        self.what, self.hint, self.status = what, hint, status
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What is in a pack. files: name -> (bytes, SHA-256), of all but the manifest. wheels: Python -> name in the
+    archive of wheels -> SHA-256, vtax's own and pip's among them. study: name of its file."""
+
+    vtax_version: str
+    machine: str
+    study: str
+    image_key: str
+    image_digest: str
+    wheels: Mapping[str, Mapping[str, str]]
+    files: Mapping[str, tuple[int, str]]
+
+    def text(self) -> bytes:
+        """Return it as it is in a pack; its SHA-256 is the digest of the pack."""
+        return (json.dumps({"schema": SCHEMA, **asdict(self)}, indent=1, sort_keys=True) + "\n").encode()
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Answer of `vtax host prepare`. is_new: whether anything was done. vtax, study: paths on this host.
+
+    pack: digest of the pack. install_s, import_s: durations in s, 0 for what was there.
+    """
+
+    pack: str
+    is_new: bool
+    home: str
+    python: str
+    vtax: str
+    vtax_version: str
+    study: str
+    image_key: str
+    image_digest: str
+    install_s: float
+    import_s: float
+
+
+def prepare(pack: Path, home: Path, digest: str = "") -> Prepared:
+    """Install what a pack holds into a home; what is there is left as it is.
+
+    digest: that the pack must have; empty for any. Raises Refused, and OSError for a host without space.
+    """
+    if os.geteuid() != 0:
+        raise Refused("preparing a host needs root", "run it again with sudo")
+    os.umask(0o022)
+    python = "{}.{}".format(*sys.version_info[:2])
+    with _opened(pack) as (archive, manifest, found):
+        if digest and found != digest.lower():
+            raise Refused(f"the pack has the digest {found[:SHORT]}, not {digest[:SHORT]}", _COPY_HINT)
+        _check_host(manifest, python)
+        place = home / "packs" / found[:SHORT]
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with _lock(place.parent / "lock", "another command prepares this host"):
+            install_s = 0.0 if _is_installed(place) else _install(archive, manifest, python, place, home)
+            has_image = (home / "images" / manifest.image_key).is_dir()
+            import_s = 0.0 if has_image else _import_image(archive, manifest, place, home)
+    return Prepared(
+        found, install_s + import_s > 0, str(home), python, str(_program(place)), manifest.vtax_version,
+        str(place / manifest.study), manifest.image_key, manifest.image_digest, round(install_s, 1),
+        round(import_s, 1),
+    )  # fmt: skip
+
+
+def read_manifest(archive: zipfile.ZipFile) -> tuple[Manifest, str]:
+    """(the manifest of a pack, the digest of the pack). Raises Refused, and as what is damaged raises."""
+    info = archive.getinfo(MANIFEST)
+    if info.compress_type != zipfile.ZIP_STORED or info.file_size > _MAX_MANIFEST:
+        raise ValueError("its manifest is too long")
+    content = archive.read(info)
+    values = json.loads(content)
+    if values.pop("schema") != SCHEMA:
+        raise Refused("this is no pack of this version of vtax", "write it again: vtax pack")
+    files = {str(name): (int(size), str(digest)) for name, (size, digest) in values.pop("files").items()}
+    wheels = {
+        str(python): {str(k): str(v) for k, v in names.items()} for python, names in values.pop("wheels").items()
+    }
+    manifest = Manifest(files=files, wheels=wheels, **{name: str(value) for name, value in values.items()})
+    named = [manifest.study, IMAGE, WHEELS]
+    for name in [
+        *files,
+        *named,
+        f"images/{manifest.image_key}",
+        *(name for names in wheels.values() for name in names),
+    ]:
+        path = PurePosixPath(name)
+        if path.is_absolute() or ".." in path.parts or str(path) != name:
+            raise ValueError(f"{name[:80]!r} is no name in a pack")
+    if missing := [name for name in named if name not in files]:
+        raise ValueError(f"{missing[0][:80]} is missing")
+    return manifest, hashlib.sha256(content).hexdigest()
+
+
+def verify(archive: zipfile.ZipFile, manifest: Manifest) -> None:
+    """Compare every file of a pack with its manifest. Raises Refused."""
+    names = [info.filename for info in archive.infolist()]
+    with _damage():
+        if sorted(names) != sorted([*manifest.files, MANIFEST]):
+            raise ValueError("its files are not those of its manifest")
+    for name in manifest.files:
+        _copy(archive, manifest, name, Path(os.devnull))
+
+
+def _copy(archive: zipfile.ZipFile, manifest: Manifest, name: str, target: Path) -> None:
+    """Write a file of a pack. Raises Refused for other bytes than the manifest says."""
+    size, expected = manifest.files[name]
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with _damage(), target.open("wb") as file:
+        info, digest = archive.getinfo(name), hashlib.sha256()
+        if info.file_size != size or info.compress_type != zipfile.ZIP_STORED:
+            raise ValueError(f"{name[:80]} is not what its manifest says")
+        with archive.open(info) as source:
+            for chunk in iter(lambda: source.read(_CHUNK), b""):
+                digest.update(chunk)
+                file.write(chunk)
+        if digest.hexdigest() != expected:
+            raise ValueError(f"{name[:80]} is not what its manifest says")
+    if name.startswith("study/") and info.external_attr >> 16 & 0o100:
+        target.chmod(0o755)
+
+
+def _check_host(manifest: Manifest, python: str) -> None:
+    if python not in manifest.wheels:
+        has = ", ".join(manifest.wheels)
+        raise Refused(f"the pack is for Python {has}, and this is Python {python}",
+                      "start it with one of these: python3.N PACK; or write another: vtax pack --python")  # fmt: skip
+    if manifest.machine != platform.machine():
+        raise Refused(f"the pack is for {manifest.machine}, and this host is {platform.machine()}",
+                      "write it on a host of this kind: vtax pack")  # fmt: skip
+
+
+def _program(place: Path) -> Path:
+    return place / "venv" / "bin" / "vtax"
+
+
+def _is_installed(place: Path) -> bool:
+    """Whether all of a pack is there and starts."""
+    if not (place / _MARK).exists():
+        return False
+    with suppress(OSError):
+        done = subprocess.run(
+            [str(_program(place)), "--version"], stdin=subprocess.DEVNULL, capture_output=True, check=False,
+            timeout=_TIMEOUT_S,
+        )  # fmt: skip
+        return done.returncode == 0
+    return False
+
+
+def _install(archive: zipfile.ZipFile, manifest: Manifest, python: str, place: Path, home: Path) -> float:
+    """Make the directory of a pack anew; return the duration in s."""
+    started = time.monotonic()
+    with _host_to_itself(home):
+        verify(archive, manifest)
+        if place.exists():
+            shutil.rmtree(place)
+        for name in manifest.files:
+            if name.startswith("study/"):
+                _copy(archive, manifest, name, place / name)
+        wheels, environment = place / "wheels", place / "venv"
+        _copy(archive, manifest, WHEELS, wheels / WHEELS)
+        pip = _unpack_wheels(wheels, manifest.wheels[python])
+        _run([sys.executable, "-I", "-m", "venv", "--without-pip", str(environment)], home)
+        _run(
+            [
+                *(str(environment / "bin" / "python"), "-I", f"{pip}/pip", "--isolated", "install", "--quiet"),
+                *("--no-index", "--find-links", str(wheels), "--require-hashes", "--only-binary", ":all:"),
+                *("--no-cache-dir", "--no-compile", "--disable-pip-version-check", "-r", str(wheels / _REQUIREMENTS)),
+            ],
+            home,
+        )
+        shutil.rmtree(wheels)
+        compile_all = [str(environment / "bin" / "python"), "-I", "-m", "compileall", "-q", "-j", "0", "-x", _TESTS]
+        _run([*compile_all, str(environment)], home, check=False)  # some files of packages are of other Pythons
+        os.sync()
+        (place / _MARK).touch()
+    return time.monotonic() - started
+
+
+def _unpack_wheels(directory: Path, wheels: Mapping[str, str]) -> Path:
+    """Unpack wheels beside their archive, and write what pip is to install; return that of pip. Raises Refused."""
+    if shutil.which("zstd") is None:
+        raise Refused("zstd is not installed", "apt-get install zstd")
+    with subprocess.Popen(["zstd", "-dcq", str(directory / WHEELS)], stdout=subprocess.PIPE) as process, _damage():
+        with tarfile.open(fileobj=process.stdout, mode="r|") as archive:
+            for member in archive:
+                if member.name in wheels and member.isfile():
+                    with (directory / member.name).open("wb") as file:
+                        shutil.copyfileobj(archive.extractfile(member), file)  # type: ignore[arg-type]
+        for name, digest in wheels.items():
+            if hashlib.sha256((directory / name).read_bytes()).hexdigest() != digest:
+                raise ValueError(f"{name[:80]} is not what its manifest says")
+        pip = next(directory / name for name in wheels if name.startswith("pip-"))
+    lines = ("{}=={} --hash=sha256:{}\n".format(*name.split("-")[:2], digest) for name, digest in wheels.items())
+    (directory / _REQUIREMENTS).write_text("".join(line for line in lines if not line.startswith("pip==")))
+    return pip
+
+
+def _import_image(archive: zipfile.ZipFile, manifest: Manifest, place: Path, home: Path) -> float:
+    """Add the image of a pack to the home, by the vtax that was installed; return the duration in s."""
+    started, file = time.monotonic(), place / IMAGE
+    try:
+        _copy(archive, manifest, IMAGE, file)
+        _run([str(_program(place)), "image", "import", str(file), "--digest", manifest.image_digest, "--json"], home)
+    finally:
+        with suppress(FileNotFoundError):
+            file.unlink()
+    return time.monotonic() - started
+
+
+def _run(argv: Sequence[str], home: Path, *, check: bool = True) -> None:
+    """Run a program without this user's settings of pip and Python. Raises Refused."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "PIP_", "VTAX_", "LC_"))}
+    environment.update(PIP_CONFIG_FILE=os.devnull, VTAX_HOME=str(home), LC_ALL="C.UTF-8")
+    try:
+        done = subprocess.run(
+            argv, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+            check=False, timeout=_TIMEOUT_S,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        raise Refused(f"{Path(argv[0]).name} did not end within {_TIMEOUT_S:g} s", status=1) from None
+    if check and done.returncode != 0:
+        said = done.stderr.decode(errors="replace").strip()[-_TAIL:]
+        status = done.returncode if done.returncode in (_REFUSED, _BUSY) else 1
+        hint = "apt-get install python3-venv" if "venv" in argv[3:4] else ""
+        raise Refused(f"{Path(argv[0]).name} failed: {said}", hint, status)
+
+
+@contextmanager
+def _lock(path: Path, held: str) -> Iterator[int]:
+    """Hold a lock file. held: why it cannot be held. Raises Refused."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise Refused(held, "try again later", _BUSY) from None
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _host_to_itself(home: Path) -> Iterator[None]:
+    """Hold the measuring lock of this host as `host.lock` does. Raises Refused while a run measures."""
+    with _lock(Path(HOST_LOCK), "a run measures on this host, which an installation would disturb") as descriptor:
+        with suppress(OSError):
+            fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _RECORD.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"vtax host prepare (process {os.getpid()})\n{home}\n".encode(), 0)
+        yield
+        os.ftruncate(descriptor, 0)
+
+
+@contextmanager
+def _opened(pack: Path) -> Iterator[tuple[zipfile.ZipFile, Manifest, str]]:
+    """Yield (the archive, its manifest, the digest of the pack). Raises Refused."""
+    if not pack.is_file():
+        raise Refused(f"{pack} is no file", "vtax pack writes packs")
+    with pack.open("rb") as file:
+        with _damage():
+            archive = zipfile.ZipFile(file)
+            manifest, found = read_manifest(archive)
+        yield archive, manifest, found
+
+
+@contextmanager
+def _damage() -> Iterator[None]:
+    """Raise Refused for whatever a pack cannot be read for."""
+    try:
+        yield
+    except _DAMAGE as error:
+        why = str(error) if type(error) is ValueError else "it cannot be read"
+        raise Refused(f"the pack is damaged: {why}", _COPY_HINT) from error
+
+
+def main() -> int:
+    """Prepare this host from the pack that is executed; print the answer as JSON, and return the exit status."""
+    parser = argparse.ArgumentParser(
+        prog="python3 PACK", description="Install vtax, a study and its image on this host, without a network."
+    )
+    parser.add_argument("--home", default=os.environ.get("VTAX_HOME") or HOME, help="VTAX_HOME [%(default)s]")
+    parser.add_argument("--digest", default="", help="refuse a pack with another digest")
+    given = parser.parse_args()
+    try:
+        found = prepare(Path(sys.argv[0]), Path(given.home).absolute(), given.digest)
+    except Refused as error:
+        print(error.what, *([f"  hint: {error.hint}"] if error.hint else []), sep="\n", file=sys.stderr)
+        return error.status
+    except OSError as error:
+        print(f"{error.filename or given.home}: {error.strerror}", file=sys.stderr)
+        return 1
+    print(json.dumps({"schema": "vtax.host-prepare/1", **asdict(found)}, indent=2))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

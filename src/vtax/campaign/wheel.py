@@ -1,0 +1,83 @@
+"""Writes the wheel of the vtax that runs, from its installed files, whether these are a checkout's or a package's.
+
+No build tool is needed, and the same files make the same wheel. Format: the binary distribution format 1.0 (PEP 427),
+with the RECORD of PEP 376.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import tomllib
+from collections.abc import Iterator
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from pathlib import Path
+from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
+
+import vtax
+from vtax.errors import BadInput
+
+EPOCH = (1980, 1, 1, 0, 0, 0)
+"""Time of every member: the first that a zip file can say."""
+_WHEEL = "Wheel-Version: 1.0\nGenerator: vtax\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+
+
+def write_wheel(directory: Path) -> Path:
+    """Write the wheel into a directory and return its path. Raises BadInput where vtax is not installed, or another
+    version than runs."""
+    found = _distribution()
+    name = f"vtax-{found.version}"
+    target, records = directory / f"{name}-py3-none-any.whl", []
+    with ZipFile(target, "w", ZIP_DEFLATED) as archive:
+        for member, content, mode in sorted(_members(found, f"{name}.dist-info")):
+            _add(archive, member, content, mode)
+            digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
+            records.append(f"{member},sha256={digest},{len(content)}\n")
+        record = f"{name}.dist-info/RECORD"
+        _add(archive, record, "".join([*records, f"{record},,\n"]).encode(), 0o644)
+    return target
+
+
+def _distribution() -> Distribution:
+    hint = "install it: pip install vtax, or ./quickstart --install-only in a checkout"
+    try:
+        found = distribution("vtax")
+    except PackageNotFoundError:
+        raise BadInput("vtax is not installed as a package", hint=hint) from None
+    if found.version != vtax.__version__:
+        raise BadInput(f"vtax {vtax.__version__} runs, and {found.version} is installed", hint=hint)
+    return found
+
+
+def _members(found: Distribution, info: str) -> Iterator[tuple[str, bytes, int]]:
+    """Yield (name, content, mode) of every file of the wheel but its RECORD."""
+    package = Path(vtax.__file__).parent
+    for path in package.rglob("*"):
+        if path.is_file() and "__pycache__" not in path.parts:
+            mode = 0o755 if path.stat().st_mode & 0o100 else 0o644
+            yield f"vtax/{path.relative_to(package).as_posix()}", path.read_bytes(), mode
+    yield f"{info}/METADATA", _metadata(found, package.parents[1] / "pyproject.toml").encode(), 0o644
+    yield f"{info}/entry_points.txt", (found.read_text("entry_points.txt") or "").encode(), 0o644
+    for file in found.files or ():
+        _, is_license, below = file.as_posix().partition(".dist-info/licenses/")
+        if is_license:
+            yield f"{info}/licenses/{below}", file.read_binary(), 0o644
+    yield f"{info}/WHEEL", _WHEEL.encode(), 0o644
+
+
+def _metadata(found: Distribution, project: Path) -> str:
+    """Return the metadata. A checkout's are as old as its installation: there the file says what vtax depends on."""
+    text = found.read_text("METADATA") or ""
+    if not project.is_file():
+        return text
+    head, gap, rest = text.partition("\n\n")
+    kept = [line for line in head.splitlines() if not line.startswith(("Requires-Dist:", "Provides-Extra:"))]
+    needed = tomllib.loads(project.read_text())["project"]["dependencies"]
+    return "\n".join([*kept, *(f"Requires-Dist: {each}" for each in needed)]) + gap + rest
+
+
+def _add(archive: ZipFile, name: str, content: bytes, mode: int) -> None:
+    member = ZipInfo(name, EPOCH)
+    member.external_attr = (0o100000 | mode) << 16
+    member.compress_type = ZIP_DEFLATED
+    archive.writestr(member, content)

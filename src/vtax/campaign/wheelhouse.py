@@ -1,0 +1,81 @@
+"""Downloads the wheels that vtax needs to measure, for the Pythons of other hosts, by pip as this user configured it.
+
+They are of the versions that are installed here, so that every host computes with what the controller has.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from importlib.metadata import distributions
+from pathlib import Path
+
+from vtax.errors import BadInput, VtaxError
+
+PYTHONS = ("3.11", "3.12", "3.13")
+"""Pythons of hosts; of the classifiers of pyproject.toml."""
+_GLIBC = range(17, 32)  # manylinux_2_N (PEP 600): glibc 2.31 is that of Debian 11
+_TIMEOUT_S = 1800.0
+_SHOWN = 600
+
+
+def download(wheel: Path, python: str, directory: Path) -> tuple[str, ...]:
+    """Download the wheels of vtax's dependencies, and pip's, for a Python; return their names, sorted.
+
+    wheel: of vtax, which names the dependencies. directory: where they are put; several Pythons may share it.
+    Raises BadInput without pip, VtaxError where a wheel is not to be had.
+    """
+    if python not in PYTHONS:
+        raise BadInput(f"vtax does not run on Python {python}", hint=f"it runs on {', '.join(PYTHONS)}")
+    versions, found = directory / "versions.txt", directory / f"wheels-{python}"
+    versions.write_text("".join(f"{line}\n" for line in installed_versions()))
+    found.mkdir()
+    machine = platform.machine()
+    platforms = [f"manylinux2014_{machine}", *(f"manylinux_2_{minor}_{machine}" for minor in _GLIBC)]
+    _pip(
+        *("download", "--quiet", "--disable-pip-version-check", "--no-input", "--dest", str(found)),
+        *("--only-binary", ":all:", "--implementation", "cp", "--python-version", python),
+        *(word for each in platforms for word in ("--platform", each)),
+        *("--constraint", str(versions), str(wheel), "pip"),
+        python=python,
+    )
+    names = []
+    for path in sorted(found.iterdir()):
+        path.replace(directory / path.name)
+        names.append(path.name)
+    found.rmdir()
+    versions.unlink()
+    return tuple(name for name in names if name != wheel.name)
+
+
+def installed_versions() -> list[str]:
+    """Return `name==version` of what is installed here, but vtax, pip and versions that no registry has."""
+    found = {
+        re.sub(r"[-_.]+", "-", each.name).lower(): each.version
+        for each in distributions()
+        if each.name and each.version
+    }
+    return [f"{name}=={version}" for name, version in sorted(found.items())
+            if name not in ("vtax", "pip") and "+" not in version]  # fmt: skip
+
+
+def _pip(*arguments: str, python: str) -> None:
+    command: Sequence[str] = [sys.executable, "-m", "pip", *arguments]
+    environment = {**os.environ, "LC_ALL": "C.UTF-8"}
+    try:
+        done = subprocess.run(
+            command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
+            timeout=_TIMEOUT_S, check=False,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired as error:
+        raise VtaxError(f"the wheels for Python {python} did not arrive within {_TIMEOUT_S:g} s") from error
+    if "No module named pip" in done.stderr:
+        raise BadInput("pip is not installed beside vtax", hint=f"{sys.executable} -m ensurepip")
+    if done.returncode != 0:
+        reason = done.stderr.strip()[-_SHOWN:]
+        hint = "look at pip's configuration (pip config list), or omit this Python with --python"
+        raise VtaxError(f"the wheels for Python {python} cannot be downloaded: {reason}", hint=hint)

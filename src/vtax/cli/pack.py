@@ -1,0 +1,50 @@
+"""`vtax pack`: writes what another host needs to measure a study to one file."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import click
+
+from vtax.cli.arguments import listed
+from vtax.cli.completion import study_names
+from vtax.cli.needed_image import recipe_for
+from vtax.cli.output import built_image, json_option, need_root, notify, print_json, say
+from vtax.described import values_of
+from vtax.host.home import Home
+from vtax.host.lock import measuring_lock
+from vtax.report.replacing import replacing
+from vtax.study.load import load
+from vtax.study.units import about_size
+
+
+@click.command("pack")
+@click.argument("study", shell_complete=study_names)
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="File to write. [STUDY.vtax-pack]"
+)
+@click.option(
+    "--python", "pythons", multiple=True, callback=listed, metavar="3.N,...",
+    help="Take the wheels for these Pythons only (repeatable). [3.11,3.12,3.13]",
+)  # fmt: skip
+@json_option
+def command(study: str, output: Path | None, pythons: tuple[str, ...], as_json: bool) -> None:
+    """Write vtax, STUDY and its image to one file, from which another host is prepared without a network.
+
+    There: sudo python3 FILE. Python wheels come from where pip is configured to take them, in the versions that are
+    installed here.
+    """
+    from vtax.campaign.pack import write_pack
+    from vtax.campaign.wheelhouse import PYTHONS
+
+    need_root("exporting an image")
+    loaded = load(study)
+    image = built_image(Home.from_environment(), recipe_for(loaded), loaded.source)
+    target = output or Path(f"{loaded.study.name}.vtax-pack")
+    with measuring_lock("vtax pack"), replacing(target, "-o") as file:
+        found = replace(write_pack(Path(loaded.source), image, file, pythons or PYTHONS, notify), file=str(target))
+    if as_json:
+        print_json({"schema": "vtax.pack/1", **values_of(found)})
+        return
+    say(f"pack {target} written: {about_size(found.bytes)}, digest {found.digest}")
