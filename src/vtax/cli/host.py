@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import click
 
+from vtax.campaign import detached, host_runs
+from vtax.campaign.host_runs import HostRun, Place, Request
+from vtax.campaign.prepare import Refused
+from vtax.campaign.prepare import prepare as prepare_host
+from vtax.cli.completion import study_names
 from vtax.cli.language import said
-from vtax.cli.output import json_option, print_json, print_table, say
+from vtax.cli.measure import tune_host_option
+from vtax.cli.output import json_option, need_root, print_json, print_table, say
+from vtax.cli.trust import trust_option
 from vtax.described import values_of
 from vtax.doctor.readiness import Readiness, readiness
+from vtax.errors import BadInput, Busy, VtaxError
 from vtax.host.home import Home
+from vtax.study.limits import INTEGERS
+from vtax.study.load import Chosen, load
 from vtax.study.units import about_size
+
+_ERRORS = {error.exit_status: error for error in (VtaxError, BadInput, Busy)}
 
 
 @click.group("host")
 def command() -> None:
-    """Tell a controller of many hosts about this one."""
+    """Prepare this host and measure on it, for a controller of many hosts."""
 
 
 @command.command("check", short_help="Check whether this host can measure now.")
@@ -45,6 +60,103 @@ def check(as_json: bool) -> None:
     else:
         listed = ", ".join(" ".join(filter(None, (each.code, each.detail))) for each in found.obstacles)
         say(f"this host cannot measure now: {listed}")
+
+
+@command.command("prepare", short_help="Prepare this host from a pack.")
+@click.argument("pack", type=click.Path(path_type=Path))
+@click.option("--digest", default="", metavar="SHA256", help="Refuse a pack with another digest.")
+@json_option
+def prepare(pack: Path, digest: str, as_json: bool) -> None:
+    """Install vtax, the study and the image of PACK, which vtax pack wrote, into VTAX_HOME, without a network.
+
+    What is there already is left as it is. Programs of a pack run as root: compare its digest. A host without vtax is
+    prepared by: sudo python3 PACK
+    """
+    need_root("preparing a host")
+    try:
+        found = prepare_host(pack, Home.from_environment().ensure().root, digest)
+    except Refused as error:
+        raise _ERRORS[error.status](error.what, where=str(pack), hint=error.hint) from error
+    if as_json:
+        print_json({"schema": "vtax.host-prepare/1", **asdict(found)})
+    elif found.is_new:
+        say(f"this host is prepared: {found.vtax} host run ID {found.study}")
+    else:
+        say(f"this host was prepared already: {found.vtax} host run ID {found.study}")
+
+
+@command.command("run", short_help="Measure a study in the background.")
+@click.argument("id_", metavar="ID")
+@click.argument("study", shell_complete=study_names)
+@click.option("--scale", metavar="NAME", default="", help="Run a smaller form that STUDY declares, such as quick.")
+@click.option(
+    "--seed",
+    type=click.IntRange(INTEGERS[0], INTEGERS[-1]),
+    help="Set the seed of the random order (recorded in any case).",
+)
+@click.option("--next-session", is_flag=True, help="Start the next session of a run that is paused.")
+@trust_option
+@tune_host_option
+@json_option
+def run(
+    id_: str,
+    study: str,
+    scale: str,
+    seed: int | None,
+    next_session: bool,
+    trust: bool,
+    tune_host: bool,
+    as_json: bool,
+) -> None:
+    """Measure STUDY in the background, which no end of a login stops, and write its bundle.
+
+    The same ID measures once: a further request prints the state, and resumes a run that was interrupted.
+    """
+    need_root("measuring")
+    home = Home.from_environment().ensure()
+    loaded = load(study, chosen=Chosen(scale))
+    if loaded.study.boot:
+        raise BadInput("a run over several boots is not measured in the background", hint="vtax run STUDY --reboot")
+    source = str(Path(loaded.source).absolute())
+    request = Request(source, loaded.digest, scale, seed, trust, tune_host, next_session)
+    found = detached.start(Place.of(home, id_), request)
+    if as_json:
+        print_json({"schema": "vtax.host-run/1", **values_of(found)})
+    else:
+        _print_runs([found])
+
+
+@command.command("status", short_help="Print the state of runs in the background.")
+@click.argument("id_", metavar="[ID]", required=False)
+@json_option
+def status(id_: str | None, as_json: bool) -> None:
+    """Print the state of the run ID, or of all that vtax host run started: block, trials, reason, bundle."""
+    home = Home.from_environment()
+    found = [host_runs.state_of(Place.of(home, each)) for each in ([id_] if id_ else host_runs.ids(home))]
+    if as_json:
+        print_json({"schema": "vtax.host-status/1", "runs": [values_of(each) for each in found]})
+    else:
+        _print_runs(found)
+
+
+@command.command("work", hidden=True)
+@click.argument("id_", metavar="ID")
+def work(id_: str) -> None:
+    """Carry out what vtax host run requested, in the process that it started."""
+    detached.carry_out(Place.of(Home.from_environment(), id_))
+
+
+def _print_runs(runs: Sequence[HostRun]) -> None:
+    columns = ("id", "state", "run", "block", "trials", "failed", "reason", "bundle")
+    print_table(columns, [
+        (each.id, said(each.state), each.run, _position(each), str(each.done_trials), str(each.failed_trials),
+         each.reason, each.bundle)
+        for each in runs
+    ])  # fmt: skip
+
+
+def _position(run: HostRun) -> str:
+    return "" if run.block is None else "/".join(str(each) for each in (run.block, run.blocks) if each is not None)
 
 
 def _plain(value: Readiness) -> dict[str, Any]:

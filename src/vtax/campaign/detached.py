@@ -1,0 +1,154 @@
+"""Starts a process that outlives the session which asked for it, and carries out a requested run in it.
+
+Where systemd runs, a transient unit holds it (systemd-run(1)), since the end of a login may kill what it started;
+else a session of its own (setsid(2)).
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+from vtax.campaign.host_runs import End, HostRun, Place, Request, last_line, run_of, state_of
+from vtax.errors import BadInput, RunInterrupted, VtaxError
+from vtax.host.lock import is_measuring, measuring_lock
+from vtax.host.process import find_program
+from vtax.host.waiting import wait_until
+
+SYSTEMD = Path("/run/systemd/system")
+_AGAIN = ("absent", "interrupted", "busy", "refused")
+"""States in which a further request starts it, or resumes its run."""
+_KEPT = ("PATH", "HOME", "LANG")
+_START_S = 60.0
+_POLL_S = 0.05
+_PROPERTIES = ("KillMode=mixed", "TimeoutStopSec=5min", "TasksMax=infinity")  # as of the unit of host.reboots
+
+
+def start(place: Place, request: Request) -> HostRun:
+    """Have a run carried out in the background unless it is, or has ended; return its state.
+
+    One that was interrupted is resumed. Raises BadInput where the id is another study's, and VtaxError where the
+    process does not start.
+    """
+    if os.environ.get("VTAX_STORE"):
+        hint = "omit VTAX_STORE; a controller collects bundles"
+        raise BadInput("a host that a controller uses keeps its runs in its home", where="VTAX_STORE", hint=hint)
+    place.directory.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(place.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)  # of two requests at once the second one reads what the first one did
+        try:
+            known = place.request()
+        except BadInput:
+            known = None
+        if known is not None and (known.digest, known.scale) != (request.digest, request.scale):
+            raise BadInput(
+                f"{place.id} is the id of another study or scale", where=known.study, hint="request it by a new id"
+            )
+        found = state_of(place) if known is not None else HostRun(place.id, "absent")
+        if found.state in _AGAIN or (found.state == "paused" and request.next_session):
+            place.write_request(request)
+            _launch(place)
+        return state_of(place)
+    finally:
+        os.close(descriptor)
+
+
+def carry_out(place: Place) -> None:
+    """Run, resume, or begin the next session of what was requested, and write its bundle; for the process itself.
+
+    Raises NotFound where nothing was requested, RunInterrupted when this process is to end.
+    """
+    request = place.request()
+    with measuring_lock(f"vtax host work {place.id}", place.lock):
+        place.end.unlink(missing_ok=True)
+        status, stopped = 0, None
+        try:
+            if command := _command(place, request):
+                status = _vtax(place, command)
+        except RunInterrupted as stop:
+            status, stopped = stop.exit_status, stop
+        end = End(status, last_line(place.log) if status else "")
+        if run := run_of(place):
+            bundle = place.directory / f"{run.name}.vtax.gz"
+            if (exported := _vtax(place, ["export", run.name, "-o", str(bundle)])) == 0:
+                digest = hashlib.sha256(bundle.read_bytes()).hexdigest()
+                end = replace(end, bundle=str(bundle), bundle_sha256=digest)
+            else:
+                end = End(status or exported, last_line(place.log))
+        place.write_end(end)
+    if stopped is not None:
+        raise stopped
+
+
+def _command(place: Place, request: Request) -> list[str]:
+    """Return the arguments of vtax that bring it nearer to its end; none where only its bundle is missing."""
+    options = [*(["--trust"] if request.trust else []), *(["--tune-host"] if request.tune_host else [])]
+    run = run_of(place)
+    if run is None:
+        scale = ["--scale", request.scale] if request.scale else []
+        seed = [] if request.seed is None else ["--seed", str(request.seed)]
+        return ["run", request.study, "--yes", "--tag", place.tag, *scale, *seed, *options]
+    if run.status == "paused" and request.next_session:
+        return ["resume", run.name, "--session", *options]
+    return [] if run.status in ("paused", "finished", "failed") else ["resume", run.name, *options]
+
+
+def _vtax(place: Place, arguments: Sequence[str]) -> int:
+    """Run a command of vtax with its stderr in the log; return its exit status. A request to stop is passed on."""
+    with place.log.open("ab") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "vtax", *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=log,
+        )
+    try:
+        return process.wait()
+    except BaseException:
+        process.send_signal(signal.SIGTERM)
+        process.wait()
+        raise
+
+
+def _launch(place: Place) -> None:
+    """Start the process, and wait until it holds its lock or has ended. Raises VtaxError."""
+    place.end.unlink(missing_ok=True)
+    place.log.write_bytes(b"")
+    command = [sys.executable, "-m", "vtax", "host", "work", place.id]
+    environment = {name: os.environ[name] for name in _KEPT if name in os.environ}
+    environment["VTAX_HOME"] = str(place.home.root)
+    with place.log.open("ab") as log:
+        if SYSTEMD.is_dir() and find_program("systemd-run"):
+            command = systemd_command(place, command, environment)
+        process = subprocess.Popen(
+            command,
+            env=environment,
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+    if not wait_until(lambda: is_measuring(place.lock) or place.end.exists(), _START_S, _POLL_S):
+        with suppress(OSError):
+            process.kill()
+        raise VtaxError(f"the process of {place.id} did not start", where=str(place.log), hint="read that log")
+
+
+def systemd_command(place: Place, command: Sequence[str], environment: Mapping[str, str]) -> list[str]:
+    """Return the command that has systemd run another one in a unit of its own, which no login ends."""
+    return [
+        *("systemd-run", "--quiet", "--collect", f"--unit=vtax-host-run-{place.id}"),
+        *(f"--property={each}" for each in (*_PROPERTIES, f"StandardError=append:{place.log}")),
+        *(f"--setenv={name}={value}" for name, value in sorted(environment.items())),
+        "--", *command,
+    ]  # fmt: skip
