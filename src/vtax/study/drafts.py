@@ -40,18 +40,27 @@ MAX_BLOCKS = 200  # of the rule `verdict`: boundaries of more looks are wider
 
 @dataclass(frozen=True)
 class Load:
-    """A program that loads a server: the package that has it, and the pattern of what it counts a second."""
+    """A program that loads a server: the package that has it, and the pattern of what it counts a second.
+
+    first: of the shell, before it; for a server that listens before it answers.
+    """
 
     package: str
     pattern: str
     counts: str = "requests"
+    first: str = ""
 
 
 LOADS: Mapping[str, Load] = {
     "wrk": Load("wrk", r"^Requests/sec:\s+([0-9.]+)"),
     "h2load": Load("nghttp2-client", r"^finished in [0-9.]+m?s, ([0-9.]+) req/s"),
     "ab": Load("apache2-utils", r"^Requests per second:\s+([0-9.]+)"),
-    "pgbench": Load("postgresql-contrib", r"^tps = ([0-9.]+) \(without initial connection time\)", "transactions"),
+    "pgbench": Load(
+        "postgresql-contrib",
+        r"^tps = ([0-9.]+) \(without initial connection time\)",
+        "transactions",
+        "for n in $(seq 300); do pg_isready --quiet -h {guest_address} -p {port} && break; sleep 0.1; done",
+    ),
     "siege": Load("siege", r'"?transaction_rate"?:\s+([0-9.]+)'),
 }
 """Programs whose figure is known; of another the time to its end is the figure."""
@@ -62,6 +71,8 @@ def served(image: str, server: Sequence[str], load: Sequence[str], port: int) ->
     the server's."""
     known, served_name = LOADS.get(PurePath(load[0]).name), f"{image}-served"  # redis is a benchmark's name
     client = [word.replace("{url}", "http://{guest_address}:{port}/") for word in load]
+    if known and known.first:
+        client = ["sh", "-c", f'{known.first}; exec "$@"', "sh", *client]
     figure = (
         f'name = "{known.counts}"\nunit = "{known.counts}/s"\nbetter = "higher"\npattern = {_quoted(known.pattern)}'
         if known
