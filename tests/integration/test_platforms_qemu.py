@@ -15,6 +15,7 @@ from support import allowed_cpus, clock_keeps_pace, needs_program, needs_root, o
 
 from vtax.errors import GuestError, PlatformError
 from vtax.guest.guest import Guest
+from vtax.host.cgroups import CpuTime
 from vtax.host.journal import clean
 from vtax.host.resources import Tree
 from vtax.image import build as images
@@ -146,6 +147,22 @@ def test_a_guest_is_pinned_thread_by_thread_and_counts_its_cpu_time(image, priva
     assert running.host_cpu_s() >= before + used
     assert left_of(spec.name) == []
     assert [str(registered) for registered in journal.registered] == [f"files {spec.directory}"]
+
+
+def test_a_quota_of_cpu_time_holds_the_whole_process(image, private_home, journal):
+    machine("qemu-tcg", image)
+    options = {"cpu_limit": "quota", "cpu_period": "20ms", "cpu_burst": "5ms"}
+    running = registry.make("mine", "qemu", options).start(spec_of(image, private_home, journal))
+    assert running.group.time() == CpuTime(1, 20_000, 5_000)
+    assert running.notes == ()
+    limits = running.limits_in_force()
+    assert (limits["limit.cpu_time"], limits["limit.cpu_period_us"], limits["limit.cpu_burst_us"]) == (
+        1,
+        20_000,
+        5_000,
+    )
+    assert limits["limit.cpus"] == ",".join(map(str, CPUS))
+    running.stop()
 
 
 @pytest.mark.skipif(len(CPUS) < 2, reason="needs two CPUs")
