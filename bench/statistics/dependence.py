@@ -16,7 +16,7 @@ from noise import Array
 from scipy import special
 
 from vtax.stats.assumptions import FEWEST_TO_TEST, MOST_CORRELATED, OWN_LEVEL, PRIOR_SD, UPPER
-from vtax.stats.sequential import t_levels
+from vtax.stats.sequential import Looks
 from vtax.stats.withholding import GUARDED
 
 MARGIN, FIRST, LAST, ALPHA = 0.02, 5, 30, 0.05
@@ -64,7 +64,7 @@ def decided(logs: Array, *, guarded: bool) -> tuple[dict[int, float], float, flo
     worst = np.maximum(np.maximum(p, p_seen), p_guarded)
     fixed = {k: float((worst[:, k - 2] <= ALPHA).mean()) for k in SHOWN}
     inside, different = (np.full(n.size, np.nan) for _ in range(2))
-    inside[FIRST - 2 :], different[FIRST - 2 :] = (t_levels(a, FIRST, LAST) for a in (ALPHA, ALPHA / 2))
+    inside[FIRST - 2 :], different[FIRST - 2 :] = (Looks(FIRST, LAST).levels(a) for a in (ALPHA, ALPHA / 2))
     crossed = np.logical_or.accumulate(p <= inside, axis=1)
     is_equivalent = crossed & (np.maximum(p_seen, p_guarded) <= inside)
     size = (mean < np.log1p(-MARGIN)) | (mean > np.log1p(MARGIN))

@@ -3,8 +3,9 @@
     python bench/statistics/leaving.py [--studies 400] [--only errors|tour]
 
 Every study is run block by block by `vtax.stats.stopping.decide` and judged by `vtax.stats.analysis.analyse`, as a
-run and its report do. Errors: families of six of one table, where nothing differs, or all are exactly at the margin;
-percent of studies with any false word, percent of intervals that hold the truth at the end.
+run and its report do. Errors: families of six of one table, where nothing differs, or all are exactly at the margin,
+until all is decided and in the time of eight even blocks; percent of studies with any false word, percent of
+intervals that hold the truth at the end.
 
 The tour: costs and noise of the run in docs/examples (a guest's start, a trial; SD of the log-ratio, pooled over the
 containers of a benchmark, and parts of it as of quieter hosts), containers equal to native, the emulated machine as
@@ -17,6 +18,7 @@ import argparse
 import math
 import tempfile
 from collections import defaultdict
+from dataclasses import replace
 from pathlib import Path
 from unittest.mock import patch
 
@@ -36,7 +38,8 @@ from vtax.store.store import Store
 TOUR = Path(__file__).resolve().parents[2] / "docs" / "examples" / "tour.vtax.gz"
 MARGIN, FAMILY = 0.02, 6
 TOUR_S = 300.0
-RULES = (Rule("verdict"), Rule("open", blocks=30))
+ROUND_S = 8.0 * (FAMILY + 1)  # eight even blocks of cells that take a second each
+RULES = (Rule("verdict"), Rule("verdict", budget_s=ROUND_S), Rule("open", blocks=30))
 Words = dict[str, Comparison]
 
 
@@ -46,7 +49,7 @@ def run(
     """What a run of these log-ratios, comparisons x blocks, would report. cost_s: of a block of each comparison."""
     names = list(families)
     seen = np.full(logs.shape, np.nan)
-    spent_s = 0.0
+    spent_s, judged_by = 0.0, rule
 
     def contrasts(blocks: int) -> dict[str, Contrast]:
         return {name: Contrast(seen[k, :blocks], "higher") for k, name in enumerate(names)}
@@ -59,6 +62,8 @@ def run(
         )  # fmt: skip
         held = list(goal.open) or names
         spent_s += sum(cost_s.get(key, 0.0) for key in {key for name in held for key in (name, *_guests(name))})
+        if spent_s > time_s and not goal.stop:
+            judged_by = replace(rule, ended=block)
         if goal.stop or spent_s > time_s or block == logs.shape[1]:
             break
         for k in map(names.index, held):
@@ -66,7 +71,7 @@ def run(
     found: Words = {}
     for family in dict.fromkeys(families.values()):
         members = {name: each for name, each in contrasts(block).items() if families[name] == family}
-        found |= {name: each for name, each in judge(rule, members).items() if isinstance(each, Comparison)}
+        found |= {name: each for name, each in judge(judged_by, members).items() if isinstance(each, Comparison)}
     return found
 
 
@@ -85,14 +90,14 @@ def errors(rule: Rule, sd: float, truth: float, shape: str, studies: int) -> str
         if shape == "exponential":
             sides = -rng.standard_exponential((FAMILY + 1, 30))
         logs = truth + sd / math.sqrt(2) * (sides[1:] - sides[0])
-        found = run(rule, logs, families, {})
+        found = run(rule, logs, families, dict.fromkeys([*families, "guest native"], 1.0), rule.budget_s or math.inf)
         false = ("slower", "faster") if truth == 0 else ("equivalent",)
         wrong += any(each.verdict.kind in false for each in found.values())
         covered += np.mean([each.ratio.low <= math.exp(truth) <= each.ratio.high for each in found.values()])
         blocks += np.mean([each.ratio.n_blocks for each in found.values()])
     cells = (100 * wrong / studies, 100 * covered / studies, blocks / studies)
     return (
-        f"| {rule.stop} | {shape} | {sd:.1%} | {math.exp(truth):.2f} | "
+        f"| {rule.stop}{', in a time' if rule.budget_s else ''} | {shape} | {sd:.1%} | {math.exp(truth):.2f} | "
         + " | ".join(f"{x:.1f}" for x in cells)
         + " |"
     )

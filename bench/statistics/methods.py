@@ -11,7 +11,7 @@ from noise import Array
 from scipy import special
 
 from vtax.stats.checks import MINIMUM_BLOCKS
-from vtax.stats.sequential import decide_studies
+from vtax.stats.sequential import Looks, decide_studies
 from vtax.stats.stopping import width_share
 
 UNDECIDED, ABOVE, BELOW, EQUIVALENT = range(4)
@@ -88,7 +88,7 @@ def precision(
 def sequential(logs: Array, margin: float, min_blocks: int) -> tuple[Codes, Array]:
     """(codes, blocks at which the study stopped) under the rule `verdict`."""
     last = logs.shape[-1]
-    codes, at = decide_studies(logs, margin, 0.05, min_blocks, last)
+    codes, at = decide_studies(logs, margin, 0.05, Looks(min_blocks, last))
     return codes, np.minimum(at.max(axis=1), last).astype(float)
 
 

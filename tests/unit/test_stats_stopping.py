@@ -1,6 +1,7 @@
 """Rules that end a run, and the boundaries that let a run be looked at."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,8 +11,8 @@ from scipy import stats as scipy_stats
 
 from vtax.stats.analysis import Contrast, analyse
 from vtax.stats.checks import StatsError
-from vtax.stats.sequential import nominal_levels, sequential_verdicts
-from vtax.stats.stopping import Rule, decide, interval_confidence, look_level, within_budget
+from vtax.stats.sequential import Looks, decide_studies, nominal_levels, sequential_verdicts
+from vtax.stats.stopping import Rule, decide, interval_confidence, look_level, rule_of, within_budget
 
 QUIET = 0.001 * np.array([1.0, -1, 2, -2, 0.5, -0.5, 1.5, -1.5])
 LOUD = 100 * QUIET
@@ -155,9 +156,11 @@ def test_rules_that_cannot_be_followed_are_refused(settings_):
 
 def test_boundaries_agree_with_published_pocock_and_obrien_fleming_like_ones():
     """Two looks at half and all of the data, one-sided 0.025, Hwang-Shih-DeCani 1 and -4 (as gsDesign gives)."""
-    early = scipy_stats.norm.isf(nominal_levels(0.025, 1, 2, 1.0))
-    late = scipy_stats.norm.isf(nominal_levels(0.025, 1, 2, -4.0))
-    assert nominal_levels(0.025, 1, 2, 1.0)[0] == pytest.approx(0.025 * (1 - math.exp(-0.5)) / (1 - math.exp(-1)))
+    early = scipy_stats.norm.isf(nominal_levels(0.025, 1, 2, shape=1.0))
+    late = scipy_stats.norm.isf(nominal_levels(0.025, 1, 2, shape=-4.0))
+    assert nominal_levels(0.025, 1, 2, shape=1.0)[0] == pytest.approx(
+        0.025 * (1 - math.exp(-0.5)) / (1 - math.exp(-1))
+    )
     assert early[0] == pytest.approx(2.155, abs=2e-3)
     assert late == pytest.approx([2.750, 1.981], abs=2e-3)
 
@@ -172,13 +175,38 @@ def test_boundaries_spend_what_was_allowed():
 def test_a_decision_once_made_stands():
     clear = math.log(0.8) + 0.01 * np.array([1, -1, 0.5, -0.5, 1, -1.0])
     later = np.concatenate([clear, np.tile([2.0, -2.0], 10)])
-    assert sequential_verdicts([clear], 0.02, 0.05, 5, 30) == ("below",)
-    assert sequential_verdicts([later], 0.02, 0.05, 5, 30) == ("below",)
+    assert sequential_verdicts([clear], 0.02, 0.05, Looks(5, 30)) == ("below",)
+    assert sequential_verdicts([later], 0.02, 0.05, Looks(5, 30)) == ("below",)
 
 
 def test_blocks_beyond_the_last_are_not_looked_at():
     quiet = 0.3 * np.array([1.0, -1, 2, -2, 1, -1])
-    assert sequential_verdicts([np.concatenate([quiet, np.full(50, 0.5)])], 0.02, 0.05, 5, 6) == ("undecided",)
+    assert sequential_verdicts([np.concatenate([quiet, np.full(50, 0.5)])], 0.02, 0.05, Looks(5, 6)) == ("undecided",)
+
+
+def test_the_look_at_which_a_time_ends_a_run_spends_what_is_left():
+    """Of any false word in families of three, of which none differs, ended after 7 of 30 blocks."""
+    levels, open_ = np.array(nominal_levels(0.05, 5, 30, ended=7)), np.array(nominal_levels(0.05, 5, 30))
+    assert levels[:2].tolist() == open_[:2].tolist()
+    sums = np.cumsum(np.random.default_rng(2).standard_normal((60_000, 7)), axis=1)[:, 4:]
+    crossed = sums / np.sqrt(np.arange(5, 8)) >= scipy_stats.norm.isf(levels)
+    assert crossed.any(axis=1).mean() == pytest.approx(0.05, abs=3 * math.sqrt(0.05 * 0.95 / 60_000))
+    sides = np.random.default_rng(3).standard_normal((10_000, 4, 7))
+    codes, _ = decide_studies(0.05 * (sides[:, 1:] - sides[:, :1]), 0.02, 0.05, Looks(5, 30, ended=7))
+    assert 0.03 < (codes != 0).any(axis=1).mean() < 0.05
+
+
+def test_a_run_that_its_time_ended_decides_more_and_only_of_what_stood_to_the_end():
+    apart = math.log(0.9) + 0.1 * np.array([1.0, -1, 1, -1, 0.5, -0.5, 0.2, -0.2])
+    over = within_budget(Rule("verdict", budget_s=60), decide(Rule("verdict"), {"a": apart}, 8), 8, 55, 9).reason
+    rule = rule_of({"stop": "verdict", "budget": 60.0}, over)
+    assert (rule.ended, rule_of({"stop": "verdict"}, "interrupted").ended) == (8, None)
+    assert interval_confidence(rule, 8) < interval_confidence(rule.going_on, 8)
+    assert interval_confidence(rule, 7) == interval_confidence(rule.going_on, 7)
+    assert analyse(rule, {"a": Contrast(apart, "higher")})["a"].verdict.kind == "slower"
+    assert analyse(rule.going_on, {"a": Contrast(apart, "higher")})["a"].verdict.kind == "undecided"
+    early = replace(rule, ended=4)  # before its first look: no verdict
+    assert analyse(early, {"a": Contrast(apart[:4], "higher")})["a"].verdict.kind == "undecided"
 
 
 def test_sequential_levels_are_stricter_than_a_single_look():

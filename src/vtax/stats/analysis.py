@@ -58,7 +58,7 @@ def analyse(rule: Rule, contrasts: Mapping[str, Contrast]) -> dict[str, Comparis
         verdicts = tuple(_with_levels(v, ratios[name], rule) for v, name in zip(verdicts, names, strict=True))
     if rule.stop == "verdict" and all(ratio.n_sessions == 1 for ratio in ratios.values()):
         logs = [contrasts[name].logs for name in names]
-        words = sequential_verdicts(logs, rule.margin, rule.alpha, *rule.looks)
+        words = sequential_verdicts(logs, rule.margin, rule.alpha, rule.looks)
         kinds = [_kind(word, b) for word, b in zip(words, better, strict=True)]
         verdicts = tuple(
             _with_levels(replace(v, kind=k), ratios[name], rule)
@@ -179,7 +179,7 @@ def _bounded(verdict: Verdict, ratio: Ratio, better: Better, rule: Rule) -> Verd
     if verdict.kind != "undecided":
         return verdict
     found = bounded(verdict, ratio, better, test_level(rule, verdict.alpha / verdict.family, ratio.units))
-    return replace(found, needed=needed(rule, ratio, verdict.margin, verdict.family))
+    return replace(found, needed=needed(rule.going_on, ratio, verdict.margin, verdict.family))
 
 
 def decided_after(rule: Rule, verdict: Verdict, ratio: Ratio, more: int) -> float:
@@ -202,9 +202,9 @@ def _levels(verdict: Verdict, rule: Rule) -> Levels:
     """The levels of a rule that looks again and again, after every number of blocks."""
 
     def levels(blocks: int) -> tuple[float, float]:
-        if rule.stop == "verdict" and not rule.looks[0] <= blocks <= rule.looks[1]:
+        if rule.stop == "verdict" and not rule.looks.first <= blocks <= rule.looks.last:
             return 0.0, 0.0
         error = rule.alpha / verdict.family
-        return test_level(rule, error / 2, blocks), test_level(rule, error, blocks)
+        return test_level(rule.going_on, error / 2, blocks), test_level(rule.going_on, error, blocks)
 
     return levels

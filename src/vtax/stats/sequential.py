@@ -14,6 +14,7 @@ price of more blocks for the same power; a run declares its largest number, so i
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal
 
@@ -32,17 +33,23 @@ NEVER = 2**31
 
 
 @lru_cache(maxsize=1024)
-def nominal_levels(alpha: float, first: int, last: int, shape: float = SHAPE) -> tuple[float, ...]:
+def nominal_levels(
+    alpha: float, first: int, last: int, ended: int | None = None, shape: float = SHAPE
+) -> tuple[float, ...]:
     """Return one-sided significance levels of the looks after block first, first + 1, ..., last.
 
-    A z-test that rejects at any look whose one-sided p-value is at most its level errs with probability alpha in all.
+    ended: the last look that was made, because of a time and not of what was seen; it spends what error is left (Lan
+    & DeMets 1983). A z-test that rejects at any look whose one-sided p-value is at most its level errs with
+    probability alpha in all.
     """
     from scipy import optimize  # only the rule `verdict` needs it, and it is slow to import
 
     if not (0 < alpha < 0.5 and 1 <= first <= last):
         raise StatsError(f"no boundary for alpha {alpha} and looks from {first} to {last}")
-    blocks = np.arange(first, last + 1, dtype=np.float64)
-    spend = np.diff(alpha * np.expm1(-shape * blocks / last) / np.expm1(-shape), prepend=0.0)
+    blocks = np.arange(first, (ended or last) + 1, dtype=np.float64)
+    spent = alpha * np.expm1(-shape * blocks / last) / np.expm1(-shape)
+    spent[-1] = alpha
+    spend = np.diff(spent, prepend=0.0)
     levels, bound = [float(spend[0])], float(-special.ndtri(spend[0]))
     grid, weight = _nodes(bound, first)
     density = np.exp(-(grid**2) / (2 * first)) / np.sqrt(2 * np.pi * first)  # of the sum of steps, not yet rejected
@@ -68,49 +75,63 @@ def _nodes(bound: float, n: float) -> tuple[Array, Array]:
     return grid, weight * (grid[1] - grid[0]) / 3
 
 
-def t_levels(alpha: float, first: int, last: int) -> Array:
-    """Return one-sided significance levels for t-tests: those of `nominal_levels` with a share of alpha held back."""
-    return np.array(nominal_levels(alpha * HELD_BACK, first, last))
+@dataclass(frozen=True)
+class Looks:
+    """The numbers of blocks of the first and the last look, and of the one at which a time ended them: None: none."""
+
+    first: int
+    last: int
+    ended: int | None = None
+
+    @property
+    def final(self) -> int:
+        """The last one that was made, or may be."""
+        return self.last if self.ended is None else self.ended
+
+    def levels(self, alpha: float) -> Array:
+        """Return one-sided levels of t-tests, first to final: `nominal_levels` with a share of alpha held back."""
+        return np.array(nominal_levels(alpha * HELD_BACK, self.first, self.last, self.ended))
 
 
 @lru_cache(maxsize=1024)
-def _t_bounds(alpha: float, first: int, last: int) -> Array:
+def _t_bounds(alpha: float, looks: Looks) -> Array:
     """Student's t at those levels; a bound once per look is far cheaper than a p-value per contrast and look."""
-    return np.asarray(-special.stdtrit(np.arange(first, last + 1) - 1.0, t_levels(alpha, first, last)))
+    return np.asarray(-special.stdtrit(np.arange(looks.first, looks.final + 1) - 1.0, looks.levels(alpha)))
 
 
 def sequential_verdicts(
-    contrasts: Sequence[Array], margin: float, alpha: float, first: int, last: int
+    contrasts: Sequence[Array], margin: float, alpha: float, looks: Looks
 ) -> tuple[Direction, ...]:
     """Return what each contrast has been decided to be after all blocks given, under looks after every block.
 
-    contrasts: one log-ratio per block each, NaN where a block has none. first, last: fewest and most blocks; blocks
-    beyond the last are ignored, because no error is left to spend on them.
+    contrasts: one log-ratio per block each, NaN where a block has none. Blocks beyond the final look are ignored,
+    because no error is left to spend on them.
     """
     if not contrasts:
         return ()
-    longest = min(last, max(int((~np.isnan(logs)).sum()) for logs in contrasts))
-    logs = np.full((1, len(contrasts), max(longest, first)), np.nan)
+    longest = min(looks.final, max(int((~np.isnan(logs)).sum()) for logs in contrasts))
+    logs = np.full((1, len(contrasts), max(longest, looks.first)), np.nan)
     for row, values in enumerate(contrasts):
         present = values[~np.isnan(values)][:longest]
         logs[0, row, : present.size] = present
-    codes, _ = decide_studies(logs, margin, alpha, first, last)
+    codes, _ = decide_studies(logs, margin, alpha, looks)
     return tuple(DIRECTIONS[code] for code in codes[0])
 
 
 def decide_studies(
-    logs: Array, margin: float, alpha: float, first: int, last: int
+    logs: Array, margin: float, alpha: float, looks: Looks
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """(codes into DIRECTIONS, blocks at which each was decided, in a family at the latest), for many studies.
 
     logs: shape (studies, contrasts, blocks), each study a family; NaN only at the end of a row.
     """
-    difference, inside, mean = _t_values(logs[..., :last], margin, max(first, 2))
+    looks = replace(looks, first=max(looks.first, 2))
+    difference, inside, mean = _t_values(logs[..., : looks.final], margin, looks.first)
     size = (mean < np.log1p(-margin)) | (mean > np.log1p(margin))
-    at_difference = _step_down(np.where(size, difference, np.nan), alpha / 2, max(first, 2), last)
-    at_inside = _step_down(inside, alpha, max(first, 2), last)
+    at_difference = _step_down(np.where(size, difference, np.nan), alpha / 2, looks)
+    at_inside = _step_down(inside, alpha, looks)
     at = np.minimum(at_difference, at_inside)
-    look = np.clip(at - max(first, 2), 0, mean.shape[-1] - 1)
+    look = np.clip(at - looks.first, 0, mean.shape[-1] - 1)
     above = np.take_along_axis(mean, look[..., None], axis=-1)[..., 0] > 0
     codes = np.where(at == NEVER, 0, np.where(at_difference <= at_inside, np.where(above, 1, 2), 3))
     return codes, at
@@ -145,9 +166,9 @@ def _at_least(members: int) -> int:
     return members if members <= 10 else bound
 
 
-def _step_down(t: Array, one_sided: float, first: int, last: int) -> npt.NDArray[np.int64]:
+def _step_down(t: Array, one_sided: float, looks: Looks) -> npt.NDArray[np.int64]:
     """Blocks after which each contrast crossed its boundary (NEVER: not yet), Holm's step-down in each family."""
-    looks = np.arange(first, first + t.shape[-1])
+    blocks = np.arange(looks.first, looks.first + t.shape[-1])
     found = np.full(t.shape[:-1], NEVER, dtype=np.int64)
     todo = np.arange(t.shape[0])  # studies whose level has changed
     while todo.size:
@@ -155,8 +176,8 @@ def _step_down(t: Array, one_sided: float, first: int, last: int) -> npt.NDArray
         changed = []
         for r in np.unique(remaining[remaining > 0]):
             studies = todo[remaining == r]
-            crossed = t[studies] >= _t_bounds(one_sided / _at_least(int(r)), first, last)[: t.shape[-1]]
-            when = np.where(crossed.any(-1), looks[np.argmax(crossed, axis=-1)], NEVER)
+            crossed = t[studies] >= _t_bounds(one_sided / _at_least(int(r)), looks)[: t.shape[-1]]
+            when = np.where(crossed.any(-1), blocks[np.argmax(crossed, axis=-1)], NEVER)
             new = (found[studies] == NEVER) & (when != NEVER)
             found[studies] = np.where(new, when, found[studies])
             changed.append(studies[new.any(axis=1)])

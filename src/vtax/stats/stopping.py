@@ -18,12 +18,13 @@ from vtax.messages import Note, together
 from vtax.stats import anytime
 from vtax.stats.checks import MINIMUM_BLOCKS, Array, StatsError, without_missing
 from vtax.stats.ratio import Ratio, ratio_of_logs
-from vtax.stats.sequential import sequential_verdicts, t_levels
+from vtax.stats.sequential import Looks, sequential_verdicts
 from vtax.stats.terms import COUNTED, Stop
 from vtax.stats.verdict import check_margin
 
 MAX_LOST = 3  # blocks without a value, one after another, after which a contrast keeps no run going
 UNBOUNDED = 10**6  # blocks, where a time ends a run
+OVER = "budget-over"  # the reason of a run that its time ended
 LOOKS_AGAIN = ("open", "verdict")  # rules whose levels hold over all their looks
 Missed = Callable[[Mapping[str, Array]], Mapping[str, bool]]
 
@@ -37,6 +38,8 @@ class Rule:
     "precision": when every ratio's relative half-width is at most `precision`. "verdict": when every contrast has its
     verdict within `margin`, family-wise error alpha under looking after every block. "open": the same, after `blocks`
     at the latest, and again whenever more are added. min_blocks, max_blocks: of "precision" and "verdict".
+    ended: whole blocks after which the time of a finished run of "verdict" was over: their look spends what error is
+    left, since not what was seen ended it. A contrast that was left out before has fewer, and the level of its look.
     """
 
     stop: Stop
@@ -47,6 +50,7 @@ class Rule:
     margin: float = 0.02
     confidence: float = 0.95
     budget_s: float | None = None
+    ended: int | None = None
 
     def __post_init__(self) -> None:
         """Raises StatsError on a rule that cannot be followed."""
@@ -74,10 +78,16 @@ class Rule:
         return 1 - self.confidence
 
     @property
-    def looks(self) -> tuple[int, int]:
-        """Of "verdict": the numbers of blocks of its first and last look. Fewer never judge."""
+    def looks(self) -> Looks:
+        """Of "verdict". Fewer blocks than its first never judge."""
         first = max(self.min_blocks, MINIMUM_BLOCKS)
-        return first, max(self.max_blocks, first)
+        ended = self.ended if self.ended is not None and self.ended >= first else None
+        return Looks(first, max(self.max_blocks, first, ended or 0), ended)
+
+    @property
+    def going_on(self) -> Rule:
+        """The rule of a run that is not ended by its time, for what further blocks would show."""
+        return replace(self, ended=None)
 
 
 def takes_more_blocks(rule: Rule, order: str, sessions: int) -> bool:
@@ -86,11 +96,15 @@ def takes_more_blocks(rule: Rule, order: str, sessions: int) -> bool:
     return rule.takes_more and order != "sequential" and sessions == 1
 
 
-def rule_of(design: Mapping[str, Any]) -> Rule:
-    """The rule that a study's `[design]` declares; the defaults where it says nothing. Raises StatsError."""
+def rule_of(design: Mapping[str, Any], because: str = "") -> Rule:
+    """The rule that a study's `[design]` declares; the defaults where it says nothing. Raises StatsError.
+
+    because: why a finished run ended, the reason of its last `Decision`.
+    """
+    ended = because.data["count"] if isinstance(because, Note) and because.code == OVER else None
     known = ("blocks", "min_blocks", "max_blocks", "precision", "margin", "confidence")
     given = {name: design[name] for name in known if design.get(name) is not None}
-    return Rule(design.get("stop", "fixed"), **given, budget_s=design.get("budget"))
+    return Rule(design.get("stop", "fixed"), **given, budget_s=design.get("budget"), ended=ended)
 
 
 @dataclass(frozen=True)
@@ -219,7 +233,7 @@ def within_budget(rule: Rule, goal: Decision, blocks: int, elapsed_s: float, nex
     if goal.stop or rule.budget_s is None or elapsed_s + next_block_s <= rule.budget_s:
         return goal
     budget = _duration(rule.budget_s)
-    reason = Note("budget-over", budget=budget, count=blocks)
+    reason = Note(OVER, budget=budget, count=blocks)
     return Decision(True, rule.stop == "budget" and blocks > 0, reason, goal.open, goal.warnings)
 
 
@@ -227,7 +241,7 @@ def interval_confidence(rule: Rule, blocks: int) -> float:
     """The confidence at which a t-interval must be computed so that it holds at rule.confidence under the rule."""
     if rule.stop == "precision":
         return 1 - width_share(rule.min_blocks) * rule.alpha
-    if rule.stop == "open" or (rule.stop == "verdict" and blocks >= rule.looks[0]):
+    if rule.stop == "open" or (rule.stop == "verdict" and blocks >= rule.looks.first):
         return 1 - 2 * test_level(rule, rule.alpha / 2, blocks)  # repeated interval, Jennison & Turnbull 1984
     return rule.confidence
 
@@ -244,8 +258,8 @@ def test_level(rule: Rule, alpha: float, blocks: int) -> float:
         return anytime.level(alpha, blocks)
     if rule.stop != "verdict":
         return alpha
-    first, last = rule.looks
-    return float(t_levels(alpha, first, last)[min(max(blocks, first), last) - first])
+    looks = rule.looks
+    return float(looks.levels(alpha)[min(max(blocks, looks.first), looks.final) - looks.first])
 
 
 def tests_of(rule: Rule) -> Callable[[float, Ratio], float]:
@@ -298,6 +312,6 @@ def _undecided(rule: Rule, contrasts: Mapping[str, Array], families: Mapping[str
             members[families.get(name, "")][name] = logs
     decided = set()
     for family in members.values():
-        found = sequential_verdicts(list(family.values()), rule.margin, rule.alpha, *rule.looks)
+        found = sequential_verdicts(list(family.values()), rule.margin, rule.alpha, rule.looks)
         decided |= {name for name, verdict in zip(family, found, strict=True) if verdict != "undecided"}
     return tuple(name for name in contrasts if name not in decided)

@@ -67,7 +67,8 @@ class Judged:
 
 def judged_run(data: RunData) -> Judged:
     """The figures of a run that was loaded."""
-    rule = rule_of(data.run.declared.get("design", {}))
+    because = data.run.stopped_because if data.run.status == "finished" else ""
+    rule = rule_of(data.run.declared.get("design", {}), because)
     rows = _rows(data, rule)
     of = units_of_blocks(data)
     rows = _over_sessions(rows, of)

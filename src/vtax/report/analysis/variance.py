@@ -184,11 +184,11 @@ def _planned(
     made = replace(made, half_width=ratio.half_width)
     joint = of_ratio(ratio.se_log**2 * ratio.n_blocks, ratio.n_blocks, sides)
     made = replace(made, noise=joint)
-    fewest = MINIMUM_BLOCKS if rule.is_counted else rule.looks[0] if rule.stop == "verdict" else rule.min_blocks
+    fewest = MINIMUM_BLOCKS if rule.is_counted else rule.looks.first if rule.stop == "verdict" else rule.min_blocks
     try:
         best = plan(
             joint, cost.block_s, cost.trial_s, rule.precision, partial(interval_confidence, rule),
-            settled=rule.looks[1] if rule.stop == "verdict" else 0, min_blocks=fewest,
+            settled=rule.looks.last if rule.stop == "verdict" else 0, min_blocks=fewest,
             noise_confidence=rule.confidence,
         )  # fmt: skip
     except StatsError as error:

@@ -235,8 +235,10 @@ def _rule(analysis: Analysis) -> Iterator[Inline]:
             "Declared before the run: stop when every comparison has its verdict, after {minimum} to "
             "{maximum} blocks, with group-sequential boundaries for repeated looks; what is decided is measured no "
             "more.",
-            minimum=Count(rule.looks[0]), maximum=Count(rule.looks[1]),
+            minimum=Count(rule.looks.first), maximum=Count(rule.looks.last),
         )  # fmt: skip
+        if rule.looks.ended is not None:
+            yield msg("Its time ended it, so its last look spends all the error that the earlier ones had left.")
     else:
         yield msg("Declared before the run: as many whole blocks as fit into the time budget.")
         yield from _added_sessions(analysis)
