@@ -10,7 +10,7 @@ from vtax.errors import BadInput, PlatformError
 from vtax.host.cgroups import Group, Hierarchy
 from vtax.host.namespaces import MountStep
 from vtax.image.image import Image
-from vtax.platforms import containerd, docker, docker_daemon, oci_runtime, podman, registry
+from vtax.platforms import containerd, containers, docker, docker_daemon, oci_runtime, podman, registry
 from vtax.platforms.base import GuestSpec, NetworkLimits, Probe, Resources
 from vtax.platforms.containers import Root
 
@@ -116,3 +116,16 @@ def test_the_bundle_of_containerd_has_the_limits_below_the_guests_group(accounts
     assert limits["cpu"] == {"cpus": "1,3"}
     assert {"type": "network"} in made["linux"]["namespaces"]
     assert not {"CAP_MKNOD", "CAP_SYS_ADMIN"} & set(made["process"]["capabilities"]["bounding"])
+
+
+@pytest.mark.parametrize(("directory", "program", "counts"), [
+    ("/vtax-1/libpod-x", "exe", True), ("/vtax-1/libpod-x", "runsc", False),
+    ("/vtax-1/libpod-conmon-x", "conmon", False), ("/vtax-1/runtime", "podman", False),
+])  # fmt: skip
+def test_a_sandbox_is_what_is_in_the_containers_own_group(directory, program, counts, tmp_path, monkeypatch):
+    (tmp_path / "7").mkdir()
+    (tmp_path / "7/comm").write_text(f"{program}\n")
+    monkeypatch.setattr(containers, "Path", lambda text: Path(text.replace("/proc", str(tmp_path))))
+    group = Group(((Hierarchy(Path("/"), False, frozenset({"memory"})), Path(directory)),))
+    monkeypatch.setattr(containers.cgroups, "group_of", lambda pid: group)
+    assert containers._is_limited(7) is counts
