@@ -32,6 +32,7 @@ NEEDS_ROOT = (
     ["clean"],
     ["shell"],
     ["demo"],
+    ["pack"],
     ["image", "add"],
     ["image", "build"],
     ["image", "import"],
