@@ -6,7 +6,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from vtax.errors import BadInput
+from vtax.benchmarks.base import Context
+from vtax.benchmarks.local import check_cpu
+from vtax.errors import BadInput, BenchmarkError
+from vtax.guest.results import CommandResult
 from vtax.host.cgroups import CpuTime
 from vtax.platforms import base, registry
 from vtax.platforms.base import GuestSpec, Resources
@@ -77,6 +80,18 @@ def test_every_driver_with_a_cgroup_of_its_guest_has_the_option(name):
 def test_a_hypervisor_that_no_cgroup_holds_has_none(name):
     with pytest.raises(BadInput, match="cpu_limit"):
         registry.make("mine", name, {"cpu_limit": "quota"})
+
+
+@pytest.mark.parametrize("limit", ["cpuset", "quota", "weight", "none"])
+def test_a_guest_that_may_use_idle_cpus_is_not_taken_for_one_whose_limit_is_not_in_force(limit):
+    bounded = registry.make("mine", "podman", {"cpu_limit": limit}).options.bounded
+    used = CommandResult(("sysbench",), 0, "", "", outside_s=1.0, inside_s=1.0, user_s=1.9)
+    context = Context(1, 64 << 20, bounded=bounded)
+    if limit in ("weight", "none"):
+        check_cpu("sysbench", used, context)
+        return
+    with pytest.raises(BenchmarkError, match=r"sysbench used 1\.90 s of CPU time"):
+        check_cpu("sysbench", used, context)
 
 
 def test_a_platform_that_limits_cpus_itself_is_not_tested_where_the_study_does():

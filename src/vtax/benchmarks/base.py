@@ -176,7 +176,7 @@ class Context:
     the link, when the topology limits it: no figure can be above it. mtu: of the link, None when it is not known.
     congestion: the TCP congestion control that is requested at every end, empty when none was. flow: number of this
     trial among those that run at once; it keeps their ports apart. peer_scratch, peer_vcpus: as scratch and vcpus, of
-    the peer.
+    the peer. bounded: whether the guest can use no more CPU time than its vcpus have.
     """
 
     vcpus: int
@@ -190,6 +190,7 @@ class Context:
     flow: int = 0
     peer_scratch: str = "/scratch"
     peer_vcpus: int = 1
+    bounded: bool = True
 
 
 @dataclass(frozen=True)

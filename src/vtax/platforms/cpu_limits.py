@@ -10,6 +10,7 @@ from vtax.host.cgroups import CpuTime
 from vtax.platforms.options import DriverOptions
 from vtax.study.fields import Duration
 
+BOUNDED = ("cpuset", "quota")
 _PERIOD_S = CpuTime().period_us / 1e6
 
 
@@ -35,6 +36,11 @@ class CpuLimited(DriverOptions):
         if self.cpu_burst > self.cpu_period:
             raise ValueError("cpu_burst is at most cpu_period")
         return self
+
+    @property
+    def bounded(self) -> bool:
+        """Whether a guest can use no more CPU time than its vCPUs have, none of which others leave idle."""
+        return self.cpu_limit in BOUNDED
 
     def time(self, vcpus: int) -> CpuTime | None:
         """Return the limit of a guest of so many vCPUs; None for CPUs of its own."""

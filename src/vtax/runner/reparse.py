@@ -23,6 +23,7 @@ from vtax.errors import BadInput, BenchmarkError
 from vtax.foreign_text import clean
 from vtax.guest.results import CommandResult
 from vtax.messages import quoted
+from vtax.platforms.cpu_limits import BOUNDED
 from vtax.runner.cold_cache import LEFT, with_cold_cache
 from vtax.runner.density import over_guests
 from vtax.runner.disks import on_host
@@ -92,7 +93,11 @@ def reparse(store: Store, run: RunHandle, declared: Study | None = None) -> Repa
     if declared is not None:
         programs |= _corrected(run, declared, programs)
     context = Context(study.guest.vcpus, study.guest.memory)
-    readers = {cell.key: _reader(run, cell, programs, context) for cell in run.cells}
+    unbounded = {each.name for each in study.platform if each.options.get("cpu_limit", "cpuset") not in BOUNDED}
+    readers = {
+        cell.key: _reader(run, cell, programs, replace(context, bounded=cell.platform not in unbounded))
+        for cell in run.cells
+    }
     result = Reparsed()
     known = [(each.benchmark, each.parameters) for each in readers.values() if not isinstance(each, str)]
     with Parsers(known) as parsers:

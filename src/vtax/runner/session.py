@@ -335,7 +335,8 @@ class OpenSession:
         """The flows of a trial: one in the guest alone, or those of the topology, its links set as the cell asks."""
         resources = self._plan.resources
         running = self._endpoints["guest"].running
-        alone = Context(resources.vcpus, resources.memory_bytes, scratch=running.scratch)
+        bounded = getattr(self._session.platform.options, "bounded", True)
+        alone = Context(resources.vcpus, resources.memory_bytes, scratch=running.scratch, bounded=bounded)
         if self._links is None or cell.point.link is None:
             guests = [self.endpoints[numbered("guest", number)] for number in range(cell.point.colocation.guests)]
             return [Lane(replace(alone, scratch=each.running.scratch), {"guest": each}) for each in guests]
