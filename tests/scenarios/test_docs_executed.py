@@ -49,7 +49,8 @@ def shown() -> list[tuple[str, ...]]:
         if not place.startswith("add-a-") and (place in in_blocks or words[0] in LOOKS)
     )
     fragments = ("NAME", "DRIVER", "KEY", "RUN1", "MODULE", "STUDY.toml", "[TRIAL]", "remove")
-    return [words for words in found if not any(word.split(",")[0] in fragments for word in words)]
+    whole = [words for words in found if not any(re.split("[,=]", word)[0] in fragments for word in words)]
+    return [words for words in whole if words[-1] != "add"]
 
 
 def study_of(name: str) -> str:

@@ -61,9 +61,9 @@ def test_the_html_and_the_json_hold_the_interval_of_every_median(page, analysis)
 
 
 def test_trials_and_the_blocks_that_intervals_rest_on_have_a_column_each(page):
-    titles = '<th scope="col" class="number">trials</th><th scope="col" class="number">blocks</th>'
+    titles = '<th scope="col" class="number wide">trials</th><th scope="col" class="number wide">blocks</th>'
     assert page.count(titles) == 3
-    cells = '<td class="number" data-label="trials">16</td><td class="number" data-label="blocks">8</td>'
+    cells = '<td class="number wide" data-label="trials">16</td><td class="number wide" data-label="blocks">8</td>'
     assert page.count(cells) == 4 * 3 + 3
 
 

@@ -45,7 +45,7 @@ ROOT = Path(__file__).resolve().parents[2]
 WIDE = {ord(letter): ord(letter) + 0xFEE0 for letter in "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"}
 UNITS = {"min", "ms", "MiB", "GiB", "KiB", "TiB", "Gbit", "bit"}
 OF_TOOLS = {"failed-trial", "lost-guest", "clock-skew"}  # codes of warnings that are words of a tool or a guest
-OURS = {"toml", "vtax", "show", "report", "all", "format", "csv", "Linux"}  # commands, and a proper name
+OURS = {"toml", "vtax", "show", "report", "export", "all", "format", "csv", "Linux"}  # commands, and a proper name
 
 
 def pseudo(text: str) -> str:

@@ -237,10 +237,12 @@ class Parts:
         ).format(label, kind, head, body, legend)
 
     def _labels(self, table: Table) -> list[Markup]:
-        """Of the cells of each column, for windows so narrow that the headings have no room above them."""
+        """Of the cells of each column, for windows so narrow that the headings have no room above them: without what
+        stands in brackets, as the cells have it in brackets too."""
         if table.style not in ("result", "overview", "list"):
             return [Markup("")] * len(table.columns)
-        titles = [" ".join(self.formatter.text(column.title).split()) for column in table.columns]
+        texts = (self.formatter.text(column.title) for column in table.columns)
+        titles = [" ".join(text.partition("\n[")[0].split()) for text in texts]
         return [
             Markup(' data-label="{}"').format(title) if column.is_number or table.style == "list" else Markup("")
             for title, column in zip(titles, table.columns, strict=True)
@@ -324,7 +326,8 @@ def _look(run: Run) -> tuple[Role, str, int]:
 
 
 def _class(column: Column) -> Markup:
-    names = [name for name, holds in (("number", column.is_number), ("wrap", column.wraps)) if holds]
+    found = (("number", column.is_number), ("wrap", column.wraps), ("wide", column.room == "wide"))
+    names = [name for name, holds in found if holds]
     if column.key in ("verdict", "interval"):
         names.append(column.key)
     return Markup(' class="{}"').format(" ".join(names)) if names else Markup("")
