@@ -32,7 +32,7 @@ COMMANDS = (
     ["show", "--all"],
     ["show", "--json"],
     ["show", "--variance"],
-    ["show", "--to", "platform=native", "--benchmark", "iperf3"],
+    ["show", "--to", "direction=send", "--benchmark", "iperf3"],
     ["show", "--counters"],
     ["show", "--counters", "--json"],
     ["show", "--audit"],
