@@ -81,6 +81,7 @@ def test_several_runs_are_chapters_of_one_file(store, tmp_path, monkeypatch):
     assert body.index("tour-2") < body.index("tour-1")
     assert "Relatório de 2 execuções" in body
 
+    monkeypatch.setenv("LANG", "C.UTF-8")
     for file_format in ("markdown", "latex"):
         path = tmp_path / f"both.{file_format}"
         invoke(["export", "tour-1", "tour-2", "--format", file_format, "--output", str(path)])
