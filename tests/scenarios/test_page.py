@@ -247,7 +247,7 @@ def test_the_language_is_that_of_the_address_or_the_cookie_or_the_browser(server
     assert "mais lenta" in server.get("/runs/tour-1?language=pt-BR").text
     unknown = server.get("/?language=xx")
     assert unknown.status == 400
-    assert "languages: en, pt-BR" in unknown.text
+    assert "known: en, pt-BR" in unknown.text
 
 
 def test_without_a_run_the_pages_say_how_to_begin(tmp_path):

@@ -83,14 +83,14 @@ def test_what_became_slower_fails_the_run_and_its_junit_file(tmp_path):
     junit = tmp_path / "gate.xml"
     failed = run(tmp_path, SLOW, *GATE, "--junit", str(junit))
     assert failed.status == FAILED, failed
-    assert "1 comparison is slower: below 95 % of native: mine, script" in failed.output
+    assert "1 comparison is slower: below 95 % of native: mine on script" in failed.output
     assert suite(junit)["failures"] == "1"
 
 
 def test_what_could_not_have_been_seen_fails_only_with_detect(tmp_path):
     undecided = run(tmp_path, NOISY, "--check", "5%")
     assert undecided.status == 0, undecided
-    assert "1 comparison is undecided: mine, script" in undecided.output
+    assert "1 comparison is undecided: mine on script" in undecided.output
     blind = run(tmp_path, NOISY, *GATE)
     assert blind.status == FAILED, blind
     assert runs() == ["s-1", "s-2"]
