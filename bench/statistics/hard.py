@@ -172,7 +172,7 @@ def _are_decided(comparisons: list[Comparison]) -> bool:
 
 def _looked(rule: Rule, rows: Array) -> int:
     """Blocks after which the boundaries have decided every contrast."""
-    _, at = decide_studies(rows[None], rule.margin, rule.alpha, rule.looks)
+    _, at = decide_studies(rows[None], rule.margin, rule.alpha, [rule.looks] * len(rows))
     return int(min(at.max(), rows.shape[-1]))
 
 

@@ -88,7 +88,7 @@ def precision(
 def sequential(logs: Array, margin: float, min_blocks: int) -> tuple[Codes, Array]:
     """(codes, blocks at which the study stopped) under the rule `verdict`."""
     last = logs.shape[-1]
-    codes, at = decide_studies(logs, margin, 0.05, Looks(min_blocks, last))
+    codes, at = decide_studies(logs, margin, 0.05, [Looks(min_blocks, last)] * logs.shape[1])
     return codes, np.minimum(at.max(axis=1), last).astype(float)
 
 

@@ -116,12 +116,12 @@ def test_the_simulated_verdicts_are_the_ones_that_run():
         rows = list(logs[k])
         words = judge_family([ratio_of_logs(row[:10]) for row in rows], 0.02, ["higher"] * 3)
         assert [WORDS[v.kind] for v in words] == one_look[k].tolist()
-        assert sequential_verdicts(rows, 0.02, 0.05, Looks(5, 30)) == tuple(DIRECTIONS[c] for c in codes[k])
+        assert sequential_verdicts(rows, 0.02, 0.05, [Looks(5, 30)] * 3) == tuple(DIRECTIONS[c] for c in codes[k])
         seen = as_run(rule, logs[k])
         assert (~np.isnan(seen)).sum(axis=1).max() <= latest[k]
         assert (~np.isnan(as_run(rule, logs[k, :1]))).sum() == at[k]
         left = [row[~np.isnan(row)] for row in seen]
-        assert sequential_verdicts(left, 0.02, 0.05, Looks(5, 30)) == tuple(DIRECTIONS[c] for c in codes[k])
+        assert sequential_verdicts(left, 0.02, 0.05, [Looks(5, 30)] * 3) == tuple(DIRECTIONS[c] for c in codes[k])
 
 
 @pytest.mark.parametrize("noise", [0.005, 0.01])

@@ -175,13 +175,15 @@ def test_boundaries_spend_what_was_allowed():
 def test_a_decision_once_made_stands():
     clear = math.log(0.8) + 0.01 * np.array([1, -1, 0.5, -0.5, 1, -1.0])
     later = np.concatenate([clear, np.tile([2.0, -2.0], 10)])
-    assert sequential_verdicts([clear], 0.02, 0.05, Looks(5, 30)) == ("below",)
-    assert sequential_verdicts([later], 0.02, 0.05, Looks(5, 30)) == ("below",)
+    assert sequential_verdicts([clear], 0.02, 0.05, [Looks(5, 30)]) == ("below",)
+    assert sequential_verdicts([later], 0.02, 0.05, [Looks(5, 30)]) == ("below",)
 
 
 def test_blocks_beyond_the_last_are_not_looked_at():
     quiet = 0.3 * np.array([1.0, -1, 2, -2, 1, -1])
-    assert sequential_verdicts([np.concatenate([quiet, np.full(50, 0.5)])], 0.02, 0.05, Looks(5, 6)) == ("undecided",)
+    assert sequential_verdicts([np.concatenate([quiet, np.full(50, 0.5)])], 0.02, 0.05, [Looks(5, 6)]) == (
+        "undecided",
+    )
 
 
 def test_the_look_at_which_a_time_ends_a_run_spends_what_is_left():
@@ -192,7 +194,7 @@ def test_the_look_at_which_a_time_ends_a_run_spends_what_is_left():
     crossed = sums / np.sqrt(np.arange(5, 8)) >= scipy_stats.norm.isf(levels)
     assert crossed.any(axis=1).mean() == pytest.approx(0.05, abs=3 * math.sqrt(0.05 * 0.95 / 60_000))
     sides = np.random.default_rng(3).standard_normal((10_000, 4, 7))
-    codes, _ = decide_studies(0.05 * (sides[:, 1:] - sides[:, :1]), 0.02, 0.05, Looks(5, 30, ended=7))
+    codes, _ = decide_studies(0.05 * (sides[:, 1:] - sides[:, :1]), 0.02, 0.05, [Looks(5, 30, ended=7)] * 3)
     assert 0.03 < (codes != 0).any(axis=1).mean() < 0.05
 
 
@@ -203,8 +205,18 @@ def test_a_run_that_its_time_ended_decides_more_and_only_of_what_stood_to_the_en
     assert (rule.ended, rule_of({"stop": "verdict"}, "interrupted").ended) == (8, None)
     assert interval_confidence(rule, 8) < interval_confidence(rule.going_on, 8)
     assert interval_confidence(rule, 7) == interval_confidence(rule.going_on, 7)
+    lost, left = apart.copy(), apart.copy()
+    lost[2], left[7] = np.nan, np.nan  # a trial that failed; a cell that was left out of the last block
+    assert (rule.of(lost).ended, rule.of(left).ended) == (7, None)
+    widths = [
+        a.ratio.half_width
+        for a in analyse(rule, {"a": Contrast(lost, "higher"), "b": Contrast(left, "higher")}).values()
+    ]
+    assert widths[0] < 0.8 * widths[1]
     assert analyse(rule, {"a": Contrast(apart, "higher")})["a"].verdict.kind == "slower"
     assert analyse(rule.going_on, {"a": Contrast(apart, "higher")})["a"].verdict.kind == "undecided"
+    patient = replace(rule, min_blocks=10)  # its time was over before its fewest blocks
+    assert analyse(patient, {"a": Contrast(apart, "higher")})["a"].verdict.kind == "slower"
     early = replace(rule, ended=4)  # before its first look: no verdict
     assert analyse(early, {"a": Contrast(apart[:4], "higher")})["a"].verdict.kind == "undecided"
 

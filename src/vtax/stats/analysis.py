@@ -43,9 +43,10 @@ def analyse(rule: Rule, contrasts: Mapping[str, Contrast]) -> dict[str, Comparis
     """
     result: dict[str, Comparison | StatsError] = {}
     ratios: dict[str, Ratio] = {}
+    rules = {name: rule.of(contrast.logs) for name, contrast in contrasts.items()}
     for name, contrast in contrasts.items():
         try:
-            ratios[name] = _ratio(contrast, rule)
+            ratios[name] = _ratio(contrast, rules[name])
         except StatsError as error:
             result[name] = error
     ratios = _without_assumptions(ratios, contrasts)
@@ -58,22 +59,23 @@ def analyse(rule: Rule, contrasts: Mapping[str, Contrast]) -> dict[str, Comparis
         verdicts = tuple(_with_levels(v, ratios[name], rule) for v, name in zip(verdicts, names, strict=True))
     if rule.stop == "verdict" and all(ratio.n_sessions == 1 for ratio in ratios.values()):
         logs = [contrasts[name].logs for name in names]
-        words = sequential_verdicts(logs, rule.margin, rule.alpha, rule.looks)
+        words = sequential_verdicts(logs, rule.margin, rule.alpha, [rules[name].looks for name in names])
         kinds = [_kind(word, b) for word, b in zip(words, better, strict=True)]
         verdicts = tuple(
             _with_levels(replace(v, kind=k), ratios[name], rule)
             for v, k, name in zip(verdicts, kinds, names, strict=True)
         )
     verdicts = tuple(
-        warranted(v, ratios[name], contrasts[name], rule) for name, v in zip(names, verdicts, strict=True)
+        warranted(v, ratios[name], contrasts[name], rules[name]) for name, v in zip(names, verdicts, strict=True)
     )
     verdicts = tuple(
         for_clock(v) if contrasts[name].clock_is_wrong else v for name, v in zip(names, verdicts, strict=True)
     )
     verdicts = tuple(
-        _bounded(v, ratios[name], contrasts[name].better, rule) for name, v in zip(names, verdicts, strict=True)
+        _bounded(v, ratios[name], contrasts[name].better, rules[name])
+        for name, v in zip(names, verdicts, strict=True)
     )
-    typical = _typical(rule, ratios, contrasts)
+    typical = _typical(rules, ratios, contrasts)
     result.update(
         {name: Comparison(ratios[name], v, typical.get(name)) for name, v in zip(names, verdicts, strict=True)}
     )
@@ -145,7 +147,9 @@ def _without_assumptions(ratios: Mapping[str, Ratio], contrasts: Mapping[str, Co
     return result
 
 
-def _typical(rule: Rule, ratios: Mapping[str, Ratio], contrasts: Mapping[str, Contrast]) -> dict[str, Typical]:
+def _typical(
+    rules: Mapping[str, Rule], ratios: Mapping[str, Ratio], contrasts: Mapping[str, Contrast]
+) -> dict[str, Typical]:
     """The typical ratios that can be given, and which of them show pauses: judged as one family.
 
     None over several sessions: their interval takes blocks as independent.
@@ -153,7 +157,7 @@ def _typical(rule: Rule, ratios: Mapping[str, Ratio], contrasts: Mapping[str, Co
     found: dict[str, Typical] = {}
     for name, ratio in ratios.items():
         logs, medians, trials = contrasts[name].logs, contrasts[name].medians, contrasts[name].trials
-        level = interval_confidence(rule, ratio.n_blocks)
+        level = interval_confidence(rules[name], ratio.n_blocks)
         if medians is None or ratio.n_sessions > 1:
             continue
         typical = typical_ratio(ratio, logs, medians, trials, level)
@@ -161,7 +165,7 @@ def _typical(rule: Rule, ratios: Mapping[str, Ratio], contrasts: Mapping[str, Co
             found[name] = typical
     adjusted = holm([typical.p_value for typical in found.values()]).tolist()
     return {
-        name: found_pauses(typical, ratios[name], p, contrasts[name].better, rule.margin, rule.alpha)
+        name: found_pauses(typical, ratios[name], p, contrasts[name].better, rules[name].margin, rules[name].alpha)
         for (name, typical), p in zip(found.items(), adjusted, strict=True)
     }
 

@@ -100,17 +100,17 @@ def _t_bounds(alpha: float, looks: Looks) -> Array:
 
 
 def sequential_verdicts(
-    contrasts: Sequence[Array], margin: float, alpha: float, looks: Looks
+    contrasts: Sequence[Array], margin: float, alpha: float, looks: Sequence[Looks]
 ) -> tuple[Direction, ...]:
     """Return what each contrast has been decided to be after all blocks given, under looks after every block.
 
-    contrasts: one log-ratio per block each, NaN where a block has none. Blocks beyond the final look are ignored,
-    because no error is left to spend on them.
+    contrasts: one log-ratio per block each, NaN where a block has none. looks: of each.
+    Blocks beyond the final look are ignored, because no error is left to spend on them.
     """
     if not contrasts:
         return ()
-    longest = min(looks.final, max(int((~np.isnan(logs)).sum()) for logs in contrasts))
-    logs = np.full((1, len(contrasts), max(longest, looks.first)), np.nan)
+    longest = min(max(each.final for each in looks), max(int((~np.isnan(logs)).sum()) for logs in contrasts))
+    logs = np.full((1, len(contrasts), max(longest, min(each.first for each in looks))), np.nan)
     for row, values in enumerate(contrasts):
         present = values[~np.isnan(values)][:longest]
         logs[0, row, : present.size] = present
@@ -119,19 +119,21 @@ def sequential_verdicts(
 
 
 def decide_studies(
-    logs: Array, margin: float, alpha: float, looks: Looks
+    logs: Array, margin: float, alpha: float, looks: Sequence[Looks]
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """(codes into DIRECTIONS, blocks at which each was decided, in a family at the latest), for many studies.
 
-    logs: shape (studies, contrasts, blocks), each study a family; NaN only at the end of a row.
+    logs: shape (studies, contrasts, blocks), each study a family; NaN only at the end of a row. looks: of each
+    contrast.
     """
-    looks = replace(looks, first=max(looks.first, 2))
-    difference, inside, mean = _t_values(logs[..., : looks.final], margin, looks.first)
+    looks = [replace(each, first=max(each.first, 2)) for each in looks]
+    first = min(each.first for each in looks)
+    difference, inside, mean = _t_values(logs[..., : max(each.final for each in looks)], margin, first)
     size = (mean < np.log1p(-margin)) | (mean > np.log1p(margin))
     at_difference = _step_down(np.where(size, difference, np.nan), alpha / 2, looks)
     at_inside = _step_down(inside, alpha, looks)
     at = np.minimum(at_difference, at_inside)
-    look = np.clip(at - looks.first, 0, mean.shape[-1] - 1)
+    look = np.clip(at - first, 0, mean.shape[-1] - 1)
     above = np.take_along_axis(mean, look[..., None], axis=-1)[..., 0] > 0
     codes = np.where(at == NEVER, 0, np.where(at_difference <= at_inside, np.where(above, 1, 2), 3))
     return codes, at
@@ -166,9 +168,10 @@ def _at_least(members: int) -> int:
     return members if members <= 10 else bound
 
 
-def _step_down(t: Array, one_sided: float, looks: Looks) -> npt.NDArray[np.int64]:
+def _step_down(t: Array, one_sided: float, looks: Sequence[Looks]) -> npt.NDArray[np.int64]:
     """Blocks after which each contrast crossed its boundary (NEVER: not yet), Holm's step-down in each family."""
-    blocks = np.arange(looks.first, looks.first + t.shape[-1])
+    first = min(each.first for each in looks)
+    blocks = np.arange(first, first + t.shape[-1])
     found = np.full(t.shape[:-1], NEVER, dtype=np.int64)
     todo = np.arange(t.shape[0])  # studies whose level has changed
     while todo.size:
@@ -176,7 +179,11 @@ def _step_down(t: Array, one_sided: float, looks: Looks) -> npt.NDArray[np.int64
         changed = []
         for r in np.unique(remaining[remaining > 0]):
             studies = todo[remaining == r]
-            crossed = t[studies] >= _t_bounds(one_sided / _at_least(int(r)), looks)[: t.shape[-1]]
+            bounds = np.full(t.shape[1:], np.inf)
+            for row, each in zip(bounds, looks, strict=True):
+                own = _t_bounds(one_sided / _at_least(int(r)), each)[: t.shape[-1] - each.first + first]
+                row[each.first - first :][: own.size] = own
+            crossed = t[studies] >= bounds
             when = np.where(crossed.any(-1), blocks[np.argmax(crossed, axis=-1)], NEVER)
             new = (found[studies] == NEVER) & (when != NEVER)
             found[studies] = np.where(new, when, found[studies])

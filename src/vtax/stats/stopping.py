@@ -39,7 +39,7 @@ class Rule:
     verdict within `margin`, family-wise error alpha under looking after every block. "open": the same, after `blocks`
     at the latest, and again whenever more are added. min_blocks, max_blocks: of "precision" and "verdict".
     ended: whole blocks after which the time of a finished run of "verdict" was over: their look spends what error is
-    left, since not what was seen ended it. A contrast that was left out before has fewer, and the level of its look.
+    left, since not what was seen ended it; see `of`.
     """
 
     stop: Stop
@@ -81,8 +81,20 @@ class Rule:
     def looks(self) -> Looks:
         """Of "verdict". Fewer blocks than its first never judge."""
         first = max(self.min_blocks, MINIMUM_BLOCKS)
-        ended = self.ended if self.ended is not None and self.ended >= first else None
-        return Looks(first, max(self.max_blocks, first, ended or 0), ended)
+        last, ended = max(self.max_blocks, first), self.ended
+        if ended is None or ended < MINIMUM_BLOCKS:
+            return Looks(first, last)
+        return Looks(min(first, ended), max(last, ended), ended)
+
+    def of(self, logs: Array) -> Rule:
+        """The rule of one contrast, of which logs has one per block of its sides, NaN where it has none.
+
+        One that stands in the last block was measured until the time was over, whatever it lost before: its last look
+        is at its own number of blocks. Any other was left out at a look of its own, or lost: it has no such look.
+        """
+        if self.ended is None or (logs.size >= self.ended and not np.isnan(logs[-1])):
+            return self if self.ended is None else replace(self, ended=int((~np.isnan(logs)).sum()))
+        return self.going_on
 
     @property
     def going_on(self) -> Rule:
@@ -312,6 +324,7 @@ def _undecided(rule: Rule, contrasts: Mapping[str, Array], families: Mapping[str
             members[families.get(name, "")][name] = logs
     decided = set()
     for family in members.values():
-        found = sequential_verdicts(list(family.values()), rule.margin, rule.alpha, rule.looks)
+        looks = [rule.looks] * len(family)
+        found = sequential_verdicts(list(family.values()), rule.margin, rule.alpha, looks)
         decided |= {name for name, verdict in zip(family, found, strict=True) if verdict != "undecided"}
     return tuple(name for name in contrasts if name not in decided)

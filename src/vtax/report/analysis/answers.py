@@ -351,14 +351,15 @@ def blocks_in_all(name: Inline, rows: tuple[Row, ...], noise: float, found: Need
         "noise of {name} from block to block ({noises}; of the ratio {noise}): if equal {equal} blocks in all, to "
         "show {size} {different}",
         name=name, noises=noises, noise=Share(noise), size=Share(found.size, "declared"),
-        equal=_blocks_text(found.equal), different=_blocks_text(found.different),
+        equal=blocks_text(found.equal), different=blocks_text(found.different),
     )  # fmt: skip
     if not (analysis.duration_s and analysis.blocks):
         return text
     return msg("{text}, of {duration} each", text=text, duration=Duration(analysis.duration_s / analysis.blocks))
 
 
-def _blocks_text(blocks: tuple[int, int | None]) -> Inline:
+def blocks_text(blocks: tuple[int, int | None]) -> Inline:
+    """`9 to 16`, `60 or many more`."""
     low, high = blocks
     if high is None:
         return msg("{low} or many more", low=_count_text(low))

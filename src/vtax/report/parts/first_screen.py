@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from vtax.report.analysis import Analysis
+from vtax.report.analysis.answers import blocks_text
 from vtax.report.analysis.next_step import Comparison, NextStep
 from vtax.report.analysis.sessions import scope
 from vtax.report.analysis.warnings import STATISTICS
@@ -16,6 +17,7 @@ from vtax.report.document import (
     Paragraph,
     Part,
     Platform,
+    Share,
     joined,
     listed,
     more_blocks,
@@ -102,11 +104,7 @@ def _next_step(step: NextStep, made: int) -> Inline:
     if step.is_new_run:
         return _new_session(step)
     if not step.command:
-        return msg(
-            "Next: stop other programs, or use longer trials. Too noisy to say how many more blocks are needed: "
-            "{comparisons}.",
-            comparisons=undecided,
-        )
+        return _without_range(step)
     if step.duration_s is None:
         return msg(
             "Next: {command} completes the run; undecided so far: {comparisons}.",
@@ -116,6 +114,24 @@ def _next_step(step: NextStep, made: int) -> Inline:
         "Next: {command} (about {duration}) measures another session; undecided so far: {comparisons}.",
         command=command, duration=Duration(step.duration_s), comparisons=undecided,
     )  # fmt: skip
+
+
+def _without_range(step: NextStep) -> Inline:
+    """Where no range of further blocks decides: what the least noisy takes in all."""
+    known = [(c.row.verdict.needed, c) for c in step.left if c.row.verdict and c.row.verdict.needed]
+    text = msg(
+        "Next: stop other programs, or use longer trials; noise hides how many more blocks would decide "
+        "{comparisons}.",
+        comparisons=_named(step.left),
+    )
+    if not known:
+        return text
+    found, least = min(known, key=lambda each: each[0].equal[0])
+    return joined([text, msg(
+        "{name}, the least noisy, takes {equal} blocks in all if equal, {different} to show {size}.",
+        name=_named([least]), equal=blocks_text(found.equal), different=blocks_text(found.different),
+        size=Share(found.size, "declared"),
+    )], " ")  # fmt: skip
 
 
 def _quieter(step: NextStep) -> Iterator[Inline]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from vtax.messages import Note
 from vtax.report.analysis import Analysis, Row, Section, every_row
@@ -26,7 +27,7 @@ from vtax.report.document import (
 )
 from vtax.report.document.stored_texts import unit_of
 from vtax.report.parts import shared
-from vtax.stats.stopping import interval_confidence
+from vtax.stats.stopping import Rule, interval_confidence
 
 
 def notes_under(section: Section, analysis: Analysis) -> Iterator[Inline]:
@@ -69,7 +70,7 @@ def _withheld(section: Section, analysis: Analysis) -> Iterator[Inline]:
 def _widened(compared: Sequence[Section], analysis: Analysis) -> Iterator[Inline]:
     """At which level intervals are computed under a rule that looks at figures to decide what it measures."""
     rows = (row for *_, row in every_row(compared))
-    levels = {interval_confidence(analysis.rule, row.ratio.n_blocks) for row in rows if row.ratio is not None}
+    levels = {_level(analysis.rule, row, row.ratio.n_blocks) for row in rows if row.ratio is not None}
     if levels and max(levels) > analysis.rule.confidence:
         low, high = (Share(round(level, 3), "declared") for level in (min(levels), max(levels)))
         yield msg(
@@ -77,6 +78,12 @@ def _widened(compared: Sequence[Section], analysis: Analysis) -> Iterator[Inline
             "by the figures what it measures",
             level=low if low == high else Range(low, high), confidence=analysis.level, rule=analysis.rule.stop,
         )  # fmt: skip
+
+
+def _level(rule: Rule, row: Row, blocks: int) -> float:
+    """The level of a row's interval: that of the last look where the row stands in the last block."""
+    stands = rule.ended is not None and row.blocks.size > 0 and int(row.blocks[-1]) == rule.ended - 1
+    return interval_confidence(replace(rule, ended=blocks if stands else None), blocks)
 
 
 def _is_undecided_by_correction(row: Row) -> bool:
