@@ -78,7 +78,7 @@ def lines(analysis: Analysis) -> str:
     """The first lines of a report or a result."""
     return "\n".join(
         english(text)
-        for part in (*answer_lines(analysis), *next_line(analysis))
+        for part in (*answer_lines(analysis), *next_line(analysis, next_step_of(analysis)))
         for text in (part.items if isinstance(part, Bullets) else (part.text,) if isinstance(part, Paragraph) else ())
     )
 

@@ -127,9 +127,10 @@ def _without_range(step: NextStep) -> Inline:
     if not known:
         return text
     found, least = min(known, key=lambda each: each[0].equal[0])
+    name = msg("the least noisy, {comparison},", comparison=_named([least])) if len(step.left) > 1 else msg("it")
     return joined([text, msg(
-        "{name}, the least noisy, takes {equal} blocks in all if equal, {different} to show {size}.",
-        name=_named([least]), equal=blocks_text(found.equal), different=blocks_text(found.different),
+        "After {equal} blocks in all {name} would be decided if equal, after {different} if {size} apart.",
+        name=name, equal=blocks_text(found.equal), different=blocks_text(found.different),
         size=Share(found.size, "declared"),
     )], " ")  # fmt: skip
 
