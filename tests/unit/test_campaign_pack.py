@@ -143,7 +143,9 @@ def test_the_same_files_make_the_same_pack(tmp_path):
     assert (pack.read_bytes(), digest) == (again.read_bytes(), same)
     with ZipFile(pack) as archive:
         manifest, found = prepare.read_manifest(archive)
+        mode = Path(os.devnull).stat().st_mode
         prepare.verify(archive, manifest)
+        assert Path(os.devnull).stat().st_mode == mode  # of a program in the study too
         assert archive.testzip() is None
     assert found == digest
     assert manifest.files["study/mine.toml"] == (30, hashlib.sha256(b"the content of study/mine.toml").hexdigest())

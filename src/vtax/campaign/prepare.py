@@ -30,6 +30,7 @@ from pathlib import Path, PurePosixPath
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from typing import BinaryIO
 
 SCHEMA = "vtax.pack/1"
 MANIFEST, MAIN, WHEELS, IMAGE = "manifest.json", "__main__.py", "wheels.tar.zst", "image.tar.zst"
@@ -160,25 +161,32 @@ def verify(archive: zipfile.ZipFile, manifest: Manifest) -> None:
         if sorted(names) != sorted([*manifest.files, MANIFEST]):
             raise ValueError("its files are not those of its manifest")
     for name in manifest.files:
-        _copy(archive, manifest, name, Path(os.devnull))
+        _read(archive, manifest, name)
 
 
 def _copy(archive: zipfile.ZipFile, manifest: Manifest, name: str, target: Path) -> None:
-    """Write a file of a pack. Raises Refused for other bytes than the manifest says."""
-    size, expected = manifest.files[name]
+    """Write a file of a pack; one of a study may be a program. Raises Refused as `_read` does."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    with _damage(), target.open("wb") as file:
+    with target.open("wb") as file:
+        _read(archive, manifest, name, file)
+    if name.startswith("study/") and archive.getinfo(name).external_attr >> 16 & 0o100:
+        target.chmod(0o755)
+
+
+def _read(archive: zipfile.ZipFile, manifest: Manifest, name: str, file: BinaryIO | None = None) -> None:
+    """Read a file of a pack, and write it to another. Raises Refused for others than the manifest says."""
+    size, expected = manifest.files[name]
+    with _damage():
         info, digest = archive.getinfo(name), hashlib.sha256()
         if info.file_size != size or info.compress_type != zipfile.ZIP_STORED:
             raise ValueError(f"{name[:80]} is not what its manifest says")
         with archive.open(info) as source:
             for chunk in iter(lambda: source.read(_CHUNK), b""):
                 digest.update(chunk)
-                file.write(chunk)
+                if file is not None:
+                    file.write(chunk)
         if digest.hexdigest() != expected:
             raise ValueError(f"{name[:80]} is not what its manifest says")
-    if name.startswith("study/") and info.external_attr >> 16 & 0o100:
-        target.chmod(0o755)
 
 
 def _check_host(manifest: Manifest, python: str) -> None:
