@@ -246,7 +246,7 @@ def test_watch_prints_lines_and_ends_with_the_run(store, home, monkeypatch, caps
     plan = plan_of(study(design={"blocks": 3, "seed": 7}))
     run = begin(store, plan, vtax_version="test")
     assert command.callback is not None
-    thread = threading.Thread(target=command.callback, args=("s-1", False, "en"))
+    thread = threading.Thread(target=command.callback, args=("s-1", False))
     thread.start()
     execute(plan, run, home, Observer())
     thread.join(20)

@@ -317,7 +317,7 @@ MISPLACED = (
     ('guests = "1,2,4"', "guests = [1, 2, 4]"),
     ('factors = { guests = "1,2,4" }', "guests = [1, 2, 4]"),
     ('factors = { guests = ["1,2,4"] }', "a whole number from 1 to 64"),
-    ('factors = { guests = ["x"], neighbour = [5, "none"] }', "write it beside name"),
+    ('factors = { guests = ["x"], neighbour = [5, "none"] }', "a whole number from 1 to 64"),
     ('parameters = { guests = "1,2,4" }', "write it beside name"),
     ('guests = ["1,2,4"]', "docs/study-files.md"),
 )
