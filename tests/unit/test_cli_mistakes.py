@@ -55,7 +55,7 @@ COMMAND_LINES = (
     "show tour-1 --where threads", "show tour-1 --where thread=1", "show --varience", "show tour-1 --rows platfrom",
     "compare", "compare podman dockr", "compare tour-1", "compare docker lxc --metric speed",
     "compare --fail-if faster-by 5%", "import nofile.vtax.gz", "report tour-1 -o /nonexistent/x.html",
-    "claims tour-1", "topologies pp", "shell podmam", "merge tour-1", "conformance x.py", "schema x",
+    "claims tour-1", "topologies pp", "merge tour-1", "conformance x.py", "schema x",
 )  # fmt: skip
 ENGLISH = re.compile(
     r"\b(the|is|are|was|of|and|or|with|without|for|at|least|most|from|below|above|it|its|must|be|has|have|not|there|"
