@@ -199,7 +199,7 @@ def _interval_title(found: Checks) -> Inline:
 def _row(each: Checked, found: Checks) -> TableRow:
     detectable: Inline = Nothing() if each.detectable is None else _seen(each.detectable)
     platform = shared.platform_of(each.pair.treatment.platform)
-    details = joined(list(_details(each, is_apart=found.against is not None)), "; ")
+    details = joined(list(_details(each, found)), "; ")
     cells = (platform, _what(each), styled(_share(each), "strong"), detectable, _word(each.outcome))
     return TableRow((*cells, details))
 
@@ -221,14 +221,20 @@ def _why(each: NotTested) -> Inline:
     return joined([reason, stored(each.hint)], "; ")
 
 
-def _details(each: Checked, *, is_apart: bool) -> Iterator[Inline]:
-    """Yield why it is undecided or has no result, and what would decide it. is_apart: the sides share no block."""
+def _details(each: Checked, found: Checks) -> Iterator[Inline]:
+    """Yield why it is undecided or has no result, and what would decide it."""
     yield from (*each.reasons, *each.assumptions)
     if each.outcome != "undecided" or each.ratio is None:
         return
+    if not each.reasons and each.efficiency is not None and each.efficiency.high < 1 - found.margin:
+        yield plural(
+            "its interval alone lies below {limit}, corrected for {count} comparison it does not",
+            "its interval alone lies below {limit}, corrected for {count} comparisons it does not",
+            each.family, limit=_limit(found),
+        )  # fmt: skip
     if each.ratio.n_sessions > 1:
         yield msg("only more sessions would decide")
-    elif is_apart:
+    elif found.against is not None:
         yield msg("two sessions a side or more would decide: further runs, or vtax resume --session")
     elif each.blocks_needed_low is not None and each.blocks_needed:
         yield msg("{blocks} would decide it", blocks=more_blocks(each.blocks_needed_low, each.blocks_needed))
@@ -320,7 +326,7 @@ def _finding(each: Checked, found: Checks) -> Inline:
         parts.append(msg("{share}, fails below {limit}", share=share, limit=_limit(found)))
     if each.detectable is not None:
         parts.append(msg("detectable below {share}", share=_seen(each.detectable)))
-    return joined([*parts, *_details(each, is_apart=found.against is not None)], "; ")
+    return joined([*parts, *_details(each, found)], "; ")
 
 
 def _properties(found: Checks) -> dict[str, Inline]:

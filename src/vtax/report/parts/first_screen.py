@@ -148,6 +148,9 @@ def _soon(step: NextStep) -> Iterator[Inline]:
     if step.soon is None:
         return
     blocks = plural("{count} block", "{count} blocks", step.soon.blocks)
+    if round(step.soon.decides) == 0:
+        yield msg("10 minutes more ({blocks}) would hardly decide any.", blocks=blocks)
+        return
     yield plural(
         "10 minutes more ({blocks}) would decide about {decides} of {count} undecided comparison.",
         "10 minutes more ({blocks}) would decide about {decides} of {count} undecided comparisons.",

@@ -13,6 +13,7 @@ Kind = Literal["percent", "slower", "faster", "times"]
 _HALF = 0.5  # of the baseline, below which "times slower" is clearer than a percentage
 _LARGEST_WHOLE = 10_000
 _LARGEST_DIGITS = 4  # of a share of the baseline, however narrow its interval
+_WIDE = 10.0  # high / low of an interval, from which each number has two digits of its own
 
 
 def number(value: float, digits: int = DIGITS) -> str:
@@ -73,8 +74,8 @@ def relative(estimate: float, low: float, high: float, *, is_amount: bool = Fals
 
     Performance below half of the baseline is how many times slower it is, above twice how many times faster, where
     the interval says so too; an amount above twice is how many times as much. The half-width of the interval gives
-    the digits of all three numbers; an end that is not the baseline is not rounded to it. Without a finite upper
-    bound the interval is empty.
+    the digits of all three numbers, unless its ends lie far apart; an end that is not the baseline is not rounded to
+    it. Without a finite upper bound the interval is empty.
     """
     is_bounded = math.isfinite(high)
     kind: Kind = "percent"
@@ -87,6 +88,9 @@ def relative(estimate: float, low: float, high: float, *, is_amount: bool = Fals
         values = (estimate, low, high)
     if not is_bounded or not math.isfinite(values[0]):
         return _alone(values[0], one), "", kind
+    if values[2] >= _WIDE * values[1] > 0:
+        shown, *ends = (number(value, 2) for value in values)
+        return shown, f"[{', '.join(ends)}]", kind
     decimals = _shared_decimals(values, one)
     shown, *ends = (_rounded(value, decimals) for value in values)
     return shown, f"[{', '.join(ends)}]", kind
