@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +15,7 @@ from command_line import ended_by
 from vtax.errors import RunInterrupted
 from vtax.host.journal import Journal
 from vtax.host.resources import Tree
-from vtax.runner.interrupt import stop_requests
+from vtax.runner.interrupt import insist, stop_requests
 
 
 @contextmanager
@@ -90,3 +91,22 @@ def test_a_hangup_that_nohup_has_ignored_stays_ignored():
         assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
     finally:
         signal.signal(signal.SIGHUP, before)
+
+
+def test_a_request_that_a_finalizer_swallows_is_obeyed_before_further_work(monkeypatch):
+    class Finalized:
+        def __del__(self) -> None:
+            os.kill(os.getpid(), signal.SIGTERM)
+            sum(range(1000))  # the handler runs here, and Python drops what it raises
+
+    dropped: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda event: dropped.append(event.exc_value))
+    with stop_requests(pytest.fail):
+        insist()
+        found = [Finalized()]
+        found.clear()
+        assert [str(each) for each in dropped] == ["stopped on request (SIGTERM)"]
+        with pytest.raises(RunInterrupted) as raised:
+            insist()
+    assert raised.value.exit_status == 143
+    insist()

@@ -25,7 +25,7 @@ from vtax.runner.containment import TrialFailures
 from vtax.runner.event_log import EventLog
 from vtax.runner.events import Figure, Observer, Progress, SafeObserver
 from vtax.runner.host_sessions import paused_because
-from vtax.runner.interrupt import stop_requests
+from vtax.runner.interrupt import insist, stop_requests
 from vtax.runner.parsers import Parsers
 from vtax.runner.plan import Cell, GuestLife, Plan
 from vtax.runner.plugins import plugins_of
@@ -241,6 +241,7 @@ class _Execution:
             with self._open(session) as opened:
                 self._note_start(opened, session)
                 while remaining and not opened.lost:
+                    insist()
                     if pending := self._pending(remaining[0], session.block):
                         self._trial(opened, remaining[0], session.block, pending[0])
                     else:
