@@ -52,6 +52,7 @@ def test_levels_of_one_factor_are_alternatives_and_a_cell_without_the_factor_is_
         cell for _, _, cell in rows_of(shown("--where", "direction=SEND", "--where", "factor_direction=receive"))
     }
     assert cells == {f"{point}-{name}" for point in "sr" for name in ("native", "docker", "lxc", "qemu-tcg")}
+    assert {cell for _, _, cell in rows_of(shown("--where", "direction=send, receive"))} == cells
 
 
 def test_warnings_and_misses_are_those_of_what_is_shown():

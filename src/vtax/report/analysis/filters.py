@@ -88,8 +88,8 @@ def filter_of(run: RunHandle, wanted: Wanted) -> Filter:
             raise unknown("benchmark", name, labels, "--benchmark", run.name)
     there, levels = Levels(run.name, run.cells), dict[str, tuple[str, ...]]()
     for written in wanted.where:
-        factor, level = there.find(written, "--where", "write --where FACTOR=LEVEL")
-        levels[factor] = (*levels.get(factor, ()), level)
+        for factor, level in there.find_all(written, "--where", "write --where FACTOR=LEVEL"):
+            levels[factor] = (*levels.get(factor, ()), level)
     baseline = next((platform.name for platform in run.platforms if platform.is_baseline), "")
     found = Filter(tuple(wanted.platforms), tuple(wanted.benchmarks), levels, baseline)
     if found and not any(map(found.selects, run.cells)):

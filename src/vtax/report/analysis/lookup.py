@@ -38,6 +38,14 @@ class Levels:
             for factor, level in cell.levels.items():
                 self.there.setdefault(factor, {}).setdefault(str(level).casefold(), str(level))
 
+    def find_all(self, written: str, where: str, form: str) -> list[tuple[str, str]]:
+        """Find `factor=level,level`; a level may hold a comma itself. Raises BadInput as `find` does."""
+        factor, equals, levels = written.partition("=")
+        known = self.there.get(factor.strip().removeprefix(_COLUMN), {})
+        if not equals or levels.strip().casefold() in known:
+            return [self.find(written, where, form)]
+        return [self.find(f"{factor}={level}", where, form) for level in levels.split(",")]
+
     def find(self, written: str, where: str, form: str) -> tuple[str, str]:
         """(factor, level) of `factor=level`; the factor may be called as in a column of an exported file.
 
