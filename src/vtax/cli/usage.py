@@ -12,11 +12,11 @@ from vtax.errors import BadInput
 
 _NO_SUCH = re.compile(r"No such (command|option):? '?([^' ]+)'?")
 _SYNONYMS = {
-    "list": "ls ps runs",
+    "list": "ls ps runs status",
     "remove": "rm delete apagar",
     "compare": "diff cmp contrast check gate",
-    "show": "result view mostrar ver",
-    "run": "start exec executar rodar",
+    "show": "result results info view mostrar ver",
+    "run": "start exec plan executar rodar",
     "abort": "stop kill",
     "note": "rename tag",
     "export": "save",
