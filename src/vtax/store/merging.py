@@ -98,8 +98,10 @@ def _check(runs: Sequence[RunHandle]) -> None:
         )
     for run in others:
         if run.study != first.study:
-            what = f"{first.name} is of the study {first.study}, and {run.name} of {run.study}"
-            raise BadInput(what, hint="merge runs of one study; vtax compare compares runs of two")
+            raise BadInput(
+                f"{first.name} is of the study {first.study}, and {run.name} of {run.study}",
+                hint="merge runs of one study; vtax compare compares runs of two",
+            )
         if found := list(_differences(first, run)):
             raise BadInput(
                 f"{first.name} and {run.name} cannot be merged: {_some(found)}",

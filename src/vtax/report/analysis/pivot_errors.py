@@ -48,7 +48,7 @@ def several_figures(axes: Axes, cells: Sequence[PivotCell]) -> BadInput:
     )
     return BadInput(
         f"several figures are left for each place; they differ in {', '.join(listed)}",
-        hint=f"choose a level: {one}" + (f"; or show all: {free} {name}" if free else ""),
+        hint=f"choose a level: {one}; or show all: {free} {name}" if free else f"choose a level: {one}",
     )
 
 
