@@ -56,8 +56,8 @@ def test_starts_density_and_neighbours_on_native_and_podman(tmp_path):
         assert times[-1] < 30
     dense = table("--cols", "metric", "--benchmark", "sysbench-cpu", "--all")
     for name in ("native", "podman"):
-        assert dense[name, "events_sum"] == pytest.approx(2 * dense[name, "events"])
-        assert 0.25 < dense[name, "events_fairness"] <= 1
+        assert dense[name, "events_per_s_sum"] == pytest.approx(2 * dense[name, "events_per_s"])
+        assert 0.25 < dense[name, "events_per_s_fairness"] <= 1
         assert 3 < dense[name, "memory_pss"] < 128
         assert 1 < dense[name, "memory_cgroup"] < 128
     beside = table("--to", "neighbour=none", "--metric", "triad")
