@@ -42,7 +42,7 @@ _EXPECTED_BYTES_PER_S, _EXPECTED_FILES_PER_S = 2e8, 5e3
 
 
 class BonnieParameters(Parameters):
-    """What a study may fix or vary."""
+    """Parameters that a study may fix or vary."""
 
     size: Size | None = Field(
         None,

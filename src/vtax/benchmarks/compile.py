@@ -66,7 +66,7 @@ $(foreach source,$(SOURCES),$(eval $(call rule,$(source))))
 
 
 class CompileParameters(Parameters):
-    """What a study may fix or vary."""
+    """Parameters that a study may fix or vary."""
 
     files: int = Field(100, ge=1, le=_FILES, description="C files that are compiled, the first by name")
     jobs: int | None = Field(

@@ -36,7 +36,7 @@ _SUMMARY = re.compile(r"^(\d+) bytes .*copied, ([0-9.e+-]+) s(?:econds)?, ", re.
 
 
 class DdParameters(Parameters):
-    """What a study may fix or vary."""
+    """Parameters that a study may fix or vary."""
 
     direction: Literal["write", "read"] = Field("write", description="what is timed")
     file_size: Size = Field(256 * 1024**2, ge=_SECTOR_BYTES, description="bytes of the file")

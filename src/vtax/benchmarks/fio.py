@@ -60,7 +60,7 @@ _WORDS_SHOWN = 300
 
 
 class FioParameters(Parameters):
-    """What a study may fix or vary."""
+    """Parameters that a study may fix or vary."""
 
     rw: Literal["read", "write", "rw", "randread", "randwrite", "randrw"] = Field(
         "randread", description="pattern: sequential, or in random order (rand); rw: reads and writes in equal parts"

@@ -36,7 +36,7 @@ _UDP_SERVER_START_S = "0.5"  # a UDP server cannot be seen to listen from outsid
 
 
 class Iperf2Parameters(ThroughputParameters):
-    """What a study may fix or vary."""
+    """Parameters that a study may fix or vary."""
 
     rate_mbit_s: float = Field(
         0, ge=0, le=FASTEST_MBIT_S, description="UDP target rate per stream; 0 is as fast as it goes"

@@ -48,7 +48,7 @@ _ON_ONE_CPU: tuple[Operation, ...] = ("context_switch", "futex")
 
 
 class KernelPathsParameters(Parameters):
-    """What a study may fix or vary."""
+    """Parameters that a study may fix or vary."""
 
     operation: Operation = Field(
         "syscall",

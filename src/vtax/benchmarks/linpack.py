@@ -41,7 +41,7 @@ Precision = Literal["single", "double"]
 
 
 class LinpackParameters(Parameters):
-    """What a study may fix or vary."""
+    """Parameters that a study may fix or vary."""
 
     order: int = Field(100, ge=2, le=20_000, description="equations, and unknowns")
     precision: Precision = Field("double", description="of the numbers: 4 or 8 bytes")

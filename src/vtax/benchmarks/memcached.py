@@ -30,7 +30,7 @@ _MISSES = re.compile(r"^get_misses: (\d+)$", re.MULTILINE)
 
 
 class MemcachedParameters(Parameters):
-    """What a study may fix or vary."""
+    """Parameters that a study may fix or vary."""
 
     client: Client = Field("peer", description="where memcaslap runs")
     connections: int = Field(8, ge=1, le=1024, description="connections at once, a multiple of threads")

@@ -35,7 +35,7 @@ _EXPECTED_NS_SMALL, _EXPECTED_NS_LARGE = 4, 120
 
 
 class MemoryLatencyParameters(Parameters):
-    """What a study may fix or vary."""
+    """Parameters that a study may fix or vary."""
 
     working_set: Size = Field(
         64 * 1024**2, ge=2 * _LINE_BYTES, multiple_of=_LINE_BYTES, description="bytes that are read, in 64-byte lines"

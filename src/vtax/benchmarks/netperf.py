@@ -76,7 +76,7 @@ _LATENCIES = {
 
 
 class NetperfParameters(Parameters):
-    """What a study may fix or vary. Absent values are left to the tool."""
+    """Parameters that a study may fix or vary. Absent values are left to the tool."""
 
     test: Literal["tcp_stream", "tcp_maerts", "udp_stream", "tcp_rr", "udp_rr", "tcp_crr"] = Field(
         "tcp_stream", description="streams (maerts: from the peer), request/response, connect/request/response"

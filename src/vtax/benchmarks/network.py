@@ -37,7 +37,7 @@ THROUGHPUTS = (
 
 
 class ThroughputParameters(Parameters):
-    """What a study may fix or vary. Absent values are left to the tool."""
+    """Parameters that a study may fix or vary. Absent values are left to the tool."""
 
     direction: Literal["send", "receive", "both"] = Field("send", description="what the guest does")
     protocol: Literal["tcp", "udp"] = Field("tcp", description="transport protocol")

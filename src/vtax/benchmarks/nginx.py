@@ -65,7 +65,7 @@ http {{
 
 
 class NginxParameters(Parameters):
-    """What a study may fix or vary."""
+    """Parameters that a study may fix or vary."""
 
     file_size: Size = Field(1024, ge=1, le=64 * 1024**2, description="bytes of the file")
     client: Client = Field("peer", description="where h2load runs")

@@ -72,7 +72,7 @@ $as_postgres "$programs/pg_ctl" --pgdata="$1" --wait --timeout=300 --mode=fast s
 
 
 class PgbenchParameters(Parameters):
-    """What a study may fix or vary."""
+    """Parameters that a study may fix or vary."""
 
     test: Literal["tpcb", "simple_update", "select"] = Field("tpcb", description="the transaction")
     scale: int = Field(10, ge=1, le=10_000, description="size of the tables, in units of 100 000 accounts")

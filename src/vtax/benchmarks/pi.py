@@ -31,7 +31,7 @@ _SCRIPT = f'pi "$1" > "$2" && tail -c {pi_digits.SHOWN + 1} "$2" && wc -c < "$2"
 
 
 class PiParameters(Parameters):
-    """What a study may fix or vary."""
+    """Parameters that a study may fix or vary."""
 
     digits: int = Field(
         4_194_304, ge=pi_digits.FEWEST, le=1_000_000_000, description="digits of π after the decimal point"

@@ -31,7 +31,7 @@ _CLOCK_ROOM = 1.05
 
 
 class PiFlintParameters(Parameters):
-    """What a study may fix or vary."""
+    """Parameters that a study may fix or vary."""
 
     digits: int = Field(
         10_000_000, ge=pi_digits.FEWEST, le=10_000_000_000, description="digits of π after the decimal point"

@@ -52,7 +52,7 @@ _AT_MOST = re.compile(r"% <= ([0-9.]+) milliseconds \(cumulative count (\d+)\)")
 
 
 class RedisParameters(Parameters):
-    """What a study may fix or vary."""
+    """Parameters that a study may fix or vary."""
 
     requests: int = Field(100_000, ge=100, le=10**9, description="requests of each of the two tests")
     client: Client = Field("peer", description="where redis-benchmark runs")

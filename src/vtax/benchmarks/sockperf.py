@@ -68,7 +68,7 @@ _COUNTED = re.compile(r"^interval (\d+) ([0-9.e+]+) (\d+)$", re.MULTILINE)
 
 
 class SockperfParameters(Parameters):
-    """What a study may fix or vary. Absent values are left to the tool."""
+    """Parameters that a study may fix or vary. Absent values are left to the tool."""
 
     mode: Literal["under-load", "ping-pong"] = Field("under-load", description="at a fixed rate, or one by one")
     protocol: Literal["tcp", "udp"] = Field("udp", description="transport protocol")

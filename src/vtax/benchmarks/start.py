@@ -61,7 +61,7 @@ _LONGEST_S = 86_400
 
 
 class StartParameters(Parameters):
-    """What a study may fix or vary."""
+    """Parameters that a study may fix or vary."""
 
     image: Literal["warm", "cold"] = Field(
         "warm",

@@ -42,7 +42,7 @@ _EXPECTED_BYTES_PER_S = 5e9
 
 
 class StreamParameters(Parameters):
-    """What a study may fix or vary."""
+    """Parameters that a study may fix or vary."""
 
     array_size: Size | None = Field(
         None,

@@ -41,7 +41,7 @@ _EVENT_S = 0.001  # with the default limit, on a CPU of the 2020s
 
 
 class SysbenchCpuParameters(Parameters):
-    """What a study may fix or vary."""
+    """Parameters that a study may fix or vary."""
 
     threads: int | None = Field(None, ge=1, le=4096, description="threads; default the guest's virtual CPUs")
     cpu_max_prime: int = Field(20000, ge=3, le=10**9, description="upper limit of the primes one event looks for")

@@ -70,7 +70,7 @@ wait $server
 
 
 class SysbenchOltpParameters(Parameters):
-    """What a study may fix or vary."""
+    """Parameters that a study may fix or vary."""
 
     test: Literal["oltp_point_select", "oltp_read_only", "oltp_read_write", "load"] = Field(
         "oltp_point_select", description="what is measured; load: making and filling the table"

@@ -77,7 +77,7 @@ class Request:
 
 @dataclass(frozen=True)
 class End:
-    """How the process of a run ended. status: its exit status. reason: its error."""
+    """The end of the process of a run. status: its exit status. reason: its error."""
 
     status: int
     reason: str = ""
@@ -112,7 +112,7 @@ class Place:
 
     @property
     def log(self) -> Path:
-        """What that process wrote on stderr."""
+        """The file of what that process wrote on stderr."""
         return self.directory / "log"
 
     @property

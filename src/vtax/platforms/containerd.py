@@ -56,7 +56,7 @@ disabled_plugins = ["io.containerd.grpc.v1.cri", "io.containerd.internal.v1.opt"
 address = "{_SOCKET}"
 """
 # A client that is killed may have requested a task that is only being made, or have removed half of it, which
-# containerd itself does not mend: whatever names the container ends, shim and runtime. Its record is in memory.
+# containerd itself does not repair: whatever names the container ends, shim and runtime. Its record is in memory.
 _REMOVE = f"""{" ".join(_CTR)} task rm --force "$1"; {" ".join(_CTR)} container rm "$1"
 for _ in $(seq 250); do
   left=

@@ -92,9 +92,14 @@ class Rule:
         One that stands in the last block was measured until the time was over, whatever it lost before: its last look
         is at its own number of blocks. Any other was left out at a look of its own, or lost: it has no such look.
         """
-        if self.ended is None or (logs.size >= self.ended and not np.isnan(logs[-1])):
-            return self if self.ended is None else replace(self, ended=int((~np.isnan(logs)).sum()))
-        return self.going_on
+        there = np.flatnonzero(~np.isnan(logs))
+        return self.of_blocks(there.size, int(there[-1]) if there.size else -1)
+
+    def of_blocks(self, count: int, last: int) -> Rule:
+        """The same of a contrast with so many blocks, the last of which has this number."""
+        if self.ended is None:
+            return self
+        return replace(self, ended=count if last >= self.ended - 1 else None)
 
     @property
     def going_on(self) -> Rule:

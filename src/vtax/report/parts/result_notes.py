@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from vtax.messages import Note
 from vtax.report.analysis import Analysis, Row, Section, every_row
@@ -82,8 +81,7 @@ def _widened(compared: Sequence[Section], analysis: Analysis) -> Iterator[Inline
 
 def _level(rule: Rule, row: Row, blocks: int) -> float:
     """The level of a row's interval: that of the last look where the row stands in the last block."""
-    stands = rule.ended is not None and row.blocks.size > 0 and int(row.blocks[-1]) == rule.ended - 1
-    return interval_confidence(replace(rule, ended=blocks if stands else None), blocks)
+    return interval_confidence(rule.of_blocks(blocks, int(row.blocks[-1]) if row.blocks.size else -1), blocks)
 
 
 def _is_undecided_by_correction(row: Row) -> bool:
