@@ -18,7 +18,7 @@ def test_a_topology_is_explained_with_all_settings_of_its_links(golden):
 
 def test_a_study_is_explained_with_its_design_and_benchmarks(golden):
     golden(output_of("studies", "tour"))
-    assert json.loads(output_of("studies", "tour", "--json"))["cells"] == 35
+    assert json.loads(output_of("studies", "tour", "--json"))["cells"] == 42
     assert output_of("studies", "tour", "--toml") == shipped()["tour"].read_text()
 
 

@@ -129,7 +129,7 @@ def test_a_host_must_have_the_memory_of_all_guests_that_run_at_once(monkeypatch,
 def test_a_plan_for_programs_is_one_json_document():
     plan = json.loads(output_of("run", "tour", "--plan", "--json", "--seed", "5", "--blocks", "3"))
     assert (plan["study"], plan["seed"], plan["baseline"], plan["design"]["blocks"]) == ("tour", 5, "native", 3)
-    assert len(plan["cells"]) == 35
+    assert len(plan["cells"]) == 42
     assert {cell["platform"] for cell in plan["cells"]} == {platform["name"] for platform in plan["platforms"]}
     assert {cell["benchmark"] for cell in plan["cells"]} <= set(benchmarks())
     assert all(cell["parameters"] and bool(cell["topology"]) == bool(cell["link"]) for cell in plan["cells"])
