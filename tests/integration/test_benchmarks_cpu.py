@@ -67,8 +67,6 @@ def test_every_benchmark_runs_is_versioned_and_computes_the_same_everywhere(tmp_
     trials = json.loads(vtax("show", "last", "--raw", "all", "--json").stdout)["trials"]
     assert [(trial["status"], trial.get("error")) for trial in trials if trial["status"] != "ok"] == []
     assert len(trials) == TRIALS
-    again = json.loads(vtax("reparse", "last", "--json").stdout)
-    assert (again["trials"], again["changes"], again["kept"]) == (TRIALS, [], [])
     shown = vtax("show", "last", "--all").stdout
     for version in ("FLINT 3", "CLN 1.3", "gcc-14 14.", "vtax-kernel-paths 1.0", "sysbench 1.0"):
         assert version in shown

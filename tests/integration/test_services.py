@@ -87,7 +87,6 @@ def test_every_service_is_measured_from_an_image_that_is_built_for_it(tmp_path):
         trials = json.loads(vtax("show", "last", "--raw", "all", "--json").stdout)["trials"]
         assert [trial["error"] for trial in trials if trial["status"] != "ok"] == []
         assert len(trials) == sum(LABELS.values())
-        assert json.loads(vtax("reparse", "last", "--json").stdout)["changes"] == []
     finally:
         if not needed["built"]:
             images.remove(Home.from_environment(), needed["key"])

@@ -201,7 +201,7 @@ def _matched(metric: MetricTable, pattern: str, text: str) -> float:
     if not found:
         raise BenchmarkError(
             f"the pattern of {metric.name} matches nothing in {metric.output}: {_excerpt(text)}",
-            hint="correct the pattern in a copy of the study; vtax reparse reads stored outputs with it",
+            hint="correct the pattern; vtax show RUN --raw all prints what the program wrote",
         )
     if len(found) > 1:
         raise BenchmarkError(

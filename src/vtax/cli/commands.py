@@ -33,7 +33,6 @@ SUBJECTS = {
         "export": "Write a run for other programs, for print, or as a bundle for another host.",
         "import": "Add the run of a bundle to the store.",
         "merge": "Combine runs of one study, of several hosts or days, into one.",
-        "reparse": "Read the stored outputs of a run again with today's parsers.",
     },
     "Host": {
         "doctor": "Check which platforms run here and what disturbs measurements.",

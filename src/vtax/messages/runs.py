@@ -88,12 +88,6 @@ SENTENCES: Mapping[str, str | tuple[str, str]] = {
     "host-changed-session": "the host changed before session {session}: {changes}",
     "switch-in-user-space":
         "the switch runs in user space (the kernel has no datapath), so offloads are off at every end",
-    "reparsed":
-        "{figures} figures and {settings} settings, samples or warnings of {trials} trials were read again from "
-        "stored outputs by vtax {version}, and changed",
-    "reparsed-study":
-        "{figures} figures and {settings} settings, samples or warnings of {trials} trials were read again from "
-        "stored outputs by vtax {version}, with the patterns of {source} (SHA-256 {digest}), and changed",
     "not-finite": "not a finite number: {names}",
     "killed": "vtax was killed",
     "session-begun": "session {session} has no trial yet",
