@@ -8,7 +8,7 @@ from typing import Any
 
 from doc_examples import text_of
 
-from vtax.conformance.check import Check, Result, results
+from vtax.conformance.check import Check, CheckResult, results
 from vtax.conformance.target import Target, find
 
 PLATFORM = text_of("add-a-platform.md", "python")
@@ -116,6 +116,6 @@ def needed(checks: Sequence[Check[Any]], name: str) -> list[Check[Any]]:
     return [check for check in checks if check.name in wanted]
 
 
-def result_of(checks: Sequence[Check[Any]], name: str, subject: Any) -> Result:
+def result_of(checks: Sequence[Check[Any]], name: str, subject: Any) -> CheckResult:
     """The result of one check."""
     return list(results(needed(checks, name), subject))[-1]

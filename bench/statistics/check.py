@@ -24,8 +24,8 @@ from functools import partial
 import numpy as np
 
 from vtax.report.analysis.check import finding
-from vtax.stats.claims import Check, Sample, judge_claims
-from vtax.stats.contrasts import Contrast, Side, paired_contrast
+from vtax.stats.claims import RangeTest, Sample, judge_claims
+from vtax.stats.contrasts import Contrast, ContrastSide, paired_contrast
 from vtax.stats.ratio import BlockMeans
 from vtax.stats.stopping import Rule
 
@@ -37,7 +37,7 @@ FAMILIES = (1, 6)
 SESSIONS = (2, 3, 5)
 EFFECTS = (0.0, 0.01, 0.03)
 BLOCKS_OF_A_SESSION = 6
-Finding = Callable[[np.random.Generator, float], Check]
+Finding = Callable[[np.random.Generator, float], RangeTest]
 """Of one comparison with a true slowdown."""
 
 
@@ -92,14 +92,14 @@ def _against() -> Iterator[tuple[str, int, Finding]]:
             yield f"{effect:.0%}", sessions, partial(_of_two_runs, effect, sessions)
 
 
-def _of_one_run(noise: Noise, blocks: int, random: np.random.Generator, slowdown: float) -> Check:
+def _of_one_run(noise: Noise, blocks: int, random: np.random.Generator, slowdown: float) -> RangeTest:
     numbers = np.arange(blocks)
     treatment = BlockMeans(numbers, np.exp(math.log1p(-slowdown) + noise(random, blocks)))
     baseline = BlockMeans(numbers, np.exp(noise(random, blocks)))
-    return finding(paired_contrast(Side(treatment), Side(baseline), "higher"), MARGIN)
+    return finding(paired_contrast(ContrastSide(treatment), ContrastSide(baseline), "higher"), MARGIN)
 
 
-def _of_two_runs(effect: float, sessions: int, random: np.random.Generator, slowdown: float) -> Check:
+def _of_two_runs(effect: float, sessions: int, random: np.random.Generator, slowdown: float) -> RangeTest:
     empty = Contrast(np.full(1, np.nan), "higher")
     samples = _sample(effect, sessions, random, math.log1p(-slowdown)), _sample(effect, sessions, random, 0.0)
     return finding(empty, MARGIN, samples)

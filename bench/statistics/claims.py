@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from vtax.stats.claims import Check, Claimed, judge_claims
+from vtax.stats.claims import Claimed, RangeTest, judge_claims
 from vtax.stats.contrasts import Contrast
 from vtax.stats.spread import spread_over_blocks
 from vtax.stats.stopping import Rule
@@ -66,7 +66,7 @@ def _share(random: np.random.Generator, noise: Noise, blocks: int, studies: int,
     return 100 * found / studies
 
 
-def _claims(random: np.random.Generator, noise: Noise, blocks: int, where: str) -> dict[str, list[Check]]:
+def _claims(random: np.random.Generator, noise: Noise, blocks: int, where: str) -> dict[str, list[RangeTest]]:
     shift = LEVELS[where]
 
     def one(low: float, high: float) -> Claimed:
@@ -82,12 +82,12 @@ def _claims(random: np.random.Generator, noise: Noise, blocks: int, where: str) 
     spread = spread_over_blocks(sides[0]) - spread_over_blocks(sides[1])
     bound = math.exp(-20 * shift)  # spreads are known far less well than means
     return {
-        "one": [Check((one(1.0, math.inf),))],
-        "other": [Check((one(0.0, 0.5),))],
-        "each": [Check(several())],
-        "two checks": [Check((one(1.0, math.inf),)), Check((one(0.0, 1.0),))],
-        "most": [Check(several(), "most")],
-        "spread": [Check((Claimed(Contrast(spread, "higher"), bound, math.inf),))],
+        "one": [RangeTest((one(1.0, math.inf),))],
+        "other": [RangeTest((one(0.0, 0.5),))],
+        "each": [RangeTest(several())],
+        "two checks": [RangeTest((one(1.0, math.inf),)), RangeTest((one(0.0, 1.0),))],
+        "most": [RangeTest(several(), "most")],
+        "spread": [RangeTest((Claimed(Contrast(spread, "higher"), bound, math.inf),))],
     }
 
 

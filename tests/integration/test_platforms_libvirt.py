@@ -11,7 +11,7 @@ from vtax.errors import PlatformError
 from vtax.guest.guest import Guest
 from vtax.host.process import run
 from vtax.host.resources import Tree
-from vtax.image.initrd import Entry, cpio
+from vtax.image.initrd import CpioEntry, cpio
 from vtax.platforms import registry
 from vtax.platforms.base import GuestSpec, Resources
 
@@ -95,7 +95,7 @@ def uri(tmp_path_factory, image):
         if name == "always-on":
             program = f'exec(bytes.fromhex("{AGAIN.encode().hex()}"))'
             words = f"/usr/bin/python3 -I -S -B -c {program}\n"
-            initrd += cpio([Entry("interpreter", 0o100644, words.encode())])
+            initrd += cpio([CpioEntry("interpreter", 0o100644, words.encode())])
         (directory / f"{name}.initrd").write_bytes(initrd)
         size = str(image.disk.stat().st_size)
         run(["qemu-img", "create", "-q", "-u", "-f", "qcow2", "-F", "raw", "-b", directory / "image/disk.raw",

@@ -19,7 +19,7 @@ from nested.report import keep
 from nested.tested import CHECKOUT
 
 from vtax.demo import disks
-from vtax.demo.running import Nested, started
+from vtax.demo.running import BootedMachine, started
 from vtax.host.home import Home
 from vtax.host.journal import Journal
 from vtax.image.image import Image
@@ -65,7 +65,7 @@ def cache(home: Home, suite: str, status: Path, journal: Journal) -> Path:
 
 
 @pytest.fixture(scope="module", params=["fresh-12", "fresh-13"])
-def fresh(request: pytest.FixtureRequest, shared_home: Home, tmp_path_factory) -> Iterator[Nested]:
+def fresh(request: pytest.FixtureRequest, shared_home: Home, tmp_path_factory) -> Iterator[BootedMachine]:
     """A new machine with a user who may use sudo, and the repository to clone."""
     if not os.environ.get("VTAX_NESTED"):
         pytest.skip("emulating a whole machine takes long: ask for it with tests/run --nested, or VTAX_NESTED=1")

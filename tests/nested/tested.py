@@ -21,7 +21,7 @@ _POLL_S = 10.0
 _END_S = 300.0
 
 
-class Nested(running.Nested):
+class Nested(running.BootedMachine):
     """A machine that tests use."""
 
     def await_reboot(self, timeout_s: float) -> None:

@@ -20,7 +20,7 @@ from vtax.host.home import Home
 from vtax.host.journal import Journal
 from vtax.image import build as images
 from vtax.image import own
-from vtax.image.own import Source, unpack
+from vtax.image.own import FileSource, unpack
 
 pytestmark = [needs_root, needs_program("skopeo", "umoci", "patchelf")]
 SECRET = "of the host"
@@ -81,7 +81,7 @@ def attack(kind: str, members: list[Member], tmp_path: Path) -> Path:
     directory = tmp_path / f"{kind}-unpacked"
     directory.mkdir()
     with suppress(VtaxError):
-        unpack("odd", Source(kind, str(file)), directory, "vtax-test-own")
+        unpack("odd", FileSource(kind, str(file)), directory, "vtax-test-own")
         kinds = {path.lstat().st_mode & 0o170000 for path in (directory / "tree").rglob("*")}
         assert kinds <= {0o100000, 0o120000, 0o040000}
         assert not (directory / "tree/.vtax").is_symlink()
@@ -143,7 +143,7 @@ def test_what_is_refused_leaves_nothing(data, what, tmp_path):
     file, home = tmp_path / "image.tar", Home(tmp_path / "home").ensure()
     file.write_bytes(data)
     with Journal(home.journal) as journal, pytest.raises(VtaxError, match=what):
-        images.add(home, "odd", Source("docker-archive", str(file)), journal)
+        images.add(home, "odd", FileSource("docker-archive", str(file)), journal)
     assert list(home.images.iterdir()) == []
 
 
@@ -153,4 +153,4 @@ def test_unpacking_ends_where_the_disk_of_images_would_run_full(tmp_path, monkey
     monkeypatch.setattr(own, "_SPARE_BYTES", 1 << 62)
     (tmp_path / "place").mkdir()
     with pytest.raises(BadInput, match="does not hold these files"):
-        unpack("odd", Source("tar", str(tmp_path / "endless")), tmp_path / "place", "vtax-test-full")
+        unpack("odd", FileSource("tar", str(tmp_path / "endless")), tmp_path / "place", "vtax-test-full")

@@ -11,7 +11,7 @@ import pytest
 from pydantic import ValidationError
 
 from vtax.benchmarks.base import Context, Role
-from vtax.benchmarks.program import Program
+from vtax.benchmarks.program import ProgramBenchmark
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
 from vtax.runner.parsers import ParserFailed, Parsers
@@ -20,13 +20,13 @@ from vtax.study.programs import ProgramTable
 CONTEXT = Context(2, 1 << 28, scratch="/s", guest_address="198.18.0.1", peer_address="198.18.0.2", flow=1)
 
 
-def program(metric: dict[str, Any] | None = None, **changes: Any) -> Program:
+def program(metric: dict[str, Any] | None = None, **changes: Any) -> ProgramBenchmark:
     figure = {"name": "figure", "unit": "s", "better": "lower", **(metric or {"pattern": "took ([^ ]+) s"})}
     declared = {"name": "own", "argv": {"guest": ["tool"]}, "version": ["tool", "-V"], "metric": [figure], **changes}
-    return Program(ProgramTable.model_validate(declared), [b"data"] * len(declared.get("files", ())))
+    return ProgramBenchmark(ProgramTable.model_validate(declared), [b"data"] * len(declared.get("files", ())))
 
 
-def read(program: Program, stdout: str, stderr: str = "", status: int = 0) -> Mapping[str, float]:
+def read(program: ProgramBenchmark, stdout: str, stderr: str = "", status: int = 0) -> Mapping[str, float]:
     results: dict[Role, CommandResult] = {"single": CommandResult(("tool",), status, stdout, stderr, 1.0, 1.0)}
     return program.parse(program.Parameters(), CONTEXT, results).values
 

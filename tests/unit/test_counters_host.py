@@ -7,7 +7,7 @@ import pytest
 
 from vtax.counters import hardware, host, table
 from vtax.counters.energy import Energy, reason_unavailable
-from vtax.counters.layer import Part, Parts
+from vtax.counters.layer import LayerParts, Part
 from vtax.counters.whole_host import HostCounters, not_counted
 
 
@@ -127,7 +127,7 @@ def test_a_layer_is_counted_by_part_and_keeps_what_ended_threads_spent(tmp_path)
     task(tmp_path, "100", "103", "worker", "2000000000 0 1")
     task(tmp_path, "200", "200", "vhost-100", "500000000 0 9", "Name:\tvhost-100\n")
     task(tmp_path, "300", "300", "sh", "9000000000 0 9")
-    parts = Parts(
+    parts = LayerParts(
         (Part("vhost", ".*", r"vhost-[0-9]+"), Part("vcpu", "qemu.*", "CPU [0-9]+/.*"), Part("qemu", "qemu.*")),
         tmp_path,
     )
@@ -146,4 +146,4 @@ def test_a_layer_is_counted_by_part_and_keeps_what_ended_threads_spent(tmp_path)
 
 
 def test_a_platform_without_parts_reads_nothing():
-    assert Parts(()).read([os.getpid()]) == {}
+    assert LayerParts(()).read([os.getpid()]) == {}

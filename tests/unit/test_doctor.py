@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from vtax.cli.main import group
 from vtax.doctor import checks, examine, tunables
 from vtax.doctor.examine import Examination, probe_all
-from vtax.doctor.load import Load, sample_load
+from vtax.doctor.load import HostLoad, sample_load
 from vtax.errors import VtaxError
 from vtax.host.home import Home
 from vtax.host.journal import Cleaned, Journal, clean
@@ -130,9 +130,9 @@ def test_a_virtual_host_is_named(tmp_path):
 @pytest.mark.parametrize(
     ("load", "levels"),
     [
-        (Load(4, 0.05, 0.0), ["ok", "ok"]),
-        (Load(4, 0.3, 0.02, ("make (7) 30%",)), ["warn", "warn"]),
-        (Load(4, 1.5, 0.2), ["bad", "bad"]),
+        (HostLoad(4, 0.05, 0.0), ["ok", "ok"]),
+        (HostLoad(4, 0.3, 0.02, ("make (7) 30%",)), ["warn", "warn"]),
+        (HostLoad(4, 1.5, 0.2), ["bad", "bad"]),
     ],
 )
 def test_load_and_steal_are_judged_by_share(load, levels):

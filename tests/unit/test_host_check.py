@@ -12,14 +12,14 @@ from command_line import output_of
 
 from vtax.cli.main import group
 from vtax.doctor import readiness as looked
-from vtax.doctor.load import Load
+from vtax.doctor.load import HostLoad
 from vtax.doctor.readiness import Agent, agents
 from vtax.host.home import Home
 
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(looked, "sample_load", lambda: Load(2, 0.0, 0.0))
+    monkeypatch.setattr(looked, "sample_load", lambda: HostLoad(2, 0.0, 0.0))
 
 
 def process(proc: Path, pid: int, comm: str, *argv: str, ticks: int = 0) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from vtax.errors import ImageError
 from vtax.guest.bootstrap import argv
-from vtax.image.initrd import Entry, build_initrd, collect_modules, cpio, write_modules
+from vtax.image.initrd import CpioEntry, build_initrd, collect_modules, cpio, write_modules
 
 
 def _module(depends):
@@ -79,7 +79,7 @@ def test_the_order_is_written_one_chain_a_line(kernel, tmp_path):
 
 
 def test_an_entry_is_aligned_and_the_archive_ends():
-    archive = cpio([Entry("a", 0o100644, b"12345")])
+    archive = cpio([CpioEntry("a", 0o100644, b"12345")])
     assert len(archive) % 4 == 0
     assert archive.startswith(b"070701")
     assert archive.rstrip(b"\0").endswith(b"TRAILER!!!")
@@ -87,7 +87,13 @@ def test_an_entry_is_aligned_and_the_archive_ends():
 
 @pytest.mark.skipif(shutil.which("cpio") is None, reason="cpio is not installed")
 def test_cpio_itself_reads_the_archive(tmp_path):
-    archive = cpio([Entry("d", 0o040755), Entry("d/file", 0o100755, b"content"), Entry("d/link", 0o120777, b"file")])
+    archive = cpio(
+        [
+            CpioEntry("d", 0o040755),
+            CpioEntry("d/file", 0o100755, b"content"),
+            CpioEntry("d/link", 0o120777, b"file"),
+        ]
+    )
     subprocess.run(["cpio", "-i", "--quiet"], input=archive, cwd=tmp_path, check=True)
     assert (tmp_path / "d/link").read_bytes() == b"content"
     assert (tmp_path / "d/file").stat().st_mode & 0o777 == 0o755

@@ -15,7 +15,7 @@ from support import needs_root
 from vtax.errors import BadInput
 from vtax.image import own
 from vtax.image.image import OWN, Image
-from vtax.image.own import Source, has_program
+from vtax.image.own import FileSource, has_program
 from vtax.image.recipe import DEFAULT, OwnFiles, data
 from vtax.platforms import virtual_machine
 
@@ -42,15 +42,15 @@ def tools(monkeypatch):
 )
 def test_what_is_no_source_is_refused(name, source, what, tools):
     with pytest.raises(BadInput, match=what):
-        Source.of(name, source)
+        FileSource.of(name, source)
 
 
 def test_a_program_that_unpacks_is_named_with_its_package(monkeypatch):
     monkeypatch.setattr(own, "find_program", lambda program: None if program == "umoci" else "/bin/x")
     with pytest.raises(BadInput, match="umoci is not installed") as refused:
-        Source.of("shop", "podman:localhost/shop")
+        FileSource.of("shop", "podman:localhost/shop")
     assert refused.value.hint == "apt-get install umoci"
-    assert Source.of("shop", "dir:/usr") == Source("dir", "/usr")
+    assert FileSource.of("shop", "dir:/usr") == FileSource("dir", "/usr")
 
 
 def test_files_of_the_users_make_another_image_whose_serving_guests_have_the_layer():
@@ -202,9 +202,9 @@ def test_nothing_of_the_users_files_runs_on_the_host_to_prepare_a_guest(tmp_path
 def test_a_compressed_archive_and_a_colon_in_a_name(tools, tmp_path):
     (tmp_path / "shop.tar.gz").write_bytes(b"\x1f\x8b" + bytes(8))
     with pytest.raises(BadInput, match="is compressed"):
-        Source.of("shop", f"docker-archive:{tmp_path}/shop.tar.gz")
+        FileSource.of("shop", f"docker-archive:{tmp_path}/shop.tar.gz")
     (tmp_path / "a:b.tar").write_bytes(b"")
-    assert Source.of("shop", f"tar:{tmp_path}/a:b.tar").place == f"{tmp_path}/a:b.tar"
+    assert FileSource.of("shop", f"tar:{tmp_path}/a:b.tar").place == f"{tmp_path}/a:b.tar"
 
 
 @pytest.mark.parametrize("user", ["99999999999", "5:99999999999"])

@@ -22,7 +22,7 @@ BOOT = virtual_machine.Boot(Path("/image/vmlinux"), Path("/image/initrd.cpio"), 
 
 
 def argv(nics=(), vhost=False, huge_pages=False, **options):
-    made = command.GuestIo(
+    made = command.QemuIo(
         "vtax-1", Path("/guests/vtax-1/disk.qcow2"), Path("/guests/vtax-1/console.log"), 7, 8, nics, vhost
     )
     return command.guest(QemuOptions(**options), Resources(2, 512 << 20, (0, 1), huge_pages=huge_pages), BOOT, made)

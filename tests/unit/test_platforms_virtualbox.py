@@ -26,10 +26,10 @@ from vtax.platforms.base import GuestSpec, Resources
 
 TWO_CPUS = Resources(2, 512 << 20, (2, 3))
 NICS = (Interface("eth0", "02:76:74:00:02:00", ("198.18.0.2/24",)),)
-MADE = machine.GuestIo("vtax-1", Path("/guests/vtax-1"), NICS, ("vtax-1b0",))
+MADE = machine.VirtualBoxIo("vtax-1", Path("/guests/vtax-1"), NICS, ("vtax-1b0",))
 
 
-def calls(made: machine.GuestIo = MADE, **options) -> dict[str, list[str]]:
+def calls(made: machine.VirtualBoxIo = MADE, **options) -> dict[str, list[str]]:
     """The calls of VBoxManage by their first word, and those of storage by that of the controller too."""
     found = machine.commands(VirtualBoxOptions(**options), TWO_CPUS, made)
     return {
@@ -84,7 +84,7 @@ def test_each_platform_has_its_nic_model_bridged_and_the_driver_of_it(platform, 
 
 
 def test_a_guest_without_a_network_has_no_interface():
-    modify = calls(machine.GuestIo("vtax-1", Path("/guests/vtax-1")))["modifyvm"]
+    modify = calls(machine.VirtualBoxIo("vtax-1", Path("/guests/vtax-1")))["modifyvm"]
     assert setting(modify, "--nic1") == "none"
 
 
@@ -342,14 +342,14 @@ def test_what_virtualbox_complains_of_is_found_in_its_output_and_its_log():
 
 
 def test_a_machine_is_described_by_its_console_first(tmp_path):
-    made = machine.GuestIo("vtax-1", tmp_path)
+    made = machine.VirtualBoxIo("vtax-1", tmp_path)
     made.console.write_text("noise\nKernel panic - not syncing: VFS\n")
     (tmp_path / "stderr.log").write_text("VBoxManage: error: no\n")
     assert driver.describe(None, made, tmp_path / "stderr.log") == "console: Kernel panic - not syncing: VFS; no"
 
 
 def test_a_guest_that_crashes_at_boot_is_reported_with_its_console_and_a_hint(tmp_path):
-    made = machine.GuestIo("vtax-1", tmp_path)
+    made = machine.VirtualBoxIo("vtax-1", tmp_path)
     made.console.write_text("[ 1.2] VFS: Cannot open root device\n[ 1.3] Kernel panic - not syncing: VFS\n")
     ended = subprocess.Popen(["true"])
     ended.wait()

@@ -63,7 +63,7 @@ NICS = (Interface("eth0", "02:76:74:00:02:00", ("198.18.0.2/24",)),)
 
 def written(interfaces=NICS, resources=TWO_CPUS, **options):
     place = Path("/guests/vtax-1")
-    made = config.GuestIo("vtax-1", place / "disk.qcow2", place, place / "vif", "default", interfaces)
+    made = config.XenIo("vtax-1", place / "disk.qcow2", place, place / "vif", "default", interfaces)
     lines = config.domain(XenOptions(**options), resources, BOOT, made).splitlines()
     return dict(line.split(" = ", 1) for line in lines)
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from vtax.stats.checks import StatsError
-from vtax.stats.claims import Check, Claimed, Judgement, judge_claims, p_values, partial_conjunction
+from vtax.stats.claims import Claimed, Judgement, RangeTest, judge_claims, p_values, partial_conjunction
 from vtax.stats.contrasts import Contrast
 from vtax.stats.outlook import range_outlook
 from vtax.stats.ratio import ratio_of_logs
@@ -29,7 +29,7 @@ def claimed(ratio: float, low: float = 0.0, high: float = math.inf, **changes: f
 
 
 def word(*compared: Claimed, needs: str = "each") -> str:
-    return judge_claims(RULE, {"one": [Check(tuple(compared), needs)]})["one"].kind
+    return judge_claims(RULE, {"one": [RangeTest(tuple(compared), needs)]})["one"].kind
 
 
 def test_p_values_say_what_the_interval_says():
@@ -41,12 +41,12 @@ def test_p_values_say_what_the_interval_says():
 
 
 def test_under_the_rule_open_a_word_needs_what_holds_at_every_look():
-    near = Check((claimed(0.93, noise=0.026, high=0.95),), "each")
+    near = RangeTest((claimed(0.93, noise=0.026, high=0.95),), "each")
     assert judge_claims(RULE, {"one": [near]})["one"].kind == "reproduced"
     rule = Rule("open", blocks=10)
     found = judge_claims(rule, {"one": [near]})["one"]
     assert (found.kind, found.alpha) == ("inconclusive", rule.alpha)
-    far = Check((claimed(0.8, noise=0.02, high=0.95),), "each")
+    far = RangeTest((claimed(0.8, noise=0.02, high=0.95),), "each")
     assert judge_claims(rule, {"one": [far]})["one"].kind == "reproduced"
 
 
@@ -89,38 +89,38 @@ def test_partial_conjunction_is_a_union_and_an_intersection_at_its_ends():
 
 
 def test_all_checks_of_a_claim_must_hold():
-    good, bad = Check((claimed(1.2, 1.0),)), Check((claimed(0.8, 1.0),))
+    good, bad = RangeTest((claimed(1.2, 1.0),)), RangeTest((claimed(0.8, 1.0),))
     found = judge_claims(RULE, {"both": [good, good], "one": [good, bad]})
     assert (found["both"].kind, found["one"].kind) == ("reproduced", "contradicted")
     assert found["one"].family == 2
 
 
 def test_words_are_corrected_for_their_number_by_holm():
-    weak = [Check((claimed(1.01, 1.0, noise=0.015),))]
+    weak = [RangeTest((claimed(1.01, 1.0, noise=0.015),))]
     alone = judge_claims(RULE, {"weak": weak})["weak"]
     assert alone.kind == "reproduced"
-    among = judge_claims(RULE, {"weak": weak, **{f"at {n}": [Check((claimed(1.0, 1.0),))] for n in range(9)}})
+    among = judge_claims(RULE, {"weak": weak, **{f"at {n}": [RangeTest((claimed(1.0, 1.0),))] for n in range(9)}})
     assert among["weak"].kind == "inconclusive"
     assert among["weak"].p_reproduced == pytest.approx(10 * alone.p_reproduced)
-    after = judge_claims(RULE, {"weak": weak, **{f"sure {n}": [Check((claimed(2.0, 1.0),))] for n in range(9)}})
+    after = judge_claims(RULE, {"weak": weak, **{f"sure {n}": [RangeTest((claimed(2.0, 1.0),))] for n in range(9)}})
     assert after["weak"].kind == "reproduced", "findings that are certain cost those after them nothing"
 
 
 def test_few_blocks_judge_nothing_and_say_how_many_more():
-    found = judge_claims(RULE, {"a": [Check((claimed(2.0, 1.0, blocks=3),))]})["a"]
+    found = judge_claims(RULE, {"a": [RangeTest((claimed(2.0, 1.0, blocks=3),))]})["a"]
     assert found.kind == "inconclusive"
     assert "3 blocks are too few" in found.warnings[0]
     assert found.blocks_needed == 2
 
 
 def test_what_is_open_has_a_range_of_further_blocks_that_decides_it():
-    open_ones = {f"{n}": [Check((claimed(1.0, 1.0),))] for n in range(19)}
-    found = judge_claims(RULE, {"a": [Check((claimed(1.08, 1.0, noise=0.1),))], **open_ones})["a"]
+    open_ones = {f"{n}": [RangeTest((claimed(1.0, 1.0),))] for n in range(19)}
+    found = judge_claims(RULE, {"a": [RangeTest((claimed(1.08, 1.0, noise=0.1),))], **open_ones})["a"]
     assert found.kind == "inconclusive"
     assert found.blocks_low is not None
     assert found.blocks_needed is not None
     assert 0 < found.blocks_low <= found.blocks_needed < 200
-    at_its_bound = judge_claims(RULE, {"a": [Check((claimed(1.0, 1.0, noise=0.02),))]})["a"]
+    at_its_bound = judge_claims(RULE, {"a": [RangeTest((claimed(1.0, 1.0, noise=0.02),))]})["a"]
     assert at_its_bound.blocks_needed is None
 
 
@@ -142,7 +142,7 @@ def test_a_wrong_clock_withholds_an_equivalence_and_no_difference():
 
 def test_a_claim_that_favours_the_side_with_failed_trials_is_withheld():
     lost = Contrast(logs(1.5), "higher", failed=(5, 0), tried=(10, 10))
-    found = judge_claims(RULE, {"a": [Check((Claimed(lost, 1.0, math.inf),))]})["a"]
+    found = judge_claims(RULE, {"a": [RangeTest((Claimed(lost, 1.0, math.inf),))]})["a"]
     assert found.kind == "inconclusive"
     assert "no verdict" in found.warnings[0]
     against = Contrast(logs(0.5), "higher", failed=(5, 0), tried=(10, 10))
@@ -152,7 +152,7 @@ def test_a_claim_that_favours_the_side_with_failed_trials_is_withheld():
 def test_a_claim_of_absence_must_stand_against_plausible_dependence_and_says_what_it_assumes():
     def judged(ratio: float, low: float) -> Judgement:
         contrast = Contrast(logs(ratio, blocks=5, noise=0.02), "higher")
-        return judge_claims(RULE, {"a": [Check((Claimed(contrast, low, math.inf),))]})["a"]
+        return judge_claims(RULE, {"a": [RangeTest((Claimed(contrast, low, math.inf),))]})["a"]
 
     passed = np.array([judged(ratio, 0.95).kind for ratio in np.arange(0.96, 1.02, 0.002)])
     first = int(np.argmax(passed == "reproduced"))
@@ -173,14 +173,14 @@ def test_sides_that_share_no_block_are_withheld_for_failed_trials():
     random = np.random.default_rng(1)
     sides = tuple((mean + random.normal(0, 0.01, 12), np.repeat(np.arange(4), 3)) for mean in (0.2, 0.0))
     empty = Contrast(np.full(1, np.nan), "higher", failed=(5, 0), tried=(20, 20))
-    found = judge_claims(RULE, {"a": [Check((Claimed(empty, 0.95, math.inf, apart=sides),))]})["a"]
+    found = judge_claims(RULE, {"a": [RangeTest((Claimed(empty, 0.95, math.inf, apart=sides),))]})["a"]
     assert [note.code for note in found.warnings] == ["withheld-failures"]
     assert [note.code for note in found.tested[0][0].ratio.warnings] == ["failures-differ"]
 
 
 def test_a_comparison_without_values_is_a_reason_and_no_word():
     empty = Claimed(Contrast(np.full(3, np.nan), "higher"), 1.0, math.inf)
-    found = judge_claims(RULE, {"a": [Check((empty, claimed(1.5, 1.0)))]})["a"]
+    found = judge_claims(RULE, {"a": [RangeTest((empty, claimed(1.5, 1.0)))]})["a"]
     assert found.kind == "inconclusive"
     assert isinstance(found.tested[0][0], StatsError)
 

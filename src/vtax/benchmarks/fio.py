@@ -80,7 +80,7 @@ class FioParameters(Parameters):
     )
 
     @property
-    def file_jobs(self) -> tuple[fio_jobs.Job, ...]:
+    def file_jobs(self) -> tuple[fio_jobs.FioJob, ...]:
         """The jobs of the job file; none without one."""
         return fio_jobs.jobs_of(self.job_file) if self.job_file else ()
 

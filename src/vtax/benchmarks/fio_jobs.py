@@ -53,7 +53,7 @@ _UNITS_S = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "": 1.0, "m": 60.0, "h": 3600.0, "
 
 
 @dataclass(frozen=True)
-class Job:
+class FioJob:
     """A job with the options of its section and of the global ones above it, in the order of the file."""
 
     name: str
@@ -90,7 +90,7 @@ class Job:
         return any(each in self.options for each in _SEQUENTIAL)
 
 
-def jobs_of(text: str) -> tuple[Job, ...]:
+def jobs_of(text: str) -> tuple[FioJob, ...]:
     """Return the jobs of a job file (fio(1), "Job file format"). Raises ValueError naming the line that is
     refused."""
     everywhere: dict[str, str] = {}
@@ -117,14 +117,14 @@ def jobs_of(text: str) -> tuple[Job, ...]:
         raise ValueError("the job file has no job: a [section] other than [global]")
     if len(jobs) > MAX_JOBS:
         raise ValueError(f"the job file has {len(jobs)} jobs; at most {MAX_JOBS}")
-    found = tuple(Job(name, options) for name, options in jobs)
+    found = tuple(FioJob(name, options) for name, options in jobs)
     for job in found:
         if job.bytes <= 0:
             raise ValueError(f"the job {job.name} has no size of its files; give one in bytes, such as size=64m")
     return found
 
 
-def written(jobs: Iterable[Job], directory: str, *, only_create: bool = False) -> str:
+def written(jobs: Iterable[FioJob], directory: str, *, only_create: bool = False) -> str:
     """Return the job file that fio is given: the accepted jobs, in a directory of the guest, with our form of
     report."""
     percentiles = ":".join(f"{each:g}" for each in PERCENTILES.values())

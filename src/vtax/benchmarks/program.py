@@ -38,7 +38,7 @@ _DIGITS = 12  # of a SHA-256 in a version
 _LONGEST_MATCH = 100
 
 
-class Program(Benchmark):
+class ProgramBenchmark(Benchmark):
     """See the module. contents: of the files, in their order; none where it is only to read outputs."""
 
     def __init__(self, table: ProgramTable, contents: Sequence[bytes] = ()) -> None:
@@ -151,14 +151,14 @@ class Program(Benchmark):
         return list(zip(map(Path, self._table.files), self._contents, strict=False))
 
 
-def loaded(table: ProgramTable) -> Program:
+def loaded(table: ProgramTable) -> ProgramBenchmark:
     """Return a program with what its files hold now. Raises BadInput naming a file that is missing, too large or
     others'."""
     contents: list[bytes] = []
     for path in table.files:
         left = limits.MAX_FILES_BYTES - sum(map(len, contents))
         contents.append(_content(Path(path), left))
-    return Program(table, contents)
+    return ProgramBenchmark(table, contents)
 
 
 def _content(path: Path, limit: int) -> bytes:

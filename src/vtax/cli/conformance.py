@@ -15,7 +15,7 @@ import click
 from vtax.benchmarks.base import Benchmark
 from vtax.cli.language import said
 from vtax.cli.output import json_option, notify, print_json, print_table, say
-from vtax.conformance.check import Result, results
+from vtax.conformance.check import CheckResult, results
 from vtax.conformance.stage import CheckEnvironment
 from vtax.conformance.target import Target, find
 from vtax.errors import BadInput
@@ -93,7 +93,7 @@ def _results(
     outputs: tuple[Path, ...],
     failed: tuple[Path, ...],
     parameters: dict[str, Any],
-) -> Iterator[Result]:
+) -> Iterator[CheckResult]:
     """Yield the results of all checks of a plug-in's kind."""
     from vtax.conformance import benchmark, platform, topology, view
 
@@ -133,7 +133,7 @@ def _parameters(values: tuple[str, ...]) -> dict[str, Any]:
         ) from error
 
 
-def _described(target: Target, found: list[Result]) -> dict[str, Any]:
+def _described(target: Target, found: list[CheckResult]) -> dict[str, Any]:
     return {
         "kind": target.kind,
         "module": target.argument,
@@ -142,7 +142,7 @@ def _described(target: Target, found: list[Result]) -> dict[str, Any]:
     }
 
 
-def _print(made: list[tuple[Target, list[Result]]]) -> None:
+def _print(made: list[tuple[Target, list[CheckResult]]]) -> None:
     """Print a table per plug-in: checks, results, reasons and hints."""
     for target, found in made:
         say(f"{target.kind} of {target.argument}\n")
@@ -150,7 +150,7 @@ def _print(made: list[tuple[Target, list[Result]]]) -> None:
         print_table(("check", "result", "reason"), rows)
 
 
-def _reason(result: Result) -> str:
+def _reason(result: CheckResult) -> str:
     """Return a reason and its hint in the language of the locale."""
     hint = f" ({said('hint')}: {said(result.hint)})" if result.hint else ""
     return said(result.reason) + hint

@@ -25,7 +25,7 @@ _MOST_NAMED = 4  # differences of runs in an error
 
 
 @dataclass(frozen=True)
-class Limits:
+class GateLimits:
     """Shares from 0 to 1. margin: largest slowdown that passes; None for the study's. detect: a slowdown that every
     comparison has to be able to find; None for none."""
 
@@ -45,9 +45,9 @@ def junit_option(command: Callable[..., Any]) -> Callable[..., Any]:
     return click.option("--junit", type=click.Path(path_type=Path), metavar="FILE", help=text)(command)
 
 
-def limits_of(margin: float | None, detect: str | None) -> Limits:
+def limits_of(margin: float | None, detect: str | None) -> GateLimits:
     """Return the limits. margin: see Limits. detect: as written. Raises BadInput for what is no share."""
-    return Limits(margin, None if detect is None else share_of(detect, "--detect"))
+    return GateLimits(margin, None if detect is None else share_of(detect, "--detect"))
 
 
 def status_of(found: Checks, *, strict: bool) -> int:
@@ -58,7 +58,7 @@ def status_of(found: Checks, *, strict: bool) -> int:
 
 
 def written(
-    store: Store, sides: tuple[str, str], run_name: str, limits: Limits, named: tuple[str, str],
+    store: Store, sides: tuple[str, str], run_name: str, limits: GateLimits, named: tuple[str, str],
     files: tuple[Path | None, Path | None],
 ) -> tuple[Document, Checks]:  # fmt: skip
     """Return the gate's document, after its files are written. named: metric, label, or nothing. files: JUnit,
@@ -78,7 +78,7 @@ def written(
     return document, found
 
 
-def judge(store: Store, run_name: str, limits: Limits, junit: Path | None, *, quiet: bool) -> int:
+def judge(store: Store, run_name: str, limits: GateLimits, junit: Path | None, *, quiet: bool) -> int:
     """Return the exit status of the gate over a run that was just made, after printing what it found, unless
     quiet."""
     from vtax.cli.show import print_document
@@ -90,7 +90,7 @@ def judge(store: Store, run_name: str, limits: Limits, junit: Path | None, *, qu
 
 
 def judged(
-    store: Store, sides: tuple[str, str], run_name: str, limits: Limits, metric: str = "", label: str = ""
+    store: Store, sides: tuple[str, str], run_name: str, limits: GateLimits, metric: str = "", label: str = ""
 ) -> tuple[Checks, Source]:
     """Return all comparisons of two sides, and the first run. An empty side: every platform; the baseline of the run.
 
@@ -133,7 +133,7 @@ def _is_file(store: Store, side: str) -> bool:
 
 
 def _against(
-    store: Store, treatment: str, baseline: str, home: str, limits: Limits, metric: str, label: str
+    store: Store, treatment: str, baseline: str, home: str, limits: GateLimits, metric: str, label: str
 ) -> tuple[Checks, Source]:
     """Return runs against others. Raises BadInput where they do not measure the same."""
     from vtax.report.analysis.against import check_against

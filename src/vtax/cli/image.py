@@ -20,7 +20,7 @@ from vtax.host.journal import Journal
 from vtax.host.lock import measuring_lock
 from vtax.image import build as images
 from vtax.image import carrying, contents
-from vtax.image.own import Source
+from vtax.image.own import FileSource
 from vtax.image.recipe import DEFAULT
 from vtax.platforms import _docker_copies as docker_copies
 from vtax.report.replacing import replacing
@@ -80,7 +80,7 @@ def add(name: str, source: str) -> None:
     Nothing of it runs while it is added. The agent in its guests brings its own Python.
     """
     need_root("adding an image")
-    found = Source.of(name, source)
+    found = FileSource.of(name, source)
     home = Home.from_environment().ensure()
     with measuring_lock("vtax image add"), Journal(home.journal) as journal:
         image = images.add(home, name, found, journal, notify)

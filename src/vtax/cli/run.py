@@ -13,7 +13,7 @@ from vtax import __version__
 from vtax.cli import overrides
 from vtax.cli.arguments import listed, share_of
 from vtax.cli.completion import platform_names, study_names, tags_of_runs
-from vtax.cli.gate import Limits, detect_option, judge, junit_option, limits_of
+from vtax.cli.gate import GateLimits, detect_option, judge, junit_option, limits_of
 from vtax.cli.long_runs import confirm, yes_option
 from vtax.cli.measure import (
     DURATION_HINT,
@@ -250,7 +250,7 @@ def command(
         sys.exit(judge(store, run.name, limits, junit, quiet=as_json))
 
 
-def _limits(check: str | None, detect: str | None, junit: Path | None) -> Limits | None:
+def _limits(check: str | None, detect: str | None, junit: Path | None) -> GateLimits | None:
     """Return the gate, or None without one. Raises BadInput for what is no share, and for a file without a gate."""
     if check is None and (detect or junit):
         what = "--detect and --junit are of a gate, and there is none"

@@ -13,7 +13,7 @@ from vtax.platforms import registry
 from vtax.platforms.base import Platform
 from vtax.study.fields import Level
 from vtax.study.model import Study
-from vtax.study.two_sides import Side, TwoSides
+from vtax.study.two_sides import PlatformSide, TwoSides
 
 _FORM = "for example --ab podman:runtime=runc,podman:runtime=crun"
 _IN_STUDY = (
@@ -58,13 +58,13 @@ def two_sides(text: str, study: Study) -> TwoSides:
     return TwoSides(text, old, new)
 
 
-def _are_free(old: Side, new: Side, taken: Container[str]) -> bool:
+def _are_free(old: PlatformSide, new: PlatformSide, taken: Container[str]) -> bool:
     """Return whether both have names, different ones, and those that are made of values are nobody else's."""
     made = [side.name for side in (old, new) if side.options is not None]
     return old.name != new.name and not any(not name or name in taken for name in made)
 
 
-def _side(text: str, study: Study) -> tuple[Side, Platform]:
+def _side(text: str, study: Study) -> tuple[PlatformSide, Platform]:
     """Return a side and its platform."""
     name, *options = _OPTION.split(text)
     driver, base = _base(name, study)
@@ -73,9 +73,9 @@ def _side(text: str, study: Study) -> tuple[Side, Platform]:
     with placed(f"--ab, {text}"):
         platform = registry.make(name, driver, {**base, **given})
     if is_there and not given:
-        return Side(name, driver), platform
+        return PlatformSide(name, driver), platform
     values = {key: getattr(platform.options, key) for key in (*base, *given)}
-    return Side(_name_of(name, {key: values[key] for key in given}), driver, values), platform
+    return PlatformSide(_name_of(name, {key: values[key] for key in given}), driver, values), platform
 
 
 def _base(name: str, study: Study) -> tuple[str, Mapping[str, Any]]:
@@ -117,6 +117,6 @@ def _name_of(base: str, given: Mapping[str, Level]) -> str:
     return name if len(name) <= _LONGEST else ""
 
 
-def _renamed(side: Side, text: str, suffix: str) -> Side:
+def _renamed(side: PlatformSide, text: str, suffix: str) -> PlatformSide:
     """Return a side whose name cannot be made of its values, or is taken."""
     return side if side.options is None else replace(side, name=f"{_OPTION.split(text)[0]}-{suffix}")

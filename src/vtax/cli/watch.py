@@ -41,7 +41,7 @@ def command(run_name: str, as_json: bool) -> None:
 
     home, chosen = Home.from_environment(), of_reader()
     set_idle(is_measuring())
-    shown: _Shown = _Lines() if as_json else _Terminal(chosen) if sys.stdout.isatty() else _Events(chosen)
+    shown: _Shown = _ScreenLines() if as_json else _LiveScreen(chosen) if sys.stdout.isatty() else _Events(chosen)
     with shown:
         for state, results in _states(LiveRun(home.store_url, home, run_name), home, wants_results=shown.has_results):
             shown.show(state, results)
@@ -100,7 +100,7 @@ class _Shown:
         raise NotImplementedError
 
 
-class _Lines(_Shown):
+class _ScreenLines(_Shown):
     """A line of JSON for every change."""
 
     def show(self, state: LiveState, results: _Results) -> None:
@@ -137,7 +137,7 @@ class _Events(_Shown):
             click.echo(f"{state.run}: {self._text(progress(state))}")
 
 
-class _Terminal(_Shown):
+class _LiveScreen(_Shown):
     """The whole state in one place of a terminal, drawn again on every change."""
 
     def __init__(self, language: Language) -> None:

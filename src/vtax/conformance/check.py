@@ -39,7 +39,7 @@ class Check(Generic[S]):
 
 
 @dataclass(frozen=True)
-class Result:
+class CheckResult:
     """Result of a check. reason, hint: empty for a passed check; hint is also empty for a skipped one."""
 
     name: str
@@ -54,7 +54,7 @@ def require(condition: object, reason: str) -> None:
         raise Failed(reason)
 
 
-def results(checks: Sequence[Check[S]], subject: S) -> Iterator[Result]:
+def results(checks: Sequence[Check[S]], subject: S) -> Iterator[CheckResult]:
     """Run the checks and yield each result. Raises only a request to stop."""
     passed: set[str] = set()
     for check in checks:
@@ -64,23 +64,23 @@ def results(checks: Sequence[Check[S]], subject: S) -> Iterator[Result]:
         yield result
 
 
-def _result(check: Check[S], subject: S, passed: set[str]) -> Result:
+def _result(check: Check[S], subject: S, passed: set[str]) -> CheckResult:
     if missing := [name for name in check.needs if name not in passed]:
-        return Result(check.name, "skipped", f"{', '.join(missing)} did not pass")
+        return CheckResult(check.name, "skipped", f"{', '.join(missing)} did not pass")
     try:
         with _within(check.limit_s * timeout_factor()):
             check.run(subject)
     except Skipped as skipped:
-        return Result(check.name, "skipped", str(skipped))
+        return CheckResult(check.name, "skipped", str(skipped))
     except Failed as failed:
-        return Result(check.name, "fail", str(failed), check.hint)
+        return CheckResult(check.name, "fail", str(failed), check.hint)
     except RunInterrupted:
         raise
     except VtaxError as error:
-        return Result(check.name, "fail", ": ".join(filter(None, (error.what, error.where))), check.hint)
+        return CheckResult(check.name, "fail", ": ".join(filter(None, (error.what, error.where))), check.hint)
     except Exception as error:  # third-party code may raise anything
-        return Result(check.name, "fail", f"{type(error).__name__}: {error}", check.hint)
-    return Result(check.name, "pass")
+        return CheckResult(check.name, "fail", f"{type(error).__name__}: {error}", check.hint)
+    return CheckResult(check.name, "pass")
 
 
 @contextmanager

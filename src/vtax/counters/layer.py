@@ -29,7 +29,7 @@ class Part:
     thread: str = ".*"
 
 
-class Parts:
+class LayerParts:
     """Reads the parts of one layer. Counts only grow: what a thread spent until its end stays in them."""
 
     def __init__(self, parts: Sequence[Part], proc: Path = Path("/proc")) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import vtax
 from vtax.demo.disks import INSIDE, directory_of
 from vtax.demo.machines import MACHINES, Machine
-from vtax.demo.running import PYTHON, MachineFailed, Nested, booted
+from vtax.demo.running import PYTHON, BootedMachine, MachineFailed, booted
 from vtax.errors import BadInput
 from vtax.foreign_text import one_line
 from vtax.host.home import Home
@@ -126,7 +126,7 @@ def measured(demo: Demo, home: Home, images: Sequence[Image], progress: Progress
         yield bundle
 
 
-def _run(nested: Nested, study: str, progress: Progress) -> None:
+def _run(nested: BootedMachine, study: str, progress: Progress) -> None:
     """Run a study in the machine and pass on what it prints meanwhile."""
     began, shown = time.monotonic(), 0
     nested.guest.start(["sh", "-c", _RUN, "sh", study], cwd="/root")

@@ -31,7 +31,7 @@ _RUNTIMES = ("docker.io", "apparmor", "podman", "runc", "lxc", "systemd-containe
              "openvswitch-switch")  # fmt: skip
 
 
-class Loader(Protocol):
+class LoaderModule(Protocol):
     """A module that puts a boot loader onto a disk. PARTITION: where the machine's partition begins, in bytes."""
 
     __name__: str
@@ -81,7 +81,7 @@ class Machine:
     boot: Callable[[Path, Path, str], Words] = boot_linux
     serial: bool = False
     components: str = "main"
-    loader: Loader | None = None
+    loader: LoaderModule | None = None
 
     def key(self, *inputs: bytes) -> str:
         """Return names its disk: a hash of what decides the disk's files. inputs: what else does."""

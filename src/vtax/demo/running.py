@@ -52,7 +52,7 @@ class MachineFailed(VtaxError):
 
 
 @dataclass
-class Nested:
+class BootedMachine:
     """A booted machine. guest: the calls into it. boot_s: from QEMU's start to the agent's first answer. directory:
     of this boot on the host, removed at its end. channel: that of the calls; it stays when the machine reboots."""
 
@@ -81,7 +81,7 @@ class Nested:
 @contextmanager
 def booted(
     machine: Machine, home: Home, images: Sequence[Image], lock: Path, more: Mapping[str, Path] | None = None
-) -> Iterator[Nested]:
+) -> Iterator[BootedMachine]:
     """Boot a machine with these guest images in its home and vtax in /root/vtax/src; gone at the end.
 
     lock: a file of Python packages with hashes, for pip. more: files and directories to copy into /root/vtax too, by
@@ -101,7 +101,7 @@ def booted(
 
 
 @contextmanager
-def started(machine: Machine, home: Home, made: disks.Disks, *data_disks: Path) -> Iterator[Nested]:
+def started(machine: Machine, home: Home, made: disks.Disks, *data_disks: Path) -> Iterator[BootedMachine]:
     """Boot a machine with more disks (/dev/vdb, ...) and nothing of vtax but its agent; gone at the end.
 
     Raises GuestError with the console's last lines when it does not come up within BOOT_S.
@@ -113,7 +113,7 @@ def started(machine: Machine, home: Home, made: disks.Disks, *data_disks: Path) 
 @contextmanager
 def _answering(
     machine: Machine, home: Home, made: disks.Disks, data_disks: Sequence[Path], journal: Journal
-) -> Iterator[Nested]:
+) -> Iterator[BootedMachine]:
     """Yield a machine with its disks, once it answers."""
     directory = home.root / "nested" / f"run-{secrets.token_hex(4)}"
     journal.register(Tree(str(directory)))
@@ -143,7 +143,7 @@ def _answering(
     guest = Guest(channel)
     try:
         guest.hello(BOOT_S)
-        yield Nested(machine, guest, time.monotonic() - started_at, directory, channel)
+        yield BootedMachine(machine, guest, time.monotonic() - started_at, directory, channel)
     finally:
         guest.close()
         process.kill()
@@ -155,7 +155,7 @@ def _disk(path: Path) -> tuple[str, str]:
     return "-drive", f"file={path},format=raw,if=virtio,snapshot=on,cache=unsafe"
 
 
-def _send(nested: Nested, files: Mapping[str, Path]) -> None:
+def _send(nested: BootedMachine, files: Mapping[str, Path]) -> None:
     """Copy files and directories, with what this process's Python compiled: to compile it there takes minutes."""
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w:gz", compresslevel=1) as archive:
@@ -166,7 +166,7 @@ def _send(nested: Nested, files: Mapping[str, Path]) -> None:
     nested.run("tar", "--extract", "--no-same-owner", "--file=/root/sent.tar.gz", f"--directory=/{INSIDE}")
 
 
-def _mount_disks(nested: Nested) -> None:
+def _mount_disks(nested: BootedMachine) -> None:
     """Mount the guest images, and the Python packages beside vtax where Python finds both."""
     nested.run("mkdir", "--parents", f"{HOME}/images", _PACKAGES)
     nested.run("mount", "/dev/vdb", f"{HOME}/images")

@@ -15,7 +15,7 @@ from pathlib import Path
 from vtax.counters.whole_host import not_counted
 from vtax.doctor import tunables
 from vtax.doctor.finding import Finding, Observation, Severity
-from vtax.doctor.load import Load
+from vtax.doctor.load import HostLoad
 from vtax.study.units import about_size, format_percent
 
 GIB = 1 << 30
@@ -25,7 +25,7 @@ MEMORY_WARN, MEMORY_BAD = 2 * GIB, 1 * GIB
 
 
 @dataclass(frozen=True)
-class Check:
+class HostCheck:
     """name: also of the tunable that applies its hint, if any. why: its effect on a measurement. look: returns the
     observation on the host whose files are below a directory; None where that does not expose the setting."""
 
@@ -172,45 +172,45 @@ def _counters(root: Path) -> Observation | None:
 
 
 CHECKS = (
-    Check("CPUs", "guest, peer, vtax and the rest of the host share the CPUs", _processors),
-    Check(
+    HostCheck("CPUs", "guest, peer, vtax and the rest of the host share the CPUs", _processors),
+    HostCheck(
         tunables.FREQUENCY_GOVERNOR.name,
         "a power-saving governor changes the CPU frequency during a trial",
         _frequency_governor,
     ),
-    Check(
+    HostCheck(
         tunables.TURBO.name,
         "turbo depends on temperature and on the load of other cores: the first trials run faster than later ones",
         _turbo,
     ),
-    Check(
+    HostCheck(
         "sibling threads",
         "two threads of a core share its execution units: a busy sibling slows a guest down",
         _sibling_threads,
     ),
-    Check(
+    HostCheck(
         tunables.TRANSPARENT_HUGE_PAGES.name,
         "huge pages speed up programs; QEMU requests them, other programs get them by chance or not at all",
         _transparent_huge_pages,
     ),
-    Check(
+    HostCheck(
         tunables.ADDRESS_LAYOUT.name,
         "the address layout changes speed by some percent; only randomization averages this out over trials",
         _address_layout,
     ),
-    Check(tunables.SWAPPINESS.name, "swapped memory is read back during a trial", _swap),
-    Check(
+    HostCheck(tunables.SWAPPINESS.name, "swapped memory is read back during a trial", _swap),
+    HostCheck(
         tunables.NUMA_BALANCING.name, "remote memory is slower, and balancing migrates pages during a trial", _numa
     ),
-    Check("free memory", "a host short of memory reclaims and swaps while it measures", _free_memory),
-    Check(
+    HostCheck("free memory", "a host short of memory reclaims and swaps while it measures", _free_memory),
+    HostCheck(
         "virtual host",
         "other guests of the outer host use the CPUs unseen, and hardware virtualization is missing or nested",
         _virtual_host,
     ),
-    Check("battery", "on battery the firmware limits the CPU frequency", _battery),
-    Check("heat", "a hot CPU is slowed down without notice", _throttling),
-    Check(
+    HostCheck("battery", "on battery the firmware limits the CPU frequency", _battery),
+    HostCheck("heat", "a hot CPU is slowed down without notice", _throttling),
+    HostCheck(
         "counters",
         "vtax explain shows what was counted; what is not counted may be why a platform is slower",
         _counters,
@@ -229,7 +229,7 @@ def findings(root: Path = Path("/")) -> list[Finding]:
     return found
 
 
-def judge_load(load: Load) -> list[Finding]:
+def judge_load(load: HostLoad) -> list[Finding]:
     """Return findings about the load of the host while it was sampled."""
     steal_severity: Severity = "bad" if load.steal > STEAL_BAD else "warn" if load.steal > STEAL_WARN else "ok"
     busy_share = load.busy_cpus / load.cpus

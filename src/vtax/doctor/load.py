@@ -16,7 +16,7 @@ _SHOWN_SHARE = 0.05
 
 
 @dataclass(frozen=True)
-class Load:
+class HostLoad:
     """Means over some seconds. steal: share of all CPU time. busiest: programs and their share of a CPU."""
 
     cpus: int
@@ -25,7 +25,7 @@ class Load:
     busiest: tuple[str, ...] = ()
 
 
-def sample_load(seconds: float = 1.0) -> Load:
+def sample_load(seconds: float = 1.0) -> HostLoad:
     """Sample the load over some seconds. CPU time of this process is excluded."""
     before, programs_before = HostSample.take(), _programs()
     time.sleep(seconds)
@@ -41,7 +41,7 @@ def sample_load(seconds: float = 1.0) -> Load:
     }
     top = sorted(used.items(), key=lambda item: -item[1])[:_SHOWN]
     cpus = os.cpu_count() or 1
-    return Load(
+    return HostLoad(
         cpus=cpus,
         busy_cpus=min(cpus, max(0.0, busy_s - own_s) / elapsed_s),  # CPU time is counted in steps of 10 ms
         steal=spent.get("steal", 0.0) / (sum(spent.values()) or 1.0),

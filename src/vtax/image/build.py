@@ -34,7 +34,7 @@ from vtax.image.image import MODULES, OWN, Image
 from vtax.image.initrd import build_initrd, collect_modules, write_modules
 from vtax.image.kernel import elf_of
 from vtax.image.layer import FORMS, make_layer
-from vtax.image.own import Source, make_own, unpack
+from vtax.image.own import FileSource, make_own, unpack
 from vtax.image.recipe import DEFAULT, PROGRAMS, Recipe
 from vtax.image.tree import BuildRoot, make_build_root, make_tree, package_versions
 from vtax.study.units import about_size
@@ -159,7 +159,9 @@ def _build(home: Home, recipe: Recipe, journal: Journal, progress: Progress, fil
     return Image(recipe.key, final)
 
 
-def add(home: Home, name: str, source: Source, journal: Journal, progress: Progress = lambda stage: None) -> Image:
+def add(
+    home: Home, name: str, source: FileSource, journal: Journal, progress: Progress = lambda stage: None
+) -> Image:
     """Make an image of files of the user's. Raises BadInput for files that cannot be one, else ImageError."""
     _check_host(home, DEFAULT)
     directory = home.images / f"own-{journal.token}.partial"

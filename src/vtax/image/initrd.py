@@ -45,7 +45,7 @@ _PROGRAM = 0o100755
 
 
 @dataclass(frozen=True)
-class Entry:
+class CpioEntry:
     """One member of a cpio archive. device: major and minor number of a device node."""
 
     name: str
@@ -54,10 +54,10 @@ class Entry:
     device: tuple[int, int] = (0, 0)
 
 
-def cpio(entries: Iterable[Entry]) -> bytes:
+def cpio(entries: Iterable[CpioEntry]) -> bytes:
     """Return the archive of the entries, owned by root, with the time 0."""
     parts = []
-    for number, entry in enumerate([*entries, Entry("TRAILER!!!", 0)], start=1):
+    for number, entry in enumerate([*entries, CpioEntry("TRAILER!!!", 0)], start=1):
         name = entry.name.encode() + b"\0"
         fields = (number, entry.mode, 0, 0, 1, 0, len(entry.content), 0, 0, *entry.device, len(name), 0)
         header = b"070701" + b"".join(b"%08X" % field for field in fields) + name
@@ -112,16 +112,19 @@ def write_modules(modules: Modules, directory: Path) -> None:
 def build_initrd(busybox: Path, modules: Path) -> bytes:
     """Return the archive. busybox: a static one. modules: a directory that `write_modules` made."""
     *interpreter, _, code, _ = bootstrap_argv()
-    entries = [Entry(name, _DIRECTORY) for name in DIRECTORIES]
+    entries = [CpioEntry(name, _DIRECTORY) for name in DIRECTORIES]
     entries += [
-        Entry("dev/console", _CHARACTER, device=(5, 1)),
-        Entry("bin/busybox", _PROGRAM, busybox.read_bytes()),
-        *(Entry(f"bin/{name}", _LINK, b"busybox") for name in APPLETS),
-        *(Entry(f"links/{name}", _LINK, target.encode()) for name, target in DEVICE_LINKS.items()),
-        *(Entry(f"modules/{path.name}", _FILE, unsigned(path.read_bytes())) for path in sorted(modules.iterdir())),
-        Entry("interpreter", _FILE, (" ".join(interpreter) + "\n").encode()),
-        Entry("bootstrap", _FILE, code.encode()),
-        Entry("init", _PROGRAM, data("init")),
+        CpioEntry("dev/console", _CHARACTER, device=(5, 1)),
+        CpioEntry("bin/busybox", _PROGRAM, busybox.read_bytes()),
+        *(CpioEntry(f"bin/{name}", _LINK, b"busybox") for name in APPLETS),
+        *(CpioEntry(f"links/{name}", _LINK, target.encode()) for name, target in DEVICE_LINKS.items()),
+        *(
+            CpioEntry(f"modules/{path.name}", _FILE, unsigned(path.read_bytes()))
+            for path in sorted(modules.iterdir())
+        ),
+        CpioEntry("interpreter", _FILE, (" ".join(interpreter) + "\n").encode()),
+        CpioEntry("bootstrap", _FILE, code.encode()),
+        CpioEntry("init", _PROGRAM, data("init")),
     ]
     return cpio(entries)
 

@@ -52,14 +52,14 @@ _PROGRAM_PLACES = ("bin", "sbin", "usr/bin", "usr/sbin", "usr/local/bin", "app")
 
 
 @dataclass(frozen=True)
-class Source:
+class FileSource:
     """Where files come from. kind: of SOURCES or _PLAIN. place: path or name there."""
 
     kind: str
     place: str
 
     @classmethod
-    def of(cls, name: str, text: str) -> Source:
+    def of(cls, name: str, text: str) -> FileSource:
         """Return what `KIND:PLACE` means. name: that the image gets. Raises BadInput."""
         if not re.fullmatch(r"[a-z][a-z0-9_-]{0,39}", name):
             raise BadInput(
@@ -86,7 +86,7 @@ class Source:
         return cls(kind, place)
 
 
-def unpack(name: str, source: Source, directory: Path, tag: str) -> OwnFiles:
+def unpack(name: str, source: FileSource, directory: Path, tag: str) -> OwnFiles:
     """Unpack files of a source into `directory/tree`, clean them, and return what they are.
 
     directory: empty, on the disk of images, in the journal. tag: of the processes, in the journal. Raises BadInput
@@ -151,7 +151,7 @@ def has_program(tree: Path, program: str, places: Sequence[str]) -> bool:
     return any((found := _resolved(tree, name)) is not None and found.is_file() for name in names)
 
 
-def _unpack_plain(source: Source, tree: Path, tag: str) -> dict[str, Any]:
+def _unpack_plain(source: FileSource, tree: Path, tag: str) -> dict[str, Any]:
     tree.mkdir()
     copy: list[str | Path] = ["cp", "--archive", "--reflink=auto", "--one-file-system", f"{source.place}/.", tree]
     extract: list[str | Path] = [
@@ -169,7 +169,7 @@ def _unpack_plain(source: Source, tree: Path, tag: str) -> dict[str, Any]:
     return {}
 
 
-def _unpack_oci(source: Source, directory: Path, tag: str) -> dict[str, Any]:
+def _unpack_oci(source: FileSource, directory: Path, tag: str) -> dict[str, Any]:
     """Return the configuration of the image. Only layers of this host's architecture are taken."""
     layout = f"oci:{directory / 'layout'}:image"
     skopeo: list[str | Path] = ["skopeo", "--tmpdir", directory, "--insecure-policy"]

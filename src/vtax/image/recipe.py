@@ -91,7 +91,7 @@ def data(name: str) -> bytes:
 
 
 @dataclass(frozen=True)
-class Program:
+class CompiledProgram:
     """A program of vtax's own, compiled for any x86-64 when the base is built.
 
     name: of the program in /usr/bin. source, headers: in `data`. flags: of the compiler; its `--version` prints them.
@@ -123,11 +123,11 @@ def _hash(*parts: bytes) -> str:
 PROGRAMS = (
     # copy is a loop like the other kernels: the C library's memcpy chooses its instructions by what the virtual CPU
     # says of its caches
-    Program("vtax-stream", "stream.c", ("-O3", "-fopenmp", "-fno-tree-loop-distribute-patterns"), ()),
-    Program("vtax-linpack", "linpack.c", ("-O3",), ("program.h", "linpack_solve.h")),
-    Program("vtax-pi", "pi.c"),
-    Program("vtax-kernel-paths", "kernel_paths.c", ("-O2", "-pthread")),
-    Program("vtax-memory-latency", "memory_latency.c"),
+    CompiledProgram("vtax-stream", "stream.c", ("-O3", "-fopenmp", "-fno-tree-loop-distribute-patterns"), ()),
+    CompiledProgram("vtax-linpack", "linpack.c", ("-O3",), ("program.h", "linpack_solve.h")),
+    CompiledProgram("vtax-pi", "pi.c"),
+    CompiledProgram("vtax-kernel-paths", "kernel_paths.c", ("-O2", "-pthread")),
+    CompiledProgram("vtax-memory-latency", "memory_latency.c"),
 )
 """The programs that Debian does not have. Those that use a library open it when they run: a layer brings it."""
 

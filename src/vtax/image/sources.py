@@ -20,7 +20,7 @@ _ONE_LINE = re.compile(r"deb\s+(?:\[(?P<options>[^\]]*)\]\s+)?(?P<uri>\S+)\s+(?P
 
 
 @dataclass(frozen=True)
-class Source:
+class PackageSource:
     """One binary package source of apt."""
 
     uris: tuple[str, ...]
@@ -38,12 +38,12 @@ class Source:
         )
 
 
-def parse_one_line(text: str) -> Iterator[Source]:
+def parse_one_line(text: str) -> Iterator[PackageSource]:
     """Return sources of a `.list` file (sources.list(5), one-line style)."""
     for line in text.splitlines():
         if found := _ONE_LINE.fullmatch(line.partition("#")[0].strip()):
             signed_by = re.search(r"signed-by=(\S+)", found["options"] or "", re.IGNORECASE)
-            yield Source(
+            yield PackageSource(
                 (found["uri"],),
                 (found["suite"],),
                 tuple(found["components"].split()),
@@ -51,7 +51,7 @@ def parse_one_line(text: str) -> Iterator[Source]:
             )
 
 
-def parse_deb822(text: str) -> Iterator[Source]:
+def parse_deb822(text: str) -> Iterator[PackageSource]:
     """Return sources of a `.sources` file (sources.list(5), deb822 style)."""
     for paragraph in re.split(r"\n[ \t]*\n", text):
         lines = [line for line in paragraph.splitlines() if not line.startswith("#")]
@@ -63,7 +63,7 @@ def parse_deb822(text: str) -> Iterator[Source]:
         }
         if "deb" in fields.get("types", "").split() and fields.get("enabled", "yes").lower() != "no":
             words = {name: tuple(fields.get(name, "").split()) for name in ("uris", "suites", "components")}
-            yield Source(words["uris"], words["suites"], words["components"], fields.get("signed-by", ""))
+            yield PackageSource(words["uris"], words["suites"], words["components"], fields.get("signed-by", ""))
 
 
 def host_mirror(apt: Path = Path("/etc/apt")) -> str | None:

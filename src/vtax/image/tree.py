@@ -15,7 +15,7 @@ from pathlib import Path
 from vtax.errors import CommandFailed, ImageError
 from vtax.host.process import run
 from vtax.image import toolbox
-from vtax.image.recipe import ARCHITECTURE, DataSet, Program, Recipe, data
+from vtax.image.recipe import ARCHITECTURE, CompiledProgram, DataSet, Recipe, data
 from vtax.image.sources import host_mirror, host_proxies, keyring
 
 _PROGRAMS_DIRECTORY = "usr/bin"
@@ -50,7 +50,7 @@ class BuildRoot:
         """The bootable kernel."""
         return self.directory / "boot" / f"vmlinuz-{self.modules.name}"
 
-    def compile(self, program: Program, tree: Path) -> None:
+    def compile(self, program: CompiledProgram, tree: Path) -> None:
         """Compile a program in the build root and copy it into the tree."""
         for name in (program.source, *program.headers):
             (self.directory / name).write_bytes(data(name))

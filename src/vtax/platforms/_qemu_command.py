@@ -45,7 +45,7 @@ class Nic:
 
 
 @dataclass(frozen=True)
-class GuestIo:
+class QemuIo:
     """What was made for one guest. agent_fd, monitor_fd: inherited connected sockets. vhost: whether taps use it."""
 
     name: str
@@ -72,7 +72,7 @@ def machine(options: QemuOptions, vcpus: int, memory_bytes: int) -> list[str]:
     ]
 
 
-def guest(options: QemuOptions, resources: Resources, boot: Boot, made: GuestIo) -> list[str]:
+def guest(options: QemuOptions, resources: Resources, boot: Boot, made: QemuIo) -> list[str]:
     """Return a whole guest, stopped before its first instruction (-S)."""
     return [
         *machine(options, resources.vcpus, resources.memory_bytes),

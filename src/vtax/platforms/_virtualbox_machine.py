@@ -31,7 +31,7 @@ LOADER_FILES = tuple(_LOADER.values())
 
 
 @dataclass(frozen=True)
-class GuestIo:
+class VirtualBoxIo:
     """What was made for one guest. directory: its own, where all its files are. bridged: for each interface, the one
     of the host that it is bridged to; none for interfaces behind VirtualBox's own NAT."""
 
@@ -86,7 +86,7 @@ class GuestIo:
         return self.directory / "console.log"
 
 
-def environment(made: GuestIo) -> Mapping[str, str]:
+def environment(made: VirtualBoxIo) -> Mapping[str, str]:
     """Return what makes every program of VirtualBox use a service and settings of the guest's own."""
     return {"VBOX_USER_HOME": str(made.settings), "VBOX_IPC_SOCKETID": made.name}
 
@@ -96,7 +96,7 @@ def service_directory(name: str) -> Path:
     return Path(f"/tmp/.vbox-{name}-ipc")
 
 
-def commands(options: VirtualBoxOptions, resources: Resources, made: GuestIo) -> list[list[str]]:
+def commands(options: VirtualBoxOptions, resources: Resources, made: VirtualBoxIo) -> list[list[str]]:
     """Return the arguments of VBoxManage, call by call, that make the machine."""
     name = made.name
     calls = [
@@ -134,7 +134,7 @@ def loader_configuration(command_line: str) -> str:
     return "\n".join((*lines, f"  APPEND {command_line}", ""))
 
 
-def boot_medium(boot: virtual_machine.Boot, made: GuestIo) -> list[str | Path]:
+def boot_medium(boot: virtual_machine.Boot, made: VirtualBoxIo) -> list[str | Path]:
     """Return the command that writes the CD. References: xorriso(1), and ISOLINUX's documentation."""
     files = {
         **_LOADER,
@@ -175,14 +175,14 @@ def _hardware(options: VirtualBoxOptions, resources: Resources) -> list[str]:
     ]
 
 
-def _serial_lines(made: GuestIo) -> list[str]:
+def _serial_lines(made: VirtualBoxIo) -> list[str]:
     return [
         *("--uart1", "0x3F8", "4", "--uart-mode1", "file", str(made.console)),
         *("--uart2", "0x2F8", "3", "--uart-mode2", "server", str(made.stream)),
     ]
 
 
-def _network(options: VirtualBoxOptions, made: GuestIo) -> list[str]:
+def _network(options: VirtualBoxOptions, made: VirtualBoxIo) -> list[str]:
     if not made.interfaces:
         return ["--nic1", "none"]
     words: list[str] = []

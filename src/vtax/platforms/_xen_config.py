@@ -26,7 +26,7 @@ _NO_PV_DEVICES = "xen_emul_unplug=never"
 
 
 @dataclass(frozen=True)
-class GuestIo:
+class XenIo:
     """What was made for one guest. sockets: directory of the sockets that the device model makes, one per channel.
     vif_script: what xl calls for each interface. tsc_mode: never `auto`."""
 
@@ -38,7 +38,7 @@ class GuestIo:
     interfaces: Sequence[Interface] = ()
 
 
-def domain(options: XenOptions, resources: Resources, boot: virtual_machine.Boot, made: GuestIo) -> str:
+def domain(options: XenOptions, resources: Resources, boot: virtual_machine.Boot, made: XenIo) -> str:
     """Return the text of a configuration file. The i-th virtual CPU is pinned to the i-th of the resources' CPUs."""
     every = [",".join(map(str, resources.cpus))] * resources.vcpus
     pinned = [str(cpu) for cpu in resources.cpus]

@@ -87,7 +87,7 @@ class ContainerdOptions(CpuLimited):
 
 
 @dataclass(frozen=True)
-class Daemon:
+class ContainerdDaemon:
     """A private containerd. tag: of it and its shims."""
 
     process: subprocess.Popen[bytes]
@@ -174,10 +174,10 @@ def bundle(spec: GuestSpec, root: Path, argv: Sequence[str], group: Group, netwo
     return config
 
 
-_private: WeakKeyDictionary[Journal, Daemon] = WeakKeyDictionary()
+_private: WeakKeyDictionary[Journal, ContainerdDaemon] = WeakKeyDictionary()
 
 
-def private_daemon(journal: Journal) -> Daemon:
+def private_daemon(journal: Journal) -> ContainerdDaemon:
     """The daemon of a journal, started when it does not run yet. Raises PlatformError with the end of its log."""
     running = _private.get(journal)
     if running is None or running.process.poll() is not None:
@@ -185,7 +185,7 @@ def private_daemon(journal: Journal) -> Daemon:
     return running
 
 
-def _start(journal: Journal) -> Daemon:
+def _start(journal: Journal) -> ContainerdDaemon:
     tag = f"vtax-containerd-{secrets.token_hex(4)}"
     directory = Home.from_environment().ensure().guests / tag
     journal.register(Tree(str(directory)))
@@ -205,7 +205,7 @@ def _start(journal: Journal) -> Daemon:
         except (VtaxError, subprocess.SubprocessError) as error:
             raise PlatformError(Note("containerd-not-started", error=error), where=log.read_text()) from error
     _wait_until_up(process, log)
-    return Daemon(process, tag)
+    return ContainerdDaemon(process, tag)
 
 
 def _wait_until_up(process: subprocess.Popen[bytes], log: Path) -> None:
@@ -227,7 +227,7 @@ def _wait_until_up(process: subprocess.Popen[bytes], log: Path) -> None:
     wait_until(answers, _UP_TIMEOUT_S * timeout_factor(), 0.01, otherwise=failed)
 
 
-def container_removal(daemon: Daemon, spec: GuestSpec) -> RestoreCommand:
+def container_removal(daemon: ContainerdDaemon, spec: GuestSpec) -> RestoreCommand:
     """The journal's entry of a container and its mounts, all of which end with the daemon."""
     enter = ("nsenter", f"--mount=/proc/{daemon.process.pid}/ns/mnt", "--", "sh", "-c", _REMOVE, "sh")
     words = ("No such file", "no such file")  # of nsenter, or of ctr: the daemon is gone
@@ -236,7 +236,7 @@ def container_removal(daemon: Daemon, spec: GuestSpec) -> RestoreCommand:
     )
 
 
-def _serving(daemon: Daemon, name: str) -> list[int]:
+def _serving(daemon: ContainerdDaemon, name: str) -> list[int]:
     """The daemon, and the shim of a container."""
     found = [daemon.process.pid]
     for pid in tagged_pids(daemon.tag):

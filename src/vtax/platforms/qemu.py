@@ -138,7 +138,7 @@ def _start(
             claimed = claim(spec, undo)
             agent, their_agent = (fds.enter_context(s) for s in socket.socketpair())
             monitor, their_monitor = (fds.enter_context(s) for s in socket.socketpair())
-            made = command.GuestIo(
+            made = command.QemuIo(
                 spec.name, overlay, console, their_agent.fileno(), their_monitor.fileno(), nics, vhost
             )
             argv = command.guest(options, spec.resources, boot, made)

@@ -98,7 +98,7 @@ def _host() -> tuple[str, tuple[str, ...]]:
 class _Calls:
     """Programs of VirtualBox for one guest, all of which use a service of its own."""
 
-    made: machine.GuestIo
+    made: machine.VirtualBoxIo
     programs: virtual_machine.Programs
 
     def serve(self) -> None:
@@ -120,7 +120,7 @@ class _Calls:
 def _start(options: VirtualBoxOptions, spec: GuestSpec) -> StdioGuest:
     """Make the machine paused, pin its virtual CPUs, connect the stream, let it run."""
     stderr = spec.directory / "stderr.log"
-    made = machine.GuestIo(spec.name, spec.directory)
+    made = machine.VirtualBoxIo(spec.name, spec.directory)
     with ExitStack() as undo:
         try:
             claimed = _claim(spec, undo)
@@ -208,7 +208,7 @@ def _join_interfaces(spec: GuestSpec, claimed: Claim, undo: ExitStack) -> tuple[
     return tuple(here)
 
 
-def _write_files(options: VirtualBoxOptions, spec: GuestSpec, made: machine.GuestIo) -> None:
+def _write_files(options: VirtualBoxOptions, spec: GuestSpec, made: machine.VirtualBoxIo) -> None:
     """The description of the image's disk, and the CD."""
     image = spec.image
     made.settings.mkdir()
@@ -239,7 +239,7 @@ def _pin(process: subprocess.Popen[bytes], resources: Resources) -> cgroups.Limi
     return cgroups.Limits(tools.limits_of(found), resources.memory_bytes, cgroups.CpuTime(len(found)))
 
 
-def describe(process: subprocess.Popen[bytes] | None, made: machine.GuestIo, stderr: Path) -> str:
+def describe(process: subprocess.Popen[bytes] | None, made: machine.VirtualBoxIo, stderr: Path) -> str:
     """What is known of a machine: its console's last lines, a panic first, what VirtualBox says, whether it runs."""
     parts = [f"console: {shown}"] if (shown := virtual_machine.console_errors(made.console)) else []
     for path in (stderr, made.log):

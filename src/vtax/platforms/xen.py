@@ -181,13 +181,13 @@ def _start(options: XenOptions, spec: GuestSpec, boot: virtual_machine.Boot, ove
     return guest
 
 
-def _prepare(options: XenOptions, spec: GuestSpec, overlay: Path) -> config.GuestIo:
+def _prepare(options: XenOptions, spec: GuestSpec, overlay: Path) -> config.XenIo:
     script = spec.directory / "vif"
     script.write_text(_VIF_SCRIPT)
     script.chmod(0o755)
     interfaces = spec.plugboard.interfaces if spec.plugboard else ()
     tsc_mode = ("native" if is_emulated() else "default") if options.tsc_mode == "auto" else options.tsc_mode
-    return config.GuestIo(spec.name, overlay, spec.directory, script, tsc_mode, interfaces)
+    return config.XenIo(spec.name, overlay, spec.directory, script, tsc_mode, interfaces)
 
 
 def _claim(spec: GuestSpec, undo: ExitStack) -> Claim:

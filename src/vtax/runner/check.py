@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from vtax.benchmarks.base import Context, Timed
-from vtax.benchmarks.program import Program
+from vtax.benchmarks.program import ProgramBenchmark
 from vtax.errors import BadInput, Problems, all_of, placed
 from vtax.guest.facts import nearest_names, unknown_names
 from vtax.image.image import Image
@@ -181,7 +181,7 @@ def _refuse_too_short_timeout(loaded: LoadedStudy, checked: Sequence[Point]) -> 
     guest, timeout_s = loaded.study.guest, loaded.study.design.timeout
     context = Context(guest.vcpus, guest.memory)
     for point in checked:
-        if not isinstance(point.parameters, Timed) or isinstance(point.benchmark, Program):
+        if not isinstance(point.parameters, Timed) or isinstance(point.benchmark, ProgramBenchmark):
             continue  # a program declares how long it takes, which its table is checked for
         expected_s = point.expected_s(context)
         duration_s = min(point.parameters.duration_s, expected_s)  # or something else fixes the work

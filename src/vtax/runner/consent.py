@@ -11,7 +11,7 @@ import json
 import shlex
 from collections.abc import Collection, Iterable, Mapping
 
-from vtax.benchmarks.program import Program
+from vtax.benchmarks.program import ProgramBenchmark
 from vtax.errors import BadInput
 from vtax.foreign_text import one_line
 from vtax.platforms.base import HostProgram, Platform
@@ -27,7 +27,7 @@ def programs_of(platforms: Iterable[Platform]) -> tuple[HostProgram, ...]:
     return tuple(dict.fromkeys(program for platform in platforms for program in platform.host_programs))
 
 
-def of_programs(study: Study, programs: Mapping[str, Program]) -> tuple[HostProgram, ...]:
+def of_programs(study: Study, programs: Mapping[str, ProgramBenchmark]) -> tuple[HostProgram, ...]:
     """Return the programs that a study declares: guests run them as root, and a native guest is root of this host.
 
     Consent is to all that decides what runs: commands, files, and every value that stands in an argument.

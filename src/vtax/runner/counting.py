@@ -13,7 +13,7 @@ from pathlib import Path
 from vtax.counters import table
 from vtax.counters.guest import PATHS, PEER_PATHS
 from vtax.counters.host import HostSample, host_warnings
-from vtax.counters.layer import Parts
+from vtax.counters.layer import LayerParts
 from vtax.counters.table import GUEST, HOST, HOST_CPU, LAYER, LINK, PROGRAM, SWITCH_CPU, UNDER_TEST_CPU
 from vtax.counters.whole_host import HostReading, host_counters
 from vtax.guest.guest import Guest
@@ -65,7 +65,7 @@ class Counting:
         self._endpoints = endpoints
         self._links = links
         self._host = host_counters()
-        self._parts = Parts(endpoints[GUEST].running.parts) if GUEST in endpoints else Parts(())
+        self._parts = LayerParts(endpoints[GUEST].running.parts) if GUEST in endpoints else LayerParts(())
         self.differences: dict[tuple[str, str], float] = {}
         self.warnings: tuple[Note, ...] = ()
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 
 from vtax.benchmarks.base import Context
-from vtax.benchmarks.program import Program
+from vtax.benchmarks.program import ProgramBenchmark
 from vtax.errors import BadInput
 from vtax.image.image import Image
 from vtax.messages import Note
@@ -231,7 +231,8 @@ def make_plan(
     study = loaded.study
     checked, named = checked_study(loaded, image)
     untested = _untested(study, named, checked, image, loaded.source)
-    own = {point.benchmark.name: point.benchmark for point in checked if isinstance(point.benchmark, Program)}
+    used = (point.benchmark for point in checked)
+    own = {each.name: each for each in used if isinstance(each, ProgramBenchmark)}
     programs = (*platform_programs(study, loaded.source), *consent.of_programs(study, own))
     if not dry:
         consent.require_consent(programs, consented, loaded.source)

@@ -9,7 +9,7 @@ from typing import Any
 
 from vtax.benchmarks import registry as benchmark_registry
 from vtax.benchmarks.base import Benchmark, Context, Metric, Parameters, Place, metrics_of
-from vtax.benchmarks.program import Program
+from vtax.benchmarks.program import ProgramBenchmark
 from vtax.benchmarks.program import loaded as program_of
 from vtax.errors import BadInput, BadInputs, Problems, placed
 from vtax.image.image import Image
@@ -124,7 +124,7 @@ def checked_points(loaded: LoadedStudy, image: Image) -> tuple[Point, ...]:
     return tuple(checked.values())
 
 
-def programs_of(loaded: LoadedStudy) -> dict[str, Program]:
+def programs_of(loaded: LoadedStudy) -> dict[str, ProgramBenchmark]:
     """The programs that a study declares, by name, with their files. Raises BadInput for every one that cannot be."""
     made, problems = _programs(loaded)
     if problems:
@@ -132,10 +132,10 @@ def programs_of(loaded: LoadedStudy) -> dict[str, Program]:
     return made
 
 
-def _programs(loaded: LoadedStudy) -> tuple[dict[str, Program], list[BadInput]]:
+def _programs(loaded: LoadedStudy) -> tuple[dict[str, ProgramBenchmark], list[BadInput]]:
     """The programs of a study that can be, by name, and a problem for each of the others."""
     problems = Problems()
-    made: dict[str, Program] = {}
+    made: dict[str, ProgramBenchmark] = {}
     for number, table in enumerate(loaded.study.program, 1):
         where = f"{loaded.source}: [[program]] number {number} ({table.name})"
         if table.name in benchmark_registry.benchmarks():
@@ -155,7 +155,7 @@ def _refuse_same(known: Point | None, point: Point, where: str) -> None:
 
 def _checked_point(
     raw: RawPoint,
-    own: Mapping[str, Program],
+    own: Mapping[str, ProgramBenchmark],
     context: Context,
     image: Image,
     guest: Mapping[str, Any],
@@ -188,7 +188,7 @@ def _checked_point(
     if raw.tuning:
         defining["tuning"] = raw.tuning
     defining |= raw.colocation.defining
-    if isinstance(benchmark, Program):
+    if isinstance(benchmark, ProgramBenchmark):
         defining["program"] = benchmark.definition
     key = key_of(defining)
     return Point(
@@ -300,7 +300,7 @@ def _checked_parameters(benchmark: Benchmark, raw: RawPoint, where: str) -> Para
 
 def _help_name(benchmark: Benchmark, where: str) -> str:
     """What `vtax benchmarks` explains a benchmark under: its name, or the study that declares the program."""
-    return where.partition(": [[")[0] if isinstance(benchmark, Program) else benchmark.name
+    return where.partition(": [[")[0] if isinstance(benchmark, ProgramBenchmark) else benchmark.name
 
 
 def _hint_of_table(name: str) -> str:

@@ -20,7 +20,7 @@ from vtax.runner.plan import Cell, Plan
 from vtax.runner.points import Point
 from vtax.stats.analysis import Contrast, missed
 from vtax.stats.checks import StatsError
-from vtax.stats.contrasts import Side, paired_contrast
+from vtax.stats.contrasts import ContrastSide, paired_contrast
 from vtax.stats.means import average_of, average_with
 from vtax.stats.ratio import BlockMeans, block_contrast
 from vtax.stats.stopping import Decision, decide, within_budget
@@ -139,11 +139,11 @@ class Stopping:
             contrasts[self._name(cell, metric)] = found
         return contrasts
 
-    def _side(self, cell: Cell, metric: Metric, blocks: int) -> Side:
+    def _side(self, cell: Cell, metric: Metric, blocks: int) -> ContrastSide:
         """Return a cell so far. Raises StatsError for a mean that is not defined."""
         average = average_with(metric.average, metric.fixed_work, cell.point.parameters.model_dump())
         values = self._values[cell.key, metric.name]
         made = sorted(block for block in values if block < blocks)
         means = BlockMeans(np.array(made, dtype=np.int64), np.array([average_of(values[b], average) for b in made]))
         is_wrong = cell.key in self._wrong_clocks and is_timed(metric.name, metric.unit)
-        return Side(means, clock_is_wrong=is_wrong)
+        return ContrastSide(means, clock_is_wrong=is_wrong)

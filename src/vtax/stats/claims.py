@@ -87,7 +87,7 @@ class Tested:
 
 
 @dataclass(frozen=True)
-class Check:
+class RangeTest:
     """Comparisons of which each or most must be inside their ranges."""
 
     compared: tuple[Claimed, ...]
@@ -118,7 +118,7 @@ class Judgement:
 
 
 def judge_claims(
-    rule: Rule, claims: Mapping[str, Sequence[Check]], *, looks_ahead: bool = True
+    rule: Rule, claims: Mapping[str, Sequence[RangeTest]], *, looks_ahead: bool = True
 ) -> dict[str, Judgement]:
     """The word about every finding of one family. Each has at least one check with at least one comparison.
 
@@ -210,12 +210,12 @@ def partial_conjunction(p_given: Values, count: int) -> float:
     return float(min(1.0, (len(p) - count + 1) * p[count - 1]))
 
 
-def _needed(check: Check) -> int:
+def _needed(check: RangeTest) -> int:
     n = len(check.compared)
     return n if check.needs == "each" else n // 2 + 1
 
 
-def _p_values(checks: Sequence[Check], tested: Sequence[Sequence[Tested | StatsError]]) -> tuple[float, float]:
+def _p_values(checks: Sequence[RangeTest], tested: Sequence[Sequence[Tested | StatsError]]) -> tuple[float, float]:
     """(p of all checks holding, p of any of them failing) of one finding, unadjusted for other findings."""
     inside, outside = [], []
     for check, answers in zip(checks, tested, strict=True):
@@ -230,7 +230,7 @@ def _p_values(checks: Sequence[Check], tested: Sequence[Sequence[Tested | StatsE
 
 
 def _judgement(
-    rule: Rule, checks: Sequence[Check], tested: Sequence[Sequence[Tested | StatsError]], ps: tuple[float, float],
+    rule: Rule, checks: Sequence[RangeTest], tested: Sequence[Sequence[Tested | StatsError]], ps: tuple[float, float],
     families: tuple[int, int], alpha: float,
 ) -> Judgement:  # fmt: skip
     """families: how many findings there are, and how many Holm's step corrected this one for."""
@@ -256,7 +256,7 @@ def _judgement(
     return Judgement(kind, *ps, family, alpha, answered, 0, 0, tuple(dict.fromkeys(notes)), rests_on)
 
 
-def _looking_ahead(found: Judgement, checks: Sequence[Check]) -> Judgement:
+def _looking_ahead(found: Judgement, checks: Sequence[RangeTest]) -> Judgement:
     """The judgement with the further blocks that decide it; not known where the word was withheld."""
     if found.kind != "inconclusive":
         return found
@@ -303,8 +303,8 @@ def _blocks(tested: Sequence[Sequence[Tested | StatsError]]) -> tuple[int | None
 
 
 def _doubts(
-    rule: Rule, checks: Sequence[Check], tested: Sequence[Sequence[Tested | StatsError]], kind: Word, alpha: float,
-    family: int,
+    rule: Rule, checks: Sequence[RangeTest], tested: Sequence[Sequence[Tested | StatsError]], kind: Word,
+    alpha: float, family: int,
 ) -> tuple[list[str], list[str]]:  # fmt: skip
     """(why the word is withheld, what it assumes), by the verdicts that the comparisons it needs amount to."""
     notes: list[str] = []

@@ -56,7 +56,7 @@ class Contrast:
 
 
 @dataclass(frozen=True)
-class Side:
+class ContrastSide:
     """A cell in one metric. medians: of the blocks' trials. trials: the fewest of a block. failed, tried: trials.
 
     clock_is_wrong: the values are in the time of a guest's clock that is off by more than the margin.
@@ -71,7 +71,7 @@ class Side:
 
 
 def paired_contrast(
-    treatment: Side, baseline: Side, better: Better, session_of: Mapping[int, Unit] | None = None
+    treatment: ContrastSide, baseline: ContrastSide, better: Better, session_of: Mapping[int, Unit] | None = None
 ) -> Contrast:
     """The contrast of two cells of one run, as a run's stopping rule and its report judge it.
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field
 
 from vtax.study import limits
-from vtax.study.fields import Name, Table, disagreement
+from vtax.study.fields import Name, StudyTable, disagreement
 
 if TYPE_CHECKING:
     from vtax.study.model import DesignTable
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 DEFAULT_BLOCKS = 5  # study.model.DesignTable.blocks
 
 
-class BootTable(Table):
+class BootTable(StudyTable):
     """`[[boot]]`: an entry of the boot loader, and the platforms that run in it."""
 
     name: Name

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 
 from vtax.errors import BadInput
-from vtax.study.claims import BENCHMARK, HOST, METRIC, CheckTable, PublishedTable, Side, canonical, number_of
+from vtax.study.claims import BENCHMARK, HOST, METRIC, CheckTable, ClaimSide, PublishedTable, canonical, number_of
 from vtax.study.model import BenchmarkTable, Study
 
 Levels = Mapping[str, Mapping[str, object]]
@@ -128,11 +128,11 @@ def _problems_of_published(study: Study, table: PublishedTable, where: str) -> I
     if table.benchmark not in labels:
         yield BadInput(unknown_name("benchmark", table.benchmark, labels), where=where, hint="use its label")
         return
-    there = factor_levels(study, tables_of(study, (table.benchmark,), Side("", {})))
+    there = factor_levels(study, tables_of(study, (table.benchmark,), ClaimSide("", {})))
     yield from unknown_levels(table.levels, there, f"{where}, key where")
 
 
-def tables_of(study: Study, labels: Sequence[str], side: Side) -> list[BenchmarkTable]:
+def tables_of(study: Study, labels: Sequence[str], side: ClaimSide) -> list[BenchmarkTable]:
     """Return the benchmarks that a side may be of."""
     wanted = [side.levels[BENCHMARK]] if BENCHMARK in side.levels else labels
     return [table for table in study.benchmark if not wanted or (table.label or table.name) in wanted]

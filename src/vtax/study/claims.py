@@ -16,7 +16,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from vtax.described import Means
 from vtax.study import limits
-from vtax.study.fields import Level, Name, Table, as_tuple, disagreement
+from vtax.study.fields import Level, Name, StudyTable, as_tuple, disagreement
 from vtax.study.units import size_bytes
 
 BENCHMARK, METRIC = "benchmark", "metric"
@@ -40,7 +40,7 @@ _OF_KINDS = ("to", "reference", "within", "above", "below", "place", "along", "d
 
 
 @dataclass(frozen=True)
-class Side:
+class ClaimSide:
     """A platform and the levels that are fixed on it, as written: factor (`benchmark`, `metric`, `host`) -> level."""
 
     platform: str
@@ -58,7 +58,7 @@ class Side:
         return int(self.levels[HOST]) if HOST in self.levels else None
 
 
-def side_of(text: str) -> Side:
+def side_of(text: str) -> ClaimSide:
     """Return a side from `PLATFORM@factor=level,...`. Raises ValueError."""
     platform, at, written = text.partition("@")
     levels = {}
@@ -71,7 +71,7 @@ def side_of(text: str) -> Side:
         raise ValueError(f"{HOST}={number} of {text!r} is no number of a host, which count from 1")
     if not platform:
         raise ValueError(f"{text!r} names no platform; write PLATFORM or PLATFORM@factor=level,...")
-    return Side(platform.strip(), levels)
+    return ClaimSide(platform.strip(), levels)
 
 
 def canonical(level: Level) -> str:
@@ -124,7 +124,7 @@ def _flat(where: object) -> object:
 Where = Annotated[dict[str, Level | list[Level]], BeforeValidator(_flat)]
 
 
-class DifferenceTable(Table):
+class DifferenceTable(StudyTable):
     """One of `[paper].differences`: what a study does in another way than the publication, or where that is open."""
 
     what: str = Field(min_length=1, description="what differs, in a few words")
@@ -132,7 +132,7 @@ class DifferenceTable(Table):
     here: str = Field(min_length=1, description="what the study does")
 
 
-class PaperTable(Table):
+class PaperTable(StudyTable):
     """`[paper]`: the publication that a study repeats."""
 
     citation: str = Field(description="authors, title, where and when it was published")
@@ -151,7 +151,7 @@ class PaperTable(Table):
     )
 
 
-class CheckTable(Table):
+class CheckTable(StudyTable):
     """`[[claim.check]]`: cells, and the range that is claimed for a ratio of them."""
 
     kind: Kind = Field(
@@ -222,7 +222,7 @@ class CheckTable(Table):
             return 1 - self.within, 1 + self.within
         return self.above or 0.0, math.inf if self.below is None else self.below
 
-    def sides(self, name: Literal["of", "to"]) -> tuple[Side, ...]:
+    def sides(self, name: Literal["of", "to"]) -> tuple[ClaimSide, ...]:
         """Return the sides of one key; none where it is absent."""
         given: Sides | None = getattr(self, name)
         return tuple(map(side_of, [given] if isinstance(given, str) else given or []))
@@ -255,7 +255,7 @@ class CheckTable(Table):
         return tuple(dict.fromkeys([*named, *([self.reference] if self.reference else [])]))
 
 
-class ClaimTable(Table):
+class ClaimTable(StudyTable):
     """`[[claim]]`: one published finding."""
 
     id: Name
@@ -281,7 +281,7 @@ class ClaimTable(Table):
         return tuple(dict.fromkeys(name for check in self.check for name in check.platforms(baseline)))
 
 
-class PublishedTable(Table):
+class PublishedTable(StudyTable):
     """`[[published]]`: numbers of the publication, to show beside those of a run."""
 
     source: str = Field(min_length=1, description="section, page, table or figure of the publication")

@@ -35,7 +35,7 @@ def disagreement(text: str, *key: str | int) -> PydanticCustomError:
     return PydanticCustomError("disagreement", "{text}", {"text": text, "key": key})
 
 
-class Table(BaseModel):
+class StudyTable(BaseModel):
     """Base of every table: unknown keys are refused, values are frozen."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)

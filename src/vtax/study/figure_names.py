@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 
 from vtax.errors import BadInput
 from vtax.study.claim_names import factor_levels, tables_of, unknown_levels, unknown_name, unknown_platforms
-from vtax.study.claims import HOST, Side, number_of
+from vtax.study.claims import HOST, ClaimSide, number_of
 from vtax.study.figures import NAMED_AXES, TEST, FigureTable
 from vtax.study.model import Study
 
@@ -31,7 +31,7 @@ def _problems(study: Study, figure: FigureTable, where: str) -> Iterator[BadInpu
         yield BadInput(what, where=f"{where}, key benchmark", hint="use its label")
     if wrong:
         return
-    there = factor_levels(study, tables_of(study, figure.benchmarks, Side("", {})))
+    there = factor_levels(study, tables_of(study, figure.benchmarks, ClaimSide("", {})))
     yield from unknown_levels(figure.levels, there, f"{where}, key where")
     for key in ("x", "y", "series", "panel"):
         axis = getattr(figure, key)

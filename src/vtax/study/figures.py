@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from vtax.study.claims import BENCHMARK, HOST, METRIC, Where, canonical_levels
-from vtax.study.fields import Name, Table, as_tuple, disagreement
+from vtax.study.fields import Name, StudyTable, as_tuple, disagreement
 
 PLATFORM, TEST, QUANTITY = "platform", "test", "quantity"
 NAMED_AXES = (PLATFORM, TEST, HOST, BENCHMARK, METRIC, QUANTITY)
@@ -20,7 +20,7 @@ Quantity = Literal["value", "efficiency", "largest_cv"]
 Names = Annotated[list[str], Field(min_length=1)]
 
 
-class FigureTable(Table):
+class FigureTable(StudyTable):
     """`[[figure]]`: one figure or table of the publication."""
 
     id: Name = Field(description="its number in the publication, such as figure-5.1")

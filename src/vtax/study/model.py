@@ -11,7 +11,7 @@ from pydantic.config import JsonDict
 from vtax.stats.terms import COUNTED, MINIMUM_BLOCKS, Stop
 from vtax.study import boots, limits
 from vtax.study.claims import ClaimTable, PaperTable, PublishedTable
-from vtax.study.fields import Duration, Level, Name, Table, disagreement
+from vtax.study.fields import Duration, Level, Name, StudyTable, disagreement
 from vtax.study.figures import FigureTable
 from vtax.study.programs import ProgramTable
 from vtax.study.units import size_bytes
@@ -27,7 +27,7 @@ _LINK: JsonDict = {"anyOf": [_LEVELS, {"type": "object", "additionalProperties":
 """What `with_placed_factors` takes among factors: the levels of a link's settings."""
 
 
-class GuestTable(Table):
+class GuestTable(StudyTable):
     """`[guest]`: what every guest may use, the same on every platform."""
 
     image: Name | None = Field(
@@ -45,7 +45,7 @@ class GuestTable(Table):
     )
 
 
-class DesignTable(Table):
+class DesignTable(StudyTable):
     """`[design]`: how often, in what order, and when to stop. Declared before the run and stored with it."""
 
     stop: Stop = Field(
@@ -122,7 +122,7 @@ class DesignTable(Table):
         return self
 
 
-class PlatformTable(Table):
+class PlatformTable(StudyTable):
     """`[[platform]]`: a platform of one's own, made from a driver and its options; every further key is an option."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
@@ -137,7 +137,7 @@ class PlatformTable(Table):
         return dict(self.__pydantic_extra__)
 
 
-class BenchmarkTable(Table):
+class BenchmarkTable(StudyTable):
     """`[[benchmark]]`: a tool, fixed parameters, and factors with their levels."""
 
     name: str = Field(description="see vtax benchmarks, or a [[program]]")
@@ -207,7 +207,7 @@ class BenchmarkTable(Table):
         return self
 
 
-class Study(Table):
+class Study(StudyTable):
     """A whole study."""
 
     name: Name

@@ -18,7 +18,7 @@ from pydantic import AfterValidator, BaseModel, Field, model_validator
 
 from vtax.stats.terms import Better
 from vtax.study import limits
-from vtax.study.fields import Duration, Level, Name, Table, disagreement
+from vtax.study.fields import Duration, Level, Name, StudyTable, disagreement
 
 FILES = "files"
 ENTRY = "entry"
@@ -68,7 +68,7 @@ def _package(name: str) -> str:
     return name
 
 
-class ArgvTable(Table):
+class ArgvTable(StudyTable):
     """`[program.argv]`: the program of each role and its arguments; `guest` alone, or `client` and `server`."""
 
     guest: Argv | None = Field(None, description="the program that is measured, in the guest")
@@ -81,7 +81,7 @@ class ArgvTable(Table):
         return {name: argv for name in type(self).model_fields if (argv := getattr(self, name)) is not None}
 
 
-class MetricTable(Table):
+class MetricTable(StudyTable):
     """`[[program.metric]]`: one figure in what the program prints. The first metric is the one tables show first."""
 
     name: Name
@@ -115,7 +115,7 @@ class MetricTable(Table):
         return self
 
 
-class ProgramTable(Table):
+class ProgramTable(StudyTable):
     """`[[program]]`: a program of one's own; `[[benchmark]]` uses it by its name."""
 
     name: Name

@@ -14,7 +14,7 @@ _OF_OWN_PLATFORMS = {"claim": "claim", "published": "published number", "figure"
 
 
 @dataclass(frozen=True)
-class Side:
+class PlatformSide:
     """A platform of a run. options: put over those of its driver; None: the platform is one that there is already."""
 
     name: str
@@ -34,8 +34,8 @@ class TwoSides:
     """What is compared in one run. text: as it was written."""
 
     text: str
-    old: Side
-    new: Side
+    old: PlatformSide
+    new: PlatformSide
 
 
 def with_two_sides(data: Mapping[str, Any], sides: TwoSides) -> dict[str, Any]:

@@ -15,11 +15,11 @@ from pydantic import Field
 
 from vtax.study import limits
 from vtax.study.claims import BENCHMARK, canonical, side_of
-from vtax.study.fields import Level, Name, Table, as_tuple
+from vtax.study.fields import Level, Name, StudyTable, as_tuple
 from vtax.study.units import format_count, format_size, size_bytes
 
 
-class ScaledBenchmark(Table):
+class ScaledBenchmark(StudyTable):
     """`[[scale.NAME.benchmark]]`: how one benchmark becomes smaller."""
 
     label: str = Field(description="label of the benchmark")
@@ -31,7 +31,7 @@ class ScaledBenchmark(Table):
     )
 
 
-class ScaleTable(Table):
+class ScaleTable(StudyTable):
     """`[scale.NAME]`: what `vtax run --scale NAME` makes smaller."""
 
     blocks: int | None = Field(None, ge=1, le=limits.MAX_BLOCKS, description="at most so many, by the rule 'fixed'")
@@ -41,14 +41,14 @@ class ScaleTable(Table):
     benchmark: list[ScaledBenchmark] = Field(default_factory=list, max_length=limits.MAX_BENCHMARKS)
 
 
-class ProtocolBenchmark(Table):
+class ProtocolBenchmark(StudyTable):
     """`[[protocol.NAME.benchmark]]`: parameters of one benchmark under a protocol."""
 
     label: str = Field(description="label of the benchmark")
     parameters: dict[str, Level] = Field(default_factory=dict, description="put over those of the benchmark")
 
 
-class ProtocolTable(Table):
+class ProtocolTable(StudyTable):
     """`[protocol.NAME]`: order and repetition in place of those of `[design]`, with the rule 'fixed'."""
 
     blocks: int = Field(ge=1, le=limits.MAX_BLOCKS, description="number of blocks")
@@ -66,7 +66,7 @@ Protocols = dict[Name, ProtocolTable]
 
 
 @dataclass(frozen=True)
-class Problem:
+class MissingName:
     """What a table names and the study does not have. place: in the study. what: a sentence."""
 
     place: tuple[str | int, ...]
@@ -75,25 +75,25 @@ class Problem:
 
 def problems_of(
     scales: Mapping[str, ScaleTable], protocols: Mapping[str, ProtocolTable], benchmarks: Sequence[Any]
-) -> Iterator[Problem]:
+) -> Iterator[MissingName]:
     """Labels, parameters, factors and levels that no benchmark of the study has. benchmarks: its BenchmarkTables."""
     tables = {table.label or table.name: table for table in benchmarks}
     for name, scale in scales.items():
         for key, divisor in scale.divide.items():
             values = [each for t in tables.values() for each in (t.parameters.get(key), *t.factors.get(key, ()))]
             if problem := _not_divided(values, divisor):
-                yield Problem(("scale", name, "divide", key), f"{key} {problem}")
+                yield MissingName(("scale", name, "divide", key), f"{key} {problem}")
         for number, each in enumerate(scale.benchmark):
             place: tuple[str | int, ...] = ("scale", name, "benchmark", number)
             if (table := tables.get(each.label)) is None:
-                yield Problem((*place, "label"), f"the study has no benchmark {each.label!r}")
+                yield MissingName((*place, "label"), f"the study has no benchmark {each.label!r}")
                 continue
             yield from _problems_of_scaled(each, table, place)
     for name, protocol in protocols.items():
         for number, changed in enumerate(protocol.benchmark):
             if changed.label not in tables:
                 where = ("protocol", name, "benchmark", number, "label")
-                yield Problem(where, f"the study has no benchmark {changed.label!r}")
+                yield MissingName(where, f"the study has no benchmark {changed.label!r}")
 
 
 def _not_divided(values: Sequence[Level | None], divisor: float) -> str:
@@ -115,21 +115,21 @@ def _is_quantity(value: Level) -> bool:
         return False
 
 
-def _problems_of_scaled(each: ScaledBenchmark, table: Any, place: tuple[str | int, ...]) -> Iterator[Problem]:
+def _problems_of_scaled(each: ScaledBenchmark, table: Any, place: tuple[str | int, ...]) -> Iterator[MissingName]:
     for key, divisor in each.divide.items():
         if key not in {**table.parameters, **table.factors}:
-            yield Problem((*place, "divide", key), f"{each.label} gives {key} no value to divide")
+            yield MissingName((*place, "divide", key), f"{each.label} gives {key} no value to divide")
         elif problem := _not_divided([table.parameters.get(key), *table.factors.get(key, ())], divisor):
-            yield Problem((*place, "divide", key), f"{key} of {each.label} {problem}")
+            yield MissingName((*place, "divide", key), f"{key} of {each.label} {problem}")
     for factor, levels in each.levels.items():
         known = [canonical(level) for level in table.varied.get(factor, ())]
         if not known:
-            yield Problem((*place, "levels", factor), f"{each.label} has no factor {factor!r}")
+            yield MissingName((*place, "levels", factor), f"{each.label} has no factor {factor!r}")
         for level in levels if known else ():
             if canonical(level) not in known:
-                yield Problem((*place, "levels", factor), f"{each.label} has no level {level!r} of {factor}")
+                yield MissingName((*place, "levels", factor), f"{each.label} has no level {level!r} of {factor}")
         if known and not levels:
-            yield Problem((*place, "levels", factor), f"no level of {factor} stays")
+            yield MissingName((*place, "levels", factor), f"no level of {factor} stays")
 
 
 def with_protocol(data: Mapping[str, Any], name: str, protocol: ProtocolTable) -> dict[str, Any]:

@@ -57,7 +57,7 @@ def main() -> None:
                 GuestSpec(name, image, Resources(1, 256 << 20, (0,)), home.guests / name, journal, end)
             )
             stack.callback(running.stop)
-            return machine.GuestIo(name, home.guests / name), running, Guest(running.channel)
+            return machine.VirtualBoxIo(name, home.guests / name), running, Guest(running.channel)
 
         ends = {end.under_test: end for end in links.ends}
         _, _, peer = start(registry.get("native"), ends[False])

@@ -20,7 +20,7 @@ from vtax.report.analysis.unpaired import logs_of_runs, logs_to_baseline, trials
 from vtax.report.analysis.values import Analysis
 from vtax.report.document import Factor, Inline, joined, levels_of, msg
 from vtax.stats.checks import StatsError
-from vtax.stats.claims import Check, Sample
+from vtax.stats.claims import RangeTest, Sample
 from vtax.stats.stopping import Rule, interval_confidence
 
 
@@ -132,7 +132,7 @@ def _rule(runs: Sequence[Analysis], pairs: Sequence[Compared], margin: float | N
     return replace(runs[0].rule, stop="fixed", confidence=confidence, margin=smallest)
 
 
-def _finding(pair: Compared, margin: float) -> Check:
+def _finding(pair: Compared, margin: float) -> RangeTest:
     """What is claimed of a pair. Raises StatsError where a side has no ratio to its baseline."""
     if pair.reason:
         raise StatsError(pair.reason)

@@ -20,7 +20,7 @@ from vtax.report.analysis.contrast import check_names, paired, pairs_of, side_of
 from vtax.report.analysis.values import Analysis
 from vtax.report.document import Inline
 from vtax.stats.checks import MINIMUM_BLOCKS, StatsError
-from vtax.stats.claims import Check, Claimed, Judgement, Sample, Tested, judge_claims
+from vtax.stats.claims import Claimed, Judgement, RangeTest, Sample, Tested, judge_claims
 from vtax.stats.contrasts import Contrast
 from vtax.stats.intervals import Interval
 from vtax.stats.planning import detectable_log
@@ -278,7 +278,7 @@ def _side(store: Store | None, analysis: Analysis, text: str) -> Side:
 
 
 def judged(
-    rule: Rule, pairs: Sequence[Compared], margin: float, finding_of: Callable[[Compared], Check]
+    rule: Rule, pairs: Sequence[Compared], margin: float, finding_of: Callable[[Compared], RangeTest]
 ) -> tuple[list[Checked], float]:
     """(every comparison with its outcome, the error rate of the words of each family).
 
@@ -286,7 +286,7 @@ def judged(
     """
     alpha, result = rule.alpha, dict[int, Checked]()
     for family in by_table(pairs):
-        claims: dict[str, list[Check]] = {}
+        claims: dict[str, list[RangeTest]] = {}
         for number in family:
             try:
                 claims[str(number)] = [finding_of(pairs[number])]
@@ -299,13 +299,13 @@ def judged(
     return [result[number] for number in range(len(pairs))], alpha
 
 
-def finding(contrast: Contrast, margin: float, apart: tuple[Sample, Sample] | None = None) -> Check:
+def finding(contrast: Contrast, margin: float, apart: tuple[Sample, Sample] | None = None) -> RangeTest:
     """That a ratio lies on the better side of a margin: what `passed` confirms and `slower` contradicts.
 
     apart: see Claimed.
     """
     low, high = (1 - margin, math.inf) if contrast.better == "higher" else (0.0, 1 / (1 - margin))
-    return Check((Claimed(contrast, low, high, apart=apart),))
+    return RangeTest((Claimed(contrast, low, high, apart=apart),))
 
 
 def _checked(pair: Compared, judgement: Judgement, margin: float) -> Checked:

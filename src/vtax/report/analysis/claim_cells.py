@@ -12,7 +12,7 @@ from vtax.benchmarks.base import PACKET_BYTES
 from vtax.report.analysis.compared import Cell, cells_of
 from vtax.report.analysis.sessions import of_hosts
 from vtax.report.analysis.values import Analysis, Floats, Ints, aligned
-from vtax.study.claims import BENCHMARK, HOST, METRIC, CheckTable, Side, canonical
+from vtax.study.claims import BENCHMARK, HOST, METRIC, CheckTable, ClaimSide, canonical
 
 Key = tuple[tuple[str, str], ...]
 """(factor, canonical level), sorted by factor."""
@@ -52,7 +52,7 @@ def has_values_on(analysis: Analysis, entries: Iterable[Cell], platform: str, ho
     return any(e.row.platform.name == platform and blocks & set(e.row.blocks.tolist()) for e in entries)
 
 
-def mapped_side(side: Side, mapped: Mapped) -> Side:
+def mapped_side(side: ClaimSide, mapped: Mapped) -> ClaimSide:
     """Return a side as a platform and a host of the run."""
     host = {HOST: str(host_here(side.host, mapped))} if side.host else {}
     return replace(side, platform=mapped.get(side.platform, side.platform), levels={**side.levels, **host})
@@ -64,7 +64,7 @@ def entries_of(analysis: Analysis) -> list[Cell]:
 
 
 def selected(
-    entries: Iterable[Cell], check: CheckTable, side: Side, fixed: Iterable[str], inner: Iterable[str]
+    entries: Iterable[Cell], check: CheckTable, side: ClaimSide, fixed: Iterable[str], inner: Iterable[str]
 ) -> dict[Key, Group]:
     """Return the entries of a side, in groups that are averaged, by the levels that each has in common with the other
     side.

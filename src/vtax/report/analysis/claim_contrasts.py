@@ -14,7 +14,7 @@ from vtax.report.analysis.compared import Cell
 from vtax.report.analysis.values import Analysis, Floats
 from vtax.stats.checks import StatsError
 from vtax.stats.claims import Sample
-from vtax.stats.contrasts import Contrast, Side, paired_contrast
+from vtax.stats.contrasts import Contrast, ContrastSide, paired_contrast
 from vtax.stats.ratio import BlockMeans
 from vtax.stats.spread import (
     BLOCKS_OF_A_SPREAD,
@@ -104,7 +104,7 @@ def contrast_of(
         if not set(parts[0]) & set(parts[1]):
             raise StatsError(Note("no-shared-block"))
         means = _means(parts[0]), _means(parts[1])
-        made = paired_contrast(Side(means[0]), Side(means[1]), of[0].section.better)
+        made = paired_contrast(ContrastSide(means[0]), ContrastSide(means[1]), of[0].section.better)
         return replace(made, sessions=_sessions(analysis, np.union1d(means[0].blocks, means[1].blocks)))
     blocks = np.array(sorted(found), np.int64)
     if not blocks.size:

@@ -12,7 +12,7 @@ from vtax.report.analysis.compared import Cell
 from vtax.report.analysis.sessions import of_hosts
 from vtax.report.analysis.values import Analysis
 from vtax.report.document import Count, Inline, Number, msg, plural, stored
-from vtax.study.claims import HOST, METRIC, CheckTable, ClaimTable, Side, canonical
+from vtax.study.claims import HOST, METRIC, CheckTable, ClaimSide, ClaimTable, canonical
 
 if TYPE_CHECKING:
     from vtax.report.analysis.claims import ClaimedComparison
@@ -111,17 +111,17 @@ def _why_no_bare_linux(analysis: Analysis, claim: ClaimTable, mapped: Mapped) ->
     )
 
 
-def _sides(check: CheckTable, baseline: str, mapped: Mapped) -> Iterator[Side]:
+def _sides(check: CheckTable, baseline: str, mapped: Mapped) -> Iterator[ClaimSide]:
     """Yield every side of a check and its reference, as platforms of the run."""
     ofs, tos = check.sides("of"), check.sides("to")
     further = [check.reference] if check.reference else []
     if check.kind in ("ratio", "equivalence") and not tos:
         further.append(baseline)
-    for side in (*ofs, *tos, *(Side(name, {}) for name in further)):
-        yield Side(mapped.get(side.platform, side.platform), {k: v for k, v in side.levels.items() if k != HOST})
+    for side in (*ofs, *tos, *(ClaimSide(name, {}) for name in further)):
+        yield ClaimSide(mapped.get(side.platform, side.platform), {k: v for k, v in side.levels.items() if k != HOST})
 
 
-def _absent_levels(check: CheckTable, side: Side, entries: Sequence[Cell]) -> Iterator[tuple[str, str]]:
+def _absent_levels(check: CheckTable, side: ClaimSide, entries: Sequence[Cell]) -> Iterator[tuple[str, str]]:
     """(factor, levels) that are named and in no cell of the platform."""
     named = {factor: (level,) for factor, level in side.levels.items()}
     written = {f: given if isinstance(given, list) else [given] for f, given in check.where.items()}
@@ -133,7 +133,7 @@ def _absent_levels(check: CheckTable, side: Side, entries: Sequence[Cell]) -> It
 
 
 def _without_host(
-    analysis: Analysis, check: CheckTable, side: Side, entries: Sequence[Cell]
+    analysis: Analysis, check: CheckTable, side: ClaimSide, entries: Sequence[Cell]
 ) -> Iterator[tuple[str, Inline]]:  # fmt: skip
     """Yield a sentence for each host on which a platform was not measured, of checks that are judged on each."""
     for host in range(1, 1 + (len(of_hosts(analysis.sessions)) if check.each_host else 0)):
@@ -145,7 +145,7 @@ def _without_host(
             )
 
 
-def _without_value(check: CheckTable, side: Side, entries: Sequence[Cell]) -> Iterator[tuple[str, Inline]]:
+def _without_value(check: CheckTable, side: ClaimSide, entries: Sequence[Cell]) -> Iterator[tuple[str, Inline]]:
     """Yield a sentence for each metric that has no value at some of the side's points."""
     chosen = selected(entries, check, side, (), ())
     points: dict[str, list[bool]] = defaultdict(list)

@@ -35,11 +35,11 @@ from vtax.report.analysis.sessions import of_hosts
 from vtax.report.analysis.values import Analysis
 from vtax.report.document import Inline, msg
 from vtax.stats.checks import Better, StatsError
-from vtax.stats.claims import Check, Claimed, Judgement, Tested, judge_claims
+from vtax.stats.claims import Claimed, Judgement, RangeTest, Tested, judge_claims
 from vtax.stats.contrasts import Contrast
 from vtax.stats.ratio import Ratio
 from vtax.stats.spread import BLOCKS_OF_A_SPREAD
-from vtax.study.claims import BENCHMARK, HOST, METRIC, OVER_BLOCKS, CheckTable, ClaimTable, Side
+from vtax.study.claims import BENCHMARK, HOST, METRIC, OVER_BLOCKS, CheckTable, ClaimSide, ClaimTable
 from vtax.study.limits import MAX_POINTS
 
 
@@ -58,8 +58,8 @@ class ClaimedComparison:
         Only("kind", "reference", "along", meaning="as the study has it"),
         Means("factors that were averaged over", name="averaged_over", take="average_over"),
     ]
-    of: Annotated[Side, Means("one side, with the mapping applied", take="text")]
-    to: Annotated[Side | None, Means("the other one, or null", take="text")]
+    of: Annotated[ClaimSide, Means("one side, with the mapping applied", take="text")]
+    to: Annotated[ClaimSide | None, Means("the other one, or null", take="text")]
     point: tuple[tuple[str, str], ...]
     low: float
     high: float
@@ -199,7 +199,7 @@ def claims(analysis: Analysis, mapped: Mapped | None = None) -> Claims:
     judged = judge_claims(
         analysis.rule,
         {
-            name: [Check(tuple(p.claimed for p in each), each[0].compared.check.needs) for each in checks]
+            name: [RangeTest(tuple(p.claimed for p in each), each[0].compared.check.needs) for each in checks]
             for name, checks in prepared.items()
         },
     )
@@ -262,8 +262,8 @@ def _prepared(analysis: Analysis, entries: Sequence[Cell], check: CheckTable, ma
     """Every comparison of a check that has values on all sides."""
     ofs, tos = ([mapped_side(side, mapped) for side in check.sides(name)] for name in ("of", "to"))
     if check.kind in ("ratio", "equivalence") and not tos:
-        tos = [Side(mapped.get(analysis.baseline, analysis.baseline), {})]
-    pairs: list[tuple[Side, Side | None]] = [_alike(of, to) for of, to in product(ofs, tos)] or [
+        tos = [ClaimSide(mapped.get(analysis.baseline, analysis.baseline), {})]
+    pairs: list[tuple[ClaimSide, ClaimSide | None]] = [_alike(of, to) for of, to in product(ofs, tos)] or [
         (of, None) for of in ofs
     ]
     if check.each_host and (count := len(of_hosts(analysis.sessions))) > 1:
@@ -287,22 +287,22 @@ def _prepared(analysis: Analysis, entries: Sequence[Cell], check: CheckTable, ma
             yield _comparison(analysis, entries, check, (of, to), (group, right.get(key)), mapped)
 
 
-def _alike(of: Side, to: Side) -> tuple[Side, Side]:
+def _alike(of: ClaimSide, to: ClaimSide) -> tuple[ClaimSide, ClaimSide]:
     """The sides with what only the other one fixes held at the same level."""
     return replace(of, levels={**to.levels, **of.levels}), replace(to, levels={**of.levels, **to.levels})
 
 
-def _anywhere(side: Side) -> Side:
+def _anywhere(side: ClaimSide) -> ClaimSide:
     """A side without its host, which cells do not have."""
     return replace(side, levels={factor: level for factor, level in side.levels.items() if factor != HOST})
 
 
-def _on(side: Side, host: int) -> Side:
+def _on(side: ClaimSide, host: int) -> ClaimSide:
     """A side on one host."""
     return replace(side, levels={**side.levels, HOST: str(host)})
 
 
-def _is_on_its_host(analysis: Analysis, entries: Sequence[Cell], *sides: Side | None) -> bool:
+def _is_on_its_host(analysis: Analysis, entries: Sequence[Cell], *sides: ClaimSide | None) -> bool:
     """Whether every side has values on the host that it names, where it names one."""
     return all(
         side is None or side.host is None or has_values_on(analysis, entries, side.platform, side.host)
@@ -310,7 +310,7 @@ def _is_on_its_host(analysis: Analysis, entries: Sequence[Cell], *sides: Side | 
     )
 
 
-def _blocks_of(analysis: Analysis, side: Side | None) -> set[int] | None:
+def _blocks_of(analysis: Analysis, side: ClaimSide | None) -> set[int] | None:
     """The blocks of a side's host; None without one."""
     if side is None or side.host is None:
         return None
@@ -318,7 +318,7 @@ def _blocks_of(analysis: Analysis, side: Side | None) -> set[int] | None:
 
 
 def _left_out(
-    analysis: Analysis, sides: tuple[Side, Side | None], entries: tuple[list[Cell], list[Cell]],
+    analysis: Analysis, sides: tuple[ClaimSide, ClaimSide | None], entries: tuple[list[Cell], list[Cell]],
     divisor: Divisor | None,
 ) -> int:  # fmt: skip
     """Blocks in which an entry of a comparison has no value that a logarithm can be taken of."""
@@ -330,7 +330,7 @@ def _left_out(
 
 
 def _comparison(
-    analysis: Analysis, entries: Sequence[Cell], check: CheckTable, sides: tuple[Side, Side | None],
+    analysis: Analysis, entries: Sequence[Cell], check: CheckTable, sides: tuple[ClaimSide, ClaimSide | None],
     groups: tuple[Group, Group | None], mapped: Mapped,
 ) -> _Prepared:  # fmt: skip
     left, right = groups

@@ -21,7 +21,7 @@ from vtax.report.document import Inline, msg
 from vtax.stats.analysis import Comparison, Contrast
 from vtax.stats.analysis import analyse as judge
 from vtax.stats.checks import StatsError
-from vtax.stats.contrasts import Side, paired_contrast
+from vtax.stats.contrasts import ContrastSide, paired_contrast
 from vtax.stats.intervals import Interval, mean_interval
 from vtax.stats.quantiles import quantile_interval, ratio_of_quantiles
 from vtax.stats.ratio import BlockMeans, Ratio
@@ -114,7 +114,7 @@ class Values:
             here, base = _in(row, sessions), _in(point.baseline, sessions)
             logs, blocks = logs_to(here, base), np.union1d(here.blocks, base.blocks)
             with np.errstate(over="ignore"):
-                sides.append(Side(BlockMeans(blocks[~np.isnan(logs)], np.exp(logs[~np.isnan(logs)]))))
+                sides.append(ContrastSide(BlockMeans(blocks[~np.isnan(logs)], np.exp(logs[~np.isnan(logs)]))))
         return paired_contrast(sides[0], sides[1], section.better, self.source.analysis.unit_of)
 
     def _quantile(self, section: Section, row: Row, sessions: Sequence[MeasuredSession]) -> Interval | None:

@@ -29,7 +29,7 @@ from vtax.report.document import Place
 from vtax.stats.analysis import Comparison, Contrast
 from vtax.stats.analysis import analyse as judge
 from vtax.stats.checks import StatsError
-from vtax.stats.contrasts import Side, paired_contrast
+from vtax.stats.contrasts import ContrastSide, paired_contrast
 from vtax.stats.describe import describe_blocks
 from vtax.stats.means import Average, average_with
 from vtax.stats.ratio import BlockMeans, block_contrast
@@ -300,11 +300,11 @@ def row_contrast(row: Row, base: Row | None, section: Section, session_of: Mappi
     return paired_contrast(_side(row, base.settled), _side(base, row.settled), section.better, session_of)
 
 
-def _side(row: Row, left: frozenset[int]) -> Side:
+def _side(row: Row, left: frozenset[int]) -> ContrastSide:
     """One side of a contrast. left: blocks that the other side was left out of."""
     means = without(row.means_of_blocks, left)
     medians = without(BlockMeans(row.blocks, row.block_medians), left)
-    return Side(means, medians, row.fewest_trials, row.failed, tried(row), row.clock_is_wrong)
+    return ContrastSide(means, medians, row.fewest_trials, row.failed, tried(row), row.clock_is_wrong)
 
 
 def tried(row: Row) -> int:
