@@ -1,4 +1,4 @@
-"""What every benchmark is: a real tool, typed parameters, a command per role, and a parser to metrics.
+"""Base of every benchmark: a real tool, typed parameters, a command per role, and a parser to metrics.
 
 A benchmark is one module in this package (or an entry point of the group `vtax.benchmarks`) that defines
 `BENCHMARK`. It knows nothing of platforms, topologies or designs.
@@ -119,7 +119,7 @@ CPU_PER_GIGABYTE = Metric(
     "lower",
     "CPU of the guests under test and their layer for a gigabyte through their interfaces",
 )
-"""What moving data costs when the rate is at its limit. A network benchmark that lists it is given it by the runner,
+"""Cost of moving data when the rate is at its limit. A network benchmark that lists it is given it by the runner,
 from the host's account of every guest under test and the bytes their interfaces counted, when there is enough of
 both. Behind `router-openflow` the lab's switch works for its controller, the guest: its CPU and bytes are added."""
 
@@ -129,7 +129,7 @@ PACKET_BYTES = Metric(
     "higher",
     "mean size of the IP packets that carried the data, at the hop with the largest",
 )
-"""What crossed the links. Every network benchmark has it: the runner counts it at every hop outside of guests."""
+"""Counts of the links. Every network benchmark has them: the runner counts at every hop outside of guests."""
 
 WIRE_SHARE = Metric(
     "wire_share", "%", "lower", "8 KiB there and back over the link, of what a wire of its rate and delay carries"
@@ -238,7 +238,7 @@ INTERVAL_S = "interval_s"  # the effective setting of a trial whose samples are 
 
 @dataclass(frozen=True)
 class DiskWork:
-    """What a tool asked of the guest's disk: bytes read and written, and flushes. is_direct: with O_DIRECT.
+    """Work that a tool asked of the guest's disk: bytes read and written, and flushes. is_direct: with O_DIRECT.
 
     if_not_counted: the warning that a cache below the guest may be part of the figure; empty where none can be. Where
     the host's disks were counted, the runner decides by what they moved instead.
@@ -265,7 +265,7 @@ def sum_disk_work(each: Sequence[DiskWork | None]) -> DiskWork | None:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a parser makes of a trial: metric name -> value, effective settings, and warnings about them.
+    """Outcome of a parser for a trial: metric name -> value, effective settings, and warnings about them.
 
     samples: metric name -> values within the trial, in order, 2 to MAX_SAMPLES of them, in the metric's unit; only
     where the tool reports them. They show how much noise there is within a trial, and are no part of the result.

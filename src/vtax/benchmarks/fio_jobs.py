@@ -61,7 +61,7 @@ class FioJob:
 
     @property
     def directions(self) -> tuple[str, ...]:
-        """What it does: reads, writes or both."""
+        """Directions of its transfers: reads, writes or both."""
         pattern = self.options.get("rw", "read").partition(":")[0]
         both = pattern in ("rw", "randrw", "readwrite")
         return tuple(each for each in DIRECTIONS if both or each in pattern)
@@ -73,7 +73,7 @@ class FioJob:
 
     @property
     def bytes(self) -> int:
-        """Of its files, all processes together: the larger of its sizes."""
+        """The size of its files, all processes together: the larger of its sizes."""
         return self.processes * max(_size_bytes(self.options.get(each, "0")) for each in ("size", "filesize"))
 
     @property

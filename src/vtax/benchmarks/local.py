@@ -1,4 +1,4 @@
-"""What tools that run in the guest alone share: one program's success, what its CPUs, memory and disk allow."""
+"""Shared by tools that run in the guest alone: one program's success, what its CPUs, memory and disk allow."""
 
 from __future__ import annotations
 

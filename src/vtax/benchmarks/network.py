@@ -1,4 +1,4 @@
-"""What the network tools share: limits known before a run, and what is impossible or was not granted after one."""
+"""Shared by the network tools: limits known before a run, and what is impossible or was not granted after one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the benchmarks by vtax's own programs share: their version, their report, and time on the outside clock.
+"""Shared by the benchmarks of vtax's own programs: their version, their report, and time on the outside clock.
 
 A report is lines of `key value`, which begin with the program's name and version and end with a word of completion.
 """

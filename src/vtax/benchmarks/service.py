@@ -1,4 +1,4 @@
-"""What benchmarks of services share: a server in the guest, its data, and a client that may be the limit itself."""
+"""Shared by benchmarks of services: a server in the guest, its data, and a client that may be the limit itself."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def timed_by_log(
 
 
 def of_log(tool: str, result: CommandResult) -> dict[str, Any]:
-    """What the program of `timed_by_log` found: elapsed_s, cpu_s, count and, by metric, ms. Raises BenchmarkError."""
+    """Read the results of `timed_by_log`: elapsed_s, cpu_s, count and, by metric, ms. Raises BenchmarkError."""
     lines = result.stderr.strip().splitlines()
     try:
         found: dict[str, Any] = json.loads(lines[-1])

@@ -42,7 +42,7 @@ FORMS = (
     "entry {number} of {name}", "an entry", "a table", "a list", "a number", "a whole number", "a value",
     "a number above {low}", "the file as a whole", "{count} more",
 )  # fmt: skip
-"""What stands within sentences: each {name} is a single word, or in quotes or parentheses."""
+"""Forms within sentences: each {name} is a single word, or in quotes or parentheses."""
 COUNTED = (
     "block", "blocks", "whole block", "whole blocks", "cell", "cells", "trial", "trials", "reboot", "reboots", "vCPU",
     "vCPUs", "more trial", "more trials", "{name} (process {pid})", "a whole number from {low} to {high}",
@@ -74,7 +74,7 @@ OF_OTHERS = (
     "Escaped character is not a Unicode scalar value", "Unterminated string", "Illegal character {character}",
     "Invalid date or datetime", "Invalid value",
 )  # fmt: skip
-"""What the kernel and the reader of TOML say."""
+"""Errors of the kernel and of the reader of TOML."""
 FIRST = ("vtax", "hint", "where", "warning", "error")
 """Before what failed, where, and how to fix it."""
 LABELS = (

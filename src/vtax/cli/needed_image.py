@@ -74,7 +74,7 @@ def provide(home: Home, recipe: Recipe) -> Image:
 
 @dataclass(frozen=True)
 class NeededImage:
-    """What is known of the image of a recipe.
+    """The image of a recipe, as far as it is known.
 
     built: None when only root can see it. size_bytes: of disk it occupies or would, None when that is not known.
     complete: whether size_bytes counts the packages of an image that is not built. free_bytes: of the disk of images,

@@ -1,4 +1,4 @@
-"""What the commands share: tables that fit a terminal, JSON for programs, and the store and image of this home."""
+"""Shared by the commands: tables that fit a terminal, JSON for programs, and the store and image of this home."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a drafted study will be able to see: its plan on this host, its blocks, and the differences that they find."""
+"""Preview of a drafted study: its plan on this host, its blocks, and the differences that they find."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _RUNS_READ = 10  # of the newest
 
 @dataclass(frozen=True)
 class Sight:
-    """What blocks see of a benchmark. noise: of a block's log-ratio. difference: the smallest overhead that is found.
+    """Noise of a benchmark. noise: of a block's log-ratio. difference: the smallest overhead that is found.
 
     shows_equality: whether equal platforms are said to be within the margin. None with fewer than two blocks.
     """

@@ -47,7 +47,7 @@ def refuse_pending(home: Home, run_name: str = "") -> None:
 
 
 def arrive(home: Home, run_name: str) -> Reboots:
-    """What the unit knows of a run's reboots once the host is up again; unit and entry for one boot are removed.
+    """Return the state of a run's reboots once the host is up again; unit and entry for one boot are removed.
 
     `boot` is that of the request, and none is awaited any more. Raises BadInput when none was awaited, and VtaxError
     when the request is too old.

@@ -171,7 +171,7 @@ def _in_next_boot(
 
 
 def _check_status(run: RunHandle, *, session: bool, more_s: float | None) -> Note | None:
-    """What is said of a further session or further blocks. Raises BadInput for a run that cannot be resumed so."""
+    """Return the note of a further session or further blocks. Raises BadInput for a run that cannot be resumed so."""
     if more_s is not None:
         return check_more(run, stored_study(run).study.design, more_s)
     if session:

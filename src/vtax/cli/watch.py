@@ -48,7 +48,7 @@ def command(run_name: str, as_json: bool) -> None:
 
 
 class _Results:
-    """What a run has measured up to its last block, and the widths of intervals after the one before."""
+    """Measurements of a run up to its last block, and the widths of intervals after the one before."""
 
     def __init__(self) -> None:
         self.analysis: Analysis | None = None

@@ -1,1 +1,1 @@
-"""What is read around a trial, in the guest and on the host."""
+"""Counters that are read around a trial, in the guest and on the host."""

@@ -1,4 +1,4 @@
-"""What a trial costs the host: CPU time, energy, and CPU time of its bytes, for metrics and the view of counters."""
+"""Cost of a trial on the host: CPU time, energy, and CPU time of its bytes, for metrics and the view of counters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a kernel counts, a guest's or the host's: which files are read around a trial, and the counters in their text.
+"""Counters of a kernel, a guest's or the host's: which files are read around a trial, and the counters in their text.
 
 The guest only reads the files; the parsing is done here. Every counter only ever grows, so that a trial's
 share is the difference of two readings. What a kernel does not offer (gVisor offers little) is not in the result.
@@ -176,8 +176,8 @@ _PARSERS: Mapping[str, Callable[[str], Iterator[tuple[str, float]]]] = {
     },
 }
 PATHS = tuple(_PARSERS)
-"""What is read of the guest that is measured."""
+"""Files read in the guest that is measured."""
 PEER_PATHS = ("/proc/stat", "/proc/vmstat", "/proc/net/dev", "/proc/net/snmp")
-"""What is read of the other ends of a topology."""
+"""Files read at the other ends of a topology."""
 HOST_PATHS = tuple(path for path in PATHS if path != "/proc/net/snmp")
-"""What is read of the host; of its interfaces, the totals."""
+"""Files read on the host; of its interfaces, the totals."""

@@ -58,7 +58,7 @@ class Events:
                 self.unavailable[name] = _WORDS.get(error.errno or 0, error.strerror or str(error))
 
     def read(self) -> dict[str, list[bytes]]:
-        """What the kernel has counted since the events were opened, event -> for each CPU: see `counted`."""
+        """Read the counts since the events were opened, event -> for each CPU: see `counted`."""
         return {name: [os.read(fd, _COUNT.size) for fd in files] for name, files in self._files.items()}
 
     def counted(self, read: Mapping[str, Sequence[bytes]]) -> dict[str, float]:

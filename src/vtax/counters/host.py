@@ -1,4 +1,4 @@
-"""What the host is, and what happened to it while a trial ran.
+"""Description of the host, and what happened to it while a trial ran.
 
 `host_facts` is stored with every run. A `HostSample` is taken before and after a trial, and `host_warnings` judges
 the difference: reading and judging are separate, the second is pure. A warning never removes a trial: it travels

@@ -1,4 +1,4 @@
-"""What the virtualization layer of a guest spends by part: virtual CPUs, I/O threads, vhost, sentry, daemon.
+"""CPU time of the virtualization layer of a guest by part: virtual CPUs, I/O threads, vhost, sentry, daemon.
 
 What the guest's own programs spend is in no part; the guest's cgroup counts all together.
 """

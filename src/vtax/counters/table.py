@@ -155,7 +155,7 @@ NETWORK_TOTALS = {
         (8, "bytes_out", "bytes"), (9, "packets_out", "packets"),
     )
 }  # fmt: skip
-"""Of the host, by the number of the column in /proc/net/dev. Interfaces of the lab are not the host's."""
+"""Counters of the host, by the number of the column in /proc/net/dev. Interfaces of the lab are not the host's."""
 
 
 def _of_program(name: str, unit: str, meaning: str, step: float = 1.0, *, is_gauge: bool = False) -> Counter:
@@ -286,9 +286,9 @@ RX_PACKETS, TX_PACKETS = _column("rx_packets", "packets"), _column("tx_packets",
 RX_ERRORS, TX_ERRORS = _column("rx_errors", "packets"), _column("tx_errors", "packets")
 RX_DROPS, TX_DROPS = _column("rx_drops", "packets"), _column("tx_drops", "packets")
 HOP = (RX_BYTES, RX_PACKETS, RX_ERRORS, RX_DROPS, TX_BYTES, TX_PACKETS, TX_ERRORS, TX_DROPS)
-"""Of every interface on the path (place `link`), read on the host."""
+"""Counters of every interface on the path (place `link`), read on the host."""
 RX_DROPPED, TX_DROPPED = (RX_DROPS, RX_ERRORS), (TX_DROPS, TX_ERRORS)
-"""What an interface received, or should have sent, and did not pass on."""
+"""Packets that an interface received, or should have sent, and did not pass on."""
 HOP_COLUMNS = dict(zip((0, 1, 2, 3, 8, 9, 10, 11), HOP, strict=True))
 """By the number of the column in /proc/net/dev (proc_net(5))."""
 
@@ -303,7 +303,7 @@ OWN_INTERFACE_COLUMNS = {
     )
     for column, name in zip(HOP_COLUMNS, _IN_GUEST, strict=True)
 }
-"""Of every interface that a guest sees itself, under `net.INTERFACE`; by the number of the column."""
+"""Counters of every interface that a guest sees itself, under `net.INTERFACE`; by the number of the column."""
 
 HOST_DISK_RATIO = "host_disk_ratio"
 """Bytes that the host's disks moved over those that the tool did: an effective setting of trials of disks."""

@@ -1,4 +1,4 @@
-"""What the host counts around a trial, everything on it together, and what it cannot count, with the reason."""
+"""Counters of the whole host around a trial, and those that it cannot count, with the reason."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class HostReading:
     domains: Mapping[str, float]
 
     def numbers(self, pattern: str) -> list[float]:
-        """Of the files of CPUs that a pattern of CPU_FILES matches, where each is a number."""
+        """Return the numbers in the files of CPUs that a pattern of CPU_FILES matches."""
         texts = [text.strip() for path, text in self.files.items() if text and path.match(pattern)]
         return [float(text) for text in texts if text.isdigit()]
 
@@ -80,7 +80,7 @@ def host_counters() -> HostCounters:
 
 
 def not_counted(root: Path = Path("/")) -> dict[str, str]:
-    """What this host cannot count: what it is -> why."""
+    """Return what this host cannot count -> why."""
     found = {"energy": energy.reason_unavailable(root), "VM exits": _why_no_vm_exits(root)}
     found["CPU time of Xen's domains"] = domains.reason_unavailable(root)
     for event, reason in hardware.events().unavailable.items():

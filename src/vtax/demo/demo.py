@@ -1,4 +1,4 @@
-"""What `vtax demo` does: a small study in an emulated machine that has the hypervisor, and its run as a bundle."""
+"""The steps of `vtax demo`: a small study in an emulated machine that has the hypervisor, and its run as a bundle."""
 
 from __future__ import annotations
 

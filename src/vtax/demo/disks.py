@@ -55,7 +55,7 @@ _KEY = "[0-9a-f]" * 12
 
 @dataclass(frozen=True)
 class Disks:
-    """What a machine boots from."""
+    """Files that a machine boots from."""
 
     directory: Path
 
@@ -71,12 +71,12 @@ class Disks:
 
     @property
     def initrd(self) -> Path:
-        """What mounts the disk."""
+        """The initrd, which mounts the disk."""
         return self.directory / "initrd.cpio"
 
     @property
     def python_version(self) -> str:
-        """Of its Python, as in 3.11."""
+        """The version of its Python, as in 3.11."""
         return (self.directory / "python").read_text()
 
 

@@ -21,7 +21,7 @@ HYPERVISOR = "hypervisor"
 CONSOLE = "hvc0"
 """Where the kernel of a machine writes its messages, unless its console is serial."""
 Words = tuple[str | Path, ...]
-"""Of QEMU's command line."""
+"""Words of QEMU's command line."""
 
 SYSTEM = (
     *("systemd", "systemd-sysv", "dbus", "udev", "kmod", "util-linux", "procps", "python3", "linux-image-amd64"),

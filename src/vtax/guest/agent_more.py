@@ -1,4 +1,4 @@
-"""What the agent learns after its start: background programs, files, ports, the audit. Sent by the request `extend`;
+"""Requests of the agent after its start: programs, files, ports, the audit. Sent by the request `extend`;
 runs in its module.
 
 Kept out of `agent` because a guest's start waits for that one to be read and compiled. Same rules: standard library
@@ -298,7 +298,7 @@ def interfaces() -> dict[str, Any]:
 
 
 def output_of(argv: list[str]) -> str:
-    """What a program prints; nothing when it is missing or does not end in 5 s."""
+    """Return what a program prints; nothing when it is missing or does not end in 5 s."""
     try:
         environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
         request = {"argv": argv, "environment": environment, "cwd": "/", "limit": 1 << 16, "timeout_s": 5.0}

@@ -1,4 +1,4 @@
-"""What calls into a guest return: a program that ended, a reading of the clocks and of files."""
+"""Results of calls into a guest: a program that ended, a reading of the clocks and of files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the host accounts of the memory of a guest: by its processes, and by its control group."""
+"""Memory of a guest by the host's account: by its processes, and by its control group."""
 
 from __future__ import annotations
 

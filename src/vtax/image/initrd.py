@@ -33,7 +33,7 @@ APPLETS = (
 )
 DIRECTORIES = ("bin", "dev", "links", "modules", "proc", "root")
 DEVICE_LINKS = {"fd": "/proc/self/fd", "stdin": "fd/0", "stdout": "fd/1", "stderr": "fd/2"}
-"""What every /dev has beside devices; copied from one directory because that is one process."""
+"""Links of every /dev; copied from one directory because that is one process."""
 REQUESTED_AT_RUN_TIME: dict[str, tuple[str, ...]] = {"ext4": ("crc32c_generic", "crc32c_intel")}
 """Modules that others request through modprobe, which the initrd lacks; they are loaded first, where the kernel has
 them (Linux 6.16 and newer compute CRCs without modules) and the CPU can."""

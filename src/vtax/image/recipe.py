@@ -1,4 +1,4 @@
-"""What the image is made of, and the key that follows from it.
+"""The recipe of the image, and the key that follows from it.
 
 The key names everything that decides the files of an image, so a changed package list, program source or init script
 gives a new image, and the same recipe is never built twice. Package versions are not part of it (they are not known
@@ -50,7 +50,7 @@ PACKAGES = (
     "sysbench",
     "util-linux",
 )
-"""What every guest carries: Python for the agent, the benchmark tools, and what sets up and inspects a network."""
+"""Packages of every guest: Python for the agent, the benchmark tools, and what sets up and inspects a network."""
 
 LEFT_OUT = (
     "/usr/share/doc/*",

@@ -66,7 +66,7 @@ class RunProgress:
 
 @dataclass
 class RunEvents:
-    """What the file of events says. run, identity: of the run. ended: (status, why) once it has."""
+    """State of a run by the file of events. run, identity: of the run. ended: (status, why) once it has."""
 
     run: str = ""
     identity: str = ""
@@ -111,7 +111,7 @@ class EventReader:
 
     @property
     def change(self) -> tuple[bytes, int]:
-        """What differs after every event."""
+        """A value that differs after every event."""
         return self._id[1], self._offset
 
     def _restart(self, this: tuple[int, bytes]) -> None:

@@ -1,4 +1,4 @@
-"""What a live run shows: where it is, how far its intervals have shrunk, and what happened last, as a document."""
+"""Document of a live run: where it is, how far its intervals have shrunk, and what happened last, as a document."""
 
 from __future__ import annotations
 

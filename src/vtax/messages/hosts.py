@@ -1,4 +1,4 @@
-"""What a host lacks for a run, its guests and its counters, and what helps: code -> sentence."""
+"""Sentences of what a host lacks for a run, its guests and its counters, and what helps: code -> sentence."""
 
 from __future__ import annotations
 

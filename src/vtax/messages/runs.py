@@ -1,4 +1,4 @@
-"""What is said of a run as a whole, its host, its guests and its trials: code -> sentence, see vtax.messages."""
+"""Sentences of a run as a whole, its host, its guests and its trials: code -> sentence, see vtax.messages."""
 
 from __future__ import annotations
 
@@ -100,4 +100,4 @@ SENTENCES: Mapping[str, str | tuple[str, str]] = {
 }  # fmt: skip
 
 TERMS = ("in or after", "after", "within")
-"""What data of a note may name as `place`."""
+"""Words that data of a note may name as `place`."""

@@ -1,4 +1,4 @@
-"""What the statistics warn of and refuse: code -> sentence, or (sentence, sentence for other counts than one)."""
+"""Warnings and refusals of the statistics: code -> sentence, or (sentence, sentence for other counts than one)."""
 
 from __future__ import annotations
 
@@ -159,4 +159,4 @@ TERMS = (
     "blocks of the treatment", "blocks of the baseline", "logarithms", "p-values",
     "positions", "a verdict", "values of a harmonic mean", "values of a geometric mean",
 )  # fmt: skip
-"""What data of a note may name as `what`."""
+"""Words that data of a note may name as `what`."""

@@ -1,4 +1,4 @@
-"""What benchmarks and their parsers warn of, and what was seen of their files: code -> sentence."""
+"""Warnings of benchmarks and their parsers, and what was seen of their files: code -> sentence."""
 
 from __future__ import annotations
 
@@ -63,4 +63,4 @@ TERMS = (
     "send buffer", "receive buffer", "local send buffer", "local receive buffer", "remote send buffer",
     "remote receive buffer", "peer send buffer", "peer receive buffer",
 )  # fmt: skip
-"""What data of a note may name as `name`."""
+"""Words that data of a note may name as `name`."""

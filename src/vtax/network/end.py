@@ -18,7 +18,7 @@ from vtax.network.uplink import attach_uplink
 Execute = Callable[[Sequence[str]], str]
 """Runs a command inside a guest and returns what it printed; raises a VtaxError when it fails."""
 Commands = Callable[[LinkSettings | None], Sequence[Sequence[str]]]
-"""What to run inside a guest on another machine: to configure its interfaces (None), or after a change of links."""
+"""Commands inside a guest on another machine: to configure its interfaces (None), or after a change of links."""
 
 _CONFIGURE = """set -e
 batch=$1; settings=$2; shift 2

@@ -247,7 +247,7 @@ class Links:
         self.warnings = (*found, *self._as_wires())
 
     def _as_wires(self) -> list[Note]:
-        """What a shaped link is where it is no wire; see `wire`. Reads the kernel back, and sends messages.
+        """Describe shaped links that are no wires; see `wire`. Reads the kernel back, and sends messages.
 
         Raises NetworkError for settings that are not in force, and for one of netem that is faster than a wire.
         """
@@ -293,7 +293,7 @@ class Links:
 
 
 def _with_there(here: Mapping[str, float], there: Mapping[str, float]) -> dict[str, float]:
-    """What the other machine's half counted: each hop by its name behind `there.`, the sums added to those here."""
+    """Add what the other machine counted: each hop by its name behind `there.`, the sums added to those here."""
     sums = (table.UNDER_TEST_BYTES.name, table.DROPS.name)
     hops = {f"there.{name}": value for name, value in there.items() if name.count(".") > 1}
     return {**hops, **{name: here[name] + there[name] for name in sums}}

@@ -39,7 +39,7 @@ class Interface:
 
 @dataclass(frozen=True)
 class Uplink:
-    """What joins this host to another machine, directly or by a switch: the names of an interface of either."""
+    """Connection of this host to another machine, directly or by a switch: the names of an interface of either."""
 
     here: str
     there: str

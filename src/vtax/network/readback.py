@@ -1,4 +1,4 @@
-"""What is effective at an interface, read from the kernel after every change: MTU, offloads, queues."""
+"""State of an interface, read from the kernel after every change: MTU, offloads, queues."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class InterfaceState:
     queues: int | None = None
 
     def differences(self, name: str, settings: LinkSettings) -> list[Note]:
-        """What is not as requested. A veth is made without receive offload, which `on` therefore leaves out."""
+        """Describe what differs. A veth is made without receive offload, which `on` therefore leaves out."""
         requested = "on" if settings.offloads else "off"
         found = []
         if self.mtu != settings.mtu:

@@ -1,4 +1,4 @@
-"""What a link of the lab is requested to be: the settings that every topology has.
+"""Settings of a link of the lab: those that every topology has.
 
 A topology with settings of its own derives a class from `LinkSettings` in its own module. A study's values become an
 instance once, when the plan is made; from there to the interface they travel as that instance.
@@ -22,7 +22,7 @@ IPV6_MIN_MTU = 1280
 ENGINE_MAX_MTU = 1500
 """Bytes; of the network that the NAT engines of QEMU (libslirp) and VirtualBox show a guest."""
 MAX_MBIT_S = 400_000.0
-"""What tc-tbf(8) can limit to: it counts the bytes that wait, a twentieth of a second's, in 32 bits."""
+"""The fastest rate that tc-tbf(8) limits to: it counts the bytes that wait, a twentieth of a second's, in 32 bits."""
 
 CHANGE_LIVE = ("mtu", "offloads", "rate_mbit_s", "delay_us", "jitter_us", "loss", "congestion", "packet_bytes")
 """Settings that change while guests live. Every other one, a topology's own too, needs a fresh guest."""

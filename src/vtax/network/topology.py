@@ -1,4 +1,4 @@
-"""What every topology is: where the ends stand and how they are joined.
+"""Base of every topology: where the ends stand and how they are joined.
 
 A topology is one module in `vtax.network.topologies` (or an entry point of that group) that defines `TOPOLOGY`. It
 knows nothing of platforms or benchmarks: it makes ends, and the runner starts a guest at each.

@@ -1,4 +1,4 @@
-"""What makes a link behave as a wire, what this kernel has of it, and what a wire of a rate carries.
+"""Queueing disciplines that make a link behave as a wire, and what a wire of a rate carries.
 
 A wire sends one bit after another: a frame needs its length over the rate, and who waits for an answer loses it.
 tc-netem(8) does so, and delays and loses packets. A kernel without it has tc-tbf(8), a bucket of tokens, which
@@ -86,14 +86,14 @@ def queueing(settings: LinkSettings) -> list[str]:
 
 
 def _queue_packets(settings: LinkSettings) -> int:
-    """What netem holds: what a link without a limit sends in its delay, one with it in that and the wait for it."""
+    """Return the packets that netem holds: sent in the delay of a link, with a limit in the wait for it, too."""
     seconds = (settings.delay_us + settings.jitter_us) / 1e6 + _QUEUE_S
     mbit_s = settings.rate_mbit_s or 10_000.0
     return max(1000, math.ceil(mbit_s * 1e6 / 8 * seconds / (settings.mtu + _FRAME)))
 
 
 def burst_bytes(rate_mbit_s: float, mtu: int) -> int:
-    """What a token bucket lets through at once, on top of its rate."""
+    """Return the bytes that a token bucket lets through at once, on top of its rate."""
     frame = mtu + _FRAME
     if rate_mbit_s <= ONE_FRAME_MBIT_S:
         return frame
@@ -125,7 +125,7 @@ def read_queueing(tc_json: str) -> dict[str, float | str]:
 
 
 def differences(settings: LinkSettings, shaped: Mapping[str, float | str]) -> list[str]:
-    """What of a direction of a shaped link is not as requested, to one part in a hundred."""
+    """Return what of a direction of a shaped link is not as requested, to one part in a hundred."""
     if not is_shaped(settings):
         return []
     wanted = {name: getattr(settings, name) or 0.0 for name in _SHAPED}
@@ -163,7 +163,7 @@ def transactions_per_s(
 
 
 def description(settings: LinkSettings) -> Note | None:
-    """What a shaped link is where it is no wire; none for a wire and for one that is not shaped."""
+    """Describe a shaped link that is no wire; none for a wire and for one that is not shaped."""
     if settings.rate_mbit_s is None or has_netem():
         return None
     burst = burst_bytes(settings.rate_mbit_s, settings.mtu)

@@ -19,7 +19,7 @@ _MOST_CHARS = 500
 
 @dataclass(frozen=True)
 class Offer:
-    """What can be chosen: the newest runs, and platforms. examples: (treatment, baseline) that make sense."""
+    """Choices: the newest runs, and platforms. examples: (treatment, baseline) that make sense."""
 
     runs: Sequence[str] = ()
     platforms: Sequence[str] = ()

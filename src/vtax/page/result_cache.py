@@ -1,4 +1,4 @@
-"""What takes longer than a page may: made once by another process, kept in a file until its run has changed.
+"""Results that take longer than a page may: made once by another process, kept in a file until its run has changed.
 
 A page asks for a result by its kind, its arguments, and the state of what it is made from. Where it is not there, it
 is made by the one worker, and the page waits a moment for it; then the page says that it is being prepared, and asks

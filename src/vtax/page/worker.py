@@ -36,7 +36,7 @@ _MOST_LIVE_RUNS = 8  # a host measures one at a time; stores of several hosts ha
 
 @dataclass(frozen=True)
 class Task:
-    """What is to be made. kind: of KINDS, or of DOWNLOADS. place: of the store. names: of the runs, or of the study.
+    """A task. kind: of KINDS, or of DOWNLOADS. place: of the store. names: of the runs, or of the study.
 
     language: code of it.
     """
@@ -67,7 +67,7 @@ def import_renderers() -> None:
 
 @dataclass(frozen=True)
 class Made:
-    """What became of a task. is_declined: nothing was made, as the worker held too much. is_full: it now does."""
+    """The outcome of a task. is_declined: nothing was made, as the worker held too much. is_full: it now does."""
 
     error: VtaxError | None = None
     is_declined: bool = False

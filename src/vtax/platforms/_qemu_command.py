@@ -46,7 +46,7 @@ class Nic:
 
 @dataclass(frozen=True)
 class QemuIo:
-    """What was made for one guest. agent_fd, monitor_fd: inherited connected sockets. vhost: whether taps use it."""
+    """Resources of one guest. agent_fd, monitor_fd: inherited connected sockets. vhost: whether taps use it."""
 
     name: str
     disk: Path

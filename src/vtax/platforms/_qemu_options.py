@@ -1,4 +1,4 @@
-"""What can be chosen about a QEMU machine, which choices go together, and the platforms that ship."""
+"""Options of a QEMU machine, which choices go together, and the platforms that ship."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class QemuOptions(CpuLimited):
 
     @property
     def cpu_model(self) -> str:
-        """What -cpu gets."""
+        """The argument of -cpu."""
         return {"tcg": _EMULATED_CPU, "kvm": "host"}[self.accel] if self.cpu == "auto" else self.cpu
 
     @property

@@ -67,7 +67,7 @@ def probe(options: QemuOptions, image: Image | None, start: Start) -> Probe:
 
 
 def _missing(options: QemuOptions) -> tuple[str, str] | None:
-    """What is not there, and the hint. Raises ImageError for the host's kernel."""
+    """Return what is not there, and the hint. Raises ImageError for the host's kernel."""
     if lacking := probing.missing(_PACKAGES):
         return lacking
     if os.geteuid() != 0:

@@ -1,4 +1,4 @@
-"""What runs on another machine for the guest there. It travels as text and needs only Python, and ip(8) for networks.
+"""Program on another machine for the guest there. It travels as text and needs only Python, and ip(8) for networks.
 
 `keep` works in a directory of its own, starts the agent, and when that has ended, for whatever reason, ends all that
 was started and removes the directory. An interface that the guest needs is a macvlan on a network interface of the

@@ -32,7 +32,7 @@ LOADER_FILES = tuple(_LOADER.values())
 
 @dataclass(frozen=True)
 class VirtualBoxIo:
-    """What was made for one guest. directory: its own, where all its files are. bridged: for each interface, the one
+    """Resources of one guest. directory: its own, where all its files are. bridged: for each interface, the one
     of the host that it is bridged to; none for interfaces behind VirtualBox's own NAT."""
 
     name: str
@@ -47,7 +47,7 @@ class VirtualBoxIo:
 
     @property
     def log(self) -> Path:
-        """What VirtualBox says of the machine."""
+        """VirtualBox's log of the machine."""
         return self.settings / self.name / "Logs" / "VBox.log"
 
     @property
@@ -57,7 +57,7 @@ class VirtualBoxIo:
 
     @property
     def disk(self) -> Path:
-        """What the guest writes."""
+        """The disk that the guest writes."""
         return self.directory / "disk.vdi"
 
     @property
@@ -67,7 +67,7 @@ class VirtualBoxIo:
 
     @property
     def loader_configuration(self) -> Path:
-        """Of the CD's boot loader."""
+        """The configuration of the CD's boot loader."""
         return self.directory / "isolinux.cfg"
 
     @property
@@ -129,7 +129,7 @@ def kernel_command_line(options: VirtualBoxOptions, *, emulated: bool = False, t
 
 
 def loader_configuration(command_line: str) -> str:
-    """Of ISOLINUX: boots at once."""
+    """Make the configuration of ISOLINUX: it boots at once."""
     lines = ("DEFAULT linux", "PROMPT 0", "TIMEOUT 0", "LABEL linux", "  KERNEL /kernel", "  INITRD /initrd")
     return "\n".join((*lines, f"  APPEND {command_line}", ""))
 

@@ -1,4 +1,4 @@
-"""What can be chosen about a VirtualBox machine, which choices go together, and the platforms that ship."""
+"""Options of a VirtualBox machine, which choices go together, and the platforms that ship."""
 
 from __future__ import annotations
 

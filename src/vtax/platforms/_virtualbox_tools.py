@@ -1,4 +1,4 @@
-"""What a host needs for VirtualBox, and what VirtualBox says of itself and its machines. Nothing starts a machine."""
+"""Tools of VirtualBox that a host needs, and what they say of machines. Nothing starts a machine."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def parse_version(text: str) -> str:
 
 
 def errors(text: str) -> str:
-    """What VBoxManage, VBoxHeadless or a machine's log complain of: the first two messages on one line."""
+    """Return what VBoxManage, VBoxHeadless or a machine's log complain of: the first two messages on one line."""
     found = (next(filter(None, match.groups())) for line in text.splitlines() if (match := _ERROR.match(line)))
     return " | ".join(list(dict.fromkeys(line.strip()[:200] for line in found))[:2])
 

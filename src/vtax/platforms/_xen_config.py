@@ -27,7 +27,7 @@ _NO_PV_DEVICES = "xen_emul_unplug=never"
 
 @dataclass(frozen=True)
 class XenIo:
-    """What was made for one guest. sockets: directory of the sockets that the device model makes, one per channel.
+    """Resources of one guest. sockets: directory of the sockets that the device model makes, one per channel.
     vif_script: what xl calls for each interface. tsc_mode: never `auto`."""
 
     name: str

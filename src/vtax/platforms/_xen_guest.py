@@ -21,7 +21,7 @@ PARTS = (
     Part("qemu", "xen-qemu-.*|qemu-system.*"),
     Part("console", "xenconsole|xl"),
 )
-"""What serves a domain in dom0: kernel threads that carry packets, the device model, the reader of the console."""
+"""Processes of a domain in dom0: kernel threads that carry packets, the device model, the reader of the console."""
 _TICKS = os.sysconf("SC_CLK_TCK")
 _SHOWN_NAME = 15  # bytes of a thread's name that the kernel shows, at least
 

@@ -1,4 +1,4 @@
-"""What can be chosen about a Xen domain, which choices go together, and the platforms that ship."""
+"""Options of a Xen domain, which choices go together, and the platforms that ship."""
 
 from __future__ import annotations
 

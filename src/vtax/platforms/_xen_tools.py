@@ -57,7 +57,7 @@ def check_host(root: Path = Path("/")) -> None:
 
 
 def info() -> Mapping[str, str]:
-    """What `xl info` says of the hypervisor. Raises PlatformError when it does not answer or is too old."""
+    """Return what `xl info` says of the hypervisor. Raises PlatformError when it does not answer or is too old."""
     result = run(["xl", "info"], check=False)
     if result.status != 0:
         raise PlatformError(Note("xl-silent"), where=errors(result.stderr), hint="systemctl start xen")
@@ -191,6 +191,6 @@ def cpu_list(text: str, cpu_count: int) -> tuple[int, ...]:
 
 
 def errors(stderr: str) -> str:
-    """What xl complained of, the first cause first, without the places in its source."""
+    """Return what xl complained of, the first cause first, without the places in its source."""
     lines = [re.sub(r"^libxl: error: \S+?:\d+:\w+: ", "", line.strip()) for line in stderr.splitlines()]
     return " | ".join(line for line in lines if line and not any(word in line for word in _HARMLESS))[:400]

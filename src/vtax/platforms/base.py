@@ -1,4 +1,4 @@
-"""What every platform is: a driver with options, and three verbs - probe, start, stop.
+"""Base of every platform: a driver with options, and three verbs - probe, start, stop.
 
 A driver is one module in this package (or an entry point of the group `vtax.platforms`) that defines `DRIVER`, an
 instance of a class derived from `Driver` below. The registry finds and checks it; nothing else needs an edit. A
@@ -48,7 +48,7 @@ class RunsAsRoot:
 
 @dataclass(frozen=True)
 class HostProgram:
-    """What root of this host runs because a study says so: for a platform, by an option, or in guests.
+    """A program that root of this host runs because a study says so: for a platform, by an option, or in guests.
 
     what: see RunsAsRoot. platform: empty for a program of the study, whose name is the option.
     """
@@ -67,13 +67,13 @@ class HostProgram:
 
     @property
     def identity(self) -> tuple[str, str, str]:
-        """What consent is given to, whatever the platform is called."""
+        """The identity that consent is given to, whatever the platform is called."""
         return self.driver, self.option, self.value
 
 
 @dataclass(frozen=True)
 class Resources:
-    """What a guest may use. The same for every platform of a study.
+    """Resources that a guest may use. The same for every platform of a study.
 
     vcpus: number of virtual CPUs. memory_bytes: limit of its memory. cpus: the host CPUs its vCPUs are pinned to,
     one each, in order; not pinned: all host CPUs it may run on, for as much time as vcpus of them have. huge_pages:
@@ -172,7 +172,7 @@ class RunningGuest(ABC):
 
 @dataclass(frozen=True)
 class NetworkLimits:
-    """What a platform's network interfaces can do.
+    """Abilities of a platform's network interfaces.
 
     interfaces: max of one guest. mtu: max, bytes. queues: max of an interface. forwards: whether a guest can route
     between its interfaces. not_attached: the link setting `attachment` values they cannot be joined by. links_change:
@@ -232,7 +232,7 @@ class Driver(ABC):
     is_below_host: bool = False
 
     def network_limits(self, options: Any) -> NetworkLimits:
-        """What the network interfaces of its guests can do."""
+        """Return what the network interfaces of its guests can do."""
         return NetworkLimits()
 
     def disk(self, options: Any) -> GuestDisk | None:
@@ -241,7 +241,7 @@ class Driver(ABC):
         return None
 
     def hypervisor_memory(self) -> HypervisorMemory | None:
-        """What a hypervisor under this host has for guests; None when they use the host's memory. Never raises."""
+        """Return the memory of a hypervisor under this host; None when they use the host's memory. Never raises."""
         return None
 
     def image_files(self, image: Image) -> Path | None:
@@ -264,7 +264,7 @@ class MachineDriver(Protocol):
     """A driver of other machines, which stand at ends of topologies by uplinks (see Plugboard.plug_uplinks)."""
 
     def uplinks(self, options: Any) -> Sequence[Uplink]:
-        """What joins the machine to this host."""
+        """Return what joins the machine to this host."""
         ...
 
     def check_machine(self, options: Any, mtu: int | None, programs: Sequence[str]) -> None:
@@ -310,12 +310,12 @@ class Platform:
 
     @property
     def network_limits(self) -> NetworkLimits:
-        """What the network interfaces of its guests can do."""
+        """Return what the network interfaces of its guests can do."""
         return self.driver.network_limits(self.options)
 
     @property
     def host_programs(self) -> tuple[HostProgram, ...]:
-        """What root of this host runs because somebody set an option to it: none with defaults and shipped names."""
+        """Programs that root runs here because somebody set an option: none with defaults and shipped names."""
         found = []
         for name, tag in marked(type(self.options), RunsAsRoot).items():
             value = getattr(self.options, name)
@@ -326,5 +326,5 @@ class Platform:
         return tuple(found)
 
     def identity(self) -> dict[str, Any]:
-        """What defines it, for cell keys and the report: driver and every option, not the name."""
+        """The identity for cell keys and the report: driver and every option, not the name."""
         return {"driver": self.driver.name, "options": self.options.model_dump(mode="json")}

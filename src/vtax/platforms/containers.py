@@ -1,4 +1,4 @@
-"""What containers have in common: an overlay over the image's tree as root, and a first process to wait for.
+"""Shared by containers: an overlay over the image's tree as root, and a first process to wait for.
 
 A runtime finds an empty /run and /dev/shm in a mount namespace of its own, where the overlay is mounted too, so its
 mounts, sockets and records live in memory that ends with its processes.
@@ -36,7 +36,7 @@ Confinement = Literal["none", "default", "strict"]
 
 
 class ContainerOptions(CpuLimited):
-    """What the guest may gain."""
+    """Options of privileges that the guest may gain."""
 
     userns: bool = Field(False, description="a user namespace: the guest's root is an unprivileged user of the host")
     no_new_privileges: bool = Field(
@@ -95,7 +95,7 @@ def overlay_root(spec: GuestSpec, *, userns: bool = False) -> Root:
 
 
 def runtime_mounts(root: Root | None = None) -> list[MountStep]:
-    """What a container runtime sees in its mount namespace: the guest's root, and nothing else in /run."""
+    """Return the mounts of a container runtime's mount namespace: the guest's root, and nothing else in /run."""
     shared = [namespaces.tmpfs(Path("/run")), namespaces.tmpfs(Path("/dev/shm"), 0o1777)]
     if root is not None and root.lower is not None:
         return [root.lower, *shared, root.mount]

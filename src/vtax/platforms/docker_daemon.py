@@ -73,7 +73,7 @@ class Daemon:
         return ["docker", "--config=/nonexistent", f"--host=unix://{self.socket}", *arguments]
 
     def get(self, path: str) -> Any:
-        """What the Engine API answers at a path, from JSON. Raises PlatformError."""
+        """Ask the Engine API for a path, from JSON. Raises PlatformError."""
         try:
             return _get(self.socket, path)
         except (OSError, ValueError, http.client.HTTPException) as error:

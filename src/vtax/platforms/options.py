@@ -1,4 +1,4 @@
-"""What the options of every driver have in common."""
+"""Base of the options of every driver."""
 
 from __future__ import annotations
 

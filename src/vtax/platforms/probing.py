@@ -98,7 +98,7 @@ def unprobed(names: Iterable[str]) -> dict[str, Probe]:
 
 
 def missing(programs: Mapping[str, str]) -> tuple[str, str] | None:
-    """What is not installed of the programs, and the hint; None when all are. programs: as of `probe`."""
+    """Return what is not installed of the programs, and the hint; None when all are. programs: as of `probe`."""
     return not_installed({name: package for name, package in programs.items() if find_program(name) is None})
 
 

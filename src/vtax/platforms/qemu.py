@@ -89,7 +89,7 @@ DRIVER = Qemu()
 
 
 def boot_files(options: QemuOptions, image: Image) -> virtual_machine.Boot:
-    """What to boot. Raises ImageError."""
+    """Return what to boot. Raises ImageError."""
     rate = tsc.frequency_khz() if options.accel == "tcg" else None
     return virtual_machine.Boot(*virtual_machine.boot_files(options.kernel, options.modules, image), rate)
 
@@ -241,7 +241,7 @@ def _memory_notes(pid: int, resources: Resources) -> list[str]:
 
 
 def describe(process: subprocess.Popen[bytes], stderr: Path, console: Path) -> str:
-    """What is known of a machine: the console's errors, QEMU's stderr, whether it runs or how it ended."""
+    """Describe a machine: the console's errors, QEMU's stderr, whether it runs or how it ended."""
     try:
         status: int | None = process.wait(0.05)
     except subprocess.TimeoutExpired:

@@ -22,7 +22,7 @@ class Monitor:
         self.execute("qmp_capabilities")
 
     def execute(self, command: str, **arguments: object) -> Any:
-        """What a command returns; events in between are passed over. arguments: `-` in their names is `_` here."""
+        """Return the result of a command, without events in between. arguments: `-` in their names is `_` here."""
         named = {name.replace("_", "-"): value for name, value in arguments.items()}
         try:
             self._connection.sendall(json.dumps({"execute": command, "arguments": named}).encode() + b"\n")

@@ -276,7 +276,7 @@ def _there() -> str:
 
 
 def _as_user(name: str) -> list[str]:
-    """What to put before a command so that it runs as a user of this host; nothing when it does already."""
+    """Return what to put before a command so that it runs as a user of this host; nothing when it does already."""
     if name in ("", pwd.getpwuid(os.geteuid()).pw_name):
         return []
     try:

@@ -46,7 +46,7 @@ def limits(spec: GuestSpec) -> Limits:
 
 @dataclass
 class Claim:
-    """What the journal knows of a guest. tag: of its processes. group: its cgroup.
+    """A guest in the journal. tag: of its processes. group: its cgroup.
 
     Released in this order: `before`, last made first; the cgroup, which kills everything in it; the tagged processes,
     all of which were in the cgroup; `after`, last made first.
@@ -126,7 +126,7 @@ class StdioGuest(RunningGuest):
         return None if None in effective else sum(value for value in effective if value is not None)
 
     def host_memory(self) -> GuestMemory:
-        """Of everything in the guest's cgroup, wherever that is."""
+        """Read the memory of everything in the guest's cgroup, wherever that is."""
         groups = [group for group in (self.group, self.elsewhere) if group]
         pids = {pid for group in groups for pid in group.pids()}
         charged = [group.memory_bytes() for group in groups]
@@ -214,7 +214,7 @@ def start(
 
 
 def describe(process: subprocess.Popen[bytes], stderr: Path) -> str:
-    """What is known of a program: whether it runs or how it ended, and the last lines it wrote to stderr."""
+    """Describe a program: whether it runs or how it ended, and the last lines it wrote to stderr."""
     status = process.poll()
     if status is None:
         with suppress(subprocess.TimeoutExpired):
@@ -230,7 +230,7 @@ def last_lines(path: Path, count: int = _STDERR_LINES) -> str:
 
 
 def text_of(path: Path) -> str:
-    """What a program wrote into an output or a log, whatever bytes are in it; empty where there is no such file."""
+    """Read an output or a log of a program, whatever bytes are in it; empty where there is no such file."""
     try:
         return path.read_text(errors="replace")
     except OSError:
@@ -274,7 +274,7 @@ def _spawn(what: Program, made: Claim, stderr: Path) -> tuple[subprocess.Popen[b
 
 
 def start_error(spec: GuestSpec, error: Exception, output: str = "", hint: str = "") -> PlatformError:
-    """What a driver raises for a guest that did not start.
+    """Make the error of a guest that did not start.
 
     output: the last lines of its program, if any. hint: where the error has none.
     """

@@ -1,4 +1,4 @@
-"""What every virtual machine shares, whatever hypervisor runs it: disk, kernel, initrd, command line, agent, console.
+"""Shared by virtual machines, whatever hypervisor runs it: disk, kernel, initrd, command line, agent, console.
 
 A driver of a hypervisor adds what differs: how the machine is described to it, which devices carry disk, interfaces
 and the agent's stream, and how it is started, pinned and stopped.
@@ -31,7 +31,7 @@ _SKIPPED_AT_BOOT = (
     "initcall_blacklist=load_system_certificate_list,jent_mod_init,trace_eval_init,i8042_init,init_encrypted,"
     "ftrace_check_for_weak_functions",
 )
-"""What the kernel computes at boot and no guest of ours uses: self-tests of ciphers, keys that sign modules, a second
+"""Computations at boot that no guest of ours uses: self-tests of ciphers, keys that sign modules, a second
 source of random numbers, names in the formats of traces, a keyboard, encrypted keys, which of 45000 functions tracing
 could not name. A third of an emulated boot; nothing to a real CPU, which is left alone."""
 NOT_BOOTED = Note("hint-kernel")
@@ -41,7 +41,7 @@ _SHOWN_LINES, _MAX_LINE_BYTES = 3, 90
 
 @dataclass(frozen=True)
 class Boot:
-    """What is loaded into the machine. tsc_khz: rate of the counter that emulated CPUs show, None when not known."""
+    """Files loaded into the machine. tsc_khz: rate of the counter that emulated CPUs show, None when not known."""
 
     kernel: Path
     initrd: Path

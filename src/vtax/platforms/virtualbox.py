@@ -240,7 +240,7 @@ def _pin(process: subprocess.Popen[bytes], resources: Resources) -> cgroups.Limi
 
 
 def describe(process: subprocess.Popen[bytes] | None, made: machine.VirtualBoxIo, stderr: Path) -> str:
-    """What is known of a machine: its console's last lines, a panic first, what VirtualBox says, whether it runs."""
+    """Describe a machine: its console's last lines, a panic first, what VirtualBox says, whether it runs."""
     parts = [f"console: {shown}"] if (shown := virtual_machine.console_errors(made.console)) else []
     for path in (stderr, made.log):
         if complaints := tools.errors(stdio.text_of(path)):

@@ -37,7 +37,7 @@ from vtax.platforms.stdio import Claim, claim, start_error
 
 _CREATE_S = 60.0
 _EXTRA_MEMORY_MIB = 24
-"""What a domain needs beside its memory: page tables, the device model's video memory."""
+"""Memory that a domain needs beside its own: page tables, the device model's video memory."""
 _VIF_SCRIPT = """#!/bin/sh
 # Called by xl for an interface of a domain: the lab joins it, so there is nothing to do but to say that it is there.
 [ "$1" != online ] || exec xenstore-write "$XENBUS_PATH/hotplug-status" connected
@@ -117,7 +117,7 @@ def _check_room(spec: GuestSpec) -> None:
 
 
 def _boot(options: XenOptions, spec: GuestSpec) -> virtual_machine.Boot:
-    """What the domain boots. The device model of type hvm loads packed kernels only, byte by byte through a port:
+    """Boot files of the domain. The device model of type hvm loads packed kernels only, byte by byte through a port:
     an initrd of a third of the size saves it much time."""
     kernel, initrd = virtual_machine.boot_files(options.kernel, options.modules, spec.image)
     if options.type != "hvm":
@@ -250,7 +250,7 @@ def _notes(pool: str, spec: GuestSpec) -> tuple[str, ...]:
 
 
 def describe(name: str, stderr: Path, console: Path) -> str:
-    """What is known of a domain: its console's last lines, a panic first, what xl says, and its state."""
+    """Describe a domain: its console's last lines, a panic first, what xl says, and its state."""
     try:
         domain = tools.find(name)
         state = f"the domain is {tools.state(domain)}" if domain else "the domain has ended"

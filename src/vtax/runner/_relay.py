@@ -1,4 +1,4 @@
-"""What joins ssh's standard streams to a guest on another machine. It travels as text and needs only Python.
+"""Relay between ssh's standard streams and a guest on another machine. It travels as text and needs only Python.
 
 The half of the topology there hands over the guest's stream by a socket, so that nothing of vtax lies between.
 """

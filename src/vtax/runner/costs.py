@@ -1,4 +1,4 @@
-"""What a trial costs the host for a unit of the benchmark's work: CPU time, and energy where the host counts it."""
+"""Cost of a trial on the host for a unit of the benchmark's work: CPU time, and energy where the host counts it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is counted around the foreground commands of a trial: in the guests, in their layers, in the lab, on the host.
+"""Counting around the foreground commands of a trial: in the guests, in their layers, in the lab, on the host.
 
 Also how fast the guest's clock runs meanwhile: what a tool reports as time or rate is wrong by as much.
 """
@@ -44,7 +44,7 @@ class Endpoint:
 
 @dataclass(frozen=True)
 class _Reading:
-    """What was read at one end of a trial. guests: by place. layers: what the host counts of links and layers."""
+    """Readings at one end of a trial. guests: by place. layers: what the host counts of links and layers."""
 
     guests: Mapping[str, GuestSample]
     layers: Counted
@@ -52,7 +52,7 @@ class _Reading:
 
     @property
     def clock(self) -> ClockReading | None:
-        """Of the guest that is measured."""
+        """The clock of the guest that is measured."""
         return self.guests[GUEST].clock if GUEST in self.guests else None
 
 
@@ -114,7 +114,7 @@ class Counting:
         return found
 
     def _read(self) -> dict[tuple[str, str], float]:
-        """What the host counts of links, layers and guests, the CPU time of guests last."""
+        """Read what the host counts of links, layers and guests, the CPU time of guests last."""
         read: dict[tuple[str, str], float] = {}
         if self._links is not None:
             read.update(_at(LINK, self._links.counters()))
@@ -134,7 +134,7 @@ class Counting:
 
 
 def differences(first: Counted, last: Counted) -> dict[tuple[str, str], float]:
-    """What was counted between two readings: of a gauge the last value."""
+    """Subtract two readings: of a gauge the last value."""
     found = {}
     for key, value in last.items():
         counter = table.find(key[1])
@@ -155,7 +155,7 @@ def own_cpu_s(counted: Counted, guests: int) -> float | None:
 
 
 def of_programs(foreground: Iterable[CommandResult]) -> dict[tuple[str, str], float]:
-    """What the measured programs of a trial used: added up; of a gauge, the largest."""
+    """Return what the measured programs of a trial used: added up; of a gauge, the largest."""
     found: dict[tuple[str, str], float] = {}
     for result in foreground:
         for name, value in result.usage.items():

@@ -78,7 +78,7 @@ def cache_lines(study_points: Sequence[Point], context: Context, available: Sequ
 
 
 def held_below(point: Point, context: Context, platform: Platform) -> Note | None:
-    """What a trial says whose files only the page cache below the guest's disk holds; None for another."""
+    """Return the note of a trial whose files only the page cache below the guest's disk holds; None for another."""
     if platform.disk is None or not platform.disk.cached or not (needed := _held_below(point, context)):
         return None
     sizes = {"size": needed, "guest": context.memory_bytes, "host": memory.host_memory()}

@@ -1,4 +1,4 @@
-"""What the disks of the host did while a tool worked on that of a guest: below the cache of the guest is another.
+"""Work of the host's disks while a tool worked on that of a guest: below the cache of the guest is another.
 
 The counters are of the whole host, so other programs' reads and writes are in them: a ratio above 1 may be theirs,
 or the journal of a file system.

@@ -34,7 +34,7 @@ from vtax.runner.points import Point
 from vtax.study.model import GuestTable
 
 PREFIX = b"<vtax there> "
-"""Of an answer, behind whatever a login shell prints."""
+"""Begins an answer, behind whatever a login shell prints."""
 _VTAX = ("-P", "-m")  # arguments of its Python: nothing is imported from the directory where one logs in
 _MODULE = "vtax.runner.there"
 _RELAY = files("vtax.runner").joinpath("_relay.py")
@@ -108,7 +108,7 @@ class OtherMachine:
             self._remains.forget()
 
     def _commands(self, role: str, settings: LinkSettings | None) -> Sequence[Sequence[str]]:
-        """What to run in a guest there. Its half is changed when the first of its guests is asked for."""
+        """Return the commands for a guest there. Its half is changed when the first of its guests is asked for."""
         if settings is None:
             return self._first[role]
         if settings is not self._changed or role not in self._left:
@@ -119,7 +119,7 @@ class OtherMachine:
         return self._left.pop(role)
 
     def _state(self, role: str) -> str:
-        """What its platform knows of a guest there; empty when the machine does not say so soon."""
+        """Ask the platform what it knows of a guest there; empty when the machine does not say so soon."""
         with suppress(VtaxError):
             return clean(str(self._ask("state", within_s=_STATE_S, role=role)))
         return ""

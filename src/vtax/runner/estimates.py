@@ -1,4 +1,4 @@
-"""What a block will cost in time, by stored runs of this host: of the same cells, or of the same benchmarks."""
+"""Estimates of a block's time, by stored runs of this host: of the same cells, or of the same benchmarks."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def with_costs(plan: Plan, store: Store) -> Plan:
 
 @dataclass(frozen=True)
 class _Known:
-    """What one run shows. ratios: (platform, benchmark) -> duration of a trial over the expected one. start_s: of a
+    """Times of one run. ratios: (platform, benchmark) -> duration of a trial over the expected one. start_s: of a
     platform's guests in a block."""
 
     ratios: Mapping[tuple[str, str], float]

@@ -46,7 +46,7 @@ def blocks_of_sessions(design: DesignTable) -> list[int]:
 
 
 def check_next(run: RunHandle, design: DesignTable) -> Note | None:
-    """What is said of a session beyond those that were planned; None for a planned one, and under `open`.
+    """Return the note of a session beyond those that were planned; None for a planned one, and under `open`.
 
     Raises BadInput when no session can be begun: the last one is not complete, or the study's rule has no sessions.
     """
@@ -77,7 +77,7 @@ def begin_next(run: RunHandle, facts: Mapping[str, Any], added: Note | None = No
 
 
 def check_more(run: RunHandle, design: DesignTable, more_s: float) -> Note | None:
-    """What is said of blocks that are added to a finished run for so many seconds; None under `open`.
+    """Return the note of blocks that are added to a finished run for so many seconds; None under `open`.
 
     Raises BadInput when none can be added: the run is not finished, its blocks are not all alike, or the time holds
     none.

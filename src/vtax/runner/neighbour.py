@@ -124,7 +124,7 @@ class Neighbour:
         wait_until(is_there, _READY_TIMEOUT_S, 0.02, max_interval_s=0.2, otherwise=lambda: late)
 
     def _finished(self, load: str, started_at: float) -> Mapping[str, Any]:
-        """What it did, by the second. Ends its program."""
+        """End its program; return what it did by the second."""
         endpoint, handle = self._handles.pop()
         if not endpoint.guest.running(handle):
             result = endpoint.guest.stop(handle)

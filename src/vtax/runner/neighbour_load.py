@@ -1,4 +1,4 @@
-"""What a neighbour runs in its guest to load one resource; it is sent there as a file and needs nothing of vtax.
+"""Program of a neighbour that loads one resource; it is sent there as a file and needs nothing of vtax.
 
     neighbour_load.py READY cpu|memory WORKERS BYTES      loops of arithmetic; copies between two arrays of BYTES
     neighbour_load.py READY disk DIRECTORY BYTES          writes through a file of BYTES, 4 MiB at a time, to the disk

@@ -106,7 +106,7 @@ def _refuse_shared(machines: Sequence[Platform], source: str) -> None:
 
 
 def _programs(point: Point) -> list[str]:
-    """What a benchmark runs at native ends: its server, and its client too where both ends are native."""
+    """Return a benchmark's programs at native ends: its server, and its client too where both ends are native."""
     topology = topology_registry.get(point.topology)
     if topology.wire_there:  # they are in the image
         return []

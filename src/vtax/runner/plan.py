@@ -119,7 +119,7 @@ class Plan:
         return design.blocks if design.is_counted else design.max_blocks if design.stop != "budget" else UNBOUNDED
 
     def resources_of(self, session: GuestLife, number: int = 0) -> Resources:
-        """What a guest of a session may use. number: of the guest, from 0; CPUs are dealt out round robin."""
+        """Return what a guest of a session may use. number: of the guest, from 0; CPUs are dealt out round robin."""
         cpus = cpus_of(number, self.resources.vcpus) if number else self.resources.cpus
         return tuning.resources_at(session.tuning, replace(self.resources, cpus=cpus))
 

@@ -22,7 +22,7 @@ from vtax.study.refusals import Refused, validated
 from vtax.study.units import format_levels
 
 GuestKind = tuple[str, bool, tuple[int, bool, bool]]
-"""What guests have in common besides their network: tuning, whether trials start guests of their own, and the kind of
+"""Kind of a guest, its network left out: tuning, whether trials start guests of their own, and the kind of
 their colocation."""
 GuestConfiguration = tuple[GuestKind, Hashable]
 """The kind of a guest, and its network or None."""
@@ -84,12 +84,12 @@ class Point:
 
     @property
     def kind(self) -> GuestKind:
-        """What a guest must have been started with to run this point, its network left out."""
+        """The kind of guest that runs this point, its network left out."""
         return (self.tuning, bool(self.benchmark.stages), self.colocation.kind)
 
     @property
     def configuration(self) -> GuestConfiguration:
-        """What a guest must have been started with to run this point: its kind, topology, structure of its links."""
+        """The kind, topology and structure of links of a guest that runs this point."""
         return (self.kind, (self.topology, self.link.structure()) if self.link else None)
 
 
@@ -299,7 +299,7 @@ def _checked_parameters(benchmark: Benchmark, raw: RawPoint, where: str) -> Para
 
 
 def _help_name(benchmark: Benchmark, where: str) -> str:
-    """What `vtax benchmarks` explains a benchmark under: its name, or the study that declares the program."""
+    """Return what `vtax benchmarks` calls a benchmark: its name, or the study that declares the program."""
     return where.partition(": [[")[0] if isinstance(benchmark, ProgramBenchmark) else benchmark.name
 
 

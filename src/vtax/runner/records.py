@@ -1,4 +1,4 @@
-"""What a plan is in the store: platforms, cells, the points that have no cell, and trials."""
+"""Records of a plan: platforms, cells, the points that have no cell, and trials."""
 
 from __future__ import annotations
 

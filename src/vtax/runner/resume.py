@@ -41,7 +41,7 @@ SAME_HOST = (
 def check_host(
     run: RunHandle, facts: Mapping[str, Any], session: int | None = None, since: Mapping[str, Any] | None = None
 ) -> str:
-    """What changed on the host since the run began, one sentence that is also kept with the run; empty for nothing.
+    """Return what changed on the host since the run began, a sentence that is kept with it; empty for nothing.
 
     facts: of this host now, from counters.host.host_facts. session: that follows, by its number; None where the run
     is resumed. since: earlier facts to compare with, in place of the run's. Raises BadInput on another machine than
@@ -93,7 +93,7 @@ def obstacle(store: Store, name: str, home: Home) -> str:
 
 
 def _of_plan(run: RunHandle, home: Home) -> str:
-    """What prevents the plan of a run from being rebuilt. Raises BadInput for a study that is refused here."""
+    """Return what prevents the plan of a run from being rebuilt. Raises BadInput for a study that is refused here."""
     is_hidden = home.images.is_dir() and not os.access(home.images, os.R_OK | os.X_OK)
     image = Image(run.image_key, home.images / "hidden") if is_hidden else _image_of(run, home)
     _planned(run, image, dry=True)

@@ -123,7 +123,7 @@ class OpenSession:
         return facts
 
     def tool_version(self, benchmark: Benchmark) -> str:
-        """What a benchmark's tool says its version is in this guest; empty when it cannot be asked."""
+        """Return the version of a benchmark's tool in this guest; empty when it cannot be asked."""
         if self._start_failure:
             return ""
         failure, found = Failure(), ""
@@ -322,7 +322,7 @@ class OpenSession:
         return Endpoint(running, guest, started, spec.directory)
 
     def _spec(self, resources: Resources, plugboard: Plugboard | None, *, is_serving: bool = False) -> GuestSpec:
-        """What to start a guest from, with a directory of its own. is_serving: it is not under test."""
+        """Return what to start a guest from, with a directory of its own. is_serving: it is not under test."""
         name = f"vtax-{secrets.token_hex(3)}"
         directory = Path(self._home.guests, name)
         registered = self._journal.register(Tree(str(directory)))

@@ -1,4 +1,4 @@
-"""What vtax does on another machine for a run elsewhere: one half of a topology, with its guests.
+"""Work on another machine for a run elsewhere: one half of a topology, with its guests.
 
 `python -m vtax.runner.there`, over ssh. Requests are lines of JSON on stdin, `[name, arguments]`, one at a time; the
 answers on stdout are lines of JSON as well, behind `PREFIX`. Everything is taken down when stdin ends. Guests are
@@ -135,7 +135,7 @@ class Half:
         channel.close()
 
     def state(self, role: str) -> str:
-        """What its platform knows of a guest (see Channel)."""
+        """Return what its platform knows of a guest (see Channel)."""
         return self._streams[role][0].diagnose()
 
     def apply(self, settings: Mapping[str, Any]) -> dict[str, Any]:

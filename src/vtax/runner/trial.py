@@ -122,7 +122,7 @@ def run_trial(
 
 @dataclass(frozen=True)
 class OnLinks:
-    """What the runner says of a trial by what crossed its links: metrics, and warnings."""
+    """Metrics and warnings of a trial by what crossed its links."""
 
     values: Mapping[str, float] = field(default_factory=dict)
     warnings: tuple[Note, ...] = ()
@@ -148,7 +148,7 @@ def of_links(links: Links, counted: Mapping[tuple[str, str], float], outcome: Ou
 
 
 def faster_than_a_wire(settings: LinkSettings, outcome: Outcome, parameters: Parameters) -> Note | None:
-    """What is wrong with a rate of transactions, one at a time, that no wire of the link's rate carries."""
+    """Return what is wrong with a rate of transactions, one at a time, that no wire of the link's rate carries."""
     rate = outcome.values.get("transactions")
     if rate is None or settings.rate_mbit_s is None or not isinstance(parameters, OneAtATime):
         return None
@@ -164,7 +164,7 @@ def faster_than_a_wire(settings: LinkSettings, outcome: Outcome, parameters: Par
 def _meanwhile(
     beside: AbstractContextManager[Mapping[str, Any]] | None, links: Links | None
 ) -> Iterator[Mapping[str, Any]]:
-    """What runs beside the foreground commands and what happens to their links: the settings of both, at the end."""
+    """Run the neighbour and change links beside the foreground commands; the settings of both, at the end."""
     settings: dict[str, Any] = {}
     with beside or nullcontext({}) as first, links.meanwhile() if links else nullcontext({}) as second:
         yield settings

@@ -25,7 +25,7 @@ _CANNOT = {"default": "cannot-unpin", "pinned": "cannot-pin", _HUGE: "cannot-hug
 
 
 def resources_at(level: str, pinned: Resources) -> Resources:
-    """What a guest may use at a level (none: no such factor). pinned: what it may use when it is pinned."""
+    """Return what a guest may use at a level (none: no such factor). pinned: what it may use when it is pinned."""
     words = level.split("+") if level else ["pinned"]
     huge = _HUGE in words
     if "pinned" in words:

@@ -1,4 +1,4 @@
-"""What Student's t takes for granted of a contrast, tested on its blocks: that they do not follow one another, and
+"""Assumptions of Student's t about a contrast, tested on its blocks: that they do not follow one another, and
 that noise is not on one side alone. What is found widens the interval, and can withhold a verdict.
 
 Both tests see what blocks show. Five blocks show neither; a rare slow block that did not occur is shown by none.

@@ -1,4 +1,4 @@
-"""What trials that timed out still say: of fixed work, each of them lasts at least as long as it was given."""
+"""Bounds from trials that timed out: of fixed work, each of them lasts at least as long as it was given."""
 
 from __future__ import annotations
 

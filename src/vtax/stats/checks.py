@@ -1,4 +1,4 @@
-"""What every function here does with numbers that are missing, infinite or not positive: one place, one answer."""
+"""Checks of every function here for numbers that are missing, infinite or not positive: one place, one answer."""
 
 from __future__ import annotations
 

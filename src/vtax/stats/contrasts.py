@@ -1,4 +1,4 @@
-"""What a contrast holds, and contrasts other than platform against baseline in the same block.
+"""Values of a contrast, and contrasts other than platform against baseline in the same block.
 
 Within one run every contrast is paired (`paired_ratio`): platform against platform, and level against level of a
 factor, since a block holds every cell. Blocks of two runs have nothing in common, so their logarithms are compared as

@@ -1,4 +1,4 @@
-"""What one cell's values look like: the papers' numbers, robust ones beside them, and what to beware of."""
+"""Description of one cell's values: the papers' numbers, robust ones beside them, and what to beware of."""
 
 from __future__ import annotations
 

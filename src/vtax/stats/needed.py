@@ -27,7 +27,7 @@ FARTHEST = 1_000_000
 
 
 def needed(rule: Rule, ratio: Ratio, margin: float, family: int) -> Needed | None:
-    """Of a ratio of one session with two blocks at least and noise; else None, and where it is beyond FARTHEST."""
+    """Return the blocks that a ratio of one session, of two blocks at least, needs; None beyond FARTHEST."""
     if ratio.n_blocks < 2 or ratio.n_sessions > 1 or not ratio.se_log > 0:
         return None
     size = max(SIZE, 2.5 * margin)

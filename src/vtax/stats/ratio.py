@@ -166,7 +166,7 @@ def log_ratios(treatment: Values, baseline: Values) -> Array:
 
 @dataclass(frozen=True)
 class BlockMeans:
-    """What a cell measured: one mean for every block that it has. blocks: their numbers, ascending."""
+    """Means of a cell: one for every block that it has. blocks: their numbers, ascending."""
 
     blocks: Indices
     means: Array
@@ -304,7 +304,7 @@ def exp(logarithm: float) -> float:
 
 
 def standard_error(logs: Array) -> float:
-    """Of the mean of log-ratios; exactly 0 when they differ by no more than rounding of the logarithms does."""
+    """Return that of the mean of log-ratios; exactly 0 when they differ by no more than rounding does."""
     if float(np.ptp(logs)) <= 1e-13 * max(1.0, float(np.abs(logs).max())):
         return 0.0
     return float(logs.std(ddof=1)) / math.sqrt(logs.size)

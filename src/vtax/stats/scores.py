@@ -43,7 +43,7 @@ class Effects:
     widening: float = 1.0
 
     def score(self, weights: Array) -> Array:
-        """Of every platform. weights: of the resources, with a sum of 1."""
+        """Return the score of every platform. weights: of the resources, with a sum of 1."""
         return np.asarray(weights @ self.means)
 
     def interval(self, weights: Array, platform: int, other: int | None, confidence: float) -> Interval:

@@ -32,7 +32,7 @@ from vtax.stats.intervals import t_quantile
 from vtax.stats.ratio import Nesting, Ratio, exp, p_above, p_below, ratio_of_logs
 
 Labels = npt.NDArray[np.int64]
-"""Of each block the number of its session, or (shape: blocks, 2) those of its host and of its session; no two hosts
+"""Number of the session of each block, or (shape: blocks, 2) those of its host and of its session; no two hosts
 have a session of one number."""
 Unit = int | tuple[int, int]
 """A session, or a host and a session of it: one line of Labels."""
@@ -94,7 +94,7 @@ def nested_mean(logs: Array, sessions: Labels) -> Nested:
 
 
 def _parents(sessions: Labels) -> list[npt.NDArray[np.intp]]:
-    """Of each block its session, of each session its host, and of the units at the top the one that holds all.
+    """Return the session of each block, the host of each session, and the one that holds all at the top.
 
     A level of one unit is left out.
     """
@@ -110,7 +110,7 @@ def _parents(sessions: Labels) -> list[npt.NDArray[np.intp]]:
 
 
 def _weights(parents: list[npt.NDArray[np.intp]]) -> list[Array]:
-    """That of each value of a level in the mean of all, where each unit counts as much as the others of its own."""
+    """Weigh each value of a level in the mean of all: each unit counts as much as the others of its own."""
     weights, found = np.ones(1), list[Array]()
     for of in reversed(parents):
         weights = (weights / np.bincount(of))[of]

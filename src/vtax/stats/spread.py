@@ -25,7 +25,7 @@ def spread_over_blocks(logs: Array) -> Array:
 
 
 def spread_of_guests(first: Array, second: Array) -> Array:
-    """Of every two successive blocks: how far apart two guests are, over how far apart two trials in one guest are.
+    """Compare pairs of successive blocks: how far apart guests are, over how far apart trials in one guest are.
 
     first, second: the logarithms of the first two trials of every block, which has a fresh guest. The mean is the
     logarithm of the ratio of standard deviations: of single trials of different guests, whatever makes them differ,
@@ -37,7 +37,7 @@ def spread_of_guests(first: Array, second: Array) -> Array:
 
 
 def spread_of_pairing(of: Array, to: Array) -> Array:
-    """Of every two successive blocks: the spread of `of` / `to` of the same block, over that across blocks.
+    """Compare pairs of successive blocks: the spread of `of` / `to` of the same block, over that across blocks.
 
     of, to: one logarithm per block. Across blocks, the difference of `to` is that of the next two blocks (of the
     first ones after the last), as if the sides had been measured at different times. The mean is the logarithm of
@@ -50,7 +50,7 @@ def spread_of_pairing(of: Array, to: Array) -> Array:
 
 
 def _differences(logs: Array) -> Array:
-    """Of every two successive blocks; a last one alone is left out. Raises StatsError for fewer than two pairs."""
+    """Subtract blocks in pairs; a last one alone is left out. Raises StatsError for fewer than two pairs."""
     pairs = logs[: logs.size // BLOCKS_OF_A_SPREAD * BLOCKS_OF_A_SPREAD].reshape(-1, BLOCKS_OF_A_SPREAD)
     if len(pairs) < 2:
         raise StatsError(Note("few-for-spread", count=logs.size, minimum=2 * BLOCKS_OF_A_SPREAD))

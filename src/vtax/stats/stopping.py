@@ -79,7 +79,7 @@ class Rule:
 
     @property
     def looks(self) -> Looks:
-        """Of "verdict". Fewer blocks than its first never judge."""
+        """The looks of "verdict". Fewer blocks than its first never judge."""
         first = max(self.min_blocks, MINIMUM_BLOCKS)
         last, ended = max(self.max_blocks, first), self.ended
         if ended is None or ended < MINIMUM_BLOCKS:
@@ -228,7 +228,7 @@ def _towards(
 
 
 def _some(code: str, number: int, total: int, **data: Any) -> Note:
-    """What is said of some of all contrasts, or of the only one."""
+    """Return the note of some of all contrasts, or of the only one."""
     if total == 1:
         return Note(f"contrast-{code}", **data)
     return Note(f"contrasts-{'miss' if code == 'misses' else code}", count=number, total=total, **data)
@@ -280,7 +280,7 @@ def test_level(rule: Rule, alpha: float, blocks: int) -> float:
 
 
 def tests_of(rule: Rule) -> Callable[[float, Ratio], float]:
-    """What makes a one-sided p-value of a ratio's t-test one that holds under the rule: of "open" after any block."""
+    """Return what makes a one-sided p-value of a t-test one that holds under the rule: of "open" after any block."""
     if rule.stop != "open":
         return lambda p, _: p
 

@@ -126,7 +126,7 @@ def _agreed(a: Verdict, b: Verdict) -> Verdict:
 
 
 def _blocks_left(verdict: Verdict) -> float:
-    """Of one that is not decided; unknown is most, decided least."""
+    """Count the blocks that a verdict needs; unknown is most, decided least."""
     if verdict.kind != "undecided":
         return -1.0
     return math.inf if verdict.blocks_needed is None else verdict.blocks_needed

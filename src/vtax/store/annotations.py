@@ -1,4 +1,4 @@
-"""What people write beside a run: tags, which are names to find it by, and notes, which are sentences.
+"""Notes that people write beside a run: tags, which are names to find it by, and notes, which are sentences.
 
 They judge nothing and change no figure. They travel in bundles; two copies of a run that differ in them alone are the
 same run.

@@ -84,7 +84,7 @@ class Anonymizer:
 
     @property
     def replaced(self) -> tuple[Replaced, ...]:
-        """What was replaced so far."""
+        """The values replaced so far."""
         return tuple(self._replaced[kind] for kind in sorted(self._replaced))
 
     def see(self, rows: Iterable[Row]) -> None:

@@ -49,7 +49,7 @@ class Digest(Protocol):
 
 
 class Bounds:
-    """What one bundle has so far."""
+    """Counts of one bundle so far."""
 
     def __init__(self) -> None:
         self._rows: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""What an imported run says of itself: its study is one that vtax would measure, and its JSON has the shapes that
+"""Checks of an imported run: its study is one that vtax would measure, and its JSON has the shapes that
 vtax stores, so that whatever reads a stored run finds what it relies on.
 """
 

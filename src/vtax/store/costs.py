@@ -1,4 +1,4 @@
-"""What a stored run's time went into: the start of guests, warm-up, and trials."""
+"""Times of a stored run: the start of guests, warm-up, and trials."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from vtax.store.query import RunData
 
 @dataclass(frozen=True)
 class Cost:
-    """What a cell costs in time, seconds.
+    """Times of a cell, seconds.
 
     block_s: its share of its guest's start, and its warm-up. trial_s: of one trial.
     """
@@ -27,7 +27,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class StoredCosts:
-    """What cells cost in a stored run. source: `run NAME`. of_cells: cell key -> cost."""
+    """Times of cells in a stored run. source: `run NAME`. of_cells: cell key -> cost."""
 
     source: str
     of_cells: Mapping[str, Cost]

@@ -1,4 +1,4 @@
-"""What the trials of a run add up to, counted alike for every list and every page."""
+"""Sums over the trials of a run, counted alike for every list and every page."""
 
 from __future__ import annotations
 

@@ -134,7 +134,7 @@ def studies(store: Store) -> tuple[StudyRow, ...]:
 
 
 def state_of(store: Store, name: str) -> str:
-    """What differs when anything of a run does: its status, and a hash. Raises NotFound for an unknown run."""
+    """Return what differs when anything of a run does: its status, and a hash. Raises NotFound for an unknown run."""
     run, warning = schema.run, schema.warning
     with reading_rows(store.engine) as connection:
         rows = connection.execute(select(run).where(run.c.name == name)).all()
@@ -150,7 +150,7 @@ def state_of(store: Store, name: str) -> str:
 
 
 def state_of_study(store: Store, study: str) -> str:
-    """What differs when a run of a study is added, removed, replaced, or ends. Raises StoreError."""
+    """Return what differs when a run of a study is added, removed, replaced, or ends. Raises StoreError."""
     run = schema.run
     columns = (run.c.id, run.c.name, run.c.identity, run.c.status, run.c.started_at, run.c.ended_at)
     with reading_rows(store.engine) as connection:

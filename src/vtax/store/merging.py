@@ -172,7 +172,7 @@ def _all_identities(identity: str, provenance: Mapping[str, Any]) -> set[str]:
 
 
 def _differences(a: RunHandle, b: RunHandle) -> Iterator[str]:
-    """What keeps two runs from being merged, a sentence each."""
+    """Yield what keeps two runs from being merged, a sentence each."""
     plain = (("image", a.image_key, b.image_key),
              ("agent (version of vtax)", a.vtax_version, b.vtax_version),
              ("plug-ins", [vars(each) for each in a.plugins], [vars(each) for each in b.plugins]))  # fmt: skip
@@ -345,7 +345,7 @@ def _union(table: str, parts: Sequence[_Part]) -> Iterator[dict[str, Any]]:
 
 
 def _platform(name: str, runs: Sequence[Iterable[PlatformRecord]]) -> dict[str, Any]:
-    """What is said of a platform that several runs have: tested where one of them tested it, marked as in any."""
+    """Merge a platform that several runs have: tested where one of them tested it, marked as in any."""
     found = [each for platforms in runs for each in platforms if each.name == name]
     tested = [each for each in found if each.available] or found
     return {

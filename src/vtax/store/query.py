@@ -81,7 +81,7 @@ class WarningRow:
 
     @property
     def code(self) -> str:
-        """Of its sentence."""
+        """The code of its sentence."""
         return self.note.code
 
 
@@ -98,7 +98,7 @@ class FailureRow:
 
 @dataclass(frozen=True)
 class OutputRow:
-    """What a program of a trial printed. position: of the trial in the run."""
+    """Output of a program of a trial. position: of the trial in the run."""
 
     position: int
     cell: int
@@ -192,7 +192,7 @@ def counters(engine: Engine, run: RunHandle) -> dict[tuple[int, str, str], tuple
 def block_counters(
     engine: Engine, run: RunHandle, cells: Collection[int], only: tuple[str, str] | None = None
 ) -> BlockCounters:
-    """What was counted in trials of these cells that went well, warm-up left out, by block. cells: their indices.
+    """Return the counts in trials of these cells that went well, warm-up left out, by block. cells: their indices.
 
     only: place and name of the one counter that is wanted.
     """

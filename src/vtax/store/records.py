@@ -1,4 +1,4 @@
-"""What goes into the store and comes out of it: one frozen record per row of `schema.py`, without its numbers.
+"""Records of the store: one frozen record per row of `schema.py`, without its numbers.
 
 Rows refer to each other by what a person would say (a platform's name, a cell's key), never by database identity.
 """

@@ -170,7 +170,7 @@ def plain_settings(text: str, *, without: Collection[str]) -> str:
 
 
 def finite_lists(value: Any) -> dict[str, list[float]]:
-    """Of metric name -> values those that are lists of finite numbers."""
+    """Keep of metric name -> values those that are lists of finite numbers."""
     if not isinstance(value, dict):
         return {}
     return {

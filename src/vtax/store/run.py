@@ -238,7 +238,7 @@ class RunHandle:
             )
 
     def set_probe(self, platform: PlatformRecord) -> None:
-        """What a later probe of a platform found, in place of the first."""
+        """Store what a later probe of a platform found, in place of the first."""
         table = schema.platform
         values = {
             "available": platform.available, "reason": packed(platform.reason), "hint": packed(platform.hint),

@@ -1,4 +1,4 @@
-"""What a run began with, read from the store and checked: platforms, cells, metrics, plug-ins, sessions."""
+"""Records that a run began with, read from the store and checked: platforms, cells, metrics, plug-ins, sessions."""
 
 from __future__ import annotations
 

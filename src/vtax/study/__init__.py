@@ -1,1 +1,1 @@
-"""What to measure: the study file, its factors, and the cells they expand to."""
+"""Studies: the file, its factors, and the cells they expand to."""

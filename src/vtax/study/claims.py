@@ -20,9 +20,9 @@ from vtax.study.fields import Level, Name, StudyTable, as_tuple, disagreement
 from vtax.study.units import size_bytes
 
 BENCHMARK, METRIC = "benchmark", "metric"
-"""What a side and `average_over` may name beside factors."""
+"""Names that a side and `average_over` may have beside factors."""
 HOST = "host"
-"""What a side may name beside these: 1 for the host of a run's first session, 2 for the next other one, ..."""
+"""A name that a side may have beside these: 1 for the host of a run's first session, 2 for the next other one, ..."""
 Kind = Literal["ratio", "equivalence", "rank", "monotone", "spread", "interaction", "link_rate"]
 _KEYS: Mapping[str, tuple[set[str], set[str]]] = {
     "ratio": (set(), {"above", "below", "to"}),
@@ -35,7 +35,7 @@ _KEYS: Mapping[str, tuple[set[str], set[str]]] = {
 }
 """Kind -> (keys that it needs, further keys that it takes), of those that not every kind has."""
 OVER_BLOCKS = ("blocks", "trials", "pairing")
-"""Of a spread: over what one value is of two blocks."""
+"""Kinds of a spread: over what one value is of two blocks."""
 _OF_KINDS = ("to", "reference", "within", "above", "below", "place", "along", "direction", "over")
 
 

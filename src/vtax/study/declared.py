@@ -1,4 +1,4 @@
-"""What is declared of a key: the types it may hold with their bounds, found in a pydantic model and put in words."""
+"""Declarations of a key: the types it may hold with their bounds, found in a pydantic model and put in words."""
 
 from __future__ import annotations
 

@@ -36,12 +36,12 @@ class Colocation:
 
     @property
     def kind(self) -> tuple[int, bool, bool]:
-        """What decides which guests are started: one session serves every load of a neighbour."""
+        """The part that decides which guests are started: one session serves every load of a neighbour."""
         return self.guests, bool(self.neighbour), self.is_networked
 
     @property
     def defining(self) -> dict[str, Any]:
-        """What distinguishes its point from others; empty where there is neither factor."""
+        """The part that distinguishes its point from others; empty where there is neither factor."""
         counted = {"guests": self.guests} if self.is_counted else {}
         return {**counted, **({"neighbour": self.neighbour} if self.neighbour else {})}
 

@@ -1,4 +1,4 @@
-"""What the tables of a study are made of: names, durations, levels, and the error of keys that do not agree."""
+"""Fields of the tables of a study: names, durations, levels, and the error of keys that do not agree."""
 
 from __future__ import annotations
 

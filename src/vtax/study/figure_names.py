@@ -1,4 +1,4 @@
-"""What figures name must be in the study: platforms, benchmarks, factors, levels. `runner.check` looks at metrics."""
+"""Names in figures, which the study must have. `runner.check` looks at metrics."""
 
 from __future__ import annotations
 

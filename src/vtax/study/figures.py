@@ -15,7 +15,7 @@ from vtax.study.fields import Name, StudyTable, as_tuple, disagreement
 
 PLATFORM, TEST, QUANTITY = "platform", "test", "quantity"
 NAMED_AXES = (PLATFORM, TEST, HOST, BENCHMARK, METRIC, QUANTITY)
-"""What an axis may be beside a factor."""
+"""Names of axes beside factors."""
 Quantity = Literal["value", "efficiency", "largest_cv"]
 Names = Annotated[list[str], Field(min_length=1)]
 
@@ -103,7 +103,7 @@ class FigureTable(StudyTable):
 
     @property
     def axes(self) -> tuple[str, ...]:
-        """What is drawn along something, each once: names of NAMED_AXES and factors."""
+        """Names that something is drawn along, each once: names of NAMED_AXES and factors."""
         return tuple(dict.fromkeys(each for each in (self.panel, self.x, self.y, self.series) if each is not None))
 
     @property

@@ -24,7 +24,7 @@ Tuning = Literal["default", "pinned", "hugepages", "pinned+hugepages"]
 Neighbour = Literal["none", "cpu", "memory", "disk", "network"]
 _LEVELS: JsonDict = {"type": "array", "items": {"type": ["boolean", "number", "string"]}}
 _LINK: JsonDict = {"anyOf": [_LEVELS, {"type": "object", "additionalProperties": _LEVELS}]}
-"""What `with_placed_factors` takes among factors: the levels of a link's settings."""
+"""Schema of what `with_placed_factors` takes among factors: the levels of a link's settings."""
 
 
 class GuestTable(StudyTable):

@@ -37,7 +37,7 @@ _PERCENT = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*%\s*")
 
 @dataclass(frozen=True)
 class Problem:
-    """What is wrong at one place.
+    """A problem at one place.
 
     place: names of keys and numbers of entries, below the model. what: one sentence. hint: how to write it (may be
     empty). is_unknown: there is no such key. near: the known key that comes nearest to it (may be empty).

@@ -31,7 +31,7 @@ class PlatformSide:
 
 @dataclass(frozen=True)
 class TwoSides:
-    """What is compared in one run. text: as it was written."""
+    """Two sides that are compared in one run. text: as it was written."""
 
     text: str
     old: PlatformSide

@@ -67,7 +67,7 @@ Protocols = dict[Name, ProtocolTable]
 
 @dataclass(frozen=True)
 class MissingName:
-    """What a table names and the study does not have. place: in the study. what: a sentence."""
+    """A name of a table that the study does not have. place: in the study. what: a sentence."""
 
     place: tuple[str | int, ...]
     what: str

@@ -179,7 +179,7 @@ def _moving(planes: Sequence[_Plane], after_s: float) -> Iterator[dict[str, Any]
 
 
 def _controller_configuration(networks: Sequence[int], interfaces: Sequence[Interface]) -> dict[str, object]:
-    """What the controller must know, see openflow_router."""
+    """Make the controller's configuration, see openflow_router."""
     routes = [
         {
             "port": side + 1,
