@@ -36,7 +36,7 @@ import cleanup
 from alike import LONGER, TIMES, Block, Pair, Trial, length_rows, near_row
 
 from vtax.errors import BadInput, PlatformError
-from vtax.host.cgroups import Group
+from vtax.host.cgroups import Cgroup
 from vtax.host.home import Home
 from vtax.host.journal import Journal, Registration
 from vtax.host.lock import measuring_lock
@@ -48,7 +48,7 @@ from vtax.platforms.stdio import StdioGuest
 from vtax.runner.events import Observer
 from vtax.runner.execute import begin
 from vtax.runner.parsers import Parsers
-from vtax.runner.plan import Cell, GuestLife, Plan, make_plan
+from vtax.runner.plan import GuestLife, Plan, PlannedCell, make_plan
 from vtax.runner.session import OpenSession
 from vtax.store.store import RunHandle, Store
 from vtax.study.load import LoadedStudy, validate
@@ -105,7 +105,7 @@ def late(path: Path, word: str) -> PlatformError:
     return PlatformError(f"{path} did not become {word} in {FREEZE_S:g} s")
 
 
-def freezer(group: Group) -> tuple[Path, str, str]:
+def freezer(group: Cgroup) -> tuple[Path, str, str]:
     """The file that freezes a group, and what to write to freeze and to thaw."""
     for hierarchy, path in group.directories:
         if "freezer" in hierarchy.controllers:
@@ -148,7 +148,7 @@ class Bench:
             starts.append(time.monotonic() - began)
             yield opened
 
-    def trial(self, opened: OpenSession, cell: Cell) -> list[Trial]:
+    def trial(self, opened: OpenSession, cell: PlannedCell) -> list[Trial]:
         """A trial; none when it failed."""
         began = time.monotonic()
         result = opened.trial(cell)
@@ -220,7 +220,7 @@ class Bench:
         return Block(trials, time.monotonic() - began, starts)
 
 
-def short_cells(session: GuestLife) -> list[Cell]:
+def short_cells(session: GuestLife) -> list[PlannedCell]:
     """The cells of the tour, in the order of the session."""
     return [cell for cell in session.cells if not cell.point.label.endswith(LONGER)]
 

@@ -190,7 +190,7 @@ def _read_only(source: Path, target: Path) -> Iterator[MountStep]:
 
 def _into_a_leaf() -> None:
     """Below the top of the cgroup namespace, since a group of cgroup v2 holds processes or groups with limits."""
-    top = cgroups.Group(tuple((hierarchy, hierarchy.mount) for hierarchy in cgroups.hierarchies()))
+    top = cgroups.Cgroup(tuple((hierarchy, hierarchy.mount) for hierarchy in cgroups.hierarchies()))
     with top.child("program").procs_file() as fds:
         for fd in fds:
             os.write(fd, b"0")

@@ -21,7 +21,7 @@ from vtax.platforms.base import GuestSpec, Platform, Resources
 from vtax.runner.counting import Endpoint
 from vtax.runner.lanes import Lane
 from vtax.runner.parsers import Parsers
-from vtax.runner.plan import Cell
+from vtax.runner.plan import PlannedCell
 from vtax.runner.points import Point
 from vtax.runner.trial import TrialResult, run_trial
 
@@ -132,7 +132,7 @@ class LabGuests:
             )
             for number, flow in enumerate(self.links.flows)
         ]
-        cell = Cell("cell", self._platform, point)
+        cell = PlannedCell("cell", self._platform, point)
         with Parsers() as parsers:
             return run_trial(parsers, cell, lanes, self.endpoints, self.links, timeout_s=120)
 

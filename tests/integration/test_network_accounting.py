@@ -17,7 +17,7 @@ from vtax.host.process import find_program
 from vtax.platforms import registry
 from vtax.runner.lanes import Lane
 from vtax.runner.parsers import Parsers
-from vtax.runner.plan import Cell
+from vtax.runner.plan import PlannedCell
 from vtax.runner.points import Point
 from vtax.runner.trial import run_trial
 
@@ -132,7 +132,7 @@ def test_with_several_guests_under_test_a_gigabyte_costs_the_cpu_of_all(
     native, iperf3 = registry.get("native"), benchmarks.get("iperf3")
     with LabGuests(topology, "native", image, journal, private_home, link={"rate_mbit_s": 200, **link}) as at:
         requested = iperf3.Parameters(duration_s=1)
-        cell = Cell("c", native, Point("p", "iperf3", iperf3, requested, topology, at.links.settings, {}))
+        cell = PlannedCell("c", native, Point("p", "iperf3", iperf3, requested, topology, at.links.settings, {}))
         lanes = [
             Lane(
                 Context(1, 2**29, guest_address=flow.client_address, peer_address=flow.server_address, flow=number),

@@ -10,7 +10,7 @@ from vtax.benchmarks.base import Benchmark, Command, Context, Metric, Outcome, P
 from vtax.guest.guest import Guest
 from vtax.platforms import registry
 from vtax.runner.parsers import Parsers
-from vtax.runner.plan import Cell
+from vtax.runner.plan import PlannedCell
 from vtax.runner.points import Point
 from vtax.runner.trial import Endpoint, Lane, run_trial
 
@@ -51,7 +51,7 @@ def trial(tmp_path, free_port):
     def run(server="time.sleep(60)", client="echo 7"):
         benchmark = Served(server, client, (("touch", str(tmp_path / "tidied")),))
         point = Point("point", "served", benchmark, Parameters(), "", None, {})
-        cell = Cell("cell", registry.get("native"), point)
+        cell = PlannedCell("cell", registry.get("native"), point)
         with LocalAgent() as one, LocalAgent() as other:
             running = SimpleNamespace(is_remote=False, host_cpu_s=lambda: None, parts=())
             guest, peer = (Endpoint(running, _greeted(agent)) for agent in (one, other))

@@ -8,7 +8,7 @@ from alike import LONGER, TIMES, Block, Trial, jackknifed, length_rows, near_row
 from frozen import freezer, is_set, plan_for, while_time_lasts
 
 from vtax.errors import BadInput
-from vtax.host.cgroups import Group, Hierarchy
+from vtax.host.cgroups import Cgroup, Hierarchy
 
 
 def block(*logs, label="dd", alone=0.0):
@@ -67,11 +67,11 @@ def test_plans_of_a_guest_are_priced_by_variance_and_seconds():
 
 def test_both_cgroup_freezers_are_known(tmp_path):
     first, second = Hierarchy(tmp_path, False, frozenset({"freezer"})), Hierarchy(tmp_path, True)
-    assert freezer(Group(((first, tmp_path / "a"),))) == (tmp_path / "a" / "freezer.state", "FROZEN", "THAWED")
+    assert freezer(Cgroup(((first, tmp_path / "a"),))) == (tmp_path / "a" / "freezer.state", "FROZEN", "THAWED")
     with pytest.raises(BadInput, match="no cgroup freezer"):
-        freezer(Group(((second, tmp_path),)))
+        freezer(Cgroup(((second, tmp_path),)))
     (tmp_path / "cgroup.freeze").write_text("0")
-    path, *_ = freezer(Group(((second, tmp_path),)))
+    path, *_ = freezer(Cgroup(((second, tmp_path),)))
     (tmp_path / "cgroup.events").write_text("populated 1\nfrozen 1\n")
     assert is_set(path, "1")
     assert not is_set(path, "0")

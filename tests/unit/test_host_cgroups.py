@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from vtax.host.cgroups import CpuTime, Group, Hierarchy, Limits, hierarchies, parse_cpu_list
+from vtax.host.cgroups import Cgroup, CpuTime, Hierarchy, Limits, hierarchies, parse_cpu_list
 from vtax.host.resources import ControlGroup
 
 FIXTURES = Path(__file__).parent / "fixtures" / "cgroups"
@@ -13,7 +13,7 @@ LIMITS = Limits((1, 3), 64 << 20)
 
 def unified(directory, controllers="cpuset cpu memory"):
     (directory / "cgroup.controllers").write_text(controllers)
-    return Group(((Hierarchy(directory.parent, True), directory),))
+    return Cgroup(((Hierarchy(directory.parent, True), directory),))
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def test_limits_of_version_1_include_swap(tmp_path):
         groups.append((Hierarchy(tmp_path / name, False, frozenset({name})), tmp_path / name / "g"))
     fill(tmp_path / "memory/g", memory__limit_in_bytes="0", memory__memsw__limit_in_bytes="0")
     fill(tmp_path / "cpuset/g", cpuset__cpus="")
-    assert Group(tuple(groups)).limit(LIMITS) == []
+    assert Cgroup(tuple(groups)).limit(LIMITS) == []
     assert (tmp_path / "memory/g/memory.memsw.limit_in_bytes").read_text() == str(64 << 20)
 
 
@@ -79,7 +79,7 @@ def test_limits_of_another_hierarchy_are_not_taken_for_the_groups_own(tmp_path):
     for top in (named, unified_top):
         (top / "g").mkdir(parents=True)
     fill(named / "g", memory__limit_in_bytes=str(64 << 20), cpuset__cpus="1,3")
-    group = Group(((Hierarchy(named, False), named / "g"), (Hierarchy(unified_top, True), unified_top / "g")))
+    group = Cgroup(((Hierarchy(named, False), named / "g"), (Hierarchy(unified_top, True), unified_top / "g")))
     assert group.in_force() == (None, None)
 
 
@@ -109,20 +109,20 @@ def test_cpu_seconds_of_version_2(directory):
 
 
 def test_cpu_seconds_of_a_group_that_is_gone_are_unknown(tmp_path):
-    assert Group(((Hierarchy(tmp_path, True), tmp_path / "gone"),)).cpu_s() is None
+    assert Cgroup(((Hierarchy(tmp_path, True), tmp_path / "gone"),)).cpu_s() is None
 
 
 def test_a_group_below_another_is_recognised(tmp_path):
     hierarchy = Hierarchy(tmp_path, True)
-    outer = Group(((hierarchy, tmp_path / "vtax-1"),))
-    assert Group(((hierarchy, tmp_path / "vtax-1/libpod-x"),)).is_below(outer)
-    assert not Group(((hierarchy, tmp_path / "vtax-12"),)).is_below(outer)
+    outer = Cgroup(((hierarchy, tmp_path / "vtax-1"),))
+    assert Cgroup(((hierarchy, tmp_path / "vtax-1/libpod-x"),)).is_below(outer)
+    assert not Cgroup(((hierarchy, tmp_path / "vtax-12"),)).is_below(outer)
 
 
 def test_a_group_in_one_of_two_hierarchies_is_below(tmp_path):
     memory, unified = Hierarchy(tmp_path / "memory", False, frozenset({"memory"})), Hierarchy(tmp_path / "u", True)
-    outer = Group(((memory, memory.mount / "vtax-1"), (unified, unified.mount / "vtax-1")))
-    crun = Group(((memory, memory.mount / "vtax-1/x"), (unified, unified.mount)))
+    outer = Cgroup(((memory, memory.mount / "vtax-1"), (unified, unified.mount / "vtax-1")))
+    crun = Cgroup(((memory, memory.mount / "vtax-1/x"), (unified, unified.mount)))
     assert crun.is_below(outer)
     assert outer.runtime_path == "/vtax-1"
 
@@ -141,7 +141,7 @@ def test_without_pinning_the_time_of_so_many_cpus_is_the_limit_on_both_versions(
     old = tmp_path / "cpu" / "vtax-1"
     old.mkdir(parents=True)
     fill(old, cpu__cfs_quota_us="-1", cpu__cfs_period_us="50000")
-    group = Group(((Hierarchy(old.parent, False, frozenset({"cpu"})), old),))
+    group = Cgroup(((Hierarchy(old.parent, False, frozenset({"cpu"})), old),))
     assert not [note for note in group.limit(limits) if "CPU time" in note]
     assert (old / "cpu.cfs_quota_us").read_text() == "200000"
     assert group.time() == CpuTime(2)
@@ -174,7 +174,7 @@ def version_1(tmp_path):
     old = tmp_path / "cpu" / "vtax-1"
     old.mkdir(parents=True)
     fill(old, cpu__cfs_quota_us="-1", cpu__cfs_period_us="100000", cpu__cfs_burst_us="0", cpu__shares="1024")
-    return old, Group(((Hierarchy(old.parent, False, frozenset({"cpu"})), old),))
+    return old, Cgroup(((Hierarchy(old.parent, False, frozenset({"cpu"})), old),))
 
 
 def test_period_burst_and_weight_are_written_and_read_back_on_both_versions(tmp_path, directory):
@@ -213,4 +213,4 @@ def test_the_smallest_quota_on_the_way_is_in_force(directory):
     fill(directory / "payload", cpu__max="20000 10000", cpu__weight="100")
     hierarchy = Hierarchy(directory.parent, True)
     (directory / "payload/cgroup.controllers").write_text("cpu")
-    assert Group(((hierarchy, directory / "payload"),)).time() == CpuTime(1, 100_000, 0, 1.0)
+    assert Cgroup(((hierarchy, directory / "payload"),)).time() == CpuTime(1, 100_000, 0, 1.0)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from vtax.errors import BadInput, PlatformError
-from vtax.host.cgroups import Group, Hierarchy
+from vtax.host.cgroups import Cgroup, Hierarchy
 from vtax.host.namespaces import MountStep
 from vtax.image.image import Image
 from vtax.platforms import containerd, containers, docker, docker_daemon, oci_runtime, podman, registry
@@ -109,7 +109,7 @@ def test_the_bundle_of_containerd_has_the_limits_below_the_guests_group(accounts
     (tmp_path / "vtax-1").mkdir()
     if accounts_for_swap:
         (tmp_path / "vtax-1/memory.memsw.limit_in_bytes").touch()
-    made = containerd.bundle(spec, Path("/r"), ["program"], Group(((hierarchy, tmp_path / "vtax-1"),)), None)
+    made = containerd.bundle(spec, Path("/r"), ["program"], Cgroup(((hierarchy, tmp_path / "vtax-1"),)), None)
     assert made["linux"]["cgroupsPath"] == "/vtax-1/vtax-1"
     limits = made["linux"]["resources"]
     assert limits["memory"] == {"limit": 512 << 20} | ({"swap": 512 << 20} if accounts_for_swap else {})
@@ -126,6 +126,6 @@ def test_a_sandbox_is_what_is_in_the_containers_own_group(directory, program, co
     (tmp_path / "7").mkdir()
     (tmp_path / "7/comm").write_text(f"{program}\n")
     monkeypatch.setattr(containers, "Path", lambda text: Path(text.replace("/proc", str(tmp_path))))
-    group = Group(((Hierarchy(Path("/"), False, frozenset({"memory"})), Path(directory)),))
+    group = Cgroup(((Hierarchy(Path("/"), False, frozenset({"memory"})), Path(directory)),))
     monkeypatch.setattr(containers.cgroups, "group_of", lambda pid: group)
     assert containers._is_limited(7) is counts

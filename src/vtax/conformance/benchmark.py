@@ -26,7 +26,7 @@ from vtax.network import registry as topologies
 from vtax.platforms import registry as platforms
 from vtax.runner.lanes import Lane
 from vtax.runner.parsers import TIMEOUT_S, ParserFailed, Parsers
-from vtax.runner.plan import Cell
+from vtax.runner.plan import PlannedCell
 from vtax.runner.points import Point
 from vtax.runner.trial import TrialResult, run_trial
 from vtax.stats.checks import Better
@@ -91,7 +91,7 @@ def _trial(benchmark: Benchmark, parameters: Parameters, environment: CheckEnvir
             stage.start(native)
             lane = Lane(Context(1, MEMORY_BYTES), {"guest": stage.endpoints["guest"]})
             point = Point("point", benchmark.name, benchmark, parameters, "", None, {})
-            return run_trial(parsers, Cell("cell", native, point), [lane], stage.endpoints, None, _TIMEOUT_S)
+            return run_trial(parsers, PlannedCell("cell", native, point), [lane], stage.endpoints, None, _TIMEOUT_S)
         settings = topologies.settings("point-to-point", {})
         links = topologies.get("point-to-point").build(stage.journal, settings)
         stage.start_ends(links, {"guest": native})
@@ -102,7 +102,7 @@ def _trial(benchmark: Benchmark, parameters: Parameters, environment: CheckEnvir
         )
         lane = Lane(context, {"guest": stage.endpoints[flow.client], "peer": stage.endpoints[flow.server]})
         point = Point("point", benchmark.name, benchmark, parameters, "point-to-point", settings, {})
-        return run_trial(parsers, Cell("cell", native, point), [lane], stage.endpoints, links, _TIMEOUT_S)
+        return run_trial(parsers, PlannedCell("cell", native, point), [lane], stage.endpoints, links, _TIMEOUT_S)
 
 
 def _metrics(subject: BenchmarkSubject) -> None:

@@ -78,7 +78,7 @@ def hierarchies(mountinfo: str | None = None) -> tuple[Hierarchy, ...]:
 
 
 @dataclass(frozen=True)
-class Group:
+class Cgroup:
     """A cgroup in every hierarchy at once. directories: pairs of a hierarchy and the group's directory in it."""
 
     directories: tuple[tuple[Hierarchy, Path], ...]
@@ -94,13 +94,13 @@ class Group:
                 return path
         return None
 
-    def child(self, name: str) -> Group:
+    def child(self, name: str) -> Cgroup:
         """Create a child group; it is removed with this one."""
-        made = Group(tuple((hierarchy, path / name) for hierarchy, path in self.directories))
+        made = Cgroup(tuple((hierarchy, path / name) for hierarchy, path in self.directories))
         made.make()
         return made
 
-    def is_below(self, other: Group) -> bool:
+    def is_below(self, other: Cgroup) -> bool:
         """Return whether it is in or below the other group, in one hierarchy at least: a runtime may use no other."""
         tops = [top for _, top in other.directories]
         return any(path.is_relative_to(top) for _, path in self.directories for top in tops)
@@ -249,7 +249,7 @@ class Group:
         return next((path for hierarchy, path in self.directories if controller in hierarchy.controllers), None)
 
 
-def create(name: str, journal: Journal) -> tuple[Group, Registration]:
+def create(name: str, journal: Journal) -> tuple[Cgroup, Registration]:
     """Return a new empty group. Raises VtaxError when this host's cgroups cannot be used, OSError when creation
     fails."""
     group = _named(name, journal)
@@ -263,15 +263,15 @@ def register_again(name: str, journal: Journal) -> Registration:
     return journal.register(_resource(_named(name, journal)))
 
 
-def _named(name: str, journal: Journal) -> Group:
-    return Group(tuple((hierarchy, base / name) for hierarchy, base in _bases(journal)))
+def _named(name: str, journal: Journal) -> Cgroup:
+    return Cgroup(tuple((hierarchy, base / name) for hierarchy, base in _bases(journal)))
 
 
-def _resource(group: Group) -> ControlGroup:
+def _resource(group: Cgroup) -> ControlGroup:
     return ControlGroup(tuple(str(path) for _, path in group.directories))
 
 
-def group_of(pid: int) -> Group:
+def group_of(pid: int) -> Cgroup:
     """Return the group a process is in, wherever that is (/proc/PID/cgroup, cgroups(7)). Raises OSError."""
     found = []
     lines = [line.split(":", 2) for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines()]
@@ -280,7 +280,7 @@ def group_of(pid: int) -> Group:
             if (hierarchy.unified and not names) or (set(names.split(",")) & hierarchy.controllers):
                 found.append((hierarchy, hierarchy.mount / path.lstrip("/")))
                 break
-    return Group(tuple(found))
+    return Cgroup(tuple(found))
 
 
 def parse_cpu_list(text: str) -> tuple[int, ...]:

@@ -24,7 +24,7 @@ from pydantic import Field
 from vtax.counters.layer import Part
 from vtax.errors import PlatformError, VtaxError
 from vtax.host import cgroups, namespaces
-from vtax.host.cgroups import Group
+from vtax.host.cgroups import Cgroup
 from vtax.host.emulated_cpu import timeout_factor
 from vtax.host.home import Home
 from vtax.host.journal import Journal
@@ -122,7 +122,7 @@ class Containerd(LaunchedDriver):
         daemon, sandboxed = private_daemon(spec.journal), options.runtime in oci_runtime.SANDBOXES
         root = containers.overlay_root(spec)
 
-        def program(group: Group) -> Program:
+        def program(group: Cgroup) -> Program:
             place, shown = oci_runtime.network_of(spec) if sandboxed else (None, None)
             (spec.directory / "config.json").write_text(json.dumps(bundle(spec, root.path, argv, group, place)))
             mounts = [root.mount, *([shown] if shown else [])]
@@ -150,7 +150,7 @@ def command_line(options: ContainerdOptions, spec: GuestSpec) -> list[str]:
     return [*_CTR, "run", f"--config={spec.directory / 'config.json'}", by, spec.name]
 
 
-def bundle(spec: GuestSpec, root: Path, argv: Sequence[str], group: Group, network: Path | None) -> dict[str, Any]:
+def bundle(spec: GuestSpec, root: Path, argv: Sequence[str], group: Cgroup, network: Path | None) -> dict[str, Any]:
     """config.json of the container. group: of the guest, above the container's. network: see oci_runtime.bundle."""
     config = oci_runtime.bundle(spec, root, argv, network)
     memory, memory_bytes = group.directory("memory"), spec.resources.memory_bytes

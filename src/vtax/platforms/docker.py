@@ -13,7 +13,7 @@ from pydantic import Field
 from vtax.counters.layer import Part
 from vtax.errors import PlatformError
 from vtax.host import cgroups
-from vtax.host.cgroups import Group
+from vtax.host.cgroups import Cgroup
 from vtax.host.process import find_program
 from vtax.image.image import Image
 from vtax.messages import Note
@@ -88,7 +88,7 @@ class Docker(LaunchedDriver):
             spec.journal.register(image_removal(daemon, f"vtax-guest:{spec.image.key}"))
         image = daemon.ensure_image(spec.image, keep_others=is_temporary)
 
-        def program(group: Group) -> Program:
+        def program(group: Cgroup) -> Program:
             parent = group.runtime_path if daemon.private else None
             return Program(command_line(options, daemon, spec, image, parent, argv), subgroup=containers.CLIENTS)
 

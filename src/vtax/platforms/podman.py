@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from vtax.counters.layer import Part
-from vtax.host.cgroups import Group
+from vtax.host.cgroups import Cgroup
 from vtax.image.image import Image
 from vtax.platforms import containers, oci_runtime, probing, stdio
 from vtax.platforms.base import GuestSpec, NetworkLimits, Probe
@@ -59,7 +59,7 @@ class Podman(LaunchedDriver):
             path.write_text(text)
             environment[variable] = str(path)
 
-        def program(group: Group) -> Program:
+        def program(group: Cgroup) -> Program:
             place, shown = oci_runtime.network_of(spec) if sandboxed else (None, None)
             command = command_line(options, spec, root, group.runtime_path, argv, place)
             mounts = [*([shown] if shown else []), *containers.runtime_mounts(root), *oci_runtime.one_hierarchy()]

@@ -26,7 +26,7 @@ from vtax.counters.layer import Part
 from vtax.errors import PlatformError, VtaxError
 from vtax.guest.channel import Channel
 from vtax.host import cgroups, huge_pages, tsc
-from vtax.host.cgroups import Group
+from vtax.host.cgroups import Cgroup
 from vtax.host.emulated_cpu import timeout_factor
 from vtax.host.process import spawn
 from vtax.image.image import Image
@@ -206,7 +206,7 @@ def _enter(join: Sequence[int], cpus: Sequence[int]) -> Callable[[], None]:
     return enter
 
 
-def _limit_time(group: Group, resources: Resources) -> list[str]:
+def _limit_time(group: Cgroup, resources: Resources) -> list[str]:
     """Hold QEMU, with what it emulates and its disk's threads, to the CPU time of its platform; what is not so."""
     if resources.limited is None:
         return []
@@ -214,7 +214,7 @@ def _limit_time(group: Group, resources: Resources) -> list[str]:
     return group.check_time(resources.limited)
 
 
-def _pin_and_run(connection: socket.socket, resources: Resources, group: Group) -> cgroups.Limits:
+def _pin_and_run(connection: socket.socket, resources: Resources, group: Cgroup) -> cgroups.Limits:
     """Pin the virtual CPUs and let them run; what the machine has then, as read back."""
     monitor = Monitor(connection, _MONITOR_TIMEOUT_S * timeout_factor())
     threads = monitor.vcpu_threads()

@@ -21,7 +21,7 @@ from vtax.errors import PlatformError, RunInterrupted, VtaxError
 from vtax.guest.audit import Fact
 from vtax.guest.channel import Channel
 from vtax.host import cgroups, namespaces
-from vtax.host.cgroups import CpuTime, Group, Limits
+from vtax.host.cgroups import Cgroup, CpuTime, Limits
 from vtax.host.guest_memory import GuestMemory, pss_bytes
 from vtax.host.journal import Registration
 from vtax.host.namespaces import MountStep
@@ -53,7 +53,7 @@ class Claim:
     """
 
     tag: str
-    group: Group
+    group: Cgroup
     cgroup: Registration
     processes: Registration
     before: list[Registration] = field(default_factory=list)
@@ -85,8 +85,8 @@ class StdioGuest(RunningGuest):
     claim: Claim
     stderr: Path
     notes: tuple[str, ...] = ()
-    elsewhere: Group | None = None
-    limited: Group | None = None
+    elsewhere: Cgroup | None = None
+    limited: Cgroup | None = None
     machine: Limits | None = None
     executing_at: float | None = None
     parts: tuple[Part, ...] = ()
@@ -95,7 +95,7 @@ class StdioGuest(RunningGuest):
     _cpu_s: float | None = None
 
     @property
-    def group(self) -> Group:
+    def group(self) -> Cgroup:
         """The cgroup of everything that belongs to it."""
         return self.claim.group
 
@@ -187,7 +187,7 @@ def claim(spec: GuestSpec, undo: ExitStack) -> Claim:
 
 
 def start(
-    spec: GuestSpec, program: Callable[[Group], Program], register: Callable[[], list[Registration]] = list
+    spec: GuestSpec, program: Callable[[Cgroup], Program], register: Callable[[], list[Registration]] = list
 ) -> StdioGuest:
     """Make the cgroup, spawn the program in it, and connect the channel.
 

@@ -27,7 +27,7 @@ from vtax.runner.events import Figure, Observer, Progress, SafeObserver
 from vtax.runner.host_sessions import paused_because
 from vtax.runner.interrupt import insist, stop_requests
 from vtax.runner.parsers import Parsers
-from vtax.runner.plan import Cell, GuestLife, Plan
+from vtax.runner.plan import GuestLife, Plan, PlannedCell
 from vtax.runner.plugins import plugins_of
 from vtax.runner.records import cell_record, platform_record, trial_record, untested_record
 from vtax.runner.session import OpenSession
@@ -173,7 +173,7 @@ class _Execution:
         self._warmup = plan.study.design.warmup
         self._starts = Starts(plan)
         self._failures = TrialFailures()
-        self._unstored: list[tuple[TrialRecord, Cell, TrialResult]] = []  # of guests that did not start
+        self._unstored: list[tuple[TrialRecord, PlannedCell, TrialResult]] = []  # of guests that did not start
         self._same_settings = same_settings.SameSettings()
         self._versions = {cell.benchmark: cell.tool_version for cell in run.cells if cell.tool_version}
 
@@ -260,10 +260,10 @@ class _Execution:
         while self._unstored:
             self._commit(*self._unstored.pop(0))
 
-    def _pending(self, cell: Cell, block: int) -> list[int]:
+    def _pending(self, cell: PlannedCell, block: int) -> list[int]:
         return [n for n in range(self._plan.trials_per_cell) if (cell.key, block, n) not in self._done]
 
-    def _trial(self, opened: OpenSession, cell: Cell, block: int, number: int) -> None:
+    def _trial(self, opened: OpenSession, cell: PlannedCell, block: int, number: int) -> None:
         self._note_version(opened, cell)
         is_warmup = number < self._warmup
         self._observer.trial_starting(cell.platform.name, cell.point.label, format_levels(cell.point.levels))
@@ -277,7 +277,7 @@ class _Execution:
         else:
             self._unstored.append((record, cell, result))
 
-    def _commit(self, record: TrialRecord, cell: Cell, result: TrialResult) -> None:
+    def _commit(self, record: TrialRecord, cell: PlannedCell, result: TrialResult) -> None:
         self._run.add_trial(record)
         self._made += 1
         self._in_blocks += 1
@@ -293,7 +293,7 @@ class _Execution:
         shown = figure(cell, result)
         self._observer.trial_ended(cell.platform.name, cell.point.label, shown, result.error, progress)
 
-    def _note_version(self, opened: OpenSession, cell: Cell) -> None:
+    def _note_version(self, opened: OpenSession, cell: PlannedCell) -> None:
         """Record the tool's version once per run, from the first guest that reports it."""
         benchmark = cell.point.benchmark
         if benchmark.name not in self._versions and (version := opened.tool_version(benchmark)):
@@ -323,7 +323,7 @@ def _near(unknown: Sequence[str], audits: Sequence[tuple[str, Mapping[str, Fact]
     return f"; did you mean {' or '.join(near)}?" if near else ""
 
 
-def figure(cell: Cell, result: TrialResult) -> Figure | None:
+def figure(cell: PlannedCell, result: TrialResult) -> Figure | None:
     """A trial's primary metric, or nothing when it failed."""
     for metric in cell.point.own_metrics:
         if metric.primary and metric.name in result.outcome.values and not result.error:

@@ -49,7 +49,7 @@ class Untested:
 
 
 @dataclass(frozen=True)
-class Cell:
+class PlannedCell:
     """A point on a platform."""
 
     key: str
@@ -63,7 +63,7 @@ class GuestLife:
 
     block: int
     platform: Platform
-    cells: tuple[Cell, ...]
+    cells: tuple[PlannedCell, ...]
 
     @property
     def networked(self) -> Point | None:
@@ -101,7 +101,7 @@ class Plan:
     peer_resources: Resources
     platforms: tuple[PlannedPlatform, ...]
     points: tuple[Point, ...]
-    cells: tuple[Cell, ...] = field(repr=False)
+    cells: tuple[PlannedCell, ...] = field(repr=False)
     programs: tuple[HostProgram, ...] = ()
     digest: str = ""
     untested: tuple[Untested, ...] = ()
@@ -186,7 +186,7 @@ class Plan:
         return trial_s * self.trials_per_cell + 3.0 * guests
 
     @cached_property
-    def _cells_by_guest(self) -> list[tuple[Cell, ...]]:
+    def _cells_by_guest(self) -> list[tuple[PlannedCell, ...]]:
         """The cells that guests of the same platform and configuration serve, in the study's order.
 
         A configuration is a network of a kind of guest. Benchmarks without a network ride in the first guest of their
@@ -200,7 +200,7 @@ class Plan:
             joined = [found for found in networked if (name, found) in carried]
             for found in (*joined, *dict.fromkeys(configuration.values())):
                 first.setdefault((name, found[0]), found if found in joined else (found[0], None))
-        groups: dict[tuple[GuestConfiguration, str], list[Cell]] = {
+        groups: dict[tuple[GuestConfiguration, str], list[PlannedCell]] = {
             (found, entry.platform.name): []
             for found in dict.fromkeys((*networked, *first.values()))
             for entry in self.platforms
@@ -295,14 +295,14 @@ def _carrying_nothing(
 
 def _cells(
     planned: Sequence[PlannedPlatform], points: Sequence[Point], untested: Sequence[Untested]
-) -> tuple[Cell, ...]:
+) -> tuple[PlannedCell, ...]:
     """Every point on every platform that runs here and can carry it."""
     beyond = {(each.platform.name, each.point.key) for each in untested}
     cells = []
     for platform in (entry.platform for entry in planned if entry.probe.available):
         defining = {"platform": platform.name, **platform.identity()}
         cells += [
-            Cell(key_of({"point": point.key, **defining}), platform, point)
+            PlannedCell(key_of({"point": point.key, **defining}), platform, point)
             for point in points
             if (platform.name, point.key) not in beyond
         ]
@@ -360,9 +360,9 @@ def _refuse_nothing_to_compare(study: Study, planned: Sequence[PlannedPlatform],
         )
 
 
-def _by_link(cells: Sequence[Cell]) -> list[list[Cell]]:
+def _by_link(cells: Sequence[PlannedCell]) -> list[list[PlannedCell]]:
     """Cells by the settings of their links; those without a network ride in the first guest."""
-    groups: dict[LinkSettings, list[Cell]] = {cell.point.link: [] for cell in cells if cell.point.link}
+    groups: dict[LinkSettings, list[PlannedCell]] = {cell.point.link: [] for cell in cells if cell.point.link}
     if not groups:
         return [list(cells)]
     first = next(iter(groups))

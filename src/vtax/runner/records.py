@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from vtax.benchmarks.base import Outcome
 from vtax.platforms.base import Probe
-from vtax.runner.plan import Cell, Plan, Untested
+from vtax.runner.plan import Plan, PlannedCell, Untested
 from vtax.runner.trial import TrialResult
 from vtax.store.records import LISTS, CellRecord, OutputRecord, PlatformRecord, TrialRecord, UntestedRecord
 
@@ -42,7 +42,7 @@ def untested_record(each: Untested) -> UntestedRecord:
     )
 
 
-def cell_record(cell: Cell) -> CellRecord:
+def cell_record(cell: PlannedCell) -> CellRecord:
     """Return a cell; the version of its tool is not known yet."""
     point = cell.point
     return CellRecord(
@@ -61,7 +61,13 @@ def cell_record(cell: Cell) -> CellRecord:
 
 
 def trial_record(
-    cell: Cell, block: int, number: int, position: int, is_warmup: bool, guest_id: int | None, result: TrialResult
+    cell: PlannedCell,
+    block: int,
+    number: int,
+    position: int,
+    is_warmup: bool,
+    guest_id: int | None,
+    result: TrialResult,
 ) -> TrialRecord:
     """Return the record of a trial. position: in the whole run."""
     foreground = result.foreground

@@ -11,7 +11,7 @@ from typing import Any
 
 from vtax.benchmarks.base import Outcome
 from vtax.messages import Note
-from vtax.runner.plan import Cell
+from vtax.runner.plan import PlannedCell
 
 
 class SameSettings:
@@ -20,7 +20,7 @@ class SameSettings:
     def __init__(self) -> None:
         self._first: dict[tuple[str, str], tuple[str, Any]] = {}  # point and setting -> platform and value
 
-    def differences(self, cell: Cell, outcome: Outcome) -> Iterator[Note]:
+    def differences(self, cell: PlannedCell, outcome: Outcome) -> Iterator[Note]:
         """A note for each setting that differs from that of the first platform with the same point."""
         benchmark = cell.point.benchmark
         for name in benchmark.same_everywhere:

@@ -37,7 +37,7 @@ from vtax.runner.guest_starts import run_starts
 from vtax.runner.lanes import Lane
 from vtax.runner.neighbour import Neighbour
 from vtax.runner.parsers import Parsers
-from vtax.runner.plan import Cell, GuestLife, Plan
+from vtax.runner.plan import GuestLife, Plan, PlannedCell
 from vtax.runner.trial import TrialResult, failed, run_trial
 from vtax.store.store import RunHandle
 from vtax.study.units import format_levels
@@ -152,7 +152,7 @@ class OpenSession:
         point = self._session.networked
         return topology_registry.get(point.topology).machines(point.link) if point and point.link else {}
 
-    def trial(self, cell: Cell) -> TrialResult:
+    def trial(self, cell: PlannedCell) -> TrialResult:
         """Run one trial of a cell in this guest. Any failure is the error of the result."""
         self.trials += 1
         if self._start_failure:
@@ -174,7 +174,7 @@ class OpenSession:
         self.is_spoilt = bool(result.traceback)
         return result
 
-    def _starts(self, cell: Cell) -> TrialResult:
+    def _starts(self, cell: PlannedCell) -> TrialResult:
         """A trial that starts guests of its own: the session's, whose facts are known, is stopped before."""
         self._endpoints.clear()
         self._guests.close()
@@ -257,7 +257,7 @@ class OpenSession:
         self._observer.message(f"{platform.name}: {name} ready in {time.monotonic() - endpoint.requested_at:.2f} s")
         return endpoint
 
-    def _overcommit(self, cell: Cell) -> tuple[Note, ...]:
+    def _overcommit(self, cell: PlannedCell) -> tuple[Note, ...]:
         """A warning about virtual CPUs that share host CPUs because of further guests."""
         total = cell.point.colocation.total
         return density.overcommit(total, self._resources.vcpus, len(os.sched_getaffinity(0))) if total > 1 else ()
@@ -331,7 +331,7 @@ class OpenSession:
         image = self._plan.image.of_peers if is_serving else self._plan.image
         return GuestSpec(name, image, resources, directory, self._journal, plugboard)
 
-    def _lanes(self, cell: Cell) -> list[Lane]:
+    def _lanes(self, cell: PlannedCell) -> list[Lane]:
         """The flows of a trial: one in the guest alone, or those of the topology, its links set as the cell asks."""
         resources = self._plan.resources
         running = self._endpoints["guest"].running

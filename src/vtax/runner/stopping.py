@@ -16,7 +16,7 @@ import numpy as np
 from vtax.benchmarks.base import Metric, is_timed
 from vtax.errors import BadInput
 from vtax.runner.host_sessions import rule_in
-from vtax.runner.plan import Cell, Plan
+from vtax.runner.plan import Plan, PlannedCell
 from vtax.runner.points import Point
 from vtax.stats.analysis import Contrast, missed
 from vtax.stats.checks import StatsError
@@ -62,13 +62,13 @@ class Stopping:
         """The time up to the end of the session; None without a budget."""
         return self._rule.budget_s
 
-    def add(self, cell: Cell, block: int, values: Mapping[str, float]) -> None:
+    def add(self, cell: PlannedCell, block: int, values: Mapping[str, float]) -> None:
         """Add the values of a successful trial."""
         for metric in cell.point.own_metrics:
             if metric.primary and metric.name in values:
                 self._values[cell.key, metric.name][block].append(values[metric.name])
 
-    def distrust_clock(self, cell: Cell) -> None:
+    def distrust_clock(self, cell: PlannedCell) -> None:
         """Judge a cell as one of which a trial had a guest's clock of a wrong rate."""
         self._wrong_clocks.add(cell.key)
 
@@ -104,7 +104,7 @@ class Stopping:
         baseline = {c.key for c in self._plan.cells if self._is_baseline(c) and c.point.key in points}
         return frozenset({cell.key for cell in open_cells} | baseline)
 
-    def _judged(self) -> Iterator[tuple[Cell, Metric]]:
+    def _judged(self) -> Iterator[tuple[PlannedCell, Metric]]:
         """Yield every cell and primary metric that has a contrast; of a single platform, the cells themselves."""
         for cell in self._plan.cells:
             if self._is_alone or not self._is_baseline(cell):
@@ -116,10 +116,10 @@ class Stopping:
         keys = self._keys[point.key]
         return [m for m in primary if any(self._values.get((key, m.name)) for key in keys)] or primary
 
-    def _is_baseline(self, cell: Cell) -> bool:
+    def _is_baseline(self, cell: PlannedCell) -> bool:
         return cell.platform.name == self._plan.study.baseline
 
-    def _name(self, cell: Cell, metric: Metric) -> str:
+    def _name(self, cell: PlannedCell, metric: Metric) -> str:
         return f"{cell.platform.name} {cell.point.label} {cell.key} {metric.name}"
 
     def _contrasts(self, blocks: int) -> dict[str, Contrast]:
@@ -139,7 +139,7 @@ class Stopping:
             contrasts[self._name(cell, metric)] = found
         return contrasts
 
-    def _side(self, cell: Cell, metric: Metric, blocks: int) -> ContrastSide:
+    def _side(self, cell: PlannedCell, metric: Metric, blocks: int) -> ContrastSide:
         """Return a cell so far. Raises StatsError for a mean that is not defined."""
         average = average_with(metric.average, metric.fixed_work, cell.point.parameters.model_dump())
         values = self._values[cell.key, metric.name]

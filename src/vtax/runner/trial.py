@@ -38,7 +38,7 @@ from vtax.runner.counting import Counting, Endpoint, of_programs
 from vtax.runner.disks import on_host
 from vtax.runner.lanes import Lane, LaneRun, naming_lost, of_guest, run_lanes
 from vtax.runner.parsers import TIMEOUT_S, Parsers
-from vtax.runner.plan import Cell
+from vtax.runner.plan import PlannedCell
 from vtax.runner.points import Point
 
 TRIAL_OUTPUT_LIMIT = 32 << 20  # characters kept of all outputs of one trial
@@ -71,7 +71,7 @@ def failed(failure: Failure) -> TrialResult:
 
 def run_trial(
     parsers: Parsers,
-    cell: Cell,
+    cell: PlannedCell,
     lanes: Sequence[Lane],
     ends: Mapping[str, Endpoint],
     links: Links | None,
@@ -219,7 +219,7 @@ def cpu_per_gigabyte(counted: Mapping[tuple[str, str], float], metrics: Sequence
 
 
 def _outcome(
-    parsers: Parsers, cell: Cell, lanes: Sequence[LaneRun], counted: Mapping[tuple[str, str], float]
+    parsers: Parsers, cell: PlannedCell, lanes: Sequence[LaneRun], counted: Mapping[tuple[str, str], float]
 ) -> Outcome:
     """The outcome of a trial beside what was counted of the host's disks, with what its work cost the host."""
     outcomes = _outcomes(parsers, cell, lanes)
@@ -227,7 +227,7 @@ def _outcome(
     return replace(outcome, values={**outcome.values, **costs_of(cell.point.benchmark.work, outcomes, counted)})
 
 
-def _outcomes(parsers: Parsers, cell: Cell, lanes: Sequence[LaneRun]) -> list[Outcome]:
+def _outcomes(parsers: Parsers, cell: PlannedCell, lanes: Sequence[LaneRun]) -> list[Outcome]:
     """The outcomes of all lanes of a trial: of flows that ran at once, or of guests that did."""
     point, outcomes, deadline = cell.point, [], time.monotonic() + TIMEOUT_S
     for number, lane in enumerate(lanes):
@@ -247,7 +247,7 @@ def _together(point: Point, outcomes: Sequence[Outcome], lanes: Sequence[LaneRun
     return replace(found, values={**found.values, **lanes[0].memory}, effective={**found.effective, **merged})
 
 
-def _of_guest_itself(cell: Cell, lane: Lane, foreground: CommandResult | None) -> Iterator[Note]:
+def _of_guest_itself(cell: PlannedCell, lane: Lane, foreground: CommandResult | None) -> Iterator[Note]:
     """A cache below the guest's disk that held its files, and its clock against the outside one."""
     if held := disk_room.held_below(cell.point, lane.context, cell.platform):
         yield held
