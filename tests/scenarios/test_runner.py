@@ -24,7 +24,7 @@ from vtax.host import huge_pages
 from vtax.host.resources import Tree
 from vtax.image import contents
 from vtax.image.image import Image
-from vtax.messages import Note
+from vtax.messages import Note, part_of
 from vtax.platforms.base import GuestSpec
 from vtax.runner import plan as planning
 from vtax.runner.counting import own_cpu_s
@@ -122,7 +122,7 @@ def test_what_a_trial_did_until_its_timeout_ended_it_is_counted(driver, store, h
     design = {"blocks": 1, "timeout": "100ms"}
     run = executed(plan_of(study(platforms=["native"], benchmark=[table], design=design)), store, home)
     (failure,) = load_run(store.engine, run).failures
-    assert "was killed after 0.1 s" in failure.error
+    assert part_of(failure.error, "killed-after").data["limit"] == 0.1
     with store.engine.connect() as connection:
         counted = {row.name: row.value for row in connection.execute(select(schema.counter)) if row.place == "guest"}
     assert counted["cpu_user_s"] + counted["cpu_idle_s"] > 0

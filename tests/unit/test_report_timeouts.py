@@ -7,6 +7,7 @@ import synthetic_run
 from shown import english, sentence, values
 from synthetic_run import begin, trial
 
+from vtax.messages import Note, at
 from vtax.report.analysis import Analysis, analyse
 from vtax.report.analysis.answers import answers
 from vtax.store.records import CellRecord, MetricRecord, PlatformRecord
@@ -16,7 +17,7 @@ PLATFORMS = (
     PlatformRecord("native", {}, True, is_baseline=True), PlatformRecord("slow", {}, True),
     PlatformRecord("steady", {}, True),
 )  # fmt: skip
-ENDED = "dd was killed after 60 s (raise timeout in [design], or of the program, if the tool is only slow here)"
+ENDED = at(Note("killed-after", program="dd", limit=60.0), "", Note("hint-timeout"))
 
 
 def run(store: Store, lost: dict[str, int], average: str = "harmonic", error: str = ENDED) -> Analysis:

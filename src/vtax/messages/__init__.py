@@ -85,6 +85,16 @@ def at(what: str, where: str, hint: str = "") -> str:
     return Note("with-hint", what=what, hint=hint) if hint else what
 
 
+def part_of(text: str, code: str) -> Note | None:
+    """Return the note of a code that a text is or holds, in whatever notes; None where there is none."""
+    if not isinstance(text, Note):
+        return None
+    if text.code == code:
+        return text
+    inner = (part_of(each, code) for each in text.data.values() if isinstance(each, Note))
+    return next(filter(None, inner), None)
+
+
 def together(texts: Sequence[str]) -> str:
     """Several texts as one; a single one as it is, nothing for none."""
     return Note("together", texts=tuple(texts)) if len(texts) > 1 else next(iter(texts), "")

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 
 SENTENCES: Mapping[str, str | tuple[str, str]] = {
     "tool-said": "{text}",
+    "killed-after": "{program} was killed after {limit} s",
+    "hint-timeout": "raise timeout in [design], or of the program, if the tool is only slow here",
     "file-not-twice-memory":
         "the file of {size} is not twice the memory, {guest} of the guest and {host} of the host: caches served "
         "part of it",

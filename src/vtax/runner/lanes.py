@@ -292,10 +292,8 @@ class LaneRun:
     def _keep(self, result: CommandResult, timeout_s: float) -> None:
         self.results[self._measured.role] = result
         if result.timed_out:
-            raise BenchmarkError(
-                f"{self._measured.argv[0]} was killed after {timeout_s:g} s",
-                hint="raise timeout in [design], or of the program, if the tool is only slow here",
-            )
+            killed = Note("killed-after", program=self._measured.argv[0], limit=timeout_s)
+            raise BenchmarkError(killed, hint=Note("hint-timeout"))
 
 
 def _put(guest: Guest, command: Command) -> None:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import re
+import math
 from collections.abc import Iterator
 
 import numpy as np
 
+from vtax.messages import part_of
 from vtax.stats.censoring import Timeouts, slower_at_least
 from vtax.stats.ratio import BlockMeans
 from vtax.stats.stopping import Rule, interval_confidence
 from vtax.store.query import RunData
-
-_KILLED = re.compile(r" was killed after (?P<seconds>\d+(?:\.\d+)?) s\b")  # as the runner says it
 
 
 def timeouts_of(data: RunData, rule: Rule) -> dict[int, Timeouts]:
@@ -38,9 +37,10 @@ def _timed_out(data: RunData) -> dict[int, dict[tuple[int, int], float]]:
     """Cell index -> (block, number) of its trials that timed out -> after how many seconds."""
     found: dict[int, dict[tuple[int, int], float]] = {}
     for failure in data.failures:
-        killed = _KILLED.search(failure.error)
-        if killed and not failure.is_warmup:
-            found.setdefault(failure.cell, {})[failure.block, failure.number] = float(killed["seconds"])
+        killed = part_of(failure.error, "killed-after")
+        limit = killed.data["limit"] if killed and not failure.is_warmup else None
+        if isinstance(limit, int | float) and 0 < limit < math.inf:
+            found.setdefault(failure.cell, {})[failure.block, failure.number] = float(limit)
     return found
 
 
