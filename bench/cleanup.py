@@ -17,10 +17,10 @@ from typing import NoReturn
 
 from vtax.errors import RunInterrupted, VtaxError
 from vtax.host.home import Home
+from vtax.host.interrupts import stop_requests
 from vtax.host.journal import Journal, clean
 from vtax.host.process import child_environment, start_time_of, tag_of_run
 from vtax.host.resources import Tree
-from vtax.runner.interrupt import stop_requests
 
 
 def run(main: Callable[[], int | None]) -> NoReturn:

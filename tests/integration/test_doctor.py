@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 from support import needs_root, thorough
 
-from vtax.cli import calibrate, probing
+from vtax.cli import probing
 from vtax.cli.main import group
 from vtax.doctor import tunables
 from vtax.doctor.examine import BOUND_S, examine, probe_all
@@ -92,31 +92,3 @@ def test_this_hosts_tunables_are_as_before_after_tuning(private_home):
             assert changed == {tunable.name for tunable in present if tunable.show() != before[tunable.name]}
         assert journal.registered == ()
     assert {tunable.name: tunable.show() for tunable in present} == before
-
-
-def test_calibration_says_how_large_an_effect_this_host_sees_in_about_the_time_given(
-    image, private_home, monkeypatch, tmp_path
-):
-    monkeypatch.setattr(calibrate, "measuring_lock", partial(measuring_lock, path=tmp_path / "lock"))
-    result = CliRunner().invoke(group, ["doctor", "--calibrate=20s", "--json"])
-    if "blocks of sysbench-cpu only" in (refused := f"{result.output}{result.exception}"):
-        pytest.skip(f"this host is too busy: {refused}")
-    assert result.exit_code == 0, result.output
-    printed = json.loads(result.stdout)
-    (cpu,) = printed["calibration"]
-    block_s = printed["seconds"] / cpu["blocks"]  # above one block's, by what comes before the first
-    assert printed["seconds"] < 20 + 2 * block_s
-    assert cpu["benchmark"] == "sysbench-cpu"
-    assert cpu["blocks"] >= 3
-    assert cpu["ratio"]["low"] < cpu["ratio"]["estimate"] < cpu["ratio"]["high"]
-    assert 0 < cpu["noise"] < cpu["noise_upper"]
-    effects = [each["overhead"] for each in cpu["smallest_overhead"]]
-    assert effects == sorted(effects, reverse=True)
-    assert 0 < effects[-1] < effects[0] < 1
-    assert list(private_home.guests.iterdir()) == list(private_home.journal.iterdir()) == []
-    assert not (private_home.root / "store.sqlite").exists()
-
-
-def test_too_short_a_calibration_is_refused_with_the_least_time(private_home, image):
-    result = CliRunner().invoke(group, ["doctor", "--calibrate=2s"], standalone_mode=False)
-    assert "too short for a calibration" in str(result.exception)

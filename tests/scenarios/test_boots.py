@@ -26,8 +26,8 @@ from vtax.cli.output import resume_hint
 from vtax.errors import BadInput, CommandFailed, RunInterrupted, VtaxError
 from vtax.host import boot_loaders, reboots
 from vtax.host.boot_loaders import Grub, Loader
-from vtax.host.deferred_interrupts import postpone
 from vtax.host.home import Home
+from vtax.host.interrupts import request_stop
 from vtax.host.lock import measuring_lock
 from vtax.host.reboots import Reboots
 from vtax.host.trust import refuse_foreign
@@ -260,7 +260,7 @@ def test_a_reboot_that_fails_leaves_nothing_and_ends_the_run(commands, monkeypat
 
 def test_the_signal_by_which_a_reboot_ends_vtax_takes_nothing_back(commands, monkeypatch):
     def going_down() -> None:
-        assert postpone(RunInterrupted("stopped on request", signal=signal.SIGTERM))
+        request_stop(RunInterrupted("stopped on request", signal=signal.SIGTERM))
 
     monkeypatch.setattr(reboots, "reboot", going_down)
     with suppress(RunInterrupted):

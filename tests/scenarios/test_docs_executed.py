@@ -36,7 +36,6 @@ NEEDS_ROOT = (
     ["image", "add"],
     ["image", "build"],
     ["image", "import"],
-    ["doctor", "--calibrate"],
 )
 
 

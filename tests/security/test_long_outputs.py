@@ -143,7 +143,7 @@ def test_memory_and_crashes_of_a_parser_end_the_call_and_the_next_one_works():
 def test_signals_end_vtax_while_a_parser_runs_and_nothing_is_left(number):
     code = f"""
 from vtax.host.bounded_calls import BoundedCalls
-from vtax.runner.interrupt import stop_requests
+from vtax.host.interrupts import stop_requests
 with stop_requests(print), BoundedCalls(exec) as calls:
     print(calls._pid, flush=True)
     calls.call({HOSTILE!r}, timeout_s=300.0)

@@ -13,9 +13,9 @@ import pytest
 from command_line import ended_by
 
 from vtax.errors import RunInterrupted
+from vtax.host.interrupts import insist, stop_requests
 from vtax.host.journal import Journal
 from vtax.host.resources import Tree
-from vtax.runner.interrupt import insist, stop_requests
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from vtax.errors import RunInterrupted, VtaxError
+from vtax.host.interrupts import stop_requests
 from vtax.host.journal import Cleaned, Journal, _unreleased, clean
 from vtax.host.process import spawn, start_time_of
 from vtax.host.resources import (
@@ -31,7 +32,6 @@ from vtax.host.resources import (
     to_record,
 )
 from vtax.host.waiting import wait_until
-from vtax.runner.interrupt import stop_requests
 
 
 def test_leaving_the_journal_undoes_everything_last_made_first(tmp_path):

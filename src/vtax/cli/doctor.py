@@ -17,22 +17,9 @@ _STYLES = {"ok": "", "warn": "yellow", "bad": "bold red"}
 
 
 @click.command("doctor")
-@click.option(
-    "--calibrate",
-    "calibrate_for",
-    metavar="[=TIME]",
-    is_flag=False,
-    flag_value="60s",
-    help="Measure the smallest effect that this host can detect for this duration (default 60 s).",
-)
 @json_option
-def command(calibrate_for: str | None, as_json: bool) -> None:
+def command(as_json: bool) -> None:
     """Check within 30 s (300 s on an emulated CPU) which platforms run and what disturbs measurements, with hints."""
-    if calibrate_for is not None:
-        from vtax.cli.calibrate import calibrate
-
-        calibrate(calibrate_for, as_json=as_json)
-        return
     with probing_lock("vtax doctor") as why_not:
         examination = examine(checked(Home.from_environment()), not_probed=why_not)
     hint = missing_image(Home.from_environment())

@@ -22,7 +22,7 @@ from vtax.cli.completion import COMPLETE_VARIABLE, complete
 from vtax.cli.language import HelpContext, said, with_help
 from vtax.cli.streams import discard, drain, standard_streams
 from vtax.errors import RunInterrupted, VtaxError
-from vtax.runner.interrupt import stop_requests
+from vtax.host.interrupts import stop_requests
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem

@@ -18,6 +18,7 @@ from vtax.cli.streams import discard
 from vtax.counters.host import host_facts
 from vtax.errors import BadInput, RunInterrupted, VtaxError
 from vtax.host.home import Home
+from vtax.host.interrupts import stop_requests
 from vtax.host.journal import Journal, clean
 from vtax.host.lock import is_measuring, measuring_process
 from vtax.image import contents
@@ -26,7 +27,6 @@ from vtax.report.analysis.source import source_of
 from vtax.report.renderers.format import english
 from vtax.runner.execute import execute
 from vtax.runner.host_sessions import begin_next
-from vtax.runner.interrupt import stop_requests
 from vtax.runner.plan import Plan
 from vtax.runner.resume import check_host
 from vtax.store.store import RunHandle, Store

@@ -11,8 +11,8 @@ from vtax.cli.output import notify, print_json
 from vtax.counters.host import host_facts
 from vtax.errors import BadInput, VtaxError
 from vtax.host import reboots
-from vtax.host.deferred_interrupts import deferred_interrupts
 from vtax.host.home import Home
+from vtax.host.interrupts import deferred_interrupts
 from vtax.host.journal import boot_id
 from vtax.host.reboots import Reboots
 from vtax.image import contents

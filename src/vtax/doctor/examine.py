@@ -23,9 +23,9 @@ from vtax.doctor.finding import Finding
 from vtax.doctor.load import sample_load
 from vtax.doctor.packages import judge_packages
 from vtax.errors import RunInterrupted
-from vtax.host.deferred_interrupts import deferred_interrupts
 from vtax.host.emulated_cpu import timeout_factor
 from vtax.host.home import Home
+from vtax.host.interrupts import deferred_interrupts
 from vtax.host.journal import clean
 from vtax.image.image import Image
 from vtax.platforms import registry

@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Self
 
 from vtax.errors import VtaxError
-from vtax.host.deferred_interrupts import deferred_interrupts
+from vtax.host.interrupts import deferred_interrupts
 from vtax.host.lock import wait_for_lock
 from vtax.host.process import start_time_of, tag_of_run
 from vtax.host.resources import Remote, Resource, TaggedProcesses, Tree, from_record, to_record

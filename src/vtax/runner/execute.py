@@ -16,6 +16,7 @@ from vtax.errors import BadInput, ImageError, PlatformError, RunInterrupted, Sto
 from vtax.guest.audit import Fact, differences, started_alike, unknown_fields
 from vtax.guest.facts import nearest_names
 from vtax.host.home import Home
+from vtax.host.interrupts import insist, stop_requests
 from vtax.host.journal import Journal, boot_id
 from vtax.host.plugins import Origin
 from vtax.image import contents
@@ -25,7 +26,6 @@ from vtax.runner.containment import TrialFailures
 from vtax.runner.event_log import EventLog
 from vtax.runner.events import Figure, Observer, Progress, SafeObserver
 from vtax.runner.host_sessions import paused_because
-from vtax.runner.interrupt import insist, stop_requests
 from vtax.runner.parsers import Parsers
 from vtax.runner.plan import GuestLife, Plan, PlannedCell
 from vtax.runner.plugins import plugins_of

@@ -23,6 +23,7 @@ from vtax.errors import BadInput, PlatformError, VtaxError
 from vtax.guest.channel import Channel
 from vtax.host.emulated_cpu import timeout_factor
 from vtax.host.home import Home
+from vtax.host.interrupts import stop_requests
 from vtax.host.journal import Journal, clean
 from vtax.host.lock import measuring_lock
 from vtax.host.resources import Tree
@@ -36,7 +37,6 @@ from vtax.platforms.base import GuestSpec, Platform, Resources
 from vtax.runner import memory, tuning
 from vtax.runner.check import check_host
 from vtax.runner.elsewhere import PREFIX
-from vtax.runner.interrupt import stop_requests
 from vtax.runner.plan import split_cpus
 from vtax.study.units import about_size
 

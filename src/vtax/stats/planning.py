@@ -1,15 +1,13 @@
-"""How small an effect a number of blocks can settle, given the noise of one block's ratio; and the other way round.
+"""How small an effect a number of blocks can settle, given the noise of one block's ratio.
 
 The normal approximation to the power of the two-sided t-test on log-ratios: an effect d is settled with the given
 power when (t quantile + normal quantile of the power) sd / sqrt(n) <= d (Cohen, Statistical Power Analysis, 1988,
-section 2.4, with t for z). For a measured ratio, which is not known
-exactly, see `outlook`.
+section 2.4, with t for z). For a measured ratio, which is not known exactly, see `outlook`.
 """
 
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
 
 from scipy import special
 
@@ -19,22 +17,12 @@ from vtax.stats.ratio import Ratio
 from vtax.stats.variance import Components
 
 POWER = 0.8  # of the number of blocks said to be needed
-MAX_BLOCKS = 10_000  # needing more than this is said as None
 _ALPHA = 0.05
 
 
 def detectable_distance(sd_log: float, blocks: int, probability: float, power: float = POWER) -> float:
     """Return the distance of log-ratios that a t-test at a quantile `probability` settles with the given power."""
     return (t_quantile(probability, blocks - 1) + float(special.ndtri(power))) * sd_log / math.sqrt(blocks)
-
-
-def min_blocks_for(sd_log: float, distance: float, probability: float, low: int) -> int | None:
-    """Return the fewest blocks from low to MAX_BLOCKS that see a distance; None when not even those do."""
-
-    def see(blocks: int) -> bool:
-        return detectable_distance(sd_log, blocks, probability) <= distance
-
-    return low + bisect_left(range(low, MAX_BLOCKS), True, key=see) if see(MAX_BLOCKS) else None
 
 
 def smallest_overhead(sd_log: float, blocks: int) -> float:
@@ -68,21 +56,6 @@ def detectable_log(ratio: Ratio, alpha: float, family: int) -> float:
     """
     level = 1 - alpha / family / 2
     return max((t_quantile(level, df) + float(special.ndtri(POWER))) * se for se, df in ratio.errors)
-
-
-def blocks_for(sd_log: float, overhead: float) -> int | None:
-    """Return the fewest blocks, at least five, that settle an overhead at 5 % with power 0.8; None when more than
-    MAX_BLOCKS."""
-    _check(sd_log, MINIMUM_BLOCKS)
-    if not 0 < overhead < 1:
-        raise StatsError(f"an overhead of {overhead} is not between 0 and 1")
-    return min_blocks_for(sd_log, -math.log1p(-overhead), 1 - _ALPHA / 2, MINIMUM_BLOCKS)
-
-
-def noise_upper(sd_log: float, blocks: int) -> float:
-    """Return the upper 95 % bound of a standard deviation estimated from blocks (chi-squared, one-sided)."""
-    _check(sd_log, blocks)
-    return sd_log * math.sqrt((blocks - 1) / float(special.chdtri(blocks - 1, 1 - _ALPHA)))
 
 
 def of_ratio(variance: float, blocks: int, sides: tuple[Components, Components]) -> Components:

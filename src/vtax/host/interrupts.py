@@ -1,4 +1,4 @@
-"""Turns Ctrl-C, SIGTERM and SIGHUP into an exception: once during work, never during clean-up."""
+"""Turns Ctrl-C, SIGTERM and SIGHUP into an exception: once during work, after a clean-up, never during it."""
 
 from __future__ import annotations
 
@@ -8,16 +8,35 @@ from contextlib import contextmanager
 from types import FrameType
 
 from vtax.errors import RunInterrupted
-from vtax.host.deferred_interrupts import postpone
 from vtax.messages import Note
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-class _Raised:
-    """The request that was raised in the innermost block and is not yet obeyed."""
+class _Pending:
+    """A request to stop that is not yet obeyed. depth: of running clean-ups. is_raised: it waits for none."""
 
     request: RunInterrupted | None = None
+    is_raised = False
+    depth = 0
+
+
+@contextmanager
+def deferred_interrupts() -> Iterator[None]:
+    """Within the block no request to stop raises; a deferred one is raised at the end of the outermost block."""
+    _Pending.depth += 1
+    try:
+        yield
+    finally:
+        _Pending.depth -= 1
+        if not _Pending.is_raised:
+            insist()
+
+
+def request_stop(request: RunInterrupted) -> None:
+    """Raise a request to stop, at the end of the clean-up if one is running."""
+    _Pending.request, _Pending.is_raised = request, False
+    insist()
 
 
 def insist() -> None:
@@ -25,8 +44,9 @@ def insist() -> None:
 
     Python prints and drops what a signal's handler raises while a finalizer or a callback of a library runs.
     """
-    if _Raised.request is not None:
-        raise _Raised.request
+    if _Pending.request is not None and _Pending.depth == 0:
+        _Pending.is_raised = True
+        raise _Pending.request
 
 
 @contextmanager
@@ -42,24 +62,22 @@ def stop_requests(message: Callable[[str], None]) -> Iterator[Callable[[], None]
 
     def handle(number: int, frame: FrameType | None) -> None:
         nonlocal requested
-        request = RunInterrupted(Note("stopped", name=signal.Signals(number).name), signal=number)
-        if not requested and not postpone(request):
+        if requested or _Pending.depth:
+            message("cleaning up, please wait ...")
+        if not requested:
             requested = True
-            _Raised.request = request
-            raise request
-        requested = True
-        message("cleaning up, please wait ...")
+            request_stop(RunInterrupted(Note("stopped", name=signal.Signals(number).name), signal=number))
 
     def ignore_further() -> None:
         nonlocal requested
         requested = True
-        _Raised.request = None
+        _Pending.request = None
 
     left_alone = [number for number in _SIGNALS if signal.getsignal(number) is signal.SIG_IGN]
     before = {number: signal.signal(number, handle) for number in _SIGNALS if number not in left_alone}
     try:
         yield ignore_further
     finally:
-        _Raised.request = None
+        _Pending.request = None
         for number, handler in before.items():
             signal.signal(number, handler)
