@@ -147,14 +147,6 @@ def test_what_cannot_be_made_here_alike_is_refused_with_what_made_it(built, home
     assert '"disk.raw" cannot be made here' in refused(home, file)
 
 
-def test_an_image_of_an_older_vtax_is_not_exported(built, tmp_path):
-    record = json.loads(built.manifest.read_text())
-    del record["mke2fs"]
-    built.manifest.write_text(json.dumps(record))
-    with pytest.raises(BadInput, match="cannot be made again"):
-        export_image(built, tmp_path / "x")
-
-
 def test_commands_export_and_import(built, home, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     own_lock = partial(measuring_lock, path=tmp_path / "host.lock")

@@ -47,12 +47,17 @@ def wait_option(command: Callable[..., Any]) -> Callable[..., Any]:
     return click.option("--wait", metavar="TIME", help=text)(command)
 
 
+def seconds_of(text: str | None, option: str) -> float | None:
+    """Seconds of an option; None without it. Raises BadInput for what is no duration."""
+    try:
+        return None if text is None else duration_s(text)
+    except ValueError as error:
+        raise BadInput(str(error), where=option, hint=DURATION_HINT) from error
+
+
 def wait_s(text: str | None) -> float:
     """Seconds of --wait; 0 without it. Says for whom. Raises BadInput for what is no duration."""
-    try:
-        found = 0.0 if text is None else duration_s(text)
-    except ValueError as error:
-        raise BadInput(str(error), where="--wait", hint=DURATION_HINT) from error
+    found = seconds_of(text, "--wait") or 0.0
     if found > 0 and is_measuring():
         notify(f"waiting up to {format_duration(found)} for {measuring_process()[0] or 'another command'}")
     return found
@@ -60,10 +65,7 @@ def wait_s(text: str | None) -> float:
 
 def budget_s(text: str | None) -> float | None:
     """Seconds of --budget; None without it. Raises BadInput, naming the option, for what is no time above zero."""
-    try:
-        found = None if text is None else duration_s(text)
-    except ValueError as error:
-        raise BadInput(str(error), where="--budget", hint=DURATION_HINT) from error
+    found = seconds_of(text, "--budget")
     if found is not None and found <= 0:
         what = f"the budget is {text}; it must be a duration above 0 s"
         raise BadInput(what, where="--budget", hint=DURATION_HINT)

@@ -16,12 +16,12 @@ from vtax.cli.completion import platform_names, study_names, tags_of_runs
 from vtax.cli.gate import GateLimits, detect_option, judge, junit_option, limits_of
 from vtax.cli.long_runs import confirm, yes_option
 from vtax.cli.measure import (
-    DURATION_HINT,
     budget_s,
     conclude,
     measure,
     next_session,
     prepare_host,
+    seconds_of,
     tune_host_option,
     wait_option,
     wait_s,
@@ -56,7 +56,7 @@ from vtax.store.store import Store
 from vtax.study.limits import INTEGERS, MAX_BLOCKS, MAX_SESSIONS
 from vtax.study.load import Chosen, LoadedStudy, examine, find, load, refused
 from vtax.study.model import Study
-from vtax.study.units import duration_s, format_duration
+from vtax.study.units import format_duration
 
 
 def _tags(context: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
@@ -335,10 +335,7 @@ def _no_reboot(study: Study) -> str:
 
 def _pause_s(pause: str | None, study: Study) -> float | None:
     """Return seconds of --pause. Raises BadInput for what is no duration, and for a study of one session."""
-    try:
-        found = None if pause is None else duration_s(pause)
-    except ValueError as error:
-        raise BadInput(str(error), where="--pause", hint=DURATION_HINT) from error
+    found = seconds_of(pause, "--pause")
     if found is not None and study.design.sessions == 1:
         raise BadInput("a pause is between sessions, and the study has one", where="--pause", hint="add --sessions")
     if found is not None and study.boot:

@@ -54,17 +54,12 @@ class Carried:
 
 
 def export_image(image: Image, target: Path) -> None:
-    """Write an image, which was checked, to a file. Raises BadInput for one that an older vtax built, ImageError."""
+    """Write an image, which was checked, to a file. Raises BadInput for one of the user's files, ImageError."""
     _check_programs()
     if image.is_own:
         raise BadInput(
             f"image {image.key} is of your own files, which are not exported",
             hint="add them on the other host: vtax image add",
-        )
-    if "mke2fs" not in json.loads(image.manifest.read_text()):
-        raise BadInput(
-            f"image {image.key} was built before images could be carried: its disk cannot be made again",
-            hint=f"sudo vtax image remove {image.key}, then build it again: sudo vtax image build",
         )
     names = [name for name in (*FILES, *DIRECTORIES) if (image.directory / name).exists()]
     run(

@@ -44,28 +44,33 @@ def make_layer(
         started = time.monotonic()
         make_data(data, image.tree, tag)
         data_s[data.name] = round(time.monotonic() - started, 1)
-    kernels = [path for path in (base.kernel, base.elf_kernel) if path.exists()]
-    run(["cp", "--archive", "--link", *kernels, base.directory / MODULES, image.directory], tag=tag)
-    below, packages = json.loads(base.manifest.read_text()), package_versions(image.tree)
+    packages, old = package_versions(image.tree), json.loads(base.manifest.read_text())["packages"]
     added_bytes = max(disk_usage_bytes(image.tree) - disk_usage_bytes(base.tree), 0)
-    disk_bytes = (
-        DISK_BYTES + -(-added_bytes // _DISK_STEP_BYTES) * _DISK_STEP_BYTES
-    )  # as much scratch space as the base
-    progress("archive")
-    write_archive(image.tree, image.archive)
-    progress("disk")
-    maker = write_disk(image.tree, image.disk, disk_bytes)
-    old = below["packages"]
     return {
-        **{name: below[name] for name in ("kernel", "programs", "compiler")},
+        **with_base(base, image, tag, progress),
         "packages": packages,
-        "disk_bytes": disk_bytes,
-        "mke2fs": maker,
         "added": {name: version for name, version in packages.items() if name not in old},
         "changed": {name: version for name, version in packages.items() if old.get(name, version) != version},
         "added_bytes": added_bytes,
         "data_s": data_s,
     }
+
+
+def with_base(base: Image, image: Image, tag: str | None, progress: Callable[[str], None]) -> dict[str, Any]:
+    """Add the base's kernel and modules, an archive, and a disk with as much scratch space as the base's.
+
+    Returns what the manifest says of these. tag: see make_layer.
+    """
+    kernels = [path for path in (base.kernel, base.elf_kernel) if path.exists()]
+    run(["cp", "--archive", "--link", *kernels, base.directory / MODULES, image.directory], tag=tag)
+    added_bytes = max(disk_usage_bytes(image.tree) - disk_usage_bytes(base.tree), 0)
+    disk_bytes = DISK_BYTES + -(-added_bytes // _DISK_STEP_BYTES) * _DISK_STEP_BYTES
+    progress("archive")
+    write_archive(image.tree, image.archive)
+    progress("disk")
+    maker, below = write_disk(image.tree, image.disk, disk_bytes), json.loads(base.manifest.read_text())
+    kept = {name: below[name] for name in ("kernel", "programs", "compiler")}
+    return {**kept, "disk_bytes": disk_bytes, "mke2fs": maker}
 
 
 def estimated_bytes(recipe: Recipe, base: Image) -> tuple[int, bool]:

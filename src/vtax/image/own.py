@@ -24,9 +24,8 @@ from vtax.guest.bootstrap import PYTHON, TOOLBOX
 from vtax.host.process import find_program, run
 from vtax.host.resources import TaggedProcesses
 from vtax.image import contents, toolbox
-from vtax.image.export import DISK_BYTES, write_archive, write_disk
-from vtax.image.image import MODULES, Image, disk_usage_bytes
-from vtax.image.layer import FORMS
+from vtax.image.image import Image, disk_usage_bytes
+from vtax.image.layer import FORMS, with_base
 from vtax.image.recipe import OwnFiles, Recipe, data
 from vtax.study.units import about_size
 
@@ -43,7 +42,6 @@ MAX_FILES = 100_000
 _SPARE_BYTES = 1 << 30  # that unpacking leaves of the disk of images
 _UNPACK_S = 1800.0
 _LOOK_S = 0.2
-_DISK_STEP_BYTES = 64 << 20
 _DIRECTORIES = {"dev": 0o755, "proc": 0o555, "sys": 0o555, "run": 0o755, "etc": 0o755, "root": 0o700, "tmp": 0o1777,
                 "scratch": 0o1777}  # fmt: skip
 _GZIP = b"\x1f\x8b"
@@ -128,21 +126,8 @@ def make_own(
     progress("the agent's Python")
     toolbox.install(base.tree, image.tree)
     _install_entry(own, image.tree)
-    kernels = [path for path in (base.kernel, base.elf_kernel) if path.exists()]
-    run(["cp", "--archive", "--link", *kernels, base.directory / MODULES, image.directory])
-    below = json.loads(base.manifest.read_text())
-    added_bytes = max(disk_usage_bytes(image.tree) - disk_usage_bytes(base.tree), 0)
-    disk_bytes = DISK_BYTES + -(-added_bytes // _DISK_STEP_BYTES) * _DISK_STEP_BYTES
-    progress("archive")
-    write_archive(image.tree, image.archive)
-    progress("disk")
-    write_disk(image.tree, image.disk, disk_bytes)
-    return {
-        **{name: below[name] for name in ("kernel", "programs", "compiler")},
-        "packages": {},
-        "disk_bytes": disk_bytes,
-        "added_bytes": disk_usage_bytes(image.tree),
-    }
+    made = with_base(base, image, None, progress)
+    return {**made, "packages": {}, "added_bytes": disk_usage_bytes(image.tree)}
 
 
 def has_program(tree: Path, program: str, places: Sequence[str]) -> bool:
