@@ -80,7 +80,7 @@ def _print_runs(runs: Sequence[RunSummary]) -> None:
     if any(run.sessions > 1 for run in runs):
         columns["sessions"] = msg("sessions"), lambda run: str(run.sessions)
     if any(run.origin for run in runs):
-        columns["origin"] = msg("origin"), lambda run: ", ".join(map(chosen.translated, run.origin.split(", ")))
+        columns["origin"] = msg("origin"), lambda run: chosen.translated(run.origin)
     if any(run.tags for run in runs):
         columns["tags"] = msg("tags"), lambda run: ", ".join(run.tags)
     if any(run.notes for run in runs):

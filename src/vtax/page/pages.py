@@ -29,7 +29,7 @@ from vtax.page.access import own_path, with_back_link
 from vtax.page.contrast import Offer, offer, side_of, state_of_sides
 from vtax.page.result_cache import ResultCache
 from vtax.page.worker import DOWNLOADS, Task
-from vtax.report.document import Count, Document, Duration, Inline, Moment, joined, msg, plural, stored
+from vtax.report.document import Count, Document, Duration, Inline, Moment, msg, plural, stored
 from vtax.report.parts.header import STATUSES, status_word
 from vtax.report.renderers.html import Fragments
 from vtax.report.renderers.language import Language, codes, language
@@ -288,8 +288,10 @@ def origin_words(origin: str) -> Inline:
     words = {
         "merged": msg("merged"), "imported": msg("imported"),
         "imported from another host": msg("imported from another host"),
+        "merged, imported": msg("merged, imported"),
+        "merged, imported from another host": msg("merged, imported from another host"),
     }  # fmt: skip
-    return joined([words.get(each, each) for each in origin.split(", ")])
+    return words.get(origin, origin)
 
 
 def no_page() -> NotFound:
