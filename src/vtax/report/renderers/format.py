@@ -137,6 +137,11 @@ class Formatter:
         """Return what must be said of a platform wherever it is shown."""
         return [self.text(stored(mark)) for mark in platform.marks]
 
+    def verdict(self, value: cells.Verdict) -> tuple[str, str]:
+        """Return its sign with its word, and how many further blocks it needs; empty when that is none."""
+        more = self.text(cells.more_blocks(value.blocks_low, value.blocks_needed)) if value.blocks_needed else ""
+        return f"{SIGNS[value.kind]} {self.text(WORDS[value.kind])}", more
+
     def number(self, text: str) -> str:
         """Return a number that `numbers` made, as the language writes it."""
         return self.language.number(text)
@@ -219,13 +224,6 @@ def _p_value(f: Formatter, value: cells.PValue) -> str:
     return f.number(p_text(value.value) if value.is_named else numbers.number(value.value, 2))
 
 
-def _verdict(f: Formatter, value: cells.Verdict) -> str:
-    word = f"{SIGNS[value.kind]} {f.text(WORDS[value.kind])}"
-    if not value.blocks_needed:
-        return word
-    return f"{word}, {f.text(cells.more_blocks(value.blocks_low, value.blocks_needed))}"
-
-
 def _platform(f: Formatter, value: cells.Platform) -> str:
     return f"{value.name} ({', '.join(f.marks(value))})" if value.marks else value.name
 
@@ -252,7 +250,7 @@ _FORMATS: Mapping[type, Callable[[Formatter, Any], str]] = {
     cells.Offset: lambda f, v: f.number(f"{v.seconds:+.{v.decimals}f} s"),
     cells.Size: lambda f, v: f.number(about_size(v.size_bytes)),
     cells.Moment: lambda f, v: f.language.moment(v.seconds),
-    cells.Verdict: _verdict,
+    cells.Verdict: lambda f, v: ", ".join(filter(None, f.verdict(v))),
     cells.Bar: lambda f, v: efficiency_bar(v.low, v.estimate, v.high),
     cells.Relative: lambda f, v: f.text(v),
     cells.Platform: _platform,

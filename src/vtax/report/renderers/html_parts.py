@@ -45,7 +45,6 @@ _LONG = 160  # characters of a cell beyond which it is folded
 _SHOWN = 120  # of a folded one
 _SIZE = re.compile(r'viewBox="0 0 [\d.]+ ([\d.]+)"')
 _PAGE = 1400  # height of a figure that is not readable on one printed page
-_WHOLE = re.compile(r'<span class="whole">([^<]*)</span>')
 _ELEMENTS = (Platform, Verdict, Interval)
 _SHOWS: tuple[Literal["estimate", "interval"], ...] = ("estimate", "interval")
 _CLASSES = {"muted": "muted", "caution": "flag", "error": "flag", "strong": "strong"}
@@ -103,24 +102,26 @@ class Parts:
             return self._code(part)
         return self._paragraph(part)
 
-    def inline(self, text: Inline) -> Markup:
-        """Return a text with its roles and values as elements."""
-        return self._joined(map(self._run, _together(self.formatter.runs(text))))
+    def inline(self, text: Inline, *, breaks: bool = True) -> Markup:
+        """Return a text with its roles and values as elements. breaks: a line may end in it, but in no interval."""
+        return self._joined(self._run(each, breaks=breaks) for each in _together(self.formatter.runs(text)))
 
     @staticmethod
     def _joined(parts: Any) -> Markup:
         return Markup("").join(parts)
 
-    def _run(self, run: Run) -> Markup:
+    def _run(self, run: Run, *, breaks: bool = True) -> Markup:
         if isinstance(run.value, Platform):
             name = self._platform(run.value)
             return Markup('<span class="strong">{}</span>').format(name) if run.role == "strong" else name
         if isinstance(run.value, Verdict):
-            return self._verdict(run)
+            word, more = self.formatter.verdict(run.value)
+            rest = Markup(' <span class="muted">{}</span>').format(more) if more else ""
+            return Markup('<span class="key {}">{}</span>{}').format(run.value.kind, word, rest)
         text = escape(run.text)
         if run.link:
             text = Markup('<a href="#{}">{}</a>').format(self._name(run.link), text)
-        if isinstance(run.value, Interval):
+        if breaks and isinstance(run.value, Interval):
             text = Markup('<span class="whole">{}</span>').format(text)
         if run.role == "code":
             return Markup("<code>{}</code>").format(text)
@@ -136,11 +137,6 @@ class Parts:
         style = COLOUR.format(vega.colour_of(number))
         swatch = Markup('<span class="swatch" style="{}"></span>').format(style)
         return Markup("{}{}{}").format(swatch if number >= 0 else "", platform.name, marks)
-
-    def _verdict(self, run: Run) -> Markup:
-        word, _, more = run.text.partition(", ")
-        rest = Markup(' <span class="muted">{}</span>').format(more) if more else ""
-        return Markup('<span class="key {}">{}</span>{}').format(run.value.kind, word, rest)
 
     def _judged(self, value: Relative, verdict: Verdict) -> Markup:
         shown, interval = (self.formatter.text(replace(value, verdict=None, shows=each)) for each in _SHOWS)
@@ -276,9 +272,7 @@ class Parts:
             return Markup('<td class="kept {}"{}>{}</td>').format(verdict.kind, label, self._judged(cell, verdict))
         if isinstance(cell, Nothing):
             return Markup('<td class="number none"{}>{}</td>').format(label, self.formatter.value(cell))
-        shown = self.inline(cell)
-        if not column.wraps and column.key != "verdict":  # no line of such a cell ends at a space
-            shown = Markup(_WHOLE.sub(r"\1", shown))
+        shown = self.inline(cell, breaks=column.wraps or column.key == "verdict")
         if column.wraps and len(text := self.formatter.text(cell)) > _LONG:
             shown = Markup("<details><summary>{} …</summary>{}</details>").format(text[:_SHOWN], shown)
         if number == 0 and shown:

@@ -190,8 +190,8 @@ def _styled(run: Run, formatter: Formatter) -> Iterator[tuple[str, str]]:
     """Yield the stretches of a run with their styles."""
     style, value = ROLES[run.role], run.value
     if isinstance(value, Verdict):
-        word, comma, more = run.text.partition(",")
-        yield bind_spaces(word) + comma + more, STYLES[value.kind]
+        word, more = formatter.verdict(value)
+        yield ", ".join(filter(None, (bind_spaces(word), more))), STYLES[value.kind]
     elif isinstance(value, Platform) and value.marks:
         yield value.name, style
         yield run.text.removeprefix(value.name), "yellow"
