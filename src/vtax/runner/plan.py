@@ -243,8 +243,8 @@ def make_plan(
     _refuse_nothing_to_compare(study, planned, loaded.source)
     chosen = (seed, study.design.seed, random.SystemRandom().randrange(2**31))
     guest_cpus, other_cpus = split_cpus(study.guest.vcpus)
-    available = [] if dry else [entry.platform for entry in planned if entry.probe.available]
-    elsewhere.check(checked, available, resolve, image.key, study.guest, loaded.source)
+    available = [entry.platform for entry in planned if entry.probe.available]
+    elsewhere.check(checked, () if dry else available, resolve, image.key, study.guest, loaded.source)
     return Plan(
         study=study,
         source=loaded.source,
@@ -257,11 +257,7 @@ def make_plan(
         cells=_cells(planned, checked, untested),
         programs=programs,
         digest=loaded.digest,
-        untested=tuple(
-            each
-            for each in untested
-            if any(entry.platform is each.platform and entry.probe.available for entry in planned)
-        ),
+        untested=tuple(each for each in untested if any(each.platform is platform for platform in available)),
     )
 
 
