@@ -26,7 +26,7 @@ from conformance_plugins import (
 
 from vtax.cli.main import group
 from vtax.conformance import benchmark, platform, topology, view
-from vtax.conformance.check import ContractCheck, Failed, Skipped, results
+from vtax.conformance.check import Check, Failed, Skipped, results
 from vtax.conformance.host import Host
 from vtax.conformance.stage import CheckEnvironment
 from vtax.conformance.target import find
@@ -128,7 +128,7 @@ def test_a_guest_that_stops_once_only_and_one_that_leaves_something_fail(environ
     stops: list[int] = []
     checks = {check.name: check for check in platform.CHECKS}
     stopped = fake(SimpleNamespace(stop=lambda: ever_stops(stops)), None)
-    (result,) = results([ContractCheck("stop", checks["stop"].run, "hint")], stopped)
+    (result,) = results([Check("stop", checks["stop"].run, "hint")], stopped)
     assert result.status == "fail"
     before = Host({kind: frozenset() for kind in Host.now(environment.home, "t").found})
     environment.home.guests.mkdir(parents=True)
@@ -154,7 +154,7 @@ def test_checks_that_need_guests_are_skipped_with_the_reason(environment, tmp_pa
 
 
 def test_a_check_that_hangs_fails_in_time():
-    (result,) = results([ContractCheck("slow", lambda _: time.sleep(30), "be quick", limit_s=0.2)], None)
+    (result,) = results([Check("slow", lambda _: time.sleep(30), "be quick", limit_s=0.2)], None)
     assert (result.status, result.reason) == ("fail", "it did not end within 0.2 s")
 
 
@@ -162,7 +162,7 @@ def test_what_needs_a_failed_check_is_skipped_and_a_skipped_one_says_why():
     def skip(_: None) -> None:
         raise Skipped("not here")
 
-    found = list(results([ContractCheck("a", skip, "x"), ContractCheck("b", lambda _: None, "y", ("a",))], None))
+    found = list(results([Check("a", skip, "x"), Check("b", lambda _: None, "y", ("a",))], None))
     assert [(each.status, each.reason) for each in found] == [("skipped", "not here"), ("skipped", "a did not pass")]
 
 
