@@ -89,6 +89,8 @@ SENTENCES: Mapping[str, str | tuple[str, str]] = {
     "not-probed": "not probed",
     "threads-share-host-cpus": "QEMU's own threads share the virtual CPUs' host CPUs: this host has no other",
     "own-nat": "its NAT is QEMU's own, in user space",
+    "user-network": "its network is that of {network}, in user space",
+    "network-not-started": "{network} did not join the guest to the lab",
     "vhost-off": "vhost-net is off: QEMU itself moves every packet",
     "monitor-refuses": "QEMU's monitor does not accept {command}: {error}",
     "qemu-ended-starting": "QEMU ended while it was starting",

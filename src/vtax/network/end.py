@@ -7,6 +7,7 @@ from ipaddress import ip_interface
 from pathlib import Path
 
 from vtax.errors import NetworkError
+from vtax.network.hop import Hop
 from vtax.network.lab import Lab
 from vtax.network.namespace import Namespace
 from vtax.network.plugboard import Interface, Uplink
@@ -59,8 +60,9 @@ class End:
     """A guest's place in a topology; it has the shape of a Plugboard.
 
     role: what it is called (`guest`, `peer`, `receiver`, ...). under_test: whether the guest is of the platform under
-    test or native. forwards: whether it must route between its interfaces. prepare: what else must happen in the
-    started guest before the first trial. is_there: it stands in the half of its topology that another machine makes.
+    test or native. own_hops: interfaces that no segment made. forwards: whether it must route between its interfaces.
+    prepare: what else must happen in the started guest before the first trial. is_there: it stands in the half of its
+    topology that another machine makes.
     Its driver decides where the guest is: in a namespace, behind taps, or on another machine behind uplinks.
     """
 
@@ -84,6 +86,7 @@ class End:
         self.uplinks: tuple[Uplink, ...] = ()
         self._tapped = False
         self.is_behind_engine = False
+        self.own_hops: tuple[Hop, ...] = ()
         self._own_stack = False
         self.namespace: Namespace | None = None
         self.execute: Execute | None = None
@@ -131,6 +134,10 @@ class End:
         guest.suppress_background_traffic()
         for interface, segment in self._placed:
             segment.plug(self.role, interface, guest)
+        self._configure(guest)
+
+    def _configure(self, guest: Namespace) -> None:
+        """Set up the namespace of a guest whose interfaces are there."""
         for key, value in self._kernel_settings(shared=True).items():
             guest.set(key, value)
         addresses = (line for interface in self.interfaces for line in address_lines(interface, self._requested))
@@ -153,9 +160,18 @@ class End:
         self._fit()
         return names
 
-    def plug_engine(self) -> None:
-        """See Plugboard.plug_engine."""
-        self._tapped = self.is_behind_engine = True
+    def plug_engine(self, netns: Path | None = None) -> None:
+        """See Plugboard.plug_engine. Raises NetworkError."""
+        self.is_behind_engine = True
+        if netns is None:
+            self._tapped = True
+            return
+        guest = Namespace(netns)
+        for interface in self.interfaces:
+            name = interface.name
+            guest.ip(f"link set dev {name} address {interface.mac} mtu {interface.mtu}")
+            self.own_hops += (Hop(f"{self.role}.{name}", guest, name, "tap", role=self.role),)
+        self._configure(guest)
 
     def plug_uplinks(self, uplinks: Sequence[Uplink]) -> None:
         """See Plugboard.plug_uplinks. Raises BadInput, NetworkError or CommandFailed."""
@@ -244,7 +260,7 @@ class End:
 
     def _fit(self) -> None:
         """Interfaces are born with their MTU; offloads and limits are set once all of them are there."""
-        for hop in (hop for segment in self.segments for hop in segment.hops):
+        for hop in (*self.own_hops, *(hop for segment in self.segments for hop in segment.hops)):
             hop.apply(self._requested, LinkSettings(mtu=self._requested.mtu))
 
     @property

@@ -124,7 +124,8 @@ class Links:
     def hops(self) -> list[Hop]:
         """Every interface that packets cross and that can be reached from outside, the lab's trunk first."""
         segments = dict.fromkeys((*self._trunks, *(segment for end in self.ends for segment in end.segments)))
-        return [*self._more_hops, *(hop for segment in segments for hop in segment.hops)]
+        own = (hop for end in self.ends for hop in end.own_hops)
+        return [*self._more_hops, *(hop for segment in segments for hop in segment.hops), *own]
 
     @property
     def peer_address(self) -> str:
@@ -223,7 +224,7 @@ class Links:
                 own, lab = f"{end.role}.{interface.name}", f"lab.{port_name(end.role, interface)}"
                 name = own if table.RX_BYTES.of(own) in counted else lab
                 total += sum(counted.get(counter.of(name), 0.0) for counter in (table.RX_BYTES, table.TX_BYTES))
-        if any(end.is_behind_engine for end in self.guests):
+        if any(end.is_behind_engine and not end.own_hops for end in self.guests):
             total += sum(counted.get(counter.of(OUTER_HOP), 0.0) for counter in (table.RX_BYTES, table.TX_BYTES))
         return total
 

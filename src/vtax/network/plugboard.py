@@ -23,7 +23,7 @@ class Interface:
     name: in the guest (`eth0`, ...). mac: address. addresses: with prefix length, IPv4 and IPv6.
     mtu: of the link. offloads: whether checksum and segmentation offloads stay on. queues: of a multi-queue
     interface. routes: (destination, gateway) pairs that lead through this interface. engine: the address of the
-    gateway that a hypervisor with a NAT engine of its own plays on it; empty when the interface is to be joined to
+    gateway that a platform with a NAT engine of its own plays on it; empty when the interface is to be joined to
     the lab. A driver without such an engine ignores it.
     """
 
@@ -79,8 +79,11 @@ class Plugboard(Protocol):
         """
         ...
 
-    def plug_engine(self) -> None:
-        """Say that the guest's interfaces lead to its hypervisor's own NAT engine, which runs in `lab_namespace`."""
+    def plug_engine(self, netns: Path | None = None) -> None:
+        """Say that the guest's interfaces lead to its platform's own NAT engine, which runs in `lab_namespace`.
+
+        netns: the network namespace where the engine has made them, without addresses; None: inside the guest.
+        """
         ...
 
     def plug_uplinks(self, uplinks: Sequence[Uplink]) -> None:

@@ -19,8 +19,6 @@ _CONGESTION = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 _IPV6 = Path("/proc/sys/net/ipv6")
 IPV6_MIN_MTU = 1280
 """RFC 8200, section 5: below it the kernel takes IPv6 off the interface."""
-ENGINE_MAX_MTU = 1500
-"""Bytes; of the network that the NAT engines of QEMU (libslirp) and VirtualBox show a guest."""
 MAX_MBIT_S = 400_000.0
 """The fastest rate that tc-tbf(8) limits to: it counts the bytes that wait, a twentieth of a second's, in 32 bits."""
 
@@ -64,8 +62,6 @@ class LinkSettings(BaseModel):
     def _can_be(self) -> Self:
         if self.jitter_us > self.delay_us:
             raise ValueError(f"jitter_us {self.jitter_us:g} is more than delay_us {self.delay_us:g}")
-        if self.attachment == "own-nat" and self.mtu > ENGINE_MAX_MTU:
-            raise ValueError(f"own-nat carries an mtu of at most {ENGINE_MAX_MTU}, not {self.mtu}")
         if self.packet_bytes is not None and self.packet_bytes > self.mtu:
             raise ValueError(f"an mtu of {self.mtu} carries no packet of packet_bytes {self.packet_bytes}")
         return self

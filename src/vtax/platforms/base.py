@@ -174,13 +174,15 @@ class RunningGuest(ABC):
 class NetworkLimits:
     """Abilities of a platform's network interfaces.
 
-    interfaces: max of one guest. mtu: max, bytes. queues: max of an interface. forwards: whether a guest can route
-    between its interfaces. not_attached: the link setting `attachment` values they cannot be joined by. links_change:
-    whether a guest follows when MTU or offloads of its links change; otherwise every setting needs a fresh guest.
+    interfaces: max of one guest. mtu: max, bytes. engine_mtu: the same behind a NAT engine of its own. queues: max of
+    an interface. forwards: whether a guest can route between its interfaces. not_attached: the link setting
+    `attachment` values they cannot be joined by. links_change: whether a guest follows when MTU or offloads of its
+    links change; otherwise every setting needs a fresh guest.
     """
 
     interfaces: int = 8
     mtu: int = 65535
+    engine_mtu: int = 65535
     queues: int = 16
     forwards: bool = True
     not_attached: tuple[str, ...] = ()

@@ -22,9 +22,11 @@ from vtax.host.namespaces import MountStep
 from vtax.host.user_namespace import IdRange, unused_range
 from vtax.host.waiting import wait_until
 from vtax.messages import Note
+from vtax.platforms import user_network
 from vtax.platforms.base import GuestSpec
 from vtax.platforms.cpu_limits import CpuLimited
 from vtax.platforms.stdio import REACHABLE_ROOT, StdioGuest, describe, limits
+from vtax.platforms.user_network import Network
 
 START_TIMEOUT_S = 60.0
 SCRATCH = "scratch"
@@ -137,12 +139,13 @@ def finish_start(
     argv: Sequence[str],
     find: Callable[[], Iterable[int]] | None = None,
     *,
+    network: Network = "kernel",
     sandboxed: bool = False,
 ) -> StdioGuest:
     """Wait for the guest's first process, read its limits back, and plug its network namespace.
 
-    sandboxed: see wait_for_init; its network is plugged already. The guest is stopped when any of it fails. Raises
-    PlatformError.
+    network: what carries its packets. sandboxed: see wait_for_init; its network is plugged already. The guest is
+    stopped when any of it fails. Raises PlatformError.
     """
     try:
         pid = wait_for_init(guest, argv, find, sandboxed=sandboxed)
@@ -152,7 +155,9 @@ def finish_start(
         guest.notes += tuple(group.check(limits(spec)))
         guest.limited = group
         guest.elsewhere = None if group.is_below(guest.group) else group
-        if spec.plugboard is not None and not sandboxed:
+        if user_network.is_wanted(network, spec):
+            user_network.connect(network, spec, guest, pid, CLIENTS)
+        elif spec.plugboard is not None and not sandboxed:
             spec.plugboard.plug_namespace(Path(f"/proc/{pid}/ns/net"))
     except BaseException as error:
         guest.stop()

@@ -17,7 +17,7 @@ from vtax.host.cgroups import Cgroup
 from vtax.host.process import find_program
 from vtax.image.image import Image
 from vtax.messages import Note
-from vtax.platforms import containers, oci_runtime, probing, stdio
+from vtax.platforms import containers, oci_runtime, probing, stdio, user_network
 from vtax.platforms.base import GuestSpec, NetworkLimits, Probe
 from vtax.platforms.containers import oci_confinement
 from vtax.platforms.docker_daemon import Daemon, container_removal, host_daemon, image_removal, private_daemon
@@ -58,7 +58,7 @@ class Docker(LaunchedDriver):
         own = "docker-cli" if find_program("dockerd") else "docker.io"
         daemon = _fitting_host_daemon(options)
         needed = {"dockerd": "docker.io", options.runtime: oci_runtime.PACKAGES[options.runtime]}
-        programs = {"docker": own} if daemon else {"docker": own} | needed
+        programs = ({"docker": own} if daemon else {"docker": own} | needed) | user_network.programs(options.network)
         version_argv = () if daemon else ("dockerd", "--version")
         launch = partial(self.launch, is_temporary=True)
         probe = probing.probe(launch, options, None, programs=programs, version_argv=version_argv)
@@ -74,7 +74,7 @@ class Docker(LaunchedDriver):
     def network_limits(self, options: DockerOptions) -> NetworkLimits:
         """See platforms.base.Driver. Docker makes a container's network namespace in the moment when a sandbox
         reads it."""
-        limits = oci_runtime.network_limits(options.runtime)
+        limits = oci_runtime.network_limits(options.runtime, options.network)
         return replace(limits, interfaces=0) if options.runtime in oci_runtime.SANDBOXES else limits
 
     def launch(
@@ -108,7 +108,7 @@ class Docker(LaunchedDriver):
             undo.pop_all()
         guest.claim.after += [group, container]  # until the container is there: after the client that may request it
         find = None if daemon.private else first_process
-        containers.finish_start(guest, spec, argv, find, sandboxed=sandboxed)
+        containers.finish_start(guest, spec, argv, find, network=options.network, sandboxed=sandboxed)
         container.resource = replace(removal, late_s=0.0)  # it is there, no client will request it
         guest.claim.after.remove(container)
         guest.claim.before.append(container)

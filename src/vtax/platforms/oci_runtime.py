@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from vtax.counters.layer import Part
 from vtax.errors import VtaxError
@@ -27,9 +27,11 @@ from vtax.host.process import find_program, run
 from vtax.host.resources import NetworkNamespace
 from vtax.messages import Note
 from vtax.network.namespace import NAMES, Namespace
+from vtax.platforms import user_network
 from vtax.platforms.base import GuestSpec, NetworkLimits, Probe
 from vtax.platforms.containers import ContainerOptions
 from vtax.platforms.stdio import StdioGuest
+from vtax.platforms.user_network import Network
 
 Runtime = Literal["runc", "crun", "youki", "runsc"]
 PACKAGES = {"runc": "runc", "crun": "crun", "youki": "", "runsc": "runsc"}
@@ -56,6 +58,15 @@ class OciOptions(ContainerOptions):
     """How containers are made, and what the guest may gain."""
 
     runtime: Runtime = Field("runc", description="OCI runtime, found on PATH; runsc is gVisor")
+    network: Network = Field(
+        "kernel", description="'kernel', or the program of rootless networks behind which own-nat puts the guest"
+    )
+
+    @model_validator(mode="after")
+    def _network_is_there_in_time(self) -> Self:
+        if self.network != "kernel" and self.runtime in SANDBOXES:
+            raise ValueError(f"network {self.network} needs a runtime of the host's kernel, not {self.runtime}")
+        return self
 
 
 def with_version(probe: Probe, program: str) -> Probe:
@@ -67,10 +78,12 @@ def with_version(probe: Probe, program: str) -> Probe:
     return probe
 
 
-def network_limits(runtime: str) -> NetworkLimits:
+def network_limits(runtime: str, network: Network = "kernel") -> NetworkLimits:
     """See platforms.base.Driver. gVisor's stack drops what is longer than the MTU, as a router is handed by offloads;
     it reads an interface through one channel (runsc's --num-network-channels)."""
-    return NetworkLimits(queues=1, forwards=False, links_change=False) if runtime in SANDBOXES else NetworkLimits()
+    if runtime in SANDBOXES:
+        return NetworkLimits(queues=1, forwards=False, links_change=False)
+    return user_network.limited(NetworkLimits(), network)
 
 
 def one_hierarchy() -> list[MountStep]:

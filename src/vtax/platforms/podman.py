@@ -15,7 +15,7 @@ from typing import Any
 from vtax.counters.layer import Part
 from vtax.host.cgroups import Cgroup
 from vtax.image.image import Image
-from vtax.platforms import containers, oci_runtime, probing, stdio
+from vtax.platforms import containers, oci_runtime, probing, stdio, user_network
 from vtax.platforms.base import GuestSpec, NetworkLimits, Probe
 from vtax.platforms.containers import Root, oci_confinement
 from vtax.platforms.oci_runtime import OciOptions
@@ -37,6 +37,8 @@ class Podman(LaunchedDriver):
     variants: Mapping[str, Mapping[str, Any]] = {
         "podman": {},
         "podman-userns": {"userns": True, "no_new_privileges": True},
+        "podman-pasta": {"network": "pasta"},
+        "podman-slirp4netns": {"network": "slirp4netns"},
     }
     tunings = ("default", "pinned", "hugepages")
     writes_below_directory = True
@@ -44,11 +46,12 @@ class Podman(LaunchedDriver):
     def probe(self, options: OciOptions, image: Image | None) -> Probe:
         """Start it once."""
         programs = {"podman": "podman", options.runtime: oci_runtime.PACKAGES[options.runtime], "conmon": "conmon"}
+        programs |= user_network.programs(options.network)
         probe = probing.probe(self.launch, options, image, programs=programs, version_argv=("podman", "--version"))
         return oci_runtime.with_version(probe, options.runtime) if probe.version else probe
 
     def network_limits(self, options: OciOptions) -> NetworkLimits:
-        return oci_runtime.network_limits(options.runtime)
+        return oci_runtime.network_limits(options.runtime, options.network)
 
     def launch(self, options: OciOptions, spec: GuestSpec, argv: Sequence[str]) -> StdioGuest:
         """Start a guest whose first program is argv."""
@@ -69,7 +72,7 @@ class Podman(LaunchedDriver):
         guest.parts = PARTS
         if sandboxed:
             oci_runtime.mark_sandbox(guest, spec)
-        return containers.finish_start(guest, spec, argv, sandboxed=sandboxed)
+        return containers.finish_start(guest, spec, argv, network=options.network, sandboxed=sandboxed)
 
 
 def command_line(

@@ -51,6 +51,7 @@ _MONITOR_TIMEOUT_S = 20.0
 _VHOST = Path("/dev/vhost-net")
 _MIN_HUGE_SHARE = 0.9
 _MAX_MTU = {"virtio-net": 65521, "e1000": 16110, "rtl8139": 4096}  # of Linux's tap, e1000 and 8139cp
+_ENGINE_MTU = 1500  # of libslirp
 
 
 class Qemu(Driver):
@@ -66,7 +67,7 @@ class Qemu(Driver):
 
     def network_limits(self, options: QemuOptions) -> NetworkLimits:
         several = options.nic == "virtio-net" and options.machine != "microvm"
-        return NetworkLimits(mtu=_MAX_MTU[options.nic], queues=16 if several else 1)
+        return NetworkLimits(mtu=_MAX_MTU[options.nic], engine_mtu=_ENGINE_MTU, queues=16 if several else 1)
 
     def probe(self, options: QemuOptions, image: Image | None) -> Probe:
         """See platforms.base.Driver and _qemu_probe."""

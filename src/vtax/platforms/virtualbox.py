@@ -67,7 +67,9 @@ class VirtualBox(Driver):
     def network_limits(self, options: VirtualBoxOptions) -> NetworkLimits:
         """See platforms.base.Driver. A change of offloads would undo what _join_interfaces turns off."""
         mtu, most = 1500 if options.nic == "Am79C973" else _MAX_MTU, options.max_interfaces
-        return NetworkLimits(interfaces=most, mtu=mtu, queues=1, not_attached=("macvtap",), links_change=False)
+        return NetworkLimits(
+            interfaces=most, mtu=mtu, engine_mtu=1500, queues=1, not_attached=("macvtap",), links_change=False
+        )
 
     def probe(self, options: VirtualBoxOptions, image: Image | None) -> Probe:
         """Start it once, where VirtualBox and its kernel module are."""

@@ -130,9 +130,11 @@ def _refuse_beyond(platform: Platform, point: Point, interfaces: int, source: st
     if link.attachment in limits.not_attached:
         what = Note("not-joined-by", name=name, attachment=link.attachment, label=label)
         others = ", ".join(each for each in topology.attachments if each not in limits.not_attached)
-        raise refuse(what, Note("hint-others", name=name, others=others), where="link setting attachment")
-    if link.mtu > limits.mtu:
-        most, wanted = limits.mtu, link.mtu
+        hint = Note("hint-others", name=name, others=others) if others else Note("hint-without", name=name)
+        raise refuse(what, hint, where="link setting attachment")
+    most = min(limits.mtu, limits.engine_mtu) if link.attachment == "own-nat" else limits.mtu
+    if link.mtu > most:
+        wanted = link.mtu
         what = Note("mtu-beyond", name=name, most=most, label=label, wanted=wanted)
         raise refuse(what, Note("hint-at-most", name=name, most=most), where="link setting mtu")
     if link.queues > limits.queues:
