@@ -386,7 +386,7 @@ def test_a_limit_of_cpu_time_is_what_the_kernel_holds_the_guest_to(name, image, 
         before = running.host_cpu_s()
         done = guest.run(["sh", "-c", f"{burn} {burn} wait"], timeout_s=20.0)
         used = running.host_cpu_s() - before
-        limits = running.limits_in_force()
+        limits, stopped = running.limits_in_force(), running.throttling()
     finally:
         guest.close()
         running.stop()
@@ -396,3 +396,5 @@ def test_a_limit_of_cpu_time_is_what_the_kernel_holds_the_guest_to(name, image, 
     assert (limits["limit.cpu_period_us"], limits["limit.cpu_burst_us"]) == (20_000, 5_000)
     assert len(limits["limit.cpus"].split(",")) == len(os.sched_getaffinity(0))
     assert used < 1.4 * done.outside_s
+    assert 10 < stopped["throttled_periods"] <= stopped["quota_periods"]
+    assert stopped["throttled_s"] > 0.2

@@ -5,6 +5,7 @@ import pytest
 from vtax.counters import guest as of_kernel
 from vtax.counters import whole_host
 from vtax.guest.results import ClockReading, GuestSample
+from vtax.messages import severity_of
 from vtax.runner import counting
 
 TEXT = {"/proc/stat": b"ctxt 5\nbtime 1\n"}
@@ -30,6 +31,9 @@ class Recorded:
     def host_cpu_s(self):
         self.steps.append("layer")
         return 1.0
+
+    def throttling(self):
+        return {}
 
 
 @pytest.fixture
@@ -58,6 +62,15 @@ def test_a_program_that_fails_is_counted_too(steps):
     with pytest.raises(ZeroDivisionError), trial.around():
         raise ZeroDivisionError
     assert trial.differences["guest", "context_switches"] == 0.0
+
+
+def test_a_quota_that_stopped_the_guest_is_a_note():
+    spent = {"quota_periods": 50.0, "throttled_periods": 31.0, "throttled_s": 1.5}
+    (note,) = counting.quota_notes({("layer", name): value for name, value in spent.items()})
+    assert note == "a quota of CPU time stopped the guest in 62 % of its periods, 1.5 s in all"
+    assert severity_of(note.code) == "note"
+    assert counting.quota_notes({("layer", name): 0.0 for name in spent}) == ()
+    assert counting.quota_notes({}) == ()
 
 
 def test_files_stay_open_and_are_read_anew(tmp_path, monkeypatch):

@@ -200,6 +200,14 @@ def test_a_kernel_without_bursts_is_a_note(directory):
     assert group.check_time(CpuTime(1, 10_000, 5_000)) == ["CPU time: burst_us is 0, not 5000"]
 
 
+def test_what_a_quota_stopped_is_read_on_both_versions(tmp_path, directory):
+    old, group = version_1(tmp_path)
+    assert group.throttling() is None
+    fill(old, cpu__stat="nr_periods 50\nnr_throttled 31\nthrottled_time 1500000000\nnr_bursts 0\nburst_time 0\n")
+    fill(directory, cpu__stat="usage_usec 9\nnr_periods 50\nnr_throttled 31\nthrottled_usec 1500000\n")
+    assert group.throttling() == unified(directory, controllers="cpu").throttling() == (50, 31, 1.5)
+
+
 def test_nothing_is_written_where_nothing_is_limited(directory):
     fill(directory, cpu__max="300 1000", cpu__weight="7")
     unified(directory).limit_time(CpuTime())

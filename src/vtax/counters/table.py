@@ -49,6 +49,10 @@ def _cpu(kind: str) -> Counter:
     return Counter(f"cpu_{kind}_s", "s", f"/proc/stat cpu {kind}", meaning, step=_TICK_S)
 
 
+def _of_quota(name: str, source: str, meaning: str) -> Counter:
+    return Counter(name, "", f"cgroup cpu.stat {source}", meaning)
+
+
 def _of_kernel(name: str, source: str, meaning: str, unit: str = "") -> Counter:
     return Counter(name, unit, source, meaning)
 
@@ -198,6 +202,13 @@ PART_MEMORY = Counter(
     per_part=True, is_gauge=True, step=1024,
 )  # fmt: skip
 
+QUOTA_PERIODS = _of_quota("quota_periods", "nr_periods", "periods of a quota of CPU time in which the guest ran")
+THROTTLED_PERIODS = _of_quota("throttled_periods", "nr_throttled", "those at whose quota it was stopped")
+THROTTLED = Counter(
+    "throttled_s", "s", "cgroup cpu.stat throttled_usec", "time for which it was stopped, summed over CPUs",
+    step=_NANOSECOND_S,
+)  # fmt: skip
+
 ENERGY = {
     word: Counter(f"energy_{word}_j", "J", "powercap intel-rapl", f"energy of {what}", step=1e-6)
     for word, what in (("package", "the processors"), ("core", "their cores"), ("dram", "memory"))
@@ -319,7 +330,8 @@ COUNTERS = (
     CONTROLLER_PACKETS, OPENFLOW_FLOWS, SWITCHED_PACKETS, SWITCHED_BYTES,
     *CPU_TIMES, *STAT.values(), *VMSTAT.values(), RUN_QUEUE_WAIT, *PRESSURE.values(), DEVICE_INTERRUPTS,
     *INTERRUPTS.values(), *SOFTIRQS.values(), *DISK_COLUMNS.values(), *NETWORK_TOTALS.values(), *RUSAGE.values(),
-    RUN_DELAY, PART_CPU, PART_WAIT, PART_SLICES, PART_MEMORY, *ENERGY.values(),
+    RUN_DELAY, QUOTA_PERIODS, THROTTLED_PERIODS, THROTTLED, PART_CPU, PART_WAIT, PART_SLICES, PART_MEMORY,
+    *ENERGY.values(),
     *HARDWARE.values(), *VM_EXITS.values(),
     DOM0_CPU, DOMAINS_CPU, *CLOCK,
     *SNMP.values(), *HOP, *OWN_INTERFACE_COLUMNS.values(),

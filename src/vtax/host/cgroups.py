@@ -153,6 +153,16 @@ class Cgroup:
                     return int(_fields(path / "cpu.stat")["usage_usec"]) / 1e6
         return None
 
+    def throttling(self) -> tuple[int, int, float] | None:
+        """Return periods of its quota in which it ran, those in which it was stopped, and the seconds of that; None
+        when unknown (cpu.stat in cgroup-v2.rst and sched-bwc.rst of Linux: us and ns)."""
+        with suppress(OSError, ValueError, KeyError):
+            found = _fields((self.directory("cpu") or Path()) / "cpu.stat")
+            is_unified = "throttled_usec" in found
+            stopped_s = int(found["throttled_usec"]) / 1e6 if is_unified else int(found["throttled_time"]) / 1e9
+            return int(found["nr_periods"]), int(found["nr_throttled"]), stopped_s
+        return None
+
     def memory_bytes(self) -> int | None:
         """Return bytes charged to the group and its descendants now, page cache and kernel memory included; None
         unknown."""

@@ -16,6 +16,7 @@ SENTENCES: Mapping[str, str | tuple[str, str]] = {
     "host-swap": "the host swapped {pages} pages during the trial",
     "host-frequency": "the CPU frequency changed by {change} from before the trial to after it",
     "host-throttled": "a CPU was slowed {times} times because it was hot",
+    "throttled": "a quota of CPU time stopped the guest in {share} of its periods, {seconds} s in all",
     "failed-without-message": "the trial failed",
     "clock": "the guest's wall clock was {offset} off the host's; durations are measured on the host's clock",
     "drift": "the figures drift over the run by {change} ({p}): {cause}",

@@ -157,6 +157,10 @@ class RunningGuest(ABC):
         """CPU seconds the host has spent on this guest, virtualization layer included; None when not known."""
         return None
 
+    def throttling(self) -> Mapping[str, float]:
+        """What a quota of CPU time did to it, by the names of counters.table; empty without one, or unknown."""
+        return {}
+
     def host_memory(self) -> GuestMemory:
         """Memory the host spends on this guest now, virtualization layer included."""
         return GuestMemory()

@@ -16,6 +16,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from vtax.counters import table
 from vtax.counters.layer import Part
 from vtax.errors import PlatformError, RunInterrupted, VtaxError
 from vtax.guest.audit import Fact
@@ -34,6 +35,7 @@ from vtax.platforms.base import GuestSpec, RunningGuest
 _END_TIMEOUT_S = 10.0
 _ENDING_S = 1.0  # how long a program that closed its stream may take until its status is known
 _STDERR_LINES = 6
+_THROTTLING = tuple(each.name for each in (table.QUOTA_PERIODS, table.THROTTLED_PERIODS, table.THROTTLED))
 REACHABLE_ROOT = Path("/run/vtax-root")
 """Where a root is mounted that an unprivileged user of the host must reach, unlike the directory of its guest."""
 _USERNS_HINT = Note("hint-userns")
@@ -93,6 +95,7 @@ class StdioGuest(RunningGuest):
     daemon: Callable[[], Sequence[int]] = list
     _stopped: bool = False
     _cpu_s: float | None = None
+    _has_quota: bool | None = None
 
     @property
     def group(self) -> Cgroup:
@@ -124,6 +127,14 @@ class StdioGuest(RunningGuest):
             return self._cpu_s
         effective = [group.cpu_s() for group in (self.group, self.elsewhere) if group]
         return None if None in effective else sum(value for value in effective if value is not None)
+
+    def throttling(self) -> Mapping[str, float]:
+        """See RunningGuest. A guest keeps its quota, or has none, as long as it lives."""
+        group = self.limited or self.group
+        if self._has_quota is None:
+            self._has_quota = group.time().count is not None
+        found = group.throttling() if self._has_quota and not self._stopped else None
+        return dict(zip(_THROTTLING, found, strict=True)) if found else {}
 
     def host_memory(self) -> GuestMemory:
         """Read the memory of everything in the guest's cgroup, wherever that is."""

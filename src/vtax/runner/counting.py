@@ -99,7 +99,7 @@ class Counting:
         hosts = HostSample.of(first.host, _of_host(before)), HostSample.of(last.host, _of_host(after))
         here = sum(not end.running.is_remote for end in self._endpoints.values())
         of_host = host_warnings(*hosts, own_cpu_s(self.differences, here))
-        self.warnings = (*of_host, *clock_warnings(self.differences, self._margin))
+        self.warnings = (*of_host, *clock_warnings(self.differences, self._margin), *quota_notes(self.differences))
 
     def _ask(self) -> dict[str, GuestSample]:
         return {
@@ -122,6 +122,8 @@ class Counting:
         for place, end in self._endpoints.items():
             if place == GUEST and end.running.parts:
                 read.update(_at(LAYER, self._parts.read(end.running.layer_pids())))
+            if place == GUEST:
+                read.update(_at(LAYER, end.running.throttling()))
             cpu_s = layers[place] = end.running.host_cpu_s()
             if cpu_s is not None:
                 read[LAYER if place == GUEST else place, HOST_CPU.name] = cpu_s
@@ -187,6 +189,17 @@ def clock_warnings(counted: Counted, margin: float) -> tuple[Note, ...]:
     if abs(rate - 1) - error <= margin:
         return ()
     return (Note(CLOCK_RATE_CODE, rate=round(rate, 4), error=round(error, 4), margin=margin),)
+
+
+def quota_notes(counted: Counted) -> tuple[Note, ...]:
+    """A note when a quota of CPU time stopped the guest."""
+    stopped = counted.get((LAYER, table.THROTTLED_PERIODS.name), 0.0)
+    periods = counted.get((LAYER, table.QUOTA_PERIODS.name), 0.0)
+    if not stopped or not periods:
+        return ()
+    return (
+        Note("throttled", share=round(stopped / periods, 4), seconds=round(counted[LAYER, table.THROTTLED.name], 3)),
+    )
 
 
 def _of_host(counted: Counted) -> dict[str, float]:
