@@ -40,9 +40,7 @@ def lab(image, shared_home, journal, private_home, unchanged_host):
     def build(platform, topology, *, side_by_side=1, **link):
         packages = registry.get(topology).packages
         image_with = images.ensure(shared_home, DEFAULT.with_packages(packages)) if packages else image
-        if platform not in platforms.names():
-            pytest.skip(f"there is no platform {platform} yet")
-        probe = platforms.get(platform).probe(image)
+        probe = (platforms.get(platform) if isinstance(platform, str) else platform).probe(image)
         if not probe.available:
             pytest.skip(f"{platform} does not run here: {probe.reason}")
         return LabGuests(topology, platform, image_with, journal, private_home, link, side_by_side=side_by_side)
@@ -98,6 +96,28 @@ def test_behind_translation_the_peer_never_sees_the_guests_address(platform, top
         done = at.trial("iperf3", duration_s=1)
         assert not done.error
         assert done.counters["link", "under_test.bytes"] > bytes_of(done.outcome)
+
+
+@pytest.mark.one_at_a_time
+@pytest.mark.parametrize("mtu", [1500, 65520])
+@pytest.mark.parametrize("network", ["pasta", "slirp4netns"])
+@pytest.mark.parametrize("engine", ["podman", *thorough("docker")])
+def test_the_network_of_a_rootless_container_carries_the_test_to_the_peer_outside(engine, network, mtu, lab):
+    """The tool's bytes arrive at the peer, which sees the lab's address; the program's CPU time is the guest's."""
+    platform = platforms.make("mine", engine, {"network": network})
+    with lab(platform, "point-to-point", attachment="own-nat", mtu=mtu) as at:
+        before = at.endpoints["guest"].running.host_cpu_s()
+        for direction, side in (("send", "rx_bytes"), ("receive", "tx_bytes")):
+            outcome, carried = measured(at, direction=direction)
+            assert carried["peer.eth0"][side] > bytes_of(outcome)
+        assert through(carried, "guest")[1] > bytes_of(outcome)
+        assert "198.18.0.15" not in at.run("peer", "ip", "neigh")
+        assert at.guests["peer"].run(["ping", "-c", "1", "-W", "1", "198.18.0.15"]).status != 0
+        done = at.trial("sockperf", duration_s=1)
+        assert not done.error
+        part, spent = done.counters["layer", "network.thread_cpu_s"], done.counters["layer", "host_cpu_s"]
+        assert 0.05 < part < spent < at.endpoints["guest"].running.host_cpu_s() - before
+        assert network in " ".join(at.endpoints["guest"].running.notes)
 
 
 @pytest.mark.parametrize("platform", ["native", "qemu-tcg"])
