@@ -10,8 +10,10 @@ import sys
 import pytest
 from support import needs_program, needs_root
 
+from vtax.benchmarks import registry as benchmarks
 from vtax.host.process import run
 from vtax.image import build as images
+from vtax.image.recipe import DEFAULT
 from vtax.platforms import registry
 
 pytestmark = [needs_root, needs_program("skopeo", "umoci", "patchelf"), pytest.mark.usefixtures("own_images")]
@@ -52,7 +54,15 @@ pattern = "^uid=([0-9]+)"
 name = "who"
 """
 
-
+NGINX = """
+user nginx nginx;
+worker_processes 1;
+daemon off;
+pid /run/nginx.pid;
+error_log stderr;
+events { worker_connections 64; }
+http { access_log off; server { listen 5480; root /srv/www; } }
+"""
 MUSL = r"""
 #include <arpa/inet.h>
 #include <stdio.h>
@@ -203,3 +213,40 @@ def test_a_tree_whose_only_c_library_is_musl(image, tmp_path):
     values = json.loads(vtax("show", "last", "--raw", "all", "--json").stdout)["trials"]
     assert {trial["platform"]: trial["status"] for trial in values} == dict.fromkeys(here, "ok")
     assert all(any("page of 42 bytes" in output["stdout"] for output in trial["outputs"]) for trial in values)
+
+
+@pytest.fixture
+def fedora_like(shared_home, tmp_path):
+    """nginx and its libraries where Fedora has them: /usr/lib64, one directory of programs, no shell."""
+    packaged = images.ensure(shared_home, DEFAULT.with_packages(benchmarks.get("nginx").packages)).tree
+    tree = tmp_path / "fedora"
+    for name in ("usr/bin", "usr/lib64", "etc/nginx", "srv/www", "var/log/nginx", "var/lib/nginx"):
+        (tree / name).mkdir(parents=True)
+    for name, target in {"bin": "usr/bin", "sbin": "usr/bin", "usr/sbin": "bin", "lib64": "usr/lib64"}.items():
+        (tree / name).symlink_to(target)
+    shutil.copy(packaged / "usr/sbin/nginx", tree / "usr/bin")
+    needed = run(["chroot", packaged, "ldd", "/usr/sbin/nginx"]).stdout.split()
+    for path in {*(word for word in needed if word.startswith("/")), "/lib/x86_64-linux-gnu/libnss_files.so.2"}:
+        if (packaged / path.lstrip("/")).exists():
+            shutil.copy(packaged / path.lstrip("/"), tree / "usr/lib64")
+    (tree / "etc/ld.so.conf").write_text("/usr/lib64\n")
+    run(["ldconfig", "-r", tree])
+    (tree / "etc/passwd").write_text("root:x:0:0::/:/sbin/nologin\nnginx:x:997:995::/:/sbin/nologin\n")
+    (tree / "etc/group").write_text("root:x:0:\nnginx:x:995:\n")
+    (tree / "etc/nginx/nginx.conf").write_text(NGINX)
+    (tree / "srv/www/page").write_text("page of 42 bytes\n")
+    return tree
+
+
+def test_nginx_in_the_layout_of_another_distribution_serves_everywhere(fedora_like, image, tmp_path):
+    assert vtax("image", "add", "fedora", "--from", f"dir:{fedora_like}").returncode == 0
+    here = [name for name in PLATFORMS if registry.get(name).probe(image).available]
+    study = tmp_path / "fedora.toml"
+    named = ", ".join(f'"{name}"' for name in here)
+    text = (HEAD + PAGE).replace("PLATFORMS", named).replace('"shop"', '"fedora"')
+    study.write_text(text.replace('"{entry}"]', '"{entry}", "/usr/sbin/nginx", "-c", "/etc/nginx/nginx.conf"]'))
+    made = vtax("run", str(study), "--trust", "--json")
+    assert made.returncode == 0, made.stderr
+    trials = json.loads(vtax("show", "last", "--raw", "all", "--json").stdout)["trials"]
+    assert {trial["platform"]: trial["status"] for trial in trials} == dict.fromkeys(here, "ok")
+    assert all(any("page of 42 bytes" in output["stdout"] for output in trial["outputs"]) for trial in trials)
