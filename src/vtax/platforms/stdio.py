@@ -51,7 +51,7 @@ class Claim:
     """A guest in the journal. tag: of its processes. group: its cgroup.
 
     Released in this order: `before`, last made first; the cgroup, which kills everything in it; the tagged processes,
-    all of which were in the cgroup; `after`, last made first.
+    all of which were in the cgroup; `after`, last made first. beside: programs that serve the guest, in its cgroup.
     """
 
     tag: str
@@ -60,12 +60,14 @@ class Claim:
     processes: Registration
     before: list[Registration] = field(default_factory=list)
     after: list[Registration] = field(default_factory=list)
+    beside: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     def steps(self, process: subprocess.Popen[bytes]) -> Iterator[tuple[Registration, Callable[[], object]]]:
         """Each entry with what releases it. process: the guest's own, whose end is waited for."""
 
         def forget_processes() -> None:
-            process.wait(_END_TIMEOUT_S)
+            for each in (process, *self.beside):
+                each.wait(_END_TIMEOUT_S)
             self.processes.forget()
 
         yield from ((registered, registered.release) for registered in reversed((self.cgroup, *self.before)))

@@ -77,6 +77,7 @@ def connect(network: Network, spec: GuestSpec, guest: StdioGuest, pid: int, subg
             stderr=errors.fileno(),
             before_exec=namespaces.private(join=join),
         )
+    guest.claim.beside.append(process)
     deadline = time.monotonic() + _START_S * timeout_factor()
 
     def failed() -> PlatformError:
