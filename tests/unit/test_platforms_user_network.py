@@ -9,11 +9,14 @@ from typing import Any
 import pytest
 from lab_networks import planned
 
+from vtax.benchmarks import registry as benchmarks
 from vtax.errors import BadInput
 from vtax.network import translation
 from vtax.network.settings import LinkSettings
 from vtax.platforms import registry, user_network
 from vtax.platforms.base import NetworkLimits
+from vtax.runner import networks
+from vtax.runner.points import Point
 
 NETNS = Path("/proc/7/ns/net")
 OWN_NAT = {"attachment": "own-nat"}
@@ -71,19 +74,21 @@ def test_a_sandbox_is_started_too_early_for_it():
 
 
 def test_points_that_it_cannot_carry_are_not_tested_there():
-    (untested,) = planned({"name": "iperf3"}, "podman-pasta").untested
+    both = {"attachment": ["own-nat", "bridge"]}
+    (untested,) = planned({"name": "iperf3", "link_factors": both}, "podman-pasta").untested
     assert "podman-pasta cannot be joined by bridge, and iperf3 requests it" in untested.error.what
     assert untested.error.hint == "take podman-pasta out, or request one of own-nat"
-    (untested,) = planned({"name": "iperf3", "topology": "router"}, "podman-pasta").untested
-    assert "request one of" not in untested.error.hint
+    router = Point("router", "iperf3", benchmarks.get("iperf3"), None, "router", LinkSettings(), {})
+    assert networks.why_not(registry.get("podman-pasta"), router, "x").hint == "take podman-pasta out"
 
 
 @pytest.mark.parametrize(
     ("platform", "most"), [("podman-pasta", 65520), ("podman-slirp4netns", 65520), ("qemu-tcg", 1500)]
 )
 def test_an_mtu_that_an_engine_cannot_carry(platform, most):
-    assert planned({"name": "iperf3", "link": {**OWN_NAT, "mtu": most}}, platform).untested == ()
-    (untested,) = planned({"name": "iperf3", "link": {**OWN_NAT, "mtu": most + 1}}, platform).untested
+    (untested,) = planned(
+        {"name": "iperf3", "link": OWN_NAT, "link_factors": {"mtu": [most, most + 1]}}, platform
+    ).untested
     assert untested.error.hint == f"take {platform} out, or request at most {most}"
 
 
