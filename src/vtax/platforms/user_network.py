@@ -18,10 +18,11 @@ from vtax.counters.layer import Part
 from vtax.errors import PlatformError
 from vtax.host import namespaces
 from vtax.host.emulated_cpu import timeout_factor
-from vtax.host.process import spawn
+from vtax.host.process import run, spawn
+from vtax.host.resources import NetworkNamespace
 from vtax.host.waiting import wait_until
 from vtax.messages import Note
-from vtax.network.namespace import Namespace
+from vtax.network.namespace import NAMES, Namespace
 from vtax.network.plugboard import Interface
 from vtax.platforms.base import GuestSpec, NetworkLimits
 from vtax.platforms.stdio import StdioGuest, describe
@@ -29,7 +30,7 @@ from vtax.platforms.stdio import StdioGuest, describe
 Network = Literal["kernel", "pasta", "slirp4netns"]
 PACKAGES = {"pasta": "passt", "slirp4netns": "slirp4netns"}
 """Debian package of each program."""
-PART = Part("network", "pasta.*|slirp4netns")
+PART = Part("network", "pas(ta|st).*|slirp4netns")
 _MAX_MTU = 65520
 _START_S = 10.0
 
@@ -67,7 +68,10 @@ def connect(network: Network, spec: GuestSpec, guest: StdioGuest, pid: int, subg
     """
     assert spec.plugboard is not None
     (interface,) = spec.plugboard.interfaces
-    netns, log = Path(f"/proc/{pid}/ns/net"), spec.directory / "network.log"
+    log = spec.directory / "network.log"
+    guest.claim.before.append(spec.journal.register(NetworkNamespace(spec.name)))
+    run(["ip", "netns", "attach", spec.name, str(pid)])  # pasta may not open /proc/PID/ns/net
+    netns = NAMES / spec.name
     Namespace(netns).suppress_background_traffic()
     argv = command_line(network, interface, netns, _outside(spec.plugboard.lab_namespace))
     with log.open("wb") as errors, guest.group.child(subgroup).procs_file() as join:
