@@ -113,7 +113,7 @@ def test_the_network_of_a_rootless_container_carries_the_test_to_the_peer_outsid
         assert through(carried, "guest")[1] > bytes_of(outcome)
         assert "198.18.0.15" not in at.run("peer", "ip", "neigh")
         assert at.guests["peer"].run(["ping", "-c", "1", "-W", "1", "198.18.0.15"]).status != 0
-        done = at.trial("sockperf", duration_s=1)
+        done = at.trial("iperf3", duration_s=1)
         assert not done.error
         part, spent = done.counters["layer", "network.thread_cpu_s"], done.counters["layer", "host_cpu_s"]
         assert 0.05 < part < spent < at.endpoints["guest"].running.host_cpu_s() - before
