@@ -99,7 +99,7 @@ def connect(network: Network, spec: GuestSpec, guest: StdioGuest, pid: int, subg
 
 
 def command_line(network: Network, interface: Interface, netns: Path, outside: str) -> Sequence[str]:
-    """Return the command, as Podman gives it. outside: an interface of the lab, which pasta must be told."""
+    """Return the command, as Podman gives it. outside: an interface of the lab, that pasta needs to name."""
     network_address = ip_interface(interface.addresses[0])
     if network == "slirp4netns":
         return [
