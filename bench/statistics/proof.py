@@ -56,6 +56,8 @@ PLACES: Mapping[str, Place] = {
     "sessions": Place("sessions.py --only sessions", columns=(0, 1, 3, 4, 5, 6), by=(0, 1)),
     "runs": Place("sessions.py --only contrasts"),
     "hosts": Place("hosts.py", columns=(0, 1, 3, 4, 5, 6), by=(0, 1, 3)),
+    "updates": Place("host_change.py", columns=(0, 1, 4, 5, 6), by=(0, 1)),
+    "shares": Place("level_shares.py", columns=(0, 1, 3, 4, 5, 6), by=(0, 1)),
     "boots": Place("boots.py", columns=(0, 2, 3, 4, 5, 6), by=(0,), largest=(4, 5)),
     "changes": Place("history.py --series 300 --only false", by=(0, 2), columns=(0, 2, 3)),
     "steps": Place("history.py --series 300 --only found", by=(1, 3), columns=(1, 3, 4)),

@@ -38,7 +38,8 @@ Unit = int | tuple[int, int]
 """A session, or a host and a session of it: one line of Labels."""
 Confidence = float | Callable[[int], float]
 """The level of an interval, or that of an interval over so many units."""
-_UNITS = ("block", "session", "host")
+UNITS = ("block", "session", "host")
+"""What blocks are nested in, from below."""
 
 
 @dataclass(frozen=True)
@@ -73,11 +74,11 @@ class Nested:
 
 def nested_mean(logs: Array, sessions: Labels) -> Nested:
     """The mean of one logarithm per block. Without NaN, at least one block."""
-    parents = _parents(sessions)
+    parents = parents_of(sessions)
     levels: list[Scatter] = []
     values, noise = logs, np.zeros(logs.size)  # of each value around what the units below would show in the long run
     next_variance = math.nan
-    for unit, of, weights in zip(_UNITS, parents, _weights(parents), strict=False):
+    for unit, of, weights in zip(UNITS, parents, _weights(parents), strict=False):
         size = np.bincount(of).astype(float)
         means = np.bincount(of, values) / size
         df, variance = values.size - size.size, 0.0  # of units alone in theirs it is part of the level above
@@ -93,7 +94,7 @@ def nested_mean(logs: Array, sessions: Labels) -> Nested:
     return Nested(float(values[0]), logs.size, sessions_there, hosts, tuple(levels), next_variance)
 
 
-def _parents(sessions: Labels) -> list[npt.NDArray[np.intp]]:
+def parents_of(sessions: Labels) -> list[npt.NDArray[np.intp]]:
     """Return the session of each block, the host of each session, and the one that holds all at the top.
 
     A level of one unit is left out.

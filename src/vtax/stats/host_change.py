@@ -1,0 +1,120 @@
+"""Changes of hosts, such as an update: hosts that changed against hosts that did not, before and after.
+
+Each host is one value: the logarithm of what it shows after the change, divided by what it showed before. What a host
+is cancels in it, and collapsing the sessions of a window to one value leaves nothing that depends on its own past
+(Bertrand, Duflo & Mullainathan, How much should we trust differences-in-differences estimates?, Q. J. Econ. 2004).
+What the windows add to every host (their hour, a colder room) cancels against the hosts that stayed as they were: the
+difference in differences, by Student's t over hosts (Donald & Lang, Inference with difference-in-differences and
+other panel data, Rev. Econ. Stat. 2007).
+
+As many hosts on either side: the variance of both is pooled, which holds where they differ in it (Welch, The
+significance of the difference between two means when the population variances are unequal, Biometrika 1938). Of other
+numbers the wider of that interval and of Welch's (1947): a small side alone tells its variance badly, and the large
+one tells it only where the hosts of both are alike.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Annotated
+
+import numpy as np
+
+from vtax.described import Means
+from vtax.messages import Note
+from vtax.stats.checks import Array, Better, StatsError, Values, as_array, check_confidence
+from vtax.stats.intervals import Interval, t_quantile
+from vtax.stats.ratio import exp, standard_error, tail
+
+_MIN_HOSTS = 2  # of a side
+
+
+@dataclass(frozen=True)
+class Effect:
+    """What a change of hosts does to a quantity: after / before of those that changed, divided by that of the others.
+
+    Where no host stayed as it was it is after / before itself, and whatever else happened meanwhile is in it.
+    """
+
+    estimate: Annotated[float, Means("after / before of the hosts that changed, divided by that of the controls")]
+    low: Annotated[float, Means("bounds of its t-interval over hosts")]
+    high: Annotated[float, Means("bounds of its t-interval over hosts")]
+    confidence: Annotated[float, Means("confidence level of it")]
+    p_value: Annotated[float, Means("of the t-test that the ratio is 1, two-sided")]
+    df: Annotated[float, Means("degrees of freedom of that")]
+    changed: Annotated[int, Means("hosts that changed, with values of both windows")]
+    controls: Annotated[int, Means("the same of the others; 0: there is nothing to compare with")]
+
+    def efficiency(self, better: Better) -> Interval:
+        """Performance as a share of what it would be without the change."""
+        low, high = self.low, self.high
+        if better == "higher":
+            return Interval(self.estimate, low, high, self.confidence)
+        return Interval(1 / self.estimate, 1 / high, 1 / low if low > 0 else math.inf, self.confidence)
+
+
+def window_mean(logs: Values, sessions: Values) -> float:
+    """The mean over sessions of the means of their blocks: one host in one window. NaN: no such block.
+
+    Raises StatsError where no block is left.
+    """
+    given, labels = as_array(logs, "logarithms"), np.asarray(sessions)
+    there = ~np.isnan(given)
+    if not there.any():
+        raise StatsError(Note("nothing", what="logarithms"))
+    _, of = np.unique(labels[there], return_inverse=True)
+    return float((np.bincount(of, given[there]) / np.bincount(of)).mean())
+
+
+def effect_of_change(changed: Values, controls: Values, confidence: float = 0.95) -> Effect:
+    """The effect of a change from one log(after / before) per host: of hosts that changed, and of those that did not.
+
+    A side of one host has no scatter: the interval is then 0 to inf. Raises StatsError without a host that changed.
+    """
+    check_confidence(confidence)
+    sides = [as_array(values, "hosts") for values in (changed, controls)]
+    if not sides[0].size:
+        raise StatsError(Note("nothing", what="hosts that changed"))
+    mean = float(sides[0].mean()) - (float(sides[1].mean()) if sides[1].size else 0.0)
+    counts = sides[0].size, sides[1].size
+    if min(side.size for side in sides if side.size) < _MIN_HOSTS:
+        return Effect(exp(mean), 0.0, math.inf, confidence, 1.0, 0.0, *counts)
+    errors = _errors(*sides)
+    half, df = max((t_quantile((1 + confidence) / 2, df) * se, df) for se, df in errors)
+    p_value = min(1.0, 2 * max(tail(abs(mean), *error) for error in errors))
+    return Effect(exp(mean), exp(mean - half), exp(mean + half), confidence, p_value, df, *counts)
+
+
+def _errors(changed: Array, controls: Array) -> list[tuple[float, float]]:
+    """(standard error, degrees of freedom) of the difference of two means, or of one where there are no controls."""
+    a, b = changed.size, controls.size
+    squares = [standard_error(side) ** 2 if side.size else 0.0 for side in (changed, controls)]
+    if not b:
+        return [(math.sqrt(squares[0]), a - 1.0)]
+    variance = (squares[0] * a * (a - 1) + squares[1] * b * (b - 1)) / (a + b - 2)
+    pooled = (math.sqrt(variance * (1 / a + 1 / b)), a + b - 2.0)
+    if a == b or not variance:
+        return [pooled]
+    df = (squares[0] + squares[1]) ** 2 / (squares[0] ** 2 / (a - 1) + squares[1] ** 2 / (b - 1))
+    return [pooled, (math.sqrt(squares[0] + squares[1]), df)]
+
+
+def random_half(hosts: Mapping[str, str] | Sequence[str], seed: int) -> tuple[str, ...]:
+    """The hosts that change first, drawn by a seed: every other one of a random order, in the order given.
+
+    hosts: names, each with its group (CPU model, rack) where they have some: of every group about half is drawn. Of
+    an odd number it is the larger or the smaller half. The order of the names does not bear on what is drawn.
+    """
+    groups = hosts if isinstance(hosts, Mapping) else dict.fromkeys(hosts, "")
+    draw = random.Random(f"vtax change {seed}")
+    order: list[str] = []
+    for _, of in groupby(sorted(groups, key=lambda name: (groups[name], name)), key=lambda name: groups[name]):
+        names = list(of)
+        draw.shuffle(names)
+        order += names
+    drawn = set(order[draw.randrange(2) :: 2])
+    return tuple(name for name in groups if name in drawn)
