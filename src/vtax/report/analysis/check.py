@@ -15,6 +15,7 @@ from typing import Annotated, Literal
 from vtax.described import Means, Only
 from vtax.errors import BadInput
 from vtax.messages import Note
+from vtax.report.analysis.calibrated import HostSees, host_sees
 from vtax.report.analysis.compared import Compared, Side, by_table
 from vtax.report.analysis.contrast import check_names, paired, pairs_of, side_of
 from vtax.report.analysis.values import Analysis
@@ -157,6 +158,9 @@ class Checks:
     detect: Annotated[float | None, Means("the slowdown that every comparison has to be able to find, or null")] = (
         None
     )
+    calibrated: Annotated[
+        tuple[HostSees, ...], Means("what the host can see, by runs of the baseline against itself; empty: unknown")
+    ] = ()
 
     @property
     def confidence(self) -> Annotated[float, Means("confidence level of each interval")]:
@@ -174,6 +178,12 @@ class Checks:
     def families(self) -> Annotated[tuple[int, ...], Means("sizes of the families, which are those of the result")]:
         """How many comparisons the words are corrected for, ascending."""
         return tuple(sorted({each.family for each in self.compared if each.family})) or (0,)
+
+    @property
+    def below_sight(self) -> tuple[HostSees, ...]:
+        """The benchmarks in which the host cannot see an effect as small as the margin."""
+        compared = {each.pair.section.benchmark for each in self.compared}
+        return tuple(each for each in self.calibrated if each.benchmark in compared and self.margin < each.sees)
 
     @property
     def blind(self) -> tuple[Checked, ...]:
@@ -227,7 +237,7 @@ def check(
     found = [each for each in found if _cells(each.pair) in chosen]
     return Checks(
         analysis, tuple(side.text for side in sides), to.text, margin, tuple(found), tuple(not_tested), alpha,
-        detect=detect,
+        detect=detect, calibrated=host_sees(store, analysis) if store else (),
     )  # fmt: skip
 
 

@@ -112,6 +112,16 @@ def _summary(found: Checks) -> Iterator[Inline]:
             len(found.blind), share=Relative(1 - found.detect, is_of="amount"),
         )  # fmt: skip
         yield styled(joined([text, _where(found.blind, found)], ": "), "error")
+    for each in found.below_sight:
+        text = plural(
+            "a margin of {margin} is below what this host can see with {count} block of {benchmark}: it sees {sees} "
+            "({run}, the baseline against itself)",
+            "a margin of {margin} is below what this host can see with {count} blocks of {benchmark}: it sees {sees} "
+            "({run}, the baseline against itself)",
+            each.blocks, margin=Share(found.margin, "declared"), benchmark=each.benchmark, sees=Share(each.sees),
+            run=each.run,
+        )  # fmt: skip
+        yield styled(text, "caution")
     if found.not_tested:
         text = plural("{count} was not tested", "{count} were not tested", len(found.not_tested))
         yield joined([text, _counts(each.platform for each in found.not_tested)], ": ")
