@@ -96,11 +96,12 @@ def test_intervals_are_those_of_several_sessions(store):
 
 
 def test_hosts_are_shown_apart_and_every_difference_is_listed(store):
-    shown = merge("tour-1", "tour-2", "tour-3")["sessions"]
+    made = merge("tour-1", "tour-2", "tour-3")
+    shown = made["sessions"]
     assert {change["fact"]: change["values"] for change in shown["host_changes"]}["machine id"] == [
         "aaaaaaaaaaaa", "bbbbbbbbbbbb", "aaaaaaaaaaaa",
     ]  # fmt: skip
-    first, second = shown["hosts"]
+    first, second = sorted(made["hosts"]["hosts"], key=lambda host: host["sessions"])
     assert (first["sessions"], second["sessions"]) == ([1, 3], [2])
     rows = {row.platform.name: row for row in source_of(store, "tour-2").analysis.primary[0].points[0].rows}
     alone = rows["docker"].ratio
@@ -108,15 +109,17 @@ def test_hosts_are_shown_apart_and_every_difference_is_listed(store):
     assert docker["estimate"] == pytest.approx(alone.estimate)
     assert docker["blocks"] == BLOCKS[1]
     assert first["ratios"][0]["sessions"] == 2
+    assert "on each host" in output_of("show", "tour-merged-1", "--hosts")
     printed = output_of("show", "tour-merged-1", "--sessions")
-    assert "on each host" in printed
-    assert "sessions 1, 3" in printed
     for estimand in ("hosts like", "these hosts", "next host", "share of"):
         assert estimand in printed
     assert "3 sessions on 2 hosts: intervals are over hosts, and hold for hosts like these" in printed
     of_docker = next(each for each in shown["ratios"] if each["platform"] == "docker")
     assert [each["unit"] for each in of_docker["nesting"]] == ["host", "session", "block"]
     assert sum(each["share"] for each in of_docker["nesting"]) == pytest.approx(1)
+    for each in of_docker["nesting"]:
+        low, high = of_docker["shares"][each["unit"]]
+        assert low <= each["share"] <= high
     these = of_docker["of_these_hosts"]
     assert of_docker["low"] <= these["low"] < these["high"] <= of_docker["high"]
 
@@ -126,7 +129,7 @@ def test_groups_of_hosts_are_compared_over_hosts(store):
         host = {"cpus": 2, "machine_id": f"{number:012x}", "kernel": kernel, "cpu_model": "A CPU"}
         run = begin(store, f"tour-{number}", host=host, started_at=1.7e9 + number)
         fill(run, blocks=3, trials=1, warmup=0, seed=number)
-    shown = merge("tour-4", "tour-5", "tour-6", "tour-7")["sessions"]
+    shown = merge("tour-4", "tour-5", "tour-6", "tour-7")["hosts"]
     assert [(each["kernel"], each["hosts"], each["sessions"]) for each in shown["groups"]] == [
         ("6.1", 2, [1, 2]), ("6.6", 2, [3, 4]),
     ]  # fmt: skip
@@ -136,7 +139,7 @@ def test_groups_of_hosts_are_compared_over_hosts(store):
     assert second["relative"]["estimate"] == pytest.approx(second["ratio"]["estimate"] / first["ratio"]["estimate"])
     assert (second["ratio"]["n_hosts"], second["relative"]["n_hosts"]) == (2, 2)
     assert second["p_value"] >= second["relative"]["p_value"]
-    assert "groups of hosts" in output_of("show", "tour-merged-1", "--sessions")
+    assert "groups of hosts" in output_of("show", "tour-merged-1", "--hosts")
 
 
 def test_every_view_works_and_the_run_is_marked(store, tmp_path):

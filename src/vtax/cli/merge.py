@@ -28,7 +28,7 @@ def command(run_names: tuple[str, ...], as_json: bool) -> None:
     with Store.open(Home.from_environment().store_url) as store:
         name = merge(store, run_names, row_progress(f"merging {len(run_names)} runs"))
         source = source_of(store, name)
-        print_views(["sessions", "audit"], source, as_json=as_json, every_metric=False)
+        print_views(["sessions", "hosts", "audit"], source, as_json=as_json, every_metric=False)
         for warning in source.data.warnings:
             if warning.code in (MERGED_AGAIN, IMAGE_UNKNOWN):
                 notify(f"warning: {warning.note}")

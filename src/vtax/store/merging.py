@@ -53,7 +53,7 @@ def merge(store: Store, names: Sequence[str], watch: Watch = unwatched) -> str:
             f"merging needs two runs or more; {runs[0].name} is the only one named", hint="vtax merge RUN RUN"
         )
     _check(runs)
-    identity = hashlib.sha256("".join(sorted(run.identity for run in runs)).encode()).hexdigest()[:32]
+    identity = merged_identity(runs)
     with writing(store.engine) as connection, reading(store.engine) as source:
         table = schema.run
         stored = connection.execute(select(table.c.identity, table.c.name, table.c.provenance)).all()
@@ -66,6 +66,11 @@ def merge(store: Store, names: Sequence[str], watch: Watch = unwatched) -> str:
         warnings = [note for note in (look, _unknown_image(runs)) if note]
         add_rows(connection, watch("merged", _rows(parts, _run_row(parts, name, identity), warnings)))
     return name
+
+
+def merged_identity(runs: Iterable[RunHandle]) -> str:
+    """Return the identity that the merged run of these has in every store."""
+    return hashlib.sha256("".join(sorted(run.identity for run in runs)).encode()).hexdigest()[:32]
 
 
 def _look(stored: Iterable[tuple[str, str, Mapping[str, Any]]], runs: Sequence[RunHandle]) -> Note | None:
@@ -291,7 +296,7 @@ def _run_row(parts: Sequence[_Part], name: str, identity: str) -> dict[str, Any]
             "at": time.time(),
             "runs": [
                 {"name": part.run.name, "identity": part.run.identity, "sessions": part.sessions,
-                 "includes": sorted(_identities(part.run))}
+                 "includes": sorted(_identities(part.run)), "versions": _versions(part.run)}
                 for part in parts
             ],
         }
@@ -309,6 +314,10 @@ def _run_row(parts: Sequence[_Part], name: str, identity: str) -> dict[str, Any]
         "tags": list(dict.fromkeys(tag for run in runs for tag in run.annotations.tags)),
         "notes": [f"{run.name}: {note}" for run in runs for note in run.annotations.notes],
     }  # fmt: skip
+
+
+def _versions(run: RunHandle) -> dict[str, str]:
+    return {platform.name: platform.version for platform in run.platforms if platform.available}
 
 
 def _rows(parts: Sequence[_Part], run: dict[str, Any], warnings: Sequence[Note]) -> Iterator[Row]:

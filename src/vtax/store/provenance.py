@@ -3,7 +3,8 @@
 A run's identity is 32 hexadecimal digits that stay with it in every store and bundle. Its provenance is an object:
 empty for a run that was measured into this store. `imported`: `at` (Unix time), `name` (of the run in the bundle),
 `sha256` (of the bundle), `is_other_host`, `is_anonymized`. `merged`: `at`, and `runs`, a list of `name`, `identity`
-and `sessions` (numbers in the merged run).
+`sessions` (numbers in the merged run) and `versions` (platform -> version of its runtime). `campaign`, of a merged
+run: `name`, `hosts` and `change`, see report.analysis.campaign.
 """
 
 from __future__ import annotations
@@ -11,8 +12,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from vtax.foreign_text import clean
+
 IMPORTED = "imported"
 MERGED = "merged"
+CAMPAIGN = "campaign"
 
 
 def origin_of(provenance: Mapping[str, Any]) -> str:
@@ -35,3 +39,14 @@ def merged_runs(provenance: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     found = provenance.get(MERGED)
     runs = found.get("runs") if isinstance(found, Mapping) else None
     return [each for each in runs if isinstance(each, Mapping)] if isinstance(runs, list) else []
+
+
+def versions_of(provenance: Mapping[str, Any]) -> dict[int, dict[str, str]]:
+    """Session of a merged run -> platform -> version of its runtime; of runs that say it. Untrusted, as above."""
+    found: dict[int, dict[str, str]] = {}
+    for run in merged_runs(provenance):
+        versions, sessions = run.get("versions"), run.get("sessions")
+        if isinstance(versions, Mapping) and isinstance(sessions, list):
+            own = {clean(str(platform)): clean(str(version)) for platform, version in versions.items()}
+            found |= {each: own for each in sessions if isinstance(each, int)}
+    return found

@@ -1,18 +1,64 @@
-"""Hosts of a run: groups of alike ones, and whether the ratios of the groups differ."""
+"""Hosts of a run: their names, what each shows, groups of alike ones, and whether the ratios of the groups differ."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated
+from typing import Annotated, Any
+
+import numpy as np
 
 from vtax.described import Means
+from vtax.report.analysis.campaign import campaign_of
 from vtax.report.analysis.sessions import MeasuredSession, logs_in, of_hosts, ratio_in
-from vtax.report.analysis.values import ResultPoint, Row, Section
+from vtax.report.analysis.values import Analysis, Floats, Ints, ResultPoint, Row, Section
 from vtax.stats.checks import StatsError
-from vtax.stats.ratio import Ratio
+from vtax.stats.host_change import window_mean
+from vtax.stats.ratio import Ratio, block_contrast
 from vtax.stats.sessions import unpaired_over_sessions
 from vtax.stats.verdict import holm
+
+_DIGITS = 8  # of the identity of a host without a name
+
+
+@dataclass(frozen=True)
+class Host:
+    """A host that has a session. sessions: in order. agents: resident programs, where a campaign says them."""
+
+    name: Annotated[
+        str, Means("its name in the inventory of a campaign, else eight digits of its identity", name="host")
+    ]
+    sessions: tuple[MeasuredSession, ...]
+    group: Annotated[str, Means("its group in the inventory; empty without one")] = ""
+    agents: tuple[str, ...] = ()
+
+    @property
+    def numbers(self) -> Annotated[tuple[int, ...], Means("its sessions", name="sessions")]:
+        """As people count them."""
+        return tuple(session.number for session in self.sessions)
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """What it was in its last session."""
+        return self.sessions[-1].host
+
+
+@dataclass(frozen=True)
+class HostLogs:
+    """One logarithm per block of a row, by host. sessions: of each block."""
+
+    logs: Floats
+    sessions: Ints
+
+    @property
+    def mean(self) -> float:
+        """The mean of the means of its sessions."""
+        return window_mean(self.logs, self.sessions)
+
+    def of(self, sessions: Collection[int]) -> HostLogs | None:
+        """The same of some sessions; None where it has no block in them."""
+        there = np.isin(self.sessions, list(sessions))
+        return HostLogs(self.logs[there], self.sessions[there]) if there.any() else None
 
 
 @dataclass(frozen=True)
@@ -47,14 +93,56 @@ class GroupRatio:
     p_value: Annotated[float | None, Means("that the two groups are alike, Holm-adjusted over the metric")] = None
 
 
+def hosts_of(analysis: Analysis) -> tuple[Host, ...]:
+    """Return the hosts that a run was measured on, by name; those that are not known are one."""
+    campaign = campaign_of(analysis.provenance)
+    known = {number: host for host in campaign.hosts for number in host.sessions} if campaign else {}
+    found = []
+    for identity, sessions in of_hosts(analysis.sessions).items():
+        named = known.get(sessions[0].number)
+        ordered = tuple(sorted(sessions, key=lambda session: (session.started_at, session.number)))
+        if named:
+            found.append(Host(named.host, ordered, named.group, named.agents))
+        else:
+            found.append(Host(identity[:_DIGITS] or "?", ordered))
+    return tuple(sorted(found, key=lambda host: host.name))
+
+
+def logs_by_host(row: Row, base: Row | None, hosts: Sequence[Host]) -> dict[str, HostLogs]:
+    """Name of a host -> what a row shows there: ratios to its baseline, or its own values where that is None.
+
+    Hosts without a block are left out. Raises StatsError for values that have no logarithm.
+    """
+    if base is None:
+        blocks, logs = row.blocks, block_contrast(row.means_of_blocks)
+    else:
+        blocks = np.union1d(row.blocks, base.blocks)
+        logs = block_contrast(row.means_of_blocks, base.means_of_blocks)
+    session_of = {block: session.number for host in hosts for session in host.sessions for block in session.blocks}
+    host_of = {session.number: number for number, host in enumerate(hosts) for session in host.sessions}
+    sessions = np.array([session_of.get(block, 0) for block in blocks.tolist()], np.int64)
+    of = np.array([host_of.get(session, -1) for session in sessions.tolist()], np.int64)
+    of = np.where(np.isnan(logs), -1, of)
+    order = np.argsort(of, kind="stable")
+    bounds = np.searchsorted(of[order], np.arange(len(hosts) + 1))
+    return {
+        host.name: HostLogs(logs[part], sessions[part])
+        for number, host in enumerate(hosts)
+        if (part := order[bounds[number] : bounds[number + 1]]).size
+    }
+
+
 def groups_of(sessions: Sequence[MeasuredSession]) -> tuple[HostGroup, ...]:
-    """Return the groups of hosts that sessions were measured on; none where all are alike or of one host."""
+    """Return the groups of hosts that sessions were measured on; none where all are alike or of one host.
+
+    Nor where a host became one of another group: it cannot be compared with itself as if it were two.
+    """
     if len(of_hosts(sessions)) < 2:
         return ()
     found: dict[tuple[str, str], list[MeasuredSession]] = {}
     for session in sessions:
         found.setdefault((str(session.host.get("cpu_model", "")), session.kernel), []).append(session)
-    if len(found) < 2:
+    if len(found) < 2 or sum(len(of_hosts(of)) for of in found.values()) > len(of_hosts(sessions)):
         return ()
     return tuple(HostGroup(cpu, kernel, tuple(of)) for (cpu, kernel), of in found.items())
 

@@ -13,14 +13,18 @@ from vtax.described import Means
 from vtax.report.analysis.facts import fact_name, facts_of
 from vtax.report.document import Count, Inline, joined, msg
 from vtax.stats.checks import StatsError, Values
+from vtax.stats.level_shares import share_intervals
 from vtax.stats.ratio import Ratio, log_ratios
 from vtax.stats.sessions import ratio_over_sessions
 from vtax.store.hosts import host_id
+from vtax.store.provenance import versions_of
 from vtax.store.query import RunData
 
 if TYPE_CHECKING:
     from vtax.report.analysis.values import Row
 
+VERSIONS = "platform_versions"
+"""The fact of a host in a merged run that maps platforms to the versions of their runtimes."""
 _MOMENTS = frozenset({"measured_at"})  # of a host, not what it is
 
 
@@ -74,11 +78,15 @@ def host_number(host: Mapping[str, Any]) -> int:
 
 def measured_sessions(data: RunData) -> tuple[MeasuredSession, ...]:
     """Return the sessions of a run that have a trial of a block."""
-    of = units_of_blocks(data)
-    found = []
+    blocks_of: dict[int, list[int]] = {}
+    for block, (_, number) in units_of_blocks(data).items():
+        blocks_of.setdefault(number, []).extend([block] if block >= 0 else [])
+    versions, found = versions_of(data.run.provenance), []
     for session in data.run.sessions:
-        if blocks := tuple(block for block, (_, number) in of.items() if number == session.number and block >= 0):
-            host = facts_of(session.host)
+        if blocks := tuple(blocks_of.get(session.number, ())):
+            host = dict(facts_of(session.host))
+            if known := versions.get(session.number):
+                host[VERSIONS] = known
             found.append(MeasuredSession(session.number, session.boot_id, host, session.started_at, blocks))
     return tuple(found)
 
@@ -113,6 +121,17 @@ def ratio_in(row: Row, base: Row, sessions: Sequence[MeasuredSession], confidenc
         return ratio_over_sessions(*logs_in(row, base, sessions), confidence)
     except StatsError:
         return None
+
+
+def shares_in(
+    row: Row, base: Row, sessions: Sequence[MeasuredSession], confidence: float
+) -> Mapping[str, tuple[float, float]]:
+    """Unit of a level -> bounds of its share of the variance of the ratios; see stats.level_shares."""
+    try:
+        logs, labels = logs_in(row, base, sessions)
+    except StatsError:
+        return {}
+    return share_intervals(np.asarray(logs), np.asarray(labels), confidence)
 
 
 def host_changes(sessions: Sequence[MeasuredSession]) -> tuple[HostChange, ...]:

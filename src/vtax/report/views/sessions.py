@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import groupby
 from typing import Any
 
 from vtax.report.analysis import Analysis, Row, Section, every_row
-from vtax.report.analysis.hosts import GroupRatio, HostGroup, group_ratios, groups_of
-from vtax.report.analysis.sessions import HostChange, MeasuredSession, host_changes, of_hosts, ratio_in, scope
+from vtax.report.analysis.hosts import hosts_of
+from vtax.report.analysis.sessions import HostChange, host_changes, of_hosts, scope, shares_in
 from vtax.report.analysis.source import Source
 from vtax.report.document import (
     Column,
@@ -20,7 +21,7 @@ from vtax.report.document import (
     Nothing,
     Paragraph,
     Part,
-    PValue,
+    Range,
     Relative,
     Share,
     Table,
@@ -31,11 +32,11 @@ from vtax.report.document import Section as Titled
 from vtax.report.parts import shared
 from vtax.report.views.base import Options, View
 from vtax.report.views.host import fact
-from vtax.stats.checks import Better
 from vtax.stats.ratio import Nesting
 from vtax.stats.ratio import Ratio as RatioOfBlocks
 
 _BOOT_SHOWN = 8  # digits
+_MOST_COLUMNS = 6  # of a table with a column a session
 _UNITS: Mapping[str, Inline] = {"host": msg("hosts"), "session": msg("sessions"), "block": msg("blocks")}
 
 
@@ -46,17 +47,18 @@ def document(source: Source, _: Options) -> Document:
     if not analysis.sessions:
         nothing = msg("Nothing was measured.")
         return Document(VIEW.title, (Paragraph(nothing),), data=_plain(analysis, changes), nothing=nothing)
-    parts: list[Part] = [_sessions(analysis.sessions), Paragraph(text, "muted")]
+    parts: list[Part] = [_sessions(analysis), Paragraph(text, "muted")]
     parts += changes_part(changes)
     parts += _ratios(analysis)
-    parts += _hosts_apart(analysis)
-    parts += _groups_apart(analysis)
     return Document(VIEW.title, tuple(parts), data=_plain(analysis, changes))
 
 
-def _sessions(sessions: Sequence[MeasuredSession]) -> Table:
+def _sessions(analysis: Analysis) -> Table:
+    hosts = hosts_of(analysis)
+    of = {number: host.name for host in hosts for number in host.numbers}
     columns = (
         Column("session", msg("session"), is_number=True),
+        *((Column("host", msg("host")),) if len(hosts) > 1 else ()),
         Column("started", msg("started")),
         Column("boot", msg("boot")),
         Column("kernel", msg("kernel")),
@@ -65,11 +67,12 @@ def _sessions(sessions: Sequence[MeasuredSession]) -> Table:
     rows = tuple(
         TableRow(
             (
-                Count(each.number), Moment(each.started_at), each.boot_id[:_BOOT_SHOWN] or Nothing(),
+                Count(each.number), *((of[each.number],) if len(hosts) > 1 else ()), Moment(each.started_at),
+                each.boot_id[:_BOOT_SHOWN] or Nothing(),
                 str(each.host.get("kernel", "")), Count(len(each.blocks)),
             )
         )
-        for each in sessions
+        for each in analysis.sessions
     )  # fmt: skip
     return Table(columns, (Group(rows),), key="sessions", label=msg("Sessions"), style="facts")
 
@@ -78,25 +81,55 @@ def changes_part(changes: Sequence[HostChange]) -> list[Part]:
     """Return a section of the facts of the host that differ between sessions; none without any."""
     if not changes:
         return []
-    columns = (
-        Column("fact", msg("fact")),
-        *(
-            Column(f"session_{number}", msg("session {number}", number=Count(number)), wraps=True)
-            for number in range(1, len(changes[0].values) + 1)
-        ),
-    )
-    rows = tuple(
-        TableRow((change.name, *(Nothing() if value is None else fact("", value) for value in change.values)))
-        for change in changes
-    )
+    many = len(changes[0].values) > _MOST_COLUMNS
+    columns = (Column("fact", msg("fact")), *(_by_value() if many else _by_session(len(changes[0].values))))
+    rows = tuple(row for change in changes for row in (_rows_by_value(change) if many else _row_by_session(change)))
     table = Table(columns, (Group(rows),), key="host-changes", label=msg("Changes of the host"), style="facts")
     return [Titled(msg("Changes of the host between sessions"), (table,), key="host-changes")]
+
+
+def _by_session(sessions: int) -> Iterator[Column]:
+    for number in range(1, sessions + 1):
+        yield Column(f"session_{number}", msg("session {number}", number=Count(number)), wraps=True)
+
+
+def _row_by_session(change: HostChange) -> Iterator[TableRow]:
+    yield TableRow((change.name, *(Nothing() if value is None else fact("", value) for value in change.values)))
+
+
+def _by_value() -> Iterator[Column]:
+    yield Column("value", msg("value"), wraps=True)
+    yield Column("sessions", msg("sessions"), wraps=True)
+
+
+def _rows_by_value(change: HostChange) -> Iterator[TableRow]:
+    """Yield the values of a fact with the sessions of each; their number, where most sessions have their own."""
+    values = list(dict.fromkeys(json.dumps(value, sort_keys=True) for value in change.values))
+    if len(values) > _MOST_COLUMNS:
+        yield TableRow((change.name, msg("{count} values", count=Count(len(values)))))
+        return
+    of = [json.dumps(value, sort_keys=True) for value in change.values]
+    for number, each in enumerate(values):
+        sessions = [n for n, value in enumerate(of, start=1) if value == each]
+        shown = Nothing() if each == "null" else fact("", json.loads(each))
+        yield TableRow(("" if number else change.name, shown, ", ".join(_runs_of(sessions))))
+
+
+def _runs_of(numbers: Sequence[int]) -> Iterator[str]:
+    """Yield `1-4`, `7`: ascending numbers, neighbours together."""
+    first = last = numbers[0]
+    for number in [*numbers[1:], None]:
+        if number == last + 1:
+            last = number
+            continue
+        yield str(first) if first == last else f"{first}-{last}"
+        first = last = number or 0
 
 
 def _ratios(analysis: Analysis) -> Iterator[Part]:
     for section in analysis.primary:
         if any(row.ratio and row.ratio.nesting for row in section.rows):
-            yield Titled(shared.title_of(section), (_table(section, analysis), _nesting(section)))
+            yield Titled(shared.title_of(section), (_table(section, analysis), _nesting(section, analysis)))
 
 
 def _table(section: Section, analysis: Analysis) -> Table:
@@ -136,7 +169,7 @@ def _of_these(ratio: RatioOfBlocks, section: Section) -> Inline:
     return Relative(share.estimate, low, high, shows="interval")
 
 
-def _nesting(section: Section) -> Table:
+def _nesting(section: Section, analysis: Analysis) -> Table:
     """Return how much the logarithms of the ratios vary at each level, and which share of it all that is."""
     units = [unit for unit in _UNITS if any(_level(row, unit) for row in section.rows)]
     columns = [shared.PLATFORM]
@@ -144,149 +177,33 @@ def _nesting(section: Section) -> Table:
         columns += [
             Column(f"{unit}_sd", msg("SD between\n{units}", units=_UNITS[unit]), is_number=True),
             Column(f"{unit}_share", msg("share of\nvariance"), is_number=True),
+            Column(f"{unit}_range", msg("{level} interval", level=analysis.level), room="wide"),
         ]
 
     def cells(row: Row) -> Sequence[Inline] | None:
         if row.ratio is None or not row.ratio.nesting:
             return None
-        found = [_level(row, unit) for unit in units]
-        shown = [(Share(each.sd), Share(each.share, "whole")) if each else (Nothing(), Nothing()) for each in found]
-        return [cell for pair in shown for cell in pair]
+        ranges, shown = _shares(row, section, analysis), list[Inline]()
+        for unit in units:
+            level = _level(row, unit)
+            low, high = ranges.get(unit, (math.nan, math.nan))
+            bounds = Range(Share(low, "whole"), Share(high, "whole")) if unit in ranges else Nothing()
+            shown += [Share(level.sd), Share(level.share, "whole"), bounds] if level else [Nothing()] * 3
+        return shown
 
     rows = shared.groups(section.points, cells)
     label = msg("{title}: variance by level", title=shared.title_of(section))
     return Table(tuple(columns), rows, key=f"nesting {section.name}", label=label, style="result")
 
 
+def _shares(row: Row, section: Section, analysis: Analysis) -> Mapping[str, tuple[float, float]]:
+    base = section.point_of(row).baseline
+    return shares_in(row, base, analysis.sessions, analysis.rule.confidence) if base else {}
+
+
 def _level(row: Row, unit: str) -> Nesting | None:
     """Return what a row shows of one level; None where that is part of the one above."""
     return next((each for each in row.ratio.nesting if each.unit == unit), None) if row.ratio else None
-
-
-def _hosts_apart(analysis: Analysis) -> Iterator[Part]:
-    """Yield the ratios of every host for itself, where the sessions are of several."""
-    hosts = of_hosts(analysis.sessions)
-    if len(hosts) < 2:
-        return
-    columns = (
-        shared.PLATFORM,
-        *(
-            Column(f"host_{number}", msg("sessions {numbers}", numbers=_numbers(sessions)), is_number=True)
-            for number, sessions in enumerate(hosts.values(), start=1)
-        ),
-    )
-    for section in analysis.primary:
-
-        def cells(row: Row, section: Section = section) -> Sequence[Inline] | None:
-            found = _ratios_of_hosts(row, section, analysis)
-            if not any(found):
-                return None
-            return [shared.relative_of(each, section.better) if each else Nothing() for each in found]
-
-        rows = shared.groups(section.points, cells)
-        if not rows:
-            continue
-        label = msg(
-            "{title}: percent of {baseline} on each host", title=shared.title_of(section), baseline=analysis.baseline
-        )
-        table = Table(columns, rows, key=f"hosts {section.name}", label=label, style="result")
-        yield Titled(label, (table,))
-
-
-def _groups_apart(analysis: Analysis) -> Iterator[Part]:
-    """Yield the ratios of every group of alike hosts, where there are several groups."""
-    groups = groups_of(analysis.sessions)
-    if not groups:
-        return
-    interval = msg("{level} interval", level=analysis.level)
-    columns = (
-        shared.PLATFORM,
-        Column("cpu_model", msg("CPU"), wraps=True),
-        Column("kernel", msg("kernel")),
-        Column("hosts", msg("hosts"), is_number=True),
-        Column("percent", shared.percent_title(analysis.baseline, interval), is_number=True),
-        Column("relative", msg("percent of the\nfirst group"), is_number=True),
-        Column("p_value", msg("p that they\nare alike"), is_number=True),
-    )
-    for section in analysis.primary:
-        found = group_ratios(section, groups, analysis.rule.confidence)
-        if not found:
-            continue
-        label = msg("{title}: groups of hosts", title=shared.title_of(section))
-        rows = tuple(
-            Group(
-                tuple(
-                    TableRow(
-                        (shared.platform_of(row.platform), *_group_cells(groups[each.group], each, section.better))
-                    )
-                    for _, row, of_row in of_point
-                    for each in of_row
-                ),
-                shared.levels(of_point[0][0]),
-            )
-            for of_point in (list(each) for _, each in groupby(found, key=lambda each: each[0].key))
-        )
-        table = Table(columns, rows, key=f"groups {section.name}", label=label, style="result")
-        yield Titled(label, (table,))
-
-
-def _group_cells(group: HostGroup, found: GroupRatio, better: Better) -> list[Inline]:
-    ratio, relative = found.ratio, found.relative
-    return [
-        group.cpu_model, group.kernel, Count(group.hosts),
-        shared.relative_of(ratio, better) if ratio else Nothing(),
-        shared.relative_of(relative, better) if relative else Nothing(),
-        PValue(found.p_value) if found.p_value is not None else Nothing(),
-    ]  # fmt: skip
-
-
-def _ratios_of_hosts(row: Row, section: Section, analysis: Analysis) -> list[RatioOfBlocks | None]:
-    """Return the ratio of a row on each host, in the order of their first sessions."""
-    base = section.point_of(row).baseline
-    hosts = of_hosts(analysis.sessions).values()
-    if base is None or base is row:
-        return [None for _ in hosts]
-    return [ratio_in(row, base, sessions, analysis.rule.confidence) for sessions in hosts]
-
-
-def _numbers(sessions: Sequence[MeasuredSession]) -> str:
-    return ", ".join(str(each.number) for each in sessions)
-
-
-def _plain_hosts(analysis: Analysis) -> list[dict[str, Any]]:
-    """Of every host: its sessions, and the ratios over them alone; nothing of a single host."""
-    hosts = of_hosts(analysis.sessions)
-    if len(hosts) < 2:
-        return []
-    return [
-        {
-            "host": machine, "sessions": [each.number for each in sessions],
-            "ratios": [
-                {
-                    **shared.named(section), "levels": dict(point.levels), "platform": row.platform.name,
-                    "estimate": ratio.estimate, "low": ratio.low, "high": ratio.high, "blocks": ratio.n_blocks,
-                    "sessions": ratio.n_sessions,
-                }
-                for section, point, row in every_row(analysis.primary)
-                if (ratio := _ratios_of_hosts(row, section, analysis)[number])
-            ],
-        }
-        for number, (machine, sessions) in enumerate(hosts.items())
-    ]  # fmt: skip
-
-
-def _plain_groups(analysis: Analysis) -> list[dict[str, Any]]:
-    """Of every platform and primary metric the ratios in every group; nothing where all hosts are alike."""
-    groups = groups_of(analysis.sessions)
-    return [
-        {
-            **shared.named(section), "levels": dict(point.levels), "platform": row.platform.name,
-            "group": each.group + 1, "ratio": each.ratio, "relative": each.relative, "p_value": each.p_value,
-        }
-        for section in (analysis.primary if groups else ())
-        for point, row, of_row in group_ratios(section, groups, analysis.rule.confidence)
-        for each in of_row
-    ]  # fmt: skip
 
 
 def plain_changes(changes: Sequence[HostChange]) -> list[dict[str, Any]]:
@@ -301,16 +218,13 @@ def _plain(analysis: Analysis, changes: Sequence[HostChange]) -> dict[str, Any]:
         "sessions": analysis.sessions,
         "scope": scope(analysis.sessions),
         "host_changes": plain_changes(changes),
-        "hosts": _plain_hosts(analysis),
-        "groups": groups_of(analysis.sessions),
-        "ratios_of_groups": _plain_groups(analysis),
         "ratios": [
             {
                 **shared.named(section), "levels": dict(point.levels), "platform": row.platform.name,
                 "hosts": row.ratio.n_hosts, "sessions": row.ratio.n_sessions, "estimate": row.ratio.estimate,
                 "low": row.ratio.low, "high": row.ratio.high, "of_these_hosts": row.ratio.of_these_hosts,
                 "predicted_low": row.ratio.predicted_low, "predicted_high": row.ratio.predicted_high,
-                "nesting": row.ratio.nesting,
+                "nesting": row.ratio.nesting, "shares": _shares(row, section, analysis) if row.ratio.nesting else {},
             }
             for section, point, row in every_row(analysis.primary)
             if row.ratio is not None

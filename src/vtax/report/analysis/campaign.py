@@ -1,0 +1,107 @@
+"""The campaign that a merged run is of: its hosts by name, those without a result, and a change that was planned.
+
+It stands in the run's provenance, where collecting put it (store.provenance), and is not trusted: an imported run
+brings its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from vtax.described import Means
+from vtax.foreign_text import clean
+from vtax.store.provenance import CAMPAIGN
+
+
+@dataclass(frozen=True)
+class HostRecord:
+    """A host of the inventory. sessions: numbers in the merged run. agents: programs that stay on it."""
+
+    host: Annotated[str, Means("its name in the inventory")]
+    group: Annotated[str, Means("its group in the inventory; empty without one")] = ""
+    sessions: Annotated[tuple[int, ...], Means("its sessions in this run")] = ()
+    planned: Annotated[int, Means("sessions that the campaign asks for")] = 0
+    agents: Annotated[tuple[str, ...], Means("resident programs that use CPU time, such as kubelet")] = ()
+    state: Annotated[str, Means("how far the campaign is on it; see campaigns.md")] = ""
+    code: Annotated[str, Means("why it has no more sessions, as a code; empty without a reason")] = ""
+    detail: Annotated[str, Means("the same in words")] = ""
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether it has fewer sessions than planned."""
+        return len(self.sessions) < self.planned
+
+
+@dataclass(frozen=True)
+class PlannedChange:
+    """A change that the campaign declared. first: the hosts that change first, the others are controls.
+
+    at, until: Unix time from which sessions are after the change, and from which the controls change too; None: not
+    yet. seed: of drawing the first; None where they were named.
+    """
+
+    what: str
+    first: tuple[str, ...]
+    at: float | None = None
+    until: float | None = None
+    seed: int | None = None
+
+
+@dataclass(frozen=True)
+class CampaignRecord:
+    """What a merged run says of its campaign."""
+
+    name: str
+    hosts: tuple[HostRecord, ...]
+    change: PlannedChange | None = None
+
+    @property
+    def missing(self) -> tuple[HostRecord, ...]:
+        """Hosts with fewer sessions than planned."""
+        return tuple(host for host in self.hosts if host.is_missing)
+
+    def host_of(self, session: int) -> HostRecord | None:
+        """Return the host of a session of the merged run; None where it is not said."""
+        return next((host for host in self.hosts if session in host.sessions), None)
+
+
+def campaign_of(provenance: Mapping[str, Any]) -> CampaignRecord | None:
+    """Return the campaign of a run; None of one that is of none. provenance: as stored, untrusted."""
+    found = provenance.get(CAMPAIGN)
+    if not isinstance(found, Mapping):
+        return None
+    hosts = tuple(_host(each) for each in _list(found.get("hosts")) if isinstance(each, Mapping))
+    return CampaignRecord(clean(str(found.get("name", ""))), hosts, _change(found.get("change")))
+
+
+def _host(said: Mapping[str, Any]) -> HostRecord:
+    sessions = tuple(each for each in _list(said.get("sessions")) if isinstance(each, int))
+    planned = said.get("planned")
+    return HostRecord(
+        _text(said, "host"), _text(said, "group"), sessions, planned if isinstance(planned, int) else 0,
+        _texts(said.get("agents")), *(_text(said, name) for name in ("state", "code", "detail")),
+    )  # fmt: skip
+
+
+def _change(said: Any) -> PlannedChange | None:
+    if not isinstance(said, Mapping) or not (first := _texts(said.get("first"))):
+        return None
+    seed = said.get("seed")
+    at, until = (
+        float(each) if isinstance(each, int | float) else None for each in (said.get("at"), said.get("until"))
+    )
+    return PlannedChange(_text(said, "what"), first, at, until, seed if isinstance(seed, int) else None)
+
+
+def _list(said: Any) -> list[Any]:
+    return said if isinstance(said, list) else []
+
+
+def _text(said: Mapping[str, Any], name: str) -> str:
+    return clean(str(said.get(name) or ""))
+
+
+def _texts(said: Any) -> tuple[str, ...]:
+    return tuple(clean(str(each)) for each in _list(said))

@@ -1,0 +1,196 @@
+"""A change of hosts, before and after, against hosts that did not change: what is known of it, and its tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import Any
+
+from vtax.described import values_of
+from vtax.report.analysis import Analysis
+from vtax.report.analysis.host_change import ChangeEffect, ChangeOfHosts
+from vtax.report.analysis.odd_hosts import name_of, shown_value
+from vtax.report.document import (
+    Bullets,
+    Column,
+    Count,
+    Group,
+    Inline,
+    Nothing,
+    Paragraph,
+    Part,
+    PValue,
+    Relative,
+    Table,
+    first_of,
+    joined,
+    msg,
+    plural,
+    styled,
+)
+from vtax.report.document import Row as TableRow
+from vtax.report.document import Section as Titled
+from vtax.report.parts import shared
+from vtax.stats.checks import Better
+from vtax.stats.host_change import Effect
+
+_MAX_NAMED = 8  # hosts in a sentence
+_MAX_SHOWN = 3  # effects in the summary
+
+
+def part_of(change: ChangeOfHosts, effects: Sequence[ChangeEffect], analysis: Analysis) -> Titled:
+    """Return the section of one change: what is known of it, the facts that changed, and what that did."""
+    parts: list[Part] = [Bullets(tuple(_about(change))), *_facts(change)]
+    for baseline in dict.fromkeys(each.baseline for each in effects):
+        of = [each for each in effects if each.baseline == baseline]
+        parts += [_table(list(each), change, baseline, analysis) for _, each in groupby(of, lambda e: e.section.name)]
+    parts.append(Paragraph(_legend(change), "muted"))
+    return Titled(msg("Before and after: {what}", what=change.title), tuple(parts), key="change")
+
+
+def summary_of(change: ChangeOfHosts, effects: Sequence[ChangeEffect], alpha: float) -> Iterator[Inline]:
+    """Yield what the change did: its surest effects, or that none is shown."""
+    yield _offer(change)
+    sure = sorted((each for each in effects if each.p_adjusted <= alpha), key=lambda each: each.p_adjusted)
+    for each in sure[:_MAX_SHOWN]:
+        yield msg(
+            "{place}: {share} of what it would be without the change ({p})",
+            place=_place(each), share=_relative(each.effect, each.section.better),
+            p=PValue(each.p_adjusted, is_named=True),
+        )  # fmt: skip
+    if len(sure) > _MAX_SHOWN:
+        yield plural("{count} further effect", "{count} further effects", len(sure) - _MAX_SHOWN)
+    if effects and not sure:
+        yield plural(
+            "No effect of the change is shown in {count} comparison (smallest p, adjusted: {p}).",
+            "No effect of the change is shown in {count} comparisons (smallest p, adjusted: {p}).",
+            len(effects), p=PValue(min(each.p_adjusted for each in effects)),
+        )  # fmt: skip
+
+
+def _offer(change: ChangeOfHosts) -> Inline:
+    """What changed where, and what it can be compared with."""
+    data: dict[str, Inline] = {
+        "what": change.title, "changed": Count(len(change.changed)), "controls": Count(len(change.controls)),
+        "hosts": Count(len(change.changed) + len(change.controls)),
+    }  # fmt: skip
+    if change.is_declared:
+        return msg("{what} changed on {changed} of {hosts} hosts, and the other {controls} are controls", **data)
+    if not change.controls:
+        return msg(
+            "{what} became another between sessions on all {changed} hosts: whatever else changed meanwhile is in "
+            "the difference", **data,
+        )  # fmt: skip
+    return msg(
+        "{what} became another between sessions on {changed} of {hosts} hosts: the other {controls} are taken as "
+        "controls, as in a campaign of a change", **data,
+    )  # fmt: skip
+
+
+def _about(change: ChangeOfHosts) -> Iterator[Inline]:
+    yield joined([msg("changed"), _named(change.changed)], ": ")
+    yield joined([msg("controls"), _named(change.controls) if change.controls else msg("none")], ": ")
+    if not change.is_random:
+        yield styled(
+            msg("which hosts changed was not drawn: whatever chose them may be what differs"), "caution"
+        )  # fmt: skip
+    if change.lost:
+        yield styled(joined([msg("no session after the change"), _named(change.lost)], ": "), "caution")
+    if change.unlike:
+        yield styled(joined([msg("facts say otherwise"), _named(change.unlike)], ": "), "caution")
+    if change.overlap:
+        yield styled(
+            msg("some hosts changed after others were measured again: the windows of the controls are rough"),
+            "caution",
+        )  # fmt: skip
+
+
+def _named(names: Sequence[str]) -> Inline:
+    return joined(first_of(list(names), _MAX_NAMED))
+
+
+def _facts(change: ChangeOfHosts) -> Iterator[Table]:
+    if not change.facts:
+        return
+    columns = (
+        Column("fact", msg("fact")), Column("before", msg("before"), wraps=True),
+        Column("after", msg("after"), wraps=True), Column("changed", msg("hosts that\nchanged"), is_number=True),
+        Column("controls", msg("controls"), is_number=True),
+    )  # fmt: skip
+    rows = tuple(
+        TableRow(
+            (
+                name_of(each.key),
+                shown_value(each.key, each.before),
+                shown_value(each.key, each.after),
+                Count(each.changed),
+                Count(each.controls),
+            )
+        )
+        for each in change.facts
+    )
+    yield Table(columns, (Group(rows),), key="changed-facts", label=msg("Facts that changed"), style="facts")
+
+
+def _table(effects: Sequence[ChangeEffect], change: ChangeOfHosts, baseline: str, analysis: Analysis) -> Titled:
+    interval = msg("{level} interval", level=analysis.level)
+    columns = [
+        shared.PLATFORM,
+        Column("changed", msg("after, percent of before:\nhosts that changed"), is_number=True),
+    ]
+    if change.controls:
+        columns += [
+            Column("controls", msg("controls"), is_number=True),
+            Column("effect", msg("changed, percent of\ncontrols [{interval}]", interval=interval), is_number=True),
+        ]
+    columns.append(Column("p", msg("p,\nadjusted"), is_number=True))
+
+    def cells(each: ChangeEffect) -> list[Inline]:
+        better = each.section.better
+        found: list[Inline] = [_relative(each.alone, better)]
+        if change.controls:
+            found.append(_relative(each.of_controls, better) if each.of_controls else Nothing())
+            found.append(styled(_relative(each.effect, better), "strong"))
+        return [*found, PValue(each.p_adjusted)]
+
+    section = effects[0].section
+    groups = tuple(
+        Group(
+            tuple(TableRow((shared.platform_of(e.row.platform), *cells(e))) for e in of), shared.levels(of[0].point)
+        )
+        for of in (list(each) for _, each in groupby(effects, lambda e: e.point.key))
+    )
+    title = shared.title_of(section)
+    label = msg("{title}: ratio to {baseline}", title=title, baseline=baseline) if baseline else msg(
+        "{title}: performance", title=title
+    )  # fmt: skip
+    table = Table(tuple(columns), groups, key=f"change {baseline} {section.name}", label=label, style="result")
+    return Titled(label, (table,))
+
+
+def _legend(change: ChangeOfHosts) -> Inline:
+    if change.controls:
+        return msg(
+            "Each host is one value, after relative to before; the mean of those that changed, relative to that of "
+            "the controls, by t over hosts. What the windows have in common cancels."
+        )
+    return msg("Each host is one value, after relative to before; the mean of all, by t over hosts.")
+
+
+def _place(each: ChangeEffect) -> Inline:
+    what = msg("ratio to {baseline}", baseline=each.baseline) if each.baseline else msg("performance")
+    levels = shared.levels(each.point)
+    return joined([shared.platform_of(each.row.platform), shared.title_of(each.section), levels, what])
+
+
+def _relative(effect: Effect, better: Better) -> Relative:
+    found = effect.efficiency(better)
+    return Relative(found.estimate, found.low, found.high)
+
+
+def plain(change: ChangeOfHosts, effects: Sequence[ChangeEffect]) -> dict[str, Any]:
+    """Return the same for programs."""
+    return {
+        **values_of(change),
+        "effects": [{"levels": dict(each.point.levels), **values_of(each)} for each in effects],
+    }

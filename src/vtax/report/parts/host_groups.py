@@ -1,0 +1,76 @@
+"""Groups of hosts that are alike in CPU and kernel: what each shows, and whether they differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import groupby
+from typing import Any
+
+from vtax.report.analysis import Analysis
+from vtax.report.analysis.hosts import GroupRatio, HostGroup, group_ratios, groups_of
+from vtax.report.document import Column, Count, Group, Inline, Nothing, Part, PValue, Table, msg
+from vtax.report.document import Row as TableRow
+from vtax.report.document import Section as Titled
+from vtax.report.parts import shared
+from vtax.stats.checks import Better
+
+
+def groups_apart(analysis: Analysis) -> Iterator[Part]:
+    """Yield the ratios of every group of alike hosts, where there are several groups."""
+    groups = groups_of(analysis.sessions)
+    if not groups:
+        return
+    interval = msg("{level} interval", level=analysis.level)
+    columns = (
+        shared.PLATFORM,
+        Column("cpu_model", msg("CPU"), wraps=True),
+        Column("kernel", msg("kernel")),
+        Column("hosts", msg("hosts"), is_number=True),
+        Column("percent", shared.percent_title(analysis.baseline, interval), is_number=True),
+        Column("relative", msg("percent of the\nfirst group"), is_number=True),
+        Column("p_value", msg("p that they\nare alike"), is_number=True),
+    )
+    for section in analysis.primary:
+        found = group_ratios(section, groups, analysis.rule.confidence)
+        if not found:
+            continue
+        label = msg("{title}: groups of hosts", title=shared.title_of(section))
+        rows = tuple(
+            Group(
+                tuple(
+                    TableRow(
+                        (shared.platform_of(row.platform), *_group_cells(groups[each.group], each, section.better))
+                    )
+                    for _, row, of_row in of_point
+                    for each in of_row
+                ),
+                shared.levels(of_point[0][0]),
+            )
+            for of_point in (list(each) for _, each in groupby(found, key=lambda each: each[0].key))
+        )
+        table = Table(columns, rows, key=f"groups {section.name}", label=label, style="result")
+        yield Titled(label, (table,))
+
+
+def _group_cells(group: HostGroup, found: GroupRatio, better: Better) -> list[Inline]:
+    ratio, relative = found.ratio, found.relative
+    return [
+        group.cpu_model, group.kernel, Count(group.hosts),
+        shared.relative_of(ratio, better) if ratio else Nothing(),
+        shared.relative_of(relative, better) if relative else Nothing(),
+        PValue(found.p_value) if found.p_value is not None else Nothing(),
+    ]  # fmt: skip
+
+
+def plain_groups(analysis: Analysis) -> list[dict[str, Any]]:
+    """Of every platform and primary metric the ratios in every group; nothing where all hosts are alike."""
+    groups = groups_of(analysis.sessions)
+    return [
+        {
+            **shared.named(section), "levels": dict(point.levels), "platform": row.platform.name,
+            "group": each.group + 1, "ratio": each.ratio, "relative": each.relative, "p_value": each.p_value,
+        }
+        for section in (analysis.primary if groups else ())
+        for point, row, of_row in group_ratios(section, groups, analysis.rule.confidence)
+        for each in of_row
+    ]  # fmt: skip

@@ -1,0 +1,189 @@
+"""What each host shows of each platform: a table with a line a host, and a forest of intervals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+from vtax.report.analysis import Analysis, ResultPoint, Row, Section
+from vtax.report.analysis.hosts import Host, logs_by_host
+from vtax.report.document import (
+    Column,
+    Count,
+    Figure,
+    FigureGroup,
+    FigureRow,
+    Group,
+    Inline,
+    Nothing,
+    Paragraph,
+    Part,
+    Share,
+    Table,
+    joined,
+    msg,
+    muted,
+    plural,
+)
+from vtax.report.document import Row as TableRow
+from vtax.report.document import Section as Titled
+from vtax.report.parts import shared
+from vtax.stats.checks import StatsError
+from vtax.stats.ratio import Ratio
+from vtax.stats.sessions import ratio_over_sessions
+
+_MOST_ROWS = 160  # of a figure
+
+
+@dataclass(frozen=True)
+class Line:
+    """A row of a run, host by host. ratios: name of a host -> its ratio to the baseline over its own sessions."""
+
+    section: Section
+    point: ResultPoint
+    row: Row
+    ratios: Mapping[str, Ratio]
+
+
+def lines_of(analysis: Analysis, hosts: Sequence[Host]) -> tuple[Line, ...]:
+    """Return every comparison of a primary metric with the baseline, host by host."""
+    found = []
+    for section in analysis.primary:
+        for point in section.points:
+            base = point.baseline
+            for row in point.rows if base is not None and base.summary is not None else ():
+                if row is base or row.summary is None:
+                    continue
+                try:
+                    logs = logs_by_host(row, base, hosts)
+                except StatsError:
+                    continue
+                level = analysis.rule.confidence
+                ratios = {name: ratio_over_sessions(of.logs, of.sessions, level) for name, of in logs.items()}
+                found.append(Line(section, point, row, ratios))
+    return tuple(found)
+
+
+def matrices(lines: Sequence[Line], hosts: Sequence[Host], analysis: Analysis, most: int | None) -> Iterator[Part]:
+    """Yield a table for each metric: a line a host, a column a platform. most: lines at a point; None: all."""
+    named = len({host.group for host in hosts}) > 1
+    for section in dict.fromkeys(line.section.name for line in lines):
+        of = [line for line in lines if line.section.name == section]
+        shown = _shown(of, hosts, most)
+        names = list(dict.fromkeys(line.row.platform.name for line in of))
+        columns = (
+            Column("host", msg("host")),
+            *((Column("group", msg("group")),) if named else ()),
+            Column("sessions", msg("sessions"), is_number=True),
+            *(Column(name, shared.platform_of(_row_of(of, name).platform), is_number=True) for name in names),
+        )
+        groups = tuple(
+            Group(tuple(_row(host, point, of, names, named=named) for host in shown), shared.levels(point))
+            for point in {line.point.key: line.point for line in of}.values()
+        )
+        label = msg(
+            "{title}: percent of {baseline} on each host", title=shared.title_of(of[0].section),
+            baseline=analysis.baseline,
+        )  # fmt: skip
+        parts: list[Part] = [Table(columns, groups, key=f"hosts {section}", label=label, style="result")]
+        if len(shown) < len(hosts):
+            parts.append(Paragraph(_left_out(len(hosts) - len(shown)), "muted"))
+        yield Titled(label, tuple(parts))
+
+
+def _row_of(lines: Sequence[Line], platform: str) -> Row:
+    return next(line.row for line in lines if line.row.platform.name == platform)
+
+
+def _left_out(count: int) -> Inline:
+    return plural(
+        "{count} host nearer to the others is left out; vtax show RUN --hosts --all has it",
+        "{count} hosts nearer to the others are left out; vtax show RUN --hosts --all has them", count,
+    )  # fmt: skip
+
+
+def _shown(lines: Sequence[Line], hosts: Sequence[Host], most: int | None) -> list[Host]:
+    """Return the hosts farthest from the median of all, in their order."""
+    if most is None or len(hosts) <= most:
+        return list(hosts)
+    far: dict[str, float] = {host.name: 0.0 for host in hosts}
+    for line in lines:
+        middle = median(ratio.mean_log for ratio in line.ratios.values())
+        for name, ratio in line.ratios.items():
+            far[name] = max(far[name], abs(ratio.mean_log - middle))
+    kept = set(sorted(far, key=lambda name: -far[name])[:most])
+    return [host for host in hosts if host.name in kept]
+
+
+def _row(host: Host, point: ResultPoint, lines: Sequence[Line], names: Sequence[str], *, named: bool) -> TableRow:
+    cells: list[Inline] = [host.name, *([host.group] if named else []), Count(len(host.sessions))]
+    of_point = {line.row.platform.name: line for line in lines if line.point is point}
+    for name in names:
+        line = of_point.get(name)
+        ratio = line.ratios.get(host.name) if line else None
+        cells.append(shared.relative_of(ratio, line.section.better) if line and ratio else muted(Nothing()))
+    return TableRow(tuple(cells))
+
+
+def forest(lines: Sequence[Line], hosts: Sequence[Host], analysis: Analysis) -> Iterator[Part]:
+    """Yield a figure with an interval for each host below that of hosts like these; nothing where it is too long."""
+    groups = []
+    for line in lines:
+        title = joined([shared.platform_of(line.row.platform), shared.title_of(line.section), line.point.name])
+        rows = [(host.name, _figure_row(host.name, line.ratios[host.name], line, analysis))
+                for host in hosts if host.name in line.ratios]  # fmt: skip
+        if line.row.ratio is not None and rows:
+            groups.append(FigureGroup(title, (_all_hosts(line, analysis), *rows)))
+    if not groups or sum(len(group.rows) + 1 for group in groups) > _MOST_ROWS:
+        return
+    to_baseline: dict[str, Inline] = {"baseline": analysis.baseline, "level": analysis.level}
+    figure = Figure(
+        "ratios",
+        msg("Every host: percent of {baseline}, {level} interval", **to_baseline),
+        msg("percent of {baseline}", baseline=analysis.baseline),
+        msg(
+            "Every host over its own sessions, or blocks where it has one; above them hosts like these, over hosts; "
+            "in the grey band (±{margin}) it is equivalent", margin=Share(analysis.rule.margin, "declared"),
+        ),
+        tuple(groups),
+        msg("percent"),
+        msg("percent, {level} interval", level=analysis.level),
+        margin=analysis.rule.margin,
+        key="hosts",
+    )  # fmt: skip
+    yield Titled(msg("Every host"), (figure,), key="forest-of-hosts")
+
+
+def _all_hosts(line: Line, analysis: Analysis) -> tuple[Inline, FigureRow]:
+    name = msg("hosts like these")
+    assert line.row.ratio is not None
+    return name, _figure_row(name, line.row.ratio, line, analysis)
+
+
+def _figure_row(name: Inline, ratio: Ratio, line: Line, analysis: Analysis) -> FigureRow:
+    share = shared.relative_of(ratio, line.section.better)
+    low, high = (share.low, share.high) if math.isfinite(share.high) else (None, None)
+    colour = analysis.colours[line.row.platform.name]
+    return FigureRow(name, colour, share.estimate, low, high, text=share)
+
+
+def plain(lines: Sequence[Line], hosts: Sequence[Host]) -> list[dict[str, Any]]:
+    """Return every host with its sessions and ratios, for programs."""
+    return [
+        {
+            "host": host.name, "group": host.group, "sessions": list(host.numbers),
+            "ratios": [
+                {
+                    **shared.named(line.section), "levels": dict(line.point.levels),
+                    "platform": line.row.platform.name,
+                    "estimate": ratio.estimate, "low": ratio.low, "high": ratio.high, "blocks": ratio.n_blocks,
+                    "sessions": ratio.n_sessions,
+                }
+                for line in lines if (ratio := line.ratios.get(host.name))
+            ],
+        }
+        for host in hosts
+    ]  # fmt: skip

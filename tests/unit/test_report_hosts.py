@@ -1,0 +1,253 @@
+"""Hosts of a merged run: by name, odd ones with what only they have, missing ones, a change with controls."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from pathlib import Path
+
+import pytest
+from fleet import DAY_S, START, measure, merged
+
+from vtax.report.analysis.host_change import changes_of, effects_of
+from vtax.report.analysis.hosts import groups_of, hosts_of
+from vtax.report.analysis.source import Source, source_of
+from vtax.report.chapters import report
+from vtax.report.renderers.format import english
+from vtax.report.renderers.json import as_json
+from vtax.report.views.base import Options
+from vtax.report.views.hosts import VIEW
+from vtax.stats.host_change import effect_of_change
+from vtax.store.store import Store
+
+HOSTS = tuple(f"web{number}" for number in range(8))
+FIRST = ("web0", "web3", "web5", "web6")
+COST, WINDOW = 0.97, 1.03
+AFTER = START + 2.5 * DAY_S
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store.open(tmp_path / "store.sqlite")
+
+
+def updated(host: str, session: int) -> bool:
+    return session > 2 and host in FIRST
+
+
+def speeds(seed: int = 5, own: float = 0.05):
+    """Hosts of their own speed, a second window that is faster, a kernel that costs docker on those that have it."""
+    draw = random.Random(seed)
+    of_host = {host: math.exp(draw.gauss(0, own)) for host in HOSTS}
+
+    def speed(host: str, session: int, platform: str) -> float:
+        value = of_host[host] * math.exp(draw.gauss(0, 0.004)) * (WINDOW if session > 2 else 1.0)
+        return value * (COST if updated(host, session) and platform == "docker" else 1.0)
+
+    return speed
+
+
+def kernels(host: str, session: int) -> dict[str, object]:
+    return {"kernel": "6.6" if updated(host, session) else "6.1"}
+
+
+def shown(source: Source, depth: str = "brief") -> dict:
+    return as_json(VIEW.document(source, Options(depth)))
+
+
+def text_of(source: Source) -> str:
+    return json.dumps(shown(source)) + " ".join(sentences(source))
+
+
+def sentences(source: Source) -> list[str]:
+    summary = next(part for part in VIEW.document(source, Options()).parts if getattr(part, "role", "") == "summary")
+    return [english(item) for item in summary.parts[0].items]
+
+
+def changed(store: Store, **record: object) -> Source:
+    return source_of(store, merged(store, measure(store, HOSTS, 4, speed=speeds(), facts=kernels), **record))
+
+
+DECLARED = {"what": "kernel 6.6", "first": list(FIRST), "seed": 7, "at": AFTER}
+
+
+def test_a_declared_change_is_judged_against_the_controls_in_the_same_windows(store):
+    source = changed(store, change=DECLARED)
+    (change,) = shown(source)["changes"]
+    assert (tuple(change["changed"]), len(change["controls"])) == (FIRST, 4)
+    assert change["is_random"]
+    effects = {(each["platform"], each["baseline"]): each for each in change["effects"]}
+    assert set(effects) == {("native", ""), ("docker", ""), ("docker", "native")}
+    docker = effects["docker", ""]
+    assert docker["low"] < COST < docker["high"] < 1
+    assert docker["alone"]["estimate"] == pytest.approx(COST * WINDOW, abs=0.01)  # what a look without controls says
+    assert docker["of_controls"]["estimate"] == pytest.approx(WINDOW, abs=0.01)
+    assert effects["native", ""]["low"] < 1 < effects["native", ""]["high"]
+    assert docker["p_adjusted"] > docker["p_value"]
+    assert any("of what it would be without the change" in each for each in sentences(source))
+
+
+def test_each_host_is_one_value_after_relative_to_before(store):
+    source = changed(store, change=DECLARED)
+    analysis, hosts = source.analysis, hosts_of(source.analysis)
+    (change,) = changes_of(analysis, hosts)
+    effect = next(e for e in effects_of(analysis, hosts, change) if e.platform == "docker" and not e.baseline)
+    row = effect.row
+    means = dict(zip(row.blocks.tolist(), row.block_means.tolist(), strict=True))
+    shifts: dict[str, float] = {}
+    for host in hosts:
+        logs = [sum(math.log(means[block]) for block in session.blocks) / 3 for session in host.sessions]
+        shifts[host.name] = (logs[2] + logs[3]) / 2 - (logs[0] + logs[1]) / 2
+    sides = [[value for host, value in shifts.items() if (host in FIRST) == is_first] for is_first in (True, False)]
+    assert effect.effect == pytest.approx(effect_of_change(*sides)) or (
+        effect.effect.low == pytest.approx(effect_of_change(*sides).low)
+    )
+
+
+def test_half_of_the_hosts_updated_by_accident_is_offered_as_a_change(store):
+    source = changed(store)
+    (change,) = shown(source)["changes"]
+    assert not change["is_declared"]
+    assert not change["is_random"]
+    assert tuple(change["changed"]) == FIRST
+    (fact,) = change["facts"]
+    assert (fact["fact"], fact["before"], fact["after"], fact["changed"], fact["controls"]) == (
+        "kernel", "6.1", "6.6", 4, 0,
+    )  # fmt: skip
+    said = sentences(source)
+    assert (
+        "kernel became another between sessions on 4 of 8 hosts: the other 4 are taken as controls, as in a campaign "
+        "of a change"
+    ) in said
+    assert groups_of(source.analysis.sessions) == ()  # a host is not compared with itself as if it were two
+
+
+def test_another_version_of_a_hypervisor_on_some_hosts_is_a_change_too(store):
+    runs = measure(store, HOSTS, 4, speed=speeds())
+    from sqlalchemy import select, update
+
+    from vtax.store import schema
+    from vtax.store.database import writing
+
+    newer = [run for host in FIRST for run in runs[host][2:]]
+    with writing(store.engine) as connection:
+        of = select(schema.run.c.id).where(schema.run.c.name.in_(newer))
+        table = schema.platform
+        connection.execute(update(table).where(table.c.run_id.in_(of), table.c.name == "docker").values(version="29"))
+    (change,) = shown(source_of(store, merged(store, runs)))["changes"]
+    assert [each["fact"] for each in change["facts"]] == ["platform_versions.docker"]
+    assert (change["facts"][0]["before"], change["facts"][0]["after"]) == ("20.10", "29")
+
+
+def test_hosts_that_all_changed_have_no_controls_and_that_is_said(store):
+    def every(host: str, session: int) -> dict[str, object]:
+        return {"kernel": "6.6" if session > 2 else "6.1"}
+
+    source = source_of(store, merged(store, measure(store, HOSTS, 4, speed=speeds(), facts=every)))
+    (change,) = shown(source)["changes"]
+    assert change["controls"] == []
+    assert all(each["of_controls"] is None for each in change["effects"])
+    assert any("whatever else changed meanwhile is in the difference" in each for each in sentences(source))
+
+
+def test_a_host_that_did_what_it_was_not_to_do_and_one_that_was_lost_are_named(store):
+    runs = measure(store, HOSTS, 4, speed=speeds(), facts=lambda h, s: {
+        "kernel": "6.6" if s > 2 and h in {*FIRST, "web1"} - {"web0"} else "6.1"
+    })  # fmt: skip
+    runs["web3"] = runs["web3"][:2]
+    (change,) = shown(source_of(store, merged(store, runs, change=DECLARED)))["changes"]
+    assert change["unlike"] == ["web0", "web1"]
+    assert change["lost"] == ["web3"]
+    assert change["changed"] == ["web0", "web5", "web6"]
+
+
+def test_a_change_that_was_not_carried_out_yet_shows_nothing(store):
+    source = changed(store, change={**DECLARED, "at": None})
+    assert shown(source)["changes"] == []
+
+
+def test_sessions_after_the_controls_changed_too_do_not_count(store):
+    source = changed(store, change={**DECLARED, "until": START + 3.5 * DAY_S})
+    (change,) = shown(source)["changes"]
+    third = {number for host in hosts_of(source.analysis) for number in host.numbers[2:3]}
+    assert set(change["after"]) == third
+
+
+def odd(store: Store) -> Source:
+    def speed(host: str, session: int, platform: str) -> float:
+        return 0.8 if host == "web7" and platform == "docker" else 1.0
+
+    def facts(host: str, session: int) -> dict[str, object]:
+        return {"frequency_governor": "powersave" if host == "web7" else "performance"}
+
+    runs = measure(store, HOSTS, 2, speed=speed, facts=facts)
+    hosts = [
+        {"host": host, "runs": of, "planned": 2, "state": "collected",
+         "agents": ["kubelet"] if host == "web7" else []}
+        for host, of in runs.items()
+    ]  # fmt: skip
+    hosts.append({"host": "web9", "runs": [], "planned": 2, "state": "unreachable", "code": "unreachable",
+                  "detail": "no route to host"})  # fmt: skip
+    return source_of(store, merged(store, runs, hosts=hosts))
+
+
+def test_an_odd_host_is_found_with_what_only_it_has(store):
+    source = odd(store)
+    (found,) = shown(source)["odd"]
+    assert (found["hosts"], found["platform"]) == (["web7"], "docker")
+    assert found["low"] < 0.8 < found["high"]
+    assert found["facts"] == ["agents.kubelet = yes", "frequency_governor = powersave"]
+    assert any(
+        each.startswith("web7: docker") and "resident agent: kubelet, frequency governor powersave" in each
+        for each in sentences(source)
+    )
+
+
+def test_alike_hosts_are_not_called_odd(store):
+    source = source_of(store, merged(store, measure(store, HOSTS, 2)))
+    assert shown(source)["odd"] == []
+    assert "No host is shown to lie apart from the others." in sentences(source)
+
+
+def test_missing_hosts_are_named_with_their_reasons(store):
+    source = odd(store)
+    (missing,) = shown(source)["missing"]
+    assert (missing["host"], missing["state"], missing["code"]) == ("web9", "unreachable", "unreachable")
+    assert (missing["planned"], missing["sessions"]) == (2, [])
+    assert "1 host has no result: web9" in sentences(source)
+
+
+def test_the_matrix_has_a_line_a_host_and_the_farthest_where_they_are_many(store):
+    source = odd(store)
+    (of_web7,) = (host for host in shown(source)["hosts"] if host["host"] == "web7")
+    (ratio,) = of_web7["ratios"]
+    assert ratio["estimate"] == pytest.approx(0.8, abs=0.01)
+    document = VIEW.document(source, Options("all"))
+    (matrix,) = (table for table in document.tables() if table.key.startswith("hosts "))
+    assert [row.cells[0] for row in matrix.groups[0].rows] == list(HOSTS)
+    (figure,) = document.figures()
+    assert len(figure.groups[0].rows) == len(HOSTS) + 1
+
+
+def test_the_report_has_the_chapter_and_one_of_a_single_host_has_none(store):
+    source = odd(store)
+    assert any(getattr(part, "key", "") == "hosts" for part in report(source).parts)
+    alone = source_of(store, "web0-s1")
+    assert not any(getattr(part, "key", "") == "hosts" for part in report(alone).parts)
+
+
+def test_the_record_of_a_campaign_is_renewed_without_merging_again(store):
+    runs = measure(store, HOSTS[:3])
+    first = merged(store, runs)
+    again = merged(store, runs, name="other")
+    assert first == again
+    assert shown(source_of(store, first))["campaign"] == "other"
+    assert len([run for run in store.runs() if "merged" in run.origin]) == 1
+
+
+@pytest.mark.parametrize("change", ["kernel", {"what": 3, "first": "web0"}, {"first": [1], "at": "soon"}, 7])
+def test_a_record_that_nobody_checked_does_no_harm(store, change):
+    runs = measure(store, HOSTS[:3])
+    source = source_of(store, merged(store, runs, change=change, extra=[{"deep": {}}]))
+    assert shown(source)["changes"] == []
