@@ -15,7 +15,7 @@ import pytest
 from synthetic_run import DECLARED, begin, fill
 
 from vtax.described import moment, tables_of
-from vtax.report.analysis.exported import Result
+from vtax.report.analysis.exported import ExportedResult
 from vtax.report.files import write
 from vtax.report.measurements import COLUMNS
 from vtax.store.store import Store
@@ -73,7 +73,7 @@ def keys(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
 
 def test_json_has_the_keys_of_the_reference_and_no_other(exports):
     value = json.loads((exports / "run.json").read_text())
-    described = {(path, field.name) for path, fields in tables_of(Result) for field in fields}
+    described = {(path, field.name) for path, fields in tables_of(ExportedResult) for field in fields}
     rows = "results[].points[].rows[]"
     undecided = ("next_step", "next_step.decides[]", "next_step.left[]", "next_step.soon", f"{rows}.verdict.needed")
     of_sessions = (f"{rows}.ratio.nesting[]", f"{rows}.ratio.of_these_hosts")

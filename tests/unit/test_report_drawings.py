@@ -12,7 +12,7 @@ from drawn_run import run_of
 
 from vtax.errors import BadInput
 from vtax.report.analysis.drawings import cell_tests, drawings, finished_blocks
-from vtax.report.analysis.figure_values import Drawing, Place
+from vtax.report.analysis.figure_values import Drawing, Plotted
 from vtax.report.analysis.source import Source
 from vtax.report.parts.figure_charts import chart_of
 from vtax.report.renderers import vega
@@ -35,7 +35,7 @@ def figures(source: Source, **mapped: str) -> dict[str, Drawing]:
     return {each.figure.id: each for each in drawings(source.analysis, source.data, mapping)}
 
 
-def at(drawing: Drawing, platform: str, **levels: str) -> Place:
+def at(drawing: Drawing, platform: str, **levels: str) -> Plotted:
     (found,) = [
         place for place in drawing.places
         if place.platform == platform and all(place.levels.get(f) == level for f, level in levels.items())

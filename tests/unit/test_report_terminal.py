@@ -13,7 +13,7 @@ from synthetic_run import DECLARED, METRICS, begin, trial
 
 from vtax.report.analysis import Analysis, analyse
 from vtax.report.renderers import numbers
-from vtax.report.renderers.grid import Grid, fitted
+from vtax.report.renderers.grid import TextGrid, fitted
 from vtax.report.renderers.terminal import Bulleted, put
 from vtax.store.records import CellRecord, PlatformRecord
 from vtax.store.store import Store
@@ -93,7 +93,7 @@ def test_trials_are_reported_apart_from_the_blocks_that_intervals_rest_on(wide):
 def test_a_number_never_breaks_across_lines(width):
     kept = ("15\u202f200", "1\u202f219", "1\u202f325", "12\N{NO-BREAK SPACE}%", "5 min 00 s", "8 GiB")
     text = f"F(3, 28) = {kept[0]} [{kept[1]}, {kept[2]}] ±{kept[3]} took {kept[4]} of {kept[5]}"
-    grid = Grid()
+    grid = TextGrid()
     grid.add_column("what")
     grid.add_row(text)
     parts: list[tuple[int, RenderableType]] = [(0, Text(text)), (3, Bulleted([Text(text)])), (1, grid)]
@@ -105,7 +105,7 @@ def test_a_number_never_breaks_across_lines(width):
 
 
 def test_a_grid_too_narrow_for_its_words_folds_them_and_loses_none():
-    grid = Grid()
+    grid = TextGrid()
     for title in ("platform", "mean", "verdict"):
         grid.add_column(title, right=title == "mean")
     grid.add_heading(Text("mtu=1500"))
@@ -118,7 +118,7 @@ def test_a_grid_too_narrow_for_its_words_folds_them_and_loses_none():
 
 
 def test_names_stand_above_the_rest_where_the_words_do_not_fit_beside_them():
-    grid = Grid()
+    grid = TextGrid()
     for title in ("platform", "mean"):
         grid.add_column(title)
     grid.add_row("qemu-tcg-virtio", "0.000123")

@@ -120,9 +120,9 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str | Text]]) ->
     """
     from rich.console import Console
 
-    from vtax.report.renderers.grid import Grid
+    from vtax.report.renderers.grid import TextGrid
 
-    table = Grid("bold")
+    table = TextGrid("bold")
     for column in columns:
         table.add_column(said(column))
     for row in rows:

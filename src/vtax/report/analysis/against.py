@@ -133,7 +133,7 @@ def _rule(runs: Sequence[Analysis], pairs: Sequence[Compared], margin: float | N
 
 
 def _finding(pair: Compared, margin: float) -> RangeTest:
-    """What is claimed of a pair. Raises StatsError where a side has no ratio to its baseline."""
+    """Return the finding about a pair. Raises StatsError where a side has no ratio to its baseline."""
     if pair.reason:
         raise StatsError(pair.reason)
     samples = _sample(pair.cells[0], "treatment"), _sample(pair.cells[1], "baseline")

@@ -14,7 +14,7 @@ from vtax.report.analysis.values import Analysis
 
 
 @dataclass(frozen=True)
-class Finding:
+class UnevenFact:
     """A fact that is not the same on all platforms.
 
     where: how the guests were started in which it was found; empty when it is so however they are started. shown:
@@ -27,7 +27,7 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Change:
+class FactChange:
     """A fact that was not the same in all guests of one platform that were started alike. values: in order."""
 
     platform: str
@@ -43,8 +43,8 @@ class Audit:
     host_changes: facts of the host that differ between sessions.
     """
 
-    findings: tuple[Finding, ...]
-    changes: tuple[Change, ...]
+    findings: tuple[UnevenFact, ...]
+    changes: tuple[FactChange, ...]
     guests: Mapping[tuple[str, str], Mapping[str, Fact]]
     compared: tuple[str, ...]
     clocks: Mapping[str, float]
@@ -56,18 +56,18 @@ def audit(analysis: Analysis) -> Audit:
     groups = started_alike((guest.platform, guest.facts) for guest in analysis.guests if guest.facts)
     order = [platform.name for platform in analysis.platforms]
     places: dict[tuple[str, tuple[tuple[tuple[str, ...], str], ...]], list[str]] = {}
-    found: list[Change] = []
+    found: list[FactChange] = []
     guests: dict[tuple[str, str], Mapping[str, Fact]] = {}
     comparing = 0
     for how, of in groups.items():
         names = sorted(of, key=order.index)
         guests |= {(name, how): of[name][0] for name in names}
-        found += [Change(name, *change) for name in names for change in changes(of[name]).items()]
+        found += [FactChange(name, *change) for name in names for change in changes(of[name]).items()]
         comparing += len(names) > 1
         for difference in differences({name: of[name][0] for name in names}) if len(names) > 1 else ():
             places.setdefault((difference.field, _by_text(difference.values)), []).append(how)
     findings = [
-        Finding(field, "" if len(hows) == comparing else "; ".join(hows), shown)
+        UnevenFact(field, "" if len(hows) == comparing else "; ".join(hows), shown)
         for (field, shown), hows in sorted(places.items())
     ]
     compared = tuple(name for name in order if any(name == platform for platform, _ in guests))

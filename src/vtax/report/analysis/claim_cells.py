@@ -23,7 +23,7 @@ Mapped = Mapping[str, str]
 
 
 @dataclass(frozen=True)
-class Group:
+class AveragedEntries:
     """Entries of one side that are averaged. name: what they have in common, as it is written."""
 
     name: tuple[tuple[str, str], ...]
@@ -65,7 +65,7 @@ def entries_of(analysis: Analysis) -> list[Cell]:
 
 def selected(
     entries: Iterable[Cell], check: CheckTable, side: ClaimSide, fixed: Iterable[str], inner: Iterable[str]
-) -> dict[Key, Group]:
+) -> dict[Key, AveragedEntries]:
     """Return the entries of a side, in groups that are averaged, by the levels that each has in common with the other
     side.
 
@@ -89,7 +89,7 @@ def selected(
         within = _key(levels, lambda factor: factor in inner and factor not in fixed)
         groups.setdefault(outer, {})[within] = entry
         names.setdefault(outer, tuple((factor, entry.shown[factor]) for factor, _ in outer))
-    return {key: Group(names[key], found) for key, found in groups.items()}
+    return {key: AveragedEntries(names[key], found) for key, found in groups.items()}
 
 
 def _key(levels: Mapping[str, str], takes: Callable[[str], bool]) -> Key:

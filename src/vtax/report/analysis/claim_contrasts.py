@@ -29,12 +29,12 @@ from vtax.study.claims import CheckTable, number_of
 Logs = dict[int, float]
 """Block -> a logarithm."""
 FULL = 0.9
-"""Of a link's rate: what a TCP stream carries in packets of 1500 bytes is 0.95 of it, and 0.9 is full."""
+"""Share of a link's rate: what a TCP stream carries in packets of 1500 bytes is 0.95 of it, and 0.9 is full."""
 Divisor = Callable[[Cell], Cell]
 
 
 def divisor_of(entries: Sequence[Cell], check: CheckTable, mapped: Mapped) -> Divisor | None:
-    """What finds the entry of the reference at the levels of another. Raises StatsError where there is none."""
+    """Return what finds the reference's entry at the levels of another. Raises StatsError where there is none."""
     if check.reference is None:
         return None
     name = mapped.get(check.reference, check.reference)

@@ -1,4 +1,4 @@
-"""What keeps a claim from being judged by a run, or whole, and what else to know beside its word."""
+"""Obstacles to judging a claim by a run, or whole, and what else to know beside its word."""
 
 from __future__ import annotations
 

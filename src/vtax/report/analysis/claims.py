@@ -14,7 +14,7 @@ from vtax.described import BESIDE, Means, Only
 from vtax.errors import BadInput
 from vtax.messages import Note
 from vtax.report.analysis.claim_cells import (
-    Group,
+    AveragedEntries,
     Mapped,
     blocks_of_host,
     entries_of,
@@ -331,7 +331,7 @@ def _left_out(
 
 def _comparison(
     analysis: Analysis, entries: Sequence[Cell], check: CheckTable, sides: tuple[ClaimSide, ClaimSide | None],
-    groups: tuple[Group, Group | None], mapped: Mapped,
+    groups: tuple[AveragedEntries, AveragedEntries | None], mapped: Mapped,
 ) -> _Prepared:  # fmt: skip
     left, right = groups
     common = [key for key in left.entries if right is None or key in right.entries]

@@ -1,4 +1,4 @@
-"""What a contrast is made of: its two sides, the cells that are compared, and the cells that are not."""
+"""Parts of a contrast: its two sides, the cells that are compared, and the cells that are not."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Side:
 
     @property
     def names(self) -> Annotated[tuple[str, ...], Means("all of its runs", name="runs")]:
-        """Of each run, in order."""
+        """The name of each run, in order."""
         return tuple(side.analysis.name for side in self.runs)
 
     @property
@@ -122,7 +122,7 @@ class Compared(OfSection):
 
     @property
     def warnings(self) -> Warnings:
-        """Of ratio and verdict, each text once."""
+        """The warnings of ratio and verdict, each text once."""
         parts = (self.ratio, self.verdict, self.relative)
         found = [text for part in parts if part is not None for text in part.warnings]
         return tuple(dict.fromkeys(found))

@@ -303,7 +303,7 @@ def _as_in_table(pair: Compared) -> Compared:
 
 
 def paired(pair: Compared, analysis: Analysis) -> Contrast:
-    """What is judged of a pair of one run. Raises StatsError when its sides cannot be compared."""
+    """Judge a pair of one run. Raises StatsError when its sides cannot be compared."""
     check(pair)
     found = row_contrast(pair.treatment, pair.baseline, pair.section, analysis.unit_of)
     if np.isnan(found.logs).all():
@@ -333,7 +333,7 @@ def _answered(pair: Compared, answer: Comparison | StatsError) -> Compared:
 
 
 def differences_of(sides: tuple[Side, Side], pairs: Sequence[Compared]) -> Iterator[Inline]:
-    """What differs between the runs besides what is compared, see `run_differences`."""
+    """Yield what differs between the runs besides what is compared, see `run_differences`."""
     treatment, baseline = sides
     fixed = {*treatment.levels, *baseline.levels}
     platforms = {pair.treatment.platform.name for pair in pairs} & {pair.baseline.platform.name for pair in pairs}

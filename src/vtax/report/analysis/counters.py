@@ -1,4 +1,4 @@
-"""What was counted around the trials of a network benchmark: where the CPU went, and what crossed every hop.
+"""Counters around the trials of a network benchmark: where the CPU went, and what crossed every hop.
 
 Where throughput is at its limit, overhead is no longer in the rate but in the CPU that the same bytes cost; where
 bytes did not go the way they should, no rate means anything. Both are means over a cell's measured trials.
@@ -40,7 +40,7 @@ _DROPS = (*RX_DROPPED, *TX_DROPPED)
 
 @dataclass(frozen=True)
 class HopTraffic:
-    """What one interface carried in a trial. drops: dropped or broken packets. packet_bytes: mean of the IP
+    """Traffic of one interface in a trial. drops: dropped or broken packets. packet_bytes: mean of the IP
     packets in the direction with more bytes; None where it carried no share of the data."""
 
     name: str

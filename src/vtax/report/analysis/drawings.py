@@ -14,7 +14,7 @@ import numpy as np
 
 from vtax.report.analysis.claim_cells import Mapped, host_here
 from vtax.report.analysis.claims import check_mapping
-from vtax.report.analysis.figure_values import Drawing, Estimate, Place, PublicationStatistic
+from vtax.report.analysis.figure_values import Drawing, Estimate, Plotted, PublicationStatistic
 from vtax.report.analysis.published import published_of
 from vtax.report.analysis.sessions import MeasuredSession, of_hosts, ratio_in
 from vtax.report.analysis.values import Analysis, Floats, Ints, Row, Section
@@ -133,7 +133,7 @@ class _Selection:
                     if there is not None and row.summary is not None:
                         yield section, row, point.baseline, there
 
-    def _measured(self) -> Iterator[Place]:
+    def _measured(self) -> Iterator[Plotted]:
         for section, row, base, there in self._rows():
             for host, sessions in self._hosts():
                 for quantity in self.figure.quantities:
@@ -152,7 +152,7 @@ class _Selection:
     def _place(
         self, section: Section, row: Row, base: Row | None, there: str, host: int,
         sessions: Sequence[MeasuredSession], quantity: Quantity,
-    ) -> Place:  # fmt: skip
+    ) -> Plotted:  # fmt: skip
         blocks = {block for session in sessions for block in session.blocks}
         ratio = self._ratio(row, base, sessions)
         statistic = self._statistic(section, row, base, blocks, quantity)
@@ -167,7 +167,7 @@ class _Selection:
         count = row.blocks.size if not blocks else int(np.isin(row.blocks, list(blocks)).sum())
         unit = "" if quantity == "efficiency" else section.metric.unit
         printed = self._printed(section, row, there) if quantity == "value" and host <= 1 else None
-        return Place(
+        return Plotted(
             row.platform.name, there, levels, unit, quantity, host, 0, count, here, statistic, ratio, printed
         )
 
@@ -209,7 +209,7 @@ class _Selection:
         of, values = self.tests.get((row.cell.key, section.metric.name), (_NONE, _NO_VALUES))
         return values[np.isin(of, list(blocks))] if blocks else values
 
-    def _single(self, place: Place) -> Iterator[Place]:
+    def _single(self, place: Plotted) -> Iterator[Plotted]:
         """Yield every test of a place, numbered from 1 in the order of the trials."""
         cell = next(
             cell for cell in self.analysis.cells
@@ -222,7 +222,7 @@ class _Selection:
             values = values[np.isin(of, blocks)]
         for number, value in enumerate(values.tolist(), 1):
             statistic = PublicationStatistic(1, value, np.nan, np.nan, Estimate(value))
-            yield Place(
+            yield Plotted(
                 place.platform, place.there, place.levels, place.unit, place.quantity, place.host, number,
                 tests=statistic,
             )  # fmt: skip
@@ -236,7 +236,7 @@ class _Selection:
                 return _printed(table, there)
         return None
 
-    def _printed_only(self, places: Sequence[Place]) -> Iterator[Place]:
+    def _printed_only(self, places: Sequence[Plotted]) -> Iterator[Plotted]:
         """Yield printed numbers of platforms that the run has no value of."""
         if self.figure.quantities != ("value",):
             return
@@ -248,10 +248,10 @@ class _Selection:
             for there in table.values if table.statistic == "mean" else ():
                 if there not in drawn and self.figure.shows_platform(there):
                     here = self.mapped.get(there, there)
-                    yield Place(here, there, levels, unit, "value", printed=_printed(table, there))
+                    yield Plotted(here, there, levels, unit, "value", printed=_printed(table, there))
 
-    def _largest_cvs(self) -> Iterator[Place]:
-        """Of every benchmark, metric and platform the largest CV of its cells, and the widest interval of a mean."""
+    def _largest_cvs(self) -> Iterator[Plotted]:
+        """Yield by benchmark, metric and platform the largest CV of cells, and the widest interval of a mean."""
         found: dict[tuple[str, str, str], list[Row]] = {}
         there_of: dict[str, str] = {}
         for section, row, _, there in self._rows():
@@ -276,7 +276,7 @@ class _Selection:
                 if table.statistic == "largest_cv" and (table.benchmark, table.metric) == (label, metric)
                 and there in table.values
             ]  # fmt: skip
-            yield Place(
+            yield Plotted(
                 platform, there, {BENCHMARK: label, METRIC: metric}, "", "largest_cv",
                 blocks=min((s.blocks for s in summaries), default=0),
                 here=Estimate(max(halves)) if halves else None,

@@ -26,7 +26,7 @@ class PlatformResult:
 
 @dataclass(frozen=True)
 class EffectiveCell:
-    """What was in force in a cell."""
+    """Settings in force in a cell."""
 
     cell: Annotated[CellRecord, Means("key of the cell", take="key")]
     platform: Annotated[str, Means("platform")]
@@ -36,7 +36,7 @@ class EffectiveCell:
 
 
 @dataclass(frozen=True)
-class Result:
+class ExportedResult:
     """All of a result; effective is empty where it was not read."""
 
     schema: Annotated[str, Means("`vtax.analysis/1`")]
@@ -50,10 +50,10 @@ class Result:
     effective: Annotated[tuple[EffectiveCell, ...], Means("settings that were really in force, by cell")] = ()
 
 
-def exported(analysis: Analysis, effective: tuple[EffectiveCell, ...] = ()) -> Result:
+def exported(analysis: Analysis, effective: tuple[EffectiveCell, ...] = ()) -> ExportedResult:
     """All that programs read of a result. Texts are messages still, which the JSON renderer writes in English."""
     platforms = tuple(PlatformResult(each, analysis.ready_s(each.name)) for each in analysis.platforms)
-    return Result(
+    return ExportedResult(
         "vtax.analysis/1",
         analysis,
         platforms,
@@ -64,7 +64,7 @@ def exported(analysis: Analysis, effective: tuple[EffectiveCell, ...] = ()) -> R
     )
 
 
-def exported_whole(source: Source) -> Result:
+def exported_whole(source: Source) -> ExportedResult:
     """The same with what was in force in every cell. Raises StoreError."""
     in_force = effective_of_cells(source.data, source.effective)
     cells = enumerate(source.data.run.cells)

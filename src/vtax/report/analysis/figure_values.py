@@ -1,4 +1,4 @@
-"""What a figure of a publication holds: the value of each place, as the publication computes it and from blocks."""
+"""Values of a publication's figure: the value of each place, as the publication computes it and from blocks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class PublicationStatistic:
-    """What a publication states of all tests of a cell, taken as independent. sd, cv: NaN of one.
+    """Statistic of a publication over all tests of a cell, taken as independent. sd, cv: NaN of one.
 
     drawn: the mean, with the bounds that the figure's statistic has.
     """
@@ -41,7 +41,7 @@ class PublicationStatistic:
 
 
 @dataclass(frozen=True)
-class Place:
+class Plotted:
     """One value of a figure. levels: factor -> level as written, with `benchmark` and `metric`.
 
     here: of this run, from blocks. tests: as the publication computes it.
@@ -111,8 +111,8 @@ class Drawing:
             meaning="as the study has it",
         ),
     ]
-    places: tuple[Place, ...]
-    single: tuple[Place, ...]
+    places: tuple[Plotted, ...]
+    single: tuple[Plotted, ...]
     absent: Annotated[tuple[str, ...], Means("platforms of it, or of the publication, without a value")]
     hosts: int
     mapped: Annotated[
@@ -120,7 +120,7 @@ class Drawing:
     ] = field(default_factory=dict)
 
     @property
-    def values(self) -> Annotated[tuple[Place, ...], Means("every value, those of single tests last")]:
+    def values(self) -> Annotated[tuple[Plotted, ...], Means("every value, those of single tests last")]:
         """All places."""
         return (*self.places, *self.single)
 

@@ -1,4 +1,4 @@
-"""What of a run is shown. A filter selects; it judges nothing again.
+"""Filters of what is shown of a run. A filter selects; it judges nothing again.
 
 Means, ratios, verdicts and ranks are those of the whole run: every verdict stays corrected for the family it was
 judged in, however few of that family are shown. The baseline stays beside the platforms that are named, since ratios
@@ -22,7 +22,7 @@ from vtax.store.run import RunHandle
 
 @dataclass(frozen=True)
 class Filter:
-    """What is shown of a run: everything, unless something is named.
+    """Selection of a run: everything, unless something is named.
 
     platforms, benchmarks: names (of benchmarks also labels). levels: factor -> levels; a cell without the factor is
     not shown. baseline: of the run.
@@ -69,7 +69,7 @@ EVERYTHING = Filter()
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a person asked to be shown, as typed. where: `FACTOR=LEVEL`, each."""
+    """Words that a person asked to be shown, as typed. where: `FACTOR=LEVEL`, each."""
 
     platforms: Sequence[str] = ()
     benchmarks: Sequence[str] = ()

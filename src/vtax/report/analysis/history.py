@@ -319,7 +319,7 @@ def _mean(series: Series, start: int, end: int) -> float:
 
 
 def _between(before: Analysis, after: Analysis, old: CellRecord, new: CellRecord) -> Iterator[Inline]:
-    """What differs between two runs: host, image, versions, settings; then the facts of the platform's guests."""
+    """Yield what differs between runs: host, image, versions, settings; then the facts of the platform's guests."""
     yield from differences(before, after, {new.platform, after.baseline}, [(old, new)], ())
     audits = [
         started_alike((g.platform, g.facts) for g in run.guests if g.platform == new.platform and g.facts)

@@ -146,7 +146,7 @@ class Pivot:
 
     @property
     def sections(self) -> list[Section]:
-        """What the figures are of, each once."""
+        """The sections of the figures, each once."""
         return list({id(cell.section): cell.section for cell in self.cells.values()}.values())
 
     def rows_of(self, panel: str) -> tuple[str, ...]:
@@ -167,10 +167,10 @@ def pivot(
     Raises BadInput for a factor, level or metric that the run does not have, for axes that are the same, when no
     figure is left, and when several are left for one place.
     """
-    return _Builder(source, axes, quantity, metric, tuple(where), to, every_metric).built()
+    return _PivotBuilder(source, axes, quantity, metric, tuple(where), to, every_metric).built()
 
 
-class _Builder:
+class _PivotBuilder:
     """Collects the figures of a pivot and their places."""
 
     def __init__(

@@ -39,7 +39,7 @@ class Published:
 
 @dataclass(frozen=True)
 class Repeated:
-    """What a study repeats, and how far."""
+    """The publication that a study repeats, and how far."""
 
     publication: Annotated[
         str, Means("authors, title, venue and year of what the study repeats, as far as known; empty for nothing")

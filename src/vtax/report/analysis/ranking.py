@@ -76,7 +76,7 @@ class Standing:
 
 @dataclass(frozen=True)
 class Contribution:
-    """What a resource adds to the lead of the first over the second."""
+    """Part of a resource in the lead of the first over the second."""
 
     resource: Annotated[str, Means("resource")]
     ratio: Annotated[Interval, Means("first / second there, higher is better")]
@@ -86,7 +86,7 @@ class Contribution:
 
 
 @dataclass(frozen=True)
-class Switch:
+class RankSwitch:
     """The weight of a resource, the others kept, at which another platform takes the first place."""
 
     resource: Annotated[str, Means("resource")]
@@ -119,7 +119,7 @@ class Recommendation:
     contributions: Annotated[
         tuple[Contribution, ...], Means("of first and second, what favours the first most before the others")
     ]
-    switches: Annotated[tuple[Switch, ...], Means("weights at which another platform takes the first place")]
+    switches: Annotated[tuple[RankSwitch, ...], Means("weights at which another platform takes the first place")]
     unmeasured: Annotated[
         tuple[Unmeasured, ...],
         Means("resources with a weight that no platform was ranked by", name="not_tested"),

@@ -11,14 +11,14 @@ import numpy as np
 from vtax.errors import BadInput
 from vtax.messages import Note
 from vtax.report.analysis.check import require_block
-from vtax.report.analysis.ranking import Contribution, Recommendation, Standing, Switch, Unranked
+from vtax.report.analysis.ranking import Contribution, RankSwitch, Recommendation, Standing, Unranked
 from vtax.report.analysis.result import tried
 from vtax.report.analysis.values import Analysis, ResultPoint, Section
 from vtax.report.analysis.warnings import merged, noted
 from vtax.report.analysis.workload import (
-    Figure,
     Missing,
     Weighted,
+    WorkloadMetric,
     figures_of,
     link_limits,
     missing_of,
@@ -61,7 +61,7 @@ def recommend(
     shares = np.array([each.share for each in weighted])
     standings: list[Standing] = []
     contributions: tuple[Contribution, ...] = ()
-    switches: tuple[Switch, ...] = ()
+    switches: tuple[RankSwitch, ...] = ()
     if full:
         effects, correlation = _effects(analysis, figures, weighted, [p.name for p in full])
         if correlation > 0:
@@ -115,7 +115,7 @@ def _unranked(named: Sequence[PlatformRecord], ranked: Sequence[PlatformRecord])
 
 
 def _effects(
-    analysis: Analysis, figures: Sequence[Figure], weighted: Sequence[Weighted], names: Sequence[str]
+    analysis: Analysis, figures: Sequence[WorkloadMetric], weighted: Sequence[Weighted], names: Sequence[str]
 ) -> tuple[scores.Effects, float]:
     number = {each.name: n for n, each in enumerate(weighted)}
     items = [scores.Item(number[f.resource], f.share, np.array([f.values[name] for name in names])) for f in figures]
@@ -155,7 +155,7 @@ def _full(
     ]  # fmt: skip
 
 
-def _lost_more(first: str, figures: Sequence[Figure], ranked: AbstractSet[str]) -> bool:
+def _lost_more(first: str, figures: Sequence[WorkloadMetric], ranked: AbstractSet[str]) -> bool:
     """Whether the first failed in a larger share of trials than another, as `withholding.for_failures` has it."""
     for figure in figures:
         shares = {row.platform.name: row.failed / max(tried(row), 1) for row in figure.point.rows}
@@ -183,19 +183,19 @@ def _contributions(
 
 def _switches(
     effects: scores.Effects, weighted: Sequence[Weighted], full: Sequence[PlatformRecord]
-) -> tuple[Switch, ...]:
-    """Of the resources that were weighed: of others the figures were not read."""
+) -> tuple[RankSwitch, ...]:
+    """Find the switches of resources that were weighed: of others the figures were not read."""
     weights = np.array([each.weight for each in weighted])
     found = scores.crossings(effects.means, weights)
     return tuple(
-        Switch(weighted[c.resource].name, full[c.platform].name, c.weight, c.above)
+        RankSwitch(weighted[c.resource].name, full[c.platform].name, c.weight, c.above)
         for c in found
         if weighted[c.resource].weight > 0
     )
 
 
 def _partial(
-    figures: Sequence[Figure], weighted: Sequence[Weighted], ranked: Sequence[PlatformRecord],
+    figures: Sequence[WorkloadMetric], weighted: Sequence[Weighted], ranked: Sequence[PlatformRecord],
     lacking: Mapping[str, Sequence[Missing]], full: Sequence[Standing],
 ) -> list[Standing]:  # fmt: skip
     """Platforms that lack something, with the range of their scores and places."""
@@ -251,10 +251,10 @@ def _beside(full: Sequence[Standing], partial: Sequence[Standing]) -> list[Stand
 
 
 def _warnings(
-    analysis: Analysis, figures: Sequence[Figure], standings: Sequence[Standing], given: Sequence[Note],
+    analysis: Analysis, figures: Sequence[WorkloadMetric], standings: Sequence[Standing], given: Sequence[Note],
     left_out: Sequence[tuple[Section, ResultPoint]],
 ) -> tuple[Warning, ...]:  # fmt: skip
-    """Of the ranking itself, then those of the run that are about what was weighed."""
+    """Warnings of the ranking itself, then those of the run that are about what was weighed."""
     names = {each.platform.name for each in standings} | {analysis.baseline, ""}
     subjects = {"", *(f.section.label for f in figures), *(f.section.name for f in figures)}
     own = [noted(note) for note in given]

@@ -1,4 +1,4 @@
-"""What each platform costs per resource: the overhead over all of its comparisons there, with one interval."""
+"""Costs of each platform per resource: the overhead over all of its comparisons there, with one interval."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from vtax.described import Means
 from vtax.report.analysis.values import Analysis
-from vtax.report.analysis.workload import Figure, figures_of, weighted_of
+from vtax.report.analysis.workload import WorkloadMetric, figures_of, weighted_of
 from vtax.stats import scores
 from vtax.stats.assumptions import allow_for_dependence, dependence
 from vtax.stats.intervals import Interval
@@ -19,7 +19,7 @@ from vtax.store.records import MARKS, PlatformRecord
 
 
 @dataclass(frozen=True)
-class Cost:
+class ResourceOverhead:
     """The overhead of a platform on a resource: 1 - efficiency, negative where it is faster.
 
     Of several comparisons it is that of the geometric mean of their efficiencies; benchmarks count alike. It is
@@ -39,11 +39,11 @@ class Cost:
 
 @dataclass(frozen=True)
 class ResourceCosts:
-    """What platforms cost on one resource; the baseline costs nothing."""
+    """Costs of platforms on one resource; the baseline costs nothing."""
 
     resource: Annotated[str, Means("`cpu`, `memory`, `disk`, `network`, `kernel`, `start` or `application`")]
     labels: Annotated[tuple[str, ...], Means("its benchmark tables")]
-    costs: Annotated[tuple[Cost, ...], Means("platforms that have a value there", name="platforms")]
+    costs: Annotated[tuple[ResourceOverhead, ...], Means("platforms that have a value there", name="platforms")]
 
 
 def costs_of(analysis: Analysis) -> tuple[ResourceCosts, ...]:
@@ -62,15 +62,15 @@ def costs_of(analysis: Analysis) -> tuple[ResourceCosts, ...]:
     return tuple(found)
 
 
-def _has_value(platform: PlatformRecord, figures: list[Figure]) -> bool:
+def _has_value(platform: PlatformRecord, figures: list[WorkloadMetric]) -> bool:
     return any(platform.name in figure.values for figure in figures)
 
 
-def _cost(analysis: Analysis, platform: PlatformRecord, figures: list[Figure]) -> Cost:
+def _cost(analysis: Analysis, platform: PlatformRecord, figures: list[WorkloadMetric]) -> ResourceOverhead:
     mine = [figure for figure in figures if platform.name in figure.values]
     missing = len(figures) - len(mine)
     if len(figures) == 1 and (own := _of_row(mine[0], platform)) is not None:
-        return Cost(platform, own, 1, 0)
+        return ResourceOverhead(platform, own, 1, 0)
     total = sum(figure.share for figure in mine)
     items = [scores.Item(0, f.share / total, f.values[platform.name][None, :]) for f in mine]
     effects = scores.effects_of(items, 1)
@@ -84,10 +84,10 @@ def _cost(analysis: Analysis, platform: PlatformRecord, figures: list[Figure]) -
     found = effects.interval(np.ones(1), 0, None, level)
     with np.errstate(over="ignore"):
         low, middle, high = (1 - float(np.exp(each)) for each in (found.high, found.estimate, found.low))
-    return Cost(platform, Interval(middle, low, high, found.confidence), len(figures), missing)
+    return ResourceOverhead(platform, Interval(middle, low, high, found.confidence), len(figures), missing)
 
 
-def _of_row(figure: Figure, platform: PlatformRecord) -> Interval | None:
+def _of_row(figure: WorkloadMetric, platform: PlatformRecord) -> Interval | None:
     """Return the overhead as the result has it, of a resource with one comparison."""
     row = next((row for row in figure.point.rows if row.platform.name == platform.name), None)
     return row.ratio.overhead(figure.section.better) if row is not None and row.ratio is not None else None

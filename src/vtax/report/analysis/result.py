@@ -320,7 +320,7 @@ def logs_to(row: Row, base: Row | None) -> Floats:
 
 
 def _aims(data: RunData, sections: tuple[Section, ...]) -> Iterator[Aim]:
-    """What the run's rule judges, in the families of the result."""
+    """Yield what the run's rule judges, in the families of the result."""
     is_alone = len({cell.platform for cell in data.run.cells}) == 1
     for section, point, row in every_row(sections):
         if section.metric.is_primary and (is_alone or row is not point.baseline):

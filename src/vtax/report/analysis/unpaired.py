@@ -75,7 +75,7 @@ def unpaired(pairs: Sequence[Compared], sides: tuple[Side, Side], margin: float,
 
 
 def trials_of(pair: Compared) -> Contrast:
-    """What failed on either side in all of its runs; a contrast without blocks."""
+    """Return what failed on either side in all of its runs; a contrast without blocks."""
     of, to = ([cell.row for cell in side] for side in pair.cells)
     failed = sum(row.failed for row in of), sum(row.failed for row in to)
     made = sum(map(tried, of)), sum(map(tried, to))

@@ -1,4 +1,4 @@
-"""What a result is made of: rows of platforms at points of sections, and all of a run in one value."""
+"""Parts of a result: rows of platforms at points of sections, and all of a run in one value."""
 
 from __future__ import annotations
 
@@ -114,12 +114,12 @@ class Row:
 
     @property
     def means_of_blocks(self) -> BlockMeans:
-        """What its contrasts are built from."""
+        """The means that its contrasts are built from."""
         return BlockMeans(self.blocks, self.block_means)
 
     @property
     def warnings(self) -> Warnings:
-        """Of the summary, the ratios and the verdict, each text once.
+        """The warnings of the summary, the ratios and the verdict, each text once.
 
         With one trial per block outlying blocks are outlying values: they are listed once.
         """
@@ -145,7 +145,7 @@ class ResultPoint:
 
     @property
     def topology(self) -> Annotated[str, Means("topology; empty without a network")]:
-        """That of all its cells, as parameters and links are."""
+        """The topology of all its cells, as parameters and links are."""
         return self.rows[0].cell.topology
 
     @property
@@ -311,7 +311,7 @@ class Analysis:
 
     @property
     def shown_part(self) -> Annotated[Mapping[str, Any] | None, _FILTER]:
-        """What a filter shows."""
+        """The part that a filter shows."""
         return self.filter.plain() if self.filter else None
 
     @property

@@ -102,7 +102,7 @@ _Found = Mapping[_Key, Components | StatsError]
 
 
 def _components(data: RunData, sections: tuple[Section, ...], samples: Samples) -> _Found:
-    """Of every cell and metric with values: sorted once, then one pass of arrays a cell."""
+    """Split the variance of every cell and metric with values: sorted once, then one pass of arrays a cell."""
     trials, measured = data.trials, data.measurements
     used = (trials.is_ok & ~trials.is_warmup)[measured.trial]
     trial, metric, value = measured.trial[used], measured.metric[used], measured.value[used]
@@ -172,7 +172,7 @@ def _planned(
     costs: tuple[Cost | None, Cost | None],
     analysis: Analysis,
 ) -> CellVariance:
-    """What the ratio's precision took, and the cheapest plan for the precision the study asks for."""
+    """Return what the ratio's precision took, and the cheapest plan for the precision that is asked for."""
     ratio, rule = cell.row.ratio, analysis.rule
     assert ratio is not None
     if costs[0] is None or costs[1] is None:

@@ -22,7 +22,7 @@ STATISTICS = "statistics"  # the family of all that the statistics warn of
 _NUMERIC = (Count, Number, Offset, PValue, Share)
 
 
-class _Row(Protocol):
+class _WarnedRow(Protocol):
     @property
     def platform(self) -> PlatformRecord: ...
     @property
@@ -50,7 +50,7 @@ class _Gathered:
     given: list[Given] = field(default_factory=list)
 
 
-def warnings_of(data: RunData, rows: Iterable[tuple[Place, _Row, bool]]) -> tuple[Warning, ...]:
+def warnings_of(data: RunData, rows: Iterable[tuple[Place, _WarnedRow, bool]]) -> tuple[Warning, ...]:
     """All warnings: an emulated host, failed trials, lost guests, limits not given, the run's own, statistics.
 
     rows: (where it is, row, whether its metric is a primary one).
@@ -93,7 +93,7 @@ def carried(code: str, text: str, place: Place | None) -> Given:
 
 
 def _words(data: Mapping[str, Inline]) -> Iterator[str]:
-    """What warnings must have in common to be one: all that is no number."""
+    """Yield what warnings must have in common to be one: all that is no number."""
     for name, value in data.items():
         if isinstance(value, Note):
             yield value.code
@@ -164,7 +164,7 @@ def _of_store(data: RunData) -> Iterator[Given]:
         yield noted(warning.note, place, warning.times)
 
 
-def _of_rows(rows: Iterable[tuple[Place, _Row, bool]]) -> Iterator[Given]:
+def _of_rows(rows: Iterable[tuple[Place, _WarnedRow, bool]]) -> Iterator[Given]:
     for place, row, is_primary in rows:
         for note in row.warnings:
             yield noted(note, place, is_primary=is_primary)
@@ -181,7 +181,7 @@ def one_line(text: str) -> str:
 
 
 def shape_of(text: str) -> str:
-    """What texts that differ in numbers alone have in common."""
+    """Return what texts that differ in numbers alone have in common."""
     return _NUMBER.sub("#", text)
 
 

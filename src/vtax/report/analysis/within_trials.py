@@ -1,4 +1,4 @@
-"""What trials did inside: a metric by the time since measuring began, and the latencies of all requests."""
+"""Courses of trials: a metric by the time since measuring began, and the latencies of all requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of a run is weighed for a workload: its resources, their figures by block, and what platforms lack of them."""
+"""Weighing of a run for a workload: its resources, their figures by block, and what platforms lack of them."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Unmeasured:
 
 @dataclass(frozen=True)
 class Missing:
-    """What a platform lacks of a resource."""
+    """Part of a resource that a platform lacks."""
 
     resource: Annotated[str, Means("resource")]
     labels: Annotated[tuple[str, ...], Means("its benchmarks that were not tested", name="benchmarks")]
@@ -60,7 +60,7 @@ class Missing:
 
 
 @dataclass(frozen=True)
-class Figure:
+class WorkloadMetric:
     """One primary metric at one point.
 
     values: platform -> log efficiency by unit, NaN where there is none. share: of its resource.
@@ -115,7 +115,7 @@ def weighted_of(analysis: Analysis, weights: Mapping[str, float] | None) -> tupl
     )
 
 
-def of_figures(weighted: Sequence[Weighted], figures: Sequence[Figure]) -> tuple[Weighted, ...]:
+def of_figures(weighted: Sequence[Weighted], figures: Sequence[WorkloadMetric]) -> tuple[Weighted, ...]:
     """Return the resources with shares of what there are figures of: 0 for one without any."""
     there = {figure.resource for figure in figures}
     total = sum(each.weight for each in weighted if each.name in there)
@@ -148,7 +148,7 @@ def _why_unmeasured(analysis: Analysis, labels: Sequence[str]) -> Inline:
 
 def figures_of(
     analysis: Analysis, shares: Mapping[str, float]
-) -> tuple[list[Figure], int, list[tuple[Section, ResultPoint]]]:
+) -> tuple[list[WorkloadMetric], int, list[tuple[Section, ResultPoint]]]:
     """Return every primary metric at every point that has a weight; how many units there are; and what the baseline
     lacks.
 
@@ -170,7 +170,7 @@ def figures_of(
                 found.append((section, point, values))
             else:
                 left_out.append((section, point))
-    return [Figure(*each, _share(each[0], [s for s, _, _ in found])) for each in found], units, left_out
+    return [WorkloadMetric(*each, _share(each[0], [s for s, _, _ in found])) for each in found], units, left_out
 
 
 def _share(section: Section, figures: Sequence[Section]) -> float:
@@ -203,14 +203,16 @@ def _by_unit(section: Section, point: ResultPoint, unit_of: Mapping[int, int], u
     return found if rows[base].platform.name in found else {}
 
 
-def link_limits(analysis: Analysis, figures: Sequence[Figure]) -> tuple[float, ...]:
+def link_limits(analysis: Analysis, figures: Sequence[WorkloadMetric]) -> tuple[float, ...]:
     """Return the rate limits of the links that figures were measured through, in Mbit/s, ascending; empty without
     one."""
     found = {analysis.link_rate(figure.section.label, figure.point.levels) for figure in figures}
     return tuple(sorted(rate for rate in found if rate))
 
 
-def missing_of(analysis: Analysis, platform: PlatformRecord, figures: Sequence[Figure]) -> tuple[Missing, ...]:
+def missing_of(
+    analysis: Analysis, platform: PlatformRecord, figures: Sequence[WorkloadMetric]
+) -> tuple[Missing, ...]:
     """Return what a platform lacks, by resource, with the first reason of each."""
     lacks = [figure for figure in figures if platform.name not in figure.values]
     found = []
@@ -222,7 +224,7 @@ def missing_of(analysis: Analysis, platform: PlatformRecord, figures: Sequence[F
     return tuple(found)
 
 
-def _why_missing(analysis: Analysis, platform: PlatformRecord, figure: Figure) -> Inline:
+def _why_missing(analysis: Analysis, platform: PlatformRecord, figure: WorkloadMetric) -> Inline:
     for each in analysis.untested:
         if (each.platform, each.label) == (platform.name, figure.section.label) and dict(each.levels) == dict(
             figure.point.levels

@@ -46,7 +46,7 @@ class ChartPanel:
 
 @dataclass(frozen=True)
 class ChartSeries:
-    """What a colour, a symbol and a dash stand for. colour: a platform's number, see Platform."""
+    """Meaning of a colour, a symbol and a dash. colour: a platform's number, see Platform."""
 
     label: Inline
     colour: int

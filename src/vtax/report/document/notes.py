@@ -17,7 +17,7 @@ _TYPED: Mapping[str, Callable[[Any], Inline]] = {
 
 
 def data_of(note: Note) -> dict[str, Inline]:
-    """What the template of a note holds."""
+    """Return the data of a note's template."""
     return {name: _typed(name, value) for name, value in note.data.items()}
 
 

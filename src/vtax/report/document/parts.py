@@ -1,4 +1,4 @@
-"""What a document is made of: sections, tables of typed cells, figures as specifications, warnings."""
+"""Parts of a document: sections, tables of typed cells, figures as specifications, warnings."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ class Suite:
 
 @dataclass(frozen=True)
 class Document:
-    """What a view shows. lead: lines under the title. data: the same as plain values for programs; the tables when
+    """A document. lead: lines under the title. data: the same as plain values for programs; the tables when
     None. colours: name of a platform -> its number, see Platform. nothing: why the run has nothing to show here, then
     a report leaves the document out. suite: of a check, its cases."""
 

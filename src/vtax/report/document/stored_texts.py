@@ -23,10 +23,10 @@ LOST = (
     "--scale {name} measures {kept} of {total} levels of {factor}, {more} of {among} levels of {second}, "
     "{most} of {whole} levels of {third}",
 )
-"""What a scale took of a claim, see study.variants."""
+"""Losses of a claim by a scale, see study.variants."""
 MARKS = ("emulated", "emulated host", "nested", "remote")
 NOT_COUNTED = ("energy", "VM exits", "CPU time of Xen's domains", "run-queue wait of all tasks", "pressure")
-"""What a host may not count, beside the events of perf, which keep their names."""
+"""Counters that a host may lack, beside the events of perf, which keep their names."""
 ERRORS = (
     "there is no such page",
     "the runs, the studies and the contrast are linked above",
@@ -80,7 +80,7 @@ ERRORS = (
     "there is no run or platform {name}",
     "platforms: {names}; runs: vtax list",
 )
-"""What the page of `vtax serve` says is wrong with a request, and its hints; every other error is shown as it is."""
+"""Errors of a request to the page of `vtax serve`, and their hints; every other error is shown as it is."""
 UNITS = (
     "events/s", "transactions/s", "requests/s", "queries/s", "rows/s", "seeks/s", "files/s", "bytes", "segments",
     "packets", "flows", "requests", "pages",

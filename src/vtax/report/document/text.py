@@ -66,7 +66,7 @@ class Translated:
 
 
 class Value:
-    """What a cell or a sentence holds that a renderer formats: a number with its kind, see `cells`."""
+    """Value of a cell or a sentence that a renderer formats: a number with its kind, see `cells`."""
 
 
 Inline = str | Message | Joined | Styled | Link | Stored | Translated | Value

@@ -48,7 +48,7 @@ _FILES: Mapping[str, tuple[str, str, str]] = {
 }  # fmt: skip
 """File -> name, media type, description. The first two are what was measured with, the others came of it."""
 NO_LICENSE = "No license is stated: ask the authors before you use this."
-"""What the archive says in place of a license; RO-Crate wants one, or a text."""
+"""Text in place of a license; RO-Crate wants one, or a text."""
 _INPUTS = ("study.toml", "host.json")
 
 

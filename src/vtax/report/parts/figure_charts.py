@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 
-from vtax.report.analysis.figure_values import Drawing, Estimate, Place
+from vtax.report.analysis.figure_values import Drawing, Estimate, Plotted
 from vtax.report.analysis.values import Analysis
 from vtax.report.document import (
     UNSCALED,
@@ -166,7 +166,7 @@ class _Builder:
         )
 
     def _bands(self, panels: Sequence[str], series: Sequence[str]) -> list[ChartValue]:
-        """Of a figure over tests: the mean of each series with its interval from blocks."""
+        """Make the bands of a figure over tests: the mean of each series with its interval from blocks."""
         if not self.drawing.single:
             return []
         return [
@@ -177,7 +177,7 @@ class _Builder:
             for place in self.drawing.places if place.here
         ]  # fmt: skip
 
-    def _key(self, place: Place, axis: str | None) -> str:
+    def _key(self, place: Plotted, axis: str | None) -> str:
         """Return where a place is on an axis, as text."""
         named = {
             PLATFORM: place.platform, TEST: str(place.test), HOST: str(place.host),
@@ -187,7 +187,7 @@ class _Builder:
             return ""
         return named[axis] if axis in named else place.levels.get(axis, "")
 
-    def _keys(self, places: Sequence[Place], axis: str | None) -> list[str]:
+    def _keys(self, places: Sequence[Plotted], axis: str | None) -> list[str]:
         """Return all keys of an axis: platforms as in the run, metrics as in the figure, numbers ascending."""
         found = list(dict.fromkeys(self._key(place, axis) for place in places))
         if axis == PLATFORM:
@@ -205,7 +205,7 @@ class _Builder:
             return sorted(found, key=_number)
         return found
 
-    def _label(self, key: str, axis: str | None, places: Sequence[Place]) -> Inline:
+    def _label(self, key: str, axis: str | None, places: Sequence[Plotted]) -> Inline:
         """Return what a key is called beside its axis."""
         if axis == PLATFORM:
             there = next((place.there for place in places if place.platform == key), key)
@@ -228,7 +228,7 @@ class _Builder:
             return msg("test number")
         return "" if axis in (*NAMED_AXES, _ROW) else words_of(axis)
 
-    def _panel(self, key: str, scale: Scale, places: Sequence[Place]) -> ChartPanel:
+    def _panel(self, key: str, scale: Scale, places: Sequence[Plotted]) -> ChartPanel:
         """Return a panel with the title of its values. places: its own."""
         first, *others = map(self._value_title, places)
         value: Inline = first if all(title == first for title in others) else ""
@@ -247,7 +247,7 @@ class _Builder:
             left, right = (msg("{side}; white at 100 %", side=side) for side in (left, right))
         return ChartPanel(title, axis, left, right, scale, middle)
 
-    def _value_title(self, place: Place) -> Inline:
+    def _value_title(self, place: Plotted) -> Inline:
         if place.quantity == "value":
             return self.titles.get((place.levels[BENCHMARK], place.levels[METRIC]), place.levels[METRIC])
         if place.quantity == "efficiency":
@@ -257,7 +257,7 @@ class _Builder:
     def _percent(self) -> Inline:
         return msg("percent of {baseline}", baseline=self.analysis.baseline)
 
-    def _scale(self, places: Sequence[Place]) -> Scale:
+    def _scale(self, places: Sequence[Plotted]) -> Scale:
         if any(place.quantity == "largest_cv" for place in places):
             return UNSCALED
         if any(place.quantity == "efficiency" for place in places):
@@ -271,7 +271,7 @@ class _Builder:
         return scale_for(unit, [*shown, *(place.printed.value for place in places if place.printed)])
 
     def _colour(self, key: str, number: int) -> int:
-        """Of platforms as in all of the report; of other series by their order."""
+        """Return the colour of platforms as in all of the report, of other series by their order."""
         return self.colours.get(key, 0) if self.figure.series == PLATFORM else number + 1
 
     def _of_paper(self) -> list[str]:
@@ -341,7 +341,7 @@ def _number(key: str) -> float:
     return number_of(key) or 0.0
 
 
-def _right(place: Place) -> Bounded | None:
+def _right(place: Plotted) -> Bounded | None:
     """Return what the right side shows of a place: a single test is the same there."""
     if place.here is None:
         return _bounded(place.tests.drawn) if place.test and place.tests else None

@@ -22,7 +22,7 @@ def header_of(analysis: Analysis) -> tuple[Inline, tuple[Inline, ...]]:
 
 
 STATUSES = ("running", "finished", "failed", "interrupted", "paused")
-"""What the status of a run may be, as it is stored."""
+"""Statuses of a run, as they are stored."""
 
 
 def status_word(status: str) -> Inline:

@@ -1,1 +1,1 @@
-"""What shows a document: a terminal, a page, a program. Renderers know no view and no run."""
+"""Renderers of a document: a terminal, a page, a program. Renderers know no view and no run."""

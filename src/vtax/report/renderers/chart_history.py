@@ -8,7 +8,7 @@ import textwrap
 from vtax.report.document import Chart
 from vtax.report.renderers.chart_axes import Axis
 from vtax.report.renderers.chart_layers import INK, MUTED, WIDTH, intervals
-from vtax.report.renderers.chart_lines import Looks
+from vtax.report.renderers.chart_lines import LineLooks
 from vtax.report.renderers.format import Formatter
 from vtax.report.renderers.vega import Spec
 
@@ -27,7 +27,7 @@ def history(chart: Chart, formatter: Formatter, number: int, *, is_narrow: bool 
     return [_History(chart, formatter, number).drawing(_NARROW if is_narrow else _WIDE)]
 
 
-class _History(Looks):
+class _History(LineLooks):
     _columns = 1
 
     def look(self, channel: str) -> Spec:

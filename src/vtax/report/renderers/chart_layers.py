@@ -1,4 +1,4 @@
-"""What the kinds of charts share: the panel that is drawn, layers of intervals and of printed values, looks."""
+"""Shared by the kinds of charts: the panel that is drawn, layers of intervals and of printed values, looks."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ def lines(chart: Chart, formatter: Formatter, number: int) -> list[Spec]:
     return _Lines(chart, formatter, number).sides()
 
 
-class Looks(Drawn):
+class LineLooks(Drawn):
     """A panel whose series have a colour, a symbol and a dash each."""
 
     def look(self, channel: str) -> Spec:
@@ -58,7 +58,7 @@ class Looks(Drawn):
         return (self.used.index(value.series) - (len(self.used) - 1) / 2) * self.dodge
 
 
-class _Lines(Looks):
+class _Lines(LineLooks):
     def sides(self) -> list[Spec]:
         axis = value_axis([*self.ranged, *self.bands], self.panel.scale, "y" in self.chart.log)
         aside = 0.0 if self.chart.is_banded else self.dodge * (len(self.used) - 1) / 2

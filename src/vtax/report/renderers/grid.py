@@ -34,7 +34,7 @@ class _Shape:
     is_stacked: bool
 
 
-class Grid:
+class TextGrid:
     """Columns under their titles, with rows that may stand under headings of the full width.
 
     title_style: of the titles of the columns.

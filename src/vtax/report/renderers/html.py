@@ -18,7 +18,7 @@ from vtax import __version__
 from vtax.report.document import Document, Inline, Moment, msg
 from vtax.report.renderers import vega
 from vtax.report.renderers.format import Formatter
-from vtax.report.renderers.html_parts import COLOUR, Parts
+from vtax.report.renderers.html_parts import COLOUR, HtmlParts
 from vtax.report.renderers.language import ENGLISH, Language
 
 
@@ -56,7 +56,7 @@ def chapter_key(number: int) -> str:
 
 def _drawn(key: str, document: Document, formatter: Formatter) -> dict[str, Any]:
     """Return a document as the template shows it. key: of a chapter, the beginning of all its ids."""
-    page = Parts(formatter, document, f"{key}-" if key else "")
+    page = HtmlParts(formatter, document, f"{key}-" if key else "")
     return {
         "key": key,
         "title": formatter.text(document.title),
@@ -82,7 +82,7 @@ class Fragments:
 
     def __init__(self, language: Language = ENGLISH, colours: Mapping[str, int] | None = None) -> None:
         """colours: of the document; see there."""
-        self._page = Parts(Formatter(language), Document("", (), colours=colours or {}))
+        self._page = HtmlParts(Formatter(language), Document("", (), colours=colours or {}))
 
     def inline(self, text: Inline) -> Markup:
         """Return a text with its roles and values as elements."""

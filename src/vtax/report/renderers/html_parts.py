@@ -50,7 +50,7 @@ _SHOWS: tuple[Literal["estimate", "interval"], ...] = ("estimate", "interval")
 _CLASSES = {"muted": "muted", "caution": "flag", "error": "flag", "strong": "strong"}
 
 
-class Parts:
+class HtmlParts:
     """Draws parts. specs: (name, specification) of every figure drawn so far."""
 
     def __init__(self, formatter: Formatter, document: Document, prefix: str = "") -> None:

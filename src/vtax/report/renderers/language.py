@@ -67,7 +67,7 @@ class Language:
 
     @property
     def separator(self) -> str:
-        """What stands between two numbers: a semicolon where a comma is the decimal sign."""
+        """The text between two numbers: a semicolon where a comma is the decimal sign."""
         return ", " if self.decimal == "." else "; "
 
     def number(self, text: str) -> str:

@@ -17,13 +17,13 @@ _LINE_START = re.compile(r"^([-+>]|\d+[.)])(?=\s)", re.MULTILINE)
 def markdown(document: Document, language: Language = ENGLISH, chapters: Sequence[Document] = ()) -> str:
     """Return a document as the text of a Markdown file. chapters: documents below it, each with a title of its
     own."""
-    page = _Page(Formatter(language))
+    page = _MarkdownPage(Formatter(language))
     blocks = [block for each in (document, *chapters)
               for block in (f"# {page.text(each.title)}", *page.blocks(each))]  # fmt: skip
     return "\n\n".join(filter(None, blocks)) + "\n"
 
 
-class _Page(TextPage):
+class _MarkdownPage(TextPage):
     def heading(self, section: Section, level: int) -> Iterator[str]:
         yield f"{'#' * min(level + 2, 6)} {self.text(section.title)}"
         if section.subtitle != "":

@@ -34,7 +34,7 @@ from vtax.report.document import (
 )
 from vtax.report.document.text import Role
 from vtax.report.renderers.format import Formatter, Run
-from vtax.report.renderers.grid import Grid
+from vtax.report.renderers.grid import TextGrid
 from vtax.report.renderers.language import ENGLISH, Language
 from vtax.report.renderers.unbroken import Unbroken, bind_spaces, prepared_text, release_spaces
 
@@ -151,11 +151,11 @@ class _Terminal:
         where = self.formatter.where(warning)
         return text.append(f"  {where}", "dim") if where else text
 
-    def _table(self, table: Table) -> Grid:
+    def _table(self, table: Table) -> TextGrid:
         shown = [n for n, column in enumerate(table.columns) if self.is_wide or not column.room]
         joins = {} if self.is_wide else {a: b for a, b in pairwise(shown) if table.columns[b].joins}
         shown = [n for n in shown if n not in joins.values()]
-        grid = Grid()
+        grid = TextGrid()
         for n in shown:
             title = self.text(table.columns[n].title).plain
             if n in joins:
@@ -167,7 +167,7 @@ class _Terminal:
         return grid
 
     def _group(
-        self, grid: Grid, group: Group, shown: Sequence[int], joins: Mapping[int, int], columns: Sequence[Column]
+        self, grid: TextGrid, group: Group, shown: Sequence[int], joins: Mapping[int, int], columns: Sequence[Column]
     ) -> None:
         if group.title != "":
             grid.add_heading(self.text(group.title, "italic"))

@@ -176,7 +176,7 @@ def _sentences(notes: Sequence[str]) -> Iterator[Inline]:
 
 
 def _although(each: JudgedClaim, found: Judgement, analysis: Analysis) -> Iterator[Inline]:
-    """What intervals at their own level would say, where the correction or an objection leaves the claim open.
+    """Yield what intervals at their own level would say, where the correction or an objection leaves the claim open.
 
     Nothing across runs of which a side has one session only: such an interval leaves out what a session changes.
     """
@@ -215,7 +215,7 @@ def _needed(each: JudgedClaim, check: CheckTable) -> int:
 
 
 def _noisiest(compared: Sequence[ClaimedComparison]) -> ClaimedComparison | None:
-    """Of the comparisons of which it is open how many more blocks decide, the one with the widest interval."""
+    """Return the comparison with the widest interval of those that need no known number of blocks."""
     open_ = [each for each in compared if each.tested and each.tested.outlook.high is None]
     return max(open_, key=lambda each: each.tested.ratio.half_width if each.tested else 0.0, default=None)
 

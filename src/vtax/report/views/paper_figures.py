@@ -11,7 +11,7 @@ import numpy as np
 from vtax.described import BESIDE, Means, Only, values_of
 from vtax.report.analysis import mapping
 from vtax.report.analysis.drawings import drawings, efficiency_of
-from vtax.report.analysis.figure_values import Drawing, Estimate, Place
+from vtax.report.analysis.figure_values import Drawing, Estimate, Plotted
 from vtax.report.analysis.published import Repeated, repeated
 from vtax.report.analysis.source import Source
 from vtax.report.analysis.values import Analysis
@@ -101,7 +101,7 @@ def _overview(found: Sequence[Drawing]) -> Table:
 
 
 def _drawn(each: Drawing) -> Inline:
-    """Of which platforms a figure is, or why it is not drawn."""
+    """Say of which platforms a figure is, or why it is not drawn."""
     if not each.is_measured:
         return muted(why_not(each))
     names = list(dict.fromkeys(place.platform for place in each.places if place.here or place.tests))
@@ -167,7 +167,7 @@ def _values(each: Drawing, analysis: Analysis) -> Table:
     return Table(tuple(columns), shown, key=each.figure.id, label=label)
 
 
-def _group_of(each: Drawing, place: Place) -> tuple[tuple[str, str], ...]:
+def _group_of(each: Drawing, place: Plotted) -> tuple[tuple[str, str], ...]:
     """Return the levels that rows of a table share."""
     found = [(name, level) for name, level in place.levels.items() if name not in (BENCHMARK, METRIC)]
     found = [(name, level) for name, level in found if len({p.levels.get(name) for p in each.places}) > 1]
@@ -181,7 +181,7 @@ def _group_of(each: Drawing, place: Place) -> tuple[tuple[str, str], ...]:
     return tuple(found)
 
 
-def _cells(place: Place, each: Drawing, better: Better, *, is_table: bool, has_printed: bool) -> Iterator[Inline]:
+def _cells(place: Plotted, each: Drawing, better: Better, *, is_table: bool, has_printed: bool) -> Iterator[Inline]:
     tests, quantity = place.tests, place.quantity
     yield Count(tests.n) if tests else Nothing()
     yield _shown(tests.mean, quantity) if tests else Nothing()
@@ -196,7 +196,7 @@ def _cells(place: Place, each: Drawing, better: Better, *, is_table: bool, has_p
         yield _printed(place.printed, quantity)
 
 
-def _statistic(place: Place, each: Drawing) -> Inline:
+def _statistic(place: Plotted, each: Drawing) -> Inline:
     tests = place.tests
     if tests is None or not np.isfinite(tests.sd):
         return Nothing()

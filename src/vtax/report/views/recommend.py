@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from vtax.errors import BadInput
-from vtax.report.analysis.ranking import Recommendation, Standing, Switch
+from vtax.report.analysis.ranking import RankSwitch, Recommendation, Standing
 from vtax.report.analysis.recommendation import recommend
 from vtax.report.analysis.source import Source
 from vtax.report.analysis.workload import Missing
@@ -344,7 +344,7 @@ def _switches(found: Recommendation) -> Iterator[Part]:
     yield Paragraph(msg("one weight changed at a time, by the estimates"), "muted")
 
 
-def _switch(each: Switch, found: Recommendation, weight: float) -> Inline:
+def _switch(each: RankSwitch, found: Recommendation, weight: float) -> Inline:
     data: dict[str, Inline] = {
         "platform": each.platform, "first": found.full[0].platform.name, "resource": each.resource,
         "weight": Number(each.weight, 3), "given": Number(weight, 3),
