@@ -22,9 +22,8 @@ BOOT = virtual_machine.Boot(Path("/image/vmlinux"), Path("/image/initrd.cpio"), 
 
 
 def argv(nics=(), vhost=False, huge_pages=False, **options):
-    made = command.QemuIo(
-        "vtax-1", Path("/guests/vtax-1/disk.qcow2"), Path("/guests/vtax-1/console.log"), 7, 8, nics, vhost
-    )
+    root = Path("/guests/vtax-1/disk.qcow2" if options.get("root", "disk") == "disk" else "/guests/vtax,1/root")
+    made = command.QemuIo("vtax-1", root, Path("/guests/vtax-1/console.log"), 7, 8, 9, nics, vhost)
     return command.guest(QemuOptions(**options), Resources(2, 512 << 20, (0, 1), huge_pages=huge_pages), BOOT, made)
 
 
@@ -55,6 +54,7 @@ def test_every_shipped_platform_is_a_valid_choice_of_options():
         ({"nic": "e1000", "queues": 4}, "several need virtio-net"),
         ({"nic": "rtl8139", "vhost": "on"}, "not rtl8139"),
         ({"aio": "native"}, "cache none"),
+        ({"root": "9p", "disk": "ide", "cache": "none"}, "root 9p has no disk: leave out disk, cache"),
         ({"cpu": "max -boot"}, "must be text of the form"),
         ({"speed": "high"}, "unknown option"),
     ],
@@ -108,6 +108,24 @@ def test_the_disk_is_an_overlay_with_the_chosen_cache_and_engine():
     [drive] = values(argv(cache="none", aio="native"), "-drive")
     assert drive == "if=none,id=root,file=/guests/vtax-1/disk.qcow2,format=qcow2,cache=none,aio=native"
     assert command.disk(QemuOptions(), Path("/a,b"))[1].split(",format")[0] == "if=none,id=root,file=/a,,b"
+
+
+@pytest.mark.parametrize("machine", ["pc", "microvm"])
+def test_a_share_is_the_root_in_place_of_a_disk(machine):
+    bus = {"pc": "pci", "microvm": "device"}[machine]
+    by_9p, by_virtiofs = argv(root="9p", machine=machine), argv(root="virtiofs", machine=machine)
+    assert values(by_9p, "-drive") == values(by_virtiofs, "-drive") == values(by_9p, "-object") == []
+    [back] = values(by_9p, "-fsdev")
+    assert back == "local,id=root,path=/guests/vtax,,1/root,security_model=passthrough,multidevs=remap"
+    assert values(by_9p, "-device")[2:] == [f"virtio-9p-{bus},fsdev=root,mount_tag=root"]
+    assert "socket,id=root,fd=9" in values(by_virtiofs, "-chardev")
+    assert values(by_virtiofs, "-device")[2:] == [f"vhost-user-fs-{bus},chardev=root,tag=root"]
+    assert values(by_virtiofs, "-object") == ["memory-backend-memfd,share=on,id=memory,size=524288k"]
+    [line] = values(by_9p, "-append")
+    assert ",9pnet_virtio,9p,virtio_net vtax.root=9p " in line
+    [line] = values(by_virtiofs, "-append")
+    assert ",virtiofs,virtio_net vtax.root=virtiofs " in line
+    assert registry.make("mine", "qemu", {"root": "9p"}).disk is None
 
 
 def test_only_an_emulated_kernel_is_spared_what_no_guest_uses():

@@ -81,6 +81,9 @@ MODULES = (
     "xen_blkfront",
     "xen_netfront",
     "ext4",
+    "9p",
+    "9pnet_virtio",
+    "virtiofs",
 )
 """Kernel modules the initrd carries, with what they depend on; it loads only what the command line asks for."""
 

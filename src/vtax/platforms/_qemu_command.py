@@ -18,6 +18,7 @@ from vtax.platforms.virtual_machine import Boot
 
 PROGRAM = "qemu-system-x86_64"
 AGENT_PORT = "vtax.agent"
+ROOT_TAG = "root"
 _BY_MP_TABLE = "acpi=noirq"
 """Interrupt lines of a `pc` are read from the firmware's table rather than computed anew for each NIC, by a program
 of 128 steps that ACPI interprets. The lines, the timers and everything else of ACPI are the same."""
@@ -46,13 +47,17 @@ class Nic:
 
 @dataclass(frozen=True)
 class QemuIo:
-    """Resources of one guest. agent_fd, monitor_fd: inherited connected sockets. vhost: whether taps use it."""
+    """What was made for one guest. agent_fd, monitor_fd: inherited connected sockets. vhost: whether taps use it.
+
+    root: its disk, or the directory of its files. root_fd: connected to virtiofsd, which serves that.
+    """
 
     name: str
-    disk: Path
+    root: Path
     console: Path
     agent_fd: int
     monitor_fd: int
+    root_fd: int = -1
     nics: Sequence[Nic] = ()
     vhost: bool = False
 
@@ -76,7 +81,7 @@ def guest(options: QemuOptions, resources: Resources, boot: Boot, made: QemuIo) 
     """Return a whole guest, stopped before its first instruction (-S)."""
     return [
         *machine(options, resources.vcpus, resources.memory_bytes),
-        *(memory_made_at_once(resources.memory_bytes) if resources.huge_pages else ()),
+        *memory(options, resources),
         *("-S", "-name", f"{made.name},debug-threads=on"),
         *("-kernel", str(boot.kernel), "-initrd", str(boot.initrd)),
         *("-append", kernel_command_line(options, boot.tsc_khz)),
@@ -85,18 +90,23 @@ def guest(options: QemuOptions, resources: Resources, boot: Boot, made: QemuIo) 
         *("-chardev", f"socket,id=agent,fd={made.agent_fd}"),
         *("-device", _on_bus(options, "virtio-serial")),
         *("-device", f"virtserialport,chardev=agent,nr=1,name={AGENT_PORT}"),
-        *disk(options, made.disk),
+        *(disk(options, made.root) if options.root == "disk" else share(options, made)),
         *network(options, made.nics, made.vhost),
     ]
 
 
-def memory_made_at_once(memory_bytes: int) -> list[str]:
-    """Return the guest's memory as a backend that is filled before the start, in huge pages where the host makes
-    them.
+def memory(options: QemuOptions, resources: Resources) -> list[str]:
+    """Return the guest's memory as a backend, where it is not simply QEMU's own.
 
-    QEMU asks for huge pages for all guest memory (madvise); what matters is that it is there from the first trial on.
+    With huge pages it is filled before the start: QEMU asks for them for all guest memory (madvise), and what matters
+    is that it is there from the first trial on. virtiofsd shares it with QEMU.
     """
-    backend = f"memory-backend-ram,id=memory,size={memory_bytes // 1024}k,prealloc=on"
+    is_shared = options.root == "virtiofs"
+    if not (resources.huge_pages or is_shared):
+        return []
+    kind = "memfd,share=on" if is_shared else "ram"
+    filled = ",prealloc=on" if resources.huge_pages else ""
+    backend = f"memory-backend-{kind},id=memory,size={resources.memory_bytes // 1024}k{filled}"
     return ["-object", backend, "-machine", "memory-backend=memory"]
 
 
@@ -119,6 +129,16 @@ def disk(options: QemuOptions, overlay: Path) -> list[str]:
     else:
         device = ["ide-hd,drive=root,bus=ide.0"]
     return ["-drive", drive, *(word for each in device for word in ("-device", each))]
+
+
+def share(options: QemuOptions, made: QemuIo) -> list[str]:
+    """Return the root as a directory of this host. Owners and modes are its own (passthrough)."""
+    if options.root == "virtiofs":
+        device = f"{_on_bus(options, 'vhost-user-fs')},chardev=root,tag={ROOT_TAG}"
+        return ["-chardev", f"socket,id=root,fd={made.root_fd}", "-device", device]
+    path = str(made.root).replace(",", ",,")
+    back = f"local,id=root,path={path},security_model=passthrough,multidevs=remap"
+    return ["-fsdev", back, "-device", f"{_on_bus(options, 'virtio-9p')},fsdev=root,mount_tag={ROOT_TAG}"]
 
 
 def network(options: QemuOptions, nics: Sequence[Nic], vhost: bool) -> list[str]:

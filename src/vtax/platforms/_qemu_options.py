@@ -22,6 +22,10 @@ class QemuOptions(CpuLimited):
     machine: Literal["pc", "q35", "microvm"] = Field("pc", description="machine type")
     nic: Literal["virtio-net", "e1000", "rtl8139"] = Field("virtio-net", description="NIC model")
     disk: Literal["virtio-blk", "ide", "sata"] = Field("virtio-blk", description="model of the disk")
+    root: Literal["disk", "9p", "virtiofs"] = Field(
+        "disk",
+        description="where the guest's files are: on its disk, or in a directory of this host by 9p or virtiofs",
+    )
     queues: int = Field(1, ge=1, le=16, description="queue pairs of each virtio-net interface")
     vhost: Literal["auto", "on", "off"] = Field(
         "auto", description="virtio-net served by the host's kernel; auto: with kvm, where the host can"
@@ -50,6 +54,9 @@ class QemuOptions(CpuLimited):
             raise ValueError(f"nic {self.nic} has one queue; several need virtio-net")
         if self.vhost == "on" and self.nic != "virtio-net":
             raise ValueError(f"vhost serves virtio-net, not {self.nic}")
+        of_disk = ("disk", "cache", "aio")
+        if self.root != "disk" and (chosen := [name for name in of_disk if name in self.model_fields_set]):
+            raise ValueError(f"root {self.root} has no disk: leave out {', '.join(chosen)}")
         if self.aio == "native" and self.cache != "none":
             raise ValueError("aio native needs cache none")
         return self
@@ -64,12 +71,15 @@ class QemuOptions(CpuLimited):
         """Kernel modules the guest needs, without what those depend on."""
         bus = "virtio_mmio" if self.machine == "microvm" else "virtio_pci"
         disks = {"virtio-blk": ("virtio_blk",), "ide": ("ata_piix", "sd_mod"), "sata": ("ahci", "sd_mod")}
+        shares = {"9p": ("9pnet_virtio", "9p"), "virtiofs": ("virtiofs",)}
         modules = {"virtio-net": "virtio_net", "e1000": "e1000", "rtl8139": "8139cp"}
-        return (bus, "virtio_console", *disks[self.disk], modules[self.nic])
+        return (bus, "virtio_console", *shares.get(self.root, disks[self.disk]), modules[self.nic])
 
     @property
     def root_device(self) -> str:
-        """The disk as the guest's kernel calls it."""
+        """The disk as the guest's kernel calls it, or what its init mounts instead."""
+        if self.root != "disk":
+            return self.root
         return "/dev/vda" if self.disk == "virtio-blk" else "/dev/sda"
 
 

@@ -30,7 +30,7 @@ from vtax.host.resources import Tree
 from vtax.image import host_kernel
 from vtax.image.image import Image
 from vtax.messages import Note, at, packed, restored
-from vtax.platforms import _qemu_boot, probing
+from vtax.platforms import _qemu_boot, _qemu_shares, probing
 from vtax.platforms._qemu_command import PROGRAM
 from vtax.platforms._qemu_crash import crash_in
 from vtax.platforms._qemu_options import QemuOptions
@@ -70,6 +70,8 @@ def _missing(options: QemuOptions) -> tuple[str, str] | None:
     """Return what is not there, and the hint. Raises ImageError for the host's kernel."""
     if lacking := probing.missing(_PACKAGES):
         return lacking
+    if options.root == "virtiofs" and _qemu_shares.daemon() is None:
+        return probing.not_installed({"virtiofsd": "virtiofsd"})
     if os.geteuid() != 0:
         return Note("needs-root"), Note("hint-sudo")
     if options.accel == "kvm":

@@ -28,23 +28,26 @@ from vtax.guest.channel import Channel
 from vtax.host import cgroups, huge_pages, tsc
 from vtax.host.cgroups import Cgroup
 from vtax.host.emulated_cpu import timeout_factor
+from vtax.host.namespaces import MountStep
 from vtax.host.process import spawn
 from vtax.image.image import Image
 from vtax.messages import Note
 from vtax.platforms import _qemu_command as command
-from vtax.platforms import _qemu_probe, virtual_machine
+from vtax.platforms import _qemu_probe, _qemu_shares, containers, virtual_machine
 from vtax.platforms._qemu_crash import crash, leave_no_core
 from vtax.platforms._qemu_options import VARIANTS, QemuOptions
 from vtax.platforms._qemu_taps import open_macvtaps
 from vtax.platforms.base import Driver, GuestDisk, GuestSpec, NetworkLimits, Probe, Resources
+from vtax.platforms.containers import Root
 from vtax.platforms.qmp import Monitor
-from vtax.platforms.stdio import StdioGuest, claim, start_error
+from vtax.platforms.stdio import Claim, StdioGuest, claim, start_error
 
 PARTS = (
     Part("vhost", ".*", r"vhost-[0-9]+"),
     Part("vcpu", "qemu-system.*", r"CPU [0-9]+/.*"),
     Part("io", "qemu-system.*", "IO .*"),
     Part("qemu", "qemu-system.*"),
+    Part("virtiofsd", "virtiofsd"),
 )
 """Threads by the names that QEMU gives them (-name debug-threads=on): the last is its main loop and its workers."""
 _MONITOR_TIMEOUT_S = 20.0
@@ -62,7 +65,9 @@ class Qemu(Driver):
     tunings = ("default", "pinned", "hugepages")
     writes_below_directory = True
 
-    def disk(self, options: QemuOptions) -> GuestDisk:
+    def disk(self, options: QemuOptions) -> GuestDisk | None:
+        if options.root != "disk":
+            return None
         return GuestDisk(cached=options.cache not in ("none", "directsync"))
 
     def network_limits(self, options: QemuOptions) -> NetworkLimits:
@@ -76,10 +81,10 @@ class Qemu(Driver):
     def start(self, options: QemuOptions, spec: GuestSpec) -> StdioGuest:
         try:
             boot = boot_files(options, spec.image)
-            overlay = virtual_machine.overlay(spec)
+            root = containers.overlay_root(spec) if options.root != "disk" else virtual_machine.overlay(spec)
             with ExitStack() as fds:
                 nics = _nics(options, spec, fds) if spec.plugboard else []
-                return _start(options, spec, boot, overlay, nics)
+                return _start(options, spec, boot, root, nics)
         except PlatformError:
             raise
         except (VtaxError, OSError) as error:
@@ -126,9 +131,9 @@ def _nics(options: QemuOptions, spec: GuestSpec, fds: ExitStack) -> list[command
 
 
 def _start(
-    options: QemuOptions, spec: GuestSpec, boot: virtual_machine.Boot, overlay: Path, nics: Sequence[command.Nic]
+    options: QemuOptions, spec: GuestSpec, boot: virtual_machine.Boot, root: Path | Root, nics: Sequence[command.Nic]
 ) -> StdioGuest:
-    """Spawn QEMU stopped, pin its virtual CPUs, let it run."""
+    """Spawn QEMU stopped, pin its virtual CPUs, let it run. root: its disk, or the directory of its files."""
     console, stderr = spec.directory / "console.log", spec.directory / "stderr.log"
     vhost = any(nic.tap for nic in nics) and uses_vhost(options)
     process = None
@@ -140,20 +145,16 @@ def _start(
             agent, their_agent = (fds.enter_context(s) for s in socket.socketpair())
             monitor, their_monitor = (fds.enter_context(s) for s in socket.socketpair())
             made = command.QemuIo(
-                spec.name, overlay, console, their_agent.fileno(), their_monitor.fileno(), nics, vhost
+                spec.name,
+                root.path if isinstance(root, Root) else root,
+                console,
+                their_agent.fileno(),
+                their_monitor.fileno(),
+                nics=nics,
+                vhost=vhost,
             )
-            argv = command.guest(options, spec.resources, boot, made)
-            if spec.plugboard is not None:
-                argv = ["nsenter", f"--net=/run/netns/{spec.plugboard.lab_namespace}", "--", *argv]
             notes += _limit_time(claimed.group, spec.resources)
-            with stderr.open("wb") as errors, claimed.group.procs_file() as join:
-                process = spawn(
-                    argv,
-                    tag=claimed.tag,
-                    stderr=errors.fileno(),
-                    pass_fds=(made.agent_fd, made.monitor_fd, *(fd for nic in nics for fd in nic.fds)),
-                    before_exec=_enter(join, helpers),
-                )
+            process = _spawn(options, spec, boot, root, made, claimed, helpers)
             their_agent.close()
             their_monitor.close()
             machine = _pin_and_run(monitor, spec.resources, claimed.group)
@@ -171,6 +172,29 @@ def _start(
     return StdioGuest(
         process, channel, claimed, stderr, tuple(notes), machine=machine, executing_at=executing_at, parts=PARTS
     )
+
+
+def _spawn(
+    options: QemuOptions, spec: GuestSpec, boot: virtual_machine.Boot, root: Path | Root, made: command.QemuIo,
+    claimed: Claim, helpers: Sequence[int],
+) -> subprocess.Popen[bytes]:  # fmt: skip
+    """Spawn QEMU, after what serves its files if that is another program. Raises CommandFailed, OSError."""
+    mounts = [root.mount] if isinstance(root, Root) else []
+    inherited = [made.agent_fd, made.monitor_fd, *(fd for nic in made.nics for fd in nic.fds)]
+    with ExitStack() as fds:
+        errors = fds.enter_context((spec.directory / "stderr.log").open("wb")).fileno()
+        join = fds.enter_context(claimed.group.procs_file())
+        if options.root == "virtiofs":
+            enter = _enter(join, helpers, mounts)
+            served = fds.enter_context(_qemu_shares.serve(spec.directory, made.root, claimed, errors, enter))
+            made, mounts = replace(made, root_fd=served.fileno()), []
+            inherited.append(made.root_fd)
+        argv = command.guest(options, spec.resources, boot, made)
+        if spec.plugboard is not None:
+            argv = ["nsenter", f"--net=/run/netns/{spec.plugboard.lab_namespace}", "--", *argv]
+        return spawn(
+            argv, tag=claimed.tag, stderr=errors, pass_fds=inherited, before_exec=_enter(join, helpers, mounts)
+        )
 
 
 def _helper_cpus(resources: Resources) -> tuple[list[int], list[str]]:
@@ -195,9 +219,12 @@ def _network_notes(options: QemuOptions, spec: GuestSpec, nics: Sequence[command
         yield Note("interface-queues", queues=nics[0].queues, requested=requested)
 
 
-def _enter(join: Sequence[int], cpus: Sequence[int]) -> Callable[[], None]:
-    """Between fork and exec: into the cgroup, onto the helpers' CPUs, which every thread then inherits."""
-    into_cgroup = virtual_machine.joining(join)
+def _enter(join: Sequence[int], cpus: Sequence[int], mounts: Sequence[MountStep] = ()) -> Callable[[], None]:
+    """Between fork and exec: into the cgroup, onto the helpers' CPUs, which every thread then inherits.
+
+    mounts: of a directory that is served to the guest, in a mount namespace of its own.
+    """
+    into_cgroup = _qemu_shares.entering(mounts, join) if mounts else virtual_machine.joining(join)
 
     def enter() -> None:
         into_cgroup()

@@ -1,0 +1,73 @@
+"""A guest's files as a directory of this host in place of a disk: by 9p, which QEMU serves, or by virtiofsd.
+
+The directory is the overlay that containers have, in a mount namespace of whoever serves it. What the guest's root
+does in it is done on this host by a process of root without CAP_MKNOD: no device node comes into being.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import socket
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from vtax.errors import PlatformError
+from vtax.host import namespaces
+from vtax.host.namespaces import MountStep
+from vtax.host.process import find_program, spawn
+from vtax.messages import Note
+from vtax.platforms.stdio import Claim
+
+_PLACES = ("/usr/libexec/virtiofsd", "/usr/lib/qemu/virtiofsd")  # of Debian 13 and 12
+_PR_CAPBSET_DROP, _CAP_MKNOD = 24, 27  # <linux/prctl.h>, <linux/capability.h>
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def daemon() -> str | None:
+    """Return the path of virtiofsd; None where it is not installed."""
+    return next((place for place in _PLACES if Path(place).exists()), find_program("virtiofsd"))
+
+
+def entering(mounts: Sequence[MountStep], join: Sequence[int]) -> Callable[[], None]:
+    """Between fork and exec: into the cgroup and a mount namespace with these mounts, without CAP_MKNOD."""
+    into = namespaces.private(mounts, join=join)
+
+    def enter() -> None:
+        into()
+        if _libc.prctl(_PR_CAPBSET_DROP, _CAP_MKNOD, 0, 0, 0) != 0:
+            raise OSError(ctypes.get_errno(), "dropping CAP_MKNOD")
+
+    return enter
+
+
+def serve(directory: Path, root: Path, claimed: Claim, errors: int, enter: Callable[[], None]) -> socket.socket:
+    """Start virtiofsd for a root, and return the socket that QEMU is to have.
+
+    directory: of the guest. enter: between fork and exec, see `entering`. Raises CommandFailed, OSError, and
+    PlatformError without virtiofsd.
+    """
+    program = daemon()
+    if program is None:
+        raise PlatformError(Note("not-installed", names=("virtiofsd",), count=1), hint="apt install virtiofsd")
+    fd = os.open(directory, os.O_PATH | os.O_CLOEXEC)
+    try:
+        name = f"/proc/self/fd/{fd}/virtiofs"  # short, wherever the directory is
+        client = socket.socket(socket.AF_UNIX)
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(name)
+            listener.listen(1)
+            client.connect(name)
+            options = ["-f", f"--fd={listener.fileno()}", "--rlimit-nofile=0", "-o", f"source={root},cache=auto"]
+            claimed.beside.append(
+                spawn(
+                    [program, *options],
+                    tag=claimed.tag,
+                    stderr=errors,
+                    pass_fds=(listener.fileno(),),
+                    before_exec=enter,
+                )
+            )
+        return client
+    finally:
+        os.close(fd)
