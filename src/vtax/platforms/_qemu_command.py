@@ -47,7 +47,7 @@ class Nic:
 
 @dataclass(frozen=True)
 class QemuIo:
-    """What was made for one guest. agent_fd, monitor_fd: inherited connected sockets. vhost: whether taps use it.
+    """Resources of one guest. agent_fd, monitor_fd: inherited connected sockets. vhost: whether taps use it.
 
     root: its disk, or the directory of its files. root_fd: connected to virtiofsd, which serves that.
     """

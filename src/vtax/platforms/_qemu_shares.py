@@ -58,7 +58,8 @@ def serve(directory: Path, root: Path, claimed: Claim, errors: int, enter: Calla
             listener.bind(name)
             listener.listen(1)
             client.connect(name)
-            options = ["-f", f"--fd={listener.fileno()}", "--rlimit-nofile=0", "-o", f"source={root},cache=auto"]
+            served = f"source={root},cache=auto,modcaps=-mknod"
+            options = ["-f", f"--fd={listener.fileno()}", "--rlimit-nofile=0", "-o", served]
             claimed.beside.append(
                 spawn(
                     [program, *options],
