@@ -14,6 +14,7 @@ PermitRootLogin prohibit-password
 StrictModes no
 UsePAM no
 PidFile none
+Subsystem sftp internal-sftp
 """
 # sshd wants /run/sshd, which only the service makes: it gets a /run of its own.
 _SERVE = "mount -t tmpfs none /run && mkdir /run/sshd && exec /usr/sbin/sshd -D -e -f {configuration}"
@@ -34,8 +35,13 @@ def serve(
     (directory / "authorized_keys").write_text("".join(allowed))
     known_as = address if port == 22 else f"[{address}]:{port}"
     (directory / "known_hosts").write_text(f"{known_as} {(directory / 'host_key.pub').read_text()}")
+    (directory / "server").write_text(_CONFIGURATION.format(address=address, port=port, directory=directory))
+    return serve_again(directory, inside=inside)
+
+
+def serve_again(directory: Path, *, inside: Sequence[str] = ()) -> subprocess.Popen[bytes]:
+    """Start a server once more that `serve` started there before, with its keys."""
     configuration, log = directory / "server", directory / "log"
-    configuration.write_text(_CONFIGURATION.format(address=address, port=port, directory=directory))
     argv = [*inside, "unshare", "--mount", "sh", "-c", _SERVE.format(configuration=configuration)]
     with log.open("wb") as errors:
         server = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stderr=errors)

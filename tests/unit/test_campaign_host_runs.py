@@ -218,7 +218,7 @@ def test_its_process_does_what_is_missing_and_writes_the_bundle(place, monkeypat
 
     monkeypatch.setattr(detached, "_vtax", vtax)
     carry_out(place)
-    bundle = place.directory / "tour-1.vtax.gz"
+    bundle = place.directory / "run.vtax.gz"
     assert called == [*([command] if command else []), ["export", "tour-1", "-o", str(bundle)]]
     found = state_of(place)
     assert (found.bundle, len(found.bundle_sha256)) == (str(bundle), 64)
@@ -248,7 +248,7 @@ def test_a_request_to_stop_ends_the_run_first_and_keeps_its_bundle(place, monkey
         carry_out(place)
     found = state_of(place)
     assert (found.state, found.reason) == ("interrupted", "stopped on request (SIGTERM)")
-    assert found.bundle.endswith("tour-1.vtax.gz")
+    assert found.bundle.endswith("run.vtax.gz")
 
 
 def test_a_real_process_outlives_the_request_and_says_why_it_refused(place, monkeypatch):

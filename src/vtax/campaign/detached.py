@@ -19,7 +19,7 @@ from pathlib import Path
 
 from vtax.campaign.host_runs import End, HostRun, Place, Request, last_line, run_of, state_of
 from vtax.errors import BadInput, RunInterrupted, VtaxError
-from vtax.host.lock import is_measuring, measuring_lock
+from vtax.host.lock import is_measuring, measuring_lock, measuring_process
 from vtax.host.process import find_program
 from vtax.host.waiting import wait_until
 
@@ -28,15 +28,16 @@ _AGAIN = ("absent", "interrupted", "busy", "refused")
 """States in which a further request starts it, or resumes its run."""
 _KEPT = ("PATH", "HOME", "LANG")
 _START_S = 60.0
+_STOP_S = 300.0  # as TimeoutStopSec
 _POLL_S = 0.05
 _PROPERTIES = ("KillMode=mixed", "TimeoutStopSec=5min", "TasksMax=infinity")  # as of the unit of host.reboots
 
 
-def start(place: Place, request: Request) -> HostRun:
+def start(place: Place, request: Request, *, in_foreground: bool = False) -> HostRun:
     """Have a run carried out in the background unless it is, or has ended; return its state.
 
-    One that was interrupted is resumed. Raises BadInput where the id is another study's, and VtaxError where the
-    process does not start.
+    One that was interrupted is resumed. in_foreground: this process carries it out, and returns at its end. Raises
+    BadInput where the id is another study's, and VtaxError where the process does not start.
     """
     if os.environ.get("VTAX_STORE"):
         hint = "omit VTAX_STORE; a controller collects bundles"
@@ -54,12 +55,35 @@ def start(place: Place, request: Request) -> HostRun:
                 f"{place.id} is the id of another study or scale", where=known.study, hint="request it by a new id"
             )
         found = state_of(place) if known is not None else HostRun(place.id, "absent")
-        if found.state in _AGAIN or (found.state == "paused" and request.next_session):
+        is_due = found.state in _AGAIN or (found.state == "paused" and request.next_session)
+        if is_due:
             place.write_request(request)
-            _launch(place)
-        return state_of(place)
+            if not in_foreground:
+                _launch(place)
     finally:
         os.close(descriptor)
+    if is_due and in_foreground:
+        carry_out(place)
+    return state_of(place)
+
+
+def stop(place: Place) -> HostRun:
+    """End the process of a run, which keeps what it measured and writes its bundle; return the state.
+
+    Raises VtaxError where it does not end.
+    """
+    _, worker = measuring_process(path=place.lock)
+    if worker is not None:
+        with suppress(ProcessLookupError):
+            os.kill(worker, signal.SIGTERM)
+        wait_until(
+            lambda: not is_measuring(place.lock), _STOP_S, _POLL_S,
+            otherwise=lambda: VtaxError(
+                f"the process of {place.id} did not end within {_STOP_S:g} s", where=str(place.log),
+                hint=f"kill -9 {worker}, then vtax clean",
+            ),
+        )  # fmt: skip
+    return state_of(place)
 
 
 def carry_out(place: Place) -> None:
@@ -78,10 +102,9 @@ def carry_out(place: Place) -> None:
             status, stopped = stop.exit_status, stop
         end = End(status, last_line(place.log) if status else "")
         if run := run_of(place):
-            bundle = place.directory / f"{run.name}.vtax.gz"
-            if (exported := _vtax(place, ["export", run.name, "-o", str(bundle)])) == 0:
-                digest = hashlib.sha256(bundle.read_bytes()).hexdigest()
-                end = replace(end, bundle=str(bundle), bundle_sha256=digest)
+            if (exported := _vtax(place, ["export", run.name, "-o", str(place.bundle)])) == 0:
+                digest = hashlib.sha256(place.bundle.read_bytes()).hexdigest()
+                end = replace(end, bundle=str(place.bundle), bundle_sha256=digest)
             else:
                 end = End(status or exported, last_line(place.log))
         place.write_end(end)

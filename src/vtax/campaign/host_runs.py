@@ -33,6 +33,7 @@ _STATES: Mapping[str, State] = {
 }  # fmt: skip
 """Status of a run whose process is gone -> its state."""
 _ID = re.compile(r"[a-z0-9][a-z0-9.-]{0,29}")
+DIRECTORY, BUNDLE, TAG = "host-runs", "run.vtax.gz", "host-run-"
 _REASON_CHARS = 500
 _LOG_BYTES = 4000
 
@@ -121,9 +122,14 @@ class Place:
         return self.directory / "end.json"
 
     @property
+    def bundle(self) -> Path:
+        """The bundle; its name does not depend on the run, so that a controller knows it."""
+        return self.directory / BUNDLE
+
+    @property
     def tag(self) -> str:
         """The tag of its run."""
-        return f"host-run-{self.id}"
+        return f"{TAG}{self.id}"
 
     def request(self) -> Request:
         """Return what was requested. Raises NotFound."""
@@ -144,7 +150,7 @@ class Place:
 
 def host_runs_of(home: Home) -> Path:
     """Return the directory of all requested runs."""
-    return home.root / "host-runs"
+    return home.root / DIRECTORY
 
 
 def ids(home: Home) -> list[str]:

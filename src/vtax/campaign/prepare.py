@@ -4,8 +4,8 @@ A pack is a zip file whose `__main__.py` is this module, so it imports nothing b
 that is too old for vtax can read it and say so. Every file is compared with the SHA-256 in the manifest; that of the
 manifest is the pack's digest, which `--digest` demands. What is in a pack runs as root: compare its digest.
 
-Environment and study are below `packs/DIGEST` of the home. A directory without its mark, which is written last, is of
-a call that was killed, and is made again.
+Environment and study are below `packs/DIGEST` of the home. A directory without its mark, which is written last, the
+image imported, is of a call that was killed, and is made again.
 """
 
 from __future__ import annotations
@@ -35,11 +35,12 @@ if TYPE_CHECKING:
 SCHEMA = "vtax.pack/1"
 MANIFEST, MAIN, WHEELS, IMAGE = "manifest.json", "__main__.py", "wheels.tar.zst", "image.tar.zst"
 HOME = "/var/lib/vtax"
+PROGRAM = "venv/bin/vtax"
 HOST_LOCK = "/run/vtax-measuring.lock"
 """As in host.lock: an installation disturbs a run."""
 SHORT = 12
 """Characters of a digest that name its directory."""
-_MARK, _REQUIREMENTS = "prepared", "requirements.txt"
+MARK, _REQUIREMENTS = "prepared", "requirements.txt"
 _RECORD = struct.Struct("hhqqi0q")  # as in host.lock
 _CHUNK = _MAX_MANIFEST = 1 << 20
 _TIMEOUT_S = 1800.0
@@ -118,6 +119,7 @@ def prepare(pack: Path, home: Path, digest: str = "") -> Prepared:
             install_s = 0.0 if _is_installed(place) else _install(archive, manifest, python, place, home)
             has_image = (home / "images" / manifest.image_key).is_dir()
             import_s = 0.0 if has_image else _import_image(archive, manifest, place, home)
+            (place / MARK).touch()
     return Prepared(
         found, install_s + import_s > 0, str(home), python, str(_program(place)), manifest.vtax_version,
         str(place / manifest.study), manifest.image_key, manifest.image_digest, round(install_s, 1),
@@ -200,12 +202,12 @@ def _check_host(manifest: Manifest, python: str) -> None:
 
 
 def _program(place: Path) -> Path:
-    return place / "venv" / "bin" / "vtax"
+    return place / PROGRAM
 
 
 def _is_installed(place: Path) -> bool:
     """Whether all of a pack is there and starts."""
-    if not (place / _MARK).exists():
+    if not (place / MARK).exists():
         return False
     with suppress(OSError):
         done = subprocess.run(
@@ -242,7 +244,6 @@ def _install(archive: zipfile.ZipFile, manifest: Manifest, python: str, place: P
         compile_all = [str(environment / "bin" / "python"), "-I", "-m", "compileall", "-q", "-j", "0", "-x", _TESTS]
         _run([*compile_all, str(environment)], home, check=False)  # some files of packages are of other Pythons
         os.sync()
-        (place / _MARK).touch()
     return time.monotonic() - started
 
 

@@ -42,6 +42,7 @@ SUBJECTS = {
         "image": "Build, list, remove, export and import guest images.",
         "pack": "Write vtax, a study and its image to one file, for other hosts.",
         "host": "Prepare this host and measure on it, for a controller of many hosts.",
+        "campaign": "Measure one study on many hosts.",
         "shell": "Open a shell in a fresh guest.",
         "demo": "Run a small study with KVM or Xen in an emulated machine.",
         "clean": "Remove leaked resources after a crash.",

@@ -95,6 +95,7 @@ def prepare(pack: Path, digest: str, as_json: bool) -> None:
     help="Set the seed of the random order (recorded in any case).",
 )
 @click.option("--next-session", is_flag=True, help="Start the next session of a run that is paused.")
+@click.option("--foreground", is_flag=True, help="Measure in this process, and return at the end.")
 @trust_option
 @tune_host_option
 @json_option
@@ -104,6 +105,7 @@ def run(
     scale: str,
     seed: int | None,
     next_session: bool,
+    foreground: bool,
     trust: bool,
     tune_host: bool,
     as_json: bool,
@@ -119,7 +121,7 @@ def run(
         raise BadInput("a run over several boots is not measured in the background", hint="vtax run STUDY --reboot")
     source = str(Path(loaded.source).absolute())
     request = Request(source, loaded.digest, scale, seed, trust, tune_host, next_session)
-    found = detached.start(Place.of(home, id_), request)
+    found = detached.start(Place.of(home, id_), request, in_foreground=foreground)
     if as_json:
         print_json({"schema": "vtax.host-run/1", **values_of(found)})
     else:
@@ -137,6 +139,19 @@ def status(id_: str | None, as_json: bool) -> None:
         print_json({"schema": "vtax.host-status/1", "runs": [values_of(each) for each in found]})
     else:
         _print_runs(found)
+
+
+@command.command("stop", short_help="Stop a run in the background.")
+@click.argument("id_", metavar="ID")
+@json_option
+def stop(id_: str, as_json: bool) -> None:
+    """Stop the run ID in order: what it measured is kept, and its bundle written; vtax host run resumes it."""
+    need_root("stopping a run")
+    found = detached.stop(Place.of(Home.from_environment(), id_))
+    if as_json:
+        print_json({"schema": "vtax.host-run/1", **values_of(found)})
+    else:
+        _print_runs([found])
 
 
 @command.command("work", hidden=True)

@@ -56,8 +56,15 @@ class Imported:
     is_anonymized: bool
 
 
-def import_bundle(engine: Engine, bundle: Bundle, machine_id: str, watch: Watch = unwatched) -> Imported:
-    """Add the run of a bundle to a store. machine_id: of this host. watch: shows progress.
+def import_bundle(
+    engine: Engine,
+    bundle: Bundle,
+    machine_id: str,
+    watch: Watch = unwatched,
+    accept: Callable[[RunHandle], None] = lambda run: None,
+) -> Imported:
+    """Add the run of a bundle to a store. machine_id: of this host. watch: shows progress. accept: raises what is to
+    be raised for a run that is not wanted, before the store is touched.
 
     A run that is there already, with the same content, is left as it is. Raises BadInput for a bundle that is
     damaged, of another schema, or of a run that is there with other content, and StoreError.
@@ -65,6 +72,7 @@ def import_bundle(engine: Engine, bundle: Bundle, machine_id: str, watch: Watch 
     private = temporary_engine()
     try:
         run = _read(private, bundle, watch)
+        accept(run)
         return _added(engine, private, run, bundle, machine_id, watch)
     finally:
         private.dispose()

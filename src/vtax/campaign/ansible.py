@@ -1,0 +1,179 @@
+"""Runs the shipped playbook by the `ansible-playbook` of this machine, and reads what each host answered.
+
+Ansible is a program that is found on PATH, never imported. Answers are read as they come from what its default
+callback prints, one line of JSON a result, so that a controller that is killed has lost nothing that was said.
+Connections are not shared (`ControlPath=none`): once a task has ended nothing of Ansible is on the host.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import IO, Any, Literal
+
+from vtax.errors import BadInput, VtaxError
+from vtax.foreign_text import one_line
+from vtax.host.process import child_environment, find_program, run
+
+PLAYBOOK = Path(__file__).with_name("playbook.yml")
+OLDEST = (2, 14)
+_HINT = "apt-get install ansible-core, or pip install ansible-core"
+_BANNER = re.compile(r"TASK \[(\w+)\]")
+_RESULT = re.compile(r"(ok|changed|fatal|skipping): \[(.+?)\](?:: (UNREACHABLE|FAILED)!)?(?: => (\{.*\}))?\Z")
+_CLOSED = re.compile(r"(Shared c|C)onnection to .* closed\.\s*")  # by ssh, where the command has a terminal
+_MAX_LINE = 64 << 20
+_STOP_S = 30.0
+ENVIRONMENT = {
+    "ANSIBLE_STDOUT_CALLBACK": "default",
+    "ANSIBLE_CALLBACK_RESULT_FORMAT": "json",
+    "ANSIBLE_DISPLAY_OK_HOSTS": "true",
+    "ANSIBLE_DISPLAY_SKIPPED_HOSTS": "true",
+    "ANSIBLE_DISPLAY_FAILED_STDERR": "false",
+    "ANSIBLE_DISPLAY_ARGS_TO_STDOUT": "false",
+    "ANSIBLE_CHECK_MODE_MARKERS": "false",
+    "ANSIBLE_NOCOLOR": "1",
+    "ANSIBLE_NOCOWS": "1",
+    "ANSIBLE_RETRY_FILES_ENABLED": "false",
+    "ANSIBLE_DEPRECATION_WARNINGS": "false",
+    "ANSIBLE_LOCALHOST_WARNING": "false",
+    "ANSIBLE_INVENTORY_UNPARSED_WARNING": "false",
+    "ANSIBLE_PIPELINING": "true",
+    "ANSIBLE_SSH_CONTROL_PATH": "none",
+}
+"""What Ansible's output and its connections depend on; the rest is as its user configured it."""
+Kind = Literal["ok", "failed", "unreachable", "skipped"]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The result of a task on a host. result: as Ansible prints it; what a host said in it is untrusted."""
+
+    host: str
+    task: str
+    kind: Kind
+    result: Mapping[str, Any] = field(default_factory=dict)
+
+    def json(self) -> Mapping[str, Any]:
+        """Return the JSON that a command printed. Raises ValueError for anything else."""
+        found = json.loads(str(self.result.get("stdout", "")))
+        if not isinstance(found, dict):
+            raise ValueError("no object")
+        return found
+
+    @property
+    def error(self) -> str:
+        """What went wrong, on one line: what vtax said there, or else what Ansible says."""
+        said = _CLOSED.sub("", str(self.result.get("stderr") or "")) or str(self.result.get("stdout") or "")
+        _, found, own = said.rpartition("vtax: ")
+        text = own if found else said or str(self.result.get("module_stderr") or self.result.get("msg") or "")
+        return one_line(text, 300)
+
+    @property
+    def status(self) -> int:
+        """Exit status of the command; -1 where there is none."""
+        found = self.result.get("rc")
+        return found if isinstance(found, int) else -1
+
+
+def needed_program(name: str) -> str:
+    """Return the path of a program of Ansible. Raises BadInput where it is not on PATH."""
+    if found := find_program(name):
+        return found
+    raise BadInput(f"{name} is not on PATH", hint=f"{_HINT}; or without it: vtax campaign pack")
+
+
+def check_version() -> None:
+    """Raise BadInput for an Ansible that is missing, or older than this needs."""
+    said = run([needed_program("ansible-playbook"), "--version"], environment=ENVIRONMENT).stdout
+    found = re.search(r"core (\d+)\.(\d+)", said.partition("\n")[0])
+    if found is None or (int(found[1]), int(found[2])) < OLDEST:
+        raise BadInput(
+            f"this ansible-playbook is too old: {one_line(said.partition(chr(10))[0], 60)}",
+            hint=f"vtax needs ansible-core {OLDEST[0]}.{OLDEST[1]} or newer: {_HINT}",
+        )
+
+
+@dataclass(frozen=True)
+class Playbook:
+    """Runs of the playbook. inventory: Ansible's. log: what is printed is added to it. held: a lock's descriptor."""
+
+    inventory: Path
+    log: Path
+    forks: int
+    held: int
+
+    def run(self, tasks: Sequence[str], variables: Mapping[str, Mapping[str, Any]]) -> Iterator[Answer]:
+        """Carry out tasks on hosts, and yield the answers as they come. variables: host -> those of the tasks.
+
+        Raises VtaxError where ansible-playbook itself fails. The program is ended when the iterator is closed.
+        """
+        with TemporaryDirectory(prefix="vtax-campaign-") as made, self.log.open("ab") as log:
+            own, limit = Path(made, "vtax.json"), Path(made, "limit")
+            own.write_text(json.dumps({"all": {"hosts": variables}}))
+            limit.write_text("".join(f"{name}\n" for name in variables))
+            command = [
+                needed_program("ansible-playbook"), "-v", "-i", str(self.inventory), "-i", str(own),
+                "--forks", str(self.forks), "--limit", f"@{limit}", "--tags", ",".join(tasks), str(PLAYBOOK),
+            ]  # fmt: skip
+            process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, pass_fds=(self.held,),
+                env=child_environment(ENVIRONMENT), cwd=self.inventory.parent,
+                start_new_session=True,
+            )  # fmt: skip
+            assert process.stdout is not None
+            try:
+                any_answer = False
+                for answer in answers_of(process.stdout, log):
+                    any_answer = True
+                    yield answer
+                if process.wait() != 0 and not any_answer:
+                    raise VtaxError(f"ansible-playbook failed with exit status {process.returncode}",
+                                    where=str(self.log), hint="read the end of that file")  # fmt: skip
+            finally:
+                _end(process)
+
+
+def answers_of(printed: IO[bytes], log: IO[bytes]) -> Iterator[Answer]:
+    """Yield the answers of what the playbook prints. log: gets all of it."""
+    task = ""
+    while line := printed.readline(_MAX_LINE):
+        log.write(line)
+        log.flush()
+        text = line.decode(errors="replace").rstrip("\n")
+        if banner := _BANNER.match(text):
+            task = banner[1]
+        elif found := _RESULT.match(text):
+            yield Answer(found[2], task, _kind(found[1], found[3]), _object(found[4]))
+
+
+def _kind(word: str, failure: str | None) -> Kind:
+    if word == "fatal":
+        return "unreachable" if failure == "UNREACHABLE" else "failed"
+    return "skipped" if word == "skipping" else "ok"
+
+
+def _object(text: str | None) -> Mapping[str, Any]:
+    with suppress(ValueError):
+        found = json.loads(text or "{}")
+        if isinstance(found, dict):
+            return found
+    return {}
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End ansible-playbook and what it started, if it runs still; what it began on a host may be repeated."""
+    if process.stdout is not None:
+        process.stdout.close()
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        if process.poll() is None:
+            os.killpg(process.pid, number)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(_STOP_S)

@@ -1,0 +1,190 @@
+"""Turns what a host answered into what is known of it. Pure: what a host says is read with care, nothing is asked."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from vtax.campaign.ansible import Answer
+from vtax.campaign.host_record import CampaignHost, Code, HostSession, HostState, Reason
+from vtax.campaign.settings import Settings
+from vtax.foreign_text import cleaned, one_line
+from vtax.store.hosts import MACHINE_ID, cloned
+
+CLOCK_S = 60.0
+"""By how much the clock of a host may be off."""
+_DETAIL = 300
+_NO_SUCH_COMMAND = 127
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_SAID: tuple[tuple[str, Code], ...] = (
+    ("No space left", "space"), ("has the digest", "digest"), ("is for Python", "python"),
+)  # fmt: skip
+"""What preparation says -> the kind of reason."""
+
+
+def after_prepare(host: CampaignHost, answer: Answer, now: float) -> CampaignHost:
+    """Return a host after its preparation; one that is prepared is as it was, its check comes next."""
+    if answer.kind in ("ok", "skipped"):
+        return replace(host, at=now)
+    if answer.kind == "failed" and answer.status == os.EX_TEMPFAIL:
+        return _in(host, "busy", Reason("lock-held", answer.error), now)
+    return _without_answer(host, answer, now, next((code for said, code in _SAID if said in answer.error), None))
+
+
+def after_check(host: CampaignHost, answer: Answer, settings: Settings, now: float) -> CampaignHost:
+    """Return a host after `vtax host check`: ready, busy or refused."""
+    if answer.kind != "ok":
+        return _without_answer(host, answer, now)
+    try:
+        said = answer.json()
+        found = replace(
+            host,
+            identity=one_line(str(said["identity"]), 64),
+            facts=dict(cleaned(dict(said["host"]))),
+            agents=tuple(one_line(str(each["name"]), 60) for each in said["agents"][:100]),
+        )
+        offset = datetime.fromisoformat(str(said["time"])).timestamp() - now
+        obstacles = [(str(each["code"]), str(each["detail"])) for each in said["obstacles"]]
+        digests = {str(each["digest"]) for each in said["images"]}
+        version = one_line(str(said["vtax_version"]), 40)
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
+        return _in(host, "refused", Reason("no-answer", one_line(f"its check cannot be read: {error}", _DETAIL)), now)
+    for code, detail in obstacles:
+        if code == "lock-held":
+            return _in(found, "busy", Reason("lock-held", one_line(detail, _DETAIL)), now)
+    known: tuple[Code, ...] = ("not-root", "space", "no-machine-id")
+    for each in known:
+        if detail_of := [detail for code, detail in obstacles if code == each]:
+            return _in(found, "refused", Reason(each, one_line(detail_of[0], _DETAIL)), now)
+    if version != settings.vtax_version:
+        return _in(found, "refused", Reason("version", f"{version}, not {settings.vtax_version}"), now)
+    if settings.image_digest not in digests:
+        return _in(found, "refused", Reason("digest", settings.image_digest[:12]), now)
+    if not abs(offset) <= CLOCK_S:
+        return _in(found, "refused", Reason("clock", f"{offset:+.0f} s"), now)
+    if host.identity and host.identity != found.identity:
+        return replace(host, state="refused", reason=Reason("other-host", f"was {host.identity}"), at=now)
+    return _in(found, "ready", Reason(), now)
+
+
+def twins(hosts: Iterable[CampaignHost]) -> list[CampaignHost]:
+    """Return the hosts that are ready and may not measure: a second name of another one, or a copy of it."""
+    named = [host for host in hosts if host.identity and host.state not in ("skipped",)]
+    copies = {*cloned(host.facts for host in named)}
+    first: dict[str, CampaignHost] = {}
+    for host in sorted(named, key=lambda each: (not each.sessions, each.state == "refused", each.name)):
+        first.setdefault(host.identity, host)
+    found = []
+    for host in named:
+        if host.state != "ready":
+            continue
+        machine = host.facts.get(MACHINE_ID)
+        if machine in copies:
+            others = [each.name for each in named if each is not host and each.facts.get(MACHINE_ID) == machine]
+            detail = f"its machine-id is that of {', '.join(others[:5])}"
+            found.append(replace(host, state="refused", reason=Reason("cloned", detail)))
+        elif first[host.identity].name != host.name:
+            found.append(replace(host, state="refused", reason=Reason("same-host", first[host.identity].name)))
+    return found
+
+
+def after_run(
+    host: CampaignHost, session: HostSession, answer: Answer, settings: Settings, now: float
+) -> CampaignHost:
+    """Return a host after `vtax host run`, `status` or `stop` of a session that was launched."""
+    if answer.kind == "unreachable":  # whatever was launched goes on there
+        return replace(host, state="unreachable", reason=Reason("unreachable", answer.error), at=now)
+    if answer.kind == "failed":
+        if answer.status == _NO_SUCH_COMMAND or "No such file" in answer.error:
+            return settled(host.with_session(_never(session)), settings, now)
+        reason = Reason("run-refused", answer.error)
+        return settled(host.with_session(replace(session, state="refused", reason=reason)), settings, now)
+    try:
+        said = answer.json()
+        run = said if "state" in said else next(each for each in said["runs"] if each["id"] == session.id)
+        found = _session(session, run, now)
+    except (ValueError, KeyError, TypeError, StopIteration):
+        return replace(host, state="unreachable", reason=Reason("no-answer", "its state cannot be read"), at=now)
+    return settled(host.with_session(found), settings, now)
+
+
+def settled(host: CampaignHost, settings: Settings, now: float) -> CampaignHost:
+    """Return a host in the state that follows from its sessions."""
+    state, reason = _state(host, settings)
+    return replace(host, state=state, reason=reason, at=now)
+
+
+def _state(host: CampaignHost, settings: Settings) -> tuple[HostState, Reason]:
+    states = {each.state: each for each in host.sessions}
+    if "running" in states:
+        return "running", Reason()
+    if "failed" in states:
+        return "failed", states["failed"].reason
+    for each in host.sessions:
+        if each.state in ("interrupted", "refused") and each.attempts >= settings.launch.attempts:
+            return "given-up", Reason("attempts", f"{each.attempts}: {each.reason}")
+    if "refused" in states:
+        return "refused", states["refused"].reason
+    if "busy" in states:
+        return "busy", states["busy"].reason
+    if "interrupted" in states:
+        return "waiting", states["interrupted"].reason
+    measured = [each for each in host.sessions if each.number and each.state in ("done", "collected")]
+    if len(measured) >= settings.sessions:
+        return ("collected" if all(each.state == "collected" for each in measured) else "done"), Reason()
+    return ("waiting" if measured else "ready"), Reason()
+
+
+def _session(session: HostSession, run: Mapping[str, Any], now: float) -> HostSession:
+    """Return a session as `vtax host` states it. Raises ValueError, KeyError, TypeError."""
+    state, said = str(run["state"]), one_line(str(run["reason"]), _DETAIL)
+    sha256 = str(run["bundle_sha256"])
+    found = replace(
+        session,
+        block=None if run["block"] is None else _count(run["block"]),
+        blocks=None if run["blocks"] is None else _count(run["blocks"]),
+        bundle_sha256=sha256 if _SHA256.fullmatch(sha256) else "",
+        done_trials=_count(run["done_trials"]),
+        failed_trials=_count(run["failed_trials"]),
+    )
+    match state:
+        case "absent":
+            return _never(found)
+        case "running":
+            return replace(found, state="running", reason=Reason())
+        case "done":
+            return replace(found, state="done", reason=Reason(), ended_at=now)
+        case "busy":
+            return replace(found, state="busy", reason=Reason("lock-held", said), attempts=found.attempts - 1)
+        case "refused":
+            return replace(found, state="refused", reason=Reason("run-refused", said))
+        case "interrupted" | "paused":
+            return replace(found, state="interrupted", reason=Reason("interrupted", said), ended_at=now)
+        case "failed":
+            return replace(found, state="failed", reason=Reason("run-failed", said), ended_at=now)
+    raise ValueError(f"no state of a run: {one_line(state, 40)}")
+
+
+def _never(session: HostSession) -> HostSession:
+    """Return a session as one that was never launched: the host knows nothing of it."""
+    return HostSession(session.number, session.id, again=session.again)
+
+
+def _count(value: Any) -> int:
+    if type(value) is not int or not 0 <= value < 1 << 53:
+        raise ValueError(f"no number: {one_line(str(value), 40)}")
+    return value
+
+
+def _without_answer(host: CampaignHost, answer: Answer, now: float, code: Code | None = None) -> CampaignHost:
+    if answer.kind == "unreachable":
+        return _in(host, "unreachable", Reason("unreachable", answer.error), now)
+    return _in(host, "refused", Reason(code or "not-prepared", answer.error), now)
+
+
+def _in(host: CampaignHost, state: HostState, reason: Reason, now: float) -> CampaignHost:
+    return replace(host, state=state, reason=reason, at=now)

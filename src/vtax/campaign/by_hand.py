@@ -1,0 +1,152 @@
+"""A campaign without an engine: a directory that any scheduler can start on a host, and bundles that come back."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from vtax.campaign.answers import settled
+from vtax.campaign.collecting import Added, Loader, sha256_of_file
+from vtax.campaign.directory import PACK, Campaign
+from vtax.campaign.host_record import CampaignHost, HostSession
+from vtax.campaign.host_runs import BUNDLE, DIRECTORY, TAG
+from vtax.campaign.making import new_directory
+from vtax.campaign.prepare import HOME, PROGRAM, SHORT
+from vtax.campaign.settings import Settings
+from vtax.errors import BadInput
+from vtax.foreign_text import one_line
+from vtax.store.hosts import host_id
+from vtax.store.run import RunHandle
+
+SCRIPT = "run-here.sh"
+_README = """Files of the campaign {name}, to measure {study} on a host without a controller.
+
+    sudo {script} [SESSION]        on each host, from this directory; SESSION is 1 if not given
+
+It prepares the host from {pack}, measures until the end, and puts the bundle into bundles/. Called again, it resumes,
+or puts the bundle there again. VTAX_HOME moves what it keeps on the host ({home}), VTAX_PYTHON names another python3
+(3.11 to 3.13). Where the bundles came back:
+
+    vtax campaign load CAMPAIGN bundles
+"""
+_RUN_HERE = """#!/bin/sh
+# Measures a session of the campaign {name} on this host, and puts its bundle into bundles/ beside this file.
+set -eu
+session=${{1:-1}}
+here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
+home=${{VTAX_HOME:-{home}}}
+id={name}-s$session
+"${{VTAX_PYTHON:-python3}}" "$here/{pack}" --home "$home" --digest {digest} >&2
+place=$home/packs/{short}
+VTAX_HOME=$home "$place/{program}" host run "$id" "$place/study/"{study} --foreground --json{options}
+mkdir -p "$here/bundles"
+cp -- "$home/{runs}/$id/{bundle}" "$here/bundles/$(uname -n)-$id.vtax.gz"
+"""
+
+
+@dataclass(frozen=True)
+class Found:
+    """A bundle that was looked at. host: its name in the campaign; empty where it was not loaded, for that reason."""
+
+    file: str
+    host: str = ""
+    run: str = ""
+    is_new: bool = False
+    reason: str = ""
+
+
+def write_directory(campaign: Campaign, target: Path) -> None:
+    """Write the pack, the script and ten lines to a new directory. Raises BadInput where it exists."""
+    settings = campaign.settings
+    with new_directory(target) as made:
+        try:
+            os.link(campaign.pack, made / PACK)
+        except OSError:
+            shutil.copyfile(campaign.pack, made / PACK)
+        names = {"name": settings.name, "pack": PACK, "home": HOME}
+        script = made / SCRIPT
+        script.write_text(_RUN_HERE.format(
+            **names, digest=settings.pack_digest, short=settings.pack_digest[:SHORT], program=PROGRAM, runs=DIRECTORY,
+            bundle=BUNDLE, study=shlex.quote(settings.study), options=_options(settings),
+        ))  # fmt: skip
+        script.chmod(0o755)
+        (made / "README").write_text(_README.format(**names, study=settings.study_name, script=SCRIPT))
+
+
+def slurm_line(directory: Path, hosts: str = "HOSTS") -> str:
+    """Return the command by which Slurm starts the script once on each of so many hosts, alone there."""
+    script = shlex.quote(str(directory.absolute() / SCRIPT))
+    return f"sbatch --nodes={hosts} --ntasks-per-node=1 --exclusive --wrap={shlex.quote(f'srun sudo {script} 1')}"
+
+
+def load_directory(campaign: Campaign, directory: Path, loader: Loader) -> Iterator[Found]:
+    """Add every bundle below a directory to the store, once; yield what became of each. Raises BadInput for no
+    directory."""
+    if not directory.is_dir():
+        raise BadInput(f"{directory} is no directory", hint="vtax campaign load DIR")
+    hosts = campaign.hosts()
+    by_identity = {host.identity: host for host in hosts if host.identity}
+    by_run = {each.run_identity: host for host in hosts for each in host.sessions if each.run_identity}
+    for path in sorted(directory.rglob("*.vtax.gz")):
+        try:
+            added = loader.add(path, _check)
+        except BadInput as error:
+            yield Found(str(path), reason=one_line(error.what, 300))
+            continue
+        if added.identity in by_run:
+            yield Found(str(path), by_run[added.identity].name, added.run)
+            continue
+        host = by_identity.get(host_id(added.host)) or _host(path, added, {each.name for each in hosts})
+        host = _with_run(campaign, host, added, path)
+        campaign.keep(host)
+        hosts.append(host)
+        by_identity[host.identity] = by_run[added.identity] = host
+        yield Found(str(path), host.name, added.run, is_new=True)
+
+
+def _check(run: RunHandle) -> None:
+    """Raise BadInput for a run that is not at its end, or does not say which host measured it."""
+    if run.status != "finished":
+        hint = "start run-here.sh there again"
+        raise BadInput(f"the run of the bundle is not finished: {run.status}", hint=hint)
+    if not host_id(run.host):
+        raise BadInput("the bundle does not say which host measured it", hint="it is anonymized")
+
+
+def _host(path: Path, added: Added, names: set[str]) -> CampaignHost:
+    """Return a new host, called as the file of its bundle says; with its identity where another one is called so."""
+    identity = host_id(added.host)
+    ids = [tag.removeprefix(TAG) for tag in added.tags if tag.startswith(TAG)]
+    stems = [path.name.removesuffix(f"-{id_}.vtax.gz") for id_ in ids if path.name.endswith(f"-{id_}.vtax.gz")]
+    name = one_line(stems[0], 60) if stems else identity
+    return CampaignHost(f"{name}-{identity}" if name in names else name, identity=identity, facts=dict(added.host))
+
+
+def _with_run(campaign: Campaign, host: CampaignHost, added: Added, path: Path) -> CampaignHost:
+    """Return a host with one more session that is collected, of the number that its run was requested by."""
+    settings, number = campaign.settings, 1
+    for tag in added.tags:
+        with suppress(ValueError):
+            number = int(tag.removeprefix(f"{TAG}{settings.name}-s").partition(".")[0])
+    while (there := host.session(number)) is not None and there.run:
+        number += 1
+    session = HostSession(
+        number, settings.run_id(number), "collected", attempts=1, started_at=added.started_at, run=added.run,
+        run_identity=added.identity, bundle_sha256=sha256_of_file(path),
+    )  # fmt: skip
+    target = campaign.bundle(host.name, session.id)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(path, target)
+    session = replace(session, bundle=str(target.relative_to(campaign.root)))
+    return settled(host.with_session(session), settings, time.time())
+
+
+def _options(settings: Settings) -> str:
+    scale = f" --scale {shlex.quote(settings.scale)}" if settings.scale else ""
+    return scale + (" --trust" if settings.trust else "") + (" --tune-host" if settings.tune_host else "")

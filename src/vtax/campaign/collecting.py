@@ -1,0 +1,128 @@
+"""Checks bundles that came back, and adds the run of each to the store, once.
+
+A bundle is loaded into a store that knows a run by its identity, and only then is it written down as collected; so a
+controller that is killed between the two loads nothing twice.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from vtax.campaign.directory import Campaign
+from vtax.campaign.host_record import CampaignHost, Code, HostSession, Reason
+from vtax.errors import BadInput
+from vtax.foreign_text import one_line
+from vtax.store.bundle import Bundle
+from vtax.store.hosts import IMAGE_DIGEST, host_id
+from vtax.store.importing import import_bundle
+from vtax.store.run import RunHandle
+from vtax.store.store import Store
+from vtax.study.load import Chosen, load
+
+
+class Foreign(BadInput):
+    """A bundle that is none of this campaign. code: kind of reason."""
+
+    def __init__(self, code: Code, what: str, hint: str = "") -> None:
+        super().__init__(what, hint=hint)
+        self.code: Code = code
+
+
+@dataclass(frozen=True)
+class Added:
+    """A run that is in the store. run: its name there. host: facts of who measured it."""
+
+    run: str
+    identity: str
+    host: Mapping[str, Any]
+    tags: tuple[str, ...]
+    started_at: float
+
+
+class Loader:
+    """Adds bundles of a campaign to a store. machine_id: of this machine."""
+
+    def __init__(self, campaign: Campaign, store: Store, machine_id: str) -> None:
+        self._campaign, self._store, self._machine_id = campaign, store, machine_id
+        settings = campaign.settings
+        self._declared = _comparable(load(str(campaign.study), chosen=Chosen(settings.scale)).study.declared())
+
+    def load(self, host: CampaignHost, session: HostSession, arrived: Path) -> CampaignHost:
+        """Return a host with a session that is collected, or with the reason why it is not. arrived: its bundle."""
+        target = self._campaign.bundle(host.name, session.id)
+        try:
+            if not arrived.is_file():
+                raise Foreign("damaged-bundle", "the bundle did not arrive")
+            if sha256_of_file(arrived) != session.bundle_sha256:
+                raise Foreign("damaged-bundle", "the bundle is another one than its host named; it is brought again")
+            found = self.add(arrived, lambda run: _check_host(run, host.identity))
+        except BadInput as error:
+            code = error.code if isinstance(error, Foreign) else "damaged-bundle"
+            return _not_collected(host, session, Reason(code, one_line(error.what, 300)))
+        target.parent.mkdir(parents=True, exist_ok=True)
+        arrived.replace(target)
+        state = "collected" if session.state == "done" else session.state
+        bundle = str(target.relative_to(self._campaign.root))
+        return host.with_session(
+            replace(session, state=state, bundle=bundle, run=found.run, run_identity=found.identity)
+        )
+
+    def add(self, path: Path, check: Callable[[RunHandle], None]) -> Added:
+        """Add the run of a bundle to the store. check: raises BadInput for one that is not wanted.
+
+        Raises BadInput for a bundle that is damaged, or of another campaign, too.
+        """
+        seen: list[RunHandle] = []
+
+        def accept(run: RunHandle) -> None:
+            self._check(run)
+            check(run)
+            seen.append(run)
+
+        name = import_bundle(self._store.engine, Bundle(path), self._machine_id, accept=accept).name
+        (run,) = seen
+        return Added(name, run.identity, run.host, run.annotations.tags, run.started_at)
+
+    def _check(self, run: RunHandle) -> None:
+        settings = self._campaign.settings
+        if run.study != settings.study_name:
+            raise Foreign("other-study", f"the bundle is of the study {run.study}, not {settings.study_name}")
+        if run.vtax_version != settings.vtax_version:
+            raise Foreign("version", f"vtax {run.vtax_version} measured it, not {settings.vtax_version}")
+        if _comparable(run.declared) != self._declared:
+            raise Foreign("other-study", f"the bundle is of other settings of the study {run.study}")
+        digest = str(run.session.host.get(IMAGE_DIGEST, ""))
+        if run.image_key != settings.image_key or digest != settings.image_digest:
+            raise Foreign("digest", "the bundle is of an image of other files")
+
+
+def _check_host(run: RunHandle, identity: str) -> None:
+    if identity and host_id(run.host) != identity:
+        raise Foreign("other-host", f"the bundle is of the host {host_id(run.host)}")
+
+
+def _not_collected(host: CampaignHost, session: HostSession, reason: Reason) -> CampaignHost:
+    """Return a host without that bundle. What is damaged may come again; another study's is a failure."""
+    state = session.state if reason.code == "damaged-bundle" else "failed"
+    return host.with_session(replace(session, state=state, reason=reason))
+
+
+def _comparable(declared: Mapping[str, Any]) -> Any:
+    """Return what a study declares as a bundle holds it, with the files of programs by their names alone: where the
+    pack is on a host is the host's."""
+    found = json.loads(json.dumps(declared))
+    for program in found.get("program", ()):
+        if program.get("files"):
+            program["files"] = [PurePosixPath(each).name for each in program["files"]]
+    return found
+
+
+def sha256_of_file(path: Path) -> str:
+    """Return the SHA-256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

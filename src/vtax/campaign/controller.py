@@ -1,0 +1,240 @@
+"""Speaks to the hosts of a campaign: looks, prepares, launches, stops, and brings bundles. Called again, it resumes.
+
+Before a host is asked to measure, that is written down; so a controller that is killed at any moment looks next time
+what became of it. Which hosts are asked is computed here and passed to Ansible by `--limit`.
+"""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from vtax.campaign import answers
+from vtax.campaign.ansible import Answer, Playbook, check_version
+from vtax.campaign.collecting import Loader
+from vtax.campaign.directory import Campaign
+from vtax.campaign.host_record import CampaignHost, HostSession, Reason
+from vtax.campaign.host_runs import BUNDLE, DIRECTORY
+from vtax.campaign.inventory import InventoryHost, read_inventory
+from vtax.campaign.launching import Due, next_batch, too_many_failed
+from vtax.campaign.prepare import MARK, PROGRAM, SHORT
+from vtax.errors import BadInput
+
+Progress = Callable[[str], None]
+
+
+@contextmanager
+def controller(campaign: Campaign, progress: Progress) -> Iterator[Controller]:
+    """Yield the one controller of a campaign. progress: gets a line for what is done.
+
+    Raises Busy while another one controls it, BadInput without Ansible, and for an inventory that cannot be read.
+    """
+    if not campaign.settings.inventory:
+        hint = "vtax campaign pack, and vtax campaign load; or name one in campaign.toml"
+        raise BadInput("this campaign has no inventory", where=str(campaign.root), hint=hint)
+    with campaign.lock() as held:
+        check_version()
+        inventory = Path(campaign.settings.inventory)
+        playbook = Playbook(inventory, campaign.log, campaign.settings.launch.forks, held)
+        yield Controller(campaign, playbook, merged(campaign, read_inventory(inventory)), progress)
+
+
+def merged(campaign: Campaign, listed: Iterable[InventoryHost]) -> dict[str, CampaignHost]:
+    """Return what is known of the hosts of an inventory; hosts that it has no more stay on disk, and are asked
+    nothing."""
+    found = {}
+    for each in listed:
+        host = campaign.host(each.name) or CampaignHost(each.name)
+        new = replace(
+            host, address=each.address, group=each.group, skip=each.skip, window=each.window, home=each.home,
+            python=each.python,
+        )  # fmt: skip
+        if each.skip:
+            new = replace(new, state="skipped", reason=Reason("skipped", each.skip))
+        elif host.state == "skipped":
+            new = answers.settled(new, campaign.settings, host.at or 0.0)
+        if new != host or host.at is None:
+            campaign.keep(new)
+        found[each.name] = new
+    return found
+
+
+class Controller:
+    """The controller of a campaign, while it holds the lock. hosts: of the inventory, by name."""
+
+    def __init__(
+        self, campaign: Campaign, playbook: Playbook, hosts: dict[str, CampaignHost], progress: Progress
+    ) -> None:
+        self.campaign, self.settings, self.hosts = campaign, campaign.settings, hosts
+        self._playbook, self._progress = playbook, progress
+
+    def retry(self) -> None:
+        """Have hosts tried again that failed or were given up; a failed session begins anew, by another id."""
+        for host in self.hosts.values():
+            if host.state not in ("failed", "given-up", "refused"):
+                continue
+            kept = tuple(self._again(each) for each in host.sessions)
+            self._keep(answers.settled(replace(host, sessions=kept, identity=""), self.settings, time.time()))
+
+    def look(self) -> None:
+        """Ask the hosts that were launched how far they are."""
+        launched = {host.name: session for host in self.hosts.values() if (session := host.running)}
+        self._ask("looked at", ["status"], launched, self._of_run)
+
+    def launch(self) -> str:
+        """Prepare and launch whoever is due; return why nothing is launched any more, empty while that goes on."""
+        if self.campaign.is_aborted:
+            raise BadInput("this campaign was aborted", where=str(self.campaign.root),
+                           hint="vtax campaign new makes another one")  # fmt: skip
+        refused = [host.name for host in self.hosts.values() if host.state == "refused" and not host.running]
+        asked: set[str] = set(refused)
+        self._check(refused)
+        asked -= {name for name in refused if self.hosts[name].state == "ready"}
+        while due := next_batch([*self.hosts.values()], self.settings, time.time(), asked):
+            asked |= {each.host for each in due}
+            self._check([each.host for each in due])
+            self._launch([each for each in due if self.hosts[each.host].state == "ready"])
+        return too_many_failed(self.hosts.values(), self.settings)
+
+    def stop(self) -> None:
+        """Stop what runs, for good: `go` launches nothing more."""
+        self.campaign.abort()
+        self.look()
+        launched = {host.name: session for host in self.hosts.values() if (session := host.running)}
+        self._ask("stopped", ["command"], launched, self._of_run, verb=lambda session: ["stop", session.id])
+        for host in self.hosts.values():
+            self._keep(host)
+
+    def collect(self, loader: Loader) -> int:
+        """Bring the bundles of sessions that ended, and load each once; return how many were loaded."""
+        loaded = 0
+        tried: set[str] = set()
+        while pending := self._pending(tried):
+            tried |= {session.id + name for name, session in pending.items()}
+            loaded += self._fetch(pending, loader)
+        return loaded
+
+    def _pending(self, tried: set[str]) -> dict[str, HostSession]:
+        found: dict[str, HostSession] = {}
+        for host in self.hosts.values():
+            ended = ("done", "failed", "interrupted") if self.campaign.is_aborted or host.state == "given-up" else (
+                "done", "failed")  # fmt: skip
+            for session in host.sessions:
+                is_there = session.number and session.bundle_sha256 and session.state in ended
+                if is_there and not session.run and session.id + host.name not in tried:
+                    found.setdefault(host.name, session)
+        return found
+
+    def _fetch(self, pending: Mapping[str, HostSession], loader: Loader) -> int:
+        self.campaign.incoming.mkdir(exist_ok=True)
+        loaded = 0
+
+        def arrived(host: CampaignHost, session: HostSession, answer: Answer) -> CampaignHost:
+            nonlocal loaded
+            if answer.kind == "unreachable":
+                return replace(host, reason=Reason("unreachable", answer.error))
+            found = loader.load(host, session, self._target(host.name, session))
+            loaded += found.session(session.number) != session
+            return answers.settled(found, self.settings, time.time())
+
+        self._ask("brought", ["fetch"], pending, arrived)
+        return loaded
+
+    def _check(self, names: Sequence[str]) -> None:
+        """Prepare hosts and check them; those that may measure are `ready` then."""
+        sessions = {name: HostSession(0, "") for name in names}
+
+        def checked(host: CampaignHost, session: HostSession, answer: Answer) -> CampaignHost:
+            if answer.task == "prepare":
+                return answers.after_prepare(host, answer, time.time())
+            return answers.after_check(host, answer, self.settings, time.time())
+
+        for name in names:  # who gives no answer is not ready
+            self.hosts[name] = replace(self.hosts[name], state="unreachable", reason=Reason("no-answer"))
+        self._ask("checked", ["prepare", "check"], sessions, checked)
+        for host in answers.twins(self.hosts.values()):
+            self._keep(host)
+
+    def _launch(self, due: Sequence[Due]) -> None:
+        launched = {}
+        for each in due:
+            host = self.hosts[each.host]
+            session = host.session(each.number) or HostSession(each.number, self.settings.run_id(each.number))
+            begun = replace(session, state="running", reason=Reason(), attempts=session.attempts + 1,
+                            started_at=session.started_at or time.time())  # fmt: skip
+            launched[each.host] = begun
+            self._keep(answers.settled(host.with_session(begun), self.settings, time.time()))
+        self._ask("launched", ["command"], launched, self._of_run, verb=self._run)
+
+    def _of_run(self, host: CampaignHost, session: HostSession, answer: Answer) -> CampaignHost:
+        return answers.after_run(host, session, answer, self.settings, time.time())
+
+    def _run(self, session: HostSession) -> list[str]:
+        scale = self.settings.scale if session.number else self.settings.launch.canary_scale
+        options = [*(["--scale", scale] if scale else []), *(["--trust"] if self.settings.trust else []),
+                   *(["--tune-host"] if self.settings.tune_host else [])]  # fmt: skip
+        return ["run", session.id, STUDY_PLACE, *options]
+
+    def _ask(
+        self,
+        did: str,
+        tasks: Sequence[str],
+        sessions: Mapping[str, HostSession],
+        received: Callable[[CampaignHost, HostSession, Answer], CampaignHost],
+        verb: Callable[[HostSession], list[str]] = lambda session: [],
+    ) -> None:
+        """Carry out tasks on hosts and keep what each answered. did: what that is called. verb: of `vtax host`."""
+        if not sessions:
+            return
+        variables = {name: self._variables(self.hosts[name], each, verb(each)) for name, each in sessions.items()}
+        for answer in self._playbook.run(tasks, variables):
+            if answer.host in sessions:
+                host = self.hosts[answer.host]
+                self._keep(received(host, sessions[answer.host], answer))
+        states = Counter(self.hosts[name].state for name in sessions)
+        self._progress(f"{did}: {', '.join(f'{count} {state}' for state, count in sorted(states.items()))}")
+
+    def _variables(self, host: CampaignHost, session: HostSession, verb: Sequence[str]) -> dict[str, Any]:
+        """Return the variables of the playbook for a host. Nothing that a host said is in them: Ansible expands
+        them."""
+        settings = self.settings
+        place = f"{host.home}/packs/{settings.pack_digest[:SHORT]}"
+        vtax = ["env", f"VTAX_HOME={host.home}", f"{place}/{PROGRAM}", "host"]
+        study = f"{place}/study/{settings.study}"
+        return {
+            "vtax_prepare": shlex.join(
+                [str(self.campaign.pack), "--home", host.home, "--digest", settings.pack_digest]
+            ),
+            "vtax_creates": f"{place}/{MARK}",
+            "vtax_python": host.python,
+            "vtax_check": [*vtax, "check", "--json"],
+            "vtax_command": [*vtax, *(study if each == STUDY_PLACE else each for each in verb), "--json"],
+            "vtax_status": [*vtax, "status", session.id, "--json"],
+            "vtax_bundle": f"{host.home}/{DIRECTORY}/{session.id}/{BUNDLE}",
+            "vtax_target": str(self._target(host.name, session)),
+        }
+
+    def _target(self, host: str, session: HostSession) -> Path:
+        return self.campaign.incoming / self.campaign.bundle(host, session.id).relative_to(self.campaign.root)
+
+    def _again(self, session: HostSession) -> HostSession:
+        if session.state == "failed":
+            again = session.again + 1
+            return HostSession(session.number, self.settings.run_id(session.number, again), again=again)
+        return replace(session, attempts=0)
+
+    def _keep(self, host: CampaignHost) -> None:
+        if self.campaign.is_aborted and host.state in ("new", "ready", "waiting", "busy", "refused"):
+            host = replace(host, state="aborted")
+        self.hosts[host.name] = host
+        self.campaign.keep(host)
+
+
+STUDY_PLACE = "STUDY"
+"""Stands for the path of the study on the host."""

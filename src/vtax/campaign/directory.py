@@ -1,0 +1,117 @@
+"""The directory of a campaign: its settings, its pack, what is known of each host, and the bundles that came back.
+
+Every file of a host is replaced whole, so that a controller that is killed leaves what it knew. One controller at a
+time holds the lock, and a program that it started keeps it held until that has ended too.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+from vtax.campaign.host_record import CampaignHost
+from vtax.campaign.settings import Settings
+from vtax.errors import BadInput, Busy
+from vtax.host.lock import holder_of
+from vtax.report.replacing import replacing
+
+FILE, PACK, STUDY = "campaign.toml", "pack.vtax-pack", "study"
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """A campaign in its directory."""
+
+    root: Path
+    settings: Settings
+
+    @classmethod
+    def open(cls, directory: Path) -> Campaign:
+        """Open one. Raises BadInput for what is none."""
+        root = directory.absolute()
+        return cls(root, Settings.read(root / FILE))
+
+    @property
+    def pack(self) -> Path:
+        """The pack that hosts are prepared from."""
+        return self.root / PACK
+
+    @property
+    def study(self) -> Path:
+        """The file of the study, as it is in the pack."""
+        return self.root / STUDY / self.settings.study
+
+    @property
+    def log(self) -> Path:
+        """What ansible-playbook printed."""
+        return self.root / "log"
+
+    @property
+    def incoming(self) -> Path:
+        """Where bundles are brought to before they are checked."""
+        return self.root / "incoming"
+
+    @property
+    def is_aborted(self) -> bool:
+        """Whether nothing more is to be launched."""
+        return (self.root / "aborted").exists()
+
+    def abort(self) -> None:
+        """Have nothing more launched."""
+        (self.root / "aborted").touch()
+
+    def bundle(self, host: str, id_: str) -> Path:
+        """Return the path of a collected bundle."""
+        return self.root / "bundles" / quote(host, safe="") / f"{id_}.vtax.gz"
+
+    def hosts(self) -> list[CampaignHost]:
+        """Return what is known of every host, by name. Raises BadInput for a damaged file."""
+        with suppress(FileNotFoundError):
+            return [self._read(path) for path in sorted((self.root / "hosts").glob("*.json"))]
+        return []
+
+    def host(self, name: str) -> CampaignHost | None:
+        """Return what is known of a host; None where it is not of the campaign. Raises BadInput."""
+        path = self._path(name)
+        return self._read(path) if path.exists() else None
+
+    def keep(self, host: CampaignHost) -> None:
+        """Write what is known of a host."""
+        path = self._path(host.name)
+        path.parent.mkdir(exist_ok=True)
+        with replacing(path, "-o") as file:
+            file.write_text(host.text())
+
+    @contextmanager
+    def lock(self) -> Iterator[int]:
+        """Hold the lock of the controller; yields its descriptor, for programs that are to hold it too.
+
+        Raises Busy, naming the other controller.
+        """
+        descriptor = os.open(self.root / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise Busy(
+                    f"{holder_of(descriptor)} controls this campaign", where=str(self.root),
+                    hint="wait for its end: this exit status means: try again later",
+                ) from None  # fmt: skip
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+    def _path(self, host: str) -> Path:
+        return self.root / "hosts" / f"{quote(host, safe='')}.json"
+
+    def _read(self, path: Path) -> CampaignHost:
+        try:
+            return CampaignHost.of_text(path.read_text())
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            hint = "remove it: its bundles are on the host still, and are collected again"
+            raise BadInput("what is known of a host is damaged", where=str(path), hint=hint) from error

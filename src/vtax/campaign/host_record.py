@@ -1,0 +1,114 @@
+"""What a controller knows of a host of its campaign, and of each session there: states and typed reasons."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Annotated, Any, Literal
+
+from vtax.described import Means
+
+HostState = Literal[
+    "new", "unreachable", "refused", "busy", "ready", "running", "waiting", "done", "collected", "failed", "given-up",
+    "skipped", "aborted",
+]  # fmt: skip
+SessionState = Literal["absent", "running", "interrupted", "busy", "refused", "done", "failed", "collected"]
+Code = Literal[
+    "", "unreachable", "no-answer", "not-prepared", "python", "version", "digest", "space", "not-root",
+    "no-machine-id", "lock-held", "clock", "same-host", "cloned", "other-host", "run-failed", "run-refused",
+    "interrupted", "attempts", "other-study", "damaged-bundle", "skipped", "window",
+]  # fmt: skip
+FAILURES: frozenset[HostState] = frozenset({"refused", "failed", "given-up"})
+ENDED: frozenset[HostState] = frozenset({"failed", "given-up", "skipped", "collected"})
+"""States in which a host is asked nothing more."""
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why something is in its state."""
+
+    code: Annotated[Code, Means("kind of reason, such as `lock-held`, `space`, `clock`; empty without one")] = ""
+    detail: Annotated[str, Means("what was found")] = ""
+
+    def __str__(self) -> str:
+        """Return both on one line."""
+        return " ".join(filter(None, (self.code, self.detail)))
+
+
+NONE = Reason()
+
+
+@dataclass(frozen=True)
+class HostSession:
+    """A session of a host. number: from 1; 0 for the canary's, which is not collected. again: which retry.
+
+    run, run_identity: of the store of the controller, once it is collected.
+    """
+
+    number: Annotated[int, Means("number of the session, from 1; 0 for the canary's smaller run")]
+    id: Annotated[str, Means("id of its run on the host")]
+    state: Annotated[SessionState, Means("state of its run, or `collected`")] = "absent"
+    reason: Annotated[Reason, Means("why it is in this state")] = NONE
+    attempts: Annotated[int, Means("how often it was launched or resumed")] = 0
+    again: Annotated[int, Means("how often it was begun anew after a failure")] = 0
+    started_at: Annotated[float | None, Means("when it was launched first", is_time=True)] = None
+    ended_at: Annotated[float | None, Means("when its end was seen", is_time=True)] = None
+    block: Annotated[int | None, Means("block that runs, or was the last, from 1")] = None
+    blocks: Annotated[int | None, Means("planned blocks")] = None
+    done_trials: Annotated[int, Means("measured trials, failed ones included")] = 0
+    failed_trials: Annotated[int, Means("measured trials that failed")] = 0
+    bundle_sha256: Annotated[str, Means("SHA-256 of the bundle on the host; empty without one")] = ""
+    bundle: Annotated[str, Means("path of the collected bundle in the campaign's directory")] = ""
+    run: Annotated[str, Means("name of the run in the store")] = ""
+    run_identity: Annotated[str, Means("identity of that run")] = ""
+
+
+@dataclass(frozen=True)
+class CampaignHost:
+    """A host of a campaign. name: in the inventory. facts: as a run keeps them, of the last check."""
+
+    name: Annotated[str, Means("name in the inventory")]
+    address: Annotated[str, Means("address that the inventory gives")] = ""
+    group: Annotated[str, Means("its `vtax_group`")] = ""
+    skip: Annotated[str, Means("its `vtax_skip`: why nothing is asked of it")] = ""
+    window: Annotated[str, Means("its `vtax_window`")] = ""
+    home: Annotated[str, Means("its `vtax_home`")] = ""
+    python: Annotated[str, Means("its `vtax_python`")] = ""
+    state: Annotated[HostState, Means("state of the host")] = "new"
+    reason: Annotated[Reason, Means("why it is in this state")] = NONE
+    at: Annotated[float | None, Means("last answer", is_time=True)] = None
+    identity: Annotated[str, Means("hash of machine-id, DMI UUID and board serial number")] = ""
+    facts: Annotated[Mapping[str, Any], Means("facts of the host, as a run keeps them")] = field(default_factory=dict)
+    agents: Annotated[tuple[str, ...], Means("resident agents")] = ()
+    sessions: Annotated[tuple[HostSession, ...], Means("sessions that were launched")] = ()
+
+    def session(self, number: int) -> HostSession | None:
+        """Return a session; None for one that was never launched."""
+        return next((each for each in self.sessions if each.number == number), None)
+
+    def with_session(self, session: HostSession) -> CampaignHost:
+        """Return it with a session in place of that of its number."""
+        others = [each for each in self.sessions if each.number != session.number]
+        return replace(self, sessions=tuple(sorted([*others, session], key=lambda each: each.number)))
+
+    @property
+    def running(self) -> HostSession | None:
+        """The session that was launched, and of which no end was seen."""
+        return next((each for each in self.sessions if each.state == "running"), None)
+
+    def text(self) -> str:
+        """Return it as it is kept."""
+        return json.dumps({"schema": "vtax.campaign-host/1", **asdict(self)}, indent=1)
+
+    @classmethod
+    def of_text(cls, text: str) -> CampaignHost:
+        """Return what `text` wrote. Raises ValueError, KeyError, TypeError for anything else."""
+        values = json.loads(text)
+        if values.pop("schema") != "vtax.campaign-host/1":
+            raise ValueError("another schema")
+        sessions = tuple(
+            HostSession(**{**each, "reason": Reason(**each["reason"])}) for each in values.pop("sessions")
+        )
+        reason = Reason(**values.pop("reason"))
+        return cls(**{**values, "agents": tuple(values["agents"])}, reason=reason, sessions=sessions)

@@ -1,0 +1,90 @@
+"""Hosts of an inventory, as Ansible reads it: vtax reads no inventory itself.
+
+Host variables of vtax: `vtax_group`, `vtax_skip` (why a host is left out), `vtax_window` (of the day), `vtax_home`,
+`vtax_python`. The address that Ansible speaks to (`ansible_host`) is that of control; no traffic is measured over it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from vtax.campaign.ansible import ENVIRONMENT, needed_program
+from vtax.campaign.prepare import HOME
+from vtax.campaign.settings import check_window
+from vtax.errors import BadInput, CommandFailed
+from vtax.foreign_text import one_line
+from vtax.host.process import run
+
+_TIMEOUT_S = 300.0
+_PORT = 22
+
+
+@dataclass(frozen=True)
+class InventoryHost:
+    """A host of an inventory. address: of control, with the port where that is not 22."""
+
+    name: str
+    address: str
+    group: str = ""
+    skip: str = ""
+    window: str = ""
+    home: str = HOME
+    python: str = "python3"
+
+
+def read_inventory(inventory: Path) -> list[InventoryHost]:
+    """Return the hosts of an inventory, by name. Raises BadInput: none there, no host in it, or one twice."""
+    if not inventory.exists():
+        raise BadInput("there is no such inventory", where=str(inventory), hint="it is a file of Ansible's")
+    command = [needed_program("ansible-inventory"), "-i", str(inventory), "--list"]
+    try:
+        listed = run(command, timeout_s=_TIMEOUT_S, environment=ENVIRONMENT)
+        values = json.loads(listed.stdout)
+    except (CommandFailed, ValueError) as error:
+        raise BadInput(
+            f"ansible-inventory cannot read it: {one_line(str(error), 300)}", where=str(inventory),
+            hint=f"ansible-inventory -i {inventory} --list",
+        ) from error  # fmt: skip
+    return hosts_of(values, str(inventory))
+
+
+def hosts_of(listed: Mapping[str, Any], where: str) -> list[InventoryHost]:
+    """Return the hosts of what `ansible-inventory --list` printed. where: the inventory. Raises as above."""
+    variables = listed.get("_meta", {}).get("hostvars", {})
+    names = {*variables}
+    for group, of_group in listed.items():
+        if group != "_meta" and isinstance(of_group, dict):
+            names |= {*of_group.get("hosts", ())}
+    found = [_host(name, variables.get(name, {}), where) for name in sorted(names)]
+    if not found:
+        raise BadInput("the inventory has no host", where=where, hint=f"ansible-inventory -i {where} --graph")
+    named: dict[str, str] = {}
+    for host in found:
+        if host.address in named and not host.skip:
+            raise BadInput(
+                f"{named[host.address]} and {host.name} are two names of the host {host.address}", where=where,
+                hint="remove one of them, or set its vtax_skip",
+            )  # fmt: skip
+        if not host.skip:
+            named[host.address] = host.name
+    return found
+
+
+def _host(name: str, variables: Mapping[str, Any], where: str) -> InventoryHost:
+    def text(key: str, otherwise: str = "") -> str:
+        return one_line(str(variables.get(key, otherwise)), 200)
+
+    port = str(variables.get("ansible_port", _PORT))
+    address = text("ansible_host", name) + ("" if port == str(_PORT) else f":{port}")
+    if "\n" in name or not name.strip():
+        raise BadInput("the inventory has a host without a name", where=where)
+    check_window(text("vtax_window"), f"{where}: vtax_window of {name}")
+    home = text("vtax_home", HOME)
+    if not home.startswith("/"):
+        raise BadInput(f"{home!r} is no absolute path", where=f"{where}: vtax_home of {name}")
+    texts = {key: text(f"vtax_{key}") for key in ("group", "skip", "window")}
+    return InventoryHost(name, address, home=home, python=text("vtax_python", "python3"), **texts)

@@ -1,0 +1,128 @@
+"""Makes the directory of a campaign from a pack, which appears whole or not at all."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import shutil
+import tempfile
+import time
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from vtax.campaign.directory import FILE, PACK, STUDY, Campaign
+from vtax.campaign.prepare import Manifest, Refused, read_manifest, verify
+from vtax.campaign.settings import Launch, Settings
+from vtax.errors import BadInput
+from vtax.stats.stopping import rule_of
+from vtax.study.load import LoadedStudy, load
+
+CANARY_SCALE = "quick"
+_NAMED = 15  # characters of a study's name in that of its campaign
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a campaign is to be, beside its pack; see `Settings`."""
+
+    inventory: str = ""
+    sessions: int = 1
+    every: str = "1d"
+    scale: str = ""
+    window: str = ""
+    trust: bool = False
+    tune_host: bool = False
+
+
+def check_study(loaded: LoadedStudy) -> None:
+    """Raise BadInput for a study that cannot be measured by several hosts: that has sessions or boots of its own, or
+    a rule by which every host would decide for itself when it has enough."""
+    study, source = loaded.study, loaded.source
+    if study.boot:
+        raise BadInput("a study over several boots is measured by hand", where=source, hint="vtax run STUDY")
+    if study.design.sessions != 1:
+        hint = "remove it: --sessions says how many each host has"
+        raise BadInput("the study has sessions of its own", where=f"{source}: design.sessions", hint=hint)
+    if not rule_of(study.design.model_dump()).takes_more or study.design.order == "sequential":
+        raise BadInput(
+            "runs of this study cannot be combined", where=f"{source}: design",
+            hint="stop = 'fixed', 'open' or 'budget', in randomized order",
+        )  # fmt: skip
+
+
+def campaign_name(study: str) -> str:
+    """Return a name that no other campaign has: hosts keep runs by it."""
+    stem = re.sub(r"[^a-z0-9]+", "-", study.lower()).strip("-")[:_NAMED].rstrip("-") or "study"
+    return f"{stem}-{secrets.token_hex(2)}"
+
+
+def is_pack(path: Path) -> bool:
+    """Return whether a file is a zip file, as a pack is and no study."""
+    return path.is_file() and zipfile.is_zipfile(path)
+
+
+@contextmanager
+def new_directory(target: Path) -> Iterator[Path]:
+    """Yield a directory that becomes the target when the block ends. Raises BadInput where that exists."""
+    if target.exists():
+        raise BadInput(f"{target} is there already", hint="choose another place with -o")
+    try:
+        made = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.absolute().parent))
+    except OSError as error:
+        raise BadInput(f"{target} cannot be made: {error.strerror}", hint="choose another place with -o") from error
+    try:
+        yield made
+        made.chmod(0o755)
+        made.rename(target)
+    except BaseException:
+        shutil.rmtree(made)
+        raise
+
+
+def fill(directory: Path, name: str, wanted: Wanted) -> Settings:
+    """Write the study and the settings of a campaign beside its pack. Raises BadInput."""
+    manifest, digest = _unpack(directory / PACK, directory)
+    study = Path(manifest.study)
+    loaded = load(str(directory / study))
+    check_study(loaded)
+    scales = loaded.study.scale
+    if wanted.scale and wanted.scale not in scales:
+        raise BadInput(f"the study has no scale {wanted.scale!r}", where="--scale", hint=", ".join(scales))
+    canary = CANARY_SCALE if CANARY_SCALE in scales and wanted.scale != CANARY_SCALE else ""
+    settings = Settings(
+        name=name, study=str(study.relative_to(STUDY)), study_name=loaded.study.name, pack_digest=digest,
+        image_key=manifest.image_key, image_digest=manifest.image_digest, vtax_version=manifest.vtax_version,
+        created_at=float(int(time.time())), scale=wanted.scale, sessions=wanted.sessions, every=wanted.every,
+        inventory=wanted.inventory, window=wanted.window, trust=wanted.trust, tune_host=wanted.tune_host,
+        launch=Launch(canary_scale=canary),
+    )  # fmt: skip
+    settings.write(directory / FILE)
+    return settings
+
+
+def _unpack(pack: Path, directory: Path) -> tuple[Manifest, str]:
+    """Write the study of a pack to a directory; return (the manifest, the digest of the pack). Raises BadInput."""
+    try:
+        with zipfile.ZipFile(pack) as archive:
+            manifest, digest = read_manifest(archive)
+            verify(archive, manifest)
+            for name in manifest.files:
+                if name.startswith(f"{STUDY}/"):
+                    archive.extract(name, directory)
+    except Refused as error:
+        raise BadInput(error.what, hint=error.hint) from error
+    except (zipfile.BadZipFile, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise BadInput(f"the pack is damaged: {error}", hint="write it again: vtax pack") from error
+    return manifest, digest
+
+
+def opened(directory: Path) -> Campaign:
+    """Open a campaign. Raises BadInput where its pack or its study is missing."""
+    campaign = Campaign.open(directory)
+    for path in (campaign.pack, campaign.study):
+        if not path.is_file():
+            raise BadInput(f"{path.name} of the campaign is missing", where=str(path), hint="vtax campaign new")
+    return campaign

@@ -1,0 +1,164 @@
+"""The file of a campaign, `campaign.toml`: what is measured, how often, how it is launched. A person may edit it."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+
+from vtax.errors import BadInput
+from vtax.foreign_text import one_line
+from vtax.report.replacing import replacing
+from vtax.study.units import duration_s
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9.-]{0,21}")  # an id of a run has a suffix, and at most 30 characters
+_WINDOW = re.compile(r"([01]\d|2[0-3]):([0-5]\d)-([01]\d|2[0-3]):([0-5]\d)")
+_HINT = "docs/campaigns.md explains every key"
+
+
+@dataclass(frozen=True)
+class Launch:
+    """Table `launch`. canary: hosts that measure first, 0 for none. canary_scale: of the study, for these alone;
+    empty for the whole study, which counts as their first session.
+
+    first_percent: of the hosts, that come next. max_failed_percent: of the hosts that tried; when more failed,
+    nothing more is launched. forks: hosts that are spoken to at once. attempts: of a session that is interrupted.
+    """
+
+    canary: int = 2
+    canary_scale: str = ""
+    first_percent: float = 10
+    max_failed_percent: float = 20
+    forks: int = 25
+    attempts: int = 3
+
+
+@dataclass(frozen=True)
+class Settings:
+    """A campaign. study: its file in the pack. scale: of the study; empty for the whole.
+
+    every: time between the starts of two sessions on a host. inventory: path of Ansible's; empty without an engine.
+    window: of the day, of this machine's clock, in which sessions are launched; empty for any time. created_at: Unix
+    time. tables: those of the file that belong to others, as read.
+    """
+
+    name: str
+    study: str
+    study_name: str
+    pack_digest: str
+    image_key: str
+    image_digest: str
+    vtax_version: str
+    created_at: float
+    scale: str = ""
+    sessions: int = 1
+    every: str = "1d"
+    inventory: str = ""
+    window: str = ""
+    trust: bool = False
+    tune_host: bool = False
+    launch: Launch = Launch()
+    tables: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Raise BadInput, naming the key, for a value that no campaign has."""
+        if not _NAME.fullmatch(self.name):
+            hint = "a name has lower-case letters, digits, dots and hyphens, at most 22"
+            raise BadInput(f"{one_line(self.name, 60)!r} is no name of a campaign", where="name", hint=hint)
+        if not 1 <= self.sessions <= 999:
+            raise BadInput(f"{self.sessions} is no number of sessions", where="sessions", hint="it is 1 to 999")
+        check_window(self.window, "window")
+        _ = self.every_s
+        launch = self.launch
+        whole = (("canary", 0, 1000), ("forks", 1, 500), ("attempts", 1, 100))
+        for key, low, high in (*whole, ("first_percent", 0, 100), ("max_failed_percent", 0, 100)):
+            if not low <= getattr(launch, key) <= high:
+                what = f"{getattr(launch, key)} is not between {low} and {high}"
+                raise BadInput(what, where=f"launch.{key}", hint=_HINT)
+
+    @property
+    def every_s(self) -> float:
+        """`every`, seconds. Raises BadInput."""
+        try:
+            return duration_s(self.every)
+        except ValueError as error:
+            raise BadInput(str(error), where="every", hint="write a duration such as 12h or 1d") from error
+
+    def run_id(self, number: int, again: int = 0) -> str:
+        """Return the id of a session's run on every host. number: from 1; 0 for the canary. again: which retry."""
+        return f"{self.name}-{f's{number}' if number else 'c'}{f'.{again}' if again else ''}"
+
+    def write(self, path: Path) -> None:
+        """Write the file, whole."""
+        values = {name: value for name, value in asdict(self).items() if name != "tables"}
+        launch = values.pop("launch")
+        with replacing(path, "-o") as file:
+            file.write_text(tomli_w.dumps({**values, "launch": launch, **self.tables}))
+
+    @classmethod
+    def read(cls, path: Path) -> Settings:
+        """Read the file. Raises BadInput, naming the key."""
+        try:
+            values = tomllib.loads(path.read_text())
+        except FileNotFoundError:
+            raise BadInput(
+                f"{path.parent} is no directory of a campaign", hint="vtax campaign new STUDY makes one"
+            ) from None
+        except (OSError, ValueError) as error:
+            raise BadInput(f"it cannot be read: {error}", where=str(path), hint=_HINT) from error
+        try:
+            own = {each.name for each in fields(cls)} - {"launch", "tables"}
+            launch = Launch(**_typed(Launch, values.pop("launch", {}), "launch."))
+            tables = {name: values.pop(name) for name in [*values] if isinstance(values[name], dict | list)}
+            if unknown := sorted(values.keys() - own):
+                raise BadInput(f"there is no key {unknown[0]!r}", where=unknown[0], hint=_HINT)
+            return cls(**_typed(cls, values, ""), launch=launch, tables=tables)
+        except BadInput as error:
+            error.where = f"{path}: {error.where}"
+            raise
+
+
+def _typed(kind: type[Any], values: Any, prefix: str) -> dict[str, Any]:
+    """Return the values of a dataclass's fields, of the types that these have. Raises BadInput."""
+    if not isinstance(values, dict):
+        raise BadInput("it is no table", where=prefix.rstrip("."), hint=_HINT)
+    types = {"str": (str,), "int": (int,), "float": (float, int), "bool": (bool,)}
+    known = {each.name: str(each.type) for each in fields(kind)}
+    for name, value in values.items():
+        if name not in known:
+            raise BadInput(f"there is no key {name!r}", where=f"{prefix}{name}", hint=_HINT)
+        wanted = types.get(known[name], ())
+        if not isinstance(value, wanted) or (isinstance(value, bool) and bool not in wanted):
+            raise BadInput(f"{one_line(str(value), 60)!r} is not of its type", where=f"{prefix}{name}", hint=_HINT)
+    required = [n for n in known if kind is Settings and n in _REQUIRED]
+    if missing := [name for name in required if name not in values]:
+        raise BadInput(f"the key {missing[0]!r} is missing", where=missing[0], hint=_HINT)
+    return dict(values)
+
+
+_REQUIRED = (
+    "name", "study", "study_name", "pack_digest", "image_key", "image_digest", "vtax_version", "created_at",
+)  # fmt: skip
+
+
+def check_window(text: str, where: str) -> None:
+    """Raise BadInput for what is no window of the day. where: its key."""
+    if text and not _WINDOW.fullmatch(text):
+        hint = "write it as in 01:00-05:00"
+        raise BadInput(f"{one_line(text, 60)!r} is no window of the day", where=where, hint=hint)
+
+
+def is_open(window: str, now: float) -> bool:
+    """Return whether a time is in a window of the day, by this machine's clock; one without a window always is."""
+    if not (found := _WINDOW.fullmatch(window)):
+        return True
+    first, second = (int(found[i]) * 60 + int(found[i + 1]) for i in (1, 3))
+    at = datetime.fromtimestamp(now)
+    minute = at.hour * 60 + at.minute
+    return first <= minute < second if first <= second else minute >= first or minute < second

@@ -1,0 +1,225 @@
+"""`vtax campaign`: one study on many hosts, by Ansible or by hand."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from vtax.cli.completion import study_names
+from vtax.cli.language import said
+from vtax.cli.measure import tune_host_option
+from vtax.cli.output import built_image, json_option, need_root, notify, print_json, print_table, say
+from vtax.cli.trust import trust_option
+from vtax.described import values_of
+from vtax.errors import BadInput, VtaxError
+from vtax.host.home import Home
+from vtax.study.units import format_duration
+
+if TYPE_CHECKING:
+    from vtax.campaign.collecting import Loader
+    from vtax.campaign.directory import Campaign
+    from vtax.campaign.host_record import CampaignHost
+
+_DIRECTORY = click.argument("directory", type=click.Path(path_type=Path), default=".", metavar="[DIR]")
+
+
+@click.group("campaign")
+def command() -> None:
+    """Measure one study on many hosts, which Ansible reaches, or a scheduler, or a person."""
+
+
+@command.command("new", short_help="Make the directory of a campaign.")
+@click.argument("study", shell_complete=study_names)
+@click.option(
+    "--inventory", type=click.Path(path_type=Path), metavar="FILE",
+    help="Inventory of Ansible with the hosts; without one hosts are started by hand.",
+)  # fmt: skip
+@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="DIR", help="Directory to make. [NAME]")
+@click.option("--sessions", type=click.IntRange(1, 999), default=1, help="Sessions of each host. [1]")
+@click.option("--every", metavar="TIME", default="1d", help="Time between two sessions of a host. [1d]")
+@click.option("--scale", metavar="NAME", default="", help="Run a smaller form that STUDY declares, such as quick.")
+@click.option("--window", metavar="HH:MM-HH:MM", default="", help="Launch in this window of the day only.")
+@trust_option
+@tune_host_option
+def new(study: str, inventory: Path | None, output: Path | None, **options: Any) -> None:
+    """Make the directory of a campaign that measures STUDY, or the study of a pack that vtax pack wrote."""
+    from vtax.campaign.directory import PACK
+    from vtax.campaign.inventory import read_inventory
+    from vtax.campaign.making import Wanted, campaign_name, fill, is_pack, new_directory
+
+    hosts = read_inventory(inventory) if inventory else []
+    wanted = Wanted(inventory=str(inventory.absolute()) if inventory else "", **options)
+    source = Path(study)
+    name = campaign_name(source.name.partition(".")[0])
+    target = output or Path(name)
+    with new_directory(target) as made:
+        if is_pack(source):
+            shutil.copyfile(source, made / PACK)
+        else:
+            _write_pack(study, made / PACK)
+        fill(made, name, wanted)
+    if hosts:
+        say(f"campaign {name} of {len(hosts)} hosts: vtax campaign go {target}")
+    else:
+        say(f"campaign {name} without an inventory: vtax campaign pack {target} -o DIR")
+
+
+@command.command("go", short_help="Do what is missing on the hosts that answer and are free.")
+@_DIRECTORY
+@click.option("--retry", is_flag=True, help="Try hosts again that failed or were given up.")
+def go(directory: Path, retry: bool) -> None:
+    """Do what is missing on the hosts that answer and are free: look, bring bundles, prepare, launch.
+
+    Returns when that is done, while hosts measure. For cron: called again it resumes.
+    """
+    from vtax.campaign.controller import controller
+
+    with controller(_opened(directory), notify) as found:
+        if retry:
+            found.retry()
+        found.look()
+        with _loader(found.campaign) as loader:
+            found.collect(loader)
+        why = found.launch()
+        _print_counts(found.hosts.values())
+    if why:
+        hint = "vtax campaign status names the reasons; after mending them: vtax campaign go --retry"
+        raise VtaxError(f"nothing more is launched: {why}", where=str(found.campaign.root), hint=hint)
+
+
+@command.command("status", short_help="Print the state of every host.")
+@_DIRECTORY
+@json_option
+def status(directory: Path, as_json: bool) -> None:
+    """Print what is known of every host: state, session, block, reason. Asks no host anything."""
+    campaign = _opened(directory)
+    hosts = campaign.hosts()
+    if as_json:
+        print_json({
+            "schema": "vtax.campaign-status/1", "name": campaign.settings.name, "is_aborted": campaign.is_aborted,
+            "hosts": [_plain(host) for host in hosts],
+        })  # fmt: skip
+        return
+    columns = ("host", "state", "session", "block", "trials", "failed", "last answer", "reason")
+    print_table(columns, [_row(host) for host in hosts])
+    _print_counts(hosts)
+
+
+@command.command("collect", short_help="Bring the bundles of hosts, and load each once.")
+@_DIRECTORY
+def collect(directory: Path) -> None:
+    """Bring the bundles of sessions that ended into the directory, and load each into the store, once."""
+    from vtax.campaign.controller import controller
+
+    with controller(_opened(directory), notify) as found:
+        found.look()
+        with _loader(found.campaign) as loader:
+            loaded = found.collect(loader)
+        say(f"{loaded} bundles loaded")
+        _print_counts(found.hosts.values())
+
+
+@command.command("abort", short_help="Stop what runs, for good.")
+@_DIRECTORY
+def abort(directory: Path) -> None:
+    """Stop what runs on the hosts that answer, launch nothing more, and load what was measured."""
+    from vtax.campaign.controller import controller
+
+    with controller(_opened(directory), notify) as found:
+        found.stop()
+        with _loader(found.campaign) as loader:
+            found.collect(loader)
+        _print_counts(found.hosts.values())
+
+
+@command.command("pack", short_help="Write a directory from which any scheduler measures.")
+@_DIRECTORY
+@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, metavar="DIR", help="To make.")
+def pack(directory: Path, output: Path) -> None:
+    """Write a directory with the pack and run-here.sh, which measures on the host that it is started on."""
+    from vtax.campaign.by_hand import SCRIPT, slurm_line, write_directory
+
+    write_directory(_opened(directory), output)
+    say(f"on each host: sudo {output / SCRIPT}")
+    click.echo(slurm_line(output))
+
+
+@command.command("load", short_help="Load bundles that came back by hand.")
+@_DIRECTORY
+@click.argument("bundles", type=click.Path(path_type=Path))
+def load(directory: Path, bundles: Path) -> None:
+    """Load every bundle below BUNDLES, of the campaign in DIR, into the store, once."""
+    from vtax.campaign.by_hand import load_directory
+
+    campaign = _opened(directory)
+    with campaign.lock(), _loader(campaign) as loader:
+        found = [*load_directory(campaign, bundles, loader)]
+    rows = [(each.file, each.host, each.run, each.reason) for each in found]
+    print_table(("bundle", "host", "run", "reason"), rows)
+    say(f"{sum(each.is_new for each in found)} bundles loaded")
+    if refused := [each for each in found if each.reason]:
+        raise BadInput(f"{len(refused)} bundles were not loaded", where=str(bundles))
+
+
+def _opened(directory: Path) -> Campaign:
+    from vtax.campaign.making import opened
+
+    return opened(directory)
+
+
+def _write_pack(study: str, target: Path) -> None:
+    from vtax.campaign.making import check_study
+    from vtax.campaign.pack import write_pack
+    from vtax.campaign.wheelhouse import PYTHONS
+    from vtax.cli.needed_image import recipe_for
+    from vtax.host.lock import measuring_lock
+    from vtax.study.load import load as load_study
+
+    need_root("exporting an image")
+    loaded = load_study(study)
+    check_study(loaded)
+    image = built_image(Home.from_environment(), recipe_for(loaded), loaded.source)
+    with measuring_lock("vtax campaign new"):
+        write_pack(Path(loaded.source), image, target, PYTHONS, notify)
+
+
+@contextmanager
+def _loader(campaign: Campaign) -> Iterator[Loader]:
+    from vtax.campaign.collecting import Loader
+    from vtax.counters.host import machine_id
+    from vtax.store.store import Store
+
+    with Store.open(Home.from_environment().store_url) as store:
+        yield Loader(campaign, store, machine_id())
+
+
+def _print_counts(hosts: Any) -> None:
+    counts = Counter(host.state for host in hosts)
+    say(", ".join(f"{count} {said(state)}" for state, count in counts.most_common()))
+
+
+def _row(host: CampaignHost) -> tuple[str, ...]:
+    session = host.running or (host.sessions[-1] if host.sessions else None)
+    at = "" if host.at is None else format_duration(max(0.0, time.time() - host.at))
+    if session is None:
+        return host.name, said(host.state), "", "", "", "", at, str(host.reason)
+    block = "/".join(str(each) for each in (session.block, session.blocks) if each is not None)
+    number = str(session.number) if session.number else said("canary")
+    return (host.name, said(host.state), number, block, str(session.done_trials), str(session.failed_trials), at,
+            str(host.reason))  # fmt: skip
+
+
+def _plain(host: CampaignHost) -> dict[str, Any]:
+    """Return it, with its sessions, as JSON takes it."""
+    return {
+        **values_of(host), "reason": asdict(host.reason),
+        "sessions": [{**values_of(each), "reason": asdict(each.reason)} for each in host.sessions],
+    }  # fmt: skip

@@ -1,0 +1,124 @@
+"""A fleet that answers as hosts do through Ansible, at once: for tests of what a controller does with answers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from vtax.campaign.ansible import Answer
+from vtax.campaign.controller import Controller
+from vtax.campaign.directory import Campaign
+from vtax.campaign.host_record import CampaignHost
+from vtax.campaign.settings import Settings
+from vtax.described import moment
+
+SETTINGS: dict[str, Any] = {
+    "name": "mine-1a2b", "study": "mine.toml", "study_name": "mine", "pack_digest": "ab" * 32,
+    "image_key": "4f1d0c77aa31", "image_digest": "cd" * 32, "vtax_version": "0.1.0", "created_at": 1_700_000_000.0,
+}  # fmt: skip
+BUNDLE = b"a bundle"
+
+
+@dataclass
+class Machine:
+    """A host. runs: id -> state of what it was asked to measure."""
+
+    machine_id: str
+    hardware_id: str = "aaaa"
+    is_reachable: bool = True
+    obstacles: list[dict[str, str]] = field(default_factory=list)
+    version: str = "0.1.0"
+    digest: str = "cd" * 32
+    ahead_s: float = 0.0
+    prepare_error: str = ""
+    run_state: str = "running"
+    runs: dict[str, str] = field(default_factory=dict)
+
+    def end(self, state: str = "done") -> None:
+        """What runs has ended so."""
+        self.runs = {id_: state if found == "running" else found for id_, found in self.runs.items()}
+
+
+class Fleet:
+    """Stands for `vtax.campaign.ansible.Playbook`. asked: (task, hosts) of every call."""
+
+    def __init__(self, **machines: Machine) -> None:
+        self.machines, self.now = machines, 1_700_000_000.0
+        self.asked: list[tuple[str, tuple[str, ...]]] = []
+
+    def run(self, tasks: Sequence[str], variables: Mapping[str, Mapping[str, Any]]) -> Iterator[Answer]:
+        """Answer as each machine is."""
+        self.asked.append((",".join(tasks), tuple(sorted(variables))))
+        for name, given in variables.items():
+            for task in tasks:
+                answer = self._answer(name, self.machines[name], task, given)
+                yield answer
+                if answer.kind in ("failed", "unreachable"):
+                    break
+
+    def _answer(self, name: str, machine: Machine, task: str, given: Mapping[str, Any]) -> Answer:
+        if not machine.is_reachable:
+            return Answer(name, task, "unreachable", {"msg": "Failed to connect to the host via ssh"})
+        if task == "prepare":
+            if machine.prepare_error:
+                return Answer(name, task, "failed", {"rc": 2, "stderr": machine.prepare_error})
+            return Answer(name, task, "ok", {"rc": 0, "stdout": "{}"})
+        if task == "fetch":
+            target = Path(given["vtax_target"])
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(BUNDLE)
+            return Answer(name, task, "ok", {"dest": str(target)})
+        said = self._check(machine) if task == "check" else self._run(machine, task, given)
+        return Answer(name, task, "ok", {"rc": 0, "stdout": json.dumps(said)})
+
+    def _check(self, machine: Machine) -> dict[str, Any]:
+        facts = {"machine_id": machine.machine_id, "hardware_id": machine.hardware_id}
+        return {
+            "identity": f"{machine.machine_id}-{machine.hardware_id}", "host": facts, "agents": [{"name": "kubelet"}],
+            "time": moment(self.now + machine.ahead_s), "obstacles": machine.obstacles,
+            "vtax_version": machine.version, "images": [{"key": "4f1d0c77aa31", "digest": machine.digest}],
+        }  # fmt: skip
+
+    def _run(self, machine: Machine, task: str, given: Mapping[str, Any]) -> dict[str, Any]:
+        words = given["vtax_status" if task == "status" else "vtax_command"]
+        verb, id_ = words[words.index("host") + 1 :][:2]
+        if verb == "run" and machine.runs.get(id_, "absent") in ("absent", "interrupted", "busy", "refused"):
+            machine.runs[id_] = machine.run_state
+        if verb == "stop":
+            machine.end("interrupted")
+        state = machine.runs.get(id_, "absent")
+        has_bundle = state in ("done", "failed", "interrupted")
+        return {"id": id_, "state": state, "reason": "as asked" if state == "refused" else "", "run": "mine-1",
+                "block": 1, "blocks": 3, "done_trials": 1, "failed_trials": 0, "bundle": "/somewhere",
+                "bundle_sha256": "ef" * 32 if has_bundle else ""}  # fmt: skip
+
+
+class Counting:
+    """Stands for `vtax.campaign.collecting.Loader`: takes every bundle, and counts. loaded: (host, id)."""
+
+    def __init__(self) -> None:
+        self.loaded: list[tuple[str, str]] = []
+
+    def load(self, host: CampaignHost, session: Any, arrived: Path) -> CampaignHost:
+        """Take a bundle as collected."""
+        assert arrived.read_bytes() == BUNDLE
+        self.loaded.append((host.name, session.id))
+        state = "collected" if session.state == "done" else session.state
+        return host.with_session(replace(session, state=state, run=f"mine-{len(self.loaded)}"))
+
+
+def campaign_in(directory: Path, **changes: Any) -> Campaign:
+    """A campaign whose pack is never opened."""
+    directory.mkdir(exist_ok=True)
+    Settings(**{**SETTINGS, **changes}).write(directory / "campaign.toml")
+    return Campaign.open(directory)
+
+
+def controller_of(campaign: Campaign, fleet: Fleet, names: Sequence[str] = ()) -> Controller:
+    """A controller as it starts: with what is on disk of the hosts."""
+    known = {host.name: host for host in campaign.hosts()}
+    hosts = {name: known.get(name) or CampaignHost(name, home="/var/lib/vtax") for name in names or fleet.machines}
+    return Controller(campaign, fleet, hosts, lambda text: None)  # type: ignore[arg-type]

@@ -1,0 +1,143 @@
+"""Three hosts and a controller with a real Ansible: one host loses power as it measures, one cannot be reached at
+first. Every trial arrives once."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from campaign_hosts import NamespaceHost, environment, inventory_of, light_pack, namespace_hosts
+from support import needs_program, needs_root
+
+from vtax.host.waiting import wait_until
+
+pytestmark = [
+    needs_root,
+    needs_program("ansible-playbook", "ansible-inventory", "ip", "nsenter", "unshare", "sshd", "ssh", "ssh-keygen"),
+    pytest.mark.root,
+]
+BLOCKS = 3
+STUDY = f"""
+name = "fleet"
+platforms = ["native"]
+[design]
+blocks = {BLOCKS}
+[[program]]
+name = "count"
+files = ["count.sh"]
+argv = {{ guest = ["sh", "{{files}}/count.sh"] }}
+expected_duration = "1s"
+[[program.metric]]
+name = "lines"
+unit = "lines"
+better = "higher"
+pattern = '^counted ([0-9]+)$'
+[[benchmark]]
+name = "count"
+"""
+RUN_S = 60.0
+Vtax = Callable[..., str]
+
+
+@pytest.fixture
+def hosts(tmp_path, image) -> Iterator[tuple[dict[str, NamespaceHost], str]]:
+    """Three hosts by name, the last of them without power; the network namespace of the controller."""
+    with namespace_hosts(tmp_path, image, ("h1", "h2", "h3")) as (made, control):
+        for host in made[:2]:
+            host.start()
+        yield {host.name: host for host in made}, control
+
+
+@pytest.fixture
+def vtax(hosts, tmp_path) -> Vtax:
+    """A command of vtax where the controller is; 0 is expected, or the status that is given."""
+    _, control = hosts
+    (tmp_path / "controller").mkdir()
+
+    def run(*arguments: str | Path, status: int = 0) -> str:
+        done = subprocess.run(
+            ["nsenter", f"--net=/run/netns/{control}", sys.executable, "-m", "vtax", *map(str, arguments)],
+            env=environment(tmp_path / "controller"), capture_output=True, text=True, timeout=RUN_S, check=False,
+            cwd=tmp_path,
+        )  # fmt: skip
+        assert done.returncode == status, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    return run
+
+
+def test_every_trial_arrives_once_though_a_host_loses_power(hosts, vtax, image, tmp_path):
+    machines, control = hosts
+    studies = tmp_path / "studies"
+    studies.mkdir()
+    (studies / "fleet.toml").write_text(STUDY)
+    (studies / "count.sh").write_text("sleep 1\necho counted $(seq 1000 | wc -l)\n")
+    light_pack(studies / "fleet.toml", image, tmp_path / "fleet.vtax-pack")
+    inventory = inventory_of([*machines.values()], tmp_path / "hosts.yml")
+    vtax("campaign", "new", "fleet.vtax-pack", "--inventory", inventory, "-o", "c", "--trust")
+
+    def states() -> dict[str, tuple[str, str]]:
+        found = json.loads(vtax("campaign", "status", "c", "--json"))
+        return {each["name"]: (each["state"], each["reason"]["code"]) for each in found["hosts"]}
+
+    vtax("campaign", "go", "c")
+    assert states() == {"h1": ("running", ""), "h2": ("running", ""), "h3": ("unreachable", "unreachable")} or (
+        states()["h3"] == ("new", "")
+    )
+    assert wait_until(lambda: has_measured(machines["h1"]), RUN_S, 0.1)
+    machines["h1"].lose_power()
+    machines["h3"].start()
+    assert wait_until(lambda: has_ended(machines["h2"]), RUN_S, 0.2)
+    with subprocess.Popen(
+        ["nsenter", f"--net=/run/netns/{control}", sys.executable, "-m", "vtax", "campaign", "go", "c"],
+        env=environment(tmp_path / "controller"), cwd=tmp_path,
+    ) as first:  # fmt: skip
+        assert wait_until(lambda: holds(tmp_path / "c/lock"), RUN_S, 0.02)
+        assert "controls this campaign" in vtax("campaign", "go", "c", status=75)
+        assert first.wait(RUN_S) == 0
+    assert states()["h2"] == ("collected", "")
+    assert states()["h1"] == ("unreachable", "unreachable")
+    machines["h1"].start()
+
+    def all_collected() -> bool:
+        vtax("campaign", "go", "c")
+        return {state for state, _ in states().values()} == {"collected"}
+
+    assert wait_until(all_collected, RUN_S, 1.0), vtax("campaign", "status", "c")
+    runs = json.loads(vtax("list", "--json"))
+    assert sorted(each["status"] for each in runs) == ["finished"] * 3
+    assert trials(tmp_path / "controller/store.sqlite") == [(BLOCKS, BLOCKS)] * 3
+    vtax("campaign", "collect", "c")
+    assert len(json.loads(vtax("list", "--json"))) == 3
+    assert len({*bundles(tmp_path / "c")}) == 3
+
+
+def trials(store: Path) -> list[tuple[int, int]]:
+    """(trials, blocks that have some) of every run of a store."""
+    with closing(sqlite3.connect(store)) as connection:
+        return connection.execute("select count(*), count(distinct block) from trial group by run_id").fetchall()
+
+
+def bundles(campaign: Path) -> list[Path]:
+    return sorted((campaign / "bundles").rglob("*.vtax.gz"))
+
+
+def has_measured(host: NamespaceHost) -> bool:
+    events = host.home / "events.jsonl"
+    return events.exists() and '"trial_ended"' in events.read_text()
+
+
+def has_ended(host: NamespaceHost) -> bool:
+    return any((host.home / "host-runs").glob("*/end.json"))
+
+
+def holds(lock: Path) -> bool:
+    """Whether a process has that file locked."""
+    inode = str(lock.stat().st_ino)
+    return any(line.split()[5].endswith(f":{inode}") for line in Path("/proc/locks").read_text().splitlines())

@@ -1,0 +1,168 @@
+"""Bundles that come back: each is loaded once, one of another campaign not at all, by Ansible or by hand."""
+
+from __future__ import annotations
+
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import synthetic_run
+from answering_hosts import SETTINGS, campaign_in
+from command_line import invoked, output_of
+
+from vtax.campaign.by_hand import load_directory, slurm_line, write_directory
+from vtax.campaign.collecting import Loader, sha256_of_file
+from vtax.campaign.directory import Campaign
+from vtax.campaign.host_record import CampaignHost, HostSession
+from vtax.store.bundle import as_text, write_bundle
+from vtax.store.hosts import IMAGE_DIGEST, host_id
+from vtax.store.store import Store
+from vtax.store.transfer import rows_of
+from vtax.study.load import load
+
+STUDY = 'name = "mine"\nplatforms = ["native"]\n[[benchmark]]\nname = "sysbench-cpu"\n'
+FACTS = {"cpu": "Some CPU", "machine_id": "m1", "hardware_id": "d1", IMAGE_DIGEST: "cd" * 32}
+
+
+@pytest.fixture
+def campaign(tmp_path: Path) -> Campaign:
+    """A campaign of a small study."""
+    made = campaign_in(tmp_path / "c")
+    made.study.parent.mkdir()
+    made.study.write_text(STUDY)
+    made.pack.write_bytes(b"a pack")
+    return made
+
+
+@pytest.fixture
+def measured(tmp_path, campaign):
+    """Writes the bundle of a run that a host measured; what is given changes the run."""
+
+    def write(file: str = "run.vtax.gz", status: str = "finished", **changes: Any) -> Path:
+        declared = load(str(campaign.study)).study.declared()
+        given = {"study": "mine", "declared": declared, "image_key": "4f1d0c77aa31", "host": FACTS,
+                 "tags": ["host-run-mine-1a2b-s1"]}  # fmt: skip
+        target = tmp_path / "there" / file
+        target.parent.mkdir(exist_ok=True)
+        with Store.open(tmp_path / f"{file}.sqlite") as there:
+            run = synthetic_run.begin(there, **{**given, **changes})
+            synthetic_run.fill(run, blocks=1, finishes=status == "finished")
+            if status != "finished":
+                run.finish(status, "stopped", 1_700_000_300.0)
+            with there.engine.connect() as connection:
+                write_bundle(target, as_text(rows_of(connection, run.id)))
+        return target
+
+    return write
+
+
+def ended(bundle: Path, state: str = "done") -> tuple[CampaignHost, HostSession]:
+    """A host whose session has that bundle."""
+    session = HostSession(1, "mine-1a2b-s1", state, bundle_sha256=sha256_of_file(bundle))  # type: ignore[arg-type]
+    host = CampaignHost("h1", identity=host_id(FACTS), sessions=(session,))
+    return host, session
+
+
+def test_a_bundle_is_loaded_once(campaign, measured, store):
+    bundle = measured()
+    host, session = ended(bundle)
+    content = bundle.read_bytes()
+    for _ in range(2):  # a controller that was killed before it wrote that down
+        bundle.write_bytes(content)
+        found = Loader(campaign, store, "here").load(host, session, bundle).session(1)
+        assert (found.state, found.run, found.bundle) == ("collected", "tour-1", "bundles/h1/mine-1a2b-s1.vtax.gz")
+        assert [run.name for run in store.runs()] == ["tour-1"]
+        assert store.open_run("tour-1").identity == found.run_identity
+        assert (campaign.root / found.bundle).is_file()
+
+
+@pytest.mark.parametrize(
+    ("changes", "code", "state"),
+    [
+        ({"study": "other"}, "other-study", "failed"),
+        ({"declared": synthetic_run.DECLARED}, "other-study", "failed"),
+        ({"vtax_version": "0.0.9"}, "version", "failed"),
+        ({"image_key": "000000000000"}, "digest", "failed"),
+        ({"host": {**FACTS, IMAGE_DIGEST: "00" * 32}}, "digest", "failed"),
+    ],
+)
+def test_a_bundle_of_another_campaign_does_not_enter_the_store(campaign, measured, store, changes, code, state):
+    bundle = measured(**changes)
+    host, session = ended(bundle)
+    found = Loader(campaign, store, "here").load(host, session, bundle).session(1)
+    assert (found.state, found.reason.code, found.run) == (state, code, "")
+    assert store.runs() == []
+
+
+def test_a_bundle_of_another_host_than_its_name_says_is_refused(campaign, measured, store):
+    bundle = measured(host={**FACTS, "machine_id": "m2"})
+    host, session = ended(bundle)
+    assert Loader(campaign, store, "here").load(host, session, bundle).session(1).reason.code == "other-host"
+    assert store.runs() == []
+
+
+def test_a_damaged_bundle_is_brought_again(campaign, measured, store):
+    bundle = measured()
+    host, session = ended(bundle)
+    bundle.write_bytes(bundle.read_bytes()[:-10])
+    loader = Loader(campaign, store, "here")
+    for arrived in (bundle, bundle.with_name("nothing")):
+        found = loader.load(host, session, arrived).session(1)
+        assert (found.state, found.reason.code, found.run) == ("done", "damaged-bundle", "")
+    bundle.write_bytes(b"no bundle")
+    found = loader.load(*ended(bundle), bundle).session(1)
+    assert found.reason.code == "damaged-bundle"
+
+
+def test_what_was_interrupted_keeps_that_state(campaign, measured, store):
+    bundle = measured(status="interrupted")
+    found = Loader(campaign, store, "here").load(*ended(bundle, "interrupted"), bundle).session(1)
+    assert (found.state, found.run) == ("interrupted", "tour-1")
+
+
+def test_bundles_that_came_by_hand_are_loaded_once(campaign, measured, store, tmp_path):
+    measured("node7-mine-1a2b-s1.vtax.gz")
+    measured("copy-of-it.vtax.gz", tags=["host-run-mine-1a2b-s2"], name="tour-2")
+    measured("node8-mine-1a2b-s1.vtax.gz", host={**FACTS, "machine_id": "m2"}, name="tour-3")
+    measured("stranger.vtax.gz", study="other")
+    measured("stopped.vtax.gz", status="interrupted", name="tour-4")
+    measured("nobody.vtax.gz", host={IMAGE_DIGEST: "cd" * 32}, name="tour-5")
+    printed = invoked("campaign", "load", str(campaign.root), str(tmp_path / "there"))
+    assert printed.exit_code != 0
+    assert "3 bundles loaded" in printed.output
+    assert {run.name for run in store.runs()} == {"tour-1", "tour-2", "tour-3"}
+    hosts = {host.name: [(each.number, each.run) for each in host.sessions] for host in campaign.hosts()}
+    assert hosts.pop("node8") == [(1, "tour-3")]
+    (sessions,) = hosts.values()
+    assert sorted(run for _, run in sessions) == ["tour-1", "tour-2"]
+    again = [*load_directory(campaign, tmp_path / "there", Loader(campaign, store, "here"))]
+    assert not [each for each in again if each.is_new]
+    assert len(store.runs()) == 3
+
+
+def test_the_directory_for_a_scheduler_holds_what_it_needs(campaign, tmp_path):
+    scaled = Campaign(campaign.root, replace(campaign.settings, scale="quick", trust=True))
+    write_directory(scaled, tmp_path / "it's here")
+    script = tmp_path / "it's here/run-here.sh"
+    assert subprocess.run(["sh", "-n", str(script)], check=False).returncode == 0
+    text = script.read_text()
+    assert SETTINGS["pack_digest"] in text
+    assert "--scale quick --trust" in text
+    assert (tmp_path / "it's here/pack.vtax-pack").read_bytes() == b"a pack"
+    assert len((tmp_path / "it's here/README").read_text().splitlines()) <= 10
+    assert slurm_line(tmp_path, "5").startswith("sbatch --nodes=5 ")
+    again = invoked("campaign", "pack", str(campaign.root), "-o", str(tmp_path / "it's here"))
+    assert "is there already" in str(again.exception)
+
+
+def test_a_state_is_printed_without_asking_a_host(campaign):
+    campaign.keep(ended(campaign.pack)[0])
+    assert "h1" in output_of("campaign", "status", str(campaign.root))
+    assert "nothing" not in output_of("campaign", "status", str(campaign.root), "--json")
+
+
+def test_without_an_inventory_no_host_can_be_asked(campaign):
+    for verb in ("go", "collect", "abort"):
+        assert "has no inventory" in str(invoked("campaign", verb, str(campaign.root)).exception)

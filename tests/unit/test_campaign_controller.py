@@ -1,0 +1,270 @@
+"""What a controller makes of the answers of a fleet: who is launched when, who is not and why, what comes back."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from answering_hosts import Counting, Fleet, Machine, campaign_in, controller_of
+
+from vtax.campaign import controller as module
+from vtax.campaign.directory import Campaign
+from vtax.campaign.settings import Launch
+from vtax.errors import BadInput, Busy
+
+
+@pytest.fixture
+def fleet(monkeypatch: pytest.MonkeyPatch) -> Fleet:
+    """Twelve hosts that answer, and the time that they have."""
+    made = Fleet(**{f"h{i:02}": Machine(f"m{i:02}") for i in range(12)})
+    monkeypatch.setattr(module, "time", type("Clock", (), {"time": staticmethod(lambda: made.now)}))
+    return made
+
+
+def go(campaign: Campaign, fleet: Fleet, loader: Counting | None = None, *, retry: bool = False) -> dict[str, str]:
+    """One `go` of a controller that starts anew; the states of the hosts after it."""
+    found = controller_of(campaign, fleet)
+    if retry:
+        found.retry()
+    found.look()
+    found.collect(loader or Counting())  # type: ignore[arg-type]
+    found.launch()
+    return {host.name: host.state for host in campaign.hosts()}
+
+
+def running(states: dict[str, str]) -> int:
+    return list(states.values()).count("running")
+
+
+def reasons(campaign: Campaign) -> dict[str, str]:
+    return {host.name: host.reason.code for host in campaign.hosts() if host.reason.code}
+
+
+def measured(fleet: Fleet) -> set[str]:
+    """Every id that some host was asked to measure."""
+    return {id_ for machine in fleet.machines.values() for id_ in machine.runs}
+
+
+def test_two_hosts_come_first_then_a_tenth_then_the_rest(tmp_path, fleet):
+    campaign = campaign_in(tmp_path / "c", launch=Launch(canary_scale="quick"))
+    assert running(go(campaign, fleet)) == 2
+    assert measured(fleet) == {"mine-1a2b-c"}
+    assert running(go(campaign, fleet)) == 2, "the canary runs still"
+    for machine in fleet.machines.values():
+        machine.end()
+    states = go(campaign, fleet)
+    assert (running(states), measured(fleet)) == (2, {"mine-1a2b-c", "mine-1a2b-s1"}), "a tenth of twelve is two"
+    for machine in fleet.machines.values():
+        machine.end()
+    loader = Counting()
+    assert running(go(campaign, fleet, loader)) == 10
+    assert {id_ for _, id_ in loader.loaded} == {"mine-1a2b-s1"}, "what the canary measured is not collected"
+    for machine in fleet.machines.values():
+        machine.end()
+    assert set(go(campaign, fleet, loader).values()) == {"collected"}
+    assert sorted(name for name, _ in loader.loaded) == sorted(fleet.machines), "each once"
+    before = len(fleet.asked)
+    assert set(go(campaign, fleet, loader).values()) == {"collected"}
+    assert len(fleet.asked) == before, "with nothing to do nobody is asked"
+
+
+def test_a_study_without_a_quick_form_has_its_canary_measure_it_whole(tmp_path, fleet):
+    campaign = campaign_in(tmp_path / "c")
+    assert running(go(campaign, fleet)) == 2
+    assert measured(fleet) == {"mine-1a2b-s1"}
+
+
+def no_canary(tmp_path: Path, **changes: Any) -> Campaign:
+    return campaign_in(tmp_path / "c", launch=Launch(canary=0, first_percent=0), **changes)
+
+
+def test_sessions_follow_each_other_after_their_time(tmp_path, fleet):
+    campaign = no_canary(tmp_path, sessions=2, every="1d")
+    go(campaign, fleet)
+    for machine in fleet.machines.values():
+        machine.end()
+    fleet.now += 86_000
+    assert set(go(campaign, fleet).values()) == {"waiting"}
+    fleet.now += 500
+    assert running(go(campaign, fleet)) == 12
+    assert measured(fleet) == {"mine-1a2b-s1", "mine-1a2b-s2"}
+
+
+def test_who_does_not_answer_or_is_busy_comes_back(tmp_path, fleet):
+    campaign = no_canary(tmp_path)
+    fleet.machines["h00"].is_reachable = False
+    fleet.machines["h01"].obstacles = [{"code": "lock-held", "detail": "tour-3"}]
+    fleet.machines["h02"].run_state = "busy"
+    states = go(campaign, fleet)
+    assert (states["h00"], states["h01"], states["h02"], running(states)) == ("unreachable", "busy", "busy", 9)
+    assert reasons(campaign) == {"h00": "unreachable", "h01": "lock-held", "h02": "lock-held"}
+    fleet.machines["h00"].is_reachable = True
+    fleet.machines["h01"].obstacles = []
+    fleet.machines["h02"].run_state = "running"
+    assert running(go(campaign, fleet)) == 12
+    assert {host.sessions[0].attempts for host in campaign.hosts()} == {1}, "a held lock counts as no attempt"
+
+
+def test_launching_stops_when_more_than_a_fifth_fail(tmp_path, fleet):
+    campaign = campaign_in(tmp_path / "c", launch=Launch(canary=0, first_percent=0, forks=1))
+    for name in ("h00", "h01", "h02", "h03", "h04", "h05"):
+        fleet.machines[name].prepare_error = "vtax: No space left on device"
+    found = controller_of(campaign, fleet)
+    why = found.launch()
+    states = {host.name: host.state for host in campaign.hosts()}
+    assert "more than 20 %" in why
+    assert 0 < len(states) < 12, "nobody is asked after that"
+    assert set(reasons(campaign).values()) == {"space"}
+    for machine in fleet.machines.values():
+        machine.prepare_error = ""
+    assert running(go(campaign, fleet)) == 12, "what was mended is looked at again"
+
+
+def test_a_canary_that_fails_twice_stops_the_rest(tmp_path, fleet):
+    campaign = campaign_in(tmp_path / "c", launch=Launch(canary_scale="quick"))
+    for machine in fleet.machines.values():
+        machine.run_state = "refused"
+    go(campaign, fleet)
+    assert sum(bool(machine.runs) for machine in fleet.machines.values()) == 2
+    assert list(reasons(campaign).values()) == ["run-refused"] * 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({"version": "0.0.9"}, "version"),
+        ({"digest": "00" * 32}, "digest"),
+        ({"ahead_s": 3600.0}, "clock"),
+        ({"ahead_s": -61.0}, "clock"),
+        ({"obstacles": [{"code": "space", "detail": "1 MB"}]}, "space"),
+        ({"obstacles": [{"code": "no-machine-id", "detail": ""}]}, "no-machine-id"),
+        ({"prepare_error": "vtax: the pack is for Python 3.11, and this is Python 3.7"}, "python"),
+        ({"prepare_error": "the pack has the digest 00, not ab"}, "digest"),
+        ({"machine_id": "m01"}, "same-host"),
+        ({"machine_id": "m01", "hardware_id": "bbbb"}, "cloned"),
+        ({"run_state": "refused"}, "run-refused"),
+    ],
+)
+def test_why_a_host_is_refused_is_typed(tmp_path, fleet, changes, code):
+    for name, value in changes.items():
+        setattr(fleet.machines["h03"], name, value)
+    campaign = no_canary(tmp_path)
+    states = go(campaign, fleet)
+    expected = {"h03": code} if code != "cloned" else {"h01": code, "h03": code}
+    assert reasons(campaign) == expected
+    assert {name for name, state in states.items() if state == "refused"} == set(expected)
+
+
+def test_a_host_that_became_another_one_is_refused(tmp_path, fleet):
+    campaign = no_canary(tmp_path, sessions=2, every="1h")
+    go(campaign, fleet)
+    for machine in fleet.machines.values():
+        machine.end()
+    fleet.machines["h05"].machine_id = "m99"
+    fleet.now += 7200
+    states = go(campaign, fleet)
+    assert (states["h05"], reasons(campaign)) == ("refused", {"h05": "other-host"})
+
+
+def test_what_was_interrupted_is_resumed_and_given_up_in_the_end(tmp_path, fleet):
+    campaign = no_canary(tmp_path)
+    for attempt in range(1, 4):
+        states = go(campaign, fleet)
+        assert states["h04"] == "running", attempt
+        fleet.machines["h04"].end("interrupted")
+    loader = Counting()
+    assert go(campaign, fleet, loader)["h04"] == "given-up"
+    assert campaign.host("h04").reason.code == "attempts"
+    assert ("h04", "mine-1a2b-s1") in loader.loaded, "what it measured comes too, as interrupted"
+    assert go(campaign, fleet, retry=True)["h04"] == "running"
+
+
+def test_a_run_that_failed_begins_anew_only_on_request(tmp_path, fleet):
+    campaign = no_canary(tmp_path)
+    go(campaign, fleet)
+    fleet.machines["h04"].end("failed")
+    assert go(campaign, fleet)["h04"] == "failed"
+    assert go(campaign, fleet)["h04"] == "failed"
+    assert go(campaign, fleet, retry=True)["h04"] == "running"
+    assert set(fleet.machines["h04"].runs) == {"mine-1a2b-s1", "mine-1a2b-s1.1"}
+
+
+def test_a_host_that_lost_its_runs_measures_again(tmp_path, fleet):
+    campaign = no_canary(tmp_path)
+    go(campaign, fleet)
+    fleet.machines["h04"].runs.clear()
+    assert go(campaign, fleet)["h04"] == "running"
+    assert fleet.machines["h04"].runs == {"mine-1a2b-s1": "running"}
+
+
+@pytest.mark.parametrize("killed_after", range(0, 36, 5))
+def test_a_controller_that_is_killed_launches_nothing_twice(tmp_path, fleet, killed_after, monkeypatch):
+    campaign = no_canary(tmp_path)
+    answers = iter(range(killed_after))
+    honest = Fleet.run
+
+    def killed(self, tasks, variables):
+        for answer in honest(self, tasks, variables):
+            if next(answers, None) is None:
+                raise KeyboardInterrupt
+            yield answer
+
+    monkeypatch.setattr(Fleet, "run", killed)
+    with pytest.raises(KeyboardInterrupt):
+        go(campaign, fleet)
+    monkeypatch.setattr(Fleet, "run", honest)
+    assert running(go(campaign, fleet)) == 12
+    assert all(len(machine.runs) == 1 for machine in fleet.machines.values())
+    assert {host.sessions[0].attempts for host in campaign.hosts()} == {1}
+    for machine in fleet.machines.values():
+        machine.end()
+    loader = Counting()
+    go(campaign, fleet, loader)
+    go(campaign, fleet, loader)
+    assert sorted(name for name, _ in loader.loaded) == sorted(fleet.machines)
+
+
+def test_abort_stops_what_runs_and_brings_what_was_measured(tmp_path, fleet):
+    campaign = no_canary(tmp_path)
+    fleet.machines["h00"].is_reachable = False
+    go(campaign, fleet)
+    found, loader = controller_of(campaign, fleet), Counting()
+    found.stop()
+    found.collect(loader)
+    states = {host.name: host.state for host in campaign.hosts()}
+    assert states["h01"] == "aborted"
+    assert len(loader.loaded) == 11
+    with pytest.raises(BadInput, match="was aborted"):
+        controller_of(campaign, fleet).launch()
+
+
+def test_nothing_that_a_host_said_is_a_variable_of_ansibles(tmp_path, fleet):
+    campaign = no_canary(tmp_path)
+    fleet.machines["h00"].machine_id = "{{ lookup('pipe', 'touch /tmp/x') }}"
+    seen: list[str] = []
+    honest = fleet.run
+    fleet.run = lambda tasks, variables: seen.append(str(variables)) or honest(tasks, variables)  # type: ignore
+    go(campaign, fleet)
+    for machine in fleet.machines.values():
+        machine.end()
+    go(campaign, fleet)
+    assert not [each for each in seen if "lookup" in each or "/somewhere" in each]
+
+
+def test_a_window_of_the_day_holds_launches_back(tmp_path, fleet):
+    at = time.localtime(fleet.now)
+    later = f"{(at.tm_hour + 2) % 24:02}:00-{(at.tm_hour + 3) % 24:02}:00"
+    campaign = no_canary(tmp_path, window=later)
+    assert running(go(campaign, fleet)) == 0
+    fleet.now += 2 * 3600
+    assert running(go(campaign, fleet)) == 12
+
+
+def test_a_second_controller_is_refused_plainly(tmp_path):
+    campaign = campaign_in(tmp_path / "c")
+    with campaign.lock(), pytest.raises(Busy, match="controls this campaign"), campaign.lock():
+        pass
+    with campaign.lock():
+        pass

@@ -1,0 +1,173 @@
+"""What a campaign reads: its settings, the hosts of an inventory, what Ansible prints, and its own files."""
+
+from __future__ import annotations
+
+import io
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from answering_hosts import campaign_in
+
+from vtax.campaign import ansible, inventory
+from vtax.campaign.ansible import Answer, answers_of, check_version, needed_program
+from vtax.campaign.host_record import CampaignHost, HostSession, Reason
+from vtax.campaign.inventory import hosts_of, read_inventory
+from vtax.campaign.settings import Launch, Settings, is_open
+from vtax.errors import BadInput
+
+NOON = 1_700_049_600.0  # UTC
+
+
+def test_settings_are_what_was_written_and_tables_of_others_are_kept(tmp_path):
+    launch = Launch(forks=4, canary_scale="quick")
+    campaign = campaign_in(tmp_path / "c", sessions=3, window="22:00-05:00", launch=launch)
+    file = tmp_path / "c/campaign.toml"
+    file.write_text(file.read_text() + '\n[change]\nwhat = "kernel"\n')
+    found = Settings.read(file)
+    assert found == replace(campaign.settings, tables={"change": {"what": "kernel"}})
+    found.write(file)
+    assert Settings.read(file) == found
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("sesions = 3", "there is no key 'sesions'"),
+        ("sessions = 0", "0 is no number of sessions"),
+        ('sessions = "3"', "'3' is not of its type"),
+        ("trust = 1", "'1' is not of its type"),
+        ('every = "often"', "often"),
+        ('window = "1-2"', "is no window of the day"),
+        ('name = "Mine"', "is no name of a campaign"),
+        ("[launch]\nforks = 0", "0 is not between 1 and 500"),
+        ("[launch]\nfork = 1", "there is no key 'fork'"),
+        ("launch = 3", "it is no table"),
+    ],
+)
+def test_a_mistake_in_the_settings_is_named_with_its_key(tmp_path, line, said):
+    campaign_in(tmp_path / "c")
+    file = tmp_path / "c/campaign.toml"
+    key = line.partition(" ")[0]
+    kept = [each for each in file.read_text().split("[launch]")[0].splitlines() if not each.startswith(f"{key} ")]
+    file.write_text("\n".join([*kept, line]))
+    with pytest.raises(BadInput) as caught:
+        Settings.read(file)
+    assert said in caught.value.what
+    assert caught.value.where.startswith(f"{file}: ")
+
+
+def test_what_is_no_campaign_is_said(tmp_path):
+    with pytest.raises(BadInput, match="is no directory of a campaign"):
+        Settings.read(tmp_path / "campaign.toml")
+
+
+@pytest.mark.parametrize(
+    ("window", "is_in"), [("", True), ("00:00-23:59", True), ("12:00-12:01", True), ("12:01-12:00", False)]
+)
+def test_a_window_is_of_the_day(monkeypatch, window, is_in):
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    assert is_open(window, NOON) is is_in
+
+
+def test_what_is_known_of_a_host_survives(tmp_path):
+    campaign = campaign_in(tmp_path / "c")
+    session = HostSession(1, "mine-1a2b-s1", "failed", Reason("run-failed", "no space"), attempts=2, block=3)
+    host = CampaignHost("web/../[::1]", "::1", "epyc", identity="ab", facts={"cpu": "Some CPU"}, sessions=(session,))
+    campaign.keep(host)
+    assert campaign.host("web/../[::1]") == host
+    assert campaign.hosts() == [host]
+    assert {path.parent for path in (tmp_path / "c/hosts").iterdir()} == {tmp_path / "c/hosts"}
+    assert campaign.host("another") is None
+    next((tmp_path / "c/hosts").iterdir()).write_text("{}")
+    with pytest.raises(BadInput, match="what is known of a host is damaged"):
+        campaign.hosts()
+
+
+def listed(**hosts: dict[str, object]) -> dict[str, object]:
+    """What `ansible-inventory --list` prints."""
+    groups = {"all": {"children": ["ungrouped"]}, "ungrouped": {"hosts": [*hosts, "plain"]}}
+    return {"_meta": {"hostvars": hosts}, **groups}
+
+
+def test_hosts_of_an_inventory_have_their_variables():
+    given = listed(b={"ansible_host": "192.0.2.1", "vtax_group": "x"}, a={"vtax_skip": "in repair"})
+    found = hosts_of(given, "hosts.yml")
+    assert [(each.name, each.address, each.group, each.skip) for each in found] == [
+        ("a", "a", "", "in repair"), ("b", "192.0.2.1", "x", ""), ("plain", "plain", "", ""),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("hosts", "said"),
+    [
+        ({"a": {"ansible_host": "192.0.2.1"}, "b": {"ansible_host": "192.0.2.1"}}, "a and b are two names"),
+        ({"a": {"vtax_window": "night"}}, "is no window of the day"),
+        ({"a": {"vtax_home": "relative"}}, "is no absolute path"),
+    ],
+)
+def test_an_inventory_with_a_mistake_is_refused(hosts, said):
+    with pytest.raises(BadInput, match=said):
+        hosts_of(listed(**hosts), "hosts.yml")
+
+
+def test_two_ports_of_an_address_are_two_hosts():
+    at = {"ansible_host": "192.0.2.1"}
+    assert len(hosts_of(listed(a={**at, "ansible_port": 2201}, b={**at, "ansible_port": 2202}), "x")) == 3
+
+
+def test_an_inventory_that_is_not_there_or_cannot_be_read(tmp_path, monkeypatch):
+    with pytest.raises(BadInput, match="there is no such inventory"):
+        read_inventory(tmp_path / "hosts.yml")
+    (tmp_path / "hosts.yml").touch()
+    monkeypatch.setattr(ansible, "find_program", lambda name: None)
+    with pytest.raises(BadInput, match="ansible-inventory is not on PATH"):
+        read_inventory(tmp_path / "hosts.yml")
+    monkeypatch.setattr(inventory, "needed_program", lambda name: "/bin/echo")
+    with pytest.raises(BadInput, match="ansible-inventory cannot read it"):
+        read_inventory(tmp_path / "hosts.yml")
+    with pytest.raises(BadInput, match="the inventory has no host"):
+        hosts_of({"_meta": {"hostvars": {}}}, "hosts.yml")
+
+
+@pytest.mark.parametrize(("first", "is_refused"), [("core 2.13.9", True), ("2.9.27", True), ("core 2.14.0", False)])
+def test_an_old_ansible_is_refused(tmp_path, monkeypatch, first, is_refused):
+    program = tmp_path / "ansible-playbook"
+    program.write_text(f"#!/bin/sh\necho 'ansible-playbook [{first}]'\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    assert needed_program("ansible-playbook") == str(program)
+    if is_refused:
+        with pytest.raises(BadInput, match="too old"):
+            check_version()
+    else:
+        check_version()
+
+
+@pytest.mark.parametrize("version", ["2.14", "2.19"])
+def test_answers_are_read_from_what_ansible_prints(version):
+    printed = (Path(__file__).parent / f"fixtures/ansible/{version}.txt").read_bytes()
+    log = io.BytesIO()
+    found = [*answers_of(io.BytesIO(printed), log)]
+    assert log.getvalue() == printed
+    kinds = {(each.host, each.task): each.kind for each in found}
+    assert kinds == {
+        ("h1", "prepare"): "ok", ("h1", "check"): "ok", ("h2", "prepare"): "failed", ("h3", "prepare"): "unreachable",
+        ("h4", "prepare"): "skipped", ("h4", "check"): "failed",
+    }  # fmt: skip
+    by = {(each.host, each.task): each for each in found}
+    assert by["h1", "check"].json() == {"said": "by h1"}
+    assert "the pack has the digest" in by["h2", "prepare"].error
+    assert by["h2", "prepare"].status == 2
+    assert "onnect" in by["h3", "prepare"].error
+    assert by["h4", "check"].status in (2, 127)
+    assert "No such file" in by["h4", "check"].error
+
+
+def test_an_answer_that_is_no_json_is_none():
+    with pytest.raises(ValueError, match="no object"):
+        Answer("h1", "check", "ok", {"stdout": "[]"}).json()
+    with pytest.raises(ValueError, match="Expecting value"):
+        Answer("h1", "check", "ok", {}).json()
