@@ -50,7 +50,7 @@ class Iperf2Parameters(ThroughputParameters):
 
 
 @dataclass(frozen=True)
-class Line:
+class ReportLine:
     """One report of one stream. from_peer: the server's end sent it. jitter_ms, loss_percent: UDP receivers only."""
 
     from_peer: bool
@@ -127,7 +127,7 @@ class Iperf2(NetworkPair):
         return Outcome(values, effective, tuple(rate_warnings(p.rate_mbit_s * p.parallel, rates_sent)))
 
 
-def lines(report: str, port: int) -> Iterable[Line]:
+def lines(report: str, port: int) -> Iterable[ReportLine]:
     """Yield the reports of single streams. Sums (identifier -1), headers and everything else are left out.
 
     port: of the server; the end that has it as its own is the peer, whatever its address looks like from here.
@@ -142,9 +142,9 @@ def lines(report: str, port: int) -> Iterable[Line]:
         mbit_s = int(fields[8]) / 1e6
         is_receiver = len(fields) == 14 and int(fields[11]) >= 0
         if is_receiver:
-            yield Line(from_peer, mbit_s, float(fields[9]), float(fields[12]))
+            yield ReportLine(from_peer, mbit_s, float(fields[9]), float(fields[12]))
         else:
-            yield Line(from_peer, mbit_s)
+            yield ReportLine(from_peer, mbit_s)
 
 
 def _messages(results: Mapping[Role, CommandResult]) -> str:

@@ -27,7 +27,7 @@ class UnevenFact:
 
 
 @dataclass(frozen=True)
-class FactChange:
+class AuditedChange:
     """A fact that was not the same in all guests of one platform that were started alike. values: in order."""
 
     platform: str
@@ -44,7 +44,7 @@ class Audit:
     """
 
     findings: tuple[UnevenFact, ...]
-    changes: tuple[FactChange, ...]
+    changes: tuple[AuditedChange, ...]
     guests: Mapping[tuple[str, str], Mapping[str, Fact]]
     compared: tuple[str, ...]
     clocks: Mapping[str, float]
@@ -56,13 +56,13 @@ def audit(analysis: Analysis) -> Audit:
     groups = started_alike((guest.platform, guest.facts) for guest in analysis.guests if guest.facts)
     order = [platform.name for platform in analysis.platforms]
     places: dict[tuple[str, tuple[tuple[tuple[str, ...], str], ...]], list[str]] = {}
-    found: list[FactChange] = []
+    found: list[AuditedChange] = []
     guests: dict[tuple[str, str], Mapping[str, Fact]] = {}
     comparing = 0
     for how, of in groups.items():
         names = sorted(of, key=order.index)
         guests |= {(name, how): of[name][0] for name in names}
-        found += [FactChange(name, *change) for name in names for change in changes(of[name]).items()]
+        found += [AuditedChange(name, *change) for name in names for change in changes(of[name]).items()]
         comparing += len(names) > 1
         for difference in differences({name: of[name][0] for name in names}) if len(names) > 1 else ():
             places.setdefault((difference.field, _by_text(difference.values)), []).append(how)

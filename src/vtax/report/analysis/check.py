@@ -75,13 +75,13 @@ class Checked:
 
     @property
     def efficiency(self) -> Annotated[Interval | None, Means("the ratio as a share of the baseline's performance")]:
-        """Of its ratio; the interval is unbounded from a single block."""
+        """The efficiency by its ratio; the interval is unbounded from a single block."""
         return self.ratio.efficiency(self.pair.section.better) if self.ratio else None
 
 
 @dataclass(frozen=True)
 class NotTested:
-    """What was not compared at all: a platform, or a point of it."""
+    """A thing that was not compared at all: a platform, or a point of it."""
 
     platform: Annotated[str, Means("platform")]
     reason: Annotated[Inline, Means("why not")]
@@ -91,7 +91,7 @@ class NotTested:
 
 @dataclass(frozen=True)
 class Against:
-    """What runs are compared with that share no block with them: other runs, by the ratios of both to a baseline.
+    """Reference of runs that share no block with it: other runs, by the ratios of both to a baseline.
 
     runs: of the treatment. others: of the baseline. Each difference is in every ratio.
     """
@@ -123,7 +123,7 @@ class Against:
     ) -> Annotated[
         tuple[int, int], Means("sessions of treatment and baseline; with one on a side nothing is decided")
     ]:
-        """Of all runs of either side."""
+        """The sessions of all runs of either side."""
         treatment, baseline = (sum(len(run.sessions) for run in side) for side in (self.runs, self.others))
         return treatment, baseline
 
@@ -164,7 +164,7 @@ class Checks:
 
     @property
     def confidence(self) -> Annotated[float, Means("confidence level of each interval")]:
-        """That of the run."""
+        """The confidence of the run."""
         return self.analysis.rule.confidence
 
     @property
@@ -242,7 +242,7 @@ def check(
 
 
 def _family(analysis: Analysis, to: Side, chosen: Sequence[Compared]) -> Sequence[Compared]:
-    """What is judged together: every platform in the metrics of what is asked for, so that no word depends on what is
+    """Return what is judged together: every platform in these metrics, so that no word depends on what is
     named beside it. Levels that are compared with others are families of their own.
     """
     sides = [Side(p.name, analysis, p.name, {}) for p in analysis.platforms if p.available]
@@ -310,7 +310,7 @@ def judged(
 
 
 def finding(contrast: Contrast, margin: float, apart: tuple[Sample, Sample] | None = None) -> RangeTest:
-    """That a ratio lies on the better side of a margin: what `passed` confirms and `slower` contradicts.
+    """Return the test that a ratio is better than a margin: `passed` confirms and `slower` contradicts it.
 
     apart: see Claimed.
     """
@@ -335,7 +335,7 @@ def _checked(pair: Compared, judgement: Judgement, margin: float) -> Checked:
 
 
 def _reasons(notes: Sequence[str]) -> Iterator[str]:
-    """What is said of findings, said of a comparison."""
+    """Yield what is said of findings as said of a comparison."""
     for note in notes:
         if isinstance(note, Note) and note.code == "few-blocks-for-claim":
             yield Note("few-blocks", **note.data)

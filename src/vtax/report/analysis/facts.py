@@ -1,4 +1,4 @@
-"""What the facts that a run keeps of its host are called."""
+"""Names of the facts that a run keeps of its host."""
 
 from __future__ import annotations
 
