@@ -28,9 +28,38 @@ def test_an_example_is_read(name, example, monkeypatch):
         int(TRIALS[name][1]),
     )
     assert listed["trials"] == int(TRIALS[name][0])
-    assert output_of("show").splitlines()[1].startswith(f"{listed['name']}: finished")
+    assert output_of("show").startswith(f"{listed['name']}: finished")
     if load(listed["study"]).study.claim:
         assert json.loads(output_of("claims", "--json"))["claims"]
+
+
+@pytest.mark.parametrize("name", TRIALS)
+def test_the_answer_fits_a_window_of_a_terminal(name, example, monkeypatch):
+    monkeypatch.setenv("VTAX_STORE", f"sqlite:///{example(name)}")
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = output_of("show").rstrip().splitlines()
+    assert max(map(len, lines)) <= 80
+    assert len(lines) <= (60 if name in ("tour", "service") else 75)
+    title = load(json.loads(output_of("list", "--json"))[0]["study"]).study.title
+    starts = [title, "Caution:", "Next:"]
+    places = [next(n for n, line in enumerate(lines) if line.startswith(start)) for start in starts]
+    assert places == sorted(places)
+    assert len(lines) - places[0] <= (50 if name in ("tour", "service") else 65)
+    assert "" not in lines[places[0] + 4 :], "matrix, answer, cautions and next step stand together"
+
+
+def test_tables_stand_below_all_or_a_filter(example, monkeypatch):
+    monkeypatch.setenv("VTAX_STORE", f"sqlite:///{example('tour')}")
+    brief, every, one = output_of("show"), output_of("show", "--all"), output_of("show", "--benchmark", "stream")
+    table = "±95 %"
+    assert table not in brief
+    assert (
+        "vtax show tour-1 --all: tables of 20 metrics; --benchmark NAME: those of one; --warnings: 6 warnings"
+        in brief
+    )
+    assert every.count(table) == 20
+    assert one.count(table) == 1
+    assert [text.count("Warnings\n") for text in (brief, every, one)] == [0, 1, 0]
 
 
 def test_a_comparison_ends_with_its_answer_and_what_would_decide(example, monkeypatch):

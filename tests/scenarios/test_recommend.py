@@ -48,17 +48,6 @@ def test_wrong_input_is_refused(tour, capsys, golden):
 
 
 @pytest.mark.usefixtures("tour")
-def test_a_report_has_a_chapter_when_weights_are_given(tmp_path):
-    path = tmp_path / "out"
-    for weights, has_chapter in ((["--weights", "network=1"], True), ([], False)):
-        arguments = ["report", "tour-1", "--output", str(path), *weights]
-        assert command_line.invoked(*arguments).exit_code == 0
-        assert ("Recommendation" in path.read_text()) is has_chapter
-    refused = command_line.invoked("export", "--format", "csv", "--output", str(path), "--weights", "cpu=1")
-    assert "csv has no chapters" in str(refused.exception)
-
-
-@pytest.mark.usefixtures("tour")
 def test_the_start_of_a_guest_is_weighed_where_it_is_named():
     found = values("--weights", "cpu=1,guest-start=1")
     assert shares(found) == {"cpu": 0.5, "network": 0.0, "guest-start": 0.5}

@@ -50,6 +50,18 @@ def test_every_command_exists_and_explains_itself(name, golden):
     golden(output_of(name, "--help"))
 
 
+def test_the_options_of_all_commands_are_few():
+    """A help of a command does not list its own option, which its reader just used."""
+    helps = [output_of(name, "--help") for name in COMMANDS]
+    for name in COMMANDS:
+        inner = getattr(group.get_command(click.Context(group), name), "commands", {})
+        helps += [output_of(name, each, "--help") for each in inner]
+    listed = [line for each in helps for line in each.splitlines() if re.match(r"  -", line)]
+    assert len(listed) <= 170
+    assert not [line for line in listed if "--help" in line]
+    assert "--help" in output_of("--help")
+
+
 @pytest.mark.parametrize("command", [["show"], ["report"], ["compare", "a", "b"]])
 def test_looking_where_nothing_ever_ran_makes_nothing(command, capsys):
     status, printed = ended(capsys, *command)

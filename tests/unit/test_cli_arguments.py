@@ -67,16 +67,11 @@ _OTHER_COMMAS = {("conformance", "values"), ("run", "boot")}
 
 
 def repeatable() -> Iterator[tuple[str, click.Parameter]]:
-    """Options of commands; --plugin of all of them names a file."""
+    """Options of commands."""
     for name in COMMANDS:
         command = group.get_command(click.Context(group), name)
         below = command.commands.values() if isinstance(command, click.Group) else [command]
-        yield from (
-            (name, option)
-            for each in below
-            for option in each.params
-            if getattr(option, "multiple", False) and option.name != "plugin"
-        )
+        yield from ((name, option) for each in below for option in each.params if getattr(option, "multiple", False))
 
 
 def test_every_repeatable_option_takes_commas_too():

@@ -81,7 +81,7 @@ def test_commands_are_offered_without_loading_them():
         (("compare", "do"), ["docker"]),
         (("history", "t"), ["tour"]),
         (("show", "tour-1", "--platform", "l"), ["lxc"]),
-        (("report", "--platform", "qemu"), ["qemu-tcg"]),
+        (("explain", "--platform", "qemu"), ["qemu-tcg"]),
         (("show", "--tri"), ["--trials"]),
     ],
 )

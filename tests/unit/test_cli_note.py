@@ -38,7 +38,7 @@ def names(*conditions: str) -> list[str]:
 
 
 def annotations(run: str) -> tuple[list[str], list[str]]:
-    found = json.loads(output_of("note", run, "--json"))
+    found = json.loads(output_of("show", run, "--json"))
     return found["tags"], found["notes"]
 
 

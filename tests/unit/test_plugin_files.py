@@ -11,6 +11,7 @@ from command_line import invoked, output_of
 from foreign_driver import good
 from installed_package import fresh_registries
 
+from vtax.cli.usage import usage_error
 from vtax.errors import BadInput
 from vtax.host import plugins
 from vtax.platforms import registry
@@ -37,10 +38,10 @@ def file(tmp_path: Path) -> Path:
 def test_a_platform_of_a_file_is_listed_and_can_be_in_a_study(file: Path, tmp_path: Path) -> None:
     assert "theirs-fast" not in output_of("platforms", "--no-probe")
     registry.drivers.cache_clear()
-    assert "theirs-fast" in output_of("platforms", "--no-probe", "--plugin", str(file))
+    assert "theirs-fast" in output_of("--plugin", str(file), "platforms", "--no-probe")
     study = tmp_path / "mine.toml"
     study.write_text('name = "mine"\nplatforms = ["native", "theirs-fast"]\n[[benchmark]]\nname = "stream"\n')
-    assert "theirs-fast" in output_of("studies", str(study), "--plugin", str(file))
+    assert "theirs-fast" in output_of("--plugin", str(file), "studies", str(study))
 
 
 def test_the_origin_of_a_file_is_its_name_and_hash(file: Path) -> None:
@@ -61,7 +62,7 @@ def test_the_origin_of_a_file_is_its_name_and_hash(file: Path) -> None:
 )
 def test_a_file_that_is_no_plug_in_is_refused(source: str, problem: str, file: Path) -> None:
     file.write_text(source)
-    error = invoked("platforms", "--no-probe", "--plugin", str(file)).exception
+    error = invoked("--plugin", str(file), "platforms", "--no-probe").exception
     assert isinstance(error, BadInput)
     assert problem in str(error)
 
@@ -69,9 +70,14 @@ def test_a_file_that_is_no_plug_in_is_refused(source: str, problem: str, file: P
 def test_a_file_that_others_may_change_is_not_executed(file: Path) -> None:
     file.write_text("raise SystemExit('executed')")
     file.chmod(0o666)
-    error = invoked("platforms", "--no-probe", "--plugin", str(file)).exception
+    error = invoked("--plugin", str(file), "platforms", "--no-probe").exception
     assert "other users may change" in str(error)
 
 
 def test_a_missing_file_is_named() -> None:
-    assert "there is no file nothing.py" in str(invoked("platforms", "--plugin", "nothing.py").exception)
+    assert "there is no file nothing.py" in str(invoked("--plugin", "nothing.py", "platforms").exception)
+
+
+def test_after_a_command_the_option_is_refused_with_its_place(file: Path) -> None:
+    error = usage_error(invoked("platforms", "--plugin", str(file)).exception)
+    assert error.hint == "did you mean vtax --plugin ... platforms?"

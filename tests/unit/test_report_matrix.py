@@ -48,14 +48,34 @@ def test_a_terminal_shows_the_matrix_directly_before_the_answer(store, width):
 def test_a_matrix_that_fits_neither_way_is_left_out(store, monkeypatch):
     analysis = analysed(store, {str(size): [0.9] * 5 for size in range(9)})
     assert "higher is better everywhere" in drawn(result(analysis), 80)  # one platform: points go down
-    monkeypatch.setattr("vtax.report.views.result._MOST_COLUMNS", 0)
+    monkeypatch.setattr("vtax.report.views.result._MOST_CELLS", 8)
     assert "higher is better everywhere" not in drawn(result(analysis), 80)
+    assert "higher is better everywhere" in drawn(result(analysis, every_metric=True), 80)
+    monkeypatch.setattr("vtax.report.views.result._MOST_COLUMNS", 0)
+    assert "higher is better everywhere" not in drawn(result(analysis, every_metric=True), 80)
 
 
-def test_a_sentence_of_every_platform_stands_only_where_everything_is_wanted_or_no_matrix_fits(store, monkeypatch):
+def test_only_what_is_decided_has_a_word_or_reads_as_times(store):
+    ratios = {"1": [0.5, 0.51, 0.49, 0.5, 0.5], "2": [0.9, 1.1, 1.0, 1.2, 0.8], "3": [0.1, 0.6, 0.2, 0.05, 0.4]}
+    text = drawn(result(analysed(store, ratios)), 120)
+    lines = {line.split()[1]: line for line in text.splitlines() if line.startswith("iperf3 size=")}
+    assert lines["size=1"].endswith("slower")
+    assert lines["size=2"].endswith("]")
+    assert lines["size=3"].endswith("undecided")
+    assert "undecided where no word stands:" in text
+
+
+def test_tables_of_few_rows_stand_beside_the_answer(store, monkeypatch):
+    analysis = analysed(store, {"1": [0.9] * 5})
+    assert "±95 %" in drawn(result(analysis), 120)
+    monkeypatch.setattr("vtax.report.views.result._FEW_ROWS", 1)
+    text = drawn(result(analysis), 120)
+    assert "±95 %" not in text
+    assert "vtax show tour-1 --all: table of 1 metric" in text
+
+
+def test_a_sentence_of_every_platform_stands_only_where_everything_is_wanted(store):
     analysis = analysed(store, {"1": [0.5, 0.51, 0.49, 0.5, 0.5]})
     sentence = "is slower on iperf3"
     assert sentence not in drawn(result(analysis), 120)
     assert sentence in drawn(result(analysis, every_metric=True), 120)
-    monkeypatch.setattr("vtax.report.views.result._MOST_COLUMNS", 0)
-    assert sentence in drawn(result(analysis), 120)

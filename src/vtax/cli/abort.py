@@ -11,7 +11,7 @@ import click
 
 from vtax.cli.completion import unfinished_runs
 from vtax.cli.orphans import close_orphans
-from vtax.cli.output import json_option, need_root, notify, print_json, say
+from vtax.cli.output import need_root, notify, say
 from vtax.cli.rebooting import take_back
 from vtax.errors import BadInput, VtaxError
 from vtax.host import reboots
@@ -26,8 +26,7 @@ _STOP_S = 300.0  # a trial may have to end, and a guest
 
 @click.command("abort")
 @click.argument("run_name", metavar="[RUN]", default="last", shell_complete=unfinished_runs)
-@json_option
-def command(run_name: str, as_json: bool) -> None:
+def command(run_name: str) -> None:
     """End RUN (default: the last run): stop it if it measures, and do not go on with it after a reboot.
 
     The host boots its default entry again. What was measured is kept; vtax resume can go on with it.
@@ -54,9 +53,6 @@ def command(run_name: str, as_json: bool) -> None:
         run.finish("interrupted", "ended by vtax abort", time.time())
     if problem is not None:
         raise problem
-    if as_json:
-        print_json({"run": run.name, "stopped_process": process if stopped else None, "removed": removed})
-        return
     for line in removed:
         say(f"removed {line}")
     say(f"{run.name} is ended; what was measured is kept")

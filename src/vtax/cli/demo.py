@@ -6,7 +6,7 @@ import click
 
 from vtax.cli.measure import conclude, prepare_host
 from vtax.cli.needed_image import provide, recipe_for
-from vtax.cli.output import confirmed, json_option, need_root, notify
+from vtax.cli.output import confirmed, need_root, notify
 from vtax.counters.host import machine_id
 from vtax.demo.demo import DEMOS, check_host, measured
 from vtax.errors import BadInput, Busy, VtaxError
@@ -24,8 +24,7 @@ NOTICE = "The machine is emulated: its figures show how vtax works, and say noth
 @click.command("demo")
 @click.argument("hypervisor", metavar="HYPERVISOR", type=click.Choice(list(DEMOS)))
 @click.option("--yes", is_flag=True, help="Skip the confirmation.")
-@json_option
-def command(hypervisor: str, yes: bool, as_json: bool) -> None:
+def command(hypervisor: str, yes: bool) -> None:
     """Run a small study with KVM or Xen in an emulated machine, and add its run to the store.
 
     HYPERVISOR is kvm or xen. The machine is a Debian system that QEMU emulates. It is built once, has no network,
@@ -48,5 +47,5 @@ def command(hypervisor: str, yes: bool, as_json: bool) -> None:
         with measured(demo, home, [image], notify) as bundle, Store.open(home.store_url) as store:
             name = import_bundle(store.engine, Bundle(bundle), machine_id()).name
     with Store.open(home.store_url) as store:
-        conclude(name, store, as_json=as_json, strict=False)
+        conclude(name, store, as_json=False, strict=False)
     notify(NOTICE)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,13 +14,11 @@ import click
 
 from vtax.cli.arguments import listed
 from vtax.cli.completion import run_names
-from vtax.cli.filters import FILTERS, filter_options, wanted
 from vtax.cli.output import existing_store, json_option, notify, print_json, print_path, print_table
 from vtax.errors import BadInput
 from vtax.report.replacing import STANDARD_OUTPUT, replacing
 
 if TYPE_CHECKING:
-    from vtax.report.analysis.filters import Wanted
     from vtax.report.views.base import Options
     from vtax.store.exporting import Exported
     from vtax.store.run import RunHandle
@@ -32,12 +30,10 @@ SUFFIXES = {
     "ro-crate": ".crate.zip",
 }  # fmt: skip
 """Format -> how its file ends."""
-_OF_REPORTS = ("csv", "parquet", "json", "markdown", "latex")  # these filter; documents among them have chapters
-
-_FILTERS = "--platform, --benchmark, --where"
+_OF_REPORTS = ("csv", "parquet", "json", "markdown", "latex")
 
 
-@click.command("export", epilog=f"{FILTERS} csv and parquet hold the baseline only when --platform names it.")
+@click.command("export")
 @click.argument("names", metavar="[RUN]...", nargs=-1, shell_complete=run_names)
 @click.option(
     "--format", "kind", type=click.Choice(list(SUFFIXES)), default="bundle", show_default=True,
@@ -55,16 +51,14 @@ _FILTERS = "--platform, --benchmark, --where"
     help="Replace host names, addresses, serial numbers, machine ids, user names and paths of home (bundle only).",
 )
 @click.option("--license", "license_url", metavar="URL", default="", help="Name the license of the data (ro-crate).")
-@click.option("--weights", metavar="RESOURCE=N,...", help="Add a ranking of the platforms (markdown, latex).")
 @click.option(
     "--map", "mapped", multiple=True, callback=listed, metavar="THERE=HERE,...",
     help="Let platform HERE stand for platform THERE of the publication (markdown, latex; repeatable).",
 )  # fmt: skip
 @json_option
-@filter_options
 def command(
-    names: tuple[str, ...], kind: str, output: Path | None, anonymize: bool, license_url: str, weights: str | None,
-    mapped: tuple[str, ...], as_json: bool, **options: Any,
+    names: tuple[str, ...], kind: str, output: Path | None, anonymize: bool, license_url: str,
+    mapped: tuple[str, ...], as_json: bool,
 ) -> None:  # fmt: skip
     """Write RUN (default: the last run) to one file, for vtax import or for other programs.
 
@@ -77,25 +71,14 @@ def command(
       vtax export tour-1 --format github -o bench.json
     """
     from vtax.cli.claims import mapping_of
-    from vtax.cli.recommend import weights_of
-    from vtax.report.analysis.filters import Wanted
     from vtax.report.views.base import Options
 
-    only = wanted(options)
-    given = {
-        "--platform, --benchmark, --where": only != Wanted(),
-        "--weights": weights is not None,
-        "--map": bool(mapped),
-    }
-    _check_options(kind, anonymize=anonymize, license_url=license_url)
-    _check_of_reports(kind, given)
+    _check_options(kind, anonymize=anonymize, license_url=license_url, is_mapped=bool(mapped))
     if as_json and output == STANDARD_OUTPUT:
         raise BadInput("--json and -o - both write to standard output", hint="use one of them")
     made: Exported | None = None
     if kind in _OF_REPORTS:
-        weighed = None if weights is None else weights_of(weights)
-        chosen = Options("report", weighed, mapping_of(mapped))
-        path = write_documents(names, kind, output, only, chosen)
+        path = write_documents(names, kind, output, Options("report", mapping_of(mapped)))
     else:
         path, made = _write_whole(names, kind, output, license_url, anonymize=anonymize)
     if as_json:
@@ -143,7 +126,7 @@ def _facts(names: Sequence[str], kind: str, path: Path, made: Exported | None, *
     }  # fmt: skip
 
 
-def write_documents(names: Sequence[str], kind: str, output: Path | None, only: Wanted, options: Options) -> Path:
+def write_documents(names: Sequence[str], kind: str, output: Path | None, options: Options) -> Path:
     """Write one run or several in a format of reports; return the path. Raises BadInput for a run named twice."""
     from vtax.report.files import write, write_several
     from vtax.report.renderers.language import of_reader
@@ -155,28 +138,18 @@ def write_documents(names: Sequence[str], kind: str, output: Path | None, only: 
         raise BadInput(f"{twice} is named twice", hint="name each run once")
     path = output or Path(f"{runs[0] if len(runs) == 1 else 'report'}{SUFFIXES.get(kind, f'.{kind}')}")
     if len(runs) == 1:
-        write(store, runs[0], kind, path, only, of_reader(), options)
+        write(store, runs[0], kind, path, of_reader(), options)
     else:
-        write_several(store, runs, kind, path, only, of_reader(), options)
+        write_several(store, runs, kind, path, of_reader(), options)
     return path
 
 
-def _check_of_reports(kind: str, given: Mapping[str, bool]) -> None:
-    """Raise BadInput for an option of reports that the format does not have. given: option -> whether it is."""
-    if given[_FILTERS] and kind not in _OF_REPORTS:
-        raise BadInput(f"{kind} holds the whole run", hint=f"filters are for {', '.join(_OF_REPORTS)}")
-    if given["--weights"] and kind not in ("markdown", "latex"):
-        raise BadInput(
-            f"--weights adds a chapter, and {kind} has no chapters", hint="vtax recommend --json prints it"
-        )
-    if given["--map"] and kind not in ("markdown", "latex"):
+def _check_options(kind: str, *, anonymize: bool, license_url: str, is_mapped: bool) -> None:
+    """Raise BadInput for an option that the format does not have."""
+    if is_mapped and kind not in ("markdown", "latex"):
         raise BadInput(
             f"--map changes chapters, and {kind} has no chapters", hint="vtax claims --map --json prints it"
         )
-
-
-def _check_options(kind: str, *, anonymize: bool, license_url: str) -> None:
-    """Raise BadInput for an option that the format does not have."""
     if anonymize and kind != "bundle":
         raise BadInput(
             f"--anonymize is for bundles, not for {kind}",

@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from inspect import cleandoc
 from pathlib import Path
 
@@ -170,11 +170,19 @@ def said(text: str) -> str:
 
 
 def with_help(command: click.Command) -> click.Command:
-    """Return a command whose help is in the language of the locale."""
+    """Return a command whose help is in the language of the locale, and does not list itself."""
     command.context_class = HelpContext
+    command.get_help_option = partial(_help_option, command)  # type: ignore[method-assign]
     for inner in getattr(command, "commands", {}).values():
         with_help(inner)
     return command
+
+
+def _help_option(command: click.Command, context: click.Context) -> click.Option | None:
+    found = type(command).get_help_option(command, context)
+    if found is not None:
+        found.hidden = True
+    return found
 
 
 def paragraphs(text: str) -> list[str]:

@@ -35,16 +35,6 @@ def _add_plugins(_: click.Context, __: click.Parameter, given: tuple[str, ...]) 
         add_file(Path(each))
 
 
-WITH_PLUGINS = (
-    "run", "resume", "studies", "new", "show", "report", "platforms", "benchmarks", "topologies", "shell", "schema",
-)  # fmt: skip
-"""Commands that use plug-ins."""
-PLUGIN = click.Option(
-    ["--plugin"], multiple=True, metavar="FILE", is_eager=True, expose_value=False, callback=_add_plugins,
-    help="Use the platform, benchmark, topology or view in this Python file too (repeatable).",
-)  # fmt: skip
-
-
 class LazyGroup(click.Group):
     """Loads a command's module only when that command is used."""
 
@@ -60,8 +50,6 @@ class LazyGroup(click.Group):
             return None
         module = importlib.import_module(f"vtax.cli.{cmd_name}")
         command: click.Command = module.command
-        if cmd_name in WITH_PLUGINS and PLUGIN not in command.params:
-            command.params.append(PLUGIN)
         return with_help(command)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -114,6 +102,10 @@ _DRAIN_TIMEOUT_S = 1.0  # after a request to stop: how long the last lines may w
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(__version__, prog_name="vtax")
+@click.option(
+    "--plugin", multiple=True, metavar="FILE", is_eager=True, expose_value=False, callback=_add_plugins,
+    help="Use the platform, benchmark, topology or view in this Python file too (repeatable).",
+)  # fmt: skip
 def group() -> None:
     """Measure what a virtualization layer costs, on this machine.
 

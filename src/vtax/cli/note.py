@@ -6,7 +6,7 @@ import click
 
 from vtax.cli.arguments import listed
 from vtax.cli.completion import run_names, tags_of_runs
-from vtax.cli.output import existing_store, in_language, json_option, print_json, with_program_path
+from vtax.cli.output import existing_store, in_language, with_program_path
 from vtax.errors import BadInput
 from vtax.report.document.text import msg
 from vtax.store.annotations import Annotations, annotate, checked_note, checked_tags, without_notes
@@ -41,11 +41,9 @@ def _numbers(context: click.Context, parameter: click.Parameter, given: tuple[st
     "--remove", "removed", multiple=True, callback=_numbers, metavar="NUMBER,...",
     help="Remove notes, by their numbers in the list (repeatable).",
 )  # fmt: skip
-@json_option
 def command(
-    run_name: str, words: tuple[str, ...], tags: tuple[str, ...], untags: tuple[str, ...], removed: tuple[int, ...],
-    as_json: bool,
-) -> None:  # fmt: skip
+    run_name: str, words: tuple[str, ...], tags: tuple[str, ...], untags: tuple[str, ...], removed: tuple[int, ...]
+) -> None:
     """Add a note or tags to RUN, or remove them; without either, list them.
 
     vtax list --where tag=TAG and --where note=TEXT find the run again.
@@ -66,9 +64,6 @@ def command(
     found = run.annotations
     if added or tags or untags or removed:
         found = annotate(store.engine, run.id, changed)
-    if as_json:
-        print_json({"schema": "vtax.note/1", "run": run.name, "tags": found.tags, "notes": found.notes})
-        return
     if not found.tags and not found.notes:
         nothing = (
             msg("{run} has no tags and no notes", run=run.name) if removed or untags

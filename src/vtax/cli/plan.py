@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import groupby, islice
+from math import ceil
 from typing import Any
 
 from vtax.cli.language import ORDERS
@@ -21,6 +22,7 @@ from vtax.study.units import about_size, format_count, format_duration
 
 _ORDER_SHOWN = 3  # blocks
 _CELLS_LISTED = 100_000
+_A_MINUTE_S = 60
 
 
 def as_json(plan: Plan) -> dict[str, Any]:
@@ -131,7 +133,7 @@ def announce(plan: Plan, notify: Callable[[str], None] = notify) -> None:
         "open": f"{format_count(design.blocks, 'block')}{_sessions(plan)}, and more whenever wanted",
         "precision": f"{design.min_blocks}-{design.max_blocks} blocks until every interval is within "
         f"±{plain_percent(design.precision)}",
-        "verdict": f"{design.min_blocks}-{design.max_blocks} blocks until every contrast has its verdict",
+        "verdict": f"{design.min_blocks}-{design.max_blocks} blocks until every comparison is decided",
         "budget": f"as many blocks as the budget allows{_sessions(plan)}",
     }
     notify(plan.study.title or plan.study.name)
@@ -149,11 +151,12 @@ def announce(plan: Plan, notify: Callable[[str], None] = notify) -> None:
     notify(_order(plan))
     for line in _boots(plan):
         notify(line)
-    few = "" if design.stop == "verdict" else _too_few_for_verdicts(plan.min_blocks)
+    more = f"{'--blocks' if design.is_counted else 'min_blocks ='} {MINIMUM_BLOCKS}"
+    few = "" if design.stop in ("verdict", "budget") else _too_few_for_verdicts(plan.min_blocks, more)
     notify(f"compared with {plan.study.baseline}; equivalent: within ±{plain_percent(design.margin)}{few}")
     if design.budget is not None:
         bought = int(design.budget / plan.expected_block_s())
-        few = _too_few_for_verdicts(bought)
+        few = _too_few_for_verdicts(bought, f"--budget {_written(MINIMUM_BLOCKS * plan.expected_block_s())}")
         blocks = format_count(bought, "whole block")
         notify(f"the budget of {format_duration(design.budget)} fits about {blocks} by that estimate{few}")
     for program in plan.programs:
@@ -180,9 +183,14 @@ def _sessions(plan: Plan) -> str:
     return f" in {design.sessions} sessions, {of}"
 
 
-def _too_few_for_verdicts(blocks: int) -> str:
-    """`; a verdict needs 5 blocks`; empty when so many blocks suffice."""
-    return "" if blocks >= MINIMUM_BLOCKS else f"; a verdict needs {format_count(MINIMUM_BLOCKS, 'block')}"
+def _too_few_for_verdicts(blocks: int, more: str) -> str:
+    """`; a verdict needs 5 blocks: --budget 12min`; empty when so many blocks suffice. more: how to get them."""
+    return "" if blocks >= MINIMUM_BLOCKS else f"; a verdict needs {format_count(MINIMUM_BLOCKS, 'block')}: {more}"
+
+
+def _written(seconds: float) -> str:
+    """`12min`: as options take it, rounded up; below a minute `40s`."""
+    return f"{ceil(seconds)}s" if seconds < _A_MINUTE_S else f"{ceil(seconds / _A_MINUTE_S)}min"
 
 
 def _guest_resources(plan: Plan) -> list[str]:

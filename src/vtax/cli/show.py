@@ -47,7 +47,7 @@ class _Command(click.Command):
 
 @click.command("show", epilog=FILTERS, cls=_Command)
 @click.argument("run_name", metavar="[RUN]", default="last", shell_complete=run_names)
-@click.option("--all", "every_metric", is_flag=True, help="Show every metric, not only the primary ones.")
+@click.option("--all", "every_metric", is_flag=True, help="Show the table of every metric, and every warning.")
 @click.option(
     "--raw",
     metavar="[TRIAL]",
@@ -76,7 +76,7 @@ def command(run_name: str, every_metric: bool, raw: str | None, as_json: bool, *
         print_raw(store, run_name, raw, only, as_json=as_json)
         return
     source = source_of(store, run_name, wanted=only)
-    if chosen and chosen != [DEFAULT]:
+    if chosen:
         print_views(chosen, source, as_json=as_json, every_metric=every_metric)
     else:
         print_result(source, as_json=as_json, every_metric=every_metric)
@@ -88,7 +88,8 @@ def _parameter(name: str) -> str:
 
 def _offered(options: Mapping[str, Any]) -> list[str]:
     """Return the views that the command line could name: none of them without any option."""
-    return [view.name for view in _shown_here()] if _parameter(DEFAULT) in options else []
+    has_views = any(name.startswith(_parameter("")) for name in options)
+    return [view.name for view in _shown_here()] if has_views else []
 
 
 @cache
@@ -100,8 +101,8 @@ def _add_views() -> None:
 
 
 def _shown_here() -> list[View]:
-    """Return the views without a command of their own."""
-    return [view for view in views().values() if not view.command]
+    """Return the views without a command of their own, but for the default one."""
+    return [view for view in views().values() if not view.command and view.name != DEFAULT]
 
 
 def print_result(source: Source, *, as_json: bool, every_metric: bool = False) -> None:

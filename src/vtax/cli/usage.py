@@ -84,6 +84,8 @@ def _near(kind: str, typed: str, context: click.Context | None) -> str:
     """
     if context is None:
         return ""
+    if kind == "option" and context.parent and any(typed in param.opts for param in context.parent.command.params):
+        return f"{context.parent.command_path} {typed} ... {context.info_name}"
     if kind == "option":
         known = [name for param in context.command.get_params(context) for name in param.opts if name[:2] == "--"]
         return next((name for name in known if name.startswith(typed)), "") or _nearest(typed, known, 0.75)

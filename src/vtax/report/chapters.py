@@ -31,7 +31,6 @@ from vtax.report.document import (
 from vtax.report.parts import shared
 from vtax.report.parts.first_screen import answer_lines
 from vtax.report.parts.header import header_of, host_line, status_word
-from vtax.report.views import recommend
 from vtax.report.views.base import REPORT, Options, View
 from vtax.report.views.registry import in_reports
 from vtax.stats.verdict import Kind
@@ -44,7 +43,7 @@ _FOLDED = frozenset({
 
 
 def report(source: Source, options: Options = REPORT) -> Document:
-    """Return the whole report of a run; with weights it has a chapter with a recommendation.
+    """Return the whole report of a run.
 
     Raises BadInput for a mapping that neither claims nor figures know, or to a platform that was not measured.
     """
@@ -53,7 +52,7 @@ def report(source: Source, options: Options = REPORT) -> Document:
     title, lead = header_of(analysis)
     question = stored(str(analysis.declared.get("question") or ""))
     parts: list[Part] = []
-    for view in (*in_reports(), *((recommend.VIEW,) if options.weights is not None else ())):
+    for view in in_reports():
         document = view.document(source, options)
         if document.nothing == "":
             parts += _chapters(view, document)

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from vtax.errors import BadInput
 from vtax.report.analysis.exported import exported_whole
-from vtax.report.analysis.filters import EVERYTHING, Wanted, filter_of, narrowed
 from vtax.report.analysis.source import Source, source_of
 from vtax.report.chapters import report
 from vtax.report.document import Document
@@ -23,33 +22,29 @@ DOCUMENTS = ("html", "markdown", "latex")  # formats with chapters
 
 
 def write(
-    store: Store, run_name: str, file_format: str, path: Path, wanted: Wanted | None = None,
-    language: Language = ENGLISH, options: Options = REPORT,
-) -> None:  # fmt: skip
+    store: Store, run_name: str, file_format: str, path: Path, language: Language = ENGLISH, options: Options = REPORT
+) -> None:
     """Write a run as html, json, markdown, latex, csv or parquet; an existing file is replaced whole or not at all.
 
-    wanted: what of the run, None for all. csv and parquet hold the baseline only when it is wanted. language: of
-    html, markdown and latex, as are options. Raises BadInput for an unknown run or name and for a wrong path,
+    language: of html, markdown and latex, as are options. Raises BadInput for an unknown run and for a wrong path,
     StoreError when the store cannot be read or the disk is full.
     """
     if file_format in (*DOCUMENTS, "json"):
-        source = source_of(store, run_name, wanted=wanted)
+        source = source_of(store, run_name)
         with replacing(path) as new:
             write_whole(source, file_format, new, language, options)
         return
     from vtax.report.measurements import tidy, write_table
 
     run = store.open_run(run_name)
-    only = EVERYTHING if wanted is None else filter_of(run, wanted)
-    data = load(store.engine, run)
-    table = tidy(narrowed(data, only.selects) if only else data, effective(store.engine, run))
+    table = tidy(load(store.engine, run), effective(store.engine, run))
     with replacing(path) as new:
         write_table(table, file_format, new)
 
 
 def write_several(
-    store: Store, run_names: Sequence[str], file_format: str, path: Path, wanted: Wanted | None = None,
-    language: Language = ENGLISH, options: Options = REPORT,
+    store: Store, run_names: Sequence[str], file_format: str, path: Path, language: Language = ENGLISH,
+    options: Options = REPORT,
 ) -> None:  # fmt: skip
     """Write one html, markdown or latex file of several runs, a chapter each in their order below a list of them.
 
@@ -63,7 +58,7 @@ def write_several(
         raise BadInput(what, hint="write a file for each run, or use --format markdown, latex")
     analyses, chapters = [], []
     for name in run_names:
-        source = source_of(store, name, wanted=wanted)
+        source = source_of(store, name)
         chapters.append(report(source, options))
         analyses.append(source.analysis)
     first = several(analyses, [chapter_key(number) for number in range(len(chapters))])

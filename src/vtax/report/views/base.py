@@ -14,13 +14,11 @@ from vtax.report.document import Document, Message
 class Options:
     """What of a run is wanted.
 
-    depth: what a terminal shows at once, everything, or all that belongs into a report. weights:
-    resource -> weight, of a recommendation; all alike where None. mapped: platform of a publication -> platform of
-    the run that stands for it, in claims and figures.
+    depth: what a terminal shows at once, everything, or all that belongs into a report. mapped:
+    platform of a publication -> platform of the run that stands for it, in claims and figures.
     """
 
     depth: Literal["brief", "all", "report"] = "brief"
-    weights: Mapping[str, float] | None = None
     mapped: Mapping[str, str] = field(default_factory=dict)
 
     @property

@@ -42,12 +42,10 @@ _SURE = 0.95
 
 
 def document(source: Source, options: Options) -> Document:
-    """Return the ranking of the whole run, by the weights of the options; without them all resources count alike."""
+    """Return the ranking of the whole run; all resources count alike."""
     try:
-        found = recommend(source.whole.analysis, options.weights, source.analysis.filter.platforms)
+        found = recommend(source.whole.analysis, None, source.analysis.filter.platforms)
     except BadInput:
-        if options.weights is not None:
-            raise
         nothing = msg("There is nothing to rank.")
         return Document(VIEW.title, (Paragraph(nothing),), nothing=nothing)
     return document_of(found)

@@ -27,6 +27,7 @@ from vtax.report.document import (
     Nothing,
     Paragraph,
     Part,
+    Relative,
     Share,
     Table,
     joined,
@@ -47,26 +48,34 @@ from vtax.report.parts.header import header_of
 from vtax.report.parts.result_notes import further_statistics, notes_under
 from vtax.report.parts.result_table import result_table
 from vtax.report.views.base import Options, View
-from vtax.store.records import UntestedRecord
+from vtax.store.records import PlatformRecord, UntestedRecord
 
 _MOST_NAMED = 4
 _MOST_POINTS = 8  # of a metric, beyond which a report shows its table on demand
+_TIMES = 2.0  # the baseline, beyond which a share reads as times slower or faster
 _MOST_COLUMNS = 6  # of a terminal's matrix
+_MOST_CELLS = 50  # of it, unless everything is wanted
+_FEW_ROWS = 12  # of all tables together, which a terminal shows beside the answer
 
 
 def document(source: Source, options: Options) -> Document:
-    """The result of a run. Where everything is wanted, every metric and every figure of a cell."""
+    """The result of a run: on a terminal the answer, and tables where they are few, or of what a filter names.
+
+    Where everything is wanted, every metric and every figure of a cell.
+    """
     analysis = source.analysis
     title, lead = header_of(analysis)
-    parts = [*_summary(analysis, options), *_results(source, options), *_rest(analysis, options)]
+    parts = [*_summary(analysis, options, title), *_results(source, options), *_rest(analysis, options)]
+    if options.depth != "report" and is_measured(analysis):  # the question heads the answer
+        title, *lead = lead
     return Document(
-        title, tuple(parts), lead, data=exported(analysis) if options.depth != "report" else None,
+        title, tuple(parts), tuple(lead), data=exported(analysis) if options.depth != "report" else None,
         colours=analysis.colours,
     )  # fmt: skip
 
 
-def _summary(analysis: Analysis, options: Options) -> Iterator[Titled]:
-    """What a reader should see first."""
+def _summary(analysis: Analysis, options: Options, question: Inline) -> Iterator[Titled]:
+    """What a reader should see first. question: heads the answer on a terminal."""
     untested = [p for p in analysis.platforms if not p.available]
     records = {p.name: p for p in analysis.platforms}
     found = [a for a in answers(analysis) if records[a.platform].available] if is_measured(analysis) else []
@@ -78,14 +87,14 @@ def _summary(analysis: Analysis, options: Options) -> Iterator[Titled]:
         if is_report:
             parts = [*answer_lines(analysis), *_overview(analysis)]
             parts += [Titled(msg("Every platform in a sentence"), tuple(each), is_folded=True)] if each else []
-        else:  # the answer last, as a window shows the end; sentences where all is wanted, or no matrix fits
-            matrix = list(_matrix(analysis))
-            parts = [*(each if options.every_metric or not matrix else ()), *matrix, *answer_lines(analysis)]
+        else:  # the answer last, as a window shows the end
+            parts = [*(each if options.every_metric else ()), *_matrix(analysis, options), *answer_lines(analysis)]
         parts += next_line(analysis, next_step_of(analysis))
     if parts:
-        title = msg("Summary")
+        title = msg("Summary") if options.depth == "report" else question
         yield Titled(title, tuple(parts), key="answer", role="summary")
-    items = [joined([p.name, _why(p.reason, p.hint)], ": ") for p in untested]
+    is_brief = options.depth == "brief" and bool(found)  # hints are in the plan, and in vtax doctor
+    items = [joined([p.name, _why(p.reason, "" if is_brief and p.reason else p.hint)], ": ") for p in untested]
     items += _untested_points(analysis)
     if items:
         yield Titled(msg("Not tested"), (Bullets(tuple(items)),), key="not-tested", role="summary")
@@ -129,8 +138,7 @@ def _results(source: Source, options: Options) -> Iterator[Part]:
         yield Titled(msg("Results"), (nothing,), key="results") if options.depth == "report" else nothing
         return
     if options.depth != "report":
-        sections = analysis.sections if options.every_metric else analysis.primary
-        yield from (_section(section, source, options) for section in sections)
+        yield from (_section(section, source, options) for section in _shown_sections(analysis, options))
         return
     others = [section for section in analysis.sections if not section.metric.is_primary]
     parts: list[Part] = list(forest(analysis))
@@ -139,6 +147,20 @@ def _results(source: Source, options: Options) -> Iterator[Part]:
         more = plural("{count} more metric", "{count} more metrics", len(others))
         parts.append(Titled(more, tuple(_section(s, source, options) for s in others), is_folded=True))
     yield Titled(msg("Results"), tuple(parts), key="results")
+
+
+def _shown_sections(analysis: Analysis, options: Options) -> Sequence[Section]:
+    """Return the metrics whose tables a terminal shows."""
+    if options.every_metric:
+        return analysis.sections
+    rows = sum(len(point.rows) for section in analysis.primary for point in section.points)
+    is_short = rows <= _FEW_ROWS or bool(analysis.filter) or not _compared(analysis)
+    return analysis.primary if is_short else ()
+
+
+def _compared(analysis: Analysis) -> list[PlatformRecord]:
+    """Return the platforms that were compared with the baseline."""
+    return [p for p in analysis.platforms if p.available and not p.is_baseline]
 
 
 def _section(section: Section, source: Source, options: Options) -> Titled:
@@ -178,7 +200,7 @@ def _notes(section: Section, analysis: Analysis) -> Iterator[Part]:
 
 def _overview(analysis: Analysis) -> Iterator[Part]:
     """One row per primary metric and point: the percent of the baseline of each platform with its interval."""
-    compared = [p for p in analysis.platforms if p.available and not p.is_baseline]
+    compared = _compared(analysis)
     if not compared:
         return
     text = msg(
@@ -205,23 +227,37 @@ def _overview(analysis: Analysis) -> Iterator[Part]:
     yield Table(columns, (Group(tuple(rows)),), key="overview", label=msg("Overview"), style="overview", repeats=True)
 
 
-def _matrix(analysis: Analysis) -> Iterator[Part]:
-    """The same for a terminal, its longer side downwards; nothing where neither side fits the width."""
-    compared = [p for p in analysis.platforms if p.available and not p.is_baseline]
+def _matrix(analysis: Analysis, options: Options) -> Iterator[Part]:
+    """The same for a terminal, its longer side downwards; nothing where a side does not fit."""
+    compared = _compared(analysis)
     points = [(section, point) for section in analysis.primary for point in section.points]
     if not 0 < min(len(compared), len(points)) <= _MOST_COLUMNS:
         return
+    if len(compared) * len(points) > _MOST_CELLS and not options.every_metric:
+        return
     across: list[Inline] = [shared.platform_of(platform) for platform in compared]
     down: list[Inline] = [_short_name(section, point, analysis) for section, point in points]
-    cells = [list(_shares(section, point, [p.name for p in compared])) for section, point in points]
+    cells = [[_plain(s) for s in _shares(section, point, [p.name for p in compared])] for section, point in points]
     names = msg("benchmark")
     if len(points) <= len(compared):
         across, down, cells = down, across, [list(column) for column in zip(*cells, strict=True)]
         names = msg("platform")
     columns = (Column("name", names), *(Column(f"column-{n}", title) for n, title in enumerate(across)))
     rows = tuple(TableRow((name, *row)) for name, row in zip(down, cells, strict=True))
-    yield Paragraph(msg("Percent of {baseline}; higher is better everywhere:", baseline=analysis.baseline), "muted")
+    text = msg(
+        "Percent of {baseline}; higher is better everywhere; undecided where no word stands:",
+        baseline=analysis.baseline,
+    )
+    yield Paragraph(text, "muted")
     yield Table(columns, (Group(rows),), key="matrix", label=msg("Overview"))
+
+
+def _plain(share: Inline) -> Inline:
+    """Return an undecided percentage muted and without its word; what reads as times slower or faster keeps it."""
+    if not isinstance(share, Relative) or share.verdict is None or share.verdict.kind != "undecided":
+        return share
+    is_percent = share.low <= 1 <= share.high or 1 / _TIMES <= share.estimate <= _TIMES
+    return muted(replace(share, verdict=None)) if is_percent else share
 
 
 def _short_name(section: Section, point: ResultPoint, analysis: Analysis) -> Inline:
@@ -254,21 +290,32 @@ def _shares(section: Section, point: ResultPoint, names: Sequence[str]) -> Itera
 
 
 def _rest(analysis: Analysis, options: Options) -> Iterator[Part]:
-    """The warnings, and how to see what is not shown; reports have a view of warnings."""
+    """The warnings, where everything is wanted or nothing measured, and how to see what is not shown; reports have a
+    view of warnings."""
     if options.depth == "report":
         return
-    hidden = (
-        0 if options.every_metric or not is_measured(analysis) else len(analysis.sections) - len(analysis.primary)
-    )
-    shown = [warning for warning in analysis.warnings if warning.is_primary or not hidden]
     if not is_measured(analysis):  # then each row lacks its figure, which is no news
-        shown = [warning for warning in shown if warning.kind != STATISTICS]
-    yield from shared.warnings_part(shown, shows_code=True)
-    if hidden:
-        more: Inline = plural("{count} more metric", "{count} more metrics", hidden)
-        if left := len(analysis.warnings) - len(shown):
-            more = joined([more, plural("with {count} more warning", "with {count} more warnings", left)])
-        yield Paragraph(joined([more, f"vtax show {analysis.name} --all"], ": "), "muted")
+        yield from shared.warnings_part([w for w in analysis.warnings if w.kind != STATISTICS], shows_code=True)
+    elif options.every_metric:
+        yield from shared.warnings_part(analysis.warnings, shows_code=True)
+    elif more := list(_more(analysis, len(_shown_sections(analysis, options)))):
+        yield Paragraph(joined(more, "; "), "muted")
+
+
+def _more(analysis: Analysis, shown: int) -> Iterator[Inline]:
+    """Yield the commands that show the rest. shown: number of metrics with a table."""
+    every = f"vtax show {analysis.name} --all"
+    if hidden := len(analysis.sections) - shown:
+        of = (
+            plural("{count} more metric", "{count} more metrics", hidden)
+            if shown else plural("table of {count} metric", "tables of {count} metrics", hidden)
+        )  # fmt: skip
+        yield joined([every, of], ": ")
+        if not shown and len({section.label for section in analysis.sections}) > 1:
+            yield msg("--benchmark NAME: those of one")
+    if count := len(analysis.warnings):
+        of = plural("{count} warning", "{count} warnings", count)
+        yield joined(["--warnings" if hidden else f"vtax show {analysis.name} --warnings", of], ": ")
 
 
 VIEW = View(
