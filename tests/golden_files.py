@@ -21,6 +21,7 @@ CHANGING = (  # what differs from run to run or from host to host, and what stan
     (re.compile(r"^cerca de .* por bloco, .* no total"), "cerca de TIME por bloco, TIME no total"),
     (re.compile(r"(one block, which takes) about .*"), r"\1 about TIME"),
     (re.compile(r"(fits about|cabem cerca de) \d+"), r"\1 N"),
+    (re.compile(r"(; a verdict needs 5 blocks: --budget) \d+"), r"\1 N"),
     (re.compile(r"[ \t]+$"), ""),
 )
 

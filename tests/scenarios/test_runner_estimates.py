@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -44,6 +45,18 @@ def test_a_budget_is_divided_by_the_stored_cost(driver, store, home):
     plan = with_costs(plan_of(study(design={"stop": "budget", "budget": "60s", "seed": 3})), store)
     fitting = int(60 / plan.expected_block_s())
     assert f"fits about {fitting} whole blocks by that estimate" in announced(plan)
+
+
+def test_a_budget_for_fewer_blocks_than_a_verdict_needs_says_which_would_do(driver):
+    block_s = plan_of(study(design={"seed": 3})).expected_block_s()
+    text = announced(plan_of(study(design={"stop": "budget", "budget": f"{int(2 * block_s) + 1}s", "seed": 3})))
+    needed = re.search(r"; a verdict needs 5 blocks: --budget (\d+)(s|min)$", text, re.MULTILINE)
+    assert needed is not None
+    needed_s = int(needed[1]) * {"s": 1, "min": 60}[needed[2]]
+    assert 5 * block_s <= needed_s < 5 * block_s + 60
+    assert "a verdict" not in announced(
+        plan_of(study(design={"stop": "budget", "budget": f"{needed_s}s", "seed": 3}))
+    )
 
 
 def test_runs_of_another_host_estimate_nothing(driver, store, home, monkeypatch):

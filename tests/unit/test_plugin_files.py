@@ -7,11 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from command_line import invoked, output_of
+from command_line import ended, invoked, output_of
 from foreign_driver import good
 from installed_package import fresh_registries
 
-from vtax.cli.usage import usage_error
 from vtax.errors import BadInput
 from vtax.host import plugins
 from vtax.platforms import registry
@@ -78,6 +77,7 @@ def test_a_missing_file_is_named() -> None:
     assert "there is no file nothing.py" in str(invoked("--plugin", "nothing.py", "platforms").exception)
 
 
-def test_after_a_command_the_option_is_refused_with_its_place(file: Path) -> None:
-    error = usage_error(invoked("platforms", "--plugin", str(file)).exception)
-    assert error.hint == "did you mean vtax --plugin ... platforms?"
+def test_after_a_command_the_option_is_refused_with_its_place(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status, printed = ended(capsys, "platforms", "--plugin", str(file))
+    assert status == 2
+    assert "hint: did you mean vtax --plugin ... platforms?" in printed
