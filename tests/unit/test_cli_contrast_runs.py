@@ -156,6 +156,7 @@ def own_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ({"topology": "multi-nic"}, "topologies of iperf3 differ: point-to-point and multi-nic"),
         ({"link": {"mtu": 9000}}, "link of iperf3: mtu not set against 9000"),
+        ({"link": {"offloads": False}}, "link of iperf3: offloads not set against false"),
         (
             {"parameters": {"direction": "send", "streams": 4}},
             "parameters of iperf3: streams not set against 4",

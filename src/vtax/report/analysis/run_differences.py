@@ -160,6 +160,8 @@ def _unlike(what: Inline, treatment: Mapping[str, Any], baseline: Mapping[str, A
 def _short(value: Any) -> Inline:
     if value is None:
         return msg("not known")
+    if isinstance(value, bool):
+        return "true" if value else "false"  # as studies and JSON write it
     if isinstance(value, Mapping):
         value = ", ".join(f"{name}={each}" for name, each in value.items())
     text = f"{value:.15g}" if isinstance(value, float) else str(value)
