@@ -45,7 +45,7 @@ def test_the_language_is_that_of_the_messages_of_the_locale(environment, code):
 
 COMMANDS = (
     ["show"], ["show", "--variance"], ["explain"], ["compare", "docker", "lxc"], ["recommend"],
-    ["compare", "--detect", "99%"], ["history", "tour"], ["list"], ["note", "tour-1"],
+    ["compare", "--detect", "99%"], ["history", "tour"], ["list"],
 )  # fmt: skip
 
 

@@ -71,4 +71,4 @@ def test_percent_of_native_is_explained_where_lower_is_better(store):
     note = "lower is better here: twice the value of native is 50 %"
     assert note not in terminal(analysis)
     first = replace(latency, metric=replace(latency.metric, is_primary=True))
-    assert terminal(replace(analysis, sections=(first, *analysis.sections))).count(note) == 1
+    assert terminal(replace(analysis, sections=(first,))).count(note) == 1

@@ -315,7 +315,7 @@ def _more(analysis: Analysis, shown: int) -> Iterator[Inline]:
             yield msg("--benchmark NAME: those of one")
     if count := len(analysis.warnings):
         of = plural("{count} warning", "{count} warnings", count)
-        yield joined(["--warnings" if hidden else f"vtax show {analysis.name} --warnings", of], ": ")
+        yield joined([f"vtax show {analysis.name} --warnings", of], ": ")
 
 
 VIEW = View(
