@@ -110,6 +110,7 @@ def data_words(analysis: Analysis) -> set[str]:
 def english_words(text: str, analysis: Analysis) -> set[str]:
     """Words of Latin letters that are no data, nor part of a command that one types."""
     text = re.sub(r"sudo\s+vtax\s+resume\s+\S+(\s+--(session|budget\s+\d+min))?", " ", text)
+    text = re.sub(r"--[a-z]+", " ", text)
     return set(re.findall(r"[A-Za-z]{2,}", text)) - data_words(analysis) - UNITS - OURS
 
 

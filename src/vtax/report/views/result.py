@@ -67,9 +67,9 @@ def document(source: Source, options: Options) -> Document:
     title, lead = header_of(analysis)
     parts = [*_summary(analysis, options, title), *_results(source, options), *_rest(analysis, options)]
     if options.depth != "report" and is_measured(analysis):  # the question heads the answer
-        title, *lead = lead
+        title, lead = lead[0], lead[1:]
     return Document(
-        title, tuple(parts), tuple(lead), data=exported(analysis) if options.depth != "report" else None,
+        title, tuple(parts), lead, data=exported(analysis) if options.depth != "report" else None,
         colours=analysis.colours,
     )  # fmt: skip
 
