@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from vtax.cli.campaign_change import command as change
+from vtax.cli.campaign_report import command as report
 from vtax.cli.completion import study_names
 from vtax.cli.language import said
 from vtax.cli.measure import tune_host_option
@@ -223,3 +225,7 @@ def _plain(host: CampaignHost) -> dict[str, Any]:
         **values_of(host), "reason": asdict(host.reason),
         "sessions": [{**values_of(each), "reason": asdict(each.reason)} for each in host.sessions],
     }  # fmt: skip
+
+
+command.add_command(report)
+command.add_command(change)

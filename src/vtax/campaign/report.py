@@ -1,0 +1,46 @@
+"""The result of a campaign: its runs as one merged run, which the views of reports show like any other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from vtax.campaign.change import change_of
+from vtax.campaign.directory import Campaign
+from vtax.campaign.host_record import NONE, CampaignHost
+from vtax.errors import BadInput
+from vtax.store.campaigns import merged_campaign
+from vtax.store.store import Store
+from vtax.store.transfer import Watch, unwatched
+
+
+def reported_run(store: Store, campaign: Campaign, watch: Watch = unwatched) -> str:
+    """Return the merged run of all sessions that were collected, with what is known of every host.
+
+    Raises BadInput where fewer than two are finished, and for runs that cannot be merged; StoreError.
+    """
+    known = {run.name for run in store.runs() if run.status == "finished"}
+    change = change_of(campaign)
+    hosts = [_host(host, campaign.settings.sessions, known) for host in campaign.hosts()]
+    record = {"name": campaign.settings.name, "hosts": hosts, "change": change.record() if change else None}
+    runs = [run for host in hosts for run in host["runs"]]
+    if len(runs) < 2:
+        raise BadInput(
+            f"the campaign has {len(runs)} finished sessions in this store, and a report needs two",
+            where=str(campaign.root),
+            hint="vtax campaign collect brings them; vtax campaign status names the reasons",
+        )
+    return merged_campaign(store, runs, record, watch)
+
+
+def _host(host: CampaignHost, planned: int, known: set[str]) -> dict[str, Any]:
+    """Return what a merged run keeps of a host. known: finished runs of the store."""
+    runs = [each.run for each in host.sessions if each.number and each.run in known]
+    reason = host.reason
+    if reason == NONE:
+        reason = next((each.reason for each in reversed(host.sessions) if each.reason != NONE), NONE)
+    found: Mapping[str, Any] = {
+        "host": host.name, "group": host.group, "agents": list(host.agents), "planned": planned, "state": host.state,
+        "code": reason.code, "detail": reason.detail, "runs": runs,
+    }  # fmt: skip
+    return dict(found)

@@ -1,0 +1,53 @@
+"""`vtax campaign change`: draws the hosts that change first, and writes down when they have."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+
+import click
+
+from vtax.cli.output import notify, say
+from vtax.errors import BadInput
+
+
+@click.command("change", short_help="Draw the hosts that change first, such as to another kernel.")
+@click.argument("directory", type=click.Path(path_type=Path), default=".", metavar="[DIR]")
+@click.option("--what", metavar="WORDS", default="", help="Plan a change of this: kernel, hypervisor, microcode.")
+@click.option(
+    "--hosts", metavar="HOST,...", default="", help="Name the hosts that change first, rather than drawing."
+)
+@click.option("--seed", type=int, metavar="N", help="Draw by this seed.")
+@click.option("--now", "is_done", is_flag=True, help="Write down that the first hosts have changed.")
+@click.option("--rest", "is_rest", is_flag=True, help="Write down that the other hosts have changed too.")
+def command(directory: Path, what: str, hosts: str, seed: int | None, is_done: bool, is_rest: bool) -> None:
+    """Plan a change of hosts: a random half changes first, the others are its controls.
+
+    Prints the hosts to change, one a line, as ansible-playbook --limit @FILE reads them. Nothing is changed on them.
+    Sessions before --now are before the change, later ones after it.
+    """
+    from vtax.campaign.change import carried_out, change_of, draw
+    from vtax.campaign.directory import Campaign
+
+    if sum(map(bool, (what, is_done, is_rest))) > 1:
+        raise BadInput(
+            "--what, --now and --rest exclude each other", hint="plan, change the hosts, then write it down"
+        )
+    if not what and (hosts or seed is not None):
+        raise BadInput("a plan names what changes", where="--what", hint="such as --what kernel")
+    campaign = Campaign.open(directory)
+    with campaign.lock():
+        if what:
+            names = [name for name in map(str.strip, hosts.split(",")) if name]
+            change = draw(campaign, what, names, seed)
+            drawn = f"drawn by seed {change.seed}" if change.seed is not None else "named"
+            notify(f"{len(change.first)} hosts change first, {drawn}; once they have: vtax campaign change --now")
+        elif is_done or is_rest:
+            change = carried_out(campaign, datetime.now().astimezone().replace(microsecond=0), rest=is_rest)
+        else:
+            found = change_of(campaign)
+            if found is None:
+                raise BadInput("the campaign plans no change", hint="vtax campaign change --what kernel plans one")
+            change = found
+    for name in change.first:
+        say(name)

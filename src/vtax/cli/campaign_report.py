@@ -1,0 +1,45 @@
+"""`vtax campaign report`: the result of a campaign over its hosts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from vtax.cli.output import json_option, notify, print_path
+from vtax.host.home import Home
+
+
+@click.command("report", short_help="Print the result over all hosts.")
+@click.argument("directory", type=click.Path(path_type=Path), default=".", metavar="[DIR]")
+@click.option("--all", "everything", is_flag=True, help="Show every host and every metric.")
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the whole report as HTML."
+)
+@json_option
+def command(directory: Path, everything: bool, output: Path | None, as_json: bool) -> None:
+    """Print the result of the sessions that were collected: over hosts, by host, before and after a change.
+
+    Their runs become one merged run of the store, which every command shows: vtax show RUN --hosts.
+    """
+    from vtax.campaign.directory import Campaign
+    from vtax.campaign.report import reported_run
+    from vtax.cli.export import write_documents
+    from vtax.cli.row_progress import row_progress
+    from vtax.cli.show import print_result, print_views
+    from vtax.report.analysis.source import source_of
+    from vtax.report.views.base import Options
+    from vtax.store.store import Store
+
+    campaign = Campaign.open(directory)
+    with Store.open(Home.from_environment().store_url) as store:
+        name = reported_run(store, campaign, row_progress("merging the sessions of the campaign"))
+        if not output:
+            source = source_of(store, name)
+            if not as_json:
+                print_result(source, as_json=False, every_metric=everything)
+            print_views(["sessions", "hosts"] if as_json else ["hosts"], source, as_json=as_json,
+                        every_metric=everything)  # fmt: skip
+    if output:
+        print_path(write_documents((name,), "html", output, Options("report")))
+    notify(f"the run of all sessions is {name}")

@@ -1,0 +1,148 @@
+"""`vtax campaign change` and `report`: hosts are drawn by a seed that is kept, and the answer is over hosts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from fleet import DAY_S, START, measure
+
+from vtax.campaign.change import change_of
+from vtax.campaign.directory import FILE, Campaign
+from vtax.campaign.host_record import CampaignHost, HostSession, Reason
+from vtax.campaign.settings import Settings
+from vtax.cli.main import group
+from vtax.errors import BadInput
+from vtax.host.home import Home
+from vtax.store.store import Store
+
+HOSTS = tuple(f"web{number}" for number in range(6))
+FIRST = ("web0", "web3", "web5")
+
+
+@pytest.fixture
+def campaign(tmp_path: Path, private_home: Home) -> Campaign:
+    """A campaign of six hosts, which measured twice before a change and twice after it, and of one that never did."""
+    root = tmp_path / "fleet"
+    root.mkdir()
+    known = {"study": "tour.toml", "study_name": "tour", "pack_digest": "0" * 64, "image_key": "4f1d0c77aa31"}
+    Settings(
+        name="fleet", image_digest="0" * 64, vtax_version="0.1.0", created_at=START, sessions=4, **known
+    ).write(root / FILE)  # fmt: skip
+    made = Campaign.open(root)
+    with Store.open(private_home.store_url) as store:
+        runs = measure(
+            store, HOSTS, 4, speed=lambda h, s, p: 0.9 if s > 2 and h in FIRST and p == "docker" else 1.0,
+            facts=lambda h, s: {"kernel": "6.6" if s > 2 and h in FIRST else "6.1"},
+        )  # fmt: skip
+    for host in HOSTS:
+        sessions = tuple(
+            HostSession(number, f"fleet-s{number}", "collected", run=run) for number, run in enumerate(runs[host], 1)
+        )
+        made.keep(CampaignHost(host, group="old" if host < "web3" else "new", state="collected", sessions=sessions))
+    made.keep(CampaignHost("web9", state="unreachable", reason=Reason("unreachable", "no route to host")))
+    return Campaign.open(root)
+
+
+def vtax(*words: str, fails: bool = False) -> Result:
+    result = CliRunner().invoke(group, ["campaign", *words], standalone_mode=False)
+    assert (result.exception is not None) == fails, result.output
+    return result
+
+
+def drawn(campaign: Campaign) -> tuple[str, ...]:
+    found = change_of(Campaign.open(campaign.root))
+    assert found is not None
+    return found.first
+
+
+def test_half_of_every_group_is_drawn_and_the_seed_is_kept(campaign):
+    printed = vtax("change", str(campaign.root), "--what", "kernel", "--seed", "7").stdout.split()
+    change = change_of(Campaign.open(campaign.root))
+    assert change is not None
+    assert (change.what, change.seed, list(change.first)) == ("kernel", 7, printed)
+    assert len(printed) in (3, 4)
+    assert vtax("change", str(campaign.root)).stdout.split() == printed
+    again = vtax("change", str(campaign.root), "--what", "kernel", fails=True)
+    assert "plans a change already" in str(again.exception)
+
+
+def test_a_seed_is_made_where_none_is_given(campaign):
+    vtax("change", str(campaign.root), "--what", "kernel")
+    change = change_of(Campaign.open(campaign.root))
+    assert change is not None
+    assert change.seed is not None
+    assert 3 <= len(change.first) <= 4
+
+
+def test_what_was_carried_out_is_written_down_once_and_in_order(campaign):
+    root = str(campaign.root)
+    assert "plans no change" in str(vtax("change", root, "--now", fails=True).exception)
+    vtax("change", root, "--what", "kernel", "--hosts", ",".join(FIRST))
+    assert "have not changed yet" in str(vtax("change", root, "--rest", fails=True).exception)
+    vtax("change", root, "--now")
+    assert "written down already" in str(vtax("change", root, "--now", fails=True).exception)
+    vtax("change", root, "--rest")
+    change = change_of(Campaign.open(campaign.root))
+    assert change is not None
+    assert (change.first, change.seed) == (FIRST, None)
+    assert change.when is not None
+    assert change.rest is not None
+    assert change.when <= change.rest
+
+
+@pytest.mark.parametrize(("table", "place"), [
+    ({"first": ["web0"]}, "change.what"),
+    ({"what": "kernel"}, "change.first"),
+    ({"what": "kernel", "first": ["web0", "weg"]}, "change"),
+    ({"what": "kernel", "first": ["web0", "web0"]}, "change"),
+    ({"what": "kernel", "first": [*HOSTS, "web9"]}, "change"),
+    ({"what": "kernel", "first": ["web0"], "when": "soon"}, "change.when"),
+    ({"what": "kernel", "first": ["web0"], "seed": "x"}, "change.seed"),
+    ({"what": "kernel", "first": ["web0"], "who": "x"}, "change.who"),
+])  # fmt: skip
+def test_a_wrong_table_is_refused_by_its_key(campaign, table, place):
+    from dataclasses import replace
+
+    replace(campaign.settings, tables={"change": table}).write(campaign.root / FILE)
+    with pytest.raises(BadInput) as caught:
+        change_of(Campaign.open(campaign.root))
+    assert caught.value.where.endswith(place)
+
+
+def test_the_report_is_over_hosts_with_the_change_and_the_missing_host(campaign):
+    root = str(campaign.root)
+    vtax("change", root, "--what", "kernel", "--hosts", ",".join(FIRST))
+    text = (campaign.root / FILE).read_text()
+    from datetime import UTC, datetime
+
+    at = datetime.fromtimestamp(START + 2.5 * DAY_S, UTC)
+    (campaign.root / FILE).write_text(text + f"when = {at.isoformat()}\n")
+    shown = json.loads(vtax("report", root, "--json").stdout)["hosts"]
+    (change,) = shown["changes"]
+    assert (tuple(change["changed"]), len(change["controls"])) == (FIRST, 3)
+    docker = next(each for each in change["effects"] if each["platform"] == "docker" and not each["baseline"])
+    assert docker["estimate"] == pytest.approx(0.9, abs=0.01)
+    assert docker["high"] < 1
+    (missing,) = shown["missing"]
+    assert (missing["host"], missing["state"], missing["code"]) == ("web9", "unreachable", "unreachable")
+    assert [host["host"] for host in shown["hosts"]] == list(HOSTS)
+    printed = vtax("report", root).stdout
+    assert "web9" in printed
+    assert "controls" in printed
+
+
+def test_a_second_report_merges_nothing_again_and_writes_html(campaign, tmp_path):
+    first = json.loads(vtax("report", str(campaign.root), "--json").stdout)["run"]
+    page = tmp_path / "report.html"
+    vtax("report", str(campaign.root), "-o", str(page))
+    assert "web9" in page.read_text()
+    assert json.loads(vtax("report", str(campaign.root), "--json").stdout)["run"] == first
+
+
+def test_one_session_is_no_report(campaign):
+    for host in campaign.hosts():
+        campaign.keep(CampaignHost(host.name, state="new", sessions=host.sessions[:1] if host.name == "web0" else ()))
+    assert "a report needs two" in str(vtax("report", str(campaign.root), fails=True).exception)
