@@ -179,9 +179,13 @@ def _stub_wheel(directory: Path) -> Path:
 def environment(home: Path) -> dict[str, str]:
     """The variables of a controller: its home, and Ansible's own files in it."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("ANSIBLE_", "VTAX_"))}
-    return {**kept, "VTAX_HOME": str(home), "ANSIBLE_HOME": str(home / "ansible"), "HOME": str(home)}
+    return {**kept, "PATH": _path(), "VTAX_HOME": str(home), "ANSIBLE_HOME": str(home / "ansible"), "HOME": str(home)}
 
 
 def has_ansible() -> bool:
-    """Whether ansible-playbook is on PATH."""
-    return shutil.which("ansible-playbook") is not None
+    """Whether ansible-playbook is beside this Python, or on PATH."""
+    return shutil.which("ansible-playbook", path=_path()) is not None
+
+
+def _path() -> str:
+    return f"{Path(sys.executable).parent}:{os.environ.get('PATH', os.defpath)}"
