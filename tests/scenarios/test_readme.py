@@ -8,7 +8,8 @@ from command_line import output_of
 from doc_examples import ROOT
 
 SHOWN = re.compile(
-    r"<!-- docs/examples/(\S+)\.vtax\.gz: (?:LANG=(\S+) )?vtax (.*?) -->\n```text\n(.*?)```", re.DOTALL
+    r"```sh\nsudo vtax import docs/examples/(\S+)\.vtax\.gz\n(?:LANG=(\S+) )?vtax (.*?)\n```\n\n```text\n(.*?)```",
+    re.DOTALL,
 )
 
 

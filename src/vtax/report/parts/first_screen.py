@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from vtax.report.analysis import Analysis
 from vtax.report.analysis.answers import blocks_text
@@ -43,10 +43,12 @@ def next_line(analysis: Analysis, step: NextStep | None) -> Iterator[Part]:
         yield Paragraph(joined([_next_step(step, analysis.blocks), *_quieter(step), *_soon(step)], " "))
 
 
-def answer_lines(analysis: Analysis, chapter: str = "") -> Iterator[Part]:
-    """Yield the sentence that answers, and the cautions. chapter: key of the run's chapter among several."""
+def answer_lines(analysis: Analysis, chapter: str = "", matrix: Iterable[Part] = ()) -> Iterator[Part]:
+    """Yield the sentence that answers, the matrix that it stands for, and the cautions. chapter: key of the run's
+    chapter among several."""
     if (found := sentence_of(analysis)) != "":
         yield Paragraph(found)
+    yield from matrix
     yield from caution_lines(analysis, chapter)
 
 

@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 from vtax.messages import Note, forms_of
 from vtax.report.document import cells
@@ -36,6 +36,7 @@ SIGNS: Mapping[str, str] = {"slower": "▼", "faster": "▲", "equivalent": "=",
 WORDS: Mapping[str, Message] = {
     "slower": msg("slower"), "faster": msg("faster"), "equivalent": msg("equivalent"), "undecided": msg("undecided"),
 }  # fmt: skip
+PARTS: tuple[Literal["estimate", "interval"], ...] = ("estimate", "interval")  # of a relative figure
 _NAME = re.compile(r"\{(\w+)\}")
 _BAR_CELLS = 10  # are the baseline
 _BAR_MAX = 12

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import groupby
-from typing import Any, Literal
+from typing import Any
 
 from markupsafe import Markup, escape
 
@@ -38,7 +38,7 @@ from vtax.report.document.text import Role
 from vtax.report.renderers import vega
 from vtax.report.renderers.charts import chart_spec
 from vtax.report.renderers.figures import caption_of, spec_of
-from vtax.report.renderers.format import SIGNS, WORDS, Formatter, Run
+from vtax.report.renderers.format import PARTS, SIGNS, WORDS, Formatter, Run
 
 COLOUR = "--colour:{}"
 _LONG = 160  # characters of a cell beyond which it is folded
@@ -46,7 +46,6 @@ _SHOWN = 120  # of a folded one
 _SIZE = re.compile(r'viewBox="0 0 [\d.]+ ([\d.]+)"')
 _PAGE = 1400  # height of a figure that is not readable on one printed page
 _ELEMENTS = (Platform, Verdict, Interval)
-_SHOWS: tuple[Literal["estimate", "interval"], ...] = ("estimate", "interval")
 _CLASSES = {"muted": "muted", "caution": "flag", "error": "flag", "strong": "strong"}
 
 
@@ -139,7 +138,7 @@ class HtmlParts:
         return Markup("{}{}{}").format(swatch if number >= 0 else "", platform.name, marks)
 
     def _judged(self, value: Relative, verdict: Verdict) -> Markup:
-        shown, interval = (self.formatter.text(replace(value, verdict=None, shows=each)) for each in _SHOWS)
+        shown, interval = (self.formatter.text(replace(value, verdict=None, shows=each)) for each in PARTS)
         return Markup(
             '<span class="sign" aria-hidden="true">{}</span> {} <span class="interval">{}</span>'
             '<span class="hidden">, {}</span>'

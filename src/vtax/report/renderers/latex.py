@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
-from vtax.report.document import Code, Document, Inline, Section, Table, Warning
-from vtax.report.renderers.format import Formatter
+from vtax.report.document import Code, Document, Inline, Platform, Relative, Section, Table, Warning
+from vtax.report.renderers.format import PARTS, WORDS, Formatter
 from vtax.report.renderers.language import ENGLISH, Language
 from vtax.report.renderers.walk import TextPage, grid_of, one_line, titles_of, warning_lines
 
@@ -21,6 +22,7 @@ _HEAD = r"""\documentclass{article}
 """
 _CHARACTERS: Mapping[str, str] = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%", "_": r"\_",
+    "[": "{[}",  # which would be an argument of a line's end
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
     "|": r"\textbar{}", '"': r"\textquotedbl{}", "±": r"$\pm$", "−": "$-$", "×": r"$\times$", "·": r"$\cdot$",
     "µ": r"\textmu{}", "∞": r"$\infty$", "–": "--", "…": r"\dots{}", "▼": r"$\blacktriangledown$",
@@ -29,9 +31,13 @@ _CHARACTERS: Mapping[str, str] = {
 }  # fmt: skip
 _TABLE = str.maketrans(dict(_CHARACTERS))
 _LONG, _LONG_END = r"{\footnotesize\setlength{\tabcolsep}{3pt}\begin{longtable}[l]{%s}", r"\end{longtable}}"
-_SHRUNK = r"\noindent\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{\begin{tabular}{%s}"
-_SHRUNK_END = r"\end{tabular}}\par"
+_SHRUNK = (
+    r"{\footnotesize\setlength{\tabcolsep}{3pt}"
+    r"\noindent\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{\begin{tabular}{%s}"
+)
+_SHRUNK_END = r"\end{tabular}}\par}"
 _ROOM, _ROOM_OF_OTHERS, _LEAST_ROOM = 0.92, 0.12, 0.3  # of a line: for columns that wrap, less that of each other
+_ROOM_OF_NAMES = 0.18  # of a line, in a table on one line's width
 _HEADINGS = ("section", "subsection", "subsubsection", "paragraph")
 
 
@@ -76,11 +82,12 @@ class _Page(TextPage):
         """Return a table over as many pages as it needs; one that repeats others on one line's width, however
         small."""
         grid = grid_of(table, self.formatter)
-        width, wrapped = len(grid.titles), 0 if table.repeats else sum(grid.wraps)
+        width, wrapped = len(grid.titles), sum(grid.wraps)
         room = max(_ROOM - _ROOM_OF_OTHERS * (width - wrapped), _LEAST_ROOM) / max(wrapped, 1)
+        room = _ROOM_OF_NAMES if table.repeats else room
         wraps = rf">{{\raggedright\arraybackslash}}p{{{room:.2f}\linewidth}}"
         kinds = " ".join(
-            wraps if wrapped and is_wrapped else "r" if is_number else "l"
+            wraps if is_wrapped else "r" if is_number else "l"
             for is_number, is_wrapped in zip(grid.is_number, grid.wraps, strict=True)
         )
         titles = " & ".join(map(self._title, titles_of(table), grid.is_number)) + r" \\"
@@ -90,15 +97,38 @@ class _Page(TextPage):
             else " & ".join(map(escaped, cells)) + r" \\"
             for title, cells in grid.lines
         ]
+        if table.repeats:
+            lines = [
+                " & ".join(map(self._stacked, row.cells)) + r" \\[2pt]"
+                for group in table.groups
+                for row in group.rows
+            ]
         begin, end = (_SHRUNK, _SHRUNK_END) if table.repeats else (_LONG, _LONG_END)
         head = [r"\toprule", titles, r"\midrule", *([] if table.repeats else [r"\endhead"])]
         return "\n".join([begin % kinds, *head, *lines, r"\bottomrule", end])
 
+    def _stacked(self, cell: Inline) -> str:
+        """Return a figure that is judged, its interval and its word below each other."""
+        if not isinstance(cell, Relative) or cell.verdict is None:
+            return self.text(cell)
+        figure, interval = (replace(cell, verdict=None, shows=each) for each in PARTS)
+        lines = [self.formatter.text(part) for part in (figure, interval)]
+        word = self.formatter.text(WORDS[cell.verdict.kind])
+        return _stack([*map(escaped, lines), *([] if word in lines[0] else [escaped(word)])], "t", "r")
+
     def _title(self, title: Inline, is_number: bool) -> str:
         """Return a heading of a column, on as many lines as it has."""
         lines = [escaped(line) for line in self.formatter.text(title).splitlines()]
-        stacked = r" \\ ".join(lines)
-        return rf"\shortstack[{'r' if is_number else 'l'}]{{{stacked}}}" if len(lines) > 1 else stacked
+        if isinstance(title, Platform):
+            lines = [escaped(title.name), *(escaped(f"({mark})") for mark in self.formatter.marks(title))]
+        return _stack(lines, "b", "r" if is_number else "l") if len(lines) > 1 else lines[0]
+
+
+def _stack(lines: list[str], stands: str, side: str) -> str:
+    """Return lines below each other in one cell. stands: b or t, on its last or first line. side: r or l, where they
+    are flush."""
+    stacked = r" \\ ".join(lines)
+    return rf"\begin{{tabular}}[{stands}]{{@{{}}{side}@{{}}}}{stacked}\end{{tabular}}"
 
 
 def escaped(text: str) -> str:

@@ -34,6 +34,7 @@ OKABE_ITO = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "
 GREY = "#7F8790"
 MAX_DOTS = 3000
 _STEP, _TALL_STEP = 26, 32  # pixels of a row, and of one with two lines
+_LINE = 14  # of a label of two
 BAR_PX, _BOX_PX = 18, 8  # not shares of the row: offsets of dots have a scale that is no band
 _HEADING_CHARS = 44
 _LABEL_LIMIT_PX = 150
@@ -312,7 +313,7 @@ def frame(layers: list[Spec], labels: dict[str, str], description: str, formatte
     headings = [{"row": name, "text": "\n".join(textwrap.wrap(text, _HEADING_CHARS))}
                 for name, text in labels.items() if name.startswith("h")]  # fmt: skip
     lines = {name: text.split("\n") if name.startswith("r") else "" for name, text in _broken(labels).items()}
-    is_tall = any(len(each) > 1 for each in lines.values())
+    tall = [name for name, each in lines.items() if len(each) > 1]
     longest = max((len(line) for each in lines.values() for line in each), default=0)
     y = {
         "scale": {"domain": list(labels)},
@@ -320,7 +321,7 @@ def frame(layers: list[Spec], labels: dict[str, str], description: str, formatte
             "title": None, "domain": False, "ticks": False, "labelPadding": 8,
             # Checking every label against a limit takes half of the time of a figure.
             "labelLimit": _LABEL_LIMIT_PX if longest > _SHORT_LABEL else 0,
-            "labelExpr": f"({json.dumps(lines)})[datum.value]", "labelLineHeight": 12,
+            "labelExpr": f"({json.dumps(lines)})[datum.value]", **lines_apart(tall),
         },
     }  # fmt: skip
     if headings:  # over the labels too, whose room they begin in
@@ -331,7 +332,13 @@ def frame(layers: list[Spec], labels: dict[str, str], description: str, formatte
         layers = [*layers, layer(headings, mark, {"x": {"value": start}, "text": {"field": "text"}}, tooltip=[])]
     for number, each in enumerate(each for each in layers if "y" in each["encoding"]):
         each["encoding"]["y"] |= y if number == 0 else {"axis": {"title": None}}
-    return plot(layers, len(labels) * (_TALL_STEP if is_tall else _STEP), description, formatter)
+    return plot(layers, len(labels) * (_TALL_STEP if tall else _STEP), description, formatter)
+
+
+def lines_apart(two: list[Any]) -> Spec:
+    """Return how labels of an axis stand whose second line would touch the first. two: places of those with two."""
+    up = {"test": f"indexof({json.dumps(two)}, datum.value) >= 0", "value": -_LINE / 2}
+    return {"labelLineHeight": _LINE, **({"labelOffset": {"value": 0, "condition": up}} if two else {})}
 
 
 def _broken(labels: dict[str, str]) -> dict[str, str]:

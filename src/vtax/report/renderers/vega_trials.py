@@ -25,6 +25,7 @@ from vtax.report.renderers.vega import (
     edge_layers,
     frame,
     layer,
+    lines_apart,
     outside,
     plot,
     rows_of,
@@ -217,11 +218,12 @@ def _lanes_axis(lanes: Sequence[_Lane], formatter: Formatter) -> Spec:
         end = formatter.value(Share(lane.reach))
         named = lane.label.replace(" (", "\n(", 1).split("\n")
         texts |= {lane.middle + 1: [f"+{end}"], lane.middle: named, lane.middle - 1: [f"−{end}"]}
+    two = [lane.middle for lane in lanes if len(texts[lane.middle]) > 1]
     is_middle = f"datum.value % {_LANES} == 0"
     return {
         "title": None, "domain": False, "grid": False, "labelOverlap": False,
         "values": list(texts), "tickCount": len(texts),  # fewer would leave out some
-        "labelExpr": f"({json.dumps(texts)})[datum.value]", "labelPadding": 4, "labelLineHeight": 12,
+        "labelExpr": f"({json.dumps(texts)})[datum.value]", "labelPadding": 4, **lines_apart(two),
         "labelFontSize": {"condition": {"test": is_middle, "value": 12}, "value": 10},
         "labelColor": {"condition": {"test": is_middle, "value": "@ink"}, "value": "@muted"},
         "tickSize": 4, "tickColor": "@muted",

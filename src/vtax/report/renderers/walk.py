@@ -39,9 +39,9 @@ class TextPage(ABC):
 
     def _part(self, part: Part, level: int) -> Iterator[str]:
         if isinstance(part, Section):
-            yield from self.heading(part, level)
-            for each in part.parts:
-                yield from self._part(each, level + 1)
+            if inner := [block for each in part.parts for block in self._part(each, level + 1)]:
+                yield from self.heading(part, level)
+                yield from inner
         elif isinstance(part, Table):
             yield self.table(part)
         elif isinstance(part, Bullets):

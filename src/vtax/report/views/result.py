@@ -85,7 +85,7 @@ def _summary(analysis: Analysis, options: Options, question: Inline) -> Iterator
         each: list[Part] = [Bullets(tuple(sentences), key="answers")] if sentences else []
         is_report = options.depth == "report"
         if is_report:
-            parts = [*answer_lines(analysis), *_overview(analysis)]
+            parts = list(answer_lines(analysis, matrix=_overview(analysis)))
             parts += [Titled(msg("Every platform in a sentence"), tuple(each), is_folded=True)] if each else []
         else:  # the answer last, as a window shows the end
             parts = [*(each if options.every_metric else ()), *_matrix(analysis, options), *answer_lines(analysis)]
@@ -268,7 +268,7 @@ def _short_name(section: Section, point: ResultPoint, analysis: Analysis) -> Inl
 
 def _overview_name(section: Section, point: ResultPoint, analysis: Analysis) -> Inline:
     details = joined([shared.metric_of(section), shared.levels(point)])
-    return joined([Link(section.label, _key(section, analysis)), muted(details)], " ")
+    return joined([Link(section.label, _key(section, analysis)), muted(details)], ": ")
 
 
 def _base_mean(section: Section, point: ResultPoint) -> Inline:

@@ -1,0 +1,32 @@
+"""Labels of figures: a mark in parentheses stands on a second line, which touches neither the first nor a heading."""
+
+import re
+
+from vtax.report.renderers import vega
+from vtax.report.renderers.format import Formatter
+
+SIZE_PX = 12
+LABELS = {"h0": "stream", "r0": "podman", "r1": "qemu-tcg-virtio (emulated)", "h1": "dd"}
+
+
+def drawn() -> str:
+    values = [{"row": row, "colour": "#333", "value": 1} for row in ("r0", "r1")]
+    points = vega.layer(values, {"type": "point"}, {"x": {"field": "value", "type": "quantitative"}}, [])
+    return vega.static_svg(vega.frame([points], LABELS, "a figure", Formatter()), "f")
+
+
+def place(svg: str, text: str) -> float:
+    """Where the first line of a label stands."""
+    found = re.search(rf'translate\([-\d.]+,([-\d.]+)\)"[^>]*>(?:<tspan>)?{re.escape(text)}', svg)
+    assert found, text
+    return float(found[1])
+
+
+def test_the_second_line_of_a_label_stands_clear_of_the_first_and_both_are_beside_their_row():
+    svg = drawn()
+    first, apart = place(svg, "qemu-tcg-virtio"), float(re.findall(r'dy="([\d.]+)">\(emulated\)', svg)[0])
+    row = place(svg, "podman") - place(svg, "stream")  # a heading is 3 pixels above the middle of its row
+    assert apart > SIZE_PX
+    middle_of_text = first + apart / 2
+    assert abs(middle_of_text - place(svg, "podman") - row) < 4
+    assert place(svg, "dd") - (first + apart) >= SIZE_PX
