@@ -58,7 +58,7 @@ def test_a_bucket_of_one_frame_is_near_a_wire_for_messages_of_several_frames_and
     link = {"rate_mbit_s": RATE_MBIT_S, "offloads": False}
     with lab(**link) as at:
         at.apply(link)
-        assert any("token bucket of one frame and no wire" in text for text in at.links.warnings)
+        assert any("delays no single frame as a wire would" in text for text in at.links.warnings)
         trial = at.trial("netperf", test="tcp_rr", duration_s=1)
         assert 50 < trial.outcome.values["wire_share"] < 105  # per cent: near a wire for 8 KiB
         found = rates(at, 8192, 65536)

@@ -75,7 +75,7 @@ def test_json_has_the_keys_of_the_reference_and_no_other(exports):
     value = json.loads((exports / "run.json").read_text())
     described = {(path, field.name) for path, fields in tables_of(ExportedResult) for field in fields}
     rows = "results[].points[].rows[]"
-    undecided = ("next_step", "next_step.decides[]", "next_step.left[]", "next_step.soon", f"{rows}.verdict.needed")
+    undecided = ("next_step", "next_step.decides[]", "next_step.left[]", f"{rows}.verdict.needed")
     of_sessions = (f"{rows}.ratio.nesting[]", f"{rows}.ratio.of_these_hosts")
     absent = ("not_tested[]", f"{rows}.timeouts", *undecided, *of_sessions)  # of the invented run
     assert set(keys(value)) == {(path, key) for path, key in described if path not in absent}

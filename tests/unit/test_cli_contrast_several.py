@@ -147,7 +147,7 @@ def test_verdicts_are_corrected_for_those_of_several_sessions_alone(store):
     (warning,) = (each for each in made.data["coded_warnings"] if each.code == "session-effects")
     assert [place.platform for place in warning.places] == ["docker"]
     words = " ".join(drawn(made, 160).split())
-    assert "no verdict: a side was measured once: docker on sysbench-cpu." in words
+    assert "no verdict: a side was measured once on docker on sysbench-cpu; " in words
     assert "Holm-corrected over 1 contrast" in words
 
 

@@ -133,7 +133,7 @@ def test_other_programs_are_reported_from_the_trials_own():
     after = later(user=9.0, system=3.0, softirq=4.0, idle=4.0)
     assert codes(after, own_cpu_s=11.5) == []
     (note,) = host_warnings(BEFORE, after, own_cpu_s=7.0)
-    assert (note.code, note) == ("host-busy", "other programs used 0.5 CPUs during the trial")
+    assert (note.code, note) == ("host-busy", "other programs used 0.5 CPUs during trials")
     assert codes(replace(after, controller_cpu_s=6.0), own_cpu_s=7.0) == []
 
 
@@ -141,7 +141,7 @@ def test_in_dom0_the_domains_of_others_are_other_programs_and_the_trials_own_are
     of_dom0 = later(user=4.0, idle=16.0)
     assert codes(replace(of_dom0, domains_cpu_s=7.5), own_cpu_s=11.5) == []
     (note,) = host_warnings(BEFORE, replace(of_dom0, domains_cpu_s=12.5), own_cpu_s=11.5)
-    assert (note.code, note) == ("host-busy", "other programs used 0.5 CPUs during the trial")
+    assert (note.code, note) == ("host-busy", "other programs used 0.5 CPUs during trials")
 
 
 def test_very_short_trials_are_not_judged_by_cpu_times():

@@ -114,7 +114,7 @@ def test_values_that_have_no_ratio_are_an_answer_too(store):
     found = row(analysis, "other")
     assert found.ratio is None
     assert "ratio is not defined" in found.reason
-    assert "has no result on tool" in answers(analysis)[0].text
+    assert answers(analysis)[0].text == "no result"
 
 
 def test_a_missed_precision_is_a_missed_target(store):
@@ -286,8 +286,8 @@ def test_every_warning_of_every_row_is_among_those_of_the_run(filled):
 def test_the_answer_names_each_platform_once_and_the_untested_with_the_reason(filled):
     found = {answer.platform: answer.text for answer in answers(filled)}
     assert list(found) == ["docker", "lxc", "qemu-tcg", "kvm-virtio"]
-    assert found["docker"].startswith("is equivalent to native within ±2\N{NO-BREAK SPACE}% on sysbench-cpu")
-    assert found["qemu-tcg"].startswith("is slower on sysbench-cpu (7.4")
+    assert found["docker"].startswith("equivalent within ±2\N{NO-BREAK SPACE}%")
+    assert found["qemu-tcg"] == "7.4 to 20 times slower"
     assert found["kvm-virtio"].startswith("was not tested: guests are started as root")
 
 
@@ -306,30 +306,13 @@ def test_many_comparisons_are_summed_up_by_their_extremes(store):
             run.add_trial(trial(cell, block=block, position=position, values={"throughput": value}))
             position += 1
     (answer,) = answers(analyse(store))
-    assert answer.text.startswith("is slower in all 8 comparisons, from 79.97")
-    assert "] on iperf3 (size=7) to " in answer.text
-    assert answer.text.endswith("] on iperf3 (size=0)")
-
-
-def test_every_share_in_an_answer_has_its_interval(filled):
-    printed = [answer.text for answer in answers(filled) if not answer.text.startswith("was not tested")]
-    assert len(printed) == 3
-    for text in printed:
-        share = r"\([0-9.]+(?:\N{NO-BREAK SPACE}%(?: of native)?| times slower)"
-        given = re.findall(rf"{share}( \[[0-9.]+, [0-9.]+\])?", text)
-        assert given, text
-        assert all(given), text
-
-
-def test_a_share_from_one_block_says_that_it_has_no_interval(store):
-    (answer,) = answers(two_platforms(store, "higher", [1.0], [0.5]))
-    assert "(50\N{NO-BREAK SPACE}% of native [no interval from one block])" in answer.text
+    assert answer.text == "10 times slower to 80.0\N{NO-BREAK SPACE}% of native"
 
 
 def test_the_efficiency_of_a_time_is_turned_so_that_higher_is_better(store):
     analysis = two_platforms(store, "lower", [1.0, 1.0, 1.0, 1.0, 1.0], [2.0, 2.1, 1.9, 2.0, 2.0])
     (answer,) = answers(analysis)
-    assert "is slower on tool (50.0\N{NO-BREAK SPACE}% of native [" in answer.text
+    assert answer.text == "slower (50.0\N{NO-BREAK SPACE}% of native)"
 
 
 def test_the_json_holds_everything_the_table_shows(filled):

@@ -14,7 +14,6 @@ from synthetic_run import begin, trial
 from vtax.report.analysis import Analysis, analyse
 from vtax.report.analysis.check import check
 from vtax.report.analysis.contrast import contrast
-from vtax.report.analysis.next_step import next_step_of
 from vtax.report.analysis.source import source_of
 from vtax.report.analysis.waits import COUNTER
 from vtax.report.parts.check import document_of as check_document
@@ -62,14 +61,6 @@ def test_equivalent_says_beside_it_how_rare_slow_blocks_may_be_that_none_of_its_
 def test_where_nothing_is_equivalent_nothing_is_said_of_slow_blocks(store):
     found = analysed(store, NOISY)
     assert not any("as far as" in english(each) for each in notes_under(found.primary[0], found))
-
-
-@pytest.mark.parametrize(("cost", "said"), [(0.1, True), (0.9, False)])
-def test_where_host_cpu_is_less_noisy_than_speed_the_next_step_says_so(store, cost, said):
-    found = analysed(store, NOISY, cost)
-    assert next_step_of(found).quieter == int(said)
-    text = " ".join(drawn(result(found)).split())
-    assert ("Host CPU per unit of work has at most half the noise in 1 of these." in text) == said
 
 
 def test_a_check_and_a_comparison_of_two_platforms_say_it_too(store):

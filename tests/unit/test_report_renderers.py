@@ -228,8 +228,8 @@ def test_warnings_of_one_code_are_merged_by_their_numbers_whatever_their_words_a
     other = noted(Note("outliers", count=3, total=12, what="blocks", limit=3.5))
     values, blocks = merged([*given, other])
     assert Formatter().sentence(values) == (
-        "1 to 2 of 12 values are outliers (modified z above 3.5), flagged and kept"
+        "1 to 2 of 12 values lie far from the others; they are flagged, and kept in the figures"
     )
     assert (values.code, values.times, len(values.places)) == ("outliers", 2, 2)
     assert "3 of 12 blocks" in Formatter().sentence(blocks)
-    assert "(z modificado acima de 3,5)" in Formatter(language("pt-BR")).sentence(values)
+    assert "1 a 2 de 12 valores ficam longe" in Formatter(language("pt-BR")).sentence(values)

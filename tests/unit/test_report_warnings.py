@@ -13,7 +13,7 @@ from vtax.counters.host import HostSample, host_warnings
 from vtax.report.analysis import Row, analyse
 from vtax.report.analysis.warnings import STATISTICS, merged_texts
 from vtax.report.document import Count, Number, Range, Share, Warning
-from vtax.report.parts.first_screen import caution_lines
+from vtax.report.parts.first_screen import caution_line
 from vtax.report.parts.result_notes import notes_under
 
 
@@ -23,7 +23,7 @@ from vtax.report.parts.result_notes import notes_under
         (
             "host-busy", [{"user": 9.0, "system": 3.0, "idle": 8.0}, {"user": 9.0, "system": 9.0, "idle": 2.0}],
             {"cpus": Range(Number(0.5, 2), Number(1.1, 2))},
-            "other programs used 0.50 to 1.1 CPUs during the trial",
+            "other programs used 0.50 to 1.1 CPUs during trials",
         ),
         (
             "host-steal", [{"user": 9.4, "idle": 10.0, "steal": 0.6}, {"user": 9.0, "idle": 9.0, "steal": 2.0}],
@@ -97,14 +97,14 @@ def test_an_outlier_of_one_trial_per_block_is_reported_once_and_apart_from_other
     run.finish("finished", "", 2.0)
     analysis = analyse(store)
     found = [w for w in analysis.warnings if w.code == "outliers"]
-    text = "1 of 12 values is an outlier (modified z above 3.5), flagged and kept"
+    text = "1 of 12 values lies far from the others; it is flagged, and kept in the figures"
     assert [(sentence(w), w.is_primary, [english(place.inline) for place in w.places]) for w in found] == [
         (text, True, ["docker, sysbench-cpu events"]),
         (text, False, ["docker, sysbench-cpu latency"]),
     ]
     listed = " ".join(drawn(view("warnings", analysis)).split())
-    assert "flagged and kept docker, sysbench-cpu events" in listed
-    assert "flagged and kept (of secondary metrics) docker, sysbench-cpu latency" in listed
+    assert "kept in the figures docker, sysbench-cpu events" in listed
+    assert "kept in the figures (of secondary metrics) docker, sysbench-cpu latency" in listed
     ratio = next(r.ratio for r in analysis.primary[0].points[0].rows if r.platform.name == "docker")
     assert ratio.outliers == (7,)
 
@@ -116,7 +116,6 @@ def test_an_interval_without_1_beside_undecided_is_explained_under_its_table(sto
     of_equivalent, *of_first = (english(note) for note in notes_under(first, analysis))
     assert of_equivalent.startswith("equivalent as far as 8 blocks show: if fewer than 31")
     assert of_first == [
-        "measured in one session; results may differ after a reboot",
         "percents are geometric means of the ratios within blocks, not of the two means",
         "a block has several trials: its ratio is that of the averages of its trials",
     ]
@@ -191,7 +190,7 @@ def test_cautions_that_may_overturn_a_word_come_first(store):
     found = replace(analyse(store), warnings=tuple(given))
     shown = []
     while found.warnings:
-        (caution,) = caution_lines(found)
+        (caution,) = caution_line(found)
         first = next(w for w in found.warnings if english(caution.text).startswith(f"Caution: {sentence(w)}"))
         shown.append(first.code)
         found = replace(found, warnings=tuple(w for w in found.warnings if w is not first))

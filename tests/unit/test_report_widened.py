@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 from measured_run import measured, noisy
-from shown import english, terminal
-
-from vtax.report.analysis.answers import answers
+from shown import terminal
 
 NATIVE, FIRST = [1.0, 1.1] * 3, [1.0, 1.9, 0.7, 1.4, 0.9, 1.2]
 
@@ -21,18 +18,6 @@ def loud(platform: str, size: int, block: int, _: int) -> float:
     if platform == "second":
         return NATIVE[block] / 2 * (1 + block / 10_000)
     return NATIVE[block] if platform == "native" else FIRST[block] ** (1.0 if size == 1500 else 0.5)
-
-
-def test_the_noise_that_leaves_the_blocks_open_is_named_with_its_sides():
-    _, analysis = measured(loud, blocks=6, trials=1)
-    first, second = (plain(english(answer.text)) for answer in answers(analysis))
-    sides = (np.std(side, ddof=1) / np.mean(side) for side in (NATIVE, FIRST))
-    native, other, ratio = (f"{100 * each:.2g} %" for each in (*sides, np.log(np.divide(FIRST, NATIVE)).std(ddof=1)))
-    assert (
-        f"noise of tool (size=1500) from block to block (native {native}, first {other}; of the ratio {ratio}): "
-        "if equal " in first
-    )
-    assert "noise of" not in second
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ def test_a_missing_block_is_left_out_and_an_outlying_one_is_flagged_at_its_place
     assert len(found.warnings) == 1  # of seven blocks an outlier says too little for a warning
     more = paired_ratio(np.append(treatment, [94.7, 95.3, 95.0]), np.full(11, 100.0))
     assert more.outliers == (5,)
-    assert "1 of 10 blocks is an outlier (modified z above 3.5), flagged and kept" in more.warnings
+    assert "1 of 10 blocks lies far from the others; it is flagged, and kept in the figures" in more.warnings
 
 
 def test_runs_without_common_blocks_are_compared_by_welch():

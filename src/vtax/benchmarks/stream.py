@@ -86,10 +86,8 @@ class Stream(OwnProgram):
     Parameters = StreamParameters
     work = Operations("GB", "moved_bytes", 1e9)
     metrics: Sequence[Metric] = tuple(
-        Metric(kernel, "MB/s", "higher", title, primary=kernel == "triad", average="harmonic")
-        for kernel, title in zip(
-            KERNELS, ("copy: c = a", "scale: b = s c", "add: c = a + b", "triad: a = b + s c"), strict=True
-        )
+        Metric(kernel, "MB/s", "higher", f"{kernel} bandwidth", primary=kernel == "triad", average="harmonic")
+        for kernel in KERNELS
     )
 
     def commands(self, parameters: StreamParameters, context: Context) -> Sequence[Command]:

@@ -10,7 +10,7 @@ SENTENCES: Mapping[str, str | tuple[str, str]] = {
     "session-effects":
         "a side was measured once: no interval shows what a reboot, an update, heat or other tenants change between "
         "sessions; measure both sides in several",
-    "host-busy": "other programs used {cpus} CPUs during the trial",
+    "host-busy": "other programs used {cpus} CPUs during trials",
     "host-steal": "the outer host took away {share} of CPU time",
     "host-memory": "programs on the host waited for memory {share} of the time",
     "host-swap": "the host swapped {pages} pages during the trial",
@@ -42,10 +42,10 @@ SENTENCES: Mapping[str, str | tuple[str, str]] = {
     "link-queues": "{name}: queues requested {requested}, effective {found}",
     "link-offload": "{name}: offload {feature} requested {requested}, not supported",
     "token-bucket": (
-        "the link of {rate} Mbit/s is a token bucket of one frame and no wire, since this kernel has no {module}: it "
-        "limits what flows, and delays no single frame",
-        "the link of {rate} Mbit/s is a token bucket of {count} frames and no wire, since this kernel has no "
-        "{module}: it limits what flows, and delays no single burst",
+        "the link limits the rate to {rate} Mbit/s, but delays no single frame as a wire would: this kernel has no "
+        "{module}",
+        "the link limits the rate to {rate} Mbit/s, but delays no burst of up to {count} frames as a wire would: "
+        "this kernel has no {module}",
     ),
     "link-echo": "{what}; {size} bytes there and back took {found} us over it, and a wire needs {limit} us",
     "topology": "{topology}: {what}",

@@ -24,8 +24,8 @@ SENTENCES: Mapping[str, str | tuple[str, str]] = {
     "zero-mean-no-cv": "the mean is zero, so there is no coefficient of variation",
     "dependent-values": "values depend on one another: {values} are worth about {effective}",
     "outliers": (
-        "{count} of {total} {what} is an outlier (modified z above {limit}), flagged and kept",
-        "{count} of {total} {what} are outliers (modified z above {limit}), flagged and kept",
+        "{count} of {total} {what} lies far from the others; it is flagged, and kept in the figures",
+        "{count} of {total} {what} lie far from the others; they are flagged, and kept in the figures",
     ),
     "sessions-alike": "all sessions give the same ratio: noise is below the tool's resolution",
     "hosts-alike": "all hosts give the same ratio: noise is below the tool's resolution",
@@ -35,7 +35,7 @@ SENTENCES: Mapping[str, str | tuple[str, str]] = {
         "better than {baseline} beyond noise: where that is the bare host, find the reason, such as a cache below "
         "the guest, before it decides",
     "dependent-places":
-        "neighbouring blocks correlate by {correlation}, so intervals are widened and probabilities less sure",
+        "neighbouring blocks resemble each other, so intervals are wider and probabilities less sure",
     "zero-mean-no-noise": "the mean is zero, so relative noise is not defined",
     "tiny-mean-no-noise": "the mean is next to zero, so relative noise is not defined",
     "one-block-no-noise": "one block: noise between blocks cannot be estimated",
@@ -56,18 +56,18 @@ SENTENCES: Mapping[str, str | tuple[str, str]] = {
     "treatment-without-values": "the treatment has no values",
     "baseline-without-values": "the baseline has no values",
     "no-shared-block": "no block holds both sides",
-    "dependent-blocks": "blocks are autocorrelated: {blocks} are worth about {effective}, so the interval is widened",
-    "unequal-noise": "one side's noise is {times} times the other's, so the interval is widened for skewness",
+    "dependent-blocks":
+        "neighbouring blocks resemble each other: {blocks} are worth about {effective}, so the interval is wider",
+    "unequal-noise": "one side is {times} times noisier than the other, so the interval is wider",
     "withheld-noisier":
         "no verdict: the side that would win is {times} times noisier, and rare slow blocks may have been missed",
     "withheld-likely-dependent":
-        "no verdict: neighbouring blocks may correlate by {correlation}, and then it would not hold",
+        "no verdict: slow blocks may come in a row, and then it would not hold",
     "assumes-independent-runs":
         "the change point takes runs as independent: where neighbouring ones are alike, as on a host that wanders "
         "slowly, one may be found though nothing changed",
     "assumes-independence":
-        "too few blocks to rule out that they influence each other; if neighbours correlated by {correlation}, this "
-        "would be undecided",
+        "too few blocks to see whether slow ones come in a row; if they do, this verdict is undecided",
     "failures-differ":
         "{failed} of {tried} trials failed, of the baseline {others} of {total}: where slow trials fail, the ratio "
         "flatters the side that failed more",
@@ -89,7 +89,7 @@ SENTENCES: Mapping[str, str | tuple[str, str]] = {
         "the baseline may pause: its averages lie {percent}\N{NO-BREAK SPACE}% from its typical trials (p "
         "\N{LESS-THAN OR EQUAL TO} {p}), as few slow trials or blocks make them",
     "withheld-dependent":
-        "no verdict: blocks are autocorrelated, and the widened interval does not support it",
+        "no verdict: neighbouring blocks resemble each other, and the wider interval does not support it",
     "other-quantity":
         "left out, since trials measured something else than the study asks for: see the warnings of the run",
     "withheld-clock":

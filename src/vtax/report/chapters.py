@@ -29,7 +29,7 @@ from vtax.report.document import (
     stored,
 )
 from vtax.report.parts import shared
-from vtax.report.parts.first_screen import answer_lines
+from vtax.report.parts.first_screen import answer_line, caution_line
 from vtax.report.parts.header import header_of, host_line, status_word
 from vtax.report.views.base import REPORT, Options, View
 from vtax.report.views.registry import in_reports
@@ -97,8 +97,8 @@ def several(analyses: Sequence[Analysis], keys: Sequence[str]) -> Document:
 
 
 def _answer(analysis: Analysis, key: str) -> Section:
-    """Return the answer of one run per resource, and what to distrust."""
-    found = tuple(answer_lines(analysis, key)) if is_measured(analysis) else ()
+    """Return the answer of one run, and the cautions."""
+    found = (*answer_line(analysis), *caution_line(analysis, key)) if is_measured(analysis) else ()
     name = joined([Link(analysis.name, key), header_of(analysis)[0]], ": ")
     return Section(name, found or (Paragraph(msg("Nothing was measured.")),))
 

@@ -39,6 +39,14 @@ class _OfCounter:
     name: Annotated[str, Means("name")]
     counter: Annotated[Counter, Only("unit", "source", "meaning", "is_gauge")]
 
+    @property
+    def words(self) -> str:
+        """Its place and its name as people read them: `layer, vcpu: thread CPU`. The unit stands elsewhere."""
+        owner, _, name = self.name.rpartition(".")
+        words = name.removesuffix("_s").removesuffix("_bytes").split("_")
+        where = f"{self.place}, {owner}" if owner else self.place
+        return f"{where}: {' '.join('CPU' if word == 'cpu' else word for word in words)}"
+
 
 @dataclass(frozen=True)
 class ComparedCounter(_OfCounter):

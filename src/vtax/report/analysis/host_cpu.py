@@ -1,11 +1,9 @@
-"""The host's CPU time for a unit of work beside the speed of the same trials: where it is, and whether less noisy."""
+"""The host's CPU time for a unit of work beside the speed of the same trials."""
 
 from __future__ import annotations
 
 from vtax.benchmarks.base import CPU_PER_GIGABYTE, HOST_CPU_PER
-from vtax.report.analysis.values import Analysis, ResultPoint, Row, Section
-
-_QUIETER = 0.5  # of the noise: a quarter of the blocks
+from vtax.report.analysis.values import Analysis, Section
 
 
 def cost_section(section: Section, analysis: Analysis) -> Section | None:
@@ -19,12 +17,3 @@ def cost_section(section: Section, analysis: Analysis) -> Section | None:
         each for each in beside if each.metric.name.startswith(HOST_CPU_PER)
     ]
     return found[0] if found else None
-
-
-def is_quieter(section: Section, point: ResultPoint, row: Row, analysis: Analysis) -> bool:
-    """Return whether the ratio of the CPU time has at most half the noise of that of a row: a quarter of the
-    blocks."""
-    cost = cost_section(section, analysis)
-    at = next((each for each in cost.points if each.key == point.key), None) if cost else None
-    found = next((each.ratio for each in at.rows if each.platform.name == row.platform.name), None) if at else None
-    return found is not None and row.ratio is not None and 0 < found.se_log <= _QUIETER * row.ratio.se_log

@@ -9,7 +9,6 @@ from typing import Annotated
 
 from vtax.described import Means
 from vtax.messages import Note
-from vtax.report.analysis.host_cpu import is_quieter
 from vtax.report.analysis.values import Analysis, ResultPoint, Row, Section, every_row
 from vtax.stats.analysis import decided_after
 from vtax.stats.checks import MINIMUM_BLOCKS
@@ -17,7 +16,8 @@ from vtax.stats.stopping import takes_more_blocks
 
 _SPARE = 1.1  # of the time that blocks lasted so far, which is what a budget must hold
 _MINUTE_S = 60
-SOON_S = 600.0
+BUDGET_S = 3600.0  # a sensible time for what noise leaves undecided
+_FEWEST = 1.0  # comparisons that it must decide to be worth that time
 
 
 @dataclass(frozen=True)
@@ -42,32 +42,20 @@ class NextStep:
     duration_s: Annotated[
         float | None, Means("how long it measures at the pace of the run; null when not known", unit="s")
     ] = None
-    blocks_low: Annotated[
-        int,
-        Means("smallest number of further blocks, or of all blocks of a new run; 0 when it is not about blocks"),
+    blocks: Annotated[
+        int, Means("further blocks, or all blocks of a new run; 0 where no number of them would do")
     ] = 0
-    blocks: Annotated[int, Means("largest number of them")] = 0
     decides: Annotated[
         tuple[Comparison, ...],
         Means("comparisons that these blocks would probably decide: in more than four of five futures"),
     ] = ()
     left: Annotated[tuple[Comparison, ...], Means("the other comparisons that are undecided")] = ()
+    chances: Annotated[
+        float, Means("of `left`, comparisons that an hour of blocks would decide, a sum of chances")
+    ] = 0.0
     is_first_verdict: bool = False
     is_new_run: Annotated[bool, Means("whether a new run takes the place of this one, which cannot go on")] = False
     is_new_session: bool = False
-    quieter: Annotated[
-        int, Means("comparisons of `left` whose host CPU time for a unit of work has at most half their noise")
-    ] = 0
-    soon: Annotated[Soon | None, Means("what 10 minutes more would bring, or null")] = None
-
-
-@dataclass(frozen=True)
-class Soon:
-    """What SOON_S more would bring: further blocks, and how many of the undecided comparisons they would decide."""
-
-    blocks: Annotated[int, Means("further blocks at the run's pace")]
-    decides: Annotated[float, Means("comparisons that these would decide, a sum of chances")]
-    undecided: Annotated[int, Means("undecided comparisons")]
 
 
 def next_step_of(analysis: Analysis, of: Sequence[Comparison] | None = None) -> NextStep | None:
@@ -94,42 +82,37 @@ def next_step_of(analysis: Analysis, of: Sequence[Comparison] | None = None) -> 
     few = [c for c in undecided if c.row.ratio is not None and c.row.ratio.n_blocks < MINIMUM_BLOCKS]
     if few:
         missing = max(MINIMUM_BLOCKS - c.row.ratio.n_blocks for c in few if c.row.ratio is not None)
-        return _of_blocks(analysis, resume, each_s, (missing, missing), few, undecided, is_first_verdict=True)
-    best = _most_per_block(analysis.blocks, undecided)
-    if best is None:
-        step = _without_range(analysis, resume, each_s, undecided)
-    else:
-        step = _of_blocks(analysis, resume, each_s, best, _decided_by(best[1], undecided), undecided)
-    if step is None:
-        return None
-    quieter = 0 if of else sum(is_quieter(c.section, c.point, c.row, analysis) for c in step.left)
-    return replace(step, quieter=quieter, soon=_soon(analysis, each_s, (*step.decides, *step.left)))
+        return replace(_of_blocks(analysis, resume, each_s, missing, few, undecided), is_first_verdict=True)
+    affordable = _affordable(analysis, each_s)
+    if best := _most_per_block(analysis.blocks, undecided, affordable):
+        return _of_blocks(analysis, resume, each_s, best, _decided_by(best, undecided), undecided)
+    needed = {id(c): note.data["minimum"] for c in undecided for note in withheld(c.row) if "minimum" in note.data}
+    if (missing := max(needed.values(), default=0) - analysis.blocks) > 0:
+        these = [c for c in undecided if id(c) in needed]
+        return replace(_of_blocks(analysis, resume, each_s, missing, these, undecided), is_first_verdict=True)
+    noisy = tuple(c for c in undecided if not withheld(c.row))
+    chances = _chances(analysis, noisy, affordable or 0)
+    if chances >= _FEWEST:
+        return replace(_of_blocks(analysis, resume, each_s, affordable or 0, (), noisy), chances=chances)
+    return NextStep("", left=noisy) if noisy else None
 
 
-def _soon(analysis: Analysis, each_s: float | None, undecided: Sequence[Comparison]) -> Soon | None:
-    """What SOON_S more would decide at this run's pace; None where that is no block. Not what is withheld."""
-    blocks = int(SOON_S / each_s) if each_s else 0
-    if not blocks:
+def _affordable(analysis: Analysis, each_s: float | None) -> int | None:
+    """How many further blocks BUDGET_S pays for at this run's pace, or a new run of them; None where unknown."""
+    if not each_s:
         return None
-    shares = [
+    return int(BUDGET_S / each_s / _SPARE) - (0 if can_be_extended(analysis) else analysis.blocks)
+
+
+def _chances(analysis: Analysis, undecided: Sequence[Comparison], blocks: int) -> float:
+    """How many comparisons so many further blocks would decide, a sum of chances."""
+    if blocks < 1:
+        return 0.0
+    return sum(
         decided_after(analysis.rule, c.row.verdict, c.row.ratio, blocks)
         for c in undecided
-        if c.row.ratio is not None and c.row.verdict is not None and not withheld(c.row)
-    ]
-    return Soon(blocks, sum(shares), len(undecided))
-
-
-def _without_range(
-    analysis: Analysis, resume: str, each_s: float | None, undecided: Sequence[Comparison]
-) -> NextStep | None:
-    """Where noise says nothing of how many blocks would decide: those that a withheld verdict needs, if any."""
-    needed = {id(c): note.data["minimum"] for c in undecided for note in withheld(c.row) if "minimum" in note.data}
-    missing = max(needed.values(), default=0) - analysis.blocks
-    if missing > 0:
-        these = [c for c in undecided if id(c) in needed]
-        return _of_blocks(analysis, resume, each_s, (missing, missing), these, undecided, is_first_verdict=True)
-    noisy = tuple(c for c in undecided if not withheld(c.row))
-    return NextStep("", left=noisy) if noisy else None
+        if c.row.ratio is not None and c.row.verdict is not None
+    )
 
 
 def withheld(row: Row) -> tuple[Note, ...]:
@@ -151,29 +134,26 @@ def _decided_by(blocks: int, undecided: Sequence[Comparison]) -> list[Comparison
     return [c for c in undecided if c.row.verdict and 0 < (c.row.verdict.blocks_needed or 0) <= blocks]
 
 
-def _most_per_block(made: int, undecided: Sequence[Comparison]) -> tuple[int, int] | None:
-    """The range of further blocks that decides most comparisons per block of the whole run; None without any."""
-    ends = {c.row.verdict.blocks_needed for c in undecided if c.row.verdict and c.row.verdict.blocks_needed}
-    if not ends:
-        return None
-    best = max(sorted(ends), key=lambda end: len(_decided_by(end, undecided)) / (made + end))
-    lows = [c.row.verdict.blocks_needed_low or best for c in _decided_by(best, undecided) if c.row.verdict]
-    return min(max(lows), best), best
+def _most_per_block(made: int, undecided: Sequence[Comparison], most: int | None) -> int | None:
+    """The further blocks that decide most comparisons per block of the whole run; None without any up to `most`."""
+    found = {c.row.verdict.blocks_needed for c in undecided if c.row.verdict and c.row.verdict.blocks_needed}
+    ends = sorted(end for end in found if most is None or end <= most)
+    return max(ends, key=lambda end: len(_decided_by(end, undecided)) / (made + end), default=None)
 
 
 def _of_blocks(
-    analysis: Analysis, resume: str, each_s: float | None, blocks: tuple[int, int], decides: Sequence[Comparison],
-    undecided: Sequence[Comparison], *, is_first_verdict: bool = False,
+    analysis: Analysis, resume: str, each_s: float | None, more: int, decides: Sequence[Comparison],
+    undecided: Sequence[Comparison],
 ) -> NextStep:  # fmt: skip
     is_new_run = not can_be_extended(analysis)
-    low, high = (analysis.blocks + more if is_new_run else more for more in blocks)
-    duration_s = None if each_s is None else each_s * high * _SPARE
+    blocks = analysis.blocks + more if is_new_run else more
+    duration_s = None if each_s is None else each_s * blocks * _SPARE
     command = ""
     if duration_s is not None and not is_new_run:
         command = f"{resume} --budget {math.ceil(duration_s / _MINUTE_S)}min"
     chosen = set(map(id, decides))
     left = tuple(c for c in undecided if id(c) not in chosen)
-    return NextStep(command, duration_s, low, high, tuple(decides), left, is_first_verdict, is_new_run)
+    return NextStep(command, duration_s, blocks, tuple(decides), left, is_new_run=is_new_run)
 
 
 def can_be_extended(analysis: Analysis) -> bool:

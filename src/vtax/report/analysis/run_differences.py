@@ -9,7 +9,7 @@ from typing import Any
 from vtax.benchmarks.registry import benchmarks
 from vtax.report.analysis.facts import fact_name
 from vtax.report.analysis.values import Analysis
-from vtax.report.document import Count, Inline, msg
+from vtax.report.document import Count, Inline, joined, msg
 from vtax.store.records import CellRecord
 from vtax.study.declared import with_units
 from vtax.study.model import DesignTable, GuestTable
@@ -22,6 +22,8 @@ _READERS: Mapping[str, tuple[str, ...]] = {
 }  # fmt: skip
 """Key of a design -> the stopping rules that read it; all where it is not here. Of blocks and sessions, what was
 made is compared instead."""
+_UNITS: Mapping[str, str] = {"_mbit_s": "Mbit/s", "_bytes": "bytes", "_ms": "ms", "_us": "µs", "_s": "s"}
+"""How the name of a setting ends -> its unit."""
 _MOMENTS = frozenset({"measured_at"})  # of a host, not what it is
 
 
@@ -120,7 +122,7 @@ def setting_differences(
     benchmark = benchmarks().get(treatment_cell.benchmark)
     if benchmark is not None:
         parameters = [with_units(benchmark.Parameters, each) for each in parameters]
-    yield from _unlike(msg("parameters of {name}", name=treatment_cell.label), *parameters)
+    yield from _unlike(treatment_cell.label, *parameters)
     yield from _unlike(msg("link of {name}", name=treatment_cell.label), *links)
 
 
@@ -152,9 +154,23 @@ def _unlike(what: Inline, treatment: Mapping[str, Any], baseline: Mapping[str, A
             inner = [{f"{key}.{name}": value for name, value in side[key].items()} for side in (treatment, baseline)]
             yield from _unlike(what, *inner)
         elif treatment.get(key) != baseline.get(key):
-            values = [_short(side[key]) if key in side else msg("not set") for side in (treatment, baseline)]
+            name, unit = _named(key)
+            values = [_valued(side[key], unit) if key in side else msg("not set") for side in (treatment, baseline)]
             sides = dict(zip(("treatment", "baseline"), values, strict=True))
-            yield msg("{what}: {key} {treatment} against {baseline}", what=what, key=key, **sides)
+            yield msg("{what}: {key} {treatment} against {baseline}", what=what, key=name, **sides)
+
+
+def _named(key: str) -> tuple[str, str]:
+    """Return (the words of a setting, its unit): `duration_s` is a duration in s."""
+    suffix = next((each for each in _UNITS if key.endswith(each)), "")
+    return key.removesuffix(suffix).replace("_", " "), _UNITS.get(suffix, "")
+
+
+def _valued(value: Any, unit: str) -> Inline:
+    """`5 s`."""
+    shown = _short(value)
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return joined([shown, unit if is_number else ""], "\N{NO-BREAK SPACE}")
 
 
 def _short(value: Any) -> Inline:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from vtax.described import values_of
-from vtax.report.analysis.check import Checked, Checks, NotTested
+from vtax.report.analysis.check import Checked, Checks, NotTested, Status
 from vtax.report.analysis.values import place_of
 from vtax.report.analysis.warnings import merged, noted
 from vtax.report.document import (
@@ -41,6 +41,7 @@ from vtax.report.document import (
 )
 from vtax.report.document import Row as TableRow
 from vtax.report.document import Section as Titled
+from vtax.report.document.text import Role
 from vtax.report.parts import shared
 
 _MAX_NAMED = 6
@@ -49,6 +50,11 @@ _OUTCOMES: Mapping[str, Message] = {
     "not-tested": msg("not tested"),
 }  # fmt: skip
 _ROLES: Mapping[str, Any] = {"slower": "error", "no-result": "error", "undecided": "caution"}
+_REASONS: Mapping[str, Status] = {
+    "slower": "failed", "no-result": "failed", "blind": "failed", "undecided": "undecided", "not-tested": "undecided",
+    "passed": "passed",
+}  # fmt: skip
+"""Outcome of a comparison -> the outcome of the check that it gives."""
 _CASES: Mapping[str, Any] = {
     "passed": "passed", "slower": "failed", "undecided": "skipped", "no-result": "error", "not-tested": "skipped",
 }  # fmt: skip
@@ -58,7 +64,7 @@ def document_of(found: Checks, seconds: Mapping[str, float] | None = None) -> Do
     """Return the summary, the table and the warnings. seconds: key of a cell -> duration of its trials, for test
     reports."""
     parts: list[Part] = [
-        Titled(msg("Summary"), (Bullets(tuple(_summary(found))),), key="answer", role="summary"),
+        _summary(found),
         Titled(msg("Comparisons"), (_table(found), *_below(found)), key="comparisons"),
     ]
     warnings = _warnings(found)
@@ -94,24 +100,22 @@ def _limit(found: Checks, baseline: str = "") -> Relative:
     return Relative(1 - found.margin, is_of="amount", baseline=baseline)
 
 
-def _summary(found: Checks) -> Iterator[Inline]:
-    yield {
-        "failed": styled(msg("The check failed."), "error"), "passed": msg("The check passed."),
-        "undecided": styled(_open(found), "caution"),
-    }["failed" if found.blind else found.status]  # fmt: skip
-    limit = _limit(found, found.baseline if not found.against else "")
-    for outcome in ("slower", "no-result", "undecided", "passed"):
-        these = [each for each in found.compared if each.outcome == outcome]
-        if these:
-            text = _counted(outcome, len(these), limit)
-            yield text if outcome == "passed" else joined([text, _where(these, found)], ": ")
-    if found.blind and found.detect is not None:
-        text = plural(
-            "{count} comparison could not have shown a fall to {share}",
-            "{count} comparisons could not have shown a fall to {share}",
-            len(found.blind), share=Relative(1 - found.detect, is_of="amount"),
-        )  # fmt: skip
-        yield styled(joined([text, _where(found.blind, found)], ": "), "error")
+def _summary(found: Checks) -> Titled:
+    """Return how many comparisons have which outcome, what was not tested, and last whether the check failed, with
+    the reasons."""
+    status = "failed" if found.blind else found.status
+    words = {outcome: list(_said(outcome, found)) for outcome in _REASONS}
+    reasons = [text for outcome, of in _REASONS.items() if of == status for text in words[outcome]]
+    shown = [outcome for outcome, of in _REASONS.items() if of != status and outcome != "not-tested"]
+    others = [text for outcome in shown for text in words[outcome]]
+    ending = {
+        "failed": msg("The check failed: {reasons}.", reasons=joined(reasons, "; ")),
+        "undecided": msg("The check is undecided: {reasons}.", reasons=joined(reasons, "; ")),
+        "passed": msg("The check passed: {reasons}.", reasons=joined(reasons, "; ")),
+    }[status]
+    parts: list[Part] = [Bullets(tuple(others))] if others else []
+    if untested := list(_untested(found)):
+        parts.append(Titled(msg("Not tested"), (Bullets(tuple(untested)),)))
     for each in found.below_sight:
         text = plural(
             "a margin of {margin} is below what this host can see with {count} block of {benchmark}: it sees {sees} "
@@ -121,10 +125,33 @@ def _summary(found: Checks) -> Iterator[Inline]:
             each.blocks, margin=Share(found.margin, "declared"), benchmark=each.benchmark, sees=Share(each.sees),
             run=each.run,
         )  # fmt: skip
-        yield styled(text, "caution")
-    if found.not_tested:
-        text = plural("{count} was not tested", "{count} were not tested", len(found.not_tested))
-        yield joined([text, _counts(each.platform for each in found.not_tested)], ": ")
+        parts.append(Paragraph(text, "caution"))
+    role: Role = "error" if status == "failed" else "caution" if status == "undecided" else ""
+    parts.append(Paragraph(styled(ending, "strong"), role))
+    return Titled(msg("Summary"), tuple(parts), key="answer", role="summary")
+
+
+def _said(outcome: str, found: Checks) -> Iterator[Inline]:
+    """Yield how many comparisons have an outcome, and where the worst of them is."""
+    if outcome == "not-tested":
+        if found.not_tested:
+            untested = plural("{count} was not tested", "{count} were not tested", len(found.not_tested))
+            yield joined([untested, _counts(each.platform for each in found.not_tested)], ": ")
+        return
+    these = found.blind if outcome == "blind" else [each for each in found.compared if each.outcome == outcome]
+    if these:
+        text = _counted(outcome, len(these), found)
+        yield text if outcome == "passed" else joined([text, _where(these, found)], ": ")
+
+
+def _untested(found: Checks) -> Iterator[Inline]:
+    """`kvm-virtio: REASON; hint`: platforms and benchmarks, each reason once."""
+    reasons: dict[str, tuple[Inline, list[Inline]]] = {}
+    for each in found.not_tested:
+        why = _why(each)
+        reasons.setdefault(repr(why), (why, []))[1].append(joined([each.platform, each.label], " "))
+    for why, names in reasons.values():
+        yield joined([joined(first_of(names, _MAX_NAMED)), why], ": ")
 
 
 def _where(these: Sequence[Checked], found: Checks) -> Inline:
@@ -148,28 +175,22 @@ def _counts(names: Iterable[str]) -> Inline:
     return joined(first_of(texts, _MAX_NAMED))
 
 
-def _open(found: Checks) -> Inline:
-    count = sum(each.outcome == "undecided" for each in found.compared)
-    undecided = plural(
-        "No failure; {count} comparison is undecided.", "No failure; {count} comparisons are undecided.", count
-    )
-    return undecided if count else msg("No failure; not everything was tested.")
-
-
-def _counted(outcome: str, count: int, limit: Relative) -> Inline:
+def _counted(outcome: str, count: int, found: Checks) -> Inline:
+    limit = _limit(found, found.baseline if not found.against else "")
     if outcome == "slower":
-        return plural(
-            "{count} comparison is slower: below {limit}",
-            "{count} comparisons are slower: below {limit}", count, limit=limit,
-        )  # fmt: skip
+        return plural("{count} comparison is slower, below {limit}", "{count} comparisons are slower, below {limit}",
+                      count, limit=limit)  # fmt: skip
     if outcome == "no-result":
         return plural("{count} comparison has no result", "{count} comparisons have no result", count)
+    if outcome == "blind":
+        share = Relative(1 - (found.detect or 0.0), is_of="amount")
+        return plural(
+            "{count} comparison could not have shown a fall to {share}",
+            "{count} comparisons could not have shown a fall to {share}", count, share=share,
+        )  # fmt: skip
     if outcome == "undecided":
         return plural("{count} comparison is undecided", "{count} comparisons are undecided", count)
-    return plural(
-        "{count} comparison passed: above {limit}",
-        "{count} comparisons passed: above {limit}", count, limit=limit,
-    )  # fmt: skip
+    return plural("{count} comparison is above {limit}", "{count} comparisons are above {limit}", count, limit=limit)
 
 
 def _what(each: Checked) -> Inline:
@@ -183,14 +204,9 @@ def _table(found: Checks) -> Table:
         Column("comparison", msg("comparison"), wraps=True),
         Column("percent", shared.percent_title(_hundred(found), _interval_title(found)), is_number=True),
         Column("detectable", msg("detectable\nbelow"), is_number=True),
-        Column("outcome", msg("outcome")),
-        Column("detail", msg("what would decide"), wraps=True),
+        Column("outcome", msg("outcome"), wraps=True),
     )
-    rows = [_row(each, found) for each in found.compared]
-    rows += [
-        TableRow((each.platform, each.label, Nothing(), Nothing(), _word("not-tested"), _why(each)))
-        for each in found.not_tested
-    ]
+    rows = [_row(each) for each in found.compared]
     return Table(columns, (Group(tuple(rows)),), key="comparisons", label=msg("comparisons of the check"))
 
 
@@ -206,12 +222,23 @@ def _interval_title(found: Checks) -> Inline:
     return msg("{level} interval", level=found.analysis.level)
 
 
-def _row(each: Checked, found: Checks) -> TableRow:
+def _row(each: Checked) -> TableRow:
     detectable: Inline = Nothing() if each.detectable is None else _seen(each.detectable)
     platform = shared.platform_of(each.pair.treatment.platform)
-    details = joined(list(_details(each, found)), "; ")
-    cells = (platform, _what(each), styled(_share(each), "strong"), detectable, _word(each.outcome))
-    return TableRow((*cells, details))
+    word = styled(_OUTCOMES[each.outcome], _ROLES.get(each.outcome, ""))
+    reason = each.reasons[0] if each.outcome == "no-result" and each.reasons else ""
+    outcome = joined([word, reason, *_needed(each)])
+    return TableRow((platform, _what(each), styled(_share(each), "strong"), detectable, outcome))
+
+
+def _needed(each: Checked) -> Iterator[Inline]:
+    """Yield how many further blocks decide an undecided comparison, or that noise hides it."""
+    if each.outcome != "undecided" or each.ratio is None or each.ratio.n_sessions > 1:
+        return
+    if each.blocks_needed_low is not None and each.blocks_needed:
+        yield more_blocks(each.blocks_needed_low, each.blocks_needed)
+    elif each.noise is not None and not each.reasons:
+        yield msg("too noisy")
 
 
 def _share(each: Checked) -> Inline:
@@ -222,10 +249,6 @@ def _seen(detectable: float) -> Relative:
     return Relative(1 - detectable, is_of="amount")
 
 
-def _word(outcome: str) -> Inline:
-    return styled(_OUTCOMES[outcome], _ROLES.get(outcome, ""))
-
-
 def _why(each: NotTested) -> Inline:
     reason = stored(each.reason) if isinstance(each.reason, str) else each.reason
     return joined([reason, stored(each.hint)], "; ")
@@ -233,7 +256,7 @@ def _why(each: NotTested) -> Inline:
 
 def _details(each: Checked, found: Checks) -> Iterator[Inline]:
     """Yield why it is undecided or has no result, and what would decide it."""
-    yield from (*each.reasons, *each.assumptions)
+    yield from (*each.reasons, *each.assumptions, *_needed(each))
     if each.outcome != "undecided" or each.ratio is None:
         return
     if not each.reasons and each.efficiency is not None and each.efficiency.high < 1 - found.margin:
@@ -246,13 +269,6 @@ def _details(each: Checked, found: Checks) -> Iterator[Inline]:
         yield msg("only more sessions would decide")
     elif found.against is not None:
         yield msg("two sessions a side or more would decide: further runs, or vtax resume --session")
-    elif each.blocks_needed_low is not None and each.blocks_needed:
-        yield msg("{blocks} would decide it", blocks=more_blocks(each.blocks_needed_low, each.blocks_needed))
-    elif each.noise is not None and not each.reasons:
-        yield msg(
-            "too noisy ({noise})",
-            noise=Share(each.noise),
-        )
 
 
 def _below(found: Checks) -> Iterator[Part]:
@@ -272,9 +288,7 @@ def _below(found: Checks) -> Iterator[Part]:
     yield Paragraph(
         msg(
             "Slower: the interval, corrected for all comparisons of a metric, lies below {limit}; passed: it lies "
-            "above. Detectable below: what this comparison finds to be slower with a probability of 80 %. Noise: "
-            "standard deviation of the ratio from block to block, where it leaves open how many more blocks would "
-            "decide",
+            "above. Detectable below: what this comparison finds to be slower with a probability of 80 %",
             limit=_limit(found),
         ), "muted",
     )  # fmt: skip
@@ -308,7 +322,7 @@ def _warnings(found: Checks) -> tuple[Warning, ...]:
         noted(text, _place(each))
         for each in found.compared
         if each.ratio is not None
-        for text in (*each.ratio.warnings, *each.assumptions)
+        for text in (*each.ratio.warnings, *each.reasons, *each.assumptions)
     ]
     return (*about_run, *merged(given))
 

@@ -12,7 +12,6 @@ from vtax.report.analysis.compared import Compared, Contrasts
 from vtax.report.analysis.filters import EVERYTHING, Filter
 from vtax.report.analysis.warnings import merged, noted
 from vtax.report.document import (
-    Bullets,
     Column,
     Count,
     Document,
@@ -39,12 +38,13 @@ from vtax.report.document import (
 from vtax.report.document import Row as TableRow
 from vtax.report.document import Section as Titled
 from vtax.report.document.stored_texts import unit_of
-from vtax.report.parts import compared_answer, shared
+from vtax.report.parts import shared
+from vtax.report.parts.compared_answer import answer_of, next_of
 from vtax.report.parts.result_table import result_table
 from vtax.stats.ratio import Ratio as Estimate
 from vtax.store.records import CellRecord
 
-_MAX_NAMED = 8
+_MAX_NAMED = 3
 
 
 def document_of(found: Contrasts, only: Filter = EVERYTHING) -> Document:
@@ -55,7 +55,7 @@ def document_of(found: Contrasts, only: Filter = EVERYTHING) -> Document:
     """
     table_of = _table_of_runs if found.treatment.is_run else _table
     compared = [each for each in found.compared if only.shows(each.treatment.cell) or only.shows(each.baseline.cell)]
-    parts: list[Part] = list(compared_answer.summary(found, compared))
+    parts: list[Part] = [_summary(found, compared)]
     for section in {id(each.section): each.section for each in compared}.values():
         here = [each for each in compared if each.section is section]
         parts.append(Titled(shared.title_of(section), (table_of(here, found),), subtitle=shared.subtitle_of(section)))
@@ -64,8 +64,6 @@ def document_of(found: Contrasts, only: Filter = EVERYTHING) -> Document:
     parts += [Paragraph(text, "muted") for text in noted_of]
     parts += _notes(compared, found)
     parts += _across_runs(compared, found)
-    if found.treatment.is_run:
-        parts += _left_out(found)
     warnings = _warnings(found, compared)
     parts += shared.warnings_part(warnings)
     nothing = "" if any(each.ratio for each in found.compared) else found.reason_empty()
@@ -190,27 +188,36 @@ def _mean_cells(row: Row, scale: Scale) -> tuple[Inline, Inline]:
     return Mean(row.summary.mean, half, scale), muted(Mean(row.summary.mean, half, scale, "half-width"))
 
 
+def _summary(found: Contrasts, compared: Sequence[Compared]) -> Titled:
+    """Return the answer, what was not compared, and what to do next."""
+    left_out = list(_left_out(found)) if found.treatment.is_run else []
+    parts = [*answer_of(found, compared), *left_out, *next_of(found, compared)]
+    return Titled(msg("Summary"), tuple(parts), key="answer", role="summary")
+
+
 def _left_out(found: Contrasts) -> Iterator[Part]:
-    """Yield the cells of whole runs that are not compared, and why."""
-    if found.mismatched:
-        names = [
-            joined([_name_of_cell(each.treatment), joined(each.reasons, "; ")], ": ") for each in found.mismatched
-        ]
-        title = msg("Settings differ, not compared")
-        yield Titled(title, (Bullets(tuple(first_of(names, _MAX_NAMED))),), key="mismatched")
-    unmatched = (found.treatment, found.unmatched.treatment), (found.baseline, found.unmatched.baseline)
-    for side, cells in unmatched:
+    """Yield how many cells of whole runs are not compared, and why."""
+    reasons: dict[str, list[Inline]] = {}
+    for each in found.mismatched:
+        for reason in each.reasons:
+            reasons.setdefault(repr(reason), []).append(reason)
+    items: list[Inline] = []
+    if count := len(found.mismatched):
+        why = first_of([reason for reason, *_ in reasons.values()], _MAX_NAMED)
+        items.append(plural("{count} cell, whose settings differ ({names})", "{count} cells, whose settings differ "
+                            "({names})", count, names=joined(why, "; ")))  # fmt: skip
+    for side, cells in (found.treatment, found.unmatched.treatment), (found.baseline, found.unmatched.baseline):
         if cells:
-            title = msg("Only in {run}, not compared", run=side.name)
-            yield Titled(
-                title,
-                (Bullets(tuple(first_of(list(map(_name_of_cell, cells)), _MAX_NAMED))),),
-                key=f"only-{side.analysis.name}",
-            )
+            items.append(plural("{count} cell only in {run} ({names})", "{count} cells only in {run} ({names})",
+                                len(cells), run=side.name, names=joined(_kinds_of(cells))))  # fmt: skip
+    if items:
+        yield Paragraph(msg("Not compared: {parts}.", parts=joined(items, "; ")), "muted")
 
 
-def _name_of_cell(cell: CellRecord) -> Inline:
-    return joined([cell.platform, cell.label, Factor(levels_of(cell.levels)) if cell.levels else ""])
+def _kinds_of(cells: Sequence[CellRecord]) -> list[Inline]:
+    """The benchmarks or platforms that they are of, whichever are fewer."""
+    names = [list(dict.fromkeys(getattr(cell, kind) for cell in cells)) for kind in ("label", "platform")]
+    return first_of(min(names, key=len), _MAX_NAMED)
 
 
 def _interval_title(found: Contrasts, ratios: Sequence[Estimate | None]) -> Inline:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from vtax.report.analysis import Analysis
-from vtax.report.analysis.answers import blocks_text
+from vtax.report.analysis.answers import sentence_of
 from vtax.report.analysis.next_step import Comparison, NextStep
 from vtax.report.analysis.sessions import scope
 from vtax.report.analysis.warnings import STATISTICS
@@ -17,43 +17,36 @@ from vtax.report.document import (
     Paragraph,
     Part,
     Platform,
-    Share,
     joined,
     listed,
-    more_blocks,
     msg,
     plural,
     styled,
 )
 from vtax.report.document.warnings import Warning
 from vtax.report.parts import shared
-from vtax.report.parts.answer import sentence_of
 
 _MOST_NAMED = 4
 _MOST_WARNINGS = 2
-_MOST_PLACES = 2
-_OVERTURNING = frozenset({"assumes-independence", "failures-differ", "timed-out"})
+_OVERTURNING = frozenset({"assumes-independence", "emulated-host", "failures-differ", "timed-out"})
 _FLAGGED = frozenset({"outliers"})  # which stay in the figures
-_BY_REQUEST = frozenset({"study-changed", "trusted", "trusted-file"})  # codes of what the user asked for
+_NO_DOUBTS = frozenset({"study-changed", "trusted", "trusted-file", "few-blocks"})  # asked for, or said before
 
 
 def next_line(analysis: Analysis, step: NextStep | None) -> Iterator[Part]:
     """Yield what to do about what is undecided in a run."""
     if step:
-        yield Paragraph(joined([_next_step(step, analysis.blocks), *_quieter(step), *_soon(step)], " "))
+        yield Paragraph(_next_step(step))
 
 
-def answer_lines(analysis: Analysis, chapter: str = "", matrix: Iterable[Part] = ()) -> Iterator[Part]:
-    """Yield the sentence that answers, the matrix that it stands for, and the cautions. chapter: key of the run's
-    chapter among several."""
+def answer_line(analysis: Analysis) -> Iterator[Part]:
+    """Yield the sentence that answers."""
     if (found := sentence_of(analysis)) != "":
-        yield Paragraph(found)
-    yield from matrix
-    yield from caution_lines(analysis, chapter)
+        yield Paragraph(styled(found, "strong"))
 
 
-def caution_lines(analysis: Analysis, chapter: str = "") -> Iterator[Part]:
-    """Yield what bears on all figures. chapter: see answer_lines."""
+def caution_line(analysis: Analysis, chapter: str = "") -> Iterator[Part]:
+    """Yield what bears on all figures. chapter: key of the run's chapter among several."""
     if doubts := list(_doubts(analysis, f"{chapter}-warnings" if chapter else "warnings")):
         yield Paragraph(joined([msg("Caution:"), joined(doubts, "; ")], " "), "caution")
 
@@ -64,9 +57,9 @@ def _doubts(analysis: Analysis, warnings: str) -> Iterator[Inline]:
 
     warnings: key of the chapter of warnings.
     """
-    kept = [w for w in analysis.warnings if w.severity != "note" and w.is_primary and w.code not in _BY_REQUEST]
+    kept = [w for w in analysis.warnings if w.severity != "note" and w.is_primary and w.code not in _NO_DOUBTS]
     order = sorted(kept, key=lambda w: (_harm(w), -w.times))
-    yield from map(_doubt, order[:_MOST_WARNINGS])
+    yield from (_doubt(each, analysis) for each in order[:_MOST_WARNINGS])
     if analysis.sessions:
         yield scope(analysis.sessions)
     if (more := len(kept) - _MOST_WARNINGS) > 0:
@@ -87,77 +80,41 @@ def _harm(warning: Warning) -> int:
     return 3 if warning.kind == STATISTICS else 4
 
 
-def _doubt(warning: Warning) -> Inline:
-    if 0 < len(warning.places) <= _MOST_PLACES:
-        where = joined([place.inline for place in warning.places], "; ")
-        return joined([warning.text, joined([" (", where, ")"], "")], "")
-    times: list[Inline] = [plural("{count} time", "{count} times", warning.times)] if warning.times > 1 else []
-    platforms = list(dict.fromkeys(place.platform for place in warning.places if place.platform))
-    shown = joined(platforms) if 0 < len(platforms) <= _MOST_NAMED else ""
-    where = joined([*times, shown], "; ")
-    return warning.text if where == "" else joined([warning.text, joined([" (", where, ")"], "")], "")
+def _doubt(warning: Warning, analysis: Analysis) -> Inline:
+    """`other programs used 0.36 CPUs (46 times, all platforms)`."""
+    times: Inline = plural("{count} time", "{count} times", warning.times) if warning.times > 1 else ""
+    found = list(dict.fromkeys(place.platform for place in warning.places if place.platform))
+    of_run = [each.name for each in analysis.platforms if each.available]
+    where: Inline = joined(found)
+    if len(found) > _MOST_NAMED:
+        where = plural("{count} platform", "{count} platforms", len(found))
+    if len(found) > 1 and set(found) >= set(of_run):
+        where = msg("all platforms")
+    if len(warning.places) == 1:
+        where = warning.places[0].inline
+    where = joined([times, where])
+    return warning.text if where == "" else joined([warning.text, joined(["(", where, ")"], "")], " ")
 
 
-def _next_step(step: NextStep, made: int) -> Inline:
-    """`Next: COMMAND (2 to 5 more blocks, about 9 min) would probably decide lxc on iperf3.`"""
-    if step.blocks:
-        return _further_blocks(step, made)
-    command, undecided = styled(step.command, "code"), _named(step.left)
-    if step.is_new_run:
+def _next_step(step: NextStep) -> Inline:
+    """`Next: COMMAND (5 more blocks, about 9 min) would probably decide lxc on iperf3.`"""
+    undecided = _named(step.left)
+    if step.is_new_session and step.is_new_run:
         return _new_session(step)
+    if step.blocks:
+        return _further_blocks(step)
     if not step.command:
-        return _without_range(step)
-    if step.duration_s is None:
         return msg(
-            "Next: {command} completes the run; undecided so far: {comparisons}.",
-            command=command, comparisons=undecided,
+            "Next: no number of blocks within an hour would decide {comparisons}; stop other programs, or use longer "
+            "trials.",
+            comparisons=undecided,
         )  # fmt: skip
-    return msg(
-        "Next: {command} (about {duration}) measures another session; undecided so far: {comparisons}.",
-        command=command, duration=Duration(step.duration_s), comparisons=undecided,
-    )  # fmt: skip
-
-
-def _without_range(step: NextStep) -> Inline:
-    """Where no range of further blocks decides: what the least noisy takes in all."""
-    known = [(c.row.verdict.needed, c) for c in step.left if c.row.verdict and c.row.verdict.needed]
-    text = msg(
-        "Next: stop other programs, or use longer trials; noise hides how many more blocks would decide "
-        "{comparisons}.",
-        comparisons=_named(step.left),
-    )
-    if not known:
-        return text
-    found, least = min(known, key=lambda each: each[0].equal[0])
-    name = msg("the least noisy, {comparison},", comparison=_named([least])) if len(step.left) > 1 else msg("it")
-    return joined([text, msg(
-        "After {equal} blocks in all {name} would be decided if equal, after {different} if {size} apart.",
-        name=name, equal=blocks_text(found.equal), different=blocks_text(found.different),
-        size=Share(found.size, "declared"),
-    )], " ")  # fmt: skip
-
-
-def _quieter(step: NextStep) -> Iterator[Inline]:
-    """`Host CPU per unit of work has at most half the noise of the speed in 12 of these.`"""
-    if step.quieter:
-        yield msg(
-            "Host CPU per unit of work has at most half the noise in {count} of these.", count=Count(step.quieter)
-        )
-
-
-def _soon(step: NextStep) -> Iterator[Inline]:
-    """`10 minutes more (18 blocks) would decide about 3 of 20 undecided comparisons.`"""
-    if step.soon is None:
-        return
-    blocks = plural("{count} block", "{count} blocks", step.soon.blocks)
-    if round(step.soon.decides) == 0:
-        yield msg("10 minutes more ({blocks}) would hardly decide any.", blocks=blocks)
-        return
-    yield plural(
-        "10 minutes more ({blocks}) would decide about {decides} of {count} undecided comparison.",
-        "10 minutes more ({blocks}) would decide about {decides} of {count} undecided comparisons.",
-        step.soon.undecided, blocks=blocks, decides=Count(round(step.soon.decides)),
-    )  # fmt: skip
+    command = _timed(styled(step.command, "code"), step)
+    if step.is_new_session:
+        return msg("Next: {command} measures another session; undecided so far: {comparisons}.",
+                   command=command, comparisons=undecided)  # fmt: skip
+    return msg("Next: {command} completes the run; undecided so far: {comparisons}.",
+               command=command, comparisons=undecided)  # fmt: skip
 
 
 def _new_session(step: NextStep) -> Inline:
@@ -170,52 +127,36 @@ def _new_session(step: NextStep) -> Inline:
     )
 
 
-def _further_blocks(step: NextStep, made: int) -> Inline:
-    """What further blocks would decide: as many as the table says, in this run or in a new one. made: blocks."""
-    do = _new_run(step) if step.is_new_run else _resumed(step)
+def _further_blocks(step: NextStep) -> Inline:
+    """What further blocks would decide, in this run or in a new one."""
+    do = _of_blocks(step)
+    if not step.decides:
+        return plural(
+            "Next: {step} would decide about {decides} of {count} undecided comparison.",
+            "Next: {step} would decide about {decides} of {count} undecided comparisons.",
+            len(step.left), step=do, decides=Count(round(step.chances)),
+        )  # fmt: skip
     decides = _named(step.decides)
     if step.is_first_verdict:
         return msg("Next: {step}, enough blocks for a verdict on {comparisons}.", step=do, comparisons=decides)
-    text = msg("Next: {step} would probably decide {comparisons}.", step=do, comparisons=decides)
-    if step.is_new_run:
-        text = msg(
-            "Next: {blocks} would probably decide {comparisons}; this run takes no more, so make {step}.",
-            blocks=more_blocks(step.blocks_low - made, step.blocks - made), comparisons=decides, step=do,
-        )  # fmt: skip
     if not step.left:
-        return text
-    left = _named(step.left)
-    if _are_counted(step.left):
-        count, total = len(step.left), Count(len(step.left) + len(step.decides))
-        left = plural(
-            "the other {count} of {total} comparisons", "the other {count} of {total} comparisons", count, total=total
-        )
-    return joined(
-        [text, msg("To decide {comparisons}, stop other programs or use longer trials.", comparisons=left)], " "
-    )
+        return msg("Next: {step} would probably decide {comparisons}.", step=do, comparisons=decides)
+    return plural(
+        "Next: {step} would probably decide {comparisons}; {count} other needs a quieter host or longer trials.",
+        "Next: {step} would probably decide {comparisons}; {count} others need a quieter host or longer trials.",
+        len(step.left), step=do, comparisons=decides,
+    )  # fmt: skip
 
 
-def _resumed(step: NextStep) -> Inline:
-    """`COMMAND (2 to 5 more blocks, about 9 min)`; without a command, what nobody knows the duration of."""
-    blocks: Inline = plural("{count} more block", "{count} more blocks", step.blocks)
-    if step.blocks_low < step.blocks:
-        low = Count(step.blocks_low)
-        blocks = plural("{low} to {count} more block", "{low} to {count} more blocks", step.blocks, low=low)
+def _of_blocks(step: NextStep) -> Inline:
+    """`COMMAND (5 more blocks, about 9 min)`, `a new run of 10 blocks (about 9 min)`."""
+    if step.is_new_run:
+        return _timed(plural("a new run of {count} block", "a new run of {count} blocks", step.blocks), step)
+    blocks = plural("{count} more block", "{count} more blocks", step.blocks)
     if not step.command or step.duration_s is None:
         return blocks
-    blocks = joined([blocks, _about(step.duration_s)])
-    return joined([styled(step.command, "code"), joined(["(", blocks, ")"], "")], " ")
-
-
-def _new_run(step: NextStep) -> Inline:
-    """Return `a new run of 7 to 10 blocks (about 9 min)`."""
-    run: Inline = plural("a new run of {count} block", "a new run of {count} blocks", step.blocks)
-    if step.blocks_low < step.blocks:
-        low = Count(step.blocks_low)
-        run = plural(
-            "a new run of {low} to {count} block", "a new run of {low} to {count} blocks", step.blocks, low=low
-        )
-    return _timed(run, step)
+    inside = joined([blocks, _about(step.duration_s)])
+    return joined([styled(step.command, "code"), joined(["(", inside, ")"], "")], " ")
 
 
 def _timed(run: Inline, step: NextStep) -> Inline:

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from vtax.messages import Note
 from vtax.report.analysis import Analysis, Row, Section, every_row
 from vtax.report.analysis.next_step import withheld
-from vtax.report.analysis.sessions import scope
 from vtax.report.document import (
     Column,
     Count,
@@ -43,8 +42,6 @@ def notes_under(section: Section, analysis: Analysis) -> Iterator[Inline]:
     if section is next((each for each in compared if each.better == "lower"), None):
         yield msg("lower is better here: twice the value of {baseline} is 50 %", baseline=analysis.baseline)
     if section is next(iter(compared), None):
-        if len(analysis.sessions) > 0:
-            yield scope(analysis.sessions)
         yield msg("percents are geometric means of the ratios within blocks, not of the two means")
         if analysis.declared.get("design", {}).get("trials", 1) != 1:
             yield msg("a block has several trials: its ratio is that of the averages of its trials")

@@ -55,7 +55,6 @@ class HtmlParts:
     def __init__(self, formatter: Formatter, document: Document, prefix: str = "") -> None:
         """prefix: of every id, where a page has several documents."""
         self.formatter = formatter
-        self.colours = document.colours
         self._document = document
         self.prefix = prefix
         self.specs: list[tuple[str, Markup]] = []
@@ -175,17 +174,8 @@ class HtmlParts:
         return Markup("<p{}>{}</p>").format(kind, self.inline(paragraph.text))
 
     def _bullets(self, bullets: Bullets) -> Markup:
-        items = self._joined(self._item(item, bullets.key) for item in bullets.items)
+        items = self._joined(Markup("<li>{}</li>").format(self.inline(item)) for item in bullets.items)
         return Markup('<ul class="{}">{}</ul>').format(bullets.key or "plain", items)
-
-    def _item(self, item: Inline, key: str) -> Markup:
-        first, *others = self.formatter.runs(item)
-        if key != "answers" or not isinstance(first.value, Platform):
-            return Markup("<li>{}</li>").format(self._joined(map(self._run, _together([first, *others]))))
-        style = COLOUR.format(vega.colour_of(self.colours.get(first.value.name, 0)))
-        name = self._platform(Platform(first.value.name, first.value.marks))
-        text = self._joined(map(self._run, _together(others)))
-        return Markup('<li style="{}"><strong>{}</strong>{}.</li>').format(style, name, text)
 
     def _code(self, code: Code) -> Markup:
         text = Markup('<pre tabindex="0">{}</pre>').format(code.text)

@@ -83,10 +83,8 @@ def is_wide(console: Console) -> bool:
 
 
 def _reading_order(parts: Sequence[Part]) -> list[Part]:
-    """Return the answer last, where the eye is when all is printed; what is not tested and the warnings before it."""
-    summary = [part for part in parts if isinstance(part, Section) and part.role == "summary"]
-    others = [part for part in parts if not (isinstance(part, Section) and part.role == "summary")]
-    return [*others, *sorted(summary, key=lambda part: part.key == "answer")]
+    """Return the answer last, where the eye is when all is printed."""
+    return sorted(parts, key=lambda part: isinstance(part, Section) and part.role == "summary")
 
 
 class _Terminal:
@@ -121,7 +119,7 @@ class _Terminal:
         elif isinstance(part, Paragraph):
             yield self.text(part.text, ROLES[part.role])
         elif isinstance(part, Bullets):
-            yield Bulleted([self._item(item, part.key) for item in part.items])
+            yield Bulleted([self.text(item) for item in part.items])
         elif isinstance(part, Warnings):
             yield Bulleted([self._warning(warning, part.shows_code) for warning in part.warnings])
         elif isinstance(part, Code):
@@ -136,13 +134,6 @@ class _Terminal:
             for text, of_run in _styled(run, self.formatter):
                 made.append(text, of_run or None)
         return made
-
-    def _item(self, item: Inline, key: str) -> Text:
-        text = self.text(item)
-        first = next(self.formatter.runs(item), None)
-        if key == "answers" and first is not None and isinstance(first.value, Platform):
-            text.stylize("bold", 0, len(first.value.name))
-        return text
 
     def _warning(self, warning: Warning, shows_code: bool) -> Text:
         text = Text(f"{warning.code}: ", style=SEVERITIES[warning.severity]) if shows_code else Text()

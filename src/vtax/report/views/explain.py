@@ -165,7 +165,7 @@ def _nothing_moved(found: Explained) -> Inline:
 
 def _set_apart(found: Explained, *, is_full: bool) -> list[Part]:
     """Counters that are only named: those that moved with time or may not be counted. Then those of one side."""
-    with_time, silent = ([f"{each.place} {each.name}" for each in of] for of in (found.with_time, found.silent))
+    with_time, silent = ([each.words for each in of] for of in (found.with_time, found.silent))
     most = max(map(len, (with_time, silent))) if is_full else _NAMED
     sentences: list[Inline] = []
     if with_time:
@@ -202,7 +202,7 @@ def _alone(found: Explained, *, is_full: bool) -> list[Part]:
     rows = tuple(
         TableRow(
             (
-                f"{each.place} {each.name}",
+                each.words,
                 unit_of(each.counter.unit),
                 sides.get(each.platform, each.platform),
                 Number(each.value, 3),
@@ -254,7 +254,7 @@ def _table(shown: Sequence[ComparedCounter], found: Explained, baseline: str) ->
     rows = tuple(
         TableRow(
             (
-                f"{each.place} {each.name}",
+                each.words,
                 unit_of(each.counter.unit),
                 Number(each.baseline, 3),
                 Number(each.treatment, 3),

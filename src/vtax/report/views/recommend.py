@@ -8,7 +8,7 @@ from vtax.errors import BadInput
 from vtax.report.analysis.ranking import RankSwitch, Recommendation, Standing
 from vtax.report.analysis.recommendation import recommend
 from vtax.report.analysis.source import Source
-from vtax.report.analysis.workload import Missing
+from vtax.report.analysis.workload import Missing, Unmeasured
 from vtax.report.document import (
     Bullets,
     Column,
@@ -54,7 +54,7 @@ def document(source: Source, options: Options) -> Document:
 def document_of(found: Recommendation) -> Document:
     """Return the answer, the places, what decides between the first two, and the warnings."""
     parts: list[Part] = [
-        Titled(msg("Summary"), (Bullets(tuple(_summary(found))),), key="answer", role="summary"),
+        Titled(msg("Summary"), tuple(_summary(found)), key="answer", role="summary"),
         Titled(msg("Places"), (_places(found), *_below_places(found)), key="places"),
     ]
     if found.contributions:
@@ -76,41 +76,39 @@ def _weights(found: Recommendation) -> Inline:
     return joined([text, msg("without weight: {resources}", resources=joined(without)) if without else ""], "; ")
 
 
-def _unmeasured(found: Recommendation) -> Iterator[Inline]:
-    """Yield what has a weight and is in no score, with the reason: before everything else."""
-    for each in found.unmeasured:
-        yield styled(
-            msg(
-                "{resource} was not tested: {reason}; it has {share} of the weight, and the places are of the rest",
-                resource=styled(shared.resource(each.resource), "strong"), reason=each.reason,
-                share=Share(each.share, "whole"),
-            ), "caution",
-        )  # fmt: skip
-
-
-def _summary(found: Recommendation) -> Iterator[Inline]:
-    yield from _unmeasured(found)
+def _summary(found: Recommendation) -> Iterator[Part]:
+    """Yield the answer, what was not tested, then what bears on all of it."""
     if found.full:
-        first = found.full[0]
-        yield _choice(found)
-        if "emulated" in first.platform.marks:
-            yield styled(
-                msg("{platform} is emulated: its score says how fast emulation is here, not how fast it is with "
-                    "hardware virtualization", platform=first.platform.name), "caution",
-            )  # fmt: skip
+        decides = [_decides(found)] if found.contributions else []
+        yield Paragraph(styled(joined([_choice(found), *decides], "; "), "strong"))
+    items = [_unmeasured(each) for each in found.unmeasured]
+    items += [_could_be_first(each, found) for each in found.standings if each.missing and each.place[0] == 1]
+    items += [msg("{platform} is not ranked: {reason}", platform=out.platform.name, reason=out.reason)
+              for out in found.unranked]  # fmt: skip
+    if items:
+        yield Titled(msg("Not tested"), (Bullets(tuple(items)),))
+    if cautions := list(_cautions(found)):
+        yield Paragraph(joined([msg("Caution:"), joined(cautions, "; ")], " "), "caution")
+
+
+def _unmeasured(each: Unmeasured) -> Inline:
+    """Of what has a weight and is in no score."""
+    return msg(
+        "{resource} was not tested: {reason}; it has {share} of the weight, and the places are of the rest",
+        resource=shared.resource(each.resource), reason=each.reason, share=Share(each.share, "whole"),
+    )  # fmt: skip
+
+
+def _cautions(found: Recommendation) -> Iterator[Inline]:
+    if found.full and "emulated" in (first := found.full[0].platform).marks:
+        yield msg(
+            "{platform} is emulated: its score says how fast emulation is here, not how fast it is with hardware "
+            "virtualization",
+            platform=first.name,
+        )
     if found.link_limits_mbit_s:
         rates = listed([Number(rate) for rate in found.link_limits_mbit_s])
-        yield styled(
-            msg("measured through a link limited to {rates} Mbit/s: platforms that fill it look alike", rates=rates),
-            "caution",
-        )
-    if found.contributions:
-        yield _decides(found)
-    for each in found.standings:
-        if each.missing and each.place[0] == 1:
-            yield _could_be_first(each, found)
-    for out in found.unranked:
-        yield msg("{platform} is not ranked: {reason}", platform=out.platform.name, reason=out.reason)
+        yield msg("measured through a link limited to {rates} Mbit/s: platforms that fill it look alike", rates=rates)
 
 
 def _choice(found: Recommendation) -> Inline:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from vtax.messages import Note
 from vtax.report.analysis import Analysis, ResultPoint, Section
-from vtax.report.analysis.answers import answers, is_measured
+from vtax.report.analysis.answers import is_measured
 from vtax.report.analysis.exported import exported
 from vtax.report.analysis.host_cpu import cost_section
 from vtax.report.analysis.next_step import next_step_of
@@ -43,7 +43,7 @@ from vtax.report.document import Row as TableRow
 from vtax.report.document import Section as Titled
 from vtax.report.parts import shared, typical, within_trials
 from vtax.report.parts.figures import figures_of, forest
-from vtax.report.parts.first_screen import answer_lines, next_line
+from vtax.report.parts.first_screen import answer_line, caution_line, next_line
 from vtax.report.parts.header import header_of
 from vtax.report.parts.result_notes import further_statistics, notes_under
 from vtax.report.parts.result_table import result_table
@@ -75,32 +75,33 @@ def document(source: Source, options: Options) -> Document:
 
 
 def _summary(analysis: Analysis, options: Options, question: Inline) -> Iterator[Titled]:
-    """What a reader should see first. question: heads the answer on a terminal."""
-    untested = [p for p in analysis.platforms if not p.available]
-    records = {p.name: p for p in analysis.platforms}
-    found = [a for a in answers(analysis) if records[a.platform].available] if is_measured(analysis) else []
+    """What a reader should see first: answer, matrix, what was not tested, cautions, what to do next. question: heads
+    it on a terminal."""
     parts: list[Part] = []
+    is_report = options.depth == "report"
     if is_measured(analysis):
-        sentences = [joined([shared.platform_of(records[a.platform], analysis.colours), a.text], " ") for a in found]
-        each: list[Part] = [Bullets(tuple(sentences), key="answers")] if sentences else []
-        is_report = options.depth == "report"
-        if is_report:
-            parts = list(answer_lines(analysis, matrix=_overview(analysis)))
-            parts += [Titled(msg("Every platform in a sentence"), tuple(each), is_folded=True)] if each else []
-        else:  # the answer last, as a window shows the end
-            parts = [*(each if options.every_metric else ()), *_matrix(analysis, options), *answer_lines(analysis)]
-        parts += next_line(analysis, next_step_of(analysis))
+        matrix = list(_overview(analysis) if is_report else _matrix(analysis, options))
+        is_tall = not is_report and sum(len(each.points) for each in analysis.primary) > _MOST_POINTS
+        answer = list(answer_line(analysis))
+        parts += [*matrix, *answer] if is_tall else [*answer, *matrix]  # a window shows the end
+    parts += _not_tested(analysis, options)
+    if is_measured(analysis):
+        parts += [*caution_line(analysis), *next_line(analysis, next_step_of(analysis))]
     if parts:
-        title = msg("Summary") if options.depth == "report" else question
-        yield Titled(title, tuple(parts), key="answer", role="summary")
-    is_brief = options.depth == "brief" and bool(found)  # hints are in the plan, and in vtax doctor
+        yield Titled(msg("Summary") if is_report else question, tuple(parts), key="answer", role="summary")
+
+
+def _not_tested(analysis: Analysis, options: Options) -> Iterator[Titled]:
+    """What was not tested, and targets that were missed."""
+    is_brief = options.depth == "brief" and is_measured(analysis)  # hints are in the plan, and in vtax doctor
+    untested = [p for p in analysis.platforms if not p.available]
     items = [joined([p.name, _why(p.reason, "" if is_brief and p.reason else p.hint)], ": ") for p in untested]
     items += _untested_points(analysis)
     if items:
-        yield Titled(msg("Not tested"), (Bullets(tuple(items)),), key="not-tested", role="summary")
+        yield Titled(msg("Not tested"), (Bullets(tuple(items)),), key="not-tested")
     if analysis.missed_targets:
         missed = tuple(styled(text, "caution") for text in analysis.missed_targets)
-        yield Titled(msg("Targets missed"), (Bullets(missed),), key="missed", role="summary")
+        yield Titled(msg("Targets missed"), (Bullets(missed),), key="missed")
 
 
 def _untested_points(analysis: Analysis) -> list[Inline]:
