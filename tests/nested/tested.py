@@ -14,7 +14,7 @@ from vtax.guest.guest import Guest
 
 CHECKOUT = Path(__file__).parents[2]
 LOCK = CHECKOUT / "requirements-dev.lock"
-FILES = {name: CHECKOUT / name for name in ("tests", "pyproject.toml")}
+FILES = {name: CHECKOUT / name for name in ("tests", "bench", "pyproject.toml")}
 """What goes into the machine beside vtax."""
 _OUT, _ERR, _BUNDLE = (f"/root/measured.{name}" for name in ("out", "err", "vtax.gz"))
 _POLL_S = 10.0

@@ -67,6 +67,21 @@ def test_limits_of_version_1_include_swap(tmp_path):
     assert (tmp_path / "memory/g/memory.memsw.limit_in_bytes").read_text() == str(64 << 20)
 
 
+@pytest.mark.parametrize(
+    ("stat", "found"),
+    [
+        ("anon 4096\npgfault 812\npgmajfault 3\n", 812),
+        ("pgfault 5\nhierarchical_memory_limit 7\ntotal_pgfault 90\n", 90),
+        ("anon 4096\n", None),
+    ],
+    ids=["version 2", "version 1", "not counted"],
+)
+def test_page_faults_are_those_of_the_group_and_its_descendants(directory, stat, found):
+    fill(directory, memory__stat=stat)
+    assert unified(directory).page_faults() == found
+    assert unified(directory, controllers="cpu").page_faults() is None
+
+
 def test_a_controller_the_host_lacks_is_a_note_and_not_an_error(directory):
     notes = unified(directory, controllers="cpu").limit(LIMITS)
     assert len(notes) == 2

@@ -146,8 +146,8 @@ def test_virtual_cpus_are_found_by_the_names_of_their_threads(tmp_path):
     for thread, name in ((11, "VBoxHeadless"), (12, "EMT-1"), (13, "EMT-10"), (14, "EMT-0"), (15, "EMTx")):
         (tmp_path / "7/task" / str(thread)).mkdir(parents=True)
         (tmp_path / "7/task" / str(thread) / "comm").write_text(f"{name}\n")
-    assert tools.vcpu_threads(7, tmp_path) == [14, 12, 13]
-    assert tools.vcpu_threads(8, tmp_path) == []
+    assert virtual_machine.vcpu_threads(7, tools.VCPU, tmp_path) == [14, 12, 13]
+    assert virtual_machine.vcpu_threads(8, tools.VCPU, tmp_path) == []
 
 
 SERVICE = 'while [ $# -gt 1 ]; do shift; done; echo $$ >"$1"; exit 126'

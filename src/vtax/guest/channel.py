@@ -85,6 +85,10 @@ class Channel:
         del self._buffer[:size]
         return found
 
+    def unread(self, data: bytes) -> None:
+        """Put in front of what comes what another stream already brought."""
+        self._buffer[:0] = data
+
     def skip_to(self, marker: bytes, limit: int, deadline: float) -> bytes:
         """Read up to and with the first marker; returns what came before it, at most limit bytes.
 

@@ -4,6 +4,8 @@ A guest's cgroup is one directory in every hierarchy that the host mounts (one o
 registered in the journal and removed with everything below it. Runtimes with own limits are configured to work below
 it. Where systemd owns a v2 tree, vtax requests a delegated unit and works inside it, since systemd may remove
 controllers from directories that it does not manage.
+
+long because it has both versions of every controller.
 """
 
 from __future__ import annotations
@@ -170,6 +172,14 @@ class Cgroup:
             for name in ("memory.current", "memory.usage_in_bytes"):
                 with suppress(OSError, ValueError):
                     return int((path / name).read_text())
+        return None
+
+    def page_faults(self) -> int | None:
+        """Return the page faults of the group's processes and its descendants', ended ones included; None unknown."""
+        if (path := self.directory("memory")) is not None:
+            with suppress(OSError, ValueError, KeyError):
+                found = _fields(path / "memory.stat")
+                return int(found.get("total_pgfault") or found["pgfault"])
         return None
 
     def limit(self, limits: Limits) -> list[str]:

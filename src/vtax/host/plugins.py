@@ -33,8 +33,8 @@ SHIPPED = {
     "memory_latency netperf nginx pgbench pi pi_flint redis sockperf start stream sysbench_cpu sysbench_oltp",
     "vtax.network.topologies": "guest_to_guest guest_to_host multi_nic point_to_point router router_openflow "
     "vlan_pairs",
-    "vtax.platforms": "bubblewrap containerd docker gvisor libvirt lxc native nspawn podman qemu ssh virtualbox xen "
-    "xen_dom0",
+    "vtax.platforms": "bubblewrap cloud_hypervisor containerd docker firecracker gvisor libvirt lxc native nspawn "
+    "podman qemu ssh virtualbox xen xen_dom0",
 }
 """Modules with plug-ins that are part of vtax. Any other module in these packages is found and works as well, and is
 recorded as an `Origin`, since no version of vtax brings it back. Of a package that is not here (views, on which no

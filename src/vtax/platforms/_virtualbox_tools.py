@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable
-from contextlib import suppress
 from pathlib import Path
 
 from vtax.errors import PlatformError
@@ -31,7 +29,8 @@ _ERROR = re.compile(
 _KVM_IN_USE = re.compile("VERR_(?:VMX_IN_VMX_ROOT_MODE|SVM_IN_USE|SVM_HOST_SVME_NOT_ENABLED)")
 """Status codes of VirtualBox where KVM has VT-x or AMD-V, or has left it turned off."""
 _UNLOAD_KVM = Note("hint-unload-kvm")
-_VCPU = re.compile(r"EMT(-\d+)?")
+VCPU = re.compile(r"EMT(-\d+)?")
+"""Name of a thread that is a virtual CPU."""
 
 
 def check_host(device: Path = DEVICE, loader: Iterable[Path] = LOADER_FILES) -> None:
@@ -97,23 +96,6 @@ def hint(text: str) -> str:
     return _UNLOAD_KVM if _KVM_IN_USE.search(text) else ""
 
 
-def vcpu_threads(pid: int, proc: Path = Path("/proc")) -> list[int]:
-    """The threads of a machine's process that are its virtual CPUs, in order (EMT-0, EMT-1, ...)."""
-    names: dict[str, int] = {}
-    with suppress(OSError):
-        for task in (proc / str(pid) / "task").iterdir():
-            with suppress(OSError):
-                name = (task / "comm").read_text().strip()
-                if _VCPU.fullmatch(name):
-                    names[name] = int(task.name)
-    return [names[name] for name in sorted(names, key=lambda each: int(each.partition("-")[2] or 0))]
-
-
 def link(name: str) -> RestoreCommand:
     """Removes a veth pair by one of its ends, wherever the other is."""
     return RestoreCommand(f"interface {name}", ("ip", "link", "delete", name), (1,), ("Cannot find device",))
-
-
-def limits_of(threads: Iterable[int]) -> tuple[int, ...]:
-    """The host's CPUs that some of the threads may run on."""
-    return tuple(sorted(set().union(*(os.sched_getaffinity(thread) for thread in threads))))

@@ -165,6 +165,10 @@ class RunningGuest(ABC):
         """Memory the host spends on this guest now, virtualization layer included."""
         return GuestMemory()
 
+    def page_faults(self) -> int | None:
+        """Count page faults on this host by the guest and its virtualization layer; None when not known."""
+        return None
+
     def limits_in_force(self) -> Mapping[str, Fact]:
         """The limits that the host enforces, facts for the audit: `limit.cpus`, `limit.cpu_time`, `limit.memory`."""
         return {}

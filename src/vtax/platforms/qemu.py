@@ -25,8 +25,8 @@ from typing import Any
 from vtax.counters.layer import Part
 from vtax.errors import PlatformError, VtaxError
 from vtax.guest.channel import Channel
-from vtax.host import cgroups, huge_pages, tsc
-from vtax.host.cgroups import Cgroup
+from vtax.host import huge_pages, tsc
+from vtax.host.cgroups import Cgroup, Limits
 from vtax.host.emulated_cpu import timeout_factor
 from vtax.host.namespaces import MountStep
 from vtax.host.process import spawn
@@ -137,7 +137,8 @@ def _start(
     console, stderr = spec.directory / "console.log", spec.directory / "stderr.log"
     vhost = any(nic.tap for nic in nics) and uses_vhost(options)
     process = None
-    helpers, notes = _helper_cpus(spec.resources)
+    helpers, are_shared = virtual_machine.helper_cpus(spec.resources)
+    notes: list[str] = [Note("threads-share-host-cpus")] if are_shared else []
     notes += _network_notes(options, spec, nics, vhost)
     with ExitStack() as undo, ExitStack() as fds:
         try:
@@ -153,7 +154,7 @@ def _start(
                 nics=nics,
                 vhost=vhost,
             )
-            notes += _limit_time(claimed.group, spec.resources)
+            notes += virtual_machine.limit_time(claimed.group, spec.resources)
             process = _spawn(options, spec, boot, root, made, claimed, helpers)
             their_agent.close()
             their_monitor.close()
@@ -197,17 +198,6 @@ def _spawn(
         )
 
 
-def _helper_cpus(resources: Resources) -> tuple[list[int], list[str]]:
-    """CPUs for everything but pinned virtual CPUs, and a note when there are none to spare."""
-    cpus = resources.cpus
-    if not resources.pinned:
-        return list(cpus), []
-    rest = sorted(os.sched_getaffinity(0) - set(cpus))
-    if rest:
-        return rest, []
-    return list(cpus), [Note("threads-share-host-cpus")]
-
-
 def _network_notes(options: QemuOptions, spec: GuestSpec, nics: Sequence[command.Nic], vhost: bool) -> Iterator[str]:
     if nics and nics[0].network:
         yield Note("own-nat")
@@ -234,28 +224,15 @@ def _enter(join: Sequence[int], cpus: Sequence[int], mounts: Sequence[MountStep]
     return enter
 
 
-def _limit_time(group: Cgroup, resources: Resources) -> list[str]:
-    """Hold QEMU, with what it emulates and its disk's threads, to the CPU time of its platform; what is not so."""
-    if resources.limited is None:
-        return []
-    group.limit_time(resources.limited)
-    return group.check_time(resources.limited)
-
-
-def _pin_and_run(connection: socket.socket, resources: Resources, group: Cgroup) -> cgroups.Limits:
+def _pin_and_run(connection: socket.socket, resources: Resources, group: Cgroup) -> Limits:
     """Pin the virtual CPUs and let them run; what the machine has then, as read back."""
     monitor = Monitor(connection, _MONITOR_TIMEOUT_S * timeout_factor())
     threads = monitor.vcpu_threads()
     if len(threads) != resources.vcpus:
         raise PlatformError(Note("qemu-vcpus", found=len(threads), requested=resources.vcpus))
-    if resources.pinned:
-        for thread, cpu in zip(threads, resources.cpus, strict=True):
-            os.sched_setaffinity(thread, {cpu})
+    limits = virtual_machine.pin(threads, resources, group)
     monitor.execute("cont")
-    allowed = sorted(set.union(*(os.sched_getaffinity(thread) for thread in threads)))
-    time = group.time()
-    count = min(time.count or len(threads), len(threads))
-    return cgroups.Limits(tuple(allowed), resources.memory_bytes, replace(time, count=count))
+    return limits
 
 
 def _memory_notes(pid: int, resources: Resources) -> list[str]:

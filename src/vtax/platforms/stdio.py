@@ -138,6 +138,11 @@ class StdioGuest(RunningGuest):
         found = group.throttling() if self._has_quota and not self._stopped else None
         return dict(zip(_THROTTLING, found, strict=True)) if found else {}
 
+    def page_faults(self) -> int | None:
+        """Count those of everything in the guest's cgroup, wherever that is."""
+        counted = [group.page_faults() for group in (self.group, self.elsewhere) if group]
+        return None if None in counted else sum(value for value in counted if value is not None)
+
     def host_memory(self) -> GuestMemory:
         """Read the memory of everything in the guest's cgroup, wherever that is."""
         groups = [group for group in (self.group, self.elsewhere) if group]

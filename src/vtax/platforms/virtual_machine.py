@@ -7,6 +7,7 @@ and the agent's stream, and how it is started, pinned and stopped.
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -17,13 +18,14 @@ from typing import Any, Literal
 from vtax.errors import CommandFailed, PlatformError, VtaxError
 from vtax.guest import bootstrap
 from vtax.guest.channel import Channel
+from vtax.host.cgroups import Cgroup, Limits
 from vtax.host.home import Home
 from vtax.host.process import run, spawn
 from vtax.image import host_kernel
 from vtax.image.image import Image
 from vtax.messages import Note, at
 from vtax.platforms import probing
-from vtax.platforms.base import GuestSpec, Probe, RunningGuest
+from vtax.platforms.base import GuestSpec, Probe, Resources, RunningGuest
 from vtax.platforms.stdio import text_of
 
 _SKIPPED_AT_BOOT = (
@@ -68,9 +70,10 @@ def kernel_command_line(
 ) -> str:
     """Quiet, and turned off after a panic, so that a dead guest closes its channel.
 
-    modules, root_device, stream: words of the image's init (image/data/init). more: words before those.
+    console: empty for none. modules, root_device, stream: words of the image's init (image/data/init). more: words
+    before those.
     """
-    words = [f"console={console}", "quiet", "panic=-1", "net.ifnames=0", *more]
+    words = [*([f"console={console}"] if console else []), "quiet", "panic=-1", "net.ifnames=0", *more]
     words += [f"vtax.modules={','.join(modules)}", f"vtax.root={root_device}", f"vtax.stream={stream}"]
     return " ".join(words)
 
@@ -89,6 +92,49 @@ def compile_agent(channel: Channel, image: Image) -> None:
     """Send the agent compiled for the image's Python, which spares an emulated CPU the work; its source otherwise."""
     with suppress(CommandFailed):  # then the guest compiles it
         channel.agent = bootstrap.compiled(image.of_peers.tree)  # nothing of the user's files runs on the host
+
+
+def helper_cpus(resources: Resources) -> tuple[list[int], bool]:
+    """Return CPUs for all but pinned virtual CPUs; whether these share them, for lack of others."""
+    cpus = resources.cpus
+    if not resources.pinned:
+        return list(cpus), False
+    rest = sorted(os.sched_getaffinity(0) - set(cpus))
+    return rest or list(cpus), not rest
+
+
+def vcpu_threads(pid: int, name: re.Pattern[str], proc: Path = Path("/proc")) -> list[int]:
+    """Return the threads of a machine's process that are its virtual CPUs, by the numbers at the end of their names.
+
+    name: of such a thread.
+    """
+    found: dict[int, int] = {}
+    with suppress(OSError):
+        for task in (proc / str(pid) / "task").iterdir():
+            with suppress(OSError):
+                comm = (task / "comm").read_text().strip()
+                if name.fullmatch(comm):
+                    found[int(re.findall(r"\d*$", comm)[0] or 0)] = int(task.name)
+    return [found[number] for number in sorted(found)]
+
+
+def pin(threads: Sequence[int], resources: Resources, group: Cgroup) -> Limits:
+    """Pin virtual CPUs, one to each host CPU; what the machine has then, as read back."""
+    for number, thread in enumerate(threads):
+        os.sched_setaffinity(thread, {resources.cpus[number]} if resources.pinned else resources.cpus)
+    allowed = sorted(set().union(*(os.sched_getaffinity(thread) for thread in threads)))
+    time = group.time()
+    count = min(time.count or len(threads), len(threads))
+    return Limits(tuple(allowed), resources.memory_bytes, replace(time, count=count))
+
+
+def limit_time(group: Cgroup, resources: Resources) -> list[str]:
+    """Hold a machine's process, with what it emulates and its disk's threads, to the CPU time of its platform; notes
+    of what is not in force."""
+    if resources.limited is None:
+        return []
+    group.limit_time(resources.limited)
+    return group.check_time(resources.limited)
 
 
 def probe(

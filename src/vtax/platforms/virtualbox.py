@@ -12,7 +12,6 @@ Written for hardware, and never run on it: docs/platforms.md states how far a ma
 
 from __future__ import annotations
 
-import os
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
@@ -25,7 +24,8 @@ from typing import Any
 from vtax.counters.layer import Part
 from vtax.errors import PlatformError, VtaxError
 from vtax.guest.channel import Channel
-from vtax.host import cgroups, tsc
+from vtax.host import tsc
+from vtax.host.cgroups import Cgroup, Limits
 from vtax.host.emulated_cpu import is_emulated, is_virtual, timeout_factor
 from vtax.host.process import run
 from vtax.host.resources import Tree
@@ -147,7 +147,7 @@ def _start(options: VirtualBoxOptions, spec: GuestSpec) -> StdioGuest:
                 )
                 channel.silence_hint = virtual_machine.NOT_BOOTED
                 undo.callback(channel.close)
-                limits = _pin(process, spec.resources)
+                limits = _pin(process, spec.resources, claimed.group)
                 calls.manage("controlvm", spec.name, "resume")
             executing_at = time.monotonic()
         except (VtaxError, OSError, subprocess.SubprocessError) as error:
@@ -227,18 +227,16 @@ def _packed_kernel(options: VirtualBoxOptions, image: Image) -> Path:
     return image.kernel if options.kernel == "image" else host_kernel.find()[0]
 
 
-def _pin(process: subprocess.Popen[bytes], resources: Resources) -> cgroups.Limits:
+def _pin(process: subprocess.Popen[bytes], resources: Resources, group: Cgroup) -> Limits:
     """Pin the virtual CPUs, one each; what the machine has then, as read back. Raises PlatformError."""
 
     def threads() -> list[int]:
-        found = tools.vcpu_threads(process.pid)
+        found = virtual_machine.vcpu_threads(process.pid, tools.VCPU)
         return found if len(found) == resources.vcpus else []
 
     lacking = PlatformError(Note("vbox-no-vcpus", vcpus=resources.vcpus))
     found = wait_until(threads, _START_S * timeout_factor(), 0.05, otherwise=lambda: lacking)
-    for number, thread in enumerate(found):
-        os.sched_setaffinity(thread, {resources.cpus[number]} if resources.pinned else resources.cpus)
-    return cgroups.Limits(tools.limits_of(found), resources.memory_bytes, cgroups.CpuTime(len(found)))
+    return virtual_machine.pin(found, resources, group)
 
 
 def describe(process: subprocess.Popen[bytes] | None, made: machine.VirtualBoxIo, stderr: Path) -> str:

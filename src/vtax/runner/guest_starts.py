@@ -21,6 +21,7 @@ from vtax.runner.parsers import Parsers
 from vtax.runner.trial import TrialResult, bounded_outputs
 
 EXECUTING, AGENT_READY, SERVER_ANSWER = "executing", "agent_ready", "server_answer"
+PAGE_FAULTS = "page_faults"
 _ALLOWED_RESIDENT = 1 << 20  # bytes: an image is hundreds of megabytes
 
 
@@ -82,7 +83,7 @@ def _refuse_late(number: int, elapsed_s: float, timeout_s: float) -> None:
 
 
 def _stages(benchmark: Benchmark, parameters: Any, context: Context, endpoint: Endpoint) -> dict[str, float]:
-    """Seconds from the request to each stage of a guest whose agent has just become ready."""
+    """Seconds from the request to each stage of a guest whose agent has just become ready; page faults until then."""
     requested = endpoint.requested_at
     found = {AGENT_READY: time.monotonic() - requested}
     if endpoint.running.executing_at is not None:
@@ -90,6 +91,8 @@ def _stages(benchmark: Benchmark, parameters: Any, context: Context, endpoint: E
     (command,) = benchmark.commands(parameters, replace(context, scratch=endpoint.running.scratch))
     answer = endpoint.guest.run(command.argv, environment=command.environment)
     found[SERVER_ANSWER] = time.monotonic() - requested
+    if (faults := endpoint.running.page_faults()) is not None:
+        found[PAGE_FAULTS] = faults
     if answer.status != 0:
         raise BenchmarkError(f"no server answered in the guest: {answer.stderr.strip()[-300:]}")
     return found

@@ -1,0 +1,346 @@
+"""MicroVMs: machine monitors of one program each, which needs nothing of the host but KVM, at a path a study names.
+
+A driver of one says how its program is called (`command`), what disk it takes and what it connects the agent's stream
+to; all else is here. A guest is one process, which runs inside the lab's network namespace, opens its taps there by
+name, and boots the image's kernel and initrd. No such program boots a machine stopped: it runs on the host CPUs of
+the virtual CPUs from its first moment on; once these exist, each is pinned and everything else moved away.
+
+In place of a boot a guest can be restored from a snapshot of one whose bootstrap has greeted and waits for the agent.
+A restored machine is stopped until its virtual CPUs are pinned.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import subprocess
+import time
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
+
+from vtax.counters.layer import Part
+from vtax.errors import PlatformError, VtaxError
+from vtax.guest.bootstrap import GREETING
+from vtax.guest.channel import Channel
+from vtax.host.emulated_cpu import is_emulated, is_virtual, timeout_factor
+from vtax.host.process import find_program, run, spawn
+from vtax.host.waiting import wait_until
+from vtax.image.image import Image
+from vtax.messages import Note
+from vtax.network.plugboard import Interface
+from vtax.platforms import _microvm_snapshots as snapshots
+from vtax.platforms import probing, stdio, virtual_machine
+from vtax.platforms._microvm_snapshots import Api
+from vtax.platforms.base import Driver, GuestDisk, GuestSpec, NetworkLimits, Probe
+from vtax.platforms.cpu_limits import CpuLimited
+from vtax.platforms.stdio import Claim, StdioGuest, claim, start_error
+from vtax.platforms.virtual_machine import Boot
+
+KVM = Path("/dev/kvm")
+PROGRAM_PATTERN = r"^[^\s-].*$"
+_VERSION_S = 15.0
+_START_S = 20.0
+_TEMPLATE_S = 60.0
+_CONSOLE_LIMIT = 1 << 16
+_COPY_S = 300.0
+_CHEAP_BYTES = 64 << 20
+_LOOK_S = 0.001
+_MAX_MTU = 1500
+_MIB = 20
+_LOG, _STDERR = "monitor.log", "stderr.log"
+_SHOWN = 100
+
+
+class MicroVmOptions(CpuLimited):
+    """Options of a driver of microVMs. binary: its program."""
+
+    binary: str
+    start: Literal["boot", "restore"] = Field(
+        "boot",
+        description="boot the kernel, or restore a guest that waits for the agent from a snapshot, made once",
+    )
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A guest's machine, for the command line of its program.
+
+    directory: where it is started and may write. disk: of the kind that the driver made. nics: interfaces, each with
+    its tap.
+    """
+
+    name: str
+    directory: Path
+    boot: Boot
+    disk: Path
+    vcpus: int
+    memory_mib: int
+    nics: Sequence[tuple[Interface, str]] = ()
+
+    @property
+    def log(self) -> Path:
+        """Where the program says what fails."""
+        return self.directory / _LOG
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Ends of the agent's byte stream: descriptors of the program's, which close when it runs, and of ours."""
+
+    stdin: int
+    stdout: int
+    read: int
+    write: int
+
+
+class MicroVm(Driver):
+    """A driver of microVMs.
+
+    product: as its makers call it. version: matches what `--version` prints, the version its first group. vcpu:
+    matches the name of a thread that is a virtual CPU. packages: programs that it needs beside its own, with their
+    packages. disk_name: of the guest's disk in its directory, by which snapshots know it. serve, alone: arguments for
+    a program with an Api and without.
+    """
+
+    product: str
+    version: re.Pattern[str]
+    vcpu: re.Pattern[str]
+    parts: tuple[Part, ...]
+    packages: Mapping[str, str] = {}
+    disk_name: str
+    serve: tuple[str, ...]
+    alone: tuple[str, ...] = ()
+    tunings = ("default", "pinned")
+    writes_below_directory = True
+
+    @abstractmethod
+    def command(self, machine: Machine) -> list[str]:
+        """Return the program's arguments; writes its configuration into the machine's directory, if it has one."""
+
+    @abstractmethod
+    def restore_command(self, machine: Machine, snapshot: Path) -> list[str]:
+        """Return the arguments of a program that serves an Api and restores a machine, then or by `load`."""
+
+    def load(self, api: Api, machine: Machine, snapshot: Path) -> None:
+        """Restore a machine in a program that runs; it stays stopped. Raises PlatformError."""
+
+    @abstractmethod
+    def save(self, api: Api, snapshot: Path) -> None:
+        """Stop a machine and write its snapshot into a directory. Raises PlatformError."""
+
+    @abstractmethod
+    def resume(self, api: Api) -> None:
+        """Let a restored machine run. Raises PlatformError."""
+
+    @abstractmethod
+    def make_disk(self, spec: GuestSpec) -> list[str]:
+        """Make the disk of a guest that boots; notes on it. Raises CommandFailed."""
+
+    @abstractmethod
+    def make_stream(self, fds: ExitStack) -> Stream:
+        """Make what the program's standard input and output are. fds: closes the program's own descriptors."""
+
+    def disk(self, options: MicroVmOptions) -> GuestDisk:
+        return GuestDisk(cached=True)
+
+    def network_limits(self, options: MicroVmOptions) -> NetworkLimits:
+        return NetworkLimits(mtu=_MAX_MTU, queues=1, not_attached=("macvtap",))
+
+    def probe(self, options: MicroVmOptions, image: Image | None) -> Probe:
+        """Start it once, where its program and KVM are."""
+        return virtual_machine.probe(self.start, options, image, partial(self.check_host, options))
+
+    def check_host(self, options: MicroVmOptions) -> tuple[str, tuple[str, ...]]:
+        """Return version and marks. Raises PlatformError where KVM or a program is not there, or is another one."""
+        program = _program(options)
+        if program is None:
+            hint = Note("hint-binary", product=self.product)
+            raise PlatformError(Note("not-installed", names=(options.binary,), count=1), hint=hint)
+        if lacking := probing.missing(self.packages):
+            raise PlatformError(lacking[0], hint=lacking[1])
+        version = self._version_of(program)
+        try:
+            os.close(os.open(KVM, os.O_RDWR | os.O_CLOEXEC))
+        except OSError as error:
+            reason = Note("cannot-open", device=KVM, error=error.strerror)
+            raise PlatformError(reason, hint=Note("hint-virtualization")) from error
+        return f"{self.product} {version}", ("nested",) if is_virtual() else ()
+
+    def start(self, options: MicroVmOptions, spec: GuestSpec) -> StdioGuest:
+        try:
+            program = _program(options) or options.binary
+            boot = Boot(*virtual_machine.boot_files("image", (), spec.image))
+            taps = spec.plugboard.taps() if spec.plugboard else ()
+            nics = tuple(zip(spec.plugboard.interfaces, taps, strict=True)) if spec.plugboard else ()
+            memory_mib = spec.resources.memory_bytes >> _MIB
+            disk = spec.directory / self.disk_name
+            machine = Machine(spec.name, spec.directory, boot, disk, spec.resources.vcpus, memory_mib, nics)
+            if options.start == "restore":
+                return self._restore(program, spec, machine)
+            return self._run([program, *self.alone, *self.command(machine)], spec, machine, self.make_disk(spec))
+        except PlatformError:
+            raise
+        except (VtaxError, OSError) as error:
+            raise start_error(spec, error) from error
+
+    def _version_of(self, program: str) -> str:
+        """Return what the program says of itself. Raises PlatformError for one that is another."""
+        try:
+            found = run([program, "--version"], timeout_s=_VERSION_S * timeout_factor())
+        except (VtaxError, ValueError) as error:
+            raise self._is_another(program, str(error)) from error
+        if (match := self.version.search(found.stdout)) is None:
+            raise self._is_another(program, f"{found.stdout.strip()[:_SHOWN]!r}")
+        return match[1]
+
+    def _is_another(self, program: str, said: str) -> PlatformError:
+        hint = Note("hint-binary", product=self.product)
+        return PlatformError(Note("another-program", program=program, product=self.product), where=said, hint=hint)
+
+    def _restore(self, program: str, spec: GuestSpec, machine: Machine) -> StdioGuest:
+        """Restore the guest from the snapshot of its kind, which is made before when there is none."""
+        disk, binary = spec.image.disk.stat(), Path(program).stat()
+        files = [(each.st_size, each.st_mtime_ns) for each in (disk, binary)]
+        nics = [(nic.mac, nic.offloads) for nic, _ in machine.nics]
+        key = snapshots.key(self.name, program, spec.image.key, *files, machine.vcpus, machine.memory_mib, nics)
+        make = partial(self._make_snapshot, program, spec, machine)
+        snapshot, is_new = snapshots.ensure(key, make, spec.journal)
+        notes = [*copy(snapshot / self.disk_name, machine.disk), *([Note("snapshot-made")] if is_new else [])]
+        guest = self._run([program, *self.restore_command(machine, snapshot)], spec, machine, notes, snapshot)
+        guest.channel.unread(GREETING)
+        return guest
+
+    def _make_snapshot(self, program: str, spec: GuestSpec, machine: Machine, directory: Path) -> None:
+        """Boot a guest with the same interfaces, wait for its greeting, write the snapshot, end it."""
+        own = replace(spec, name=f"vtax-s{secrets.token_hex(2)}", directory=spec.directory / "template")
+        own.directory.mkdir()
+        booted = replace(machine, name=own.name, directory=own.directory, disk=own.directory / self.disk_name)
+        self.make_disk(own)
+        guest = self._run([program, *self.serve, *self.command(booted)], own, booted, [])
+        try:
+            guest.channel.skip_to(GREETING, _CONSOLE_LIMIT, time.monotonic() + _TEMPLATE_S * timeout_factor())
+            self.save(Api(own.directory, self.product), directory)
+        finally:
+            guest.stop()
+        booted.disk.rename(directory / self.disk_name)
+
+    def _run(
+        self, argv: Sequence[str], spec: GuestSpec, machine: Machine, notes: list[str], snapshot: Path | None = None
+    ) -> StdioGuest:
+        """Spawn the program and pin its virtual CPUs as soon as they exist. snapshot: to restore."""
+        machine.log.touch()
+        api = Api(spec.directory, self.product)
+        process: subprocess.Popen[bytes] | None = None
+        helpers, are_shared = virtual_machine.helper_cpus(spec.resources)
+        notes = [*notes, *([Note("vmm-shares-host-cpus", product=self.product)] if are_shared else [])]
+        with ExitStack() as undo, ExitStack() as fds:
+            try:
+                claimed = claim(spec, undo)
+                notes += virtual_machine.limit_time(claimed.group, spec.resources)
+                stream = self.make_stream(fds)
+                channel = Channel(stream.read, stream.write)
+                undo.callback(channel.close)
+                process = _spawn(argv, spec, claimed, stream)
+                channel.diagnose = partial(self.describe, spec.directory, process)
+                if snapshot is not None:
+                    self.load(api, machine, snapshot)
+                threads = self._vcpu_threads(process, spec.resources.vcpus)
+                executing_at = time.monotonic()
+                limits = virtual_machine.pin(threads, spec.resources, claimed.group)
+                _move_others(process.pid, threads, helpers)
+                if snapshot is not None:
+                    self.resume(api)
+                    executing_at = time.monotonic()
+            except (VtaxError, OSError, subprocess.SubprocessError) as error:
+                raise start_error(spec, error, self.describe(spec.directory, process)) from error
+            undo.pop_all()
+        if is_emulated():
+            virtual_machine.compile_agent(channel, spec.image)
+        limits = replace(limits, memory_bytes=machine.memory_mib << _MIB)
+        guest = StdioGuest(process, channel, claimed, spec.directory / _STDERR, tuple(notes), machine=limits)
+        guest.executing_at, guest.parts = executing_at, self.parts
+        return guest
+
+    def _vcpu_threads(self, process: subprocess.Popen[bytes], vcpus: int) -> list[int]:
+        """Wait for the virtual CPUs. Raises PlatformError."""
+
+        def threads() -> list[int]:
+            if process.poll() is not None:
+                raise PlatformError(Note("vmm-ended", product=self.product, status=process.returncode))
+            found = virtual_machine.vcpu_threads(process.pid, self.vcpu)
+            return found if len(found) == vcpus else []
+
+        lacking = PlatformError(Note("vmm-no-vcpus", product=self.product, vcpus=vcpus))
+        return wait_until(threads, _START_S * timeout_factor(), _LOOK_S, otherwise=lambda: lacking)
+
+    def said(self, directory: Path) -> str:
+        """Return what a machine's kernel said at last, where that is kept."""
+        return ""
+
+    def describe(self, directory: Path, process: subprocess.Popen[bytes] | None) -> str:
+        """Tell what is known of a machine: what kernel and program said at last, whether it runs or how it ended."""
+        said = [self.said(directory), *(stdio.last_lines(directory / name, 2) for name in (_LOG, _STDERR))]
+        if process is not None:
+            try:
+                said.append(Note("vmm-ended", product=self.product, status=process.wait(0.05)))
+            except subprocess.TimeoutExpired:
+                said.append(Note("vmm-runs", product=self.product))
+        return "; ".join(filter(None, said))
+
+
+def _program(options: MicroVmOptions) -> str | None:
+    """Return its absolute path: it runs in the guest's directory."""
+    found = find_program(options.binary)
+    return None if found is None else str(Path(found).absolute())
+
+
+def copy(source: Path, target: Path) -> list[str]:
+    """Copy a disk, which takes no time where the file system has reflinks; a note where it counts. Raises
+    CommandFailed."""
+    if run(["cp", "--reflink=always", source, target], check=False).status == 0:
+        return []
+    run(["cp", "--sparse=always", "--reflink=never", source, target], timeout_s=_COPY_S * timeout_factor())
+    return [Note("disk-copied")] if target.stat().st_blocks * 512 > _CHEAP_BYTES else []
+
+
+def _spawn(argv: Sequence[str], spec: GuestSpec, claimed: Claim, stream: Stream) -> subprocess.Popen[bytes]:
+    """Start a monitor in the guest's cgroup and directory, with interfaces in the lab's network namespace."""
+    if spec.plugboard is not None:
+        argv = ["nsenter", f"--net=/run/netns/{spec.plugboard.lab_namespace}", "--", *argv]
+    with (spec.directory / _STDERR).open("wb") as errors, claimed.group.procs_file() as join:
+        return spawn(
+            argv,
+            tag=claimed.tag,
+            stdin=stream.stdin,
+            stdout=stream.stdout,
+            stderr=errors.fileno(),
+            cwd=spec.directory,
+            before_exec=_enter(join, spec.resources.cpus),
+        )
+
+
+def _enter(join: Sequence[int], cpus: Sequence[int]) -> Callable[[], None]:
+    """Between fork and exec: into the cgroup, onto the virtual CPUs' host CPUs."""
+    into_cgroup = virtual_machine.joining(join)
+
+    def enter() -> None:
+        into_cgroup()
+        os.sched_setaffinity(0, cpus)
+
+    return enter
+
+
+def _move_others(pid: int, vcpus: Sequence[int], cpus: Sequence[int]) -> None:
+    """Move all threads of a process but its virtual CPUs to host CPUs; later ones inherit these."""
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        if int(task.name) not in vcpus:
+            with suppress(ProcessLookupError):
+                os.sched_setaffinity(int(task.name), cpus)

@@ -1,0 +1,160 @@
+"""MicroVMs where their programs are on PATH: as asked, in the lab, nothing left; and programs that start none."""
+
+import os
+import secrets
+from pathlib import Path
+
+import pytest
+from host_network import host_network
+from killed_start import kill_a_start, what_stays
+from lab_guests import LabGuests
+from support import allowed_cpus, needs_root
+
+from vtax.errors import PlatformError
+from vtax.guest.guest import Guest
+from vtax.host.journal import clean
+from vtax.host.resources import Tree
+from vtax.platforms import microvm, registry
+from vtax.platforms.base import GuestSpec, Resources
+
+pytestmark = [needs_root, pytest.mark.root]
+NAMES = ["firecracker", "cloud-hypervisor"]
+CPUS = sorted(os.sched_getaffinity(0))
+MEMORY = 256 << 20
+READY_S = 300.0
+SENT = bytes(range(256)) * 64
+
+
+def platform(name, image):
+    found = registry.get(name)
+    probe = found.probe(image)
+    if not probe.available:
+        pytest.skip(f"{name} does not run here: {probe.reason}")
+    return found
+
+
+def spec_of(image, home, journal, vcpus=1):
+    name = f"vtax-{secrets.token_hex(3)}"
+    journal.register(Tree(str(home.guests / name)))
+    (home.guests / name).mkdir()
+    return GuestSpec(name, image, Resources(vcpus, MEMORY, tuple(CPUS[-vcpus:])), home.guests / name, journal)
+
+
+def left_of(name):
+    """Processes and cgroups of a guest."""
+    found = [path for path, _, _ in os.walk("/sys/fs/cgroup") if Path(path).name == name]
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            if name.encode() in (entry / "cmdline").read_bytes() + (entry / "environ").read_bytes():
+                found.append(entry.name)
+        except OSError:
+            continue
+    return found
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_guest_has_its_cpus_memory_and_disk_and_leaves_nothing(name, image, private_home, journal):
+    driver = platform(name, image)
+    spec = spec_of(image, private_home, journal, vcpus=2)
+    running = driver.start(spec)
+    try:
+        guest = Guest(running.channel)
+        guest.hello(READY_S)
+        assert guest.run(["nproc"]).stdout == "2\n"
+        assert guest.run(["findmnt", "-no", "SOURCE,FSTYPE", "/"]).stdout.split() == ["/dev/vda", "ext4"]
+        total_kib = int(guest.run(["sed", "-n", "s/^MemTotal: *//p", "/proc/meminfo"]).stdout.split()[0])
+        assert 0.75 * MEMORY < total_kib * 1024 <= MEMORY
+        threads = microvm.virtual_machine.vcpu_threads(running.process.pid, driver.driver.vcpu)
+        assert [set(cpus) for cpus in allowed_cpus(threads).values()] == [{cpu} for cpu in spec.resources.cpus]
+        assert running.limits_in_force()["limit.memory"] == MEMORY
+        guest.put("/scratch/sent", SENT)
+        assert guest.get("/scratch/sent") == SENT
+        written = "echo here >/written && sync && cat /written"
+        assert guest.run(["sh", "-c", written]).stdout == "here\n"
+        assert running.host_cpu_s() > 0
+    finally:
+        running.stop()
+    assert left_of(spec.name) == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_restored_guests_continue_one_boot_on_disks_and_interfaces_of_their_own(name, image, private_home, journal):
+    platform(name, image)
+    restored = registry.get(f"{name}-restore")
+    boots, notes = [], []
+    for _ in range(2):
+        with LabGuests("point-to-point", restored, image, journal, private_home) as at:
+            boots.append(at.run("guest", "cat", "/proc/sys/kernel/random/boot_id"))
+            notes.append([note.code for note in at.endpoints["guest"].running.notes])
+            assert at.run("guest", "sh", "-c", "test ! -e /written && echo here >/written && sync && cat /written")
+            assert at.measure("iperf3", duration_s=1).values["throughput"] > 1
+    assert boots[0] == boots[1]
+    assert "snapshot-made" in notes[0]
+    assert "snapshot-made" not in notes[1]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_damaged_snapshot_is_an_error_and_leaves_nothing(name, image, private_home, journal):
+    platform(name, image)
+    restored = registry.get(f"{name}-restore")
+    restored.start(spec_of(image, private_home, journal)).stop()
+    (snapshot,) = [path for path in (private_home.root / "cache/snapshots").iterdir() if path.is_dir()]
+    for path in snapshot.iterdir():
+        if not path.name.startswith("disk"):
+            os.truncate(path, 100)
+    spec = spec_of(image, private_home, journal)
+    with pytest.raises(PlatformError):
+        restored.start(spec)
+    assert left_of(spec.name) == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_its_interface_carries_traffic_and_the_host_is_unchanged(name, image, private_home, journal):
+    driver = platform(name, image)
+    before = host_network()
+    with LabGuests("point-to-point", driver, image, journal, private_home) as at:
+        at.links.verify()
+        assert at.run("guest", "ethtool", "-i", "eth0").splitlines()[0] == "driver: virtio_net"
+        for direction in ("send", "receive"):
+            throughput = at.measure("iperf3", duration_s=1, direction=direction).values["throughput"]
+            print(f"{name} {direction} {throughput:.0f} Mbit/s")
+            assert throughput > 1
+        print(f"{name} warnings: {at.links.warnings}")
+        assert host_network() == before
+    assert host_network() == before
+
+
+@pytest.mark.parametrize("delay_s", [0.2, None])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_killed_process_leaves_nothing_after_clean(name, delay_s, image, private_home):
+    platform(name, image)
+    guest = f"vtax-{secrets.token_hex(3)}"
+    kill_a_start(name, guest, image, delay_s)
+    assert clean(private_home.journal).problems == ()
+    assert what_stays(lambda: left_of(guest)) == []
+    assert list(private_home.guests.iterdir()) == list(private_home.journal.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        ("echo no such kernel >&2; exit 4", "no such kernel; {product} ended with status 4"),
+        ("sleep 60", "{product} did not start 1 virtual CPUs"),
+    ],
+    ids=["ends", "hangs"],
+)
+def test_a_program_that_starts_no_machine_is_an_error_and_leaves_nothing(
+    name, script, said, image, private_home, journal, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(microvm, "_START_S", 0.5)
+    binary = tmp_path / "monitor"
+    binary.write_text(f"#!/bin/sh\n{script}\n")
+    binary.chmod(0o755)
+    spec = spec_of(image, private_home, journal)
+    mine = registry.make("mine", name, {"binary": str(binary)})
+    with pytest.raises(PlatformError) as caught:
+        mine.start(spec)
+    given = f"{caught.value.what}; {caught.value.where}"
+    assert said.format(product=mine.driver.product) in given
+    assert left_of(spec.name) == []
