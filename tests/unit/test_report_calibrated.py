@@ -13,6 +13,7 @@ from synthetic_run import METRICS, PLATFORMS, begin, cells, trial
 from vtax.report.analysis.calibrated import host_sees
 from vtax.report.analysis.check import Checks, check
 from vtax.report.analysis.source import source_of
+from vtax.report.document import Paragraph
 from vtax.report.parts.check import document_of
 from vtax.report.renderers.format import english
 from vtax.report.renderers.json import as_json
@@ -53,7 +54,7 @@ def gate(store: Store, margin: float) -> Checks:
 
 def summary(found: Checks) -> str:
     (part, *_) = document_of(found).parts
-    return " ".join(english(item) for item in part.parts[0].items)
+    return " ".join(english(each.text) for each in part.parts if isinstance(each, Paragraph))
 
 
 def test_a_margin_below_what_the_host_sees_is_named_with_what_it_sees(store):
