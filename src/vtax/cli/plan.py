@@ -185,7 +185,9 @@ def _sessions(plan: Plan) -> str:
 
 def _too_few_for_verdicts(blocks: int, more: str) -> str:
     """`; a verdict needs 5 blocks: --budget 12min`; empty when so many blocks suffice. more: how to get them."""
-    return "" if blocks >= MINIMUM_BLOCKS else f"; a verdict needs {format_count(MINIMUM_BLOCKS, 'block')}: {more}"
+    return (
+        "" if blocks >= MINIMUM_BLOCKS else "; " + f"a verdict needs {format_count(MINIMUM_BLOCKS, 'block')}: {more}"
+    )
 
 
 def _written(seconds: float) -> str:
