@@ -35,10 +35,10 @@ def test_a_stage_that_the_platform_does_not_show_is_left_out():
 
 def test_page_faults_are_a_figure_where_every_start_has_them():
     stages = {"agent_ready": 1.0, "server_answer": 2.0}
-    outcome = parse([stages | {"page_faults": count} for count in (90_000, 100_000, 300_000)], repetitions=3)
-    assert outcome.values["page_faults"] == 100_000
-    assert list(outcome.samples["page_faults"]) == [90_000, 100_000, 300_000]
-    assert "page_faults" not in parse([stages | {"page_faults": 1}, stages], repetitions=2).values
+    outcome = parse([stages | {"host_faults": count} for count in (90_000, 100_000, 300_000)], repetitions=3)
+    assert outcome.values["host_faults"] == 100_000
+    assert list(outcome.samples["host_faults"]) == [90_000, 100_000, 300_000]
+    assert "host_faults" not in parse([stages | {"host_faults": 1}, stages], repetitions=2).values
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_page_faults_are_a_figure_where_every_start_has_them():
         ([{"agent_ready": 1.0, "server_answer": -2.0}] * 2, "-2.0 s of server_answer"),
         ([{"agent_ready": 1.0, "server_answer": "2"}] * 2, "'2' s of server_answer"),
         ([{"agent_ready": 10**400, "server_answer": 2.0}] * 2, "s of agent_ready"),
-        ([{"agent_ready": 1.0, "server_answer": 2.0, "page_faults": -1}] * 2, "-1 page_faults"),
+        ([{"agent_ready": 1.0, "server_answer": 2.0, "host_faults": -1}] * 2, "-1 host_faults"),
         ([[], []], "not described as an object"),
     ],
 )

@@ -196,7 +196,7 @@ def test_runs_that_measure_something_else_are_apart(store):
     assert [each.run.name for each in newest.series[0].measured] == ["mixed-2", "mixed-3"]
     assert [each.run.name for each in older.series[0].measured] == ["mixed-0", "mixed-1"]
     assert newest.differences == ()
-    assert [english(each) for each in older.differences] == ["parameters of sysbench-cpu: duration_s 1 against 10"]
+    assert [english(each) for each in older.differences] == ["sysbench-cpu: duration 1\xa0s against 10\xa0s"]
     assert "Apart from the newest runs of this metric" in drawn(document_of(found))
 
 

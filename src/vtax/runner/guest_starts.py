@@ -21,7 +21,7 @@ from vtax.runner.parsers import Parsers
 from vtax.runner.trial import TrialResult, bounded_outputs
 
 EXECUTING, AGENT_READY, SERVER_ANSWER = "executing", "agent_ready", "server_answer"
-PAGE_FAULTS = "page_faults"
+PAGE_FAULTS = "host_faults"
 _ALLOWED_RESIDENT = 1 << 20  # bytes: an image is hundreds of megabytes
 
 
