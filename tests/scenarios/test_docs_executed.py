@@ -1,8 +1,8 @@
 """The commands that the documentation shows are carried out, as far as an ordinary user gets.
 
 What needs root must say so and nothing else: its arguments are understood by then. Left out is what installs a
-package of the reader's own (the pages on adding a platform and a benchmark, whose examples have tests of their own)
-and inline commands that are fragments.
+package of the reader's own (the pages on adding a platform and a benchmark, whose examples have tests of their own),
+campaigns, which need hosts, and inline commands that are fragments.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def shown() -> list[tuple[str, ...]]:
     found = dict.fromkeys(
         tuple(words)
         for place, words in commands()
-        if not place.startswith("add-a-") and (place in in_blocks or words[0] in LOOKS)
+        if not place.startswith("add-a-") and (place in in_blocks or words[0] in LOOKS) and words[0] != "campaign"
     )
     fragments = ("NAME", "DRIVER", "KEY", "RUN1", "MODULE", "STUDY.toml", "[TRIAL]", "remove")
     whole = [words for words in found if not any(re.split("[,=]", word)[0] in fragments for word in words)]

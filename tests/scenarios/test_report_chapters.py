@@ -38,7 +38,7 @@ def test_a_run_with_blocks_and_a_network_has_them_all(store):
         )
     source = source_of(store)
     assert chapters(source) == [
-        "answer", "not-tested", "missed", "results", "variance", "counters", "explain",
+        "answer", "results", "variance", "counters", "explain",
         "warnings", "guests", "audit", "sessions", "host", "method", "reproduce",
     ]  # fmt: skip
     text = markdown(report(source))

@@ -53,7 +53,7 @@ def trial(tmp_path, free_port):
         point = Point("point", "served", benchmark, Parameters(), "", None, {})
         cell = PlannedCell("cell", registry.get("native"), point)
         with LocalAgent() as one, LocalAgent() as other:
-            running = SimpleNamespace(is_remote=False, host_cpu_s=lambda: None, parts=())
+            running = SimpleNamespace(is_remote=False, host_cpu_s=lambda: None, parts=(), throttling=dict)
             guest, peer = (Endpoint(running, _greeted(agent)) for agent in (one, other))
             lane = Lane(Context(1, 2**29, flow=free_port), {"guest": guest, "peer": peer})
             with Parsers() as parsers:

@@ -92,7 +92,7 @@ def test_a_run_of_three_sessions_pauses_between_them_and_the_session_is_the_unit
     assert (other.ratio.predicted_low, other.ratio.predicted_high) == pytest.approx(
         (expected.predicted_low, expected.predicted_high)
     )
-    text_of = drawn(views()["result"].document(source, Options("brief")))
+    text_of = " ".join(drawn(views()["result"].document(source, Options("all"))).split())
     assert "3 sessions in 3 boots of the host: intervals are over sessions" in text_of
     assert "3 of 3 sessions" in text_of
     found = shown(store, run.name, "sessions")

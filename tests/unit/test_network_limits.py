@@ -90,7 +90,9 @@ def test_the_cpu_of_every_guest_under_test_is_counted():
     sample = GuestSample(ClockReading(0.0, 0.0, 0.0, 0.0), {})
     silent = SimpleNamespace(sample=lambda _: sample, counted=lambda _: {})
     ends = {
-        role: counting.Endpoint(SimpleNamespace(host_cpu_s=iter(values).__next__, is_remote=False, parts=(), throttling=dict), silent)
+        role: counting.Endpoint(
+            SimpleNamespace(host_cpu_s=iter(values).__next__, is_remote=False, parts=(), throttling=dict), silent
+        )
         for role, values in times.items()
     }
     moved = iter([{"under_test.bytes": 0.0}, {"under_test.bytes": 2e9}])
