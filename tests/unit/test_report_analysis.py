@@ -306,7 +306,7 @@ def test_many_comparisons_are_summed_up_by_their_extremes(store):
             run.add_trial(trial(cell, block=block, position=position, values={"throughput": value}))
             position += 1
     (answer,) = answers(analyse(store))
-    assert answer.text == "10 times slower to 80.0\N{NO-BREAK SPACE}% of native"
+    assert answer.text == "slower (80.0\N{NO-BREAK SPACE}% of native to 10 times slower)"
 
 
 def test_the_efficiency_of_a_time_is_turned_so_that_higher_is_better(store):

@@ -36,6 +36,7 @@ from vtax.report.document import (
     msg,
     muted,
     plural,
+    scale_for,
     stored,
     styled,
 )
@@ -277,7 +278,8 @@ def _base_mean(section: Section, point: ResultPoint) -> Inline:
     base = next((row.summary for row in point.rows if row.platform.is_baseline and row.summary), None)
     if base is None:
         return Nothing()
-    return muted(Mean(base.mean, (base.high - base.low) / 2, shared.scale_of(section), "both"))
+    scale = scale_for(section.metric.unit, [base.mean])  # each row has its unit beside it
+    return muted(Mean(base.mean, (base.high - base.low) / 2, scale, "both"))
 
 
 def _shares(section: Section, point: ResultPoint, names: Sequence[str]) -> Iterator[Inline]:
