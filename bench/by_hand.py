@@ -38,6 +38,7 @@ from vtax.benchmarks.base import Command, Context
 from vtax.errors import BadInput, BenchmarkError
 from vtax.guest.results import CommandResult
 from vtax.host.home import Home
+from vtax.host.interrupts import insist
 from vtax.host.process import run
 from vtax.host.resources import NetworkNamespace
 from vtax.image.build import find
@@ -219,6 +220,7 @@ def typed(namespace: str, cpus: tuple[int, ...]) -> list[str]:
 def whole(way: Measure) -> Values:
     """A run that succeeds. One that fails, as tools do on a crowded machine, is said and made again."""
     for _ in range(_ATTEMPTS):
+        insist()
         try:
             return way()
         except BenchmarkError as error:
