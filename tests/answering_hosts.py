@@ -24,7 +24,8 @@ BUNDLE = b"a bundle"
 
 @dataclass
 class Machine:
-    """A host. runs: id -> state of what it was asked to measure."""
+    """A host. runs: id -> state of what it was asked to measure. failures: task, or verb of a command -> what Ansible
+    says of it."""
 
     machine_id: str
     hardware_id: str = "aaaa"
@@ -35,6 +36,7 @@ class Machine:
     ahead_s: float = 0.0
     prepare_error: str = ""
     run_state: str = "running"
+    failures: dict[str, dict[str, Any]] = field(default_factory=dict)
     runs: dict[str, str] = field(default_factory=dict)
 
     def end(self, state: str = "done") -> None:
@@ -62,6 +64,9 @@ class Fleet:
     def _answer(self, name: str, machine: Machine, task: str, given: Mapping[str, Any]) -> Answer:
         if not machine.is_reachable:
             return Answer(name, task, "unreachable", {"msg": "Failed to connect to the host via ssh"})
+        done = task if task != "command" else given["vtax_command"][given["vtax_command"].index("host") + 1]
+        if done in machine.failures:
+            return Answer(name, task, "failed", machine.failures[done])
         if task == "prepare":
             if machine.prepare_error:
                 return Answer(name, task, "failed", {"rc": 2, "stderr": machine.prepare_error})

@@ -10,6 +10,7 @@ import pytest
 from answering_hosts import Counting, Fleet, Machine, campaign_in, controller_of
 
 from vtax.campaign import controller as module
+from vtax.campaign.ansible import Answer
 from vtax.campaign.directory import Campaign
 from vtax.campaign.settings import Launch
 from vtax.errors import BadInput, Busy
@@ -26,10 +27,10 @@ def fleet(monkeypatch: pytest.MonkeyPatch) -> Fleet:
 def go(campaign: Campaign, fleet: Fleet, loader: Counting | None = None, *, retry: bool = False) -> dict[str, str]:
     """One `go` of a controller that starts anew; the states of the hosts after it."""
     found = controller_of(campaign, fleet)
-    if retry:
-        found.retry()
     found.look()
     found.collect(loader or Counting())  # type: ignore[arg-type]
+    if retry:
+        found.retry()
     found.launch()
     return {host.name: host.state for host in campaign.hosts()}
 
@@ -179,6 +180,10 @@ def test_what_was_interrupted_is_resumed_and_given_up_in_the_end(tmp_path, fleet
     assert campaign.host("h04").reason.code == "attempts"
     assert ("h04", "mine-1a2b-s1") in loader.loaded, "what it measured comes too, as interrupted"
     assert go(campaign, fleet, retry=True)["h04"] == "running"
+    assert fleet.machines["h04"].runs == {"mine-1a2b-s1": "interrupted", "mine-1a2b-s1.1": "running"}
+    fleet.machines["h04"].end()
+    assert go(campaign, fleet, loader)["h04"] == "collected"
+    assert ("h04", "mine-1a2b-s1.1") in loader.loaded, "the new one is brought although the first was"
 
 
 def test_a_run_that_failed_begins_anew_only_on_request(tmp_path, fleet):
@@ -238,6 +243,54 @@ def test_abort_stops_what_runs_and_brings_what_was_measured(tmp_path, fleet):
     assert len(loader.loaded) == 11
     with pytest.raises(BadInput, match="was aborted"):
         controller_of(campaign, fleet).launch()
+
+
+@pytest.mark.parametrize(
+    "failure", [{"msg": "Timed out waiting for the task"}, {"rc": 1, "stderr": "vtax: no store"}]
+)
+def test_a_state_that_cannot_be_asked_leaves_the_session_running(tmp_path, fleet, failure):
+    campaign = no_canary(tmp_path)
+    go(campaign, fleet)
+    fleet.machines["h00"].failures = {"status": failure}
+    assert go(campaign, fleet)["h00"] == "unreachable"
+    assert campaign.host("h00").reason.code == "no-answer"
+    assert campaign.host("h00").running is not None
+    controller_of(campaign, fleet).stop()
+    assert fleet.machines["h00"].runs == {"mine-1a2b-s1": "interrupted"}, "abort stops it"
+
+
+def test_a_run_that_did_not_end_when_it_was_to_is_running_still(tmp_path, fleet):
+    campaign = no_canary(tmp_path)
+    go(campaign, fleet)
+    fleet.machines["h00"].failures = {"stop": {"rc": 1, "stderr": "vtax: it did not end within 300 s"}}
+    controller_of(campaign, fleet).stop()
+    assert (campaign.host("h00").state, campaign.host("h00").running.id) == ("unreachable", "mine-1a2b-s1")
+
+
+def test_a_launch_that_ansible_ended_is_looked_at_and_one_that_vtax_refused_is_not_running(tmp_path, fleet):
+    campaign = no_canary(tmp_path)
+    fleet.machines["h00"].failures = {"run": {"msg": "Timed out waiting for the task"}}
+    fleet.machines["h01"].failures = {"run": {"rc": 2, "stderr": "vtax: no such study"}}
+    states = go(campaign, fleet)
+    assert (states["h00"], states["h01"]) == ("unreachable", "refused")
+    assert (campaign.host("h00").running is not None, campaign.host("h01").running) == (True, None)
+
+
+@pytest.mark.parametrize("depth", [60, 2_000, 200_000])
+def test_an_answer_that_is_nested_deeply_is_of_its_host_alone(tmp_path, fleet, depth, monkeypatch):
+    honest = Fleet._answer
+    deep = "[" * depth + "]" * depth
+
+    def answer(self, name, machine, task, given):
+        found = honest(self, name, machine, task, given)
+        if (name, task) == ("h00", "check"):
+            said = found.result["stdout"].replace('"host": {', f'"host": {{"deep": {deep}, ')
+            return Answer(name, task, "ok", {"rc": 0, "stdout": said})
+        return Answer(name, task, "ok", {"rc": 0, "stdout": deep}) if (name, task) == ("h01", "command") else found
+
+    monkeypatch.setattr(Fleet, "_answer", answer)
+    states = go(no_canary(tmp_path), fleet)
+    assert (states["h00"], states["h01"], running(states)) == ("refused", "unreachable", 10)
 
 
 def test_nothing_that_a_host_said_is_a_variable_of_ansibles(tmp_path, fleet):

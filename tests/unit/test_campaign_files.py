@@ -11,11 +11,11 @@ import pytest
 from answering_hosts import campaign_in
 
 from vtax.campaign import ansible, inventory
-from vtax.campaign.ansible import Answer, answers_of, check_version, needed_program
+from vtax.campaign.ansible import Answer, Playbook, answers_of, check_version, needed_program
 from vtax.campaign.host_record import CampaignHost, HostSession, Reason
 from vtax.campaign.inventory import hosts_of, read_inventory
 from vtax.campaign.settings import Launch, Settings, is_open
-from vtax.errors import BadInput
+from vtax.errors import BadInput, VtaxError
 
 NOON = 1_700_049_600.0  # UTC
 
@@ -164,6 +164,43 @@ def test_answers_are_read_from_what_ansible_prints(version):
     assert "onnect" in by["h3", "prepare"].error
     assert by["h4", "check"].status in (2, 127)
     assert "No such file" in by["h4", "check"].error
+
+
+def test_a_result_that_is_nested_deeply_is_empty():
+    line = f'ok: [h1] => {{"deep": {"[" * 200_000}{"]" * 200_000}}}\n'
+    assert [*answers_of(io.BytesIO(line.encode()), io.BytesIO())] == [Answer("h1", "", "ok")]
+
+
+@pytest.fixture
+def playbook(tmp_path, monkeypatch):
+    """Makes a playbook whose ansible-playbook is a script of the shell."""
+
+    def made(script: str) -> Playbook:
+        program = tmp_path / "ansible-playbook"
+        program.write_text(f"#!/bin/sh\n{script}\n")
+        program.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+        return Playbook(tmp_path / "hosts.yml", tmp_path / "log", 5, 0)
+
+    return made
+
+
+def test_what_its_user_configured_changes_neither_the_output_nor_a_variable(playbook, monkeypatch):
+    expected = {
+        "ANSIBLE_INJECT_FACT_VARS": "false", "ANSIBLE_CACHE_PLUGIN": "memory", "ANSIBLE_FORCE_COLOR": "false",
+        "ANSIBLE_CALLBACK_FORMAT_PRETTY": "false", "ANSIBLE_NO_LOG": "false",
+    }  # fmt: skip
+    for name in expected:
+        monkeypatch.setenv(name, "of the user")
+    pairs = ", ".join(f'\\"{name}\\": \\"${name}\\"' for name in expected)
+    (answer,) = playbook(f'echo "ok: [h1] => {{{pairs}}}"').run(["check"], {"h1": {}})
+    assert answer.result == expected
+
+
+@pytest.mark.parametrize("status", [0, 4])
+def test_a_playbook_without_any_answer_is_an_error(playbook, status):
+    with pytest.raises(VtaxError, match=f"ended with exit status {status}, without an answer"):
+        [*playbook(f"exit {status}").run(["check"], {"h1": {}})]
 
 
 def test_an_answer_that_is_no_json_is_none():

@@ -12,7 +12,7 @@ import os
 import re
 import signal
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,16 +30,20 @@ _BANNER = re.compile(r"TASK \[(\w+)\]")
 _RESULT = re.compile(r"(ok|changed|fatal|skipping): \[(.+?)\](?:: (UNREACHABLE|FAILED)!)?(?: => (\{.*\}))?\Z")
 _CLOSED = re.compile(r"(Shared c|C)onnection to .* closed\.\s*")  # by ssh, where the command has a terminal
 _MAX_LINE = 64 << 20
+_MAX_LEVELS = 40
 _STOP_S = 30.0
 ENVIRONMENT = {
     "ANSIBLE_STDOUT_CALLBACK": "default",
     "ANSIBLE_CALLBACK_RESULT_FORMAT": "json",
+    "ANSIBLE_CALLBACK_FORMAT_PRETTY": "false",
     "ANSIBLE_DISPLAY_OK_HOSTS": "true",
     "ANSIBLE_DISPLAY_SKIPPED_HOSTS": "true",
     "ANSIBLE_DISPLAY_FAILED_STDERR": "false",
     "ANSIBLE_DISPLAY_ARGS_TO_STDOUT": "false",
     "ANSIBLE_CHECK_MODE_MARKERS": "false",
     "ANSIBLE_NOCOLOR": "1",
+    "ANSIBLE_FORCE_COLOR": "false",
+    "ANSIBLE_NO_LOG": "false",
     "ANSIBLE_NOCOWS": "1",
     "ANSIBLE_RETRY_FILES_ENABLED": "false",
     "ANSIBLE_DEPRECATION_WARNINGS": "false",
@@ -47,8 +51,11 @@ ENVIRONMENT = {
     "ANSIBLE_INVENTORY_UNPARSED_WARNING": "false",
     "ANSIBLE_PIPELINING": "true",
     "ANSIBLE_SSH_CONTROL_PATH": "none",
+    "ANSIBLE_INJECT_FACT_VARS": "false",
+    "ANSIBLE_CACHE_PLUGIN": "memory",
 }
-"""What Ansible's output and its connections depend on; the rest is as its user configured it."""
+"""What Ansible's output and its connections depend on, and that no cached fact of a host replaces a variable; the
+rest is as its user configured it."""
 Kind = Literal["ok", "failed", "unreachable", "skipped"]
 
 
@@ -63,7 +70,7 @@ class Answer:
 
     def json(self) -> Mapping[str, Any]:
         """Return the JSON that a command printed. Raises ValueError for anything else."""
-        found = json.loads(str(self.result.get("stdout", "")))
+        found = _parsed(str(self.result.get("stdout", "")))
         if not isinstance(found, dict):
             raise ValueError("no object")
         return found
@@ -134,8 +141,9 @@ class Playbook:
                 for answer in answers_of(process.stdout, log):
                     any_answer = True
                     yield answer
-                if process.wait() != 0 and not any_answer:
-                    raise VtaxError(f"ansible-playbook failed with exit status {process.returncode}",
+                status = process.wait()
+                if not any_answer:
+                    raise VtaxError(f"ansible-playbook ended with exit status {status}, without an answer",
                                     where=str(self.log), hint="read the end of that file")  # fmt: skip
             finally:
                 _end(process)
@@ -162,10 +170,27 @@ def _kind(word: str, failure: str | None) -> Kind:
 
 def _object(text: str | None) -> Mapping[str, Any]:
     with suppress(ValueError):
-        found = json.loads(text or "{}")
+        found = _parsed(text or "{}")
         if isinstance(found, dict):
             return found
     return {}
+
+
+def _parsed(text: str) -> Any:
+    """Return a value of JSON, of few levels: whatever reads it may recurse. Raises ValueError."""
+    try:
+        found = json.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    level = [found]
+    for _ in range(_MAX_LEVELS):
+        if not (level := [held for each in level for held in _held(each)]):
+            return found
+    raise ValueError("it is nested too deeply")
+
+
+def _held(value: Any) -> Iterable[Any]:
+    return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -93,14 +93,18 @@ def twins(hosts: Iterable[CampaignHost]) -> list[CampaignHost]:
 
 
 def after_run(
-    host: CampaignHost, session: HostSession, answer: Answer, settings: Settings, now: float
+    host: CampaignHost, session: HostSession, answer: Answer, settings: Settings, now: float, *, is_launch: bool
 ) -> CampaignHost:
-    """Return a host after `vtax host run`, `status` or `stop` of a session that was launched."""
+    """Return a host after `vtax host run`, `status` or `stop` of a session that was launched. is_launch: after `run`,
+    whose failure is a refusal; any other leaves what is known of the session."""
     if answer.kind == "unreachable":  # whatever was launched goes on there
         return replace(host, state="unreachable", reason=Reason("unreachable", answer.error), at=now)
     if answer.kind == "failed":
-        if answer.status == _NO_SUCH_COMMAND or "No such file" in answer.error:
+        has_run = answer.status != -1  # else Ansible ended it, or could not begin
+        if has_run and (answer.status == _NO_SUCH_COMMAND or "No such file" in answer.error):
             return settled(host.with_session(_never(session)), settings, now)
+        if not (has_run and is_launch):
+            return replace(host, state="unreachable", reason=Reason("no-answer", answer.error), at=now)
         reason = Reason("run-refused", answer.error)
         return settled(host.with_session(replace(session, state="refused", reason=reason)), settings, now)
     try:

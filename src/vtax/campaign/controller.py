@@ -170,10 +170,13 @@ class Controller:
                             started_at=session.started_at or time.time())  # fmt: skip
             launched[each.host] = begun
             self._keep(answers.settled(host.with_session(begun), self.settings, time.time()))
-        self._ask("launched", ["command"], launched, self._of_run, verb=self._run)
+        self._ask("launched", ["command"], launched, self._after_launch, verb=self._run)
 
     def _of_run(self, host: CampaignHost, session: HostSession, answer: Answer) -> CampaignHost:
-        return answers.after_run(host, session, answer, self.settings, time.time())
+        return answers.after_run(host, session, answer, self.settings, time.time(), is_launch=False)
+
+    def _after_launch(self, host: CampaignHost, session: HostSession, answer: Answer) -> CampaignHost:
+        return answers.after_run(host, session, answer, self.settings, time.time(), is_launch=True)
 
     def _run(self, session: HostSession) -> list[str]:
         scale = self.settings.scale if session.number else self.settings.launch.canary_scale
@@ -224,7 +227,7 @@ class Controller:
         return self.campaign.incoming / self.campaign.bundle(host, session.id).relative_to(self.campaign.root)
 
     def _again(self, session: HostSession) -> HostSession:
-        if session.state == "failed":
+        if session.state == "failed" or (session.run and session.state != "collected"):  # loaded once, by that id
             again = session.again + 1
             return HostSession(session.number, self.settings.run_id(session.number, again), again=again)
         return replace(session, attempts=0)

@@ -85,11 +85,11 @@ def go(directory: Path, retry: bool) -> None:
     from vtax.campaign.controller import controller
 
     with controller(_opened(directory), notify) as found:
-        if retry:
-            found.retry()
         found.look()
         with _loader(found.campaign) as loader:
             found.collect(loader)
+        if retry:
+            found.retry()
         why = found.launch()
         _print_counts(found.hosts.values())
     if why:
