@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Annotated
 
 from vtax.described import Means
@@ -34,6 +34,8 @@ _MOST_PLATFORMS = 6  # that are named
 _MOST_NAMED = 2  # comparisons
 _FAR = 2.0  # times, from which "times slower" is clearer than a percentage
 _KINDS = ("slower", "faster", "equivalent", "few", "perhaps slower", "perhaps faster")  # in the order they are said
+PERHAPS = frozenset({"perhaps slower", "perhaps faster"})
+_DIFFERENT = frozenset({"slower", "faster", *PERHAPS})  # said only together where they are at the same places
 
 
 @dataclass(frozen=True)
@@ -56,32 +58,32 @@ class Judged:
 
     @property
     def kind(self) -> str:
-        """The word of its verdict; `few` and `none` where it has none for want of blocks, or at all.
-
-        `perhaps slower` and `perhaps faster` are undecided, with an interval of its own that lies beyond the margin.
-        """
-        ratio, verdict = self.row.ratio, self.row.verdict
-        if ratio is None or verdict is None:
-            return "none"
-        if verdict.kind != "undecided":
-            return verdict.kind
-        if ratio.n_blocks < MINIMUM_BLOCKS:
-            return "few"
-        found = ratio.efficiency(self.better)
-        if withheld(self.row) or (found.low <= 1 + verdict.margin and found.high >= 1 - verdict.margin):
-            return "open" if found.low <= 1 <= found.high else "undecided"
-        return "perhaps slower" if found.high < 1 else "perhaps faster"
+        """See `kind_of`."""
+        return kind_of(self.row, self.better)
 
     @property
     def share(self) -> float:
         """The performance as a share of the baseline's; nan without a ratio."""
         return self.row.ratio.efficiency(self.better).estimate if self.row.ratio else math.nan
 
-    @property
-    def bound(self) -> float | None:
-        """The smallest such share that is not ruled out, for all comparisons of its metric together."""
-        verdict = self.row.verdict
-        return None if verdict is None or verdict.costs_at_most is None else 1 - verdict.costs_at_most
+
+def kind_of(row: Row, better: Better) -> str:
+    """The word of a row's verdict; `few` and `none` where it has none for want of blocks, or at all.
+
+    `perhaps slower` and `perhaps faster` are undecided, with an interval of its own that lies beyond the margin; of
+    what else is undecided, `open` has an interval that holds 1.
+    """
+    ratio, verdict = row.ratio, row.verdict
+    if ratio is None or verdict is None:
+        return "none"
+    if verdict.kind != "undecided":
+        return verdict.kind
+    if ratio.n_blocks < MINIMUM_BLOCKS:
+        return "few"
+    found = ratio.efficiency(better)
+    if withheld(row) or (found.low <= 1 + verdict.margin and found.high >= 1 - verdict.margin):
+        return "open" if found.low <= 1 <= found.high else "undecided"
+    return "perhaps slower" if found.high < 1 else "perhaps faster"
 
 
 def is_measured(analysis: Analysis) -> bool:
@@ -104,14 +106,15 @@ def answers(analysis: Analysis) -> tuple[Answer, ...]:
 
 
 def sentence_of(analysis: Analysis) -> Inline:
-    """`podman, docker: no difference shown; at least 65 % (dd) to 96.9 % (cpu) of native. qemu: 21 times slower.`
+    """`podman, docker: no difference shown; intervals reach down to 72 % of native (dd). qemu: 21 times slower.`
 
-    Platforms with the same marks and verdicts stand together. Empty where nothing is judged.
+    Platforms with the same marks and verdicts stand together, where they differ at the same places. Empty where
+    nothing is judged.
     """
     judged = _judged(analysis)
-    groups: dict[tuple[frozenset[str], tuple[str, ...]], list[PlatformRecord]] = {}
+    groups: dict[tuple[frozenset[tuple[str, Inline]], tuple[str, ...]], list[PlatformRecord]] = {}
     for each in analysis.platforms:
-        kinds = frozenset(one.row.verdict.kind if one.row.verdict else "" for one in judged[each.name])
+        kinds = frozenset(map(_likeness, judged[each.name]))
         if not each.is_baseline and each.available and kinds:
             groups.setdefault((kinds, each.marks), []).append(each)
     return joined(
@@ -121,6 +124,13 @@ def sentence_of(analysis: Analysis) -> Inline:
             for of in groups.values()
         ], " ",
     )  # fmt: skip
+
+
+def _likeness(one: Judged) -> tuple[str, Inline]:
+    """What platforms have in common that stand together: verdicts, and the places of differences."""
+    if one.kind in _DIFFERENT:
+        return one.kind, one.name
+    return one.row.verdict.kind if one.row.verdict else "", ""
 
 
 def _judged(analysis: Analysis) -> dict[str, list[Judged]]:
@@ -209,22 +219,19 @@ def _range(judged: Sequence[Judged], baseline: str) -> Inline:
 
 
 def _bounds(judged: Sequence[Judged], baseline: str) -> Inline:
-    """`at least 65 % (dd) to 95.8 % (cpu) of native`: from the lowest bound of a benchmark to the highest; each
-    holds for all comparisons of its metric together."""
-    lowest: dict[str, float] = {}
-    for each in judged:
-        if each.kind not in ("few", "none") and each.bound is not None:
-            lowest[each.label] = min(lowest.get(each.label, math.inf), each.bound)
-    if not lowest:
+    """`intervals reach down to 72 % of native (dd)`: the lowest end shown of what is undecided, each by itself."""
+    these = [each for each in judged if each.row.ratio and each.kind in ("open", "undecided", *PERHAPS)]
+    if not these:
         return ""
-    order = sorted(lowest, key=lambda label: lowest[label])
-    low, high = (Relative(lowest[label], is_of="amount") for label in (order[0], order[-1]))
-    if len(order) == 1:
-        return msg("at least {share}", share=replace(low, baseline=baseline))
-    return msg(
-        "at least {low} ({name}) to {high} ({worst}) of {baseline}",
-        low=low, name=order[0], high=high, worst=order[-1], baseline=baseline,
-    )  # fmt: skip
+    found, worst = min(
+        ((each.row.ratio.efficiency(each.better), each) for each in these if each.row.ratio), key=lambda of: of[0].low
+    )
+    share = Relative(found.estimate, found.low, found.high, shows="low", baseline=baseline)
+    if len(these) == 1:
+        return msg("its interval reaches down to {share}", share=share)
+    if len({each.label for each in these}) == 1:
+        return msg("intervals reach down to {share}", share=share)
+    return msg("intervals reach down to {share} ({name})", share=share, name=worst.label)
 
 
 def _names(platforms: Sequence[PlatformRecord]) -> Inline:

@@ -171,15 +171,15 @@ class Relative(Value):
 
     It reads as percent. What `is_of` performance, of which more is better, reads as "times slower" below half and as
     "times faster" above twice; an amount reads as "times" above twice. low, high: 0 and inf without an interval.
-    shows: the estimate, the interval or both. baseline: named behind the percent in a sentence. verdict: the word
-    that follows in an overview.
+    shows: the estimate, the interval, both, or the interval's end of least performance. baseline: named behind the
+    percent in a sentence. verdict: the word that follows in an overview.
     """
 
     estimate: float
     low: float = 0.0
     high: float = math.inf
     is_of: Literal["performance", "amount"] = "performance"
-    shows: Literal["both", "estimate", "interval"] = "both"
+    shows: Literal["both", "estimate", "interval", "low"] = "both"
     baseline: str = ""
     verdict: Verdict | None = None
 

@@ -108,10 +108,13 @@ class Formatter:
         shown, interval, kind = numbers.relative(
             value.estimate, value.low, value.high, is_amount=value.is_of == "amount"
         )
+        if interval and value.shows == "low":
+            low, high = interval[1:-1].split(", ")
+            shown = high if kind == "slower" else low
         parts: list[Run] = []
         if value.shows != "interval":
             parts.append(Run(self._share_of(value, self.number(shown), kind), role, value))
-        if interval and value.shows != "estimate":
+        if interval and value.shows in ("both", "interval"):
             parts.append(Run(self.number(interval), "muted", cells.Interval(value.low, value.high, "quantity")))
         if value.verdict is not None and kind != value.verdict.kind:
             parts.append(Run(self.text(WORDS[value.verdict.kind]), role, value))
