@@ -83,7 +83,7 @@ def of_commands() -> Iterator[tuple[str, str]]:
     for name, command in [("vtax", group), *commands.items()]:
         below = getattr(command, "commands", {}).values() if name != "vtax" else ()
         for each in (command, *below, *command.params, *(param for one in below for param in one.params)):
-            for text in (getattr(each, "help", None), getattr(each, "epilog", None)):
+            for text in (getattr(each, key, None) for key in ("short_help", "help", "epilog")):
                 yield from (
                     (part, name)
                     for part in paragraphs((text or "").partition(EXTRA)[0])

@@ -29,6 +29,7 @@ def test_no_help_has_a_line_in_english(name):
     assert printed.startswith("Uso: ")
     assert "Options" not in printed
     english = paragraphs(command.help or "")[:1] + [getattr(each, "help", None) or "" for each in command.params]
+    english += [each.short_help or "" for each in getattr(command, "commands", {}).values()]
     assert [text for text in english if text and " ".join(text.split("  [")[0].split()) in printed] == []
 
 
@@ -52,7 +53,7 @@ def test_every_problem_of_a_file_is_in_portuguese(tmp_path, capsys):
 def test_a_plan_is_in_portuguese(golden, ordinary_user):
     printed = output_of("run", "tour", "--plan", "--seed", "1")
     golden(printed)
-    assert not re.search(r"\b(the|of|with|and|about|block)\b", printed.replace("the base", ""))
+    assert not re.search(r"\b(the|of|with|and|about|block)\b", printed)
 
 
 @pytest.mark.parametrize("name", sorted(benchmarks()))

@@ -19,6 +19,8 @@ from vtax.report.analysis.published import published
 from vtax.report.chapters import report
 from vtax.report.renderers.format import Formatter, english
 from vtax.report.renderers.json import as_json
+from vtax.report.renderers.language import language
+from vtax.report.renderers.markdown import markdown
 from vtax.report.views.base import Options
 from vtax.report.views.claims import VIEW, document_of
 
@@ -95,6 +97,8 @@ def test_a_table_of_claims_says_what_was_changed_of_the_study():
     changed = replace(analysis, declared={**analysis.declared, "changed_by": ["--scale quick: duration_s ÷ 5"]})
     document = VIEW.document(source(changed), Options())
     assert "the study was changed by --scale quick: duration_s ÷ 5" in drawn(document)
+    portuguese = markdown(document, language("pt-BR"))
+    assert "o estudo foi alterado por --scale quick: duration\\_s ÷ 5" in portuguese
     assert as_json(document)["changed_by"] == ["--scale quick: duration_s ÷ 5"]
 
 

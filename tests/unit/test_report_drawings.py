@@ -14,6 +14,7 @@ from vtax.errors import BadInput
 from vtax.report.analysis.drawings import cell_tests, drawings, finished_blocks
 from vtax.report.analysis.figure_values import Drawing, Plotted
 from vtax.report.analysis.source import Source
+from vtax.report.chapters import report
 from vtax.report.parts.figure_charts import chart_of
 from vtax.report.renderers import vega
 from vtax.report.renderers.format import english
@@ -177,7 +178,13 @@ def test_a_chart_says_what_the_scale_changed_and_left_out(tmp_path, monkeypatch)
     assert [note for note in found if note.startswith("Left out")] == ["Left out by --scale: message size 1 MiB."]
     assert not [note for note in notes(figures(source)["figure-4"], source) if note.startswith("Left out")]
     page = html(document_of(list(figures(source).values()), source.analysis, is_full=True))
-    assert page.count("the study was changed by --scale quick") == 1 + len(study["figure"])
+    assert page.count("the study was changed by --scale quick") == page.count("Publication: ") == 1
+    whole = html(report(source)).replace("study-changed</code> the study", "")
+    lead = whole[: whole.index("<section")]
+    assert (
+        lead.count("the study was changed by --scale quick") == whole.count("the study was changed by --scale") == 1
+    )
+    assert lead.count("Publication: ") == whole.count("Publication: ") == 1
 
 
 def test_a_chart_says_what_the_scale_changed_of_its_own_benchmarks_alone() -> None:

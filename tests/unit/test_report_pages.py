@@ -61,3 +61,4 @@ def test_paper_has_the_title_on_every_page_and_only_what_is_open(analysis):
     page = page_of(analysis)
     assert '@top-left { content: "' in page
     assert "beforeprint" not in page
+    assert "h1, h2, h3 { break-after: avoid; break-inside: avoid; }" in page[page.index("@media print") :]

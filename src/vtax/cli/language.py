@@ -55,7 +55,9 @@ COUNTED = (
     "text of the form {pattern}", "true or false", "randomized order", "sequential order",
     "{run} has no benchmark {name}", "{run} has no metric {name}", "{run} has no scale {name}",
     "{run} has no protocol {name}", "{run} has no level of {factor}, {name}", "known: {names}", "{count} problems:",
-    "the base", "and {count} problem more", "and {count} problems more", "the study has no platform {name}",
+    "the base", "{key} (the base)", "{key} (the base, disk of {size})", "{key} ({added} over the base)",
+    "{key} ({added} over the base, disk of {size})", "and {count} problem more", "and {count} problems more",
+    "the study has no platform {name}",
     "the study has no benchmark {name}", "the study has no factor {name}",
     "the study has no level of {factor}, {name}", "{run} has no host {name}",
 )  # fmt: skip

@@ -31,6 +31,7 @@ from vtax.report.document import (
 from vtax.report.parts import shared
 from vtax.report.parts.first_screen import answer_line, caution_line
 from vtax.report.parts.header import header_of, host_line, status_word
+from vtax.report.parts.published import changes_of, cited
 from vtax.report.views.base import REPORT, Options, View
 from vtax.report.views.registry import in_reports
 from vtax.stats.verdict import Kind
@@ -56,7 +57,7 @@ def report(source: Source, options: Options = REPORT) -> Document:
         document = view.document(source, options)
         if document.nothing == "":
             parts += _chapters(view, document)
-    lead = (question, *lead) if question else lead
+    lead = (*((question,) if question else ()), *lead, *cited(analysis), *changes_of(analysis))
     return Document(title, tuple(parts), lead, colours=analysis.colours)
 
 

@@ -28,6 +28,7 @@ from vtax.study.variants import Variant, with_protocol, with_scale
 
 SHIPPED = Path(__file__).parent / "studies"
 _DOCS_HINT = "docs/study-files.md explains every key; vtax schema prints them for an editor"
+_FILE_HINT = "give the path of a TOML file; vtax studies lists the shipped ones"
 _KEYS_OF_RULES = {"blocks": COUNTED, "max_blocks": ("precision", "verdict")}
 
 
@@ -55,6 +56,8 @@ def find(reference: str) -> Path:
     path = Path(reference)
     if reference and os.path.lexists(path):
         return path
+    if path.suffix == ".toml" or os.sep in reference:
+        raise BadInput("there is no such file", where=cut(reference), hint=_FILE_HINT)
     near = get_close_matches(reference, shipped(), 3)
     raise BadInput(
         f"there is no study {cut(reference)!r}" + (f"; did you mean {', '.join(near)}?" if near else ""),

@@ -29,7 +29,7 @@ from vtax.report.document import (
 )
 from vtax.report.document.stored_texts import unit_of
 from vtax.report.parts import shared
-from vtax.report.parts.published import cited
+from vtax.report.parts.published import changes_of, cited
 from vtax.study.claims import BENCHMARK, HOST, METRIC, number_of
 from vtax.study.figures import NAMED_AXES, PLATFORM, QUANTITY, TEST, Quantity
 
@@ -82,9 +82,10 @@ def right_of(drawing: Drawing, analysis: Analysis, quantity: Quantity) -> Inline
     return msg("mean, {level} interval from blocks", level=level)
 
 
-def chart_of(drawing: Drawing, analysis: Analysis) -> Chart:
-    """Return the chart of a figure that has a value."""
-    return _Builder(drawing, analysis).chart()
+def chart_of(drawing: Drawing, analysis: Analysis, *, is_alone: bool = True) -> Chart:
+    """Return the chart of a figure that has a value. is_alone: with the publication and what was changed of the study
+    below it, which a document says once."""
+    return _Builder(drawing, analysis, is_alone=is_alone).chart()
 
 
 def mapping_of(mapped: Mapping[str, str]) -> list[Inline]:
@@ -92,21 +93,12 @@ def mapping_of(mapped: Mapping[str, str]) -> list[Inline]:
     return [msg("{here} stands for {there}, by request.", here=here, there=there) for there, here in mapped.items()]
 
 
-def changes_of(analysis: Analysis, labels: Sequence[str] | None = None) -> list[Inline]:
-    """Return what --scale and --protocol changed of the study; labels: of these benchmarks only, None for all."""
-    others = {section.label for section in analysis.sections} - set(labels or ())
-    found: list[Inline] = []
-    for option, _, text in (each.partition(": ") for each in analysis.declared.get("changed_by", ())):
-        parts = [part for part in text.split("; ") if labels is None or part.partition(": ")[0] not in others]
-        found.append(stored(f"the study was changed by {option}: {'; '.join(parts)}"))
-    return found
-
-
 class _Builder:
     """Axes, panels and values of one figure."""
 
-    def __init__(self, drawing: Drawing, analysis: Analysis) -> None:
+    def __init__(self, drawing: Drawing, analysis: Analysis, *, is_alone: bool) -> None:
         self.drawing, self.analysis, self.figure = drawing, analysis, drawing.figure
+        self.is_alone = is_alone
         self.order = [platform.name for platform in analysis.platforms]
         if drawing.figure.kind == "table":  # as it is printed
             here = [next((p.platform for p in drawing.places if p.there == name), name) for name in self._of_paper()]
@@ -296,7 +288,7 @@ class _Builder:
         found: list[Inline] = [
             *mapping_of(self.drawing.mapped),
             plural("{run}: {count} block.", "{run}: {count} blocks.", analysis.blocks, run=analysis.name),
-            *changes_of(analysis, figure.benchmarks),
+            *(changes_of(analysis, figure.benchmarks) if self.is_alone else ()),
         ]
         for factor, levels in figure.left_out.items():
             shown = levels if isinstance(levels, list) else [levels]
@@ -320,7 +312,7 @@ class _Builder:
         others = sorted(drawn - {self.drawing.mapped.get(name, name) for name in self._of_paper()})
         if others and self._of_paper():
             found.append(msg("Not in the publication: {platforms}.", platforms=", ".join(others)))
-        found += [each.text for each in cited(analysis)]
+        found += cited(analysis) if self.is_alone else ()
         if figure.note:
             found.append(stored(figure.note))
         return found

@@ -28,6 +28,7 @@ from vtax.report.document import (
 )
 from vtax.report.document import Row as TableRow
 from vtax.report.document import Section as Titled
+from vtax.report.document.notes import sentence_of
 from vtax.report.document.stored_texts import unit_of
 
 
@@ -114,10 +115,24 @@ def _figures(numbers: Sequence[Published], analysis: Analysis) -> Iterator[Part]
         )  # fmt: skip
 
 
-def cited(analysis: Analysis) -> Iterator[Paragraph]:
+def cited(analysis: Analysis) -> Iterator[Inline]:
     """`Publication: ...` of a study that repeats one."""
     if text := repeated(analysis).publication:
-        yield Paragraph(msg("Publication: {citation}", citation=text), "muted")
+        yield msg("Publication: {citation}", citation=text)
+
+
+def changes_of(analysis: Analysis, labels: Sequence[str] | None = None) -> Iterator[Inline]:
+    """Yield what --scale and --protocol changed of the study; labels: of these benchmarks only, None for all."""
+    others = {section.label for section in analysis.sections} - set(labels or ())
+    for option, _, text in (each.partition(": ") for each in repeated(analysis).changed_by):
+        parts = [part for part in text.split("; ") if labels is None or part.partition(": ")[0] not in others]
+        yield sentence_of("study-changed", {"option": option, "changes": "; ".join(parts)})
+
+
+def of_publication(analysis: Analysis) -> Iterator[Paragraph]:
+    """Yield the publication, and what was changed of the study that repeats it."""
+    yield from (Paragraph(text, "muted") for text in cited(analysis))
+    yield from (Paragraph(text, "caution") for text in changes_of(analysis))
 
 
 def differences(analysis: Analysis) -> Iterator[Part]:

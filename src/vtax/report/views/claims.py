@@ -65,14 +65,16 @@ def document(source: Source, options: Options) -> Document:
 
 
 def document_of(found: Claims, analysis: Analysis, *, is_full: bool, is_folded: bool = False) -> Document:
-    """The document of judged claims. is_full: list all comparisons of every claim. is_folded: these on demand."""
+    """The document of judged claims. is_full: list all comparisons of every claim. is_folded: these on demand, in a
+    report, which has named the publication."""
     data = values_of(replace(found, claims=tuple(replace(each, why=_why(each, analysis)) for each in found.claims)))
     if not found.claims and not found.published:
         text = msg("the study of this run has no claims")
         return Document(VIEW.title, (Paragraph(text),), data=data, nothing=text)
     parts: list[Part] = []
     if found.claims:
-        parts += [*_changed(found, analysis), *_mapping(found), _overview(found, analysis), *_method(found, analysis)]
+        parts += [] if is_folded else published_numbers.of_publication(analysis)
+        parts += [*_mapping(found), _overview(found, analysis), *_method(found, analysis)]
         marks = {platform.name: platform.marks for platform in analysis.platforms}
         shown = (each for each in found.claims if is_full or each.judgement is not None)
         sections = [_section(each, found, marks, is_full=is_full) for each in shown]
@@ -104,13 +106,6 @@ def _counts(judged: Sequence[JudgedClaim]) -> list[Inline]:
         (full["not tested"], plural("{count} not tested here", "{count} not tested here", full["not tested"])),
     )
     return [text for count, text in counted if count]
-
-
-def _changed(found: Claims, analysis: Analysis) -> Iterator[Part]:
-    """The publication, and what --scale and --protocol changed of the study, as the run's warnings say it."""
-    yield from published_numbers.cited(analysis)
-    for option, _, changes in (text.partition(": ") for text in found.repeated.changed_by):
-        yield Paragraph(stored(f"the study was changed by {option}: {changes}"), "caution")
 
 
 def _mapping(found: Claims) -> Iterator[Part]:

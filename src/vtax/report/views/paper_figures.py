@@ -41,7 +41,8 @@ from vtax.report.document import (
     scale_for,
 )
 from vtax.report.parts import shared
-from vtax.report.parts.figure_charts import changes_of, chart_of, left_of, mapping_of, right_of, title_of
+from vtax.report.parts.figure_charts import chart_of, left_of, mapping_of, right_of, title_of
+from vtax.report.parts.published import of_publication
 from vtax.report.views.base import Options, View
 from vtax.stats.checks import Better
 from vtax.study.claims import BENCHMARK, METRIC
@@ -72,15 +73,18 @@ def document(source: Source, options: Options) -> Document:
     """Return every figure of the run's study; figures are of the whole run."""
     whole = source.whole
     mapped = mapping.of_figures(whole.analysis, options.mapped)
-    return document_of(drawings(whole.analysis, whole.data, mapped), whole.analysis, is_full=options.depth != "brief")
+    found = drawings(whole.analysis, whole.data, mapped)
+    is_report = options.depth == "report"
+    return document_of(found, whole.analysis, is_full=options.depth != "brief", is_report=is_report)
 
 
-def document_of(found: Sequence[Drawing], analysis: Analysis, *, is_full: bool) -> Document:
-    """Return the document of figures. is_full: with the values of each, not only the list."""
+def document_of(found: Sequence[Drawing], analysis: Analysis, *, is_full: bool, is_report: bool = False) -> Document:
+    """Return the document of figures. is_full: with the values of each, not only the list. is_report: it is part of
+    one, which has named the publication."""
     if not found:
         text = msg("the study of this run declares no figures")
         return Document(VIEW.title, (Paragraph(text),), data=values_of(_exported(found, analysis)), nothing=text)
-    changes = [Paragraph(text, "caution") for text in changes_of(analysis)]
+    changes = [] if is_report else of_publication(analysis)
     mapping = mapping_of({there: here for each in found for there, here in each.mapped.items()})
     parts: list[Part] = [*changes, *(Paragraph(text, "caution") for text in mapping), _overview(found)]
     if is_full:
@@ -127,7 +131,7 @@ def why_not(each: Drawing) -> Inline:
 
 def _section(each: Drawing, analysis: Analysis) -> Section:
     values = Section(msg("Values"), (_values(each, analysis),), is_folded=True)
-    return Section(title_of(each), (chart_of(each, analysis), values), key=f"figure {each.figure.id}")
+    return Section(title_of(each), (chart_of(each, analysis, is_alone=False), values), key=f"figure {each.figure.id}")
 
 
 def _values(each: Drawing, analysis: Analysis) -> Table:
