@@ -10,17 +10,20 @@ from typing import Any
 import pytest
 import synthetic_run
 from answering_hosts import SETTINGS, campaign_in
-from command_line import invoked, output_of
+from command_line import invoked, output_of, refusal
 
 from vtax.campaign.by_hand import load_directory, slurm_line, write_directory
 from vtax.campaign.collecting import Loader, sha256_of_file
 from vtax.campaign.directory import Campaign
 from vtax.campaign.host_record import CampaignHost, HostSession
+from vtax.campaign.making import check_study
+from vtax.errors import BadInput
 from vtax.store.bundle import as_text, write_bundle
 from vtax.store.hosts import IMAGE_DIGEST, host_id
 from vtax.store.store import Store
 from vtax.store.transfer import rows_of
 from vtax.study.load import load
+from vtax.study.redesigned import redesigned
 
 STUDY = 'name = "mine"\nplatforms = ["native"]\n[[benchmark]]\nname = "sysbench-cpu"\n'
 FACTS = {"cpu": "Some CPU", "machine_id": "m1", "hardware_id": "d1", IMAGE_DIGEST: "cd" * 32}
@@ -96,6 +99,34 @@ def test_a_bundle_of_another_campaign_does_not_enter_the_store(campaign, measure
     assert store.runs() == []
 
 
+VERDICT = STUDY + '[design]\nstop = "verdict"\n'
+
+
+def test_a_study_that_stops_by_its_figures_needs_a_number_of_blocks(campaign, measured, store):
+    campaign.study.write_text(VERDICT)
+    with pytest.raises(BadInput, match="cannot be combined") as refused:
+        check_study(redesigned(str(campaign.study), "", 0))
+    assert "--blocks N" in refused.value.hint
+    check_study(redesigned(str(campaign.study), "", 30))
+    fixed = Campaign(campaign.root, replace(campaign.settings, blocks=30))
+    declared = redesigned(str(campaign.study), "", 30).study.declared()
+    assert (declared["design"]["stop"], declared["design"]["blocks"]) == ("fixed", 30)
+    for blocks, state in ((29, "failed"), (30, "collected")):
+        bundle = measured(f"{blocks}.vtax.gz", declared=redesigned(str(campaign.study), "", blocks).study.declared())
+        found = Loader(fixed, store, "here").load(*ended(bundle), bundle)
+        assert found.session(1).state == state
+
+
+def test_a_campaign_of_such_a_study_is_made_with_blocks(tmp_path, monkeypatch, taken_for_root, private_home):
+    def wanted(home: Any, recipe: Any, source: str) -> None:
+        raise BadInput("no image yet")
+
+    monkeypatch.setattr("vtax.cli.campaign.built_image", wanted)
+    new = ("campaign", "new", "tour", "-o", str(tmp_path / "new"))
+    assert "--blocks N" in str(refusal(*new))
+    assert "no image yet" in str(refusal(*new, "--blocks", "30"))
+
+
 def test_a_bundle_of_another_host_than_its_name_says_is_refused(campaign, measured, store):
     bundle = measured(host={**FACTS, "machine_id": "m2"})
     host, session = ended(bundle)
@@ -143,13 +174,13 @@ def test_bundles_that_came_by_hand_are_loaded_once(campaign, measured, store, tm
 
 
 def test_the_directory_for_a_scheduler_holds_what_it_needs(campaign, tmp_path):
-    scaled = Campaign(campaign.root, replace(campaign.settings, scale="quick", trust=True))
+    scaled = Campaign(campaign.root, replace(campaign.settings, scale="quick", blocks=12, trust=True))
     write_directory(scaled, tmp_path / "it's here")
     script = tmp_path / "it's here/run-here.sh"
     assert subprocess.run(["sh", "-n", str(script)], check=False).returncode == 0
     text = script.read_text()
     assert SETTINGS["pack_digest"] in text
-    assert "--scale quick --trust" in text
+    assert "--scale quick --blocks 12 --trust" in text
     assert (tmp_path / "it's here/pack.vtax-pack").read_bytes() == b"a pack"
     assert len((tmp_path / "it's here/README").read_text().splitlines()) <= 10
     assert slurm_line(tmp_path, "5").startswith("sbatch --nodes=5 ")

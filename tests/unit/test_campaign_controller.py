@@ -71,6 +71,20 @@ def test_two_hosts_come_first_then_a_tenth_then_the_rest(tmp_path, fleet):
     assert len(fleet.asked) == before, "with nothing to do nobody is asked"
 
 
+@pytest.mark.parametrize(("canary_scale", "of_canary"), [("quick", 0), ("", 2)])
+def test_every_session_has_the_blocks_of_the_campaign_and_a_smaller_canary_its_own(
+    tmp_path, fleet, canary_scale, of_canary
+):
+    campaign = campaign_in(tmp_path / "c", blocks=40, launch=Launch(canary_scale=canary_scale))
+    seen: list[dict[str, Any]] = []
+    honest = fleet.run
+    fleet.run = lambda tasks, given: seen.extend(given.values()) or honest(tasks, given)  # type: ignore
+    go(campaign, fleet)
+    launched = [each["vtax_command"] for each in seen if "run" in each["vtax_command"]]
+    assert len(launched) == 2
+    assert [each[each.index("--blocks") + 1] for each in launched if "--blocks" in each] == ["40"] * of_canary
+
+
 def test_a_study_without_a_quick_form_has_its_canary_measure_it_whole(tmp_path, fleet):
     campaign = campaign_in(tmp_path / "c")
     assert running(go(campaign, fleet)) == 2

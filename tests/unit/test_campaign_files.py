@@ -36,6 +36,7 @@ def test_settings_are_what_was_written_and_tables_of_others_are_kept(tmp_path):
     [
         ("sesions = 3", "there is no key 'sesions'"),
         ("sessions = 0", "0 is no number of sessions"),
+        ("blocks = -1", "-1 is no number of blocks"),
         ('sessions = "3"', "'3' is not of its type"),
         ("trust = 1", "'1' is not of its type"),
         ('every = "often"', "often"),

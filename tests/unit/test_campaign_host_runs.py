@@ -160,8 +160,9 @@ def test_the_first_request_starts_it_and_one_while_it_runs_does_not(place, launc
 
 def test_an_id_is_of_one_study_and_scale(place, launched):
     start(place, REQUEST)
-    for other in (Request("/studies/mine.toml", "cd" * 32), Request("/studies/mine.toml", "ab" * 32, "quick")):
-        with pytest.raises(BadInput, match="c1-s1 is the id of another study or scale"):
+    study, digest = REQUEST.study, REQUEST.digest
+    for other in (Request(study, "cd" * 32), Request(study, digest, "quick"), Request(study, digest, blocks=9)):
+        with pytest.raises(BadInput, match="c1-s1 is the id of another study, scale or number of blocks"):
             start(place, other)
     assert launched == ["c1-s1"]
     assert place.request() == REQUEST
@@ -185,16 +186,19 @@ def test_the_command_requests_a_study_by_its_path_and_digest(private_home, launc
         7,
         64,
     )
+    output_of("host", "run", "c1-s2", "tour", "--blocks", "12", "--json")
+    assert Place.of(private_home, "c1-s2").request().blocks == 12
     assert "there is no study 'toor'" in str(refusal("host", "run", "c1-s1", "toor"))
     assert "has no scale 'slow'" in str(refusal("host", "run", "c1-s1", "tour", "--scale", "slow"))
-    assert launched == ["c1-s1"]
+    assert launched == ["c1-s1", "c1-s2"]
 
 
 @pytest.mark.parametrize(
     ("status", "request_", "command"),
     [
-        ("", Request("/m.toml", "", "quick", 7, trust=True),
-         ["run", "/m.toml", "--yes", "--tag", "host-run-c1-s1", "--scale", "quick", "--seed", "7", "--trust"]),
+        ("", Request("/m.toml", "", "quick", 12, 7, trust=True),
+         ["run", "/m.toml", "--yes", "--tag", "host-run-c1-s1", "--scale", "quick", "--blocks", "12", "--seed", "7",
+          "--trust"]),
         ("interrupted", Request("/m.toml", "", "quick", tune_host=True), ["resume", "tour-1", "--tune-host"]),
         ("paused", Request("/m.toml", "", next_session=True), ["resume", "tour-1", "--session"]),
         ("paused", Request("/m.toml", ""), []),

@@ -13,6 +13,7 @@ from vtax.cli import overrides
 from vtax.cli.main import group
 from vtax.errors import BadInput
 from vtax.study.load import load
+from vtax.study.redesigned import of_design
 
 pytestmark = pytest.mark.usefixtures("unmade_home", "ordinary_user")
 
@@ -101,7 +102,7 @@ def test_boots_make_the_rule_a_number_of_blocks_with_a_session_each():
     ]
     assert (changed.design.stop, changed.design.blocks, changed.design.sessions) == ("fixed", 10, 10)
     study = load("urschei2007").study
-    both = overrides.merged(overrides.of_boots(study, given, 6), overrides.of_design(study, 6, None, None))
+    both = overrides.merged(overrides.of_boots(study, given, 6), of_design(study, 6, None, None))
     fewer = study_of({"platforms": ["native", "xen-pv", "xen-dom0"], **both})
     assert (fewer.design.blocks, fewer.design.sessions) == (6, 6)
 

@@ -149,4 +149,5 @@ def _with_run(campaign: Campaign, host: CampaignHost, added: Added, path: Path) 
 
 def _options(settings: Settings) -> str:
     scale = f" --scale {shlex.quote(settings.scale)}" if settings.scale else ""
-    return scale + (" --trust" if settings.trust else "") + (" --tune-host" if settings.tune_host else "")
+    blocks = f" --blocks {settings.blocks}" if settings.blocks else ""
+    return scale + blocks + (" --trust" if settings.trust else "") + (" --tune-host" if settings.tune_host else "")

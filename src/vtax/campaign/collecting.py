@@ -22,7 +22,7 @@ from vtax.store.hosts import IMAGE_DIGEST, host_id
 from vtax.store.importing import import_bundle
 from vtax.store.run import RunHandle
 from vtax.store.store import Store
-from vtax.study.load import Chosen, load
+from vtax.study.redesigned import redesigned
 
 
 class Foreign(BadInput):
@@ -50,7 +50,9 @@ class Loader:
     def __init__(self, campaign: Campaign, store: Store, machine_id: str) -> None:
         self._campaign, self._store, self._machine_id = campaign, store, machine_id
         settings = campaign.settings
-        self._declared = _comparable(load(str(campaign.study), chosen=Chosen(settings.scale)).study.declared())
+        self._declared = _comparable(
+            redesigned(str(campaign.study), settings.scale, settings.blocks).study.declared()
+        )
 
     def load(self, host: CampaignHost, session: HostSession, arrived: Path) -> CampaignHost:
         """Return a host with a session that is collected, or with the reason why it is not. arrived: its bundle."""

@@ -180,7 +180,9 @@ class Controller:
 
     def _run(self, session: HostSession) -> list[str]:
         scale = self.settings.scale if session.number else self.settings.launch.canary_scale
-        options = [*(["--scale", scale] if scale else []), *(["--trust"] if self.settings.trust else []),
+        blocks = self.settings.blocks if scale == self.settings.scale else 0
+        options = [*(["--scale", scale] if scale else []), *(["--blocks", str(blocks)] if blocks else []),
+                   *(["--trust"] if self.settings.trust else []),
                    *(["--tune-host"] if self.settings.tune_host else [])]  # fmt: skip
         return ["run", session.id, STUDY_PLACE, *options]
 

@@ -50,9 +50,11 @@ def start(place: Place, request: Request, *, in_foreground: bool = False) -> Hos
             known = place.request()
         except BadInput:
             known = None
-        if known is not None and (known.digest, known.scale) != (request.digest, request.scale):
+        if known is not None and _measured(known) != _measured(request):
             raise BadInput(
-                f"{place.id} is the id of another study or scale", where=known.study, hint="request it by a new id"
+                f"{place.id} is the id of another study, scale or number of blocks",
+                where=known.study,
+                hint="request it by a new id",
             )
         found = state_of(place) if known is not None else HostRun(place.id, "absent")
         is_due = found.state in _AGAIN or (found.state == "paused" and request.next_session)
@@ -112,14 +114,19 @@ def carry_out(place: Place) -> None:
         raise stopped
 
 
+def _measured(request: Request) -> tuple[str, str, int]:
+    return request.digest, request.scale, request.blocks
+
+
 def _command(place: Place, request: Request) -> list[str]:
     """Return the arguments of vtax that bring it nearer to its end; none where only its bundle is missing."""
     options = [*(["--trust"] if request.trust else []), *(["--tune-host"] if request.tune_host else [])]
     run = run_of(place)
     if run is None:
         scale = ["--scale", request.scale] if request.scale else []
+        blocks = ["--blocks", str(request.blocks)] if request.blocks else []
         seed = [] if request.seed is None else ["--seed", str(request.seed)]
-        return ["run", request.study, "--yes", "--tag", place.tag, *scale, *seed, *options]
+        return ["run", request.study, "--yes", "--tag", place.tag, *scale, *blocks, *seed, *options]
     if run.status == "paused" and request.next_session:
         return ["resume", run.name, "--session", *options]
     return [] if run.status in ("paused", "finished", "failed") else ["resume", run.name, *options]

@@ -64,12 +64,14 @@ class HostRun:
 class Request:
     """A run that was requested. study: path, or name of a shipped one. digest: SHA-256 of its file.
 
-    scale: of the study; empty for the whole. seed: None for any. next_session: of a paused run, begin the next one.
+    scale: of the study; empty for the whole. blocks: 0 for the study's own. seed: None for any. next_session: of a
+    paused run, begin the next one.
     """
 
     study: str
     digest: str
     scale: str = ""
+    blocks: int = 0
     seed: int | None = None
     trust: bool = False
     tune_host: bool = False

@@ -18,7 +18,8 @@ from vtax.campaign.prepare import Manifest, Refused, read_manifest, verify
 from vtax.campaign.settings import Launch, Settings
 from vtax.errors import BadInput
 from vtax.stats.stopping import rule_of
-from vtax.study.load import LoadedStudy, load
+from vtax.study.load import LoadedStudy
+from vtax.study.redesigned import redesigned
 
 CANARY_SCALE = "quick"
 _NAMED = 15  # characters of a study's name in that of its campaign
@@ -32,6 +33,7 @@ class Wanted:
     sessions: int = 1
     every: str = "1d"
     scale: str = ""
+    blocks: int = 0
     window: str = ""
     trust: bool = False
     tune_host: bool = False
@@ -49,7 +51,7 @@ def check_study(loaded: LoadedStudy) -> None:
     if not rule_of(study.design.model_dump()).takes_more or study.design.order == "sequential":
         raise BadInput(
             "runs of this study cannot be combined", where=f"{source}: design",
-            hint="stop = 'fixed', 'open' or 'budget', in randomized order",
+            hint="--blocks N; or in the study stop = 'fixed', 'open' or 'budget', and a randomized order",
         )  # fmt: skip
 
 
@@ -86,18 +88,16 @@ def fill(directory: Path, name: str, wanted: Wanted) -> Settings:
     """Write the study and the settings of a campaign beside its pack. Raises BadInput."""
     manifest, digest = _unpack(directory / PACK, directory)
     study = Path(manifest.study)
-    loaded = load(str(directory / study))
+    loaded = redesigned(str(directory / study), wanted.scale, wanted.blocks)
     check_study(loaded)
     scales = loaded.study.scale
-    if wanted.scale and wanted.scale not in scales:
-        raise BadInput(f"the study has no scale {wanted.scale!r}", where="--scale", hint=", ".join(scales))
     canary = CANARY_SCALE if CANARY_SCALE in scales and wanted.scale != CANARY_SCALE else ""
     settings = Settings(
         name=name, study=str(study.relative_to(STUDY)), study_name=loaded.study.name, pack_digest=digest,
         image_key=manifest.image_key, image_digest=manifest.image_digest, vtax_version=manifest.vtax_version,
-        created_at=float(int(time.time())), scale=wanted.scale, sessions=wanted.sessions, every=wanted.every,
-        inventory=wanted.inventory, window=wanted.window, trust=wanted.trust, tune_host=wanted.tune_host,
-        launch=Launch(canary_scale=canary),
+        created_at=float(int(time.time())), scale=wanted.scale, blocks=wanted.blocks, sessions=wanted.sessions,
+        every=wanted.every, inventory=wanted.inventory, window=wanted.window, trust=wanted.trust,
+        tune_host=wanted.tune_host, launch=Launch(canary_scale=canary),
     )  # fmt: skip
     settings.write(directory / FILE)
     return settings

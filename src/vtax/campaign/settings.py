@@ -15,6 +15,7 @@ import tomli_w
 from vtax.errors import BadInput
 from vtax.foreign_text import one_line
 from vtax.report.replacing import replacing
+from vtax.study.limits import MAX_BLOCKS
 from vtax.study.units import duration_s
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9.-]{0,21}")  # an id of a run has a suffix, and at most 30 characters
@@ -41,7 +42,8 @@ class Launch:
 
 @dataclass(frozen=True)
 class Settings:
-    """A campaign. study: its file in the pack. scale: of the study; empty for the whole.
+    """A campaign. study: its file in the pack. scale: of the study; empty for the whole. blocks: of each session; 0
+    for as many as the study has by itself.
 
     every: time between the starts of two sessions on a host. inventory: path of Ansible's; empty without an engine.
     window: of the day, of this machine's clock, in which sessions are launched; empty for any time. created_at: Unix
@@ -57,6 +59,7 @@ class Settings:
     vtax_version: str
     created_at: float
     scale: str = ""
+    blocks: int = 0
     sessions: int = 1
     every: str = "1d"
     inventory: str = ""
@@ -73,6 +76,8 @@ class Settings:
             raise BadInput(f"{one_line(self.name, 60)!r} is no name of a campaign", where="name", hint=hint)
         if not 1 <= self.sessions <= 999:
             raise BadInput(f"{self.sessions} is no number of sessions", where="sessions", hint="it is 1 to 999")
+        if not 0 <= self.blocks <= MAX_BLOCKS:
+            raise BadInput(f"{self.blocks} is no number of blocks", where="blocks", hint=f"it is 0 to {MAX_BLOCKS}")
         check_window(self.window, "window")
         _ = self.every_s
         launch = self.launch

@@ -23,12 +23,14 @@ from vtax.cli.trust import trust_option
 from vtax.described import values_of
 from vtax.errors import BadInput, VtaxError
 from vtax.host.home import Home
+from vtax.study.limits import MAX_BLOCKS
 from vtax.study.units import format_duration
 
 if TYPE_CHECKING:
     from vtax.campaign.collecting import Loader
     from vtax.campaign.directory import Campaign
     from vtax.campaign.host_record import CampaignHost
+    from vtax.campaign.making import Wanted
 
 _DIRECTORY = click.argument("directory", type=click.Path(path_type=Path), default=".", metavar="[DIR]")
 
@@ -48,17 +50,18 @@ def command() -> None:
 @click.option("--sessions", type=click.IntRange(1, 999), default=1, help="Sessions of each host. [1]")
 @click.option("--every", metavar="TIME", default="1d", help="Time between two sessions of a host. [1d]")
 @click.option("--scale", metavar="NAME", default="", help="Run a smaller form that STUDY declares, such as quick.")
+@click.option("--blocks", type=click.IntRange(1, MAX_BLOCKS), help="Run exactly this many blocks.")
 @click.option("--window", metavar="HH:MM-HH:MM", default="", help="Launch in this window of the day only.")
 @trust_option
 @tune_host_option
-def new(study: str, inventory: Path | None, output: Path | None, **options: Any) -> None:
+def new(study: str, inventory: Path | None, output: Path | None, blocks: int | None, **options: Any) -> None:
     """Make the directory of a campaign that measures STUDY, or the study of a pack that vtax pack wrote."""
     from vtax.campaign.directory import PACK
     from vtax.campaign.inventory import read_inventory
     from vtax.campaign.making import Wanted, campaign_name, fill, is_pack, new_directory
 
     hosts = read_inventory(inventory) if inventory else []
-    wanted = Wanted(inventory=str(inventory.absolute()) if inventory else "", **options)
+    wanted = Wanted(inventory=str(inventory.absolute()) if inventory else "", blocks=blocks or 0, **options)
     source = Path(study)
     name = campaign_name(source.name.partition(".")[0])
     target = output or Path(name)
@@ -66,7 +69,7 @@ def new(study: str, inventory: Path | None, output: Path | None, **options: Any)
         if is_pack(source):
             shutil.copyfile(source, made / PACK)
         else:
-            _write_pack(study, made / PACK)
+            _write_pack(study, wanted, made / PACK)
         fill(made, name, wanted)
     if hosts:
         say(f"campaign {name} of {len(hosts)} hosts: vtax campaign go {target}")
@@ -177,17 +180,18 @@ def _opened(directory: Path) -> Campaign:
     return opened(directory)
 
 
-def _write_pack(study: str, target: Path) -> None:
+def _write_pack(study: str, wanted: Wanted, target: Path) -> None:
     from vtax.campaign.making import check_study
     from vtax.campaign.pack import write_pack
     from vtax.campaign.wheelhouse import PYTHONS
     from vtax.cli.needed_image import recipe_for
     from vtax.host.lock import measuring_lock
     from vtax.study.load import load as load_study
+    from vtax.study.redesigned import redesigned
 
     need_root("exporting an image")
     loaded = load_study(study)
-    check_study(loaded)
+    check_study(redesigned(study, wanted.scale, wanted.blocks))
     image = built_image(Home.from_environment(), recipe_for(loaded), loaded.source)
     with measuring_lock("vtax campaign new"):
         write_pack(Path(loaded.source), image, target, PYTHONS, notify)

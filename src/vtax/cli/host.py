@@ -22,8 +22,8 @@ from vtax.described import values_of
 from vtax.doctor.readiness import Readiness, readiness
 from vtax.errors import BadInput, Busy, VtaxError
 from vtax.host.home import Home
-from vtax.study.limits import INTEGERS
-from vtax.study.load import Chosen, load
+from vtax.study.limits import INTEGERS, MAX_BLOCKS
+from vtax.study.redesigned import redesigned
 from vtax.study.units import about_size
 
 _ERRORS = {error.exit_status: error for error in (VtaxError, BadInput, Busy)}
@@ -89,6 +89,7 @@ def prepare(pack: Path, digest: str, as_json: bool) -> None:
 @click.argument("id_", metavar="ID")
 @click.argument("study", shell_complete=study_names)
 @click.option("--scale", metavar="NAME", default="", help="Run a smaller form that STUDY declares, such as quick.")
+@click.option("--blocks", type=click.IntRange(1, MAX_BLOCKS), help="Run exactly this many blocks.")
 @click.option(
     "--seed",
     type=click.IntRange(INTEGERS[0], INTEGERS[-1]),
@@ -103,6 +104,7 @@ def run(
     id_: str,
     study: str,
     scale: str,
+    blocks: int | None,
     seed: int | None,
     next_session: bool,
     foreground: bool,
@@ -116,11 +118,11 @@ def run(
     """
     need_root("measuring")
     home = Home.from_environment().ensure()
-    loaded = load(study, chosen=Chosen(scale))
+    loaded = redesigned(study, scale, blocks or 0)
     if loaded.study.boot:
         raise BadInput("a run over several boots is not measured in the background", hint="vtax run STUDY --reboot")
     source = str(Path(loaded.source).absolute())
-    request = Request(source, loaded.digest, scale, seed, trust, tune_host, next_session)
+    request = Request(source, loaded.digest, scale, blocks or 0, seed, trust, tune_host, next_session)
     found = detached.start(Place.of(home, id_), request, in_foreground=foreground)
     if as_json:
         print_json({"schema": "vtax.host-run/1", **values_of(found)})

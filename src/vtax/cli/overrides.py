@@ -16,19 +16,6 @@ _BOOT_FORM = "--boot xen='Xen 4.17':xen-pv,xen-dom0, once for each boot"
 _OWN_BOOTS = "; the boots of {study} know their platforms: --boot {names}"
 
 
-def of_design(study: Study, blocks: int | None, sessions: int | None, budget: str | None) -> dict[str, Any]:
-    """Return what --blocks, --sessions and --budget change."""
-    design: dict[str, Any] = {}
-    if blocks is not None:
-        design = {"stop": "open" if study.design.stop == "open" else "fixed", "blocks": blocks}
-    if budget is not None:
-        stop = {"stop": "budget"} if study.design.stop == "fixed" and blocks is None else {}
-        design = {**design, **stop, "budget": budget}
-    if sessions is not None:
-        design = {**design, "sessions": sessions}
-    return {"design": design} if design else {}
-
-
 def of_guest(image: str | None, vcpus: int | None, memory: str | None, disk: str | None) -> dict[str, Any]:
     """Return what --image, --vcpus, --memory and --disk change."""
     given = {"image": image, "vcpus": vcpus, "memory": memory, "disk": disk}

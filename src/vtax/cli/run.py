@@ -56,6 +56,7 @@ from vtax.store.store import Store
 from vtax.study.limits import INTEGERS, MAX_BLOCKS, MAX_SESSIONS
 from vtax.study.load import Chosen, LoadedStudy, examine, find, load, refused
 from vtax.study.model import Study
+from vtax.study.redesigned import of_design
 from vtax.study.units import format_duration
 
 
@@ -198,7 +199,7 @@ def command(
         overrides.of_guest(image, vcpus, memory, disk),
         overrides.of_links(varied, link),
         overrides.of_boots(varied, boot, blocks, platforms),
-        overrides.of_design(varied, blocks, sessions, budget),
+        of_design(varied, blocks, sessions, budget),
         overrides.named(varied, image=image, vcpus=vcpus, memory=memory, disk=disk, link=link, boot=boot),
     )
     if sides is not None:
