@@ -225,6 +225,12 @@ def test_a_range_of_blocks_becomes_a_command_with_the_time_that_they_last(store)
     assert lines(found).endswith(ending)
 
 
+def test_comparisons_of_one_platform_are_counted_in_words(store):
+    low = [0.77, 0.98, 0.80, 0.97, 0.86]
+    found = replace(analysed(store, {"1": low, "2": low[::-1]}), duration_s=300.0)
+    assert "would probably decide other (2 comparisons) on iperf3." in lines(found)
+
+
 @pytest.mark.parametrize(
     ("changes", "command"),
     [

@@ -111,6 +111,7 @@ def test_more_failures_of_the_treatment_are_no_pass():
     assert outcomes(found)["first"] == {"undecided"}
     first = [each for each in found.compared if each.pair.treatment.platform.name == "first"]
     assert all("more trials failed on" in each.reasons[0] for each in first)
+    assert drawn(document_of(found)).count("undecided, more trials failed\n") == len(first)
 
 
 def test_what_a_word_assumes_stands_beside_it():
@@ -133,6 +134,7 @@ def test_a_wrong_clock_is_no_pass():
     found = check(None, replace(analysis, sections=(replace(section, points=points),)), 0.05)
     assert outcomes(found) == {"first": {"undecided"}, "second": {"passed"}}
     assert "not passed: a guest's clock ran off" in found.compared[0].reasons[0]
+    assert "undecided, wrong clock" in drawn(document_of(found))
 
 
 @pytest.mark.parametrize(("time", "outcome"), [(1.06, "slower"), (1.045, "passed")])

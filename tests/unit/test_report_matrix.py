@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import pytest
-from shown import drawn, result
+from shown import drawn, result, source_of
 from synthetic_run import begin, trial
 
 from vtax.report.analysis import Analysis, analyse
+from vtax.report.views.base import Options
+from vtax.report.views.registry import views
 from vtax.store.records import CellRecord, PlatformRecord
 from vtax.store.store import Store
 
@@ -58,3 +60,31 @@ def test_a_matrix_that_fits_neither_way_is_left_out(store, monkeypatch):
     assert "higher is better everywhere" in drawn(result(analysis), 80)  # one platform: points go down
     monkeypatch.setattr("vtax.report.views.result._MOST_CELLS", 8)
     assert "higher is better everywhere" not in drawn(result(analysis), 80)
+
+
+def test_a_matrix_of_eighty_cells_is_shown(store):
+    """As of urschei2007: 16 points on 5 platforms."""
+    lines, answer, matrix = answered(store, 160, 80)
+    assert matrix < answer
+    assert sum("iperf3 size=" in line for line in lines) == 80
+
+
+def test_what_is_slower_by_its_own_interval_alone_says_so_in_its_cell_and_why(store):
+    low, noisy = [0.773, 0.925, 0.83, 0.959, 0.83], [1.0, 1.2, 0.8, 1.1, 0.9]
+    found = analysed(store, {"0": low, **{str(n): noisy for n in range(1, 10)}})
+    row = next(row for row in found.primary[0].points[0].rows if row.ratio)
+    assert (row.ratio.high < 1 - row.verdict.margin, row.verdict.kind, row.verdict.family) == (True, "undecided", 10)
+    report = views()["result"].document(source_of(found), Options("report"))
+    shown, of_report = drawn(result(found), 200), drawn(report, 200)
+    (line,) = [line for line in shown.splitlines() if line.startswith("iperf3 size=0 ")]
+    assert line.rstrip().endswith("] perhaps slower")
+    assert shown.count("perhaps slower") == 2  # and in the answer
+    for text in (shown, of_report):
+        assert text.count("Words are adjusted for 10 comparisons, intervals are not.") == 1
+
+
+def test_a_matrix_without_such_cells_says_nothing_of_them(store):
+    noisy = [1.0, 1.2, 0.8, 1.1, 0.9]
+    alike = drawn(result(analysed(store, {str(n): noisy for n in range(10)})), 200)
+    assert "perhaps" not in alike
+    assert "Words are adjusted" not in alike

@@ -84,3 +84,8 @@ def test_shares():
     assert percent(0.123) == "12\N{NO-BREAK SPACE}%"
     assert percent(math.nan) == "–"
     assert plain_percent(0.025) == "2.5\N{NO-BREAK SPACE}%"
+
+
+def test_percents_are_never_rounded_to_tens():
+    """So that the lowest end of several intervals is the lowest as they are shown."""
+    assert relative(1.302, 0.583, 2.811) == ("130", "[58, 281]", "percent")

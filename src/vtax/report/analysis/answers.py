@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -15,6 +15,7 @@ from vtax.report.document import (
     Count,
     Factor,
     Inline,
+    Message,
     Number,
     Platform,
     Range,
@@ -34,7 +35,7 @@ _MOST_PLATFORMS = 6  # that are named
 _MOST_NAMED = 2  # comparisons
 _FAR = 2.0  # times, from which "times slower" is clearer than a percentage
 _KINDS = ("slower", "faster", "equivalent", "few", "perhaps slower", "perhaps faster")  # in the order they are said
-PERHAPS = frozenset({"perhaps slower", "perhaps faster"})
+PERHAPS: Mapping[str, Message] = {"perhaps slower": msg("perhaps slower"), "perhaps faster": msg("perhaps faster")}
 _DIFFERENT = frozenset({"slower", "faster", *PERHAPS})  # said only together where they are at the same places
 
 
@@ -179,7 +180,7 @@ def _word(kind: str, these: Sequence[Judged], baseline: str) -> Inline:
         return plural(
             "no verdict, since {count} block is too few", "no verdict, since {count} blocks are too few", blocks
         )
-    return msg("perhaps slower") if kind == "perhaps slower" else msg("perhaps faster")
+    return PERHAPS[kind]
 
 
 def _without(these: Sequence[Judged], where: Inline, baseline: str) -> Iterator[Inline]:

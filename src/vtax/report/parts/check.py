@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from vtax.described import values_of
+from vtax.messages import Note
 from vtax.report.analysis.check import Checked, Checks, NotTested, Status
 from vtax.report.analysis.values import place_of
 from vtax.report.analysis.warnings import merged, noted
@@ -55,6 +56,14 @@ _REASONS: Mapping[str, Status] = {
     "passed": "passed",
 }  # fmt: skip
 """Outcome of a comparison -> the outcome of the check that it gives."""
+_SHORT: Mapping[str, Message] = {
+    "withheld-likely-dependent": msg("slow blocks may come in a row"),
+    "withheld-dependent": msg("neighbouring blocks are alike"),
+    "withheld-noisier": msg("noisier side"),
+    "withheld-failures": msg("more trials failed"),
+    "withheld-clock-check": msg("wrong clock"),
+}
+"""Code of a reason for which statistics withhold a word -> how a row of the table says it; warnings say it whole."""
 _CASES: Mapping[str, Any] = {
     "passed": "passed", "slower": "failed", "undecided": "skipped", "no-result": "error", "not-tested": "skipped",
 }  # fmt: skip
@@ -226,9 +235,17 @@ def _row(each: Checked) -> TableRow:
     detectable: Inline = Nothing() if each.detectable is None else _seen(each.detectable)
     platform = shared.platform_of(each.pair.treatment.platform)
     word = styled(_OUTCOMES[each.outcome], _ROLES.get(each.outcome, ""))
-    reason = each.reasons[0] if each.outcome == "no-result" and each.reasons else ""
-    outcome = joined([word, reason, *_needed(each)])
+    outcome = joined([word, *_reason(each), *_needed(each)])
     return TableRow((platform, _what(each), styled(_share(each), "strong"), detectable, outcome))
+
+
+def _reason(each: Checked) -> Iterator[Inline]:
+    """Yield why there is no result, or, in short, no word that the interval supports."""
+    for reason in each.reasons[:1]:
+        if each.outcome == "no-result":
+            yield reason
+        elif isinstance(reason, Note) and reason.code in _SHORT:
+            yield _SHORT[reason.code]
 
 
 def _needed(each: Checked) -> Iterator[Inline]:

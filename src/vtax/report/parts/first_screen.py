@@ -189,7 +189,8 @@ def _named(comparisons: Sequence[Comparison]) -> Inline:
 
 def _platforms(found: Sequence[Platform]) -> Inline:
     """Return each once; with the number of its comparisons where it has several."""
+    several = {each: plural("{count} comparison", "{count} comparisons", found.count(each)) for each in found}
     return listed(
-        each if found.count(each) == 1 else joined([each, f"({found.count(each)}×)"], " ")
-        for each in dict.fromkeys(found)
+        each if found.count(each) == 1 else joined([each, joined(["(", count, ")"], "")], " ")
+        for each, count in several.items()
     )

@@ -110,6 +110,8 @@ def _shared_decimals(values: tuple[float, float, float], one: float) -> int:
     most = _decimals_for(largest, _LARGEST_DIGITS)
     half = (max(finite) - min(finite)) / (2 if math.isfinite(values[2]) else 1)
     decimals = min(decimals_of(half), most) if half else most
+    if one == 100:
+        decimals = max(decimals, 0)  # whole percents, so that the lowest end is lowest as shown
     while decimals < most + 2 and any(end != one and round(end, decimals) == one for end in finite[1:]):
         decimals += 1
     return decimals

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from vtax.messages import Note
 from vtax.report.analysis import Analysis, ResultPoint, Section
-from vtax.report.analysis.answers import is_measured
+from vtax.report.analysis.answers import PERHAPS, is_measured, kind_of
 from vtax.report.analysis.exported import exported
 from vtax.report.analysis.host_cpu import cost_section
 from vtax.report.analysis.next_step import next_step_of
@@ -55,7 +55,7 @@ _MOST_NAMED = 4
 _MOST_POINTS = 8  # of a metric, beyond which a report shows its table on demand
 _TIMES = 2.0  # the baseline, beyond which a share reads as times slower or faster
 _MOST_COLUMNS = 6  # of a terminal's matrix
-_MOST_CELLS = 50  # of it, unless everything is wanted
+_MOST_CELLS = 100  # of it, unless everything is wanted
 _FEW_ROWS = 12  # of all tables together, which a terminal shows beside the answer
 
 
@@ -225,7 +225,7 @@ def _overview(analysis: Analysis) -> Iterator[Part]:
         for section in analysis.primary
         for point in section.points
     ]
-    yield Paragraph(text, "muted")
+    yield Paragraph(joined([text, *_adjusted(analysis)], " "), "muted")
     yield Table(columns, (Group(tuple(rows)),), key="overview", label=msg("Overview"), style="overview", repeats=True)
 
 
@@ -239,7 +239,8 @@ def _matrix(analysis: Analysis, options: Options) -> Iterator[Part]:
         return
     across: list[Inline] = [shared.platform_of(platform) for platform in compared]
     down: list[Inline] = [_short_name(section, point, analysis) for section, point in points]
-    cells = [[_plain(s) for s in _shares(section, point, [p.name for p in compared])] for section, point in points]
+    platforms = [platform.name for platform in compared]
+    cells = [list(_shares(section, point, platforms, is_plain=True)) for section, point in points]
     names = msg("benchmark")
     if len(points) <= len(compared):
         across, down, cells = down, across, [list(column) for column in zip(*cells, strict=True)]
@@ -250,15 +251,33 @@ def _matrix(analysis: Analysis, options: Options) -> Iterator[Part]:
         "Percent of {baseline}; higher is better everywhere; undecided where no word stands:",
         baseline=analysis.baseline,
     )
-    yield Paragraph(text, "muted")
+    yield Paragraph(joined([*_adjusted(analysis), text], " "), "muted")
     yield Table(columns, (Group(rows),), key="matrix", label=msg("Overview"))
 
 
-def _plain(share: Inline) -> Inline:
-    """Return an undecided percentage muted and without its word; what reads as times slower or faster keeps it."""
-    if not isinstance(share, Relative) or share.verdict is None or share.verdict.kind != "undecided":
+def _adjusted(analysis: Analysis) -> Iterator[Inline]:
+    """Yield why an interval beyond the margin has no word, where one has none."""
+    families = {
+        row.verdict.family
+        for section in analysis.primary for point in section.points for row in point.rows
+        if row.verdict and row.verdict.family > 1 and kind_of(row, section.better) in PERHAPS
+    }  # fmt: skip
+    if families:
+        counts = listed(map(Count, sorted(families)))
+        yield msg("Words are adjusted for {families} comparisons, intervals are not.", families=counts)
+
+
+def _plain(share: Relative, kind: str) -> Inline:
+    """Return an undecided percentage muted and without its word; what reads as times slower or faster keeps it.
+
+    kind: see `kind_of`. Its `perhaps` follows, and only that behind what says its direction.
+    """
+    if share.verdict is None or share.verdict.kind != "undecided":
         return share
     is_percent = share.low <= 1 <= share.high or 1 / _TIMES <= share.estimate <= _TIMES
+    if kind in PERHAPS:
+        word = PERHAPS[kind] if is_percent else msg("perhaps")
+        return joined([muted(replace(share, verdict=None)), styled(word, "caution")], " ")
     return muted(replace(share, verdict=None)) if is_percent else share
 
 
@@ -282,14 +301,18 @@ def _base_mean(section: Section, point: ResultPoint) -> Inline:
     return muted(Mean(base.mean, (base.high - base.low) / 2, scale, "both"))
 
 
-def _shares(section: Section, point: ResultPoint, names: Sequence[str]) -> Iterator[Inline]:
+def _shares(
+    section: Section, point: ResultPoint, names: Sequence[str], *, is_plain: bool = False
+) -> Iterator[Inline]:
+    """Yield the percentages of platforms with their words. is_plain: see `_plain`."""
     rows = {row.platform.name: row for row in point.rows}
     for name in names:
         row = rows.get(name)
         if row is None or row.ratio is None or row.verdict is None:
             yield Nothing()
             continue
-        yield replace(shared.relative_of(row.ratio, section.better), verdict=shared.verdict_of(row.verdict))
+        share = replace(shared.relative_of(row.ratio, section.better), verdict=shared.verdict_of(row.verdict))
+        yield _plain(share, kind_of(row, section.better)) if is_plain else share
 
 
 def _rest(analysis: Analysis, options: Options) -> Iterator[Part]:
