@@ -19,7 +19,7 @@ from vtax.stats.sequential import sequential_verdicts
 from vtax.stats.sessions import ratio_over_sessions
 from vtax.stats.stopping import LOOKS_AGAIN, Rule, interval_confidence, look_level, test_level, tests_of
 from vtax.stats.typical import Typical, found_pauses, typical_ratio
-from vtax.stats.verdict import Kind, Verdict, bounded, holm, judge_family, single_look, with_outlook
+from vtax.stats.verdict import Kind, Verdict, holm, judge_family, single_look, with_outlook
 from vtax.stats.withholding import for_clock, is_for_good, warranted
 
 
@@ -71,10 +71,7 @@ def analyse(rule: Rule, contrasts: Mapping[str, Contrast]) -> dict[str, Comparis
     verdicts = tuple(
         for_clock(v) if contrasts[name].clock_is_wrong else v for name, v in zip(names, verdicts, strict=True)
     )
-    verdicts = tuple(
-        _bounded(v, ratios[name], contrasts[name].better, rules[name])
-        for name, v in zip(names, verdicts, strict=True)
-    )
+    verdicts = tuple(_with_needed(v, ratios[name], rules[name]) for name, v in zip(names, verdicts, strict=True))
     typical = _typical(rules, ratios, contrasts)
     result.update(
         {name: Comparison(ratios[name], v, typical.get(name)) for name, v in zip(names, verdicts, strict=True)}
@@ -178,12 +175,11 @@ def _kind(word: str, better: Better) -> Kind:
     return "faster" if (word == "above") == (better == "higher") else "slower"
 
 
-def _bounded(verdict: Verdict, ratio: Ratio, better: Better, rule: Rule) -> Verdict:
-    """An undecided verdict with its bound, so that those of the whole family hold together, and what would decide."""
+def _with_needed(verdict: Verdict, ratio: Ratio, rule: Rule) -> Verdict:
+    """An undecided verdict with what would decide it."""
     if verdict.kind != "undecided":
         return verdict
-    found = bounded(verdict, ratio, better, test_level(rule, verdict.alpha / verdict.family, ratio.units))
-    return replace(found, needed=needed(rule.going_on, ratio, verdict.margin, verdict.family))
+    return replace(verdict, needed=needed(rule.going_on, ratio, verdict.margin, verdict.family))
 
 
 def decided_after(rule: Rule, verdict: Verdict, ratio: Ratio, more: int) -> float:

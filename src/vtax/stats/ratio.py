@@ -252,19 +252,6 @@ def widened(ratio: Ratio, level: float, se: float, df: float, skewness: float = 
     return replace(moved, p_value=min(1.0, 2 * min(1.0, p_above(moved, 0.0), p_below(moved, 0.0))))
 
 
-def one_sided(ratio: Ratio, level: float) -> tuple[float, float]:
-    """Both one-sided bounds of the ratio, each wrong with at most this probability: 0 and infinity from one block."""
-    if ratio.n_blocks < 2 or level <= 0:
-        return 0.0, math.inf
-    t = t_quantile(1 - level, ratio.df)
-    below = max(t, unskewed_t(t, ratio.skewness, ratio.n_blocks)) * ratio.se_log
-    above = max(t, -unskewed_t(-t, ratio.skewness, ratio.n_blocks)) * ratio.se_log
-    for se, df in ratio.errors[1:]:
-        half = t_quantile(1 - level, df) * se
-        below, above = max(below, half), max(above, half)
-    return exp(ratio.mean_log - below), exp(ratio.mean_log + above)
-
-
 def p_above(ratio: Ratio, point: float) -> float:
     """One-sided p-value against a log-ratio of `point` or less: small when the ratio is above it."""
     return _p(ratio.mean_log - point, ratio, ratio.skewness)

@@ -20,7 +20,7 @@ from vtax.described import Means, Warnings
 from vtax.messages import Note
 from vtax.stats.checks import MINIMUM_BLOCKS, Array, Better, StatsError, Values, as_array
 from vtax.stats.outlook import Levels, Needed, Outlook, outlook
-from vtax.stats.ratio import Ratio, one_sided, p_above, p_below
+from vtax.stats.ratio import Ratio, p_above, p_below
 
 Kind = Literal["slower", "faster", "equivalent", "undecided"]
 
@@ -40,13 +40,6 @@ class Verdict:
     ]
     warnings: Warnings
     blocks_needed_low: Annotated[int | None, Means("further blocks that settle it in one case of five, or null")] = 0
-    costs_at_most: Annotated[
-        float | None,
-        Means(
-            "of an undecided one, a one-sided bound of its overhead, at 1 - alpha for all of a family, never within "
-            "its interval; null from one block", unit="fraction",
-        ),
-    ] = None  # fmt: skip
     needed: Annotated[Needed | None, Means("of an undecided one, blocks in all at its noise, or null")] = None
 
     @property
@@ -60,18 +53,6 @@ class Verdict:
         if self.blocks_needed_low in (None, self.blocks_needed):
             return f"undecided (about {more})"
         return f"undecided (about {self.blocks_needed_low} to {more})"
-
-
-def bounded(verdict: Verdict, ratio: Ratio, better: Better, level: float) -> Verdict:
-    """The verdict, an undecided one with its one-sided bound of the overhead at this level of the family's share.
-
-    The bound never lies within the interval beside it, as it otherwise would in a family of one.
-    """
-    if verdict.kind != "undecided" or ratio.n_blocks < 2:
-        return verdict
-    low, high = one_sided(ratio, level)
-    worst = min(low if better == "higher" else 1 / high, ratio.efficiency(better).low)
-    return replace(verdict, costs_at_most=1 - worst)
 
 
 def judge(ratio: Ratio, margin: float, better: Better, alpha: float = 0.05) -> Verdict:
