@@ -17,6 +17,7 @@ from synthetic_run import DECLARED, PLATFORMS, begin, cells, fill, trial
 from vtax.cli.main import group
 from vtax.errors import VtaxError
 from vtax.report.analysis.contrast import contrast
+from vtax.report.analysis.run_differences import _of_hosts
 from vtax.report.parts.contrast import document_of
 from vtax.store.store import RunHandle, Store
 
@@ -182,6 +183,17 @@ def test_points_with_other_settings_are_not_compared(changes, reason):
     with pytest.raises(VtaxError, match="there is nothing to compare") as caught:
         CliRunner().invoke(group, ["compare", "old-1", "new-1", "--benchmark", "iperf3"], catch_exceptions=False)
     assert caught.value.where == reason
+
+
+def test_facts_are_compared_as_people_read_them():
+    facts = [
+        {"memory_bytes": 6442450944, "cpu_emulated": True, "kernel_options": ["mitigations=off", "psi=1"]},
+        {"memory_bytes": 2147483648, "cpu_emulated": False, "kernel_options": ["quiet"]},
+    ]
+    assert [english(_of_hosts(fact, *(host[fact] for host in facts))) for fact in facts[0]] == [
+        "hosts differ in memory: 6 GiB and 2 GiB", "hosts differ in CPU is emulated: yes and no",
+        "hosts differ in kernel options: mitigations=off, psi=1 and quiet",
+    ]  # fmt: skip
 
 
 @pytest.mark.usefixtures("own_store")

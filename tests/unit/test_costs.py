@@ -81,3 +81,26 @@ def test_the_cost_of_a_platform_stands_beside_its_rate(store, monkeypatch):
     native, docker = (next(line.split() for line in shown if line.startswith(name)) for name in ("native", "docker"))
     assert native[-2:] == ["100", "%"]
     assert docker[-4:] == ["150.0", "%", "[150.0,", "150.0]"]
+
+
+def test_costs_of_points_that_differ_by_thousands_have_a_unit_each(store, monkeypatch):
+    metrics = (
+        MetricRecord("syscalls", "time", "time", "ns", "lower", True),
+        MetricRecord("syscalls", "host_cpu_per_operation", "CPU time of the host", "ns/operation", "lower", False),
+    )
+    cells = [
+        CellRecord(f"{call}-{p.name}", call, p.name, "syscalls", "syscalls", "1", levels={"call": call})
+        for p in PLATFORMS[:2]
+        for call in ("getppid", "fork")
+    ]
+    run = begin(store, "cost-2", platforms=PLATFORMS[:2], cells=cells, metrics=metrics, declared=DECLARED)
+    for block in range(6):
+        for number, cell in enumerate(run.cells):
+            cpu_ns = {"getppid": 200.0, "fork": 34_000_000.0}[cell.levels["call"]] * (1 + block / 1000)
+            values = {"time": 1000.0 + block, "host_cpu_per_operation": cpu_ns}
+            run.add_trial(trial(cell, block=block, position=4 * block + number, values=values))
+    run.finish("finished", "", 2.0)
+    monkeypatch.setenv("COLUMNS", "180")
+    shown = output_of("show", "cost-2")
+    assert " ns/operation" in shown
+    assert "34.085 ms/operation" in shown

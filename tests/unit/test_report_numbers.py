@@ -49,6 +49,7 @@ def test_a_shown_number_is_within_half_a_digit_of_the_value(value):
         ("MB/s", [0.4], Scale("kB/s", 1e-3)),
         ("MiB/s", [4000.0], Scale("MiB/s", 1.0)),
         ("events/s", [1e6], Scale("events/s", 1.0)),
+        ("ns/operation", [34_200_202.0, 624_000.0], Scale("ms/operation", 1e6)),
         ("B/s", [0.0, math.nan], Scale("B/s", 1.0)),
     ],
 )

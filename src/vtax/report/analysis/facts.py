@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
 from vtax.messages import restored
-from vtax.report.document import Inline, Message, msg
+from vtax.report.document import Inline, Message, Size, msg
 
 _NAMES: Mapping[str, Message] = {
     "cpu_model": msg("CPU"), "cpu_family_model_stepping": msg("CPU family, model, stepping"),
@@ -38,3 +39,16 @@ def facts_of(host: Mapping[str, Any]) -> Mapping[str, Any]:
 def fact_name(key: str) -> Inline:
     """Return what a fact is called; one of another version by its key."""
     return _NAMES.get(key, key.replace("_", " "))
+
+
+def fact_value(key: str, value: Any) -> Inline:
+    """Return a fact as people read it: sizes in binary units, yes or no, lists with commas."""
+    if value is None:
+        return msg("not known")
+    if isinstance(value, bool):
+        return msg("yes") if value else msg("no")
+    if key.endswith("_bytes") and isinstance(value, int | float):
+        return Size(value)
+    if isinstance(value, list | tuple) and all(isinstance(each, int | str) for each in value):
+        return ", ".join(map(str, value))
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

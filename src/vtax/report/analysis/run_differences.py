@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from vtax.benchmarks.registry import benchmarks
-from vtax.report.analysis.facts import fact_name
+from vtax.report.analysis.facts import fact_name, fact_value
 from vtax.report.analysis.values import Analysis
 from vtax.report.document import Count, Inline, joined, msg
 from vtax.store.records import CellRecord
@@ -38,7 +38,7 @@ def differences(
     a person chose to differ."""
     facts = [f for f in sorted({*a.host, *b.host} - _MOMENTS) if a.host.get(f) != b.host.get(f)]
     for fact in facts:
-        yield _of_hosts(fact_name(fact), a.host.get(fact), b.host.get(fact))
+        yield _of_hosts(fact, a.host.get(fact), b.host.get(fact))
     if a.image_key != b.image_key:
         yield msg("images differ: {treatment} and {baseline}", treatment=a.image_key, baseline=b.image_key)
     if a.vtax_version != b.vtax_version:
@@ -55,15 +55,12 @@ def differences(
     yield from {repr(each): each for each in found}.values()
 
 
-def _of_hosts(fact: Inline, treatment: Any, baseline: Any) -> Inline:
+def _of_hosts(key: str, treatment: Any, baseline: Any) -> Inline:
     """Return how a fact differs; of one that has fields, which of them."""
+    fact = fact_name(key)
     if not isinstance(treatment, Mapping) and not isinstance(baseline, Mapping):
-        return msg(
-            "hosts differ in {fact}: {treatment} and {baseline}",
-            fact=fact,
-            treatment=_short(treatment),
-            baseline=_short(baseline),
-        )
+        sides = {"treatment": _cut(fact_value(key, treatment)), "baseline": _cut(fact_value(key, baseline))}
+        return msg("hosts differ in {fact}: {treatment} and {baseline}", fact=fact, **sides)
     if not isinstance(treatment, Mapping) or not isinstance(baseline, Mapping):
         return msg("hosts may differ in {fact}: one of the runs did not record them", fact=fact)
     names = [str(name) for name in sorted({*treatment, *baseline}) if treatment.get(name) != baseline.get(name)]
@@ -180,5 +177,10 @@ def _short(value: Any) -> Inline:
         return "true" if value else "false"  # as studies and JSON write it
     if isinstance(value, Mapping):
         value = ", ".join(f"{name}={each}" for name, each in value.items())
-    text = f"{value:.15g}" if isinstance(value, float) else str(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
+    if isinstance(value, list | tuple):
+        value = ", ".join(map(str, value))
+    return _cut(f"{value:.15g}" if isinstance(value, float) else str(value))
+
+
+def _cut(text: Inline) -> Inline:
+    return f"{text[:57]}..." if isinstance(text, str) and len(text) > 60 else text

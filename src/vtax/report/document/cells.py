@@ -13,7 +13,9 @@ from vtax.report.document.text import Inline, Value, msg, plural
 _PREFIXES = {"n": 1e-9, "µ": 1e-6, "u": 1e-6, "m": 1e-3, "": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 _SHOWN = ("n", "µ", "m", "", "k", "M", "G", "T")
 _TIMES = ("n", "µ", "m", "")  # a kilosecond is no unit people read
-_PREFIXABLE = re.compile(r"(?P<prefix>[nµumkMGT]?)(?P<base>bit/s|B/s|bit|B|s|Hz|FLOP/s)")
+_PREFIXABLE = re.compile(
+    r"(?P<prefix>[nµumkMGT]?)(?P<base>bit/s|B/s|bit|B|s|Hz|FLOP/s)(?P<per>(?<=s)(?<!/s)/[a-z]+)?"
+)
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,8 @@ UNSCALED = Scale("")
 def scale_for(unit: str, values: Iterable[float]) -> Scale:
     """Return the scale in which the largest of the values (of a whole table) reads as 1 to 999.
 
-    Binary units (MiB/s) and units that take no prefix (events/s) stay as they are.
+    Binary units (MiB/s) and units that take no prefix (events/s) stay as they are; times for a thing (ns/operation)
+    are times.
     """
     largest = max((abs(value) for value in values if math.isfinite(value)), default=0.0)
     match = _PREFIXABLE.fullmatch(unit)
@@ -43,7 +46,7 @@ def scale_for(unit: str, values: Iterable[float]) -> Scale:
         best = candidates[0]
     if base in ("bit", "B", "bit/s", "B/s", "Hz", "FLOP/s") and _PREFIXES[best] < 1:
         best = ""
-    return Scale(best + base, _PREFIXES[best] / own)
+    return Scale(f"{best}{base}{match['per'] or ''}", _PREFIXES[best] / own)
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from vtax.report.document import (
     joined,
     msg,
     muted,
+    scale_for,
     styled,
 )
 from vtax.report.document.stored_texts import unit_of
@@ -58,10 +59,11 @@ def result_table(
         *(_cost_columns(cost, baseline) if cost else ()),
     )
     costs = _costs_of(cost) if cost else None
+    has_units = len({scale.unit for _, scale in (costs or {}).values()}) > 1
 
     def cells(row: Row, scale: Scale) -> Sequence[Inline]:
         found = _cells(row, section, scale)
-        return found if costs is None else [*found, *_cost_cells(costs, row)]
+        return found if costs is None else [*found, *_cost_cells(costs, row, has_units=has_units)]
 
     rows = shared.scaled_groups(section, cells, names)
     return Table(columns, rows, key=section.name, label=shared.title_of(section), style="result")
@@ -104,27 +106,34 @@ def _costs_of(section: Section) -> _Costs:
     """Return the rows of a metric of costs, by what tables find them with."""
     return {
         (row.platform.name, point.key): (row, scale)
-        for point, scale in zip(section.points, shared.scales_of(section), strict=True)
+        for point, scale in zip(section.points, _cost_scales(section), strict=True)
         for row in point.rows
     }
 
 
+def _cost_scales(section: Section) -> list[Scale]:
+    """Return the unit of each point's costs."""
+    return [scale_for(section.metric.unit, [r.summary.mean for r in p.rows if r.summary]) for p in section.points]
+
+
 def _cost_columns(section: Section, baseline: Inline) -> tuple[Column, ...]:
     """Return the mean and an interval where there is room for them, and what share of the baseline's it is."""
-    unit = unit_of(shared.scale_of(section).unit)
+    units = {scale.unit for scale in _cost_scales(section)}
+    title = msg("host CPU,\n{unit}", unit=unit_of(units.pop())) if len(units) == 1 else msg("host CPU")
     return (
-        Column("host_cpu", msg("host CPU,\n{unit}", unit=unit), is_number=True, room="wide"),
+        Column("host_cpu", title, is_number=True, room="wide"),
         Column("host_cpu_percent", msg("host CPU, percent\nof {baseline}", baseline=baseline), is_number=True),
         Column("host_cpu_interval", msg("interval"), room="wide"),
     )
 
 
-def _cost_cells(costs: _Costs, row: Row) -> Sequence[Inline]:
-    """Return what the columns of costs show of a row."""
+def _cost_cells(costs: _Costs, row: Row, *, has_units: bool) -> Sequence[Inline]:
+    """Return what the columns of costs show of a row. has_units: points have different ones."""
     found, scale = costs.get((row.platform.name, row.cell.point), (None, Scale("")))
     if found is None or found.summary is None:
         return "", "", ""
-    mean = Mean(found.summary.mean, (found.summary.high - found.summary.low) / 2, scale)
+    number = Mean(found.summary.mean, (found.summary.high - found.summary.low) / 2, scale)
+    mean = joined([number, unit_of(scale.unit)], " ") if has_units else number
     if found.platform.is_baseline:
         return mean, Share(1.0, "whole"), ""
     if found.ratio is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from vtax.counters.table import Counter
 from vtax.report.analysis import Analysis
 from vtax.report.analysis.explain import ComparedCounter, Explained, explainable, explained
 from vtax.report.analysis.source import Source
@@ -20,7 +21,9 @@ from vtax.report.document import (
     Number,
     Paragraph,
     Part,
+    Quantity,
     Relative,
+    Scale,
     Share,
     Table,
     first_of,
@@ -29,6 +32,7 @@ from vtax.report.document import (
     listed,
     msg,
     plural,
+    scale_for,
     stored,
 )
 from vtax.report.document import Row as TableRow
@@ -203,12 +207,13 @@ def _alone(found: Explained, *, is_full: bool) -> list[Part]:
         TableRow(
             (
                 each.words,
-                unit_of(each.counter.unit),
+                unit_of(scale.unit),
                 sides.get(each.platform, each.platform),
-                Number(each.value, 3),
+                Quantity(each.value, scale, 3),
             )
         )
         for each in shown
+        for scale in [_scale_of(each.counter, each.value)]
     )
     key = f"{found.section.name} {found.row.cell.key} one_sided"
     parts: list[Part] = [
@@ -255,16 +260,23 @@ def _table(shown: Sequence[ComparedCounter], found: Explained, baseline: str) ->
         TableRow(
             (
                 each.words,
-                unit_of(each.counter.unit),
-                Number(each.baseline, 3),
-                Number(each.treatment, 3),
+                unit_of(scale.unit),
+                Quantity(each.baseline, scale, 3),
+                Quantity(each.treatment, scale, 3),
                 Relative(each.ratio.estimate, each.ratio.low, each.ratio.high, "amount"),
                 *((_seconds(each),) if has_seconds else ()),
             )
         )
         for each in shown
+        for scale in [_scale_of(each.counter, each.baseline, each.treatment)]
     )
     return Table(columns, (Group(rows),), key=f"{found.section.name} {found.row.cell.key}", label=msg("counters"))
+
+
+def _scale_of(counter: Counter, *values: float) -> Scale:
+    """Return in which unit a counter's values are short: `MB`, `µs`; small numbers of bytes and others as counted."""
+    scale = scale_for("B" if counter.unit == "bytes" else counter.unit, values)
+    return scale if scale.divisor != 1.0 else Scale(counter.unit)
 
 
 def _seconds(each: ComparedCounter) -> Inline:

@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Iterator
 
 from vtax.report.analysis import Analysis
+from vtax.report.analysis.facts import fact_value
 from vtax.report.analysis.source import Source
 from vtax.report.document import (
     Column,
@@ -27,7 +28,6 @@ from vtax.report.document import (
 )
 from vtax.report.parts import shared
 from vtax.report.views.base import Options, View
-from vtax.report.views.host import fact
 
 _SECONDS = Scale("s")
 
@@ -51,7 +51,7 @@ def _rows(analysis: Analysis) -> Iterator[Row]:
         ready = analysis.ready_s(platform.name)
         guests = [guest for guest in analysis.guests if guest.platform == platform.name]
         options = platform.identity.get("options") or {}
-        chosen = joined([joined([f"{key}=", fact(key, value)], "") for key, value in options.items()])
+        chosen = joined([joined([f"{key}=", fact_value(key, value)], "") for key, value in options.items()])
         notes = dict.fromkeys(note for guest in guests for note in guest.notes)
         median = Quantity(statistics.median(ready), _SECONDS, 3, has_unit=True) if ready else Nothing()
         yield Row((

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from vtax.report.analysis.facts import fact_name
+from vtax.report.analysis.facts import fact_name, fact_value
 from vtax.report.analysis.source import Source
-from vtax.report.document import Column, Document, Group, Inline, Row, Size, Table, joined, msg, stored
+from vtax.report.document import Column, Document, Group, Inline, Row, Table, joined, msg, stored
 from vtax.report.views.base import Options, View
 from vtax.store.records import PluginRecord
 
@@ -50,20 +49,9 @@ def fact_rows(facts: Mapping[str, Any]) -> Iterator[tuple[Inline, Inline]]:
         if key == "not_counted" and isinstance(value, Mapping):
             yield from ((joined([name, stored(what)], ": "), why) for what, why in value.items())
         elif isinstance(value, Mapping):
-            yield from ((joined([name, inner], ": "), fact(inner, each)) for inner, each in value.items())
+            yield from ((joined([name, inner], ": "), fact_value(inner, each)) for inner, each in value.items())
         else:
-            yield name, fact(key, value)
-
-
-def fact(key: str, value: Any) -> Inline:
-    """One fact as people read it."""
-    if isinstance(value, bool):
-        return msg("yes") if value else msg("no")
-    if key.endswith("_bytes") and isinstance(value, int | float):
-        return Size(value)
-    if isinstance(value, list | tuple) and all(isinstance(each, int | str) for each in value):
-        return ", ".join(map(str, value))
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            yield name, fact_value(key, value)
 
 
 VIEW = View("host", msg("Host"), msg("The host of the run and its plug-ins."), document, 50)

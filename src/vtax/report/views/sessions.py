@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from vtax.report.analysis import Analysis, Row, Section, every_row
+from vtax.report.analysis.facts import fact_value
 from vtax.report.analysis.hosts import hosts_of
 from vtax.report.analysis.sessions import HostChange, host_changes, of_hosts, scope, shares_in
 from vtax.report.analysis.source import Source
@@ -31,7 +32,6 @@ from vtax.report.document import Row as TableRow
 from vtax.report.document import Section as Titled
 from vtax.report.parts import shared
 from vtax.report.views.base import Options, View
-from vtax.report.views.host import fact
 from vtax.stats.ratio import Nesting
 from vtax.stats.ratio import Ratio as RatioOfBlocks
 
@@ -94,7 +94,7 @@ def _by_session(sessions: int) -> Iterator[Column]:
 
 
 def _row_by_session(change: HostChange) -> Iterator[TableRow]:
-    yield TableRow((change.name, *(Nothing() if value is None else fact("", value) for value in change.values)))
+    yield TableRow((change.name, *(Nothing() if value is None else fact_value("", value) for value in change.values)))
 
 
 def _by_value() -> Iterator[Column]:
@@ -111,7 +111,7 @@ def _rows_by_value(change: HostChange) -> Iterator[TableRow]:
     of = [json.dumps(value, sort_keys=True) for value in change.values]
     for number, each in enumerate(values):
         sessions = [n for n, value in enumerate(of, start=1) if value == each]
-        shown = Nothing() if each == "null" else fact("", json.loads(each))
+        shown = Nothing() if each == "null" else fact_value("", json.loads(each))
         yield TableRow(("" if number else change.name, shown, ", ".join(_runs_of(sessions))))
 
 
