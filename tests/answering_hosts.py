@@ -11,7 +11,7 @@ from typing import Any
 from vtax.campaign.ansible import Answer
 from vtax.campaign.controller import Controller
 from vtax.campaign.directory import Campaign
-from vtax.campaign.host_record import CampaignHost
+from vtax.campaign.host_record import CampaignHost, Reason
 from vtax.campaign.settings import Settings
 from vtax.described import moment
 
@@ -113,6 +113,14 @@ class Counting:
         self.loaded.append((host.name, session.id))
         state = "collected" if session.state == "done" else session.state
         return host.with_session(replace(session, state=state, run=f"mine-{len(self.loaded)}"))
+
+
+class Refusing:
+    """Stands for a loader to which every bundle is damaged."""
+
+    def load(self, host: CampaignHost, session: Any, arrived: Path) -> CampaignHost:
+        """Refuse a bundle."""
+        return host.with_session(replace(session, reason=Reason("damaged-bundle", "it is cut off")))
 
 
 def campaign_in(directory: Path, **changes: Any) -> Campaign:

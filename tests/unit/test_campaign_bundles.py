@@ -137,11 +137,15 @@ def test_a_bundle_of_another_host_than_its_name_says_is_refused(campaign, measur
 def test_a_damaged_bundle_is_brought_again(campaign, measured, store):
     bundle = measured()
     host, session = ended(bundle)
-    bundle.write_bytes(bundle.read_bytes()[:-10])
+    content = bundle.read_bytes()
+    bundle.write_bytes(content[:-10])
     loader = Loader(campaign, store, "here")
     for arrived in (bundle, bundle.with_name("nothing")):
         found = loader.load(host, session, arrived).session(1)
         assert (found.state, found.reason.code, found.run) == ("done", "damaged-bundle", "")
+    bundle.write_bytes(content)
+    again = loader.load(host, found, bundle).session(1)
+    assert (again.state, again.reason.code) == ("collected", ""), "the whole one has no reason any more"
     bundle.write_bytes(b"no bundle")
     found = loader.load(*ended(bundle), bundle).session(1)
     assert found.reason.code == "damaged-bundle"

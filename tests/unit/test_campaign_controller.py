@@ -12,6 +12,7 @@ from answering_hosts import Counting, Fleet, Machine, campaign_in, controller_of
 from vtax.campaign import controller as module
 from vtax.campaign.ansible import Answer
 from vtax.campaign.directory import Campaign
+from vtax.campaign.host_record import Reason
 from vtax.campaign.settings import Launch
 from vtax.errors import BadInput, Busy
 
@@ -249,6 +250,7 @@ def test_abort_stops_what_runs_and_brings_what_was_measured(tmp_path, fleet):
     campaign = no_canary(tmp_path)
     fleet.machines["h00"].is_reachable = False
     go(campaign, fleet)
+    campaign.abort()
     found, loader = controller_of(campaign, fleet), Counting()
     found.stop()
     found.collect(loader)
@@ -318,6 +320,17 @@ def test_nothing_that_a_host_said_is_a_variable_of_ansibles(tmp_path, fleet):
         machine.end()
     go(campaign, fleet)
     assert not [each for each in seen if "lookup" in each or "/somewhere" in each]
+
+
+def test_a_host_that_was_renamed_in_the_inventory_is_not_measured_twice(tmp_path, fleet):
+    campaign = no_canary(tmp_path)
+    go(campaign, fleet)
+    fleet.machines["new"] = fleet.machines.pop("h04")
+    found = controller_of(campaign, fleet, [*fleet.machines])
+    found.launch()
+    assert (found.hosts["new"].state, found.hosts["new"].reason) == ("refused", Reason("same-host", "h04"))
+    assert "h04" not in found.hosts
+    assert fleet.machines["new"].runs == {"mine-1a2b-s1": "running"}
 
 
 def test_a_window_of_the_day_holds_launches_back(tmp_path, fleet):

@@ -138,9 +138,10 @@ def _state(host: CampaignHost, settings: Settings) -> tuple[HostState, Reason]:
     if "interrupted" in states:
         return "waiting", states["interrupted"].reason
     measured = [each for each in host.sessions if each.number and each.state in ("done", "collected")]
+    reason = next((each.reason for each in measured if each.state == "done"), Reason())
     if len(measured) >= settings.sessions:
-        return ("collected" if all(each.state == "collected" for each in measured) else "done"), Reason()
-    return ("waiting" if measured else "ready"), Reason()
+        return ("collected" if all(each.state == "collected" for each in measured) else "done"), reason
+    return ("waiting" if measured else "ready"), reason
 
 
 def _session(session: HostSession, run: Mapping[str, Any], now: float) -> HostSession:

@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from vtax.campaign.directory import Campaign
-from vtax.campaign.host_record import CampaignHost, Code, HostSession, Reason
+from vtax.campaign.host_record import NONE, CampaignHost, Code, HostSession, Reason
 from vtax.errors import BadInput
 from vtax.foreign_text import one_line
 from vtax.store.bundle import Bundle
@@ -70,8 +70,9 @@ class Loader:
         arrived.replace(target)
         state = "collected" if session.state == "done" else session.state
         bundle = str(target.relative_to(self._campaign.root))
+        reason = NONE if session.reason.code == "damaged-bundle" else session.reason
         return host.with_session(
-            replace(session, state=state, bundle=bundle, run=found.run, run_identity=found.identity)
+            replace(session, state=state, reason=reason, bundle=bundle, run=found.run, run_identity=found.identity)
         )
 
     def add(self, path: Path, check: Callable[[RunHandle], None]) -> Added:

@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,14 +30,17 @@ Progress = Callable[[str], None]
 
 
 @contextmanager
-def controller(campaign: Campaign, progress: Progress) -> Iterator[Controller]:
-    """Yield the one controller of a campaign. progress: gets a line for what is done.
+def controller(campaign: Campaign, progress: Progress, *, aborts: bool = False) -> Iterator[Controller]:
+    """Yield the one controller of a campaign. progress: gets a line for what is done. aborts: nothing more is
+    launched, by another one that controls it now either.
 
     Raises Busy while another one controls it, BadInput without Ansible, and for an inventory that cannot be read.
     """
     if not campaign.settings.inventory:
         hint = "vtax campaign pack, and vtax campaign load; or name one in campaign.toml"
         raise BadInput("this campaign has no inventory", where=str(campaign.root), hint=hint)
+    if aborts:
+        campaign.abort()
     with campaign.lock() as held:
         check_version()
         inventory = Path(campaign.settings.inventory)
@@ -65,6 +68,14 @@ def merged(campaign: Campaign, listed: Iterable[InventoryHost]) -> dict[str, Cam
     return found
 
 
+@dataclass(frozen=True)
+class Collected:
+    """Bundles that arrived. loaded: into the store. refused: kept out of it, for the reason of their host."""
+
+    loaded: int
+    refused: int
+
+
 class Controller:
     """The controller of a campaign, while it holds the lock. hosts: of the inventory, by name."""
 
@@ -89,36 +100,39 @@ class Controller:
 
     def launch(self) -> str:
         """Prepare and launch whoever is due; return why nothing is launched any more, empty while that goes on."""
-        if self.campaign.is_aborted:
-            raise BadInput("this campaign was aborted", where=str(self.campaign.root),
-                           hint="vtax campaign new makes another one")  # fmt: skip
+        self._refuse_aborted()
         refused = [host.name for host in self.hosts.values() if host.state == "refused" and not host.running]
         asked: set[str] = set(refused)
         self._check(refused)
         asked -= {name for name in refused if self.hosts[name].state == "ready"}
         while due := next_batch([*self.hosts.values()], self.settings, time.time(), asked):
+            self._refuse_aborted()
             asked |= {each.host for each in due}
             self._check([each.host for each in due])
             self._launch([each for each in due if self.hosts[each.host].state == "ready"])
         return too_many_failed(self.hosts.values(), self.settings)
 
+    def _refuse_aborted(self) -> None:
+        if self.campaign.is_aborted:
+            raise BadInput("this campaign was aborted", where=str(self.campaign.root),
+                           hint="vtax campaign new makes another one")  # fmt: skip
+
     def stop(self) -> None:
-        """Stop what runs, for good: `go` launches nothing more."""
-        self.campaign.abort()
+        """Stop what runs."""
         self.look()
         launched = {host.name: session for host in self.hosts.values() if (session := host.running)}
         self._ask("stopped", ["command"], launched, self._of_run, verb=lambda session: ["stop", session.id])
         for host in self.hosts.values():
             self._keep(host)
 
-    def collect(self, loader: Loader) -> int:
-        """Bring the bundles of sessions that ended, and load each once; return how many were loaded."""
-        loaded = 0
+    def collect(self, loader: Loader) -> Collected:
+        """Bring the bundles of sessions that ended, and load each once."""
+        found: list[bool] = []
         tried: set[str] = set()
         while pending := self._pending(tried):
             tried |= {session.id + name for name, session in pending.items()}
-            loaded += self._fetch(pending, loader)
-        return loaded
+            found += self._fetch(pending, loader)
+        return Collected(found.count(True), found.count(False))
 
     def _pending(self, tried: set[str]) -> dict[str, HostSession]:
         found: dict[str, HostSession] = {}
@@ -131,16 +145,15 @@ class Controller:
                     found.setdefault(host.name, session)
         return found
 
-    def _fetch(self, pending: Mapping[str, HostSession], loader: Loader) -> int:
+    def _fetch(self, pending: Mapping[str, HostSession], loader: Loader) -> list[bool]:
         self.campaign.incoming.mkdir(exist_ok=True)
-        loaded = 0
+        loaded: list[bool] = []
 
         def arrived(host: CampaignHost, session: HostSession, answer: Answer) -> CampaignHost:
-            nonlocal loaded
             if answer.kind == "unreachable":
                 return replace(host, reason=Reason("unreachable", answer.error))
             found = loader.load(host, session, self._target(host.name, session))
-            loaded += found.session(session.number) != session
+            loaded.append(any(each.run for each in found.sessions if each.number == session.number))
             return answers.settled(found, self.settings, time.time())
 
         self._ask("brought", ["fetch"], pending, arrived)
@@ -158,8 +171,10 @@ class Controller:
         for name in names:  # who gives no answer is not ready
             self.hosts[name] = replace(self.hosts[name], state="unreachable", reason=Reason("no-answer"))
         self._ask("checked", ["prepare", "check"], sessions, checked)
-        for host in answers.twins(self.hosts.values()):
-            self._keep(host)
+        left = [host for host in self.campaign.hosts() if host.sessions and host.name not in self.hosts]
+        for host in answers.twins([*self.hosts.values(), *left]):  # one may have another name in the inventory now
+            if host.name in self.hosts:
+                self._keep(host)
 
     def _launch(self, due: Sequence[Due]) -> None:
         launched = {}

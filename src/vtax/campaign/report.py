@@ -23,7 +23,7 @@ def reported_run(store: Store, campaign: Campaign, watch: Watch = unwatched) -> 
     change = change_of(campaign)
     hosts = [_host(host, campaign.settings.sessions, known) for host in campaign.hosts()]
     record = {"name": campaign.settings.name, "hosts": hosts, "change": change.record() if change else None}
-    runs = [run for host in hosts for run in host["runs"]]
+    runs = [*dict.fromkeys(run for host in hosts for run in host["runs"])]
     if len(runs) < 2:
         raise BadInput(
             f"the campaign has {len(runs)} finished sessions in this store, and a report needs two",

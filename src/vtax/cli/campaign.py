@@ -127,9 +127,12 @@ def collect(directory: Path) -> None:
     with controller(_opened(directory), notify) as found:
         found.look()
         with _loader(found.campaign) as loader:
-            loaded = found.collect(loader)
-        say(f"{loaded} bundles loaded")
+            collected = found.collect(loader)
+        say(f"{collected.loaded} bundles loaded")
         _print_counts(found.hosts.values())
+    if collected.refused:
+        hint = "vtax campaign status names the reasons"
+        raise VtaxError(f"{collected.refused} bundles were not loaded", where=str(found.campaign.root), hint=hint)
 
 
 @command.command("abort", short_help="Stop what runs, for good.")
@@ -138,11 +141,14 @@ def abort(directory: Path) -> None:
     """Stop what runs on the hosts that answer, launch nothing more, and load what was measured."""
     from vtax.campaign.controller import controller
 
-    with controller(_opened(directory), notify) as found:
+    with controller(_opened(directory), notify, aborts=True) as found:
         found.stop()
         with _loader(found.campaign) as loader:
             found.collect(loader)
         _print_counts(found.hosts.values())
+    if running := sum(host.running is not None for host in found.hosts.values()):
+        hint = "vtax campaign abort again, once they answer"
+        raise VtaxError(f"{running} hosts may measure still", where=str(found.campaign.root), hint=hint)
 
 
 @command.command("pack", short_help="Write a directory from which any scheduler measures.")

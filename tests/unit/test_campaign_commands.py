@@ -1,0 +1,92 @@
+"""What the commands of a campaign say and return of a fleet that answers: go, collect, abort."""
+
+from __future__ import annotations
+
+import time
+from contextlib import nullcontext
+from typing import Any
+
+import pytest
+from answering_hosts import Counting, Fleet, Machine, Refusing, campaign_in, controller_of
+from command_line import ended, output_of
+
+from vtax.campaign import controller as module
+from vtax.campaign.inventory import InventoryHost
+from vtax.campaign.settings import Launch
+from vtax.cli.main import main
+from vtax.errors import BadInput
+
+
+@pytest.fixture
+def fleet() -> Fleet:
+    """Six hosts that answer."""
+    made = Fleet(**{f"h{i:02}": Machine(f"m{i:02}") for i in range(6)})
+    made.now = time.time()
+    return made
+
+
+@pytest.fixture
+def commanded(tmp_path, fleet, monkeypatch):
+    """A campaign whose commands speak to the fleet; and what loads its bundles."""
+    launch = Launch(canary=0, first_percent=0, forks=1)
+    campaign = campaign_in(tmp_path / "c", launch=launch, inventory=str(tmp_path / "hosts.yml"))
+    campaign.study.parent.mkdir()
+    campaign.study.touch()
+    campaign.pack.touch()
+    monkeypatch.setattr(module, "check_version", lambda: None)
+    monkeypatch.setattr(module, "Playbook", lambda *given: fleet)
+    monkeypatch.setattr(module, "read_inventory", lambda path: [InventoryHost(each, each) for each in fleet.machines])
+    loader: list[Any] = [Counting()]
+    monkeypatch.setattr("vtax.cli.campaign._loader", lambda campaign: nullcontext(loader[0]))
+    return campaign, loader
+
+
+def test_abort_holds_back_the_launches_of_another_controller(fleet, commanded, capsys):
+    campaign, _ = commanded
+    honest, said = fleet.run, []
+
+    def aborted(tasks, variables):
+        yield from honest(tasks, variables)
+        if tasks == ["command"] and not said:
+            said.append(ended(capsys, "campaign", "abort", str(campaign.root)))
+
+    fleet.run = aborted
+    with campaign.lock(), pytest.raises(BadInput, match="was aborted"):
+        controller_of(campaign, fleet).launch()
+    assert (said[0][0], "controls this campaign" in said[0][1]) == (75, True)
+    assert sum(bool(machine.runs) for machine in fleet.machines.values()) == 4, "no second batch"
+
+
+def test_abort_says_how_many_may_measure_still(fleet, commanded, capsys):
+    campaign, _ = commanded
+    output_of("campaign", "go", str(campaign.root))
+    fleet.machines["h03"].is_reachable = False
+    status, said = ended(capsys, "campaign", "abort", str(campaign.root))
+    assert (status, "1 hosts may measure still" in said) == (1, True)
+    fleet.machines["h03"].is_reachable = True
+    output_of("campaign", "abort", str(campaign.root))
+    assert fleet.machines["h03"].runs == {"mine-1a2b-s1": "interrupted"}
+
+
+def test_a_bundle_that_is_refused_is_not_counted_and_said(fleet, commanded, capsys):
+    campaign, loader = commanded
+    output_of("campaign", "go", str(campaign.root))
+    fleet.machines["h03"].end()
+    loader[0] = Refusing()
+    with pytest.raises(SystemExit) as stopped:
+        main(["campaign", "collect", str(campaign.root)])
+    printed = capsys.readouterr()
+    assert (stopped.value.code, "0 bundles loaded" in printed.out) == (1, True)
+    assert "1 bundles were not loaded" in printed.err
+    assert "it is cut off" in output_of("campaign", "status", str(campaign.root))
+    loader[0] = Counting()
+    assert "1 bundles loaded" in output_of("campaign", "collect", str(campaign.root))
+
+
+def test_retry_comes_after_what_is_known_and_brought(fleet, commanded):
+    campaign, loader = commanded
+    output_of("campaign", "go", str(campaign.root))
+    fleet.machines["h03"].end("failed")
+    output_of("campaign", "go", str(campaign.root), "--retry")
+    assert loader[0].loaded == [("h03", "mine-1a2b-s1")], "the bundle of the failed one came before"
+    assert fleet.machines["h03"].runs == {"mine-1a2b-s1": "failed", "mine-1a2b-s1.1": "running"}
