@@ -13,15 +13,16 @@ from shown import drawn, english
 from synthetic_run import DECLARED, PLATFORMS, begin, cells, fill, trial
 
 from vtax.cli.main import main
+from vtax.errors import BadInput
 from vtax.messages import Note
 from vtax.report.analysis.check import check
-from vtax.report.analysis.contrast import Contrasts, contrast, side_of
+from vtax.report.analysis.contrast import Contrasts, contrast, home_run, side_of
 from vtax.report.analysis.result import analyse
 from vtax.report.parts.contrast import document_of
 from vtax.report.renderers import numbers
 from vtax.store.records import CellRecord, PlatformRecord
 from vtax.store.run import RunHandle
-from vtax.store.store import Store
+from vtax.store.store import LAST, Store
 
 
 @pytest.fixture(scope="module")
@@ -203,6 +204,18 @@ def test_what_does_not_exist_is_refused_with_near_names(capsys, golden):
              "tour-1:docker")  # fmt: skip
     others = ("lxc docker --metric latenc", "lxc docker --benchmark iperf", "tour-1:lxc@direction=send odd-1:native")
     golden(refusals(capsys, "compare", *(f"{each} tour-1:docker" for each in sides), *others))
+
+
+def test_a_platform_that_the_last_run_lacks_is_refused_with_a_run_that_has_it(tmp_path):
+    with Store.open(f"sqlite:///{tmp_path / 'store.sqlite'}") as opened:
+        for number, name in enumerate(("old-1", "new-1")):
+            begin(opened, name, started_at=float(number), platforms=PLATFORMS[: 2 - number], cells=[])
+        native, other = (platform.name for platform in PLATFORMS[:2])
+        with pytest.raises(BadInput, match=f"^new-1, the last run, has no {other}") as refused:
+            home_run(opened, (native, f"{other}@size=1"))
+        assert refused.value.hint == "--run old-1 has both"
+        assert home_run(opened, (native, "nope")) == home_run(opened, ("old-1", "new-1")) == LAST
+        assert home_run(opened, (native, other), "old-1") == "old-1"
 
 
 def test_metrics_and_benchmarks_can_be_named(store):

@@ -98,11 +98,27 @@ def sides_of(store: Store, text: str, runs: dict[str, Analysis], run_name: str) 
 
 
 def home_run(store: Store, texts: Sequence[str], run_name: str = LAST) -> str:
-    """The run of sides that name none: the one that another of them names, as in `tour-1:docker podman`."""
+    """The run of sides that name none: the one that another of them names, as in `tour-1:docker podman`.
+
+    Raises BadInput where the last run lacks a platform of them, and another one has all.
+    """
     if run_name != LAST:
         return run_name
     names = store.run_names()
-    return next((head for head, colon, _ in (t.partition(":") for t in texts) if colon and head in names), LAST)
+    named = next((head for head, colon, _ in (t.partition(":") for t in texts) if colon and head in names), "")
+    if not named and names:
+        _refuse_last(store, [text.partition("@")[0] for text in texts if text])
+    return named or LAST
+
+
+def _refuse_last(store: Store, platforms: Sequence[str]) -> None:
+    last = store.open_run(LAST)
+    there = [platform.name for platform in last.platforms]
+    lacking = [name for name in platforms if name not in there]
+    other = next((run.name for run in reversed(store.runs()) if {*platforms} <= {*run.platforms}), "")
+    if lacking and other:
+        hint = f"--run {other} has both" if len(platforms) > 1 else f"--run {other} has it"
+        raise BadInput(f"{last.name}, the last run, has no {lacking[0]}", hint=hint)
 
 
 def run_of(store: Store, text: str, run_name: str = LAST) -> tuple[str, str]:
