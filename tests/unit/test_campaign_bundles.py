@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ from vtax.campaign.collecting import Loader, sha256_of_file
 from vtax.campaign.directory import Campaign
 from vtax.campaign.host_record import CampaignHost, HostSession
 from vtax.campaign.making import check_study
+from vtax.campaign.prepare import PROGRAM, SHORT
 from vtax.errors import BadInput
 from vtax.store.bundle import as_text, write_bundle
 from vtax.store.hosts import IMAGE_DIGEST, host_id
@@ -190,6 +193,37 @@ def test_the_directory_for_a_scheduler_holds_what_it_needs(campaign, tmp_path):
     assert slurm_line(tmp_path, "5").startswith("sbatch --nodes=5 ")
     again = invoked("campaign", "pack", str(campaign.root), "-o", str(tmp_path / "it's here"))
     assert "is there already" in str(again.exception)
+
+
+@pytest.mark.parametrize("status", [0, 75])
+def test_the_script_names_the_host_and_ends_as_the_run_did(campaign, tmp_path, status):
+    write_directory(campaign, tmp_path / "here")
+    vtax = tmp_path / "vtax"
+    vtax.write_text(
+        '#!/bin/sh\n[ "$2" = check ] && echo \'{"identity": "m1-d1"}\' && exit\n'
+        f'mkdir -p "$VTAX_HOME/host-runs/$3"; echo > "$VTAX_HOME/host-runs/$3/run.vtax.gz"; exit {status}\n'
+    )
+    vtax.chmod(0o755)
+    place = tmp_path / "home/packs" / SETTINGS["pack_digest"][:SHORT] / PROGRAM
+    python = tmp_path / "python"
+    python.write_text(
+        f'#!/bin/sh\n[ "$1" = -c ] && exec {sys.executable} "$@"\nmkdir -p {place.parent}; cp {vtax} {place}\n'
+    )
+    python.chmod(0o755)
+    environment = {**os.environ, "VTAX_HOME": str(tmp_path / "home"), "VTAX_PYTHON": str(python)}
+    done = subprocess.run([tmp_path / "here/run-here.sh"], env=environment, capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (status, b"")
+    bundles = [each.name for each in (tmp_path / "here/bundles").iterdir()]
+    assert bundles == [f"{os.uname().nodename}-m1-d1-mine-1a2b-s1.vtax.gz"]
+
+
+@pytest.mark.parametrize("named", ["node7", "..", "a b", "n" * 61])
+def test_a_host_is_called_as_its_bundle_says_where_that_is_a_name(campaign, measured, store, tmp_path, named):
+    identity = host_id(FACTS)
+    measured(f"{named}-{identity}-mine-1a2b-s1.vtax.gz")
+    [*load_directory(campaign, tmp_path / "there", Loader(campaign, store, "here"))]
+    (host,) = campaign.hosts()
+    assert host.name == ("node7" if named == "node7" else identity)
 
 
 def test_a_state_is_printed_without_asking_a_host(campaign):

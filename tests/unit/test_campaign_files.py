@@ -45,6 +45,8 @@ def test_settings_are_what_was_written_and_tables_of_others_are_kept(tmp_path):
         ("[launch]\nforks = 0", "0 is not between 1 and 500"),
         ("[launch]\nfork = 1", "there is no key 'fork'"),
         ("launch = 3", "it is no table"),
+        ("[lunch]\nforks = 1", "there is no key 'lunch'"),
+        ("sessions = [3]", "'[3]' is not of its type"),
     ],
 )
 def test_a_mistake_in_the_settings_is_named_with_its_key(tmp_path, line, said):
@@ -117,6 +119,23 @@ def test_an_inventory_with_a_mistake_is_refused(hosts, said):
 def test_two_ports_of_an_address_are_two_hosts():
     at = {"ansible_host": "192.0.2.1"}
     assert len(hosts_of(listed(a={**at, "ansible_port": 2201}, b={**at, "ansible_port": 2202}), "x")) == 3
+
+
+@pytest.mark.parametrize("address", ["{{ inventory_hostname }}.example", "{% if x %}a{% endif %}"])
+def test_two_addresses_of_one_template_are_two_hosts(address):
+    assert len(hosts_of(listed(a={"ansible_host": address}, b={"ansible_host": address}), "x")) == 3
+
+
+def test_an_inventory_is_read_where_it_is_played(tmp_path, monkeypatch):
+    program = tmp_path / "ansible-inventory"
+    program.write_text("""#!/bin/sh\nprintf '{"all": {"hosts": ["%s", "%s"]}}' "$PWD" "$2"\n""")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    (tmp_path / "of").mkdir()
+    (tmp_path / "of/hosts.yml").touch()
+    monkeypatch.chdir(tmp_path)
+    found = read_inventory(Path("of/hosts.yml"))
+    assert [each.name for each in found] == [str(tmp_path / "of"), str(tmp_path / "of/hosts.yml")]
 
 
 def test_an_inventory_that_is_not_there_or_cannot_be_read(tmp_path, monkeypatch):

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 import synthetic_run
-from command_line import output_of, refusal
+from command_line import invoked, output_of, refusal
 
 from vtax.campaign import detached, host_runs
 from vtax.campaign.detached import carry_out, start, systemd_command
@@ -226,6 +226,27 @@ def test_its_process_does_what_is_missing_and_writes_the_bundle(place, monkeypat
     assert called == [*([command] if command else []), ["export", "tour-1", "-o", str(bundle)]]
     found = state_of(place)
     assert (found.bundle, len(found.bundle_sha256)) == (str(bundle), 64)
+
+
+@pytest.mark.parametrize(
+    ("status", "end", "ends"),
+    [
+        ("finished", End(0), 0),
+        ("", End(75, "tour-9 has this host to itself"), 75),
+        ("interrupted", End(143), 1),
+        ("", End(2, "no such study"), 1),
+        ("finished", End(1, "every trial failed"), 1),
+    ],
+)
+def test_in_the_foreground_the_exit_status_is_that_of_the_run(place, taken_for_root, monkeypatch, status, end, ends):
+    def carried_out(place: Place) -> None:
+        if status:
+            stored(place, status)
+        place.write_end(end)
+
+    monkeypatch.setattr(detached, "carry_out", carried_out)
+    found = invoked("host", "run", "c1-s1", "santos2008", "--foreground", "--json")
+    assert (getattr(found.exception, "exit_status", 0), end.reason in found.output) == (ends, True)
 
 
 def test_a_bundle_that_cannot_be_written_is_a_failure(place, monkeypatch):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import time
@@ -25,6 +26,7 @@ from vtax.store.hosts import host_id
 from vtax.store.run import RunHandle
 
 SCRIPT = "run-here.sh"
+_NAME = re.compile(r"[\w.-]{1,60}", re.ASCII)
 _README = """Files of the campaign {name}, to measure {study} on a host without a controller.
 
     sudo {script} [SESSION]        on each host, from this directory; SESSION is 1 if not given
@@ -44,9 +46,16 @@ home=${{VTAX_HOME:-{home}}}
 id={name}-s$session
 "${{VTAX_PYTHON:-python3}}" "$here/{pack}" --home "$home" --digest {digest} >&2
 place=$home/packs/{short}
-VTAX_HOME=$home "$place/{program}" host run "$id" "$place/study/"{study} --foreground --json{options}
-mkdir -p "$here/bundles"
-cp -- "$home/{runs}/$id/{bundle}" "$here/bundles/$(uname -n)-$id.vtax.gz"
+export VTAX_HOME="$home"
+identity=$("$place/{program}" host check --json |
+    "${{VTAX_PYTHON:-python3}}" -c 'import json, sys; print(json.load(sys.stdin)["identity"])')
+status=0
+"$place/{program}" host run "$id" "$place/study/"{study} --foreground --json{options} || status=$?
+if [ -f "$home/{runs}/$id/{bundle}" ]; then
+    mkdir -p "$here/bundles"
+    cp -- "$home/{runs}/$id/{bundle}" "$here/bundles/$(uname -n)-$identity-$id.vtax.gz"
+fi
+exit "$status"
 """
 
 
@@ -124,7 +133,8 @@ def _host(path: Path, added: Added, names: set[str]) -> CampaignHost:
     identity = host_id(added.host)
     ids = [tag.removeprefix(TAG) for tag in added.tags if tag.startswith(TAG)]
     stems = [path.name.removesuffix(f"-{id_}.vtax.gz") for id_ in ids if path.name.endswith(f"-{id_}.vtax.gz")]
-    name = one_line(stems[0], 60) if stems else identity
+    stem = stems[0].removesuffix(f"-{identity}") if stems else ""
+    name = stem if _NAME.fullmatch(stem) and stem.strip(".") else identity
     return CampaignHost(f"{name}-{identity}" if name in names else name, identity=identity, facts=dict(added.host))
 
 

@@ -10,11 +10,11 @@ from typing import Any
 
 from vtax.campaign.directory import FILE, Campaign
 from vtax.campaign.host_record import CampaignHost
+from vtax.campaign.settings import CHANGE
 from vtax.errors import BadInput
 from vtax.foreign_text import one_line
 from vtax.stats.host_change import random_half
 
-CHANGE = "change"
 _MIN_HOSTS = 4  # two a side
 _HINT = "docs/campaigns.md explains every key"
 _LONGEST = 120

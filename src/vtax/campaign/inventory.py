@@ -7,6 +7,7 @@ Host variables of vtax: `vtax_group`, `vtax_skip` (why a host is left out), `vta
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,7 @@ from vtax.host.process import run
 
 _TIMEOUT_S = 300.0
 _PORT = 22
+_TEMPLATE = re.compile(r"\{\{|\{%")
 
 
 @dataclass(frozen=True)
@@ -40,9 +42,9 @@ def read_inventory(inventory: Path) -> list[InventoryHost]:
     """Return the hosts of an inventory, by name. Raises BadInput: none there, no host in it, or one twice."""
     if not inventory.exists():
         raise BadInput("there is no such inventory", where=str(inventory), hint="it is a file of Ansible's")
-    command = [needed_program("ansible-inventory"), "-i", str(inventory), "--list"]
+    command = [needed_program("ansible-inventory"), "-i", str(inventory.absolute()), "--list"]
     try:
-        listed = run(command, timeout_s=_TIMEOUT_S, environment=ENVIRONMENT)
+        listed = run(command, timeout_s=_TIMEOUT_S, environment=ENVIRONMENT, cwd=inventory.absolute().parent)
         values = json.loads(listed.stdout)
     except (CommandFailed, ValueError) as error:
         raise BadInput(
@@ -64,13 +66,14 @@ def hosts_of(listed: Mapping[str, Any], where: str) -> list[InventoryHost]:
         raise BadInput("the inventory has no host", where=where, hint=f"ansible-inventory -i {where} --graph")
     named: dict[str, str] = {}
     for host in found:
-        if host.address in named and not host.skip:
+        if host.skip or _TEMPLATE.search(host.address):  # what Ansible puts there is not known here
+            continue
+        if host.address in named:
             raise BadInput(
                 f"{named[host.address]} and {host.name} are two names of the host {host.address}", where=where,
                 hint="remove one of them, or set its vtax_skip",
             )  # fmt: skip
-        if not host.skip:
-            named[host.address] = host.name
+        named[host.address] = host.name
     return found
 
 

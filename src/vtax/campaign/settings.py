@@ -18,6 +18,8 @@ from vtax.report.replacing import replacing
 from vtax.study.limits import MAX_BLOCKS
 from vtax.study.units import duration_s
 
+CHANGE = "change"
+"""Table of the file that `vtax.campaign.change` reads."""
 _NAME = re.compile(r"[a-z0-9][a-z0-9.-]{0,21}")  # an id of a run has a suffix, and at most 30 characters
 _WINDOW = re.compile(r"([01]\d|2[0-3]):([0-5]\d)-([01]\d|2[0-3]):([0-5]\d)")
 _HINT = "docs/campaigns.md explains every key"
@@ -120,7 +122,7 @@ class Settings:
         try:
             own = {each.name for each in fields(cls)} - {"launch", "tables"}
             launch = Launch(**_typed(Launch, values.pop("launch", {}), "launch."))
-            tables = {name: values.pop(name) for name in [*values] if isinstance(values[name], dict | list)}
+            tables = {name: values.pop(name) for name in (CHANGE,) if isinstance(values.get(name), dict)}
             if unknown := sorted(values.keys() - own):
                 raise BadInput(f"there is no key {unknown[0]!r}", where=unknown[0], hint=_HINT)
             return cls(**_typed(cls, values, ""), launch=launch, tables=tables)

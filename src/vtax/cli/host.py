@@ -27,6 +27,7 @@ from vtax.study.redesigned import redesigned
 from vtax.study.units import about_size
 
 _ERRORS = {error.exit_status: error for error in (VtaxError, BadInput, Busy)}
+_ENDED_WELL = ("done", "paused")
 
 
 @click.group("host")
@@ -128,6 +129,9 @@ def run(
         print_json({"schema": "vtax.host-run/1", **values_of(found)})
     else:
         _print_runs([found])
+    if foreground and found.state not in _ENDED_WELL:
+        error = Busy if found.state == "busy" else VtaxError
+        raise error(f"{found.id} is not done: {found.state}", hint=found.reason)
 
 
 @command.command("status", short_help="Print the state of runs in the background.")
