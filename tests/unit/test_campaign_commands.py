@@ -7,10 +7,13 @@ from contextlib import nullcontext
 from typing import Any
 
 import pytest
+import synthetic_run
 from answering_hosts import Counting, Fleet, Machine, Refusing, campaign_in, controller_of
 from command_line import ended, output_of
 
 from vtax.campaign import controller as module
+from vtax.campaign import report
+from vtax.campaign.host_record import CampaignHost, HostSession
 from vtax.campaign.inventory import InventoryHost
 from vtax.campaign.settings import Launch
 from vtax.cli.main import main
@@ -90,3 +93,16 @@ def test_retry_comes_after_what_is_known_and_brought(fleet, commanded):
     output_of("campaign", "go", str(campaign.root), "--retry")
     assert loader[0].loaded == [("h03", "mine-1a2b-s1")], "the bundle of the failed one came before"
     assert fleet.machines["h03"].runs == {"mine-1a2b-s1": "failed", "mine-1a2b-s1.1": "running"}
+
+
+def test_a_run_that_two_names_of_a_host_have_is_reported_once(commanded, store, monkeypatch):
+    campaign, _ = commanded
+    for name in ("tour-1", "tour-2"):
+        synthetic_run.fill(synthetic_run.begin(store, name=name), blocks=1)
+    for host, run in (("old", "tour-1"), ("new", "tour-1"), ("other", "tour-2")):
+        session = HostSession(1, "mine-1a2b-s1", "collected", run=run)
+        campaign.keep(CampaignHost(host, state="collected", sessions=(session,)))
+    merged: list[str] = []
+    monkeypatch.setattr(report, "merged_campaign", lambda store, runs, record, watch: merged.extend(runs))
+    report.reported_run(store, campaign)
+    assert sorted(merged) == ["tour-1", "tour-2"]
