@@ -55,18 +55,14 @@ def test_a_matrix_longer_than_a_window_stands_before_the_answer(store):
     assert matrix < answer
 
 
-def test_a_matrix_that_fits_neither_way_is_left_out(store, monkeypatch):
+def test_a_matrix_that_is_too_long_has_the_command_that_shows_it(store, monkeypatch):
     analysis = analysed(store, {str(size): [0.9] * 5 for size in range(9)})
     assert "higher is better everywhere" in drawn(result(analysis), 80)  # one platform: points go down
     monkeypatch.setattr("vtax.report.views.result._MOST_CELLS", 8)
-    assert "higher is better everywhere" not in drawn(result(analysis), 80)
-
-
-def test_a_matrix_of_eighty_cells_is_shown(store):
-    """As of urschei2007: 16 points on 5 platforms."""
-    lines, answer, matrix = answered(store, 160, 80)
-    assert matrix < answer
-    assert sum("iperf3 size=" in line for line in lines) == 80
+    shown = drawn(result(analysis), 80)
+    assert "higher is better everywhere" not in shown
+    assert "vtax show tour-1 --all: percent of native in each of 9 comparisons" in shown
+    assert "higher is better everywhere" in drawn(result(analysis, every_metric=True), 160)
 
 
 def test_what_is_slower_by_its_own_interval_alone_says_so_in_its_cell_and_why(store):

@@ -55,7 +55,7 @@ _MOST_NAMED = 4
 _MOST_POINTS = 8  # of a metric, beyond which a report shows its table on demand
 _TIMES = 2.0  # the baseline, beyond which a share reads as times slower or faster
 _MOST_COLUMNS = 6  # of a terminal's matrix
-_MOST_CELLS = 100  # of it, unless everything is wanted
+_MOST_CELLS = 50  # of it, unless everything is wanted
 _FEW_ROWS = 12  # of all tables together, which a terminal shows beside the answer
 
 
@@ -230,12 +230,17 @@ def _overview(analysis: Analysis) -> Iterator[Part]:
 
 
 def _matrix(analysis: Analysis, options: Options) -> Iterator[Part]:
-    """The same for a terminal, its longer side downwards; nothing where a side does not fit."""
+    """The same for a terminal, its longer side downwards; nothing where a side does not fit, and the
+    command where they are many."""
     compared = _compared(analysis)
     points = [(section, point) for section in analysis.primary for point in section.points]
     if not 0 < min(len(compared), len(points)) <= _MOST_COLUMNS:
         return
-    if len(compared) * len(points) > _MOST_CELLS and not options.every_metric:
+    if (count := len(compared) * len(points)) > _MOST_CELLS and not options.every_metric:
+        yield Paragraph(
+            msg("vtax show {run} --all: percent of {baseline} in each of {count} comparisons",
+                run=analysis.name, baseline=analysis.baseline, count=Count(count)), "muted",
+        )  # fmt: skip
         return
     across: list[Inline] = [shared.platform_of(platform) for platform in compared]
     down: list[Inline] = [_short_name(section, point, analysis) for section, point in points]
