@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vtax.report.document import Scale, scale_for
+from vtax.report.analysis.lookup import Levels
+from vtax.report.document import Factor, Scale, scale_for
+from vtax.report.renderers.format import english
 from vtax.report.renderers.numbers import (
     mean_and_half_width,
     number,
@@ -14,6 +16,7 @@ from vtax.report.renderers.numbers import (
     plain_percent,
     relative,
 )
+from vtax.store.records import CellRecord
 
 SPACE = "\N{NARROW NO-BREAK SPACE}"
 
@@ -90,3 +93,14 @@ def test_shares():
 def test_percents_are_never_rounded_to_tens():
     """So that the lowest end of several intervals is the lowest as they are shown."""
     assert relative(1.302, 0.583, 2.811) == ("130", "[58, 281]", "percent")
+
+
+@pytest.mark.parametrize(
+    ("factor", "level", "expected"),
+    [("socket_buffer", "262144", "256KiB"), ("message_size", "1048576", "1MiB"), ("message_size", "1500", "1500B"),
+     ("block_size", "4k", "4k"), ("length", "1024", "1024"), ("threads", "1024", "1024")],
+)  # fmt: skip
+def test_a_level_that_is_a_size_is_written_with_its_unit_and_found_by_it(factor, level, expected):
+    assert english(Factor(((factor, level),))) == f"{factor}={expected}"
+    levels = Levels("run-1", [CellRecord("c", "c", "native", "netperf", "netperf", levels={factor: level})])
+    assert levels.find(f"{factor}={expected}", "", "") == levels.find(f"{factor}={level}", "", "") == (factor, level)

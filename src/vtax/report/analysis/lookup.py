@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 
 from vtax.errors import BadInput, NotFound
+from vtax.report.document.levels import stored_level
 from vtax.store.records import CellRecord
 
 _COLUMN = "factor_"  # how columns of exported files begin
@@ -60,6 +61,8 @@ class Levels:
         if factor not in self.there:
             raise unknown("factor", factor, list(self.there), where, self._run)
         levels: Mapping[str, str] = self.there[factor]
+        if level.casefold() not in levels:
+            level = stored_level(level)
         if level.casefold() not in levels:
             raise unknown(f"level of {factor},", level, list(levels.values()), where, self._run)
         return factor, levels[level.casefold()]

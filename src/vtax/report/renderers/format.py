@@ -11,6 +11,7 @@ from typing import Any, Literal
 from vtax.messages import Note, forms_of
 from vtax.report.document import cells
 from vtax.report.document.cells import Nothing
+from vtax.report.document.levels import written_level
 from vtax.report.document.notes import data_of
 from vtax.report.document.stored_texts import unit_of
 from vtax.report.document.text import (
@@ -238,7 +239,7 @@ def _range(f: Formatter, value: cells.Range) -> str:
 
 
 def _levels(f: Formatter, value: cells.Factor) -> str:
-    return ", ".join(f"{factor}={level}" for factor, level in value.levels)
+    return ", ".join(f"{factor}={written_level(factor, level)}" for factor, level in value.levels)
 
 
 _FORMATS: Mapping[type, Callable[[Formatter, Any], str]] = {

@@ -1,0 +1,37 @@
+"""How levels of factors are written: sizes with units, as studies may write them."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from functools import cache
+
+from vtax.benchmarks.registry import benchmarks
+from vtax.study.declared import alternatives_of, conversion_of
+from vtax.study.units import format_size, size_bytes
+
+
+def written_level(factor: str, level: str) -> str:
+    """Return a level as people read it: `256KiB` of a parameter that is a size, which is exact."""
+    return format_size(int(level)) if factor in _sizes() and level.isdecimal() else level
+
+
+def stored_level(level: str) -> str:
+    """Return a level that may be a size with a unit as runs store it: in bytes."""
+    with suppress(ValueError):
+        return str(size_bytes(level))
+    return level
+
+
+@cache
+def _sizes() -> frozenset[str]:
+    """Names of parameters that are sizes in every benchmark which has them.
+
+    A single word, such as `length`, may mean anything in a program of a study, and stays as it is.
+    """
+    kinds: dict[str, set[bool]] = {}
+    for benchmark in benchmarks().values():
+        for name, field in benchmark.Parameters.model_fields.items():
+            forms = alternatives_of(field.annotation, tuple(field.metadata))
+            is_size = any(conversion_of(each.metadata) is size_bytes for each in forms)
+            kinds.setdefault(name, set()).add(is_size)
+    return frozenset(name for name, found in kinds.items() if found == {True} and "_" in name)
