@@ -121,7 +121,9 @@ def below(title: Inline, groups: Sequence[FigureGroup]) -> list[FigureGroup]:
 
 def _groups(section: Section, row_of: Any) -> tuple[FigureGroup, ...]:
     return tuple(
-        FigureGroup(point.name, tuple((shared.platform_of(row.platform), row_of(row, point)) for row in point.rows))
+        FigureGroup(
+            shared.levels(point), tuple((shared.platform_of(row.platform), row_of(row, point)) for row in point.rows)
+        )
         for point in section.points
     )
 
@@ -186,5 +188,5 @@ def _forest_groups(analysis: Analysis) -> Iterator[FigureGroup]:
                 for row in point.rows
                 if row.ratio is not None
             ):
-                found.append(FigureGroup(point.name, rows))
+                found.append(FigureGroup(shared.levels(point), rows))
         yield from below(shared.title_of(section), found)

@@ -132,7 +132,9 @@ def forest(lines: Sequence[Line], hosts: Sequence[Host], analysis: Analysis) -> 
     """Yield a figure with an interval for each host below that of hosts like these; nothing where it is too long."""
     groups = []
     for line in lines:
-        title = joined([shared.platform_of(line.row.platform), shared.title_of(line.section), line.point.name])
+        title = joined(
+            [shared.platform_of(line.row.platform), shared.title_of(line.section), shared.levels(line.point)]
+        )
         rows = [(host.name, _figure_row(host.name, line.ratios[host.name], line, analysis))
                 for host in hosts if host.name in line.ratios]  # fmt: skip
         if line.row.ratio is not None and rows:

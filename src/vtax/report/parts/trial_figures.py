@@ -44,7 +44,7 @@ def distribution(section: Section, analysis: Analysis) -> Figure:
     """Return every trial of every cell, relative to the median of the cell."""
     groups = tuple(
         FigureGroup(
-            point.name,
+            shared.levels(point),
             tuple(
                 (shared.platform_of(row.platform), _merged([row], analysis) if _is_shown(row) else None)
                 for row in point.rows

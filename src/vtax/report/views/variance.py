@@ -286,7 +286,7 @@ def _figure_groups(cells: Sequence[CellVariance], analysis: Analysis) -> list[Fi
     for _, of in groupby(cells, key=lambda cell: id(cell.point)):
         if known := [cell for cell in of if len(_known_shares(cell)) > 1]:
             rows = tuple((shared.platform_of(cell.row.platform), _figure_row(cell, analysis)) for cell in known)
-            found.append(FigureGroup(known[0].point.name, rows))
+            found.append(FigureGroup(shared.levels(known[0].point), rows))
     return figures.below(shared.title_of(cells[0].section), found)
 
 
