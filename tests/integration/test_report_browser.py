@@ -203,5 +203,5 @@ def test_on_paper_a_figure_stays_with_its_heading_and_no_heading_stands_alone(se
     of_chapter = f"(all) => {{ {visible} return all.map(each => [...each.querySelectorAll('p, li, table, figure')]"
     of_chapter += ".filter(part => part.getClientRects().length).length); }"
     chapters = measured(seen, "main > section", of_chapter)
-    assert len(chapters) >= 3
+    assert len(chapters) >= 2
     assert min(chapters) > 0
