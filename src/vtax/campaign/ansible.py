@@ -54,8 +54,8 @@ ENVIRONMENT = {
     "ANSIBLE_INJECT_FACT_VARS": "false",
     "ANSIBLE_CACHE_PLUGIN": "memory",
 }
-"""What Ansible's output and its connections depend on, and that no cached fact of a host replaces a variable; the
-rest is as its user configured it."""
+"""Settings that Ansible's output and connections depend on, and that keep facts of a host from replacing variables;
+the rest is as its user configured it."""
 Kind = Literal["ok", "failed", "unreachable", "skipped"]
 
 
@@ -77,7 +77,7 @@ class Answer:
 
     @property
     def error(self) -> str:
-        """What went wrong, on one line: what vtax said there, or else what Ansible says."""
+        """The error on one line, as vtax said it there, or else as Ansible says."""
         said = _CLOSED.sub("", str(self.result.get("stderr") or "")) or str(self.result.get("stdout") or "")
         _, found, own = said.rpartition("vtax: ")
         text = own if found else said or str(self.result.get("module_stderr") or self.result.get("msg") or "")

@@ -23,7 +23,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 _SAID: tuple[tuple[str, Code], ...] = (
     ("No space left", "space"), ("has the digest", "digest"), ("is for Python", "python"),
 )  # fmt: skip
-"""What preparation says -> the kind of reason."""
+"""Words of a failed preparation -> the kind of reason."""
 
 
 def after_prepare(host: CampaignHost, answer: Answer, now: float) -> CampaignHost:

@@ -13,15 +13,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from vtax.campaign.answers import settled
-from vtax.campaign.collecting import Added, Loader, sha256_of_file
+from vtax.campaign.collecting import Added, Loader
 from vtax.campaign.directory import PACK, Campaign
 from vtax.campaign.host_record import CampaignHost, HostSession
 from vtax.campaign.host_runs import BUNDLE, DIRECTORY, TAG
 from vtax.campaign.making import new_directory
 from vtax.campaign.prepare import HOME, PROGRAM, SHORT
-from vtax.campaign.settings import Settings
 from vtax.errors import BadInput
 from vtax.foreign_text import one_line
+from vtax.host.digest import sha256_of_file
 from vtax.store.hosts import host_id
 from vtax.store.run import RunHandle
 
@@ -79,10 +79,11 @@ def write_directory(campaign: Campaign, target: Path) -> None:
         except OSError:
             shutil.copyfile(campaign.pack, made / PACK)
         names = {"name": settings.name, "pack": PACK, "home": HOME}
+        options = "".join(f" {shlex.quote(each)}" for each in settings.run_options(settings.scale))
         script = made / SCRIPT
         script.write_text(_RUN_HERE.format(
             **names, digest=settings.pack_digest, short=settings.pack_digest[:SHORT], program=PROGRAM, runs=DIRECTORY,
-            bundle=BUNDLE, study=shlex.quote(settings.study), options=_options(settings),
+            bundle=BUNDLE, study=shlex.quote(settings.study), options=options,
         ))  # fmt: skip
         script.chmod(0o755)
         (made / "README").write_text(_README.format(**names, study=settings.study_name, script=SCRIPT))
@@ -155,9 +156,3 @@ def _with_run(campaign: Campaign, host: CampaignHost, added: Added, path: Path) 
     shutil.copyfile(path, target)
     session = replace(session, bundle=str(target.relative_to(campaign.root)))
     return settled(host.with_session(session), settings, time.time())
-
-
-def _options(settings: Settings) -> str:
-    scale = f" --scale {shlex.quote(settings.scale)}" if settings.scale else ""
-    blocks = f" --blocks {settings.blocks}" if settings.blocks else ""
-    return scale + blocks + (" --trust" if settings.trust else "") + (" --tune-host" if settings.tune_host else "")

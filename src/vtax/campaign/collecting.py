@@ -6,7 +6,6 @@ controller that is killed between the two loads nothing twice.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -17,6 +16,7 @@ from vtax.campaign.directory import Campaign
 from vtax.campaign.host_record import NONE, CampaignHost, Code, HostSession, Reason
 from vtax.errors import BadInput
 from vtax.foreign_text import one_line
+from vtax.host.digest import sha256_of_file
 from vtax.store.bundle import Bundle
 from vtax.store.hosts import IMAGE_DIGEST, host_id
 from vtax.store.importing import import_bundle
@@ -123,9 +123,3 @@ def _comparable(declared: Mapping[str, Any]) -> Any:
         if program.get("files"):
             program["files"] = [PurePosixPath(each).name for each in program["files"]]
     return found
-
-
-def sha256_of_file(path: Path) -> str:
-    """Return the SHA-256 of a file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -18,7 +18,7 @@ from typing import Any
 from vtax.campaign import answers
 from vtax.campaign.ansible import Answer, Playbook, check_version
 from vtax.campaign.collecting import Loader
-from vtax.campaign.directory import Campaign
+from vtax.campaign.directory import STUDY, Campaign
 from vtax.campaign.host_record import CampaignHost, HostSession, Reason
 from vtax.campaign.host_runs import BUNDLE, DIRECTORY
 from vtax.campaign.inventory import InventoryHost, read_inventory
@@ -95,8 +95,7 @@ class Controller:
 
     def look(self) -> None:
         """Ask the hosts that were launched how far they are."""
-        launched = {host.name: session for host in self.hosts.values() if (session := host.running)}
-        self._ask("looked at", ["status"], launched, self._of_run)
+        self._ask("looked at", ["status"], self._running(), self._of_run)
 
     def launch(self) -> str:
         """Prepare and launch whoever is due; return why nothing is launched any more, empty while that goes on."""
@@ -120,8 +119,7 @@ class Controller:
     def stop(self) -> None:
         """Stop what runs."""
         self.look()
-        launched = {host.name: session for host in self.hosts.values() if (session := host.running)}
-        self._ask("stopped", ["command"], launched, self._of_run, verb=lambda session: ["stop", session.id])
+        self._ask("stopped", ["command"], self._running(), self._of_run, verb=lambda _, session: ["stop", session.id])
         for host in self.hosts.values():
             self._keep(host)
 
@@ -133,6 +131,9 @@ class Controller:
             tried |= {session.id + name for name, session in pending.items()}
             found += self._fetch(pending, loader)
         return Collected(found.count(True), found.count(False))
+
+    def _running(self) -> dict[str, HostSession]:
+        return {host.name: session for host in self.hosts.values() if (session := host.running)}
 
     def _pending(self, tried: set[str]) -> dict[str, HostSession]:
         found: dict[str, HostSession] = {}
@@ -193,13 +194,10 @@ class Controller:
     def _after_launch(self, host: CampaignHost, session: HostSession, answer: Answer) -> CampaignHost:
         return answers.after_run(host, session, answer, self.settings, time.time(), is_launch=True)
 
-    def _run(self, session: HostSession) -> list[str]:
+    def _run(self, host: CampaignHost, session: HostSession) -> list[str]:
         scale = self.settings.scale if session.number else self.settings.launch.canary_scale
-        blocks = self.settings.blocks if scale == self.settings.scale else 0
-        options = [*(["--scale", scale] if scale else []), *(["--blocks", str(blocks)] if blocks else []),
-                   *(["--trust"] if self.settings.trust else []),
-                   *(["--tune-host"] if self.settings.tune_host else [])]  # fmt: skip
-        return ["run", session.id, STUDY_PLACE, *options]
+        study = f"{self._place(host)}/{STUDY}/{self.settings.study}"
+        return ["run", session.id, study, *self.settings.run_options(scale)]
 
     def _ask(
         self,
@@ -207,12 +205,13 @@ class Controller:
         tasks: Sequence[str],
         sessions: Mapping[str, HostSession],
         received: Callable[[CampaignHost, HostSession, Answer], CampaignHost],
-        verb: Callable[[HostSession], list[str]] = lambda session: [],
+        verb: Callable[[CampaignHost, HostSession], list[str]] = lambda host, session: [],
     ) -> None:
         """Carry out tasks on hosts and keep what each answered. did: what that is called. verb: of `vtax host`."""
         if not sessions:
             return
-        variables = {name: self._variables(self.hosts[name], each, verb(each)) for name, each in sessions.items()}
+        asked = [(self.hosts[name], session) for name, session in sessions.items()]
+        variables = {host.name: self._variables(host, session, verb(host, session)) for host, session in asked}
         for answer in self._playbook.run(tasks, variables):
             if answer.host in sessions:
                 host = self.hosts[answer.host]
@@ -224,9 +223,8 @@ class Controller:
         """Return the variables of the playbook for a host. Nothing that a host said is in them: Ansible expands
         them."""
         settings = self.settings
-        place = f"{host.home}/packs/{settings.pack_digest[:SHORT]}"
+        place = self._place(host)
         vtax = ["env", f"VTAX_HOME={host.home}", f"{place}/{PROGRAM}", "host"]
-        study = f"{place}/study/{settings.study}"
         return {
             "vtax_prepare": shlex.join(
                 [str(self.campaign.pack), "--home", host.home, "--digest", settings.pack_digest]
@@ -234,11 +232,14 @@ class Controller:
             "vtax_creates": f"{place}/{MARK}",
             "vtax_python": host.python,
             "vtax_check": [*vtax, "check", "--json"],
-            "vtax_command": [*vtax, *(study if each == STUDY_PLACE else each for each in verb), "--json"],
+            "vtax_command": [*vtax, *verb, "--json"],
             "vtax_status": [*vtax, "status", session.id, "--json"],
             "vtax_bundle": f"{host.home}/{DIRECTORY}/{session.id}/{BUNDLE}",
             "vtax_target": str(self._target(host.name, session)),
         }
+
+    def _place(self, host: CampaignHost) -> str:
+        return f"{host.home}/packs/{self.settings.pack_digest[:SHORT]}"
 
     def _target(self, host: str, session: HostSession) -> Path:
         return self.campaign.incoming / self.campaign.bundle(host, session.id).relative_to(self.campaign.root)
@@ -254,7 +255,3 @@ class Controller:
             host = replace(host, state="aborted")
         self.hosts[host.name] = host
         self.campaign.keep(host)
-
-
-STUDY_PLACE = "STUDY"
-"""Stands for the path of the study on the host."""

@@ -7,7 +7,6 @@ else a session of its own (setsid(2)).
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import os
 import signal
 import subprocess
@@ -19,6 +18,7 @@ from pathlib import Path
 
 from vtax.campaign.host_runs import End, HostRun, Place, Request, last_line, run_of, state_of
 from vtax.errors import BadInput, RunInterrupted, VtaxError
+from vtax.host.digest import sha256_of_file
 from vtax.host.lock import is_measuring, measuring_lock, measuring_process
 from vtax.host.process import find_program
 from vtax.host.waiting import wait_until
@@ -105,8 +105,7 @@ def carry_out(place: Place) -> None:
         end = End(status, last_line(place.log) if status else "")
         if run := run_of(place):
             if (exported := _vtax(place, ["export", run.name, "-o", str(place.bundle)])) == 0:
-                digest = hashlib.sha256(place.bundle.read_bytes()).hexdigest()
-                end = replace(end, bundle=str(place.bundle), bundle_sha256=digest)
+                end = replace(end, bundle=str(place.bundle), bundle_sha256=sha256_of_file(place.bundle))
             else:
                 end = End(status or exported, last_line(place.log))
         place.write_end(end)

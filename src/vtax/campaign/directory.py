@@ -48,7 +48,7 @@ class Campaign:
 
     @property
     def log(self) -> Path:
-        """What ansible-playbook printed."""
+        """The file of what ansible-playbook printed."""
         return self.root / "log"
 
     @property

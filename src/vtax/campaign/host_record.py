@@ -1,4 +1,4 @@
-"""What a controller knows of a host of its campaign, and of each session there: states and typed reasons."""
+"""Hosts of a campaign and their sessions, as its controller knows them: states and typed reasons."""
 
 from __future__ import annotations
 

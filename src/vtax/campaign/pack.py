@@ -22,6 +22,7 @@ from vtax.campaign.prepare import IMAGE, MAIN, MANIFEST, WHEELS, Manifest
 from vtax.campaign.wheel import EPOCH, write_wheel
 from vtax.campaign.wheelhouse import download
 from vtax.described import Means
+from vtax.host.digest import sha256_of_file
 from vtax.host.process import run
 from vtax.image import carrying, contents
 from vtax.image.build import Progress
@@ -65,7 +66,9 @@ def write_pack(
         progress(f"image {image.key}")
         carrying.export_image(image, directory / IMAGE)
         archive_wheels(directory, {name for names in wheels.values() for name in names})
-        hashes = {python: {name: _sha256(directory / name) for name in names} for python, names in wheels.items()}
+        hashes = {
+            python: {name: sha256_of_file(directory / name) for name in names} for python, names in wheels.items()
+        }
         members = {f"study/{name}": study.parent / name for name in beside}
         members |= {MAIN: Path(prepare.__file__), IMAGE: directory / IMAGE, WHEELS: directory / WHEELS}
         manifest = Manifest(
@@ -92,11 +95,6 @@ def archive_wheels(directory: Path, names: Iterable[str]) -> None:
                 archive.addfile(member, file)
     run(["zstd", "-q", "-3", "--long=27", "-f", plain, "-o", directory / WHEELS], timeout_s=_TIMEOUT_S)
     plain.unlink()
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def write_members(target: Path, manifest: Manifest, members: Mapping[str, Path]) -> str:

@@ -101,6 +101,13 @@ class Settings:
         """Return the id of a session's run on every host. number: from 1; 0 for the canary. again: which retry."""
         return f"{self.name}-{f's{number}' if number else 'c'}{f'.{again}' if again else ''}"
 
+    def run_options(self, scale: str) -> list[str]:
+        """Return the options of `vtax host run`. scale: of the run; blocks belong to the campaign's own."""
+        options = ["--scale", scale] if scale else []
+        if self.blocks and scale == self.scale:
+            options += ["--blocks", str(self.blocks)]
+        return options + ["--trust"] * self.trust + ["--tune-host"] * self.tune_host
+
     def write(self, path: Path) -> None:
         """Write the file, whole."""
         values = {name: value for name, value in asdict(self).items() if name != "tables"}

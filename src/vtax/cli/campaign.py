@@ -96,7 +96,7 @@ def go(directory: Path, retry: bool) -> None:
         why = found.launch()
         _print_counts(found.hosts.values())
     if why:
-        hint = "vtax campaign status names the reasons; after mending them: vtax campaign go --retry"
+        hint = "vtax campaign status names the reasons; once they are put right: vtax campaign go --retry"
         raise VtaxError(f"nothing more is launched: {why}", where=str(found.campaign.root), hint=hint)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import platform
 from collections.abc import Sequence
@@ -16,6 +15,7 @@ from vtax.cli.arguments import listed
 from vtax.cli.completion import run_names
 from vtax.cli.output import existing_store, json_option, notify, print_json, print_path, print_table
 from vtax.errors import BadInput
+from vtax.host.digest import sha256_of_file
 from vtax.report.replacing import STANDARD_OUTPUT, replacing
 
 if TYPE_CHECKING:
@@ -117,8 +117,7 @@ def _facts(names: Sequence[str], kind: str, path: Path, made: Exported | None, *
 
     store = existing_store()
     replaced: Any = [asdict(each) for each in made.replaced] if made and anonymize else None
-    with path.open("rb") as file:
-        digest = made.sha256 if made else hashlib.file_digest(file, "sha256").hexdigest()
+    digest = made.sha256 if made else sha256_of_file(path)
     return {
         "schema": "vtax.export/1", "run": store.open_run(names[0] if names else LAST).name, "format": kind,
         "file": str(path.resolve()), "bytes": path.stat().st_size, "sha256": digest, "anonymized": anonymize,
