@@ -15,7 +15,7 @@ from typing import Annotated
 from vtax.described import BESIDE, Means
 from vtax.report.analysis.campaign import PlannedChange, campaign_of
 from vtax.report.analysis.hosts import Host, HostLogs, logs_by_host
-from vtax.report.analysis.odd_hosts import Key, flat_facts, name_of
+from vtax.report.analysis.odd_hosts import Key, flat_facts, name_of, written_key
 from vtax.report.analysis.values import Analysis, OfSection, ResultPoint, Row, Section, every_row
 from vtax.report.document import Inline, joined
 from vtax.stats.checks import StatsError
@@ -43,7 +43,7 @@ class FactChange:
     @property
     def fact(self) -> Annotated[str, Means("fact of the host")]:
         """For programs."""
-        return ".".join(filter(None, self.key))
+        return written_key(self.key)
 
 
 @dataclass(frozen=True)

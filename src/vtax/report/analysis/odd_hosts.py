@@ -62,7 +62,12 @@ class OddHosts(OfSection):
     @property
     def facts(self) -> Annotated[tuple[str, ...], Means("facts that they alone have, such as `kernel = 6.1.0`")]:
         """For programs."""
-        return tuple(f"{'.'.join(filter(None, key))} = {value}" for key, value in self.keys)
+        return tuple(f"{written_key(key)} = {value}" for key, value in self.keys)
+
+
+def written_key(key: Key) -> str:
+    """Return a fact as programs read it: `kernel`, `platform_versions.podman`."""
+    return ".".join(filter(None, key))
 
 
 def name_of(key: Key) -> Inline:

@@ -20,9 +20,7 @@ from vtax.report.document import (
     Paragraph,
     Part,
     PValue,
-    Relative,
     Table,
-    first_of,
     joined,
     msg,
     plural,
@@ -31,10 +29,7 @@ from vtax.report.document import (
 from vtax.report.document import Row as TableRow
 from vtax.report.document import Section as Titled
 from vtax.report.parts import shared
-from vtax.stats.checks import Better
-from vtax.stats.host_change import Effect
 
-_MAX_NAMED = 8  # hosts in a sentence
 _MAX_SHOWN = 3  # effects in the summary
 
 
@@ -55,7 +50,7 @@ def summary_of(change: ChangeOfHosts, effects: Sequence[ChangeEffect], alpha: fl
     for each in sure[:_MAX_SHOWN]:
         yield msg(
             "{place}: {share} of what it would be without the change ({p})",
-            place=_place(each), share=_relative(each.effect, each.section.better),
+            place=_place(each), share=shared.relative_of(each.effect, each.section.better),
             p=PValue(each.p_adjusted, is_named=True),
         )  # fmt: skip
     if len(sure) > _MAX_SHOWN:
@@ -88,25 +83,21 @@ def _offer(change: ChangeOfHosts) -> Inline:
 
 
 def _about(change: ChangeOfHosts) -> Iterator[Inline]:
-    yield joined([msg("changed"), _named(change.changed)], ": ")
-    yield joined([msg("controls"), _named(change.controls) if change.controls else msg("none")], ": ")
+    yield joined([msg("changed"), shared.few_of(change.changed)], ": ")
+    yield joined([msg("controls"), shared.few_of(change.controls) if change.controls else msg("none")], ": ")
     if not change.is_random:
         yield styled(
             msg("which hosts changed was not drawn: whatever chose them may be what differs"), "caution"
         )  # fmt: skip
     if change.lost:
-        yield styled(joined([msg("no session after the change"), _named(change.lost)], ": "), "caution")
+        yield styled(joined([msg("no session after the change"), shared.few_of(change.lost)], ": "), "caution")
     if change.unlike:
-        yield styled(joined([msg("facts say otherwise"), _named(change.unlike)], ": "), "caution")
+        yield styled(joined([msg("facts say otherwise"), shared.few_of(change.unlike)], ": "), "caution")
     if change.overlap:
         yield styled(
             msg("some hosts changed after others were measured again: the windows of the controls are rough"),
             "caution",
         )  # fmt: skip
-
-
-def _named(names: Sequence[str]) -> Inline:
-    return joined(first_of(list(names), _MAX_NAMED))
 
 
 def _facts(change: ChangeOfHosts) -> Iterator[Table]:
@@ -147,10 +138,10 @@ def _table(effects: Sequence[ChangeEffect], change: ChangeOfHosts, baseline: str
 
     def cells(each: ChangeEffect) -> list[Inline]:
         better = each.section.better
-        found: list[Inline] = [_relative(each.alone, better)]
+        found: list[Inline] = [shared.relative_of(each.alone, better)]
         if change.controls:
-            found.append(_relative(each.of_controls, better) if each.of_controls else Nothing())
-            found.append(styled(_relative(each.effect, better), "strong"))
+            found.append(shared.relative_of(each.of_controls, better) if each.of_controls else Nothing())
+            found.append(styled(shared.relative_of(each.effect, better), "strong"))
         return [*found, PValue(each.p_adjusted)]
 
     section = effects[0].section
@@ -181,11 +172,6 @@ def _place(each: ChangeEffect) -> Inline:
     what = msg("ratio to {baseline}", baseline=each.baseline) if each.baseline else msg("performance")
     levels = shared.levels(each.point)
     return joined([shared.platform_of(each.row.platform), shared.title_of(each.section), levels, what])
-
-
-def _relative(effect: Effect, better: Better) -> Relative:
-    found = effect.efficiency(better)
-    return Relative(found.estimate, found.low, found.high)
 
 
 def plain(change: ChangeOfHosts, effects: Sequence[ChangeEffect]) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from vtax.report.document import (
     Scale,
     Share,
     Warnings,
+    first_of,
     joined,
     levels_of,
     msg,
@@ -36,11 +37,13 @@ from vtax.report.document.stored_texts import unit_of
 from vtax.report.document.warnings import Warning
 from vtax.stats.assumptions import unmet_share
 from vtax.stats.checks import Better
+from vtax.stats.host_change import Effect
 from vtax.stats.ratio import Ratio
 from vtax.stats.verdict import Verdict
 from vtax.store.records import PlatformRecord
 
 _MIN_SHOWN = 0.01
+_MOST_NAMED = 8  # in a sentence
 _FLAGS = re.compile(r"; -[^()]*(?=\))")  # of a compiler: `(gcc 14.2.0; -O2 -pthread)`
 PLATFORM = Column("platform", msg("platform"))
 
@@ -85,7 +88,12 @@ def equivalent_as_far_as_shown(judged: Iterable[tuple[Ratio | None, Verdict | No
     return as_far_as_shown(msg("equivalent"), blocks)
 
 
-def relative_of(ratio: Ratio, better: Better, baseline: str = "") -> Relative:
+def few_of(names: Sequence[str]) -> Inline:
+    """Return names for a sentence, the first few and how many more."""
+    return joined(first_of(names, _MOST_NAMED))
+
+
+def relative_of(ratio: Ratio | Effect, better: Better, baseline: str = "") -> Relative:
     """Return a ratio as a share of the baseline's performance. better: of its metric. baseline: to be named."""
     found = ratio.efficiency(better)
     return Relative(found.estimate, found.low, found.high, baseline=baseline)

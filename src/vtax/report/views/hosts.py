@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,8 +38,8 @@ from vtax.report.parts import host_change, host_groups, host_matrix, shared
 from vtax.report.parts.host_matrix import Line
 from vtax.report.views.base import Options, View
 
-_MAX_NAMED = 8  # hosts in a sentence
 _MAX_ODD, _MAX_FACTS = 5, 3  # of the summary
+_MAX_ALONE = 8  # facts that hosts alone have
 _MOST_HOSTS = {"brief": 24, "report": 100}
 _MOST_FINDINGS = 40
 
@@ -90,11 +90,11 @@ def _summary(found: _Found, analysis: Analysis) -> Iterator[Inline]:
         yield from host_change.summary_of(change, effects, analysis.rule.alpha)
     if found.campaign and (none := [host.host for host in found.campaign.missing if not host.sessions]):
         text = plural("{count} host has no result", "{count} hosts have no result", len(none))
-        yield styled(joined([text, _named(none)], ": "), "caution")
+        yield styled(joined([text, shared.few_of(none)], ": "), "caution")
     for each in found.odd[:_MAX_ODD]:
         yield msg(
             "{hosts}: {place}: {share} of the other hosts ({p}){facts}",
-            hosts=_named(each.hosts), place=_place(each), share=_share(each),
+            hosts=shared.few_of(each.hosts), place=_place(each), share=_share(each),
             p=PValue(each.apart.p_value, is_named=True), facts=_alone(each),
         )  # fmt: skip
     if len(found.odd) > _MAX_ODD:
@@ -109,10 +109,6 @@ def _alone(each: OddHosts) -> Inline:
         return ""
     facts = joined(first_of([fact_with(key, value) for key, value in each.keys], _MAX_FACTS))
     return msg("; alone with {facts}", facts=facts)
-
-
-def _named(names: Sequence[str]) -> Inline:
-    return joined(first_of(list(names), _MAX_NAMED))
 
 
 def _place(each: OddHosts) -> Inline:
@@ -165,7 +161,7 @@ def _odd(found: _Found) -> Iterator[Part]:
     )  # fmt: skip
     rows = tuple(
         TableRow((
-            _named(each.hosts), shared.platform_of(each.row.platform),
+            shared.few_of(each.hosts), shared.platform_of(each.row.platform),
             joined([shared.title_of(each.section), shared.levels(each.point)]), _share(each),
             PValue(each.apart.p_value), _only_there(each),
         ))
@@ -182,7 +178,7 @@ def _odd(found: _Found) -> Iterator[Part]:
 
 def _only_there(each: OddHosts) -> Inline:
     facts = [fact_with(key, value) for key, value in each.keys]
-    return joined(first_of(facts, _MAX_NAMED), "; ") if facts else Nothing()
+    return joined(first_of(facts, _MAX_ALONE), "; ") if facts else Nothing()
 
 
 def _facts(found: _Found) -> Iterator[Part]:
@@ -194,7 +190,14 @@ def _facts(found: _Found) -> Iterator[Part]:
         Column("hosts", msg("hosts"), is_number=True), Column("names", msg("names"), wraps=True),
     )  # fmt: skip
     rows = tuple(
-        TableRow(("" if number else fact.name, shown_value(fact.key, value), Count(len(names)), _named(names)))
+        TableRow(
+            (
+                "" if number else fact.name,
+                shown_value(fact.key, value),
+                Count(len(names)),
+                shared.few_of(names),
+            )
+        )
         for fact in found.facts
         for number, (value, names) in enumerate(fact.values)
     )
