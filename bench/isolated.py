@@ -27,7 +27,7 @@ from pathlib import Path
 
 import cleanup
 
-from vtax.host import cgroups, namespaces
+from vtax.host import cgroup_mounts, cgroups, namespaces
 from vtax.host.namespaces import MountStep
 from vtax.host.process import run, spawn
 from vtax.host.resources import TaggedProcesses, Tree, mounts_below
@@ -190,7 +190,7 @@ def _read_only(source: Path, target: Path) -> Iterator[MountStep]:
 
 def _into_a_leaf() -> None:
     """Below the top of the cgroup namespace, since a group of cgroup v2 holds processes or groups with limits."""
-    top = cgroups.Cgroup(tuple((hierarchy, hierarchy.mount) for hierarchy in cgroups.hierarchies()))
+    top = cgroups.Cgroup(tuple((hierarchy, hierarchy.mount) for hierarchy in cgroup_mounts.hierarchies()))
     with top.child("program").procs_file() as fds:
         for fd in fds:
             os.write(fd, b"0")

@@ -27,7 +27,7 @@ from pathlib import Path
 import cleanup
 
 from vtax.guest.guest import Guest
-from vtax.host.cgroups import hierarchies
+from vtax.host.cgroup_mounts import hierarchies
 from vtax.host.home import Home
 from vtax.host.journal import Journal
 from vtax.host.namespaces import overlay, private, tmpfs

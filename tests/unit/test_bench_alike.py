@@ -8,7 +8,8 @@ from alike import LONGER, TIMES, Block, Trial, jackknifed, length_rows, near_row
 from frozen import freezer, is_set, plan_for, while_time_lasts
 
 from vtax.errors import BadInput
-from vtax.host.cgroups import Cgroup, Hierarchy
+from vtax.host.cgroup_mounts import Hierarchy
+from vtax.host.cgroups import Cgroup
 
 
 def block(*logs, label="dd", alone=0.0):

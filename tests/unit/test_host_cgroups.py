@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from vtax.host.cgroups import Cgroup, CpuTime, Hierarchy, Limits, hierarchies, parse_cpu_list
+from vtax.host.cgroup_mounts import Hierarchy, hierarchies
+from vtax.host.cgroups import Cgroup, CpuTime, Limits, parse_cpu_list
 from vtax.host.resources import ControlGroup
 
 FIXTURES = Path(__file__).parent / "fixtures" / "cgroups"

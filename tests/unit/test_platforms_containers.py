@@ -6,7 +6,7 @@ import pytest
 
 from vtax.errors import BadInput, PlatformError, RunInterrupted, VtaxError
 from vtax.host import namespaces
-from vtax.host.cgroups import Hierarchy
+from vtax.host.cgroup_mounts import Hierarchy
 from vtax.host.namespaces import MountStep
 from vtax.image.image import Image
 from vtax.platforms import containers, docker, docker_daemon, lxc, nspawn, podman, probing, registry
@@ -158,5 +158,5 @@ def test_a_docker_that_lacks_apparmors_tools_has_their_package_as_the_hint(monke
 @pytest.mark.parametrize(("unified", "wanted"), [((True,), "1"), ((False, True), None), ((False, False), None)])
 def test_nspawn_is_reported_of_a_host_with_cgroup_v2_alone(unified, wanted, monkeypatch):
     mounted = tuple(Hierarchy(Path(f"/sys/fs/cgroup/{n}"), is_unified) for n, is_unified in enumerate(unified))
-    monkeypatch.setattr(nspawn.cgroups, "hierarchies", lambda: mounted)
+    monkeypatch.setattr(nspawn.cgroup_mounts, "hierarchies", lambda: mounted)
     assert nspawn.environment().get("SYSTEMD_NSPAWN_UNIFIED_HIERARCHY") == wanted

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from vtax.errors import BadInput, PlatformError
-from vtax.host.cgroups import Cgroup, Hierarchy
+from vtax.host.cgroup_mounts import Hierarchy
+from vtax.host.cgroups import Cgroup
 from vtax.host.namespaces import MountStep
 from vtax.image.image import Image
 from vtax.platforms import containerd, containers, docker, docker_daemon, oci_runtime, podman, registry

@@ -4,8 +4,6 @@ A guest's cgroup is one directory in every hierarchy that the host mounts (one o
 registered in the journal and removed with everything below it. Runtimes with own limits are configured to work below
 it. Where systemd owns a v2 tree, vtax requests a delegated unit and works inside it, since systemd may remove
 controllers from directories that it does not manage.
-
-long because it has both versions of every controller.
 """
 
 from __future__ import annotations
@@ -18,6 +16,7 @@ from pathlib import Path
 from weakref import WeakKeyDictionary
 
 from vtax.errors import VtaxError
+from vtax.host.cgroup_mounts import Hierarchy, hierarchies
 from vtax.host.journal import Journal, Registration
 from vtax.host.process import run
 from vtax.host.resources import ControlGroup, RestoreCommand
@@ -27,15 +26,6 @@ _WANTED = ("cpuset", "cpu", "memory", "io", "pids")
 NO_LIMIT = 1 << 62  # an untouched memory.limit_in_bytes of v1 is the largest number of whole pages in 63 bits
 _NO_SUCH_UNIT = (1, 4, 5)
 _SHARES, _WEIGHT = 1024, 100  # of a group that nobody gave another: cpu.shares of v1, cpu.weight of v2
-
-
-@dataclass(frozen=True)
-class Hierarchy:
-    """A mounted cgroup file system. controllers: v1 names; empty on v2 and for a named v1 hierarchy."""
-
-    mount: Path
-    unified: bool
-    controllers: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -59,24 +49,6 @@ class Limits:
     cpus: tuple[int, ...]
     memory_bytes: int
     time: CpuTime = CpuTime()
-
-
-def hierarchies(mountinfo: str | None = None) -> tuple[Hierarchy, ...]:
-    """Return the cgroup hierarchies of this host. mountinfo: text of /proc/self/mountinfo (read when absent)."""
-    text = Path("/proc/self/mountinfo").read_text() if mountinfo is None else mountinfo
-    found: dict[Path, Hierarchy] = {}
-    for line in text.splitlines():
-        before, _, after = line.partition(" - ")
-        kind, _, options = after.partition(" ")
-        if kind not in ("cgroup", "cgroup2"):
-            continue
-        mount = Path(before.split()[4].replace("\\040", " "))
-        names = frozenset(options.split()[-1].split(",")) - {"rw", "ro", "xattr", "clone_children"}
-        named = any(name.startswith("name=") for name in names)
-        found[mount] = Hierarchy(
-            mount, kind == "cgroup2", frozenset() if named or kind == "cgroup2" else frozenset(map(str, names))
-        )
-    return tuple(found.values())
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from vtax.counters.layer import Part
-from vtax.host import cgroups
+from vtax.host import cgroup_mounts
 from vtax.platforms import containers, stdio
 from vtax.platforms.base import GuestSpec
 from vtax.platforms.containers import DROPPED_CAPABILITIES, Confinement, ContainerOptions, Root
@@ -24,7 +24,7 @@ def environment(confinement: Confinement = "default") -> dict[str, str]:
     Where the host has cgroup v2 alone, the guest gets nothing else: nspawn would guess v1 for a tree without systemd,
     and mount a hierarchy of it, which the host's kernel then keeps.
     """
-    unified = all(hierarchy.unified for hierarchy in cgroups.hierarchies())
+    unified = all(hierarchy.unified for hierarchy in cgroup_mounts.hierarchies())
     unfiltered = {"SYSTEMD_SECCOMP": "0"} if confinement == "none" else {}
     return unfiltered | ({"SYSTEMD_NSPAWN_UNIFIED_HIERARCHY": "1"} if unified else {})
 
