@@ -19,14 +19,12 @@ Alarms are counted with a margin of 0.2 %, so that significance alone decides.
 
 from __future__ import annotations
 
-import argparse
-import time
 import zlib
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
+from points import parser_of, print_points
 
 from vtax.stats.analysis import Comparison, Contrast, analyse
 from vtax.stats.sessions import ratio_over_sessions
@@ -101,19 +99,14 @@ def row(key: tuple[str, float], studies: int) -> list[str]:
     return [design, f"{effect:g}", f"{boots / studies:.0f}", *shown, f"{100 * float(np.mean(halves)):.2f}"]
 
 
+HEAD = [
+    "design", "effect", "boots", "covers", "any alarm of six", "`equivalent` at the margin", "half-width, %"
+]  # fmt: skip
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("--studies", type=int, default=1500)
-    parser.add_argument("--processes", type=int, default=2)
-    options = parser.parse_args()
-    started_at = time.monotonic()
     keys = [(design, effect) for effect in EFFECTS for design in DESIGNS]
-    print("| design | effect | boots | covers | any alarm of six | `equivalent` at the margin | half-width, % |")
-    print("|---|---|---|---|---|---|---|")
-    with ProcessPoolExecutor(options.processes) as pool:
-        for found in pool.map(row, keys, [options.studies] * len(keys)):
-            print(f"| {' | '.join(found)} |", flush=True)
-    print(f"{options.studies} studies per point; {time.monotonic() - started_at:.0f} s")
+    print_points(HEAD, row, keys, parser_of(__doc__, 1500).parse_args())
 
 
 if __name__ == "__main__":

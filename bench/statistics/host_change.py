@@ -10,12 +10,9 @@ multiple of a session's effect; the second window adds 2 % to every host.
 
 from __future__ import annotations
 
-import argparse
-import time
-import zlib
-from concurrent.futures import ProcessPoolExecutor
-
 import numpy as np
+from hosts import generator
+from points import parser_of, print_points
 
 from vtax.stats.host_change import Effect, effect_of_change, random_half, window_mean
 
@@ -25,11 +22,6 @@ SESSIONS = (1, 3)
 OTHERWISE = ("half, a fifth lost", "a fifth")
 UNLIKE = (0.0, 0.5, 1.0, 2.0)
 Key = tuple[str, int, int, float]
-
-
-def generator(*key: object) -> np.random.Generator:
-    """A stream of random numbers of its own for every point."""
-    return np.random.default_rng([2029, zlib.crc32(repr(key).encode())])
 
 
 def covers(effect: Effect) -> bool:
@@ -81,16 +73,7 @@ HEAD = [
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("--studies", type=int, default=2000)
-    parser.add_argument("--processes", type=int, default=2)
-    options = parser.parse_args()
-    started_at = time.monotonic()
-    with ProcessPoolExecutor(options.processes) as pool:
-        print(f"| {' | '.join(HEAD)} |\n|{'---|' * len(HEAD)}")
-        for row in pool.map(point, KEYS, [options.studies] * len(KEYS)):
-            print(f"| {' | '.join(row)} |", flush=True)
-    print(f"{options.studies} studies per point; {time.monotonic() - started_at:.0f} s")
+    print_points(HEAD, point, KEYS, parser_of(__doc__, 2000).parse_args())
 
 
 if __name__ == "__main__":

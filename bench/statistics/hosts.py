@@ -10,13 +10,11 @@ interval that is to cover the mean of all hosts; *these*, the mean of the hosts 
 
 from __future__ import annotations
 
-import argparse
-import time
 import zlib
-from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np
 import numpy.typing as npt
+from points import parser_of, print_points
 
 from vtax.stats.ratio import Ratio
 from vtax.stats.sessions import ratio_over_sessions
@@ -104,18 +102,11 @@ HEAD = [
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("--studies", type=int, default=2000)
-    parser.add_argument("--processes", type=int, default=2)
+    parser = parser_of(__doc__, 2000)
     parser.add_argument("--only", choices=KEYS)
     options = parser.parse_args()
-    started_at = time.monotonic()
-    with ProcessPoolExecutor(options.processes) as pool:
-        keys = [key for name, of in KEYS.items() if options.only in (None, name) for key in of]
-        print(f"| {' | '.join(HEAD)} |\n|{'---|' * len(HEAD)}")
-        for row in pool.map(point, keys, [options.studies] * len(keys)):
-            print(f"| {' | '.join(row)} |", flush=True)
-    print(f"{options.studies} studies per point; {time.monotonic() - started_at:.0f} s")
+    keys = [key for name, of in KEYS.items() if options.only in (None, name) for key in of]
+    print_points(HEAD, point, keys, options)
 
 
 if __name__ == "__main__":

@@ -9,12 +9,10 @@ given as a multiple of it. Every interval is that of `vtax.stats`.
 
 from __future__ import annotations
 
-import argparse
-import time
 import zlib
-from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np
+from points import parser_of, print_points
 
 from vtax.stats.level_shares import share_intervals
 
@@ -58,16 +56,7 @@ HEAD = ["of each host", "hosts", "effect", "covers, of hosts", "sessions", "bloc
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("--studies", type=int, default=2000)
-    parser.add_argument("--processes", type=int, default=2)
-    options = parser.parse_args()
-    started_at = time.monotonic()
-    with ProcessPoolExecutor(options.processes) as pool:
-        print(f"| {' | '.join(HEAD)} |\n|{'---|' * len(HEAD)}")
-        for row in pool.map(point, KEYS, [options.studies] * len(KEYS)):
-            print(f"| {' | '.join(row)} |", flush=True)
-    print(f"{options.studies} studies per point; {time.monotonic() - started_at:.0f} s")
+    print_points(HEAD, point, KEYS, parser_of(__doc__, 2000).parse_args())
 
 
 if __name__ == "__main__":
