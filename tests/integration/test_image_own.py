@@ -128,6 +128,19 @@ def archive(image, tmp_path):
     return target
 
 
+def serves_the_page(name, entry, platforms, image, tmp_path):
+    """Measure an image whose entry point serves a page, on the platforms that run here: every trial gets it."""
+    here = [each for each in platforms if registry.get(each).probe(image).available]
+    study = tmp_path / f"{name}.toml"
+    text = (HEAD + PAGE).replace("PLATFORMS", ", ".join(f'"{each}"' for each in here)).replace('"shop"', f'"{name}"')
+    study.write_text(text.replace('"{entry}"]', ", ".join(['"{entry}"', *(f'"{word}"' for word in entry)]) + "]"))
+    made = vtax("run", str(study), "--trust", "--json")
+    assert made.returncode == 0, made.stderr
+    trials = json.loads(vtax("show", "last", "--raw", "all", "--json").stdout)["trials"]
+    assert {trial["platform"]: trial["status"] for trial in trials} == dict.fromkeys(here, "ok")
+    assert all(any("page of 42 bytes" in output["stdout"] for output in trial["outputs"]) for trial in trials)
+
+
 def test_an_image_without_a_shell_serves_and_works_on_every_platform_that_runs_here(archive, image, tmp_path):
     added = vtax("image", "add", "shop", "--from", f"docker-archive:{archive}")
     assert added.returncode == 0, added.stderr
@@ -203,16 +216,7 @@ def test_a_tree_whose_only_c_library_is_musl(image, tmp_path):
     run(["musl-gcc", "-O2", "-o", tree / "srv/server", source])
     shutil.copy("/lib/ld-musl-x86_64.so.1", tree / "lib")
     assert vtax("image", "add", "musl", "--from", f"dir:{tree}").returncode == 0
-    here = [each for each in ("native", "bubblewrap", "qemu-tcg-virtio") if registry.get(each).probe(image).available]
-    study = tmp_path / "musl.toml"
-    named = ", ".join(f'"{name}"' for name in here)
-    text = (HEAD + PAGE).replace("PLATFORMS", named).replace('"shop"', '"musl"')
-    study.write_text(text.replace('"{entry}"]', '"{entry}", "/srv/server", "5480"]'))
-    made = vtax("run", str(study), "--trust", "--json")
-    assert made.returncode == 0, made.stderr
-    values = json.loads(vtax("show", "last", "--raw", "all", "--json").stdout)["trials"]
-    assert {trial["platform"]: trial["status"] for trial in values} == dict.fromkeys(here, "ok")
-    assert all(any("page of 42 bytes" in output["stdout"] for output in trial["outputs"]) for trial in values)
+    serves_the_page("musl", ["/srv/server", "5480"], ("native", "bubblewrap", "qemu-tcg-virtio"), image, tmp_path)
 
 
 @pytest.fixture
@@ -240,13 +244,5 @@ def fedora_like(shared_home, tmp_path):
 
 def test_nginx_in_the_layout_of_another_distribution_serves_everywhere(fedora_like, image, tmp_path):
     assert vtax("image", "add", "fedora", "--from", f"dir:{fedora_like}").returncode == 0
-    here = [name for name in PLATFORMS if registry.get(name).probe(image).available]
-    study = tmp_path / "fedora.toml"
-    named = ", ".join(f'"{name}"' for name in here)
-    text = (HEAD + PAGE).replace("PLATFORMS", named).replace('"shop"', '"fedora"')
-    study.write_text(text.replace('"{entry}"]', '"{entry}", "/usr/sbin/nginx", "-c", "/etc/nginx/nginx.conf"]'))
-    made = vtax("run", str(study), "--trust", "--json")
-    assert made.returncode == 0, made.stderr
-    trials = json.loads(vtax("show", "last", "--raw", "all", "--json").stdout)["trials"]
-    assert {trial["platform"]: trial["status"] for trial in trials} == dict.fromkeys(here, "ok")
-    assert all(any("page of 42 bytes" in output["stdout"] for output in trial["outputs"]) for trial in trials)
+    entry = ["/usr/sbin/nginx", "-c", "/etc/nginx/nginx.conf"]
+    serves_the_page("fedora", entry, PLATFORMS, image, tmp_path)

@@ -2,9 +2,9 @@
 
 import os
 import secrets
-from pathlib import Path
 
 import pytest
+from bare_guests import MEMORY, left_of, runs_here, spec_of
 from host_network import host_network
 from killed_start import kill_a_start, what_stays
 from lab_guests import LabGuests
@@ -13,43 +13,16 @@ from support import allowed_cpus, needs_root
 from vtax.errors import PlatformError
 from vtax.guest.guest import Guest
 from vtax.host.journal import clean
-from vtax.host.resources import Tree
 from vtax.platforms import microvm, registry
-from vtax.platforms.base import GuestSpec, Resources
 
 pytestmark = [needs_root, pytest.mark.root]
 NAMES = ["firecracker", "cloud-hypervisor"]
-CPUS = sorted(os.sched_getaffinity(0))
-MEMORY = 256 << 20
 READY_S = 300.0
 SENT = bytes(range(256)) * 64
 
 
 def platform(name, image):
-    found = registry.get(name)
-    probe = found.probe(image)
-    if not probe.available:
-        pytest.skip(f"{name} does not run here: {probe.reason}")
-    return found
-
-
-def spec_of(image, home, journal, vcpus=1):
-    name = f"vtax-{secrets.token_hex(3)}"
-    journal.register(Tree(str(home.guests / name)))
-    (home.guests / name).mkdir()
-    return GuestSpec(name, image, Resources(vcpus, MEMORY, tuple(CPUS[-vcpus:])), home.guests / name, journal)
-
-
-def left_of(name):
-    """Processes and cgroups of a guest."""
-    found = [path for path, _, _ in os.walk("/sys/fs/cgroup") if Path(path).name == name]
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            if name.encode() in (entry / "cmdline").read_bytes() + (entry / "environ").read_bytes():
-                found.append(entry.name)
-        except OSError:
-            continue
-    return found
+    return runs_here(registry.get(name), image)
 
 
 @pytest.mark.parametrize("name", NAMES)

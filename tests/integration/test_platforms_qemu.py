@@ -1,12 +1,12 @@
 """QEMU guests: every machine boots the image, is pinned and limited as asked, joins the lab, and leaves nothing."""
 
 import hashlib
-import os
 import secrets
 import time
 from pathlib import Path
 
 import pytest
+from bare_guests import CPUS, MEMORY, left_of, runs_here, spec_of
 from host_network import host_network
 from killed_start import kill_a_start, what_stays
 from lab_guests import LabGuests
@@ -17,16 +17,12 @@ from vtax.errors import GuestError, PlatformError
 from vtax.guest.guest import Guest
 from vtax.host.cgroups import CpuTime
 from vtax.host.journal import clean
-from vtax.host.resources import Tree
 from vtax.image import build as images
 from vtax.image.image import Image, disk_usage_bytes
 from vtax.image.recipe import DEFAULT
 from vtax.platforms import _qemu_probe, qemu, registry
-from vtax.platforms.base import GuestSpec, Resources
 
 pytestmark = [needs_root, needs_program("qemu-system-x86_64", "qemu-img"), pytest.mark.root]
-CPUS = sorted(os.sched_getaffinity(0))
-MEMORY = 256 << 20
 READY_S = 120.0
 MACHINES = {
     "qemu-tcg": {},
@@ -59,30 +55,7 @@ CARRIED_BY_THE_KERNEL = {"kvm-virtio-vhost": True, "kvm-virtio-user": False}
 
 
 def machine(name, image):
-    platform = registry.make(name, "qemu", MACHINES[name])
-    probe = platform.probe(image)
-    if not probe.available:
-        pytest.skip(f"{name} does not run here: {probe.reason}")
-    return platform
-
-
-def spec_of(image, home, journal, vcpus=1):
-    name = f"vtax-{secrets.token_hex(3)}"
-    journal.register(Tree(str(home.guests / name)))
-    (home.guests / name).mkdir()
-    return GuestSpec(name, image, Resources(vcpus, MEMORY, tuple(CPUS[-vcpus:])), home.guests / name, journal)
-
-
-def left_of(name):
-    """Processes and cgroups of a guest."""
-    found = [path for path, _, _ in os.walk("/sys/fs/cgroup") if Path(path).name == name]
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            if name.encode() in (entry / "cmdline").read_bytes() + (entry / "environ").read_bytes():
-                found.append(entry.name)
-        except OSError:
-            continue
-    return found
+    return runs_here(registry.make(name, "qemu", MACHINES[name]), image)
 
 
 @pytest.mark.parametrize("name", [*BOOTED, *thorough(*BOOTED_TO_CARRY)])
