@@ -34,7 +34,7 @@ def status_word(status: str) -> Inline:
 
 
 def run_line(analysis: Analysis) -> Inline:
-    """`finished: 5 blocks, 2024-03-01 12:30, duration 4 min 10 s, seed 17`."""
+    """`finished: 5 blocks, 2024-03-01 12:30, duration 4 min 10 s, seed 17, changed by --scale quick`."""
     status = status_word(analysis.status)
     trials: Inline = plural("{count} trial", "{count} trials", analysis.trials)
     if analysis.failed:
@@ -46,7 +46,11 @@ def run_line(analysis: Analysis) -> Inline:
         parts.append(plural("{made} of {count} session", "{made} of {count} sessions", planned, made=made))
     if analysis.duration_s is not None:
         parts.append(msg("duration {duration}", duration=Duration(analysis.duration_s)))
-    return joined([*parts, msg("seed {seed}", seed=str(analysis.seed))])
+    parts.append(msg("seed {seed}", seed=str(analysis.seed)))
+    changes = [case for each in analysis.warnings if each.code == "study-changed" for case in each.cases]
+    if changes:
+        parts.append(msg("changed by {options}", options=joined([each["option"] for each in changes])))
+    return joined(parts)
 
 
 def provenance_line(provenance: Mapping[str, Any]) -> Inline:
