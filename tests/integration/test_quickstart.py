@@ -18,7 +18,7 @@ import pytest
 from support import needs_program, needs_root
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-FILES = ("quickstart", "pyproject.toml", "requirements.lock", "requirements-dev.lock")
+FILES = ("quickstart", "pyproject.toml", "requirements.lock", "requirements-dev.lock", "src/vtax/host/packages.txt")
 
 pytestmark = needs_root
 
@@ -51,14 +51,15 @@ class Copy:
         assert result.returncode == 2, result
         message = result.stderr[result.stderr.index("quickstart: ") :]
         assert [line.split(": ")[0] for line in message.splitlines()] == ["quickstart", "  hint"]
-        assert {entry.name for entry in self.path.iterdir()} <= {*FILES, "quickstart.log", "elsewhere"}
+        assert {entry.name for entry in self.path.iterdir()} <= {*FILES, "src", "quickstart.log", "elsewhere"}
         return message
 
 
 @pytest.fixture
 def copy(tmp_path: Path) -> Copy:
     for name in FILES:
-        shutil.copy(CHECKOUT / name, tmp_path)
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(CHECKOUT / name, tmp_path / name)
     return Copy(tmp_path)
 
 
@@ -95,8 +96,46 @@ def test_another_architecture_is_refused(copy):
     assert "this is Linux i686" in copy.refused("--yes", inside="setarch i686")
 
 
-def test_a_system_without_apt_is_reported_which_are_supported(copy):
-    assert "Debian 12, Debian 13 and Ubuntu 24.04" in copy.refused("--yes", setup=hidden("apt-get"))
+def test_a_system_without_a_package_manager_or_of_an_unknown_family_is_refused(copy):
+    assert "there is no apt-get" in copy.refused("--yes", setup=hidden("apt-get"))
+    assert "this distribution" in copy.refused("--yes", setup=distribution(copy, "ID=arch"))
+
+
+FAKE_MANAGER = """#!/bin/sh
+echo "$0 $*" >>/mnt/said
+"""
+
+
+@pytest.mark.parametrize(
+    ("os_release", "program", "asked"),
+    [
+        ('ID=rocky\nID_LIKE="rhel centos fedora"', "dnf", "iproute moby-engine docker-cli ethtool"),
+        ('ID=opensuse-leap\nID_LIKE="suse opensuse"', "zypper", "iproute2 docker ethtool"),
+    ],
+)
+def test_packages_of_another_family_come_by_their_names_and_its_manager(copy, os_release, program, asked):
+    finished_environment(copy.path, made_in=copy.path)
+    manager = copy.path.parent / program
+    manager.write_text(FAKE_MANAGER)
+    manager.chmod(0o755)
+    setup = f"""{distribution(copy, os_release)}
+        {hidden("ethtool")}
+        mkdir /mnt/bin; cp {manager} /mnt/bin; export PATH=/mnt/bin:$PATH"""
+    script, needed = copy.path / "quickstart", "echo 'for a test|no-such-program|iproute2 docker.io ethtool'; return"
+    script.write_text(script.read_text().replace("\nneeds() {\n", f"\nneeds() {{\n{needed}\n"))
+    result = copy.run("--yes", "--install-only", setup=setup, inside="sh -c '\"$@\" && cat /mnt/said' sh")
+    assert result.returncode == 0, result
+    calls = [line.split("/")[-1] for line in result.stdout.splitlines() if line.startswith("/mnt/bin/")]
+    assert [call.split()[0] for call in calls] == [program] * 4
+    assert all(call.endswith(f" {asked}") for call in calls[1:])
+    assert sum("dry-run" in call or "tsflags=test" in call for call in calls) == 1
+
+
+def distribution(copy: Copy, os_release: str) -> str:
+    """Shell lines that make this mount namespace's host one of another distribution."""
+    text = copy.path.parent / "os-release"
+    text.write_text(os_release + "\n")
+    return f"mount --bind {text} /etc/os-release"
 
 
 def test_an_old_python_is_refused(copy):

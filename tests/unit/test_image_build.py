@@ -155,7 +155,7 @@ def test_a_missing_program_names_its_package(home, as_root, monkeypatch):
     monkeypatch.setattr(images, "find_program", lambda name: None if name == "mke2fs" else name)
     with Journal(home.journal) as journal, pytest.raises(BadInput, match="mke2fs is not installed") as raised:
         images.build(home, DEFAULT, journal)
-    assert raised.value.hint == "apt-get install e2fsprogs"
+    assert raised.value.hint == "apt install e2fsprogs"
 
 
 def test_building_needs_root(home, ordinary_user):

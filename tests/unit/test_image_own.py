@@ -49,7 +49,7 @@ def test_a_program_that_unpacks_is_named_with_its_package(monkeypatch):
     monkeypatch.setattr(own, "find_program", lambda program: None if program == "umoci" else "/bin/x")
     with pytest.raises(BadInput, match="umoci is not installed") as refused:
         FileSource.of("shop", "podman:localhost/shop")
-    assert refused.value.hint == "apt-get install umoci"
+    assert refused.value.hint == "apt install umoci"
     assert FileSource.of("shop", "dir:/usr") == FileSource("dir", "/usr")
 
 

@@ -21,11 +21,11 @@ from typing import IO, Any, Literal
 
 from vtax.errors import BadInput, VtaxError
 from vtax.foreign_text import one_line
+from vtax.host.packages import packages_hint
 from vtax.host.process import child_environment, find_program, run
 
 PLAYBOOK = Path(__file__).with_name("playbook.yml")
 OLDEST = (2, 14)
-_HINT = "apt-get install ansible-core, or pip install ansible-core"
 _BANNER = re.compile(r"TASK \[(\w+)\]")
 _RESULT = re.compile(r"(ok|changed|fatal|skipping): \[(.+?)\](?:: (UNREACHABLE|FAILED)!)?(?: => (\{.*\}))?\Z")
 _CLOSED = re.compile(r"(Shared c|C)onnection to .* closed\.\s*")  # by ssh, where the command has a terminal
@@ -94,7 +94,9 @@ def needed_program(name: str) -> str:
     """Return the path of a program of Ansible. Raises BadInput where it is not on PATH."""
     if found := find_program(name):
         return found
-    raise BadInput(f"{name} is not on PATH", hint=f"{_HINT}; or without it: vtax campaign pack")
+    raise BadInput(
+        f"{name} is not on PATH", hint=f"{packages_hint('ansible-core')}; or without it: vtax campaign pack"
+    )
 
 
 def check_version() -> None:
@@ -104,7 +106,7 @@ def check_version() -> None:
     if found is None or (int(found[1]), int(found[2])) < OLDEST:
         raise BadInput(
             f"this ansible-playbook is too old: {one_line(said.partition(chr(10))[0], 60)}",
-            hint=f"vtax needs ansible-core {OLDEST[0]}.{OLDEST[1]} or newer: {_HINT}",
+            hint=f"vtax needs ansible-core {OLDEST[0]}.{OLDEST[1]} or newer: {packages_hint('ansible-core')}",
         )
 
 

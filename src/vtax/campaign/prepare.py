@@ -250,7 +250,7 @@ def _install(archive: zipfile.ZipFile, manifest: Manifest, python: str, place: P
 def _unpack_wheels(directory: Path, wheels: Mapping[str, str]) -> Path:
     """Unpack wheels beside their archive, and write what pip is to install; return that of pip. Raises Refused."""
     if shutil.which("zstd") is None:
-        raise Refused("zstd is not installed", "apt-get install zstd")
+        raise Refused("zstd is not installed", "install the package zstd")
     with subprocess.Popen(["zstd", "-dcq", str(directory / WHEELS)], stdout=subprocess.PIPE) as process, _damage():
         with tarfile.open(fileobj=process.stdout, mode="r|") as archive:
             for member in archive:
@@ -292,7 +292,7 @@ def _run(argv: Sequence[str], home: Path, *, check: bool = True) -> None:
     if check and done.returncode != 0:
         said = done.stderr.decode(errors="replace").strip()[-_TAIL:]
         status = done.returncode if done.returncode in (_REFUSED, _BUSY) else 1
-        hint = "apt-get install python3-venv" if "venv" in argv[3:4] else ""
+        hint = "install Python's module venv (Debian: python3-venv)" if "venv" in argv[3:4] else ""
         raise Refused(f"{Path(argv[0]).name} failed: {said}", hint, status)
 
 

@@ -1,4 +1,4 @@
-"""Debian packages that a measuring host needs, beside Python: what quickstart installs, for those who use a wheel."""
+"""Packages that a measuring host needs, beside Python: what quickstart installs, for those who use a wheel."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vtax.doctor.finding import Finding
+from vtax.host.packages import packages_hint
 from vtax.host.process import find_program
 
 
 @dataclass(frozen=True)
 class Need:
-    """Packages of apt that bring programs, or files (absolute patterns), for a purpose."""
+    """Packages, named as in Debian, that bring programs, or files (absolute patterns), for a purpose."""
 
     purpose: str
     signs: tuple[str, ...]
@@ -37,10 +38,9 @@ def judge_packages() -> Finding:
     why = "without them no image is built and no lab network is made"
     missing = [need for need in NEEDS if not all(map(is_present, need.signs))]
     if not missing:
-        return Finding("packages", "ok", "all that every run needs of apt is there", why, "", False)
+        return Finding("packages", "ok", "all packages that every run needs are there", why, "", False)
     texts = dict.fromkeys(f"{sign} {need.purpose}" for need in missing for sign in need.signs)
-    names = " ".join(dict.fromkeys(name for need in missing for name in need.packages))
-    hint = f"apt install --no-install-recommends {names}"
+    hint = packages_hint(*(name for need in missing for name in need.packages))
     return Finding("packages", "bad", f"missing: {'; '.join(texts)}", why, hint, False)
 
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vtax.errors import BadInput, VtaxError
+from vtax.host.packages import packages_hint
 from vtax.host.process import find_program, run
 from vtax.host.xen import is_dom0
 
@@ -182,7 +183,7 @@ def loader() -> Loader:
     for directory, program in (("boot/grub", "grub-editenv"), ("boot/grub2", "grub2-editenv")):
         if (ROOT / directory / "grub.cfg").is_file():
             if (editor := find_program(program)) is None:
-                raise BadInput(f"{program} is not installed", hint="install GRUB's tools (grub2-common)")
+                raise BadInput(f"{program} is not installed", hint=packages_hint("grub2-common"))
             return Grub(ROOT / directory, editor)
     raise BadInput(
         "this host's boot loader is unknown: there is neither systemd-boot nor a grub.cfg",

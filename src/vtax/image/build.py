@@ -26,6 +26,7 @@ from vtax.errors import BadInput, ImageError
 from vtax.host.home import Home
 from vtax.host.journal import Journal, Registration
 from vtax.host.lock import open_lock, wait_for_lock
+from vtax.host.packages import packages_hint
 from vtax.host.process import find_program, run
 from vtax.host.resources import TaggedProcesses, Tree
 from vtax.image import contents
@@ -321,7 +322,7 @@ def _check_host(home: Home, recipe: Recipe) -> None:
         raise BadInput(f"images are built for x86-64 only, and this host is {platform.machine()}")
     for program, package in _PROGRAMS.items():
         if find_program(program) is None:
-            raise BadInput(f"{program} is not installed", hint=f"apt-get install {package}")
+            raise BadInput(f"{program} is not installed", hint=packages_hint(package))
     home.ensure()
     check_host_has(recipe.disk_bytes, home.images)
     free = shutil.disk_usage(home.images).free

@@ -25,6 +25,7 @@ from vtax.described import Means
 from vtax.errors import BadInput, ImageError
 from vtax.host.home import Home
 from vtax.host.journal import Journal
+from vtax.host.packages import packages_hint
 from vtax.host.process import find_program, run, spawn
 from vtax.host.resources import TaggedProcesses, Tree
 from vtax.image import contents
@@ -110,7 +111,7 @@ def _check_programs() -> None:
         raise BadInput("carrying an image needs root", hint="run it again with sudo")
     for program, package in (("zstd", "zstd"), ("tar", "tar"), ("mke2fs", "e2fsprogs"), ("debugfs", "e2fsprogs")):
         if find_program(program) is None:
-            raise BadInput(f"{program} is not installed", hint=f"apt-get install {package}")
+            raise BadInput(f"{program} is not installed", hint=packages_hint(package))
 
 
 def _there(home: Home, found: Carried) -> Carried | None:

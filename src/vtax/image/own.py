@@ -21,6 +21,7 @@ from typing import Any
 
 from vtax.errors import BadInput, CommandFailed, ImageError
 from vtax.guest.bootstrap import PYTHON, TOOLBOX
+from vtax.host.packages import packages_hint
 from vtax.host.process import find_program, run
 from vtax.host.resources import TaggedProcesses
 from vtax.image import contents, toolbox
@@ -80,7 +81,7 @@ class FileSource:
         programs = {"patchelf": "patchelf"} | ({} if kind in _PLAIN else {"skopeo": "skopeo", "umoci": "umoci"})
         for program, package in programs.items():
             if find_program(program) is None:
-                raise BadInput(f"{program} is not installed", hint=f"apt-get install {package}")
+                raise BadInput(f"{program} is not installed", hint=packages_hint(package))
         return cls(kind, place)
 
 

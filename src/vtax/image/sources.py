@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vtax.errors import ImageError
+from vtax.host.packages import packages_hint
 from vtax.host.process import run
 
 KEYRINGS = ("/usr/share/keyrings/debian-archive-keyring.gpg", "/usr/share/keyrings/debian-archive-keyring.pgp")
@@ -83,7 +84,7 @@ def keyring() -> str:
     for path in KEYRINGS:
         if Path(path).exists():
             return path
-    raise ImageError("Debian's archive keys are not installed", hint="apt-get install debian-archive-keyring")
+    raise ImageError("Debian's archive keys are not installed", hint=packages_hint("debian-archive-keyring"))
 
 
 def host_proxies() -> tuple[str, ...]:

@@ -39,9 +39,7 @@ SENTENCES: Mapping[str, str | tuple[str, str]] = {
     "vbox-no-version": "VBoxManage --version printed no version: {value}",
     "hint-vboxdrv": "modprobe vboxdrv; if there is no such module: apt install virtualbox-dkms linux-headers-amd64",
     "hint-no-container": "run vtax there, not in a container",
-    "hint-xen":
-        "apt install xen-system-amd64 qemu-system-xen qemu-utils, boot its entry 'with Xen hypervisor', run vtax "
-        "there",
+    "hint-xen": "{install}; boot its entry 'with Xen hypervisor', run vtax there",
     "no-dom0": "this host is no dom0: it does not run under Xen",
     "no-xen-services": "there is no {capabilities}: Xen's services do not run",
     "xen-guest": "this host is a guest of Xen, and only dom0 starts domains",
@@ -63,6 +61,9 @@ SENTENCES: Mapping[str, str | tuple[str, str]] = {
     "containerd-not-started": "containerd did not start: {error}",
     "containerd-silent": "containerd did not come up",
     "hint-no-package": "no package of Debian has it: install its release, its program on PATH",
+    "hint-not-packaged": "this distribution has no package of Debian's {names}: install its release",
+    "hint-packaged-in-part": "{install}; this distribution has no package of Debian's {names}",
+    "hint-packages-of-debian": "install what Debian packages as {names}",
     "gvisor-network":
         "gVisor's own network stack: offloads and congestion control are its own, and it keeps its MTU of the start",
     "hint-newer-runsc":

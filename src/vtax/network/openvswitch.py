@@ -16,6 +16,7 @@ from pathlib import Path
 from vtax.errors import BadInput, NetworkError
 from vtax.host.emulated_cpu import timeout_factor
 from vtax.host.journal import Registration
+from vtax.host.packages import packages_hint
 from vtax.host.process import find_program, run, spawn
 from vtax.host.resources import TaggedProcesses, Tree
 from vtax.host.waiting import wait_until
@@ -39,7 +40,7 @@ def check_installed() -> None:
         if find_program(program) is None:
             raise BadInput(
                 f"this topology needs Open vSwitch, and {program} is not installed",
-                hint="apt-get install --no-install-recommends openvswitch-switch",
+                hint=packages_hint("openvswitch-switch"),
             )
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from vtax.errors import BadInput
+from vtax.host.packages import packages_hint
 from vtax.host.process import find_program, run
 from vtax.host.resources import RestoreCommand
 from vtax.network.lab import Lab
@@ -28,7 +29,7 @@ def check_nic(name: str, mtu: int | None) -> None:
     """Raise BadInput unless this host has an interface of this name that a lab can use, with this MTU if any."""
     for program, package in (("ip", "iproute2"), ("ethtool", "ethtool")):
         if find_program(program) is None:
-            raise BadInput(f"{program} is not installed", hint=f"apt-get install --no-install-recommends {package}")
+            raise BadInput(f"{program} is not installed", hint=packages_hint(package))
     links = json.loads(run(["ip", "-j", "-d", "address"]).stdout)
     check_usable(links, name, mtu, "this host")
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from vtax.errors import PlatformError
 from vtax.host import namespaces
 from vtax.host.namespaces import MountStep
+from vtax.host.packages import packages_hint
 from vtax.host.process import find_program, spawn
 from vtax.messages import Note
 from vtax.platforms.stdio import Claim
@@ -49,7 +50,7 @@ def serve(directory: Path, root: Path, claimed: Claim, errors: int, enter: Calla
     """
     program = daemon()
     if program is None:
-        raise PlatformError(Note("not-installed", names=("virtiofsd",), count=1), hint="apt install virtiofsd")
+        raise PlatformError(Note("not-installed", names=("virtiofsd",), count=1), hint=packages_hint("virtiofsd"))
     fd = os.open(directory, os.O_PATH | os.O_CLOEXEC)
     try:
         name = f"/proc/self/fd/{fd}/virtiofs"  # short, wherever the directory is

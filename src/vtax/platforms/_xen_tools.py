@@ -8,19 +8,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vtax.errors import CommandFailed, PlatformError
+from vtax.host.packages import packages_hint
 from vtax.host.process import run
 from vtax.host.xen import is_dom0, is_xen
 from vtax.messages import Note
 from vtax.platforms import probing
 
 PACKAGES = {"xl": "xen-utils-common", "xenstore-write": "xenstore-utils", "qemu-img": "qemu-utils"}
+_INSTALLED = ("xen-system-amd64", "qemu-system-xen", "qemu-utils")
 MIN_VERSION = (4, 10)
 """The first release whose xl starts domains of type pvh."""
 _SERVICES = "proc/xen/capabilities"  # of xenfs, which Xen's services mount
 _IS_VIRTUAL_BIT = 1 << 31  # CPUID leaf 1, ECX
 _STATES = {"r": "running", "b": "blocked", "p": "paused", "s": "shut down", "c": "crashed", "d": "dying"}
 _HARMLESS = ("Parsing config", "got a tsc mode string", "Primary console has invalid configuration")
-_INSTALL = Note("hint-xen")
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,10 @@ class Vcpu:
 def check_host(root: Path = Path("/")) -> None:
     """Raise PlatformError unless this host is dom0 and has the programs: the reason, and what to install."""
     if not is_xen(root):
-        raise PlatformError(Note("no-dom0"), hint=_INSTALL)
+        raise PlatformError(
+            Note("no-dom0"),
+            hint=Note("hint-xen", install=packages_hint(*_INSTALLED)),
+        )
     if not is_dom0(root):
         raise PlatformError(Note("xen-guest"), hint=Note("hint-dom0"))
     if not (services := root / _SERVICES).exists():

@@ -14,6 +14,7 @@ from vtax.counters.layer import Part
 from vtax.errors import PlatformError
 from vtax.host import cgroups
 from vtax.host.cgroups import Cgroup
+from vtax.host.packages import packages_hint
 from vtax.host.process import find_program
 from vtax.image.image import Image
 from vtax.messages import Note
@@ -63,7 +64,7 @@ class Docker(LaunchedDriver):
         launch = partial(self.launch, is_temporary=True)
         probe = probing.probe(launch, options, None, programs=programs, version_argv=version_argv)
         if "apparmor_parser" in probe.reason:  # a kernel with AppArmor, but not its tools: Docker refuses every start
-            probe = replace(probe, hint="apt install apparmor")
+            probe = replace(probe, hint=packages_hint("apparmor"))
         if daemon:
             probe = replace(probe, version=f"Docker version {daemon.version}, the host's daemon")
             return oci_runtime.with_version(probe, daemon.runtimes[options.runtime])

@@ -21,6 +21,7 @@ from pydantic import Field
 from vtax.errors import CommandFailed, GuestError, PlatformError, VtaxError
 from vtax.guest.channel import Channel
 from vtax.host.journal import Registration
+from vtax.host.packages import packages_hint
 from vtax.host.process import Result, find_program, run
 from vtax.host.resources import RestoreCommand
 from vtax.image.image import Image
@@ -111,7 +112,7 @@ class Libvirt(Driver):
             return Probe(available, reason, hint, seconds=time.monotonic() - started_at)
 
         if find_program("virsh") is None:
-            return probed(False, Note("no-virsh"), "apt install libvirt-clients")
+            return probed(False, Note("no-virsh"), packages_hint("libvirt-clients"))
         try:
             state = _state(options)
             _socket_of(options)

@@ -22,6 +22,7 @@ from vtax.guest.channel import Channel
 from vtax.host.emulated_cpu import timeout_factor
 from vtax.host.home import Home
 from vtax.host.journal import Journal
+from vtax.host.packages import packages_hint
 from vtax.host.process import find_program, run
 from vtax.host.resources import Tree
 from vtax.image.image import Image
@@ -106,9 +107,7 @@ def not_installed(absent: Mapping[str, str]) -> tuple[str, str] | None:
     """The reason and the hint for what is absent, each with its Debian package, if any; None for nothing."""
     if not absent:
         return None
-    packages = [package for package in dict.fromkeys(absent.values()) if package]
-    hint = f"apt install {' '.join(packages)}" if packages else Note("hint-no-package")
-    return Note("not-installed", names=tuple(absent), count=len(absent)), hint
+    return Note("not-installed", names=tuple(absent), count=len(absent)), packages_hint(*absent.values())
 
 
 def host_image(directory: Path) -> Image:

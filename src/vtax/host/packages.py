@@ -1,0 +1,68 @@
+"""Names of packages by the host's distribution, and the command that installs them: hints for programs it lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+from vtax.messages import Note
+
+TABLE = Path(__file__).with_name("packages.txt")
+OS_RELEASE = Path("/etc/os-release")
+FAMILIES: Mapping[str, tuple[str, int]] = {
+    "debian": ("apt install", 0), "ubuntu": ("apt install", 0), "suse": ("zypper install", 2),
+    "fedora": ("dnf install", 1), "rhel": ("dnf install", 1), "centos": ("dnf install", 1),
+}  # fmt: skip
+"""A word of ID or ID_LIKE -> command, column of TABLE. quickstart's `find_family` knows the same."""
+
+
+def packages_hint(*packages: str) -> str:
+    """Return how this host gets packages, which are named as in Debian: a command, and what it has no package of."""
+    try:
+        return hint_for(OS_RELEASE.read_text(encoding="utf-8", errors="replace"), *packages)
+    except OSError:
+        return hint_for("", *packages)
+
+
+def hint_for(os_release: str, *packages: str) -> str:
+    """`packages_hint` of a host with this text of os-release(5)."""
+    wanted = [name for name in dict.fromkeys(packages) if name]
+    found = family_of(os_release)
+    if not wanted:
+        return Note("hint-no-package")
+    if found is None:
+        return Note("hint-packages-of-debian", names=tuple(wanted))
+    command, column = found
+    names = dict.fromkeys(word for name in wanted for word in names_of(name, column))
+    absent = tuple(name for name in wanted if not names_of(name, column))
+    if not names:
+        return Note("hint-not-packaged", names=absent)
+    install = f"{command} {' '.join(names)}"
+    return Note("hint-packaged-in-part", install=install, names=absent) if absent else install
+
+
+def family_of(os_release: str) -> tuple[str, int] | None:
+    """Return the row of FAMILIES of a distribution: by its ID, else by the first of ID_LIKE that is known."""
+    fields = {}
+    for line in os_release.splitlines():
+        name, equals, value = line.partition("=")
+        if equals and name.strip() in ("ID", "ID_LIKE"):
+            fields[name.strip()] = value.strip().strip("\"'")
+    words = f"{fields.get('ID', '')} {fields.get('ID_LIKE', '')}".lower().split()
+    return next((FAMILIES[word] for word in words if word in FAMILIES), None)
+
+
+def names_of(package: str, column: int) -> tuple[str, ...]:
+    """Return the packages of a family in place of one of Debian; nothing where it has none."""
+    row = table().get(package)
+    names = row[column] if row else package  # one of a plug-in: the same everywhere
+    return () if names == "-" else tuple(names.split())
+
+
+@cache
+def table() -> Mapping[str, tuple[str, ...]]:
+    """The rows of TABLE by Debian's name."""
+    lines = TABLE.read_text(encoding="utf-8").splitlines()
+    rows = [tuple(line.split("|")) for line in lines if line and not line.startswith("#")]
+    return {row[0]: row for row in rows}
