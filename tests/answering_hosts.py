@@ -20,6 +20,7 @@ SETTINGS: dict[str, Any] = {
     "image_key": "4f1d0c77aa31", "image_digest": "cd" * 32, "vtax_version": "0.1.0", "created_at": 1_700_000_000.0,
 }  # fmt: skip
 BUNDLE = b"a bundle"
+_UNBEGUN = ("absent", "busy", "refused")
 
 
 @dataclass
@@ -45,11 +46,13 @@ class Machine:
 
 
 class Fleet:
-    """Stands for `vtax.campaign.ansible.Playbook`. asked: (task, hosts) of every call."""
+    """Stands for `vtax.campaign.ansible.Playbook`. asked: (task, hosts) of every call. queued_s: by how much an
+    answer is read after it was given."""
 
     def __init__(self, **machines: Machine) -> None:
         self.machines, self.now = machines, 1_700_000_000.0
         self.asked: list[tuple[str, tuple[str, ...]]] = []
+        self.queued_s = 0.0
 
     def run(self, tasks: Sequence[str], variables: Mapping[str, Mapping[str, Any]]) -> Iterator[Answer]:
         """Answer as each machine is."""
@@ -57,7 +60,7 @@ class Fleet:
         for name, given in variables.items():
             for task in tasks:
                 answer = self._answer(name, self.machines[name], task, given)
-                yield answer
+                yield replace(answer, since=self.now, at=self.now + self.queued_s)
                 if answer.kind in ("failed", "unreachable"):
                     break
 
@@ -97,8 +100,8 @@ class Fleet:
         state = machine.runs.get(id_, "absent")
         has_bundle = state in ("done", "failed", "interrupted")
         return {"id": id_, "state": state, "reason": "as asked" if state == "refused" else "", "run": "mine-1",
-                "block": 1, "blocks": 3, "done_trials": 1, "failed_trials": 0, "bundle": "/somewhere",
-                "bundle_sha256": "ef" * 32 if has_bundle else ""}  # fmt: skip
+                "block": 1, "blocks": 3, "done_trials": int(state not in _UNBEGUN), "failed_trials": 0,
+                "bundle": "/somewhere", "bundle_sha256": "ef" * 32 if has_bundle else ""}  # fmt: skip
 
 
 class Counting:

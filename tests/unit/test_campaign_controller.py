@@ -108,6 +108,30 @@ def test_sessions_follow_each_other_after_their_time(tmp_path, fleet):
     assert measured(fleet) == {"mine-1a2b-s1", "mine-1a2b-s2"}
 
 
+def test_a_session_follows_the_start_of_the_last_one_that_was_measured(tmp_path, fleet):
+    campaign = no_canary(tmp_path, sessions=2, every="1d")
+    fleet.machines["h00"].run_state = "busy"
+    go(campaign, fleet)
+    fleet.now += 80_000
+    fleet.machines["h00"].run_state = "running"
+    assert running(go(campaign, fleet)) == 12, "the one that was busy begins its first session now"
+    for machine in fleet.machines.values():
+        machine.end()
+    fleet.now += 10_000
+    states = go(campaign, fleet)
+    assert (states["h00"], running(states)) == ("waiting", 11)
+    fleet.now += 76_500
+    assert go(campaign, fleet)["h00"] == "running"
+
+
+def test_an_answer_that_waited_to_be_read_is_of_no_wrong_clock(tmp_path, fleet):
+    fleet.queued_s = 900.0
+    fleet.machines["h03"].ahead_s, fleet.machines["h04"].ahead_s = -70.0, 970.0
+    campaign = no_canary(tmp_path)
+    assert running(go(campaign, fleet)) == 10
+    assert reasons(campaign) == {"h03": "clock", "h04": "clock"}
+
+
 def test_who_does_not_answer_or_is_busy_comes_back(tmp_path, fleet):
     campaign = no_canary(tmp_path)
     fleet.machines["h00"].is_reachable = False

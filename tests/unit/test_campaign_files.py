@@ -188,7 +188,8 @@ def test_answers_are_read_from_what_ansible_prints(version):
 
 def test_a_result_that_is_nested_deeply_is_empty():
     line = f'ok: [h1] => {{"deep": {"[" * 200_000}{"]" * 200_000}}}\n'
-    assert [*answers_of(io.BytesIO(line.encode()), io.BytesIO())] == [Answer("h1", "", "ok")]
+    (found,) = answers_of(io.BytesIO(line.encode()), io.BytesIO())
+    assert (found.host, found.kind, found.result) == ("h1", "ok", {})
 
 
 @pytest.fixture

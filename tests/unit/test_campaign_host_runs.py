@@ -76,7 +76,8 @@ def test_an_id_is_a_plain_name(private_home, text):
     ("status", "end", "state"),
     [
         ("finished", End(0, "", "/b.vtax.gz", "cd" * 32), "done"),
-        ("finished", End(1, "every trial of tour-1 failed"), "failed"),
+        ("finished", End(1, "every trial of tour-1 failed", "/b.vtax.gz", "cd" * 32), "failed"),
+        ("finished", End(1, "the disk is full"), "interrupted"),
         ("finished", None, "interrupted"),
         ("paused", End(0), "paused"),
         ("paused", End(75, "tour-9 has this host to itself"), "busy"),
@@ -249,13 +250,22 @@ def test_in_the_foreground_the_exit_status_is_that_of_the_run(place, taken_for_r
     assert (getattr(found.exception, "exit_status", 0), end.reason in found.output) == (ends, True)
 
 
-def test_a_bundle_that_cannot_be_written_is_a_failure(place, monkeypatch):
+def test_a_bundle_that_cannot_be_written_is_written_by_the_next_request_and_nothing_is_measured(place, monkeypatch):
     requested(place)
     stored(place, "finished")
     place.log.write_text("vtax: the disk is full\n")
     monkeypatch.setattr(detached, "_vtax", lambda place, arguments: 1)
     carry_out(place)
-    assert (state_of(place).state, state_of(place).reason) == ("failed", "the disk is full")
+    assert (state_of(place).state, state_of(place).reason) == ("interrupted", "the disk is full")
+    called: list[str] = []
+
+    def vtax(place: Place, arguments: list[str]) -> int:
+        called.append(arguments[0])
+        return Path(arguments[-1]).write_bytes(b"a bundle") and 0
+
+    monkeypatch.setattr(detached, "_vtax", vtax)
+    start(place, REQUEST, in_foreground=True)
+    assert (state_of(place).state, called) == ("done", ["export"])
 
 
 def test_a_request_to_stop_ends_the_run_first_and_keeps_its_bundle(place, monkeypatch):

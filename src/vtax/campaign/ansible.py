@@ -12,6 +12,7 @@ import os
 import re
 import signal
 import subprocess
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -61,12 +62,18 @@ Kind = Literal["ok", "failed", "unreachable", "skipped"]
 
 @dataclass(frozen=True)
 class Answer:
-    """The result of a task on a host. result: as Ansible prints it; what a host said in it is untrusted."""
+    """The result of a task on a host. result: as Ansible prints it; what a host said in it is untrusted.
+
+    since, at: Unix times of this machine that it was given between: when the answer before it of that host was read,
+    or the playbook began, and when it was read itself.
+    """
 
     host: str
     task: str
     kind: Kind
     result: Mapping[str, Any] = field(default_factory=dict)
+    since: float = 0.0
+    at: float = 0.0
 
     def json(self) -> Mapping[str, Any]:
         """Return the JSON that a command printed. Raises ValueError for anything else."""
@@ -153,7 +160,8 @@ class Playbook:
 
 def answers_of(printed: IO[bytes], log: IO[bytes]) -> Iterator[Answer]:
     """Yield the answers of what the playbook prints. log: gets all of it."""
-    task = ""
+    task, began = "", time.time()
+    before: dict[str, float] = {}
     while line := printed.readline(_MAX_LINE):
         log.write(line)
         log.flush()
@@ -161,7 +169,9 @@ def answers_of(printed: IO[bytes], log: IO[bytes]) -> Iterator[Answer]:
         if banner := _BANNER.match(text):
             task = banner[1]
         elif found := _RESULT.match(text):
-            yield Answer(found[2], task, _kind(found[1], found[3]), _object(found[4]))
+            host, at = found[2], time.time()
+            yield Answer(host, task, _kind(found[1], found[3]), _object(found[4]), before.get(host, began), at)
+            before[host] = at
 
 
 def _kind(word: str, failure: str | None) -> Kind:

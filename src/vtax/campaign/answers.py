@@ -16,7 +16,8 @@ from vtax.foreign_text import cleaned, one_line
 from vtax.store.hosts import MACHINE_ID, cloned
 
 CLOCK_S = 60.0
-"""By how much the clock of a host may be off."""
+"""By how much the clock of a host may be off, beyond the time between its question and its answer: with Ansible's
+strategy `free` an answer waits until a fork is free to take it."""
 _DETAIL = 300
 _NO_SUCH_COMMAND = 127
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -47,7 +48,7 @@ def after_check(host: CampaignHost, answer: Answer, settings: Settings, now: flo
             facts=dict(cleaned(dict(said["host"]))),
             agents=tuple(one_line(str(each["name"]), 60) for each in said["agents"][:100]),
         )
-        offset = datetime.fromisoformat(str(said["time"])).timestamp() - now
+        at = datetime.fromisoformat(str(said["time"])).timestamp()
         obstacles = [(str(each["code"]), str(each["detail"])) for each in said["obstacles"]]
         digests = {str(each["digest"]) for each in said["images"]}
         version = one_line(str(said["vtax_version"]), 40)
@@ -64,6 +65,7 @@ def after_check(host: CampaignHost, answer: Answer, settings: Settings, now: flo
         return _in(found, "refused", Reason("version", f"{version}, not {settings.vtax_version}"), now)
     if settings.image_digest not in digests:
         return _in(found, "refused", Reason("digest", settings.image_digest[:12]), now)
+    offset = at - min(max(at, answer.since), answer.at)
     if not abs(offset) <= CLOCK_S:
         return _in(found, "refused", Reason("clock", f"{offset:+.0f} s"), now)
     if host.identity and host.identity != found.identity:
@@ -105,8 +107,9 @@ def after_run(
             return settled(host.with_session(_never(session)), settings, now)
         if not (has_run and is_launch):
             return replace(host, state="unreachable", reason=Reason("no-answer", answer.error), at=now)
-        reason = Reason("run-refused", answer.error)
-        return settled(host.with_session(replace(session, state="refused", reason=reason)), settings, now)
+        begun = session.started_at if session.done_trials else None
+        refused = replace(session, state="refused", reason=Reason("run-refused", answer.error), started_at=begun)
+        return settled(host.with_session(refused), settings, now)
     try:
         said = answer.json()
         run = said if "state" in said else next(each for each in said["runs"] if each["id"] == session.id)
@@ -146,15 +149,17 @@ def _state(host: CampaignHost, settings: Settings) -> tuple[HostState, Reason]:
 
 def _session(session: HostSession, run: Mapping[str, Any], now: float) -> HostSession:
     """Return a session as `vtax host` states it. Raises ValueError, KeyError, TypeError."""
-    state, said = str(run["state"]), one_line(str(run["reason"]), _DETAIL)
+    state, said, trials = str(run["state"]), one_line(str(run["reason"]), _DETAIL), _count(run["done_trials"])
+    is_begun = bool(trials) or state in ("running", "done", "failed")
     sha256 = str(run["bundle_sha256"])
     found = replace(
         session,
         block=None if run["block"] is None else _count(run["block"]),
         blocks=None if run["blocks"] is None else _count(run["blocks"]),
         bundle_sha256=sha256 if _SHA256.fullmatch(sha256) else "",
-        done_trials=_count(run["done_trials"]),
+        done_trials=trials,
         failed_trials=_count(run["failed_trials"]),
+        started_at=session.started_at if is_begun else None,
     )
     match state:
         case "absent":

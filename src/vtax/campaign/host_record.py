@@ -52,7 +52,7 @@ class HostSession:
     reason: Annotated[Reason, Means("why it is in this state")] = NONE
     attempts: Annotated[int, Means("how often it was launched or resumed")] = 0
     again: Annotated[int, Means("how often it was begun anew after a failure")] = 0
-    started_at: Annotated[float | None, Means("when it was launched first", is_time=True)] = None
+    started_at: Annotated[float | None, Means("when what it measured began", is_time=True)] = None
     ended_at: Annotated[float | None, Means("when its end was seen", is_time=True)] = None
     block: Annotated[int | None, Means("block that runs, or was the last, from 1")] = None
     blocks: Annotated[int | None, Means("planned blocks")] = None

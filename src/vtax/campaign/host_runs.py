@@ -178,7 +178,9 @@ def state_of(place: Place) -> HostRun:
     if run is None:
         return replace(found, state="refused")
     state, reason = _STATES[run.status], end.reason or ("" if run.status == "finished" else str(run.stopped_because))
-    return replace(found, state="failed" if state == "done" and end.status != 0 else state, reason=reason)
+    if state == "done" and end.status != 0:  # all was measured; without a bundle that alone is missing
+        state = "failed" if end.bundle else "interrupted"
+    return replace(found, state=state, reason=reason)
 
 
 def run_of(place: Place) -> RunSummary | None:

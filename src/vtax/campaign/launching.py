@@ -62,10 +62,14 @@ def next_batch(
 
 
 def due_session(host: CampaignHost, settings: Settings, now: float) -> int | None:
-    """Return the session of a host that is to be launched or resumed at a time; None when none is."""
+    """Return the session of a host that is to be launched or resumed at a time; None when none is.
+
+    A session follows the start of the last one that was measured, by the time that the campaign leaves between them.
+    """
     if host.running:
         return None
-    before = None
+    begun = [each.started_at for each in host.sessions if each.number and each.state in _ENDED_WELL]
+    before = max((each for each in begun if each is not None), default=None)
     for number in range(1, settings.sessions + 1):
         session = host.session(number)
         if session is None or session.state in ("absent", "interrupted", "busy", "refused"):
@@ -73,7 +77,6 @@ def due_session(host: CampaignHost, settings: Settings, now: float) -> int | Non
             return None if is_early else number
         if session.state not in _ENDED_WELL:
             return None
-        before = session.started_at
     return None
 
 
