@@ -1,4 +1,5 @@
-"""What the linters do not check: sizes, addresses, stray files, unfinished work, traces of a developer's machine.
+"""Checks what the linters do not: sizes, names of classes, docstrings, addresses, stray files, unfinished work, and
+traces of a developer's machine.
 
 Run `python .ci/hygiene.py`; it prints one line per finding and exits 1 when there is any. A module of more than 400
 lines or a function of more than 50 is accepted when its docstring gives a reason ("long because", "long by nature").
@@ -28,6 +29,7 @@ HOSTS = frozenset(
 _URL = re.compile(r"\b(?:https?|ftp|git|ssh)://([A-Za-z0-9.-]+\.[a-z]{2,})")
 _BARE_HOST = re.compile(r"(?<![\w@./-])((?:[a-z0-9-]+\.)+(?:org|com|net))(?![\w.(-])")
 _UNFINISHED = re.compile(r"\b(?:TO" + "DO|FIX" + r"ME|XX" + r"X)\b")
+_STIFF = re.compile(r"(?:What|Of|That) ")
 _SCRATCH = re.compile(r"/tmp/[a-z]/")
 
 ROOT_FILES = frozenset(
@@ -53,6 +55,21 @@ def long_code(path: str, source: str) -> Iterator[str]:
             size = (node.end_lineno or node.lineno) - node.lineno + 1
             if size > FUNCTION_LINES and not REASON.search(ast.get_docstring(node) or ""):
                 yield f"{path}:{node.lineno}: {node.name} has {size} lines; at most {FUNCTION_LINES}, or say why"
+
+
+def stiff_docstrings(path: str, source: str) -> Iterator[str]:
+    """Docstrings that begin neither with a verb nor with the thing."""
+    for node in ast.walk(ast.parse(source)):
+        text = node.value if isinstance(node, ast.Expr) else None
+        if isinstance(text, ast.Constant) and isinstance(text.value, str) and _STIFF.match(text.value):
+            yield f"{path}:{node.lineno}: {text.value.split()[0]!r}: begin with a verb, or with the thing"
+
+
+def repeated_classes(path: str, source: str, known: dict[str, str]) -> Iterator[str]:
+    """Classes of a name that a class elsewhere has. known: name -> where it was seen, to which these are added."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ClassDef) and known.setdefault(node.name, path) != path:
+            yield f"{path}:{node.lineno}: a class {node.name} is in {known[node.name]}, too"
 
 
 def forbidden_text(path: str, text: str, checkout: str) -> Iterator[str]:
@@ -86,6 +103,7 @@ def files(root: Path, skipped: tuple[str, ...]) -> Iterator[str]:
 
 def findings(root: Path) -> Iterator[str]:
     """Everything wrong in the files of a checkout."""
+    classes: dict[str, str] = {}
     for path in files(root, _VERBATIM):
         yield from stray_file(path)
         try:
@@ -94,6 +112,9 @@ def findings(root: Path) -> Iterator[str]:
             continue
         if path.endswith(".py"):
             yield from long_code(path, text)
+        if path.endswith(".py") and path.startswith("src/") and not path.startswith("src/vtax/campaign/"):
+            yield from stiff_docstrings(path, text)
+            yield from repeated_classes(path, text, classes)
         yield from forbidden_text(path, text, str(root))
 
 

@@ -11,7 +11,7 @@ import pytest
 from nested.machines import MACHINES
 from nested.tested import FILES, LOCK, Nested
 
-from vtax.demo.machines import Machine, boot_xen
+from vtax.demo.machines import MachineRecipe, boot_xen
 from vtax.demo.running import booted
 from vtax.host.home import Home
 from vtax.image import build as images
@@ -79,7 +79,7 @@ def nested_images(request: pytest.FixtureRequest) -> list[Image]:
     return [image, *(images.ensure(home, DEFAULT.with_packages(packages)) for packages in _LAYERS)]
 
 
-def _booted(request: pytest.FixtureRequest, machine: Machine) -> Iterator[Nested]:
+def _booted(request: pytest.FixtureRequest, machine: MachineRecipe) -> Iterator[Nested]:
     found: list[Image] = request.getfixturevalue("nested_images")
     home: Home = request.getfixturevalue("shared_home")
     with booted(machine, home, found, LOCK, FILES) as nested:

@@ -8,7 +8,7 @@ from nested import grub, systemd_boot
 from nested.systemd_boot import FIRMWARE, VARIABLES
 
 from vtax.demo import machines
-from vtax.demo.machines import BY_INSTRUCTIONS, OFF, SYSTEM, XEN, XEN_CPU, Machine, Words
+from vtax.demo.machines import BY_INSTRUCTIONS, OFF, SYSTEM, XEN, XEN_CPU, MachineRecipe, Words
 
 
 def boot_disk(kernel: Path, initrd: Path, append: str) -> Words:
@@ -39,14 +39,16 @@ _VIRTUALBOX_CPU = "max,erms=off,fsrm=off,la57=off,smap=off,smep=off"
 MACHINES = machines.MACHINES | {
     machine.name: machine
     for machine in (
-        Machine("fresh-12", "bookworm", _MINIMAL, OFF, disk_mib=12288),
-        Machine("fresh-13", "trixie", _MINIMAL, OFF, disk_mib=12288),
-        Machine("virtualbox", "sid", (*SYSTEM, *_VIRTUALBOX), OFF, cpu=_VIRTUALBOX_CPU, components="main contrib"),
-        Machine(
+        MachineRecipe("fresh-12", "bookworm", _MINIMAL, OFF, disk_mib=12288),
+        MachineRecipe("fresh-13", "trixie", _MINIMAL, OFF, disk_mib=12288),
+        MachineRecipe(
+            "virtualbox", "sid", (*SYSTEM, *_VIRTUALBOX), OFF, cpu=_VIRTUALBOX_CPU, components="main contrib",
+        ),
+        MachineRecipe(
             "grub", "bookworm", (*SYSTEM, *XEN[:-1], "grub-pc-bin", "grub2-common"), OFF, cpu=XEN_CPU,
             accel=BY_INSTRUCTIONS, vcpus=1, boot=boot_disk, serial=True, loader=grub,
         ),
-        Machine(
+        MachineRecipe(
             "systemd-boot", "bookworm", (*SYSTEM, "systemd-boot", "ovmf", "gdisk", "dosfstools", "mtools"), OFF,
             accel=BY_INSTRUCTIONS, vcpus=1, memory_mib=2048, disk_mib=4096, boot=boot_uefi, serial=True,
             loader=systemd_boot,

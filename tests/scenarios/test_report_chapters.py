@@ -14,7 +14,7 @@ from vtax.cli.main import group
 from vtax.errors import BadInput
 from vtax.report.analysis.source import Source, source_of
 from vtax.report.chapters import report
-from vtax.report.document import Section
+from vtax.report.document import Titled
 from vtax.report.renderers.markdown import markdown
 
 LINK = {
@@ -25,7 +25,7 @@ COUNTED = {**LINK, "link.under_test.bytes": 2e9, "layer.host_cpu_s": 3.0}
 
 
 def chapters(source: Source) -> list[str]:
-    return [part.key for part in report(source).parts if isinstance(part, Section)]
+    return [part.key for part in report(source).parts if isinstance(part, Titled)]
 
 
 def test_a_run_with_blocks_and_a_network_has_them_all(store):

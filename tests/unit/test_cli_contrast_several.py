@@ -13,7 +13,7 @@ from shown import drawn, english
 from synthetic_run import DECLARED, PLATFORMS, begin, cells, trial
 
 from vtax.report.analysis.contrast import contrast
-from vtax.report.document import Relative, Section, Table
+from vtax.report.document import Relative, Table, Titled
 from vtax.report.parts.contrast import document_of
 from vtax.stats.sessions import unpaired_over_sessions
 from vtax.store.run import RunHandle
@@ -86,7 +86,7 @@ def test_the_run_is_the_unit_of_several_runs_a_side(store):
 
 def test_the_next_sessions_stand_beside_the_ratio_that_they_are_of(store):
     made = document_of(contrast(store, "b-1,b-2", "a-1,a-2"))
-    tables = {part.key: part.parts[0] for part in made.parts if isinstance(part, Section)}
+    tables = {part.key: part.parts[0] for part in made.parts if isinstance(part, Titled)}
     following, relative = tables["next-sessions"], tables["ratio-of-ratios"]
     assert isinstance(following, Table)
     assert isinstance(relative, Table)

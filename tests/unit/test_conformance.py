@@ -27,7 +27,7 @@ from conformance_plugins import (
 from vtax.cli.main import group
 from vtax.conformance import benchmark, platform, topology, view
 from vtax.conformance.check import Check, Failed, Skipped, results
-from vtax.conformance.host import Host
+from vtax.conformance.host import HostResources
 from vtax.conformance.stage import CheckEnvironment
 from vtax.conformance.target import find
 from vtax.errors import BadInput
@@ -130,9 +130,9 @@ def test_a_guest_that_stops_once_only_and_one_that_leaves_something_fail(environ
     stopped = fake(SimpleNamespace(stop=lambda: ever_stops(stops)), None)
     (result,) = results([Check("stop", checks["stop"].run, "hint")], stopped)
     assert result.status == "fail"
-    before = Host({kind: frozenset() for kind in Host.now(environment.home, "t").found})
+    before = HostResources({kind: frozenset() for kind in HostResources.now(environment.home, "t").found})
     environment.home.guests.mkdir(parents=True)
-    assert any(left.startswith("mount ") for left in Host.now(environment.home, "t").more_than(before))
+    assert any(left.startswith("mount ") for left in HostResources.now(environment.home, "t").more_than(before))
 
 
 def test_every_check_has_a_case_that_fails():

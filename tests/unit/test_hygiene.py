@@ -32,6 +32,19 @@ def test_length_is_accepted_with_a_reason(hygiene):
     assert not list(hygiene.long_code("m.py", "def f():\n" + body))
 
 
+@pytest.mark.parametrize(("first", "found"), [("What", 1), ("Of", 1), ("Return what", 0), ("Offer", 0)])
+def test_a_docstring_begins_with_a_verb_or_the_thing(hygiene, first, found):
+    assert len(list(hygiene.stiff_docstrings("m.py", f'class A:\n    x = 1\n    """{first} it is."""\n'))) == found
+
+
+def test_a_class_of_a_name_that_another_module_has_is_found(hygiene):
+    known = {}
+    assert not list(hygiene.repeated_classes("a.py", "class A: pass\nclass B: pass\n", known))
+    assert list(hygiene.repeated_classes("b.py", "class C: pass\nclass A: pass\n", known)) == [
+        "b.py:2: a class A is in a.py, too"
+    ]
+
+
 @pytest.mark.parametrize(
     "line",
     [

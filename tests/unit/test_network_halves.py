@@ -12,7 +12,7 @@ from vtax.guest.channel import Channel
 from vtax.image.image import Image
 from vtax.messages import Note, packed, restored
 from vtax.network import openvswitch, registry
-from vtax.network.end import End
+from vtax.network.end import NetworkEnd
 from vtax.network.links import Flow, Links
 from vtax.platforms.base import GuestSpec, Resources
 from vtax.runner import elsewhere, there
@@ -141,7 +141,7 @@ def test_what_is_known_there_of_a_guest_that_falls_silent_is_in_its_error(monkey
     )
     image, resources = Image("key", tmp_path), Resources(1, 1, (0,))
     spec = GuestSpec("vtax-1", image, resources, tmp_path, SimpleNamespace())
-    guest = made.start(End("peer", [], under_test=True, is_there=True), spec)
+    guest = made.start(NetworkEnd("peer", [], under_test=True, is_there=True), spec)
     assert guest.channel.broken("it fell silent").where == "ssh still running; the kernel panicked"
     guest.stop()
 
@@ -178,7 +178,7 @@ def ends(**lost):
 
 
 def links(flow, **under_test):
-    made = [End(role, [], under_test=is_tested) for role, is_tested in under_test.items()]
+    made = [NetworkEnd(role, [], under_test=is_tested) for role, is_tested in under_test.items()]
     return Links(SimpleNamespace(), registry.settings("guest-to-guest", {}), made, [Flow(*flow, "", "")])
 
 

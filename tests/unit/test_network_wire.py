@@ -8,7 +8,7 @@ from vtax.benchmarks.base import Context
 from vtax.benchmarks.network import check_link
 from vtax.errors import BenchmarkError
 from vtax.network import links
-from vtax.network.end import End
+from vtax.network.end import NetworkEnd
 from vtax.network.hop import Hop
 from vtax.network.lab import make_interface
 from vtax.network.links import Flow, Links
@@ -43,11 +43,11 @@ def test_a_virtual_interface_has_no_speed():
 )
 def test_the_slowest_of_both_interfaces_and_the_limit_is_the_rate(here, there, limit, rate, monkeypatch):
     settings = PointToPointSettings(peer="ssh:x/eth1:eth2", rate_mbit_s=limit)
-    peer = End("peer", [(make_interface(0, 0, 1, settings), None)], under_test=False)
+    peer = NetworkEnd("peer", [(make_interface(0, 0, 1, settings), None)], under_test=False)
     peer.uplinks = (Uplink("eth1", "eth2"),)
-    monkeypatch.setattr(End, "segments", ())
+    monkeypatch.setattr(NetworkEnd, "segments", ())
     monkeypatch.setattr(links.Links, "_as_wires", lambda self: ())
-    monkeypatch.setattr(End, "states", lambda self: {})
+    monkeypatch.setattr(NetworkEnd, "states", lambda self: {})
     monkeypatch.setattr(links, "mtu_of", lambda namespace, interface: settings.mtu)
     monkeypatch.setattr(links, "_here", lambda argv: here)
     peer.execute = lambda argv: there

@@ -13,7 +13,7 @@ from synthetic_run import begin, cells, fill, trial
 
 from vtax.messages import Note
 from vtax.report.analysis import Analysis, Row, analyse
-from vtax.report.analysis.answers import Answer
+from vtax.report.analysis.answers import PlatformAnswer
 from vtax.report.analysis.answers import answers as answers_of
 from vtax.report.analysis.variance import variance
 from vtax.report.views import result
@@ -28,7 +28,7 @@ def filled(tour_analysis):
     return tour_analysis
 
 
-def answers(analysis: Analysis) -> list[Answer]:
+def answers(analysis: Analysis) -> list[PlatformAnswer]:
     """The answers with their texts in English."""
     return [replace(answer, text=english(answer.text)) for answer in answers_of(analysis)]
 

@@ -24,7 +24,7 @@ from vtax.report.analysis.exported import exported
 from vtax.report.analysis.next_step import BUDGET_S, can_be_extended, next_step_of
 from vtax.report.analysis.resources import costs_of
 from vtax.report.document import Paragraph
-from vtax.report.document.warnings import Place, Warning
+from vtax.report.document.warnings import WarnedPlace, Warning
 from vtax.report.parts.first_screen import answer_line, caution_line, next_line
 from vtax.report.parts.result_notes import notes_under
 from vtax.report.parts.shared import relative_of
@@ -335,7 +335,7 @@ def test_a_resource_of_several_comparisons_has_the_interval_of_their_mean_by_blo
 
 
 def test_statistical_cautions_come_first_and_requests_are_none(store):
-    place = Place("docker", "iperf3")
+    place = WarnedPlace("docker", "iperf3")
     busy = Warning("host-busy", "warning", {"text": "busy"}, times=40, places=(place,))
     noted = Warning("statistics", "warning", {"text": "blocks may depend"}, kind="statistics", places=(place,))
     requested = [Warning(code, "warning", {"text": code}) for code in ("study-changed", "trusted")]

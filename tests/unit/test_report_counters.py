@@ -12,12 +12,12 @@ import pytest
 from shown import drawn
 
 from vtax.report.analysis.counters import Counted, HopTraffic, counted_cells
-from vtax.report.document import Platform
+from vtax.report.document import PlatformCell
 from vtax.report.renderers.json import as_json
 from vtax.report.views.counters import document_of
 
 RUN: Any = SimpleNamespace(
-    platform_of=lambda name: Platform(name, ("emulated",) if name.startswith("qemu-tcg") else ())
+    platform_of=lambda name: PlatformCell(name, ("emulated",) if name.startswith("qemu-tcg") else ())
 )
 HOP = {"rx_packets": 10.0, "rx_bytes": 1e9, "tx_packets": 5.0, "tx_bytes": 3e8}
 LOST = {"rx_drops": 1.0, "tx_drops": 2.0, "rx_errors": 0.0, "tx_errors": 4.0}

@@ -27,7 +27,7 @@ from vtax.report.analysis.pivot import Axes, pivot
 from vtax.report.analysis.pivot_values import Quantity
 from vtax.report.analysis.source import Source
 from vtax.report.chapters import report
-from vtax.report.document import Document, Interval
+from vtax.report.document import Document, IntervalCell
 from vtax.report.parts import pivot as pivot_view
 from vtax.report.parts.contrast import document_of as contrast_document
 from vtax.report.renderers.format import Formatter
@@ -222,10 +222,10 @@ def test_numbers_are_written_as_the_language_does(source, wide):
 
 @pytest.mark.parametrize("of", ["quantity", "change"])
 def test_a_semicolon_separates_two_numbers_that_have_commas(of):
-    low, high = Formatter(language("pt-BR")).text(Interval(-0.01234, 1.2345, of)).strip("[]").split("; ")
+    low, high = Formatter(language("pt-BR")).text(IntervalCell(-0.01234, 1.2345, of)).strip("[]").split("; ")
     assert "," in low + high
     assert "." not in low + high
-    assert ", " in Formatter().text(Interval(-0.01234, 1.2345, of))
+    assert ", " in Formatter().text(IntervalCell(-0.01234, 1.2345, of))
 
 
 def test_no_interval_of_a_portuguese_report_is_ambiguous(source):

@@ -11,7 +11,7 @@ import pytest
 from shown import drawn
 
 from vtax.report.analysis.source import Source, source_of
-from vtax.report.document import Bullets, Chart, Document, Figure, Platform, Section, Table
+from vtax.report.document import Bullets, Chart, Document, Figure, PlatformCell, Table, Titled
 from vtax.report.views.base import Options
 from vtax.report.views.registry import views
 from vtax.store.store import Store
@@ -26,9 +26,9 @@ def source(tour_file: Path) -> Source:
         return source_of(store, "tour-1")
 
 
-def names_in(value: Any) -> Iterator[str | Platform]:
+def names_in(value: Any) -> Iterator[str | PlatformCell]:
     """Every mention of the emulated platform: as plain text, or as a platform."""
-    if isinstance(value, Platform):
+    if isinstance(value, PlatformCell):
         if value.name == EMULATED:
             yield value
     elif isinstance(value, str):
@@ -50,7 +50,7 @@ def shown_in(document: Document) -> Iterator[Any]:
     parts = list(document.parts)
     while parts:
         part = parts.pop()
-        if isinstance(part, Section):
+        if isinstance(part, Titled):
             parts += part.parts
             yield part.title
         elif isinstance(part, Table):
@@ -64,7 +64,7 @@ def shown_in(document: Document) -> Iterator[Any]:
 @pytest.mark.parametrize("name", sorted(set(views()) - {"reproduce"}))
 def test_every_table_and_figure_marks_an_emulated_platform(source, name):
     found = list(names_in(list(shown_in(views()[name].document(source, Options("report"))))))
-    assert [each for each in found if not (isinstance(each, Platform) and each.marks == ("emulated",))] == []
+    assert [each for each in found if not (isinstance(each, PlatformCell) and each.marks == ("emulated",))] == []
     if name in ("result", "interaction", "explain", "variance", "recommend"):
         assert found, "this view has figures of every platform"
 

@@ -13,7 +13,7 @@ from shown import sentence
 
 from vtax.report.analysis.drift import caution, drift_warnings
 from vtax.report.analysis.variance import drifting, variance
-from vtax.report.document import Place
+from vtax.report.document import WarnedPlace
 
 WANDER = ": a trend or slow wander"
 
@@ -35,15 +35,17 @@ def test_drift_is_measured_and_warned_of():
 def test_drift_is_reported_in_words():
     blocks = np.arange(12)
     falling = 100 * 0.97**blocks + 0.1 * (-1.0) ** blocks
-    (one,) = drift_warnings([(Place("here"), blocks, falling)], 0.95)
+    (one,) = drift_warnings([(WarnedPlace("here"), blocks, falling)], 0.95)
     assert re.fullmatch(r"the figures drift over the run by −2\d.\d\s% \(p < 0.001\)" + WANDER, sentence(one))
-    (both,) = drift_warnings([(Place("here"), blocks, falling), (Place("there"), blocks, falling**0.5)], 0.95)
+    (both,) = drift_warnings(
+        [(WarnedPlace("here"), blocks, falling), (WarnedPlace("there"), blocks, falling**0.5)], 0.95
+    )
     assert re.fullmatch(
         r"the figures of 2 cells drift over the run by −2\d.\d\s% to −1\d.\d\s% \(p < 0.001\)" + WANDER,
         sentence(both),
     )
     (same,) = drift_warnings(
-        [(Place("here"), blocks[:6], falling[:6]), (Place("there"), blocks[:6], 2 * falling[:6])], 0.95
+        [(WarnedPlace("here"), blocks[:6], falling[:6]), (WarnedPlace("there"), blocks[:6], 2 * falling[:6])], 0.95
     )
     assert re.fullmatch(
         r"the figures of 2 cells drift over the run by −\d+.\d\s% \(p = 0.0\d+\)" + WANDER, sentence(same)
@@ -69,5 +71,5 @@ def test_the_cheap_look_at_drift_is_as_cautious_as_the_exact_test_needs(blocks, 
 def test_the_cheap_look_at_drift_misses_nothing_the_test_finds(values):
     from vtax.stats.steadiness import find_drift
 
-    series = [(Place("place"), np.arange(len(values)), np.array(values))]
+    series = [(WarnedPlace("place"), np.arange(len(values)), np.array(values))]
     assert bool(drift_warnings(series, 0.95)) == (find_drift(values).p_value <= 0.05)

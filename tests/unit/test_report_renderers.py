@@ -24,7 +24,7 @@ from vtax.report.document import (
     FigureRow,
     Group,
     Inline,
-    Interval,
+    IntervalCell,
     Mean,
     Moment,
     Nothing,
@@ -32,21 +32,21 @@ from vtax.report.document import (
     Offset,
     Paragraph,
     Part,
-    Place,
-    Platform,
+    PlatformCell,
     Probability,
     PValue,
     Quantity,
     Range,
     Relative,
-    Row,
     Scale,
-    Section,
     Share,
     Size,
     Styled,
     Table,
-    Verdict,
+    TableRow,
+    Titled,
+    VerdictCell,
+    WarnedPlace,
     Warning,
     Warnings,
     joined,
@@ -70,7 +70,7 @@ CELLS: dict[type, tuple[Inline, str]] = {
     Count: (Count(7), "7"),
     Quantity: (Quantity(5e6, SCALE, 3, has_unit=True), "5.00 Mbit/s"),
     Mean: (Mean(1e7, 12e4, SCALE, "both"), "10.00 ±0.12 Mbit/s"),
-    Interval: (Interval(0.98e6, 1.0234e6, "quantity", SCALE), "[0.980, 1.023]"),
+    IntervalCell: (IntervalCell(0.98e6, 1.0234e6, "quantity", SCALE), "[0.980, 1.023]"),
     Share: (Share(0.0213), f"2.1{SPACE}%"),
     Probability: (Probability(0.714), "0.71"),
     PValue: (PValue(0.0004, is_named=True), "p < 0.001"),
@@ -78,17 +78,21 @@ CELLS: dict[type, tuple[Inline, str]] = {
     Offset: (Offset(-0.25), "-0.250 s"),
     Size: (Size(512 << 20), "512 MiB"),
     Moment: (Moment(0), "1970-01-01"),
-    Verdict: (Verdict("undecided", 3), "? undecided, about 3 more blocks"),
+    VerdictCell: (VerdictCell("undecided", 3), "? undecided, about 3 more blocks"),
     Bar: (Bar(0.4, 0.5, 0.6), "████◆░"),
-    Relative: (Relative(0.954, 0.93, 0.97, verdict=Verdict("slower")), f"95.4{SPACE}% [93.0, 97.0] slower"),
-    Platform: (Platform("qemu_tcg", ("emulated",), 2), "qemu_tcg (emulated)"),
+    Relative: (Relative(0.954, 0.93, 0.97, verdict=VerdictCell("slower")), f"95.4{SPACE}% [93.0, 97.0] slower"),
+    PlatformCell: (PlatformCell("qemu_tcg", ("emulated",), 2), "qemu_tcg (emulated)"),
     Factor: (Factor((("mtu", "1500"),)), "mtu=1500"),
     Range: (Range(Count(1), Count(3)), "1 to 3"),
     Nothing: (Nothing(), "–"),
 }  # fmt: skip
 WARNINGS = (
     Warning(
-        "few-blocks", "warning", {"count": Count(3), "minimum": Count(5)}, places=(Place("docker", "dd"),), times=2
+        "few-blocks",
+        "warning",
+        {"count": Count(3), "minimum": Count(5)},
+        places=(WarnedPlace("docker", "dd"),),
+        times=2,
     ),
     Warning("theirs", "error", {"text": "50 % & <b>|x|</b> left"}),
 )
@@ -101,7 +105,7 @@ FIGURE = Figure(
 
 @pytest.fixture(scope="module")
 def document() -> Document:
-    rows = tuple(Row((kind.__name__, cell)) for kind, (cell, _) in CELLS.items())
+    rows = tuple(TableRow((kind.__name__, cell)) for kind, (cell, _) in CELLS.items())
     table = Table((Column("type", msg("type")), Column("cell", msg("a cell"))), (Group(rows, "in_a_group"),), "every")
     inner: tuple[Part, ...] = (
         table,
@@ -109,7 +113,7 @@ def document() -> Document:
         Bullets((listed(["one", "two", "three"]), msg("a {word}", word="x*y"))), Warnings(WARNINGS),
         Code("sudo run # 100 %\n", msg("what to type")), FIGURE,
     )  # fmt: skip
-    parts = (Section(msg("All"), inner, key="all", subtitle=msg("every part")),)
+    parts = (Titled(msg("All"), inner, key="all", subtitle=msg("every part")),)
     return Document("What & why <here>?", parts, lead=(msg("a lead"),))
 
 
@@ -168,7 +172,7 @@ def test_a_page_shows_every_cell_and_no_markup_of_others(document, monkeypatch):
     page = html(document)
     text = re.sub(r"<[^>]+>", "", re.sub(r"<(script|style|svg).*?</\1>", "", page, flags=re.DOTALL))
     for kind, (_, shown) in CELLS.items():
-        if kind not in (Relative, Platform, Verdict):  # these are elements of their own
+        if kind not in (Relative, PlatformCell, VerdictCell):  # these are elements of their own
             assert shown.replace("<", "&lt;") in text, kind
     assert '<span class="key undecided">? undecided</span> <span class="muted">about 3 more blocks</span>' in page
     assert '<code class="error">theirs</code> 50 % &amp;' in page
@@ -195,7 +199,7 @@ def test_latex_has_a_booktabs_row_for_every_cell_and_escapes_what_means_somethin
 
 def test_latex_sets_wide_tables_within_a_line(document, golden):
     columns = (Column("a", msg("one\ntwo"), is_number=True), Column("b", msg("text"), wraps=True))
-    wide = Table(columns, (Group((Row((Count(1), "long")),)),))
+    wide = Table(columns, (Group((TableRow((Count(1), "long")),)),))
     golden(latex(replace(document, parts=(wide, replace(wide, repeats=True)))))
 
 
@@ -205,8 +209,8 @@ def test_json_holds_the_numbers_unrounded_by_the_keys_of_their_columns(document)
     found = {row["type"]: row["cell"] for row in entry["rows"]}
     assert found["Number"] == 1234.56
     assert found["Mean"] == 1e7
-    assert found["Verdict"] == "undecided"
-    assert found["Interval"]["low"] == 0.98e6
+    assert found["VerdictCell"] == "undecided"
+    assert found["IntervalCell"]["low"] == 0.98e6
     assert found["Relative"] == 0.954
     assert found["Nothing"] is None
     assert {row["group"] for row in entry["rows"]} == {"in_a_group"}
@@ -224,7 +228,9 @@ def test_warnings_of_one_code_are_merged_by_their_numbers_whatever_their_words_a
     from vtax.messages import Note
     from vtax.report.analysis.warnings import merged, noted
 
-    given = [noted(Note("outliers", count=n, total=12, what="values", limit=3.5), Place(f"p{n}")) for n in (2, 1)]
+    given = [
+        noted(Note("outliers", count=n, total=12, what="values", limit=3.5), WarnedPlace(f"p{n}")) for n in (2, 1)
+    ]
     other = noted(Note("outliers", count=3, total=12, what="blocks", limit=3.5))
     values, blocks = merged([*given, other])
     assert Formatter().sentence(values) == (

@@ -16,7 +16,7 @@ from shown import drawn, english
 from synthetic_run import begin, fill, trial
 
 from vtax.report.analysis.variance import Hardest, hardest, variance
-from vtax.report.document import Place
+from vtax.report.document import WarnedPlace
 from vtax.report.renderers.json import as_json
 from vtax.report.views.variance import blocks_range, document_of
 from vtax.stats.variance import Replication
@@ -83,7 +83,7 @@ def test_the_longest_plan_is_named_rather_than_that_of_most_blocks():
         Replication(trials=100, blocks=8, time_s=20.0, **shared),
     )
     planned = (cells[0], replace(cells[1], plan=many), replace(cells[2], plan=long))
-    assert hardest(planned) == Hardest(Place("second", "tool speed", (("size", "64"),)), long)
+    assert hardest(planned) == Hardest(WarnedPlace("second", "tool speed", (("size", "64"),)), long)
     text = " ".join(drawn(document_of(planned, analysis)).split())
     assert (
         "20 s, 100 trials x 8 blocks, for second, tool speed, size=64; blocks needed, by the observed noise: 5 or"

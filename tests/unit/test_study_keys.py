@@ -13,7 +13,7 @@ from vtax.platforms.registry import drivers
 from vtax.study.fields import Duration
 from vtax.study.keys import Key, keys
 from vtax.study.model import BenchmarkTable, DesignTable, GuestTable, PlatformTable, Size, Study
-from vtax.study.refusals import Problem, Refused, validated
+from vtax.study.refusals import Problem, RefusedStudy, validated
 
 
 class Inner(BaseModel):
@@ -47,7 +47,7 @@ class Table(BaseModel):
 
 
 def refusal(given: Any, word: str = "key", model: type[BaseModel] = Table) -> tuple[Problem, ...]:
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(RefusedStudy) as caught:
         validated(model, given, word)
     return caught.value.problems
 

@@ -78,7 +78,7 @@ def default_array_bytes(memory_bytes: int, cache_bytes: int | None) -> int:
     return max(min(wanted, fits) // _MEBIBYTE, 1) * _MEBIBYTE
 
 
-class Stream(OwnProgram):
+class StreamBenchmark(OwnProgram):
     name = "stream"
     title = "memory bandwidth (STREAM rules)"
     tool = "vtax-stream"
@@ -168,4 +168,4 @@ def _warnings(effective: Mapping[str, Any], shortest_s: float) -> list[str]:
     return warnings
 
 
-BENCHMARK = Stream()
+BENCHMARK = StreamBenchmark()

@@ -11,7 +11,7 @@ from vtax.cli.arguments import listed
 from vtax.cli.completion import platforms_of_run
 
 if TYPE_CHECKING:
-    from vtax.report.analysis.filters import Wanted
+    from vtax.report.analysis.filters import FilterWords
 
 FILTERS = (
     "--platform, --benchmark and --where filter the output. The analysis stays the same: means, ratios and verdicts "
@@ -41,8 +41,8 @@ def filter_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def wanted(chosen: dict[str, Any]) -> Wanted:
+def wanted(chosen: dict[str, Any]) -> FilterWords:
     """Remove the parameters of `filter_options` from a command's parameters."""
-    from vtax.report.analysis.filters import Wanted
+    from vtax.report.analysis.filters import FilterWords
 
-    return Wanted(chosen.pop("platforms"), chosen.pop("benchmarks"), chosen.pop("where"))
+    return FilterWords(chosen.pop("platforms"), chosen.pop("benchmarks"), chosen.pop("where"))

@@ -10,7 +10,7 @@ from vtax.cli.output import print_json
 from vtax.cli.streams import document_stream
 from vtax.errors import BadInput
 from vtax.foreign_text import escaped, one_line
-from vtax.report.analysis.filters import Wanted, filter_of, narrowed
+from vtax.report.analysis.filters import FilterWords, filter_of, narrowed
 from vtax.report.views.trials import Trial, plain, started, trials_of
 from vtax.store.query import OutputRow, load, outputs_of_each
 from vtax.store.store import Store
@@ -20,7 +20,7 @@ EVERY = "all"
 _NO_OUTPUT = "no output is stored for this trial"
 
 
-def print_raw(store: Store, run_name: str, trial: str, wanted: Wanted, *, as_json: bool) -> None:
+def print_raw(store: Store, run_name: str, trial: str, wanted: FilterWords, *, as_json: bool) -> None:
     """Print the outputs of one trial, by its position, or of EVERY selected one.
 
     Raises BadInput when no selected trial has this position, StoreError.

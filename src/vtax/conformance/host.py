@@ -25,13 +25,13 @@ _CGROUPS = Path("/sys/fs/cgroup")
 
 
 @dataclass(frozen=True)
-class Host:
+class HostResources:
     """Resources of the host that a guest or a lab may create: kind -> names."""
 
     found: Mapping[str, frozenset[str]]
 
     @classmethod
-    def now(cls, home: Home, token: str) -> Host:
+    def now(cls, home: Home, token: str) -> HostResources:
         """Return the current resources. token: value of TAG in the processes of this check."""
         return cls(
             {
@@ -44,21 +44,21 @@ class Host:
             }
         )
 
-    def more_than(self, before: Host) -> list[str]:
+    def more_than(self, before: HostResources) -> list[str]:
         """Resources that did not exist before: `mount /tmp/x`."""
         return [f"{kind} {name}" for kind, names in self.found.items() for name in sorted(names - before.found[kind])]
 
 
-def check_no_leaks(before: Host, home: Home, token: str) -> None:
+def check_no_leaks(before: HostResources, home: Home, token: str) -> None:
     """Require that no resource was leaked, after a settling time of the kernel."""
-    wait_until(lambda: not Host.now(home, token).more_than(before), _SETTLE_S * timeout_factor(), 0.2)
-    left = Host.now(home, token).more_than(before)
+    wait_until(lambda: not HostResources.now(home, token).more_than(before), _SETTLE_S * timeout_factor(), 0.2)
+    left = HostResources.now(home, token).more_than(before)
     require(not left, f"leaked resources: {', '.join(left[:5])}")
 
 
 def check_killed(target: Target, home: Home, token: str) -> None:
     """Kill a process that started the plug-in's guest or lab; require that `vtax clean` removes all resources."""
-    before = Host.now(home, token)
+    before = HostResources.now(home, token)
     argv = [sys.executable, "-m", "vtax.conformance.killed", target.kind, target.argument]
     environment = {**os.environ, TAG: token, "VTAX_HOME": str(home.root), "PYTHONPATH": os.pathsep.join(sys.path)}
     with subprocess.Popen(

@@ -10,7 +10,7 @@ from typing import Any, get_args
 
 from vtax.conformance import declared, host
 from vtax.conformance.check import Check, Failed, Skipped, require
-from vtax.conformance.host import Host
+from vtax.conformance.host import HostResources
 from vtax.conformance.stage import MEMORY_BYTES, CheckEnvironment, GuestStage, run_checked
 from vtax.conformance.target import Target
 from vtax.host.emulated_cpu import timeout_factor
@@ -39,7 +39,7 @@ class PlatformSubject:
         self.driver: Driver = target.plugin
         self.token = secrets.token_hex(8)
         self.probed: Probe | None = None
-        self.before: Host | None = None
+        self.before: HostResources | None = None
         self.stage: GuestStage | None = None
         self.running: RunningGuest | None = None
 
@@ -115,14 +115,14 @@ def _probed(subject: PlatformSubject, *, with_image: bool) -> Probe:
 
 
 def _probe_leaks(subject: PlatformSubject) -> None:
-    home, before = subject.environment.home, Host.now(subject.environment.home, subject.token)
+    home, before = subject.environment.home, HostResources.now(subject.environment.home, subject.token)
     with host.tagged(subject.token):
         _probed(subject, with_image=True)
     host.check_no_leaks(before, home, subject.token)
 
 
 def _start(subject: PlatformSubject) -> None:
-    subject.before = Host.now(subject.environment.home, subject.token)
+    subject.before = HostResources.now(subject.environment.home, subject.token)
     subject.stage = GuestStage(subject.environment)
     with host.tagged(subject.token):
         subject.running = subject.stage.start(platform_of(subject.driver))

@@ -21,7 +21,7 @@ from vtax.host.resources import Tree
 from vtax.image.build import checked
 from vtax.image.image import Image
 from vtax.image.recipe import DEFAULT, Recipe
-from vtax.network.end import End
+from vtax.network.end import NetworkEnd
 from vtax.network.links import Links
 from vtax.platforms import registry
 from vtax.platforms.base import GuestSpec, Platform, Resources, RunningGuest
@@ -81,13 +81,13 @@ class GuestStage:
         path.mkdir(parents=True)
         return path
 
-    def spec(self, end: End | None = None) -> GuestSpec:
+    def spec(self, end: NetworkEnd | None = None) -> GuestSpec:
         """Return a guest with one vCPU, connected to an end."""
         name = f"vtax-{secrets.token_hex(3)}"
         resources = Resources(1, MEMORY_BYTES, tuple(sorted(os.sched_getaffinity(0)))[-1:])
         return GuestSpec(name, self.image, resources, self.directory(name), self.journal, end)
 
-    def start(self, platform: Platform, end: End | None = None, role: str = "guest") -> RunningGuest:
+    def start(self, platform: Platform, end: NetworkEnd | None = None, role: str = "guest") -> RunningGuest:
         """Start a guest and wait for its agent."""
         running = platform.start(self.spec(end))
         self._stack.callback(running.stop)

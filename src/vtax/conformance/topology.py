@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 from vtax.conformance import declared, host
 from vtax.conformance.check import Check, Failed, Skipped, require
-from vtax.conformance.host import Host
+from vtax.conformance.host import HostResources
 from vtax.conformance.stage import CheckEnvironment, GuestStage
 from vtax.conformance.target import Target
 from vtax.errors import BadInput
@@ -160,10 +160,10 @@ def _mtu(subject: TopologySubject) -> None:
 
 
 def _host_untouched(subject: TopologySubject) -> None:
-    before = Host.now(subject.environment.home, subject.token).found["interface"]
+    before = HostResources.now(subject.environment.home, subject.token).found["interface"]
 
     def use(links: Links) -> None:
-        new = Host.now(subject.environment.home, subject.token).found["interface"] - before
+        new = HostResources.now(subject.environment.home, subject.token).found["interface"] - before
         require(not new, f"the host has new interfaces: {', '.join(sorted(new))}")
 
     subject.with_links(use)
@@ -171,7 +171,7 @@ def _host_untouched(subject: TopologySubject) -> None:
 
 def _close(subject: TopologySubject) -> None:
     home = subject.environment.home
-    before = Host.now(home, subject.token)
+    before = HostResources.now(home, subject.token)
 
     with host.tagged(subject.token), Journal(home.journal) as journal:
         links = built(subject.topology, journal)

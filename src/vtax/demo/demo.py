@@ -11,7 +11,7 @@ from pathlib import Path
 
 import vtax
 from vtax.demo.disks import INSIDE, directory_of
-from vtax.demo.machines import MACHINES, Machine
+from vtax.demo.machines import MACHINES, MachineRecipe
 from vtax.demo.running import PYTHON, BootedMachine, MachineFailed, booted
 from vtax.errors import BadInput
 from vtax.foreign_text import one_line
@@ -42,7 +42,7 @@ class Demo:
     """
 
     name: str
-    machine: Machine
+    machine: MachineRecipe
     build_s: float
     run_s: float
 

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from vtax.demo.machines import HYPERVISOR, Machine
+from vtax.demo.machines import HYPERVISOR, MachineRecipe
 from vtax.guest import bootstrap
 from vtax.host.home import Home
 from vtax.host.journal import Journal
@@ -80,7 +80,7 @@ class Disks:
         return (self.directory / "python").read_text()
 
 
-def ensure(home: Home, machine: Machine, image: Image, journal: Journal) -> Disks:
+def ensure(home: Home, machine: MachineRecipe, image: Image, journal: Journal) -> Disks:
     """Return the machine's disk, built now if it is not there (minutes). image: the guest image, for busybox.
 
     Disks of earlier recipes of this machine go.
@@ -90,7 +90,7 @@ def ensure(home: Home, machine: Machine, image: Image, journal: Journal) -> Disk
     return Disks(ensure_directory(home, name, earlier, lambda path: _build(machine, image, journal, path), journal))
 
 
-def directory_of(home: Home, machine: Machine) -> Path:
+def directory_of(home: Home, machine: MachineRecipe) -> Path:
     """Return where the disk of the machine's present recipe is, or will be."""
     init = Path(__file__).with_name("init").read_bytes()
     agent = bootstrap.argv()[-2]
@@ -175,7 +175,7 @@ def _forget_others(made: Path, pattern: str) -> None:
             run(["rm", "-rf", "--one-file-system", other], timeout_s=_BUILD_S)
 
 
-def _build(machine: Machine, image: Image, journal: Journal, directory: Path) -> None:
+def _build(machine: MachineRecipe, image: Image, journal: Journal, directory: Path) -> None:
     tree = directory / "tree"
     tag = f"nested-{journal.token}"
     registered = journal.register(TaggedProcesses(tag, f"the build of {machine.name}"))
@@ -204,7 +204,7 @@ def _build(machine: Machine, image: Image, journal: Journal, directory: Path) ->
         registered.release()
 
 
-def _settle(machine: Machine, tree: Path) -> None:
+def _settle(machine: MachineRecipe, tree: Path) -> None:
     """Names, the agent's service, and no unit that starts by itself and disturbs."""
     (tree / "etc/hostname").write_text("nested\n")
     (tree / "etc/hosts").write_text("127.0.0.1 localhost nested\n::1 localhost\n")

@@ -59,7 +59,7 @@ def boot_xen(kernel: Path, initrd: Path, append: str, dom0_mib: int = 1280) -> W
 
 
 @dataclass(frozen=True)
-class Machine:
+class MachineRecipe:
     """One recipe.
 
     suite, components, packages: of the Debian system. disabled: units that must not start by themselves; tests start
@@ -121,8 +121,8 @@ BY_INSTRUCTIONS = ("-accel", "tcg,thread=single", "-icount", "shift=2,sleep=on")
 MACHINES = {
     machine.name: machine
     for machine in (
-        Machine("debian-12", "bookworm", (*SYSTEM, *_RUNTIMES), OFF),
-        Machine(
+        MachineRecipe("debian-12", "bookworm", (*SYSTEM, *_RUNTIMES), OFF),
+        MachineRecipe(
             "xen", "bookworm", (*SYSTEM, *XEN), OFF, cpu=XEN_CPU, accel=BY_INSTRUCTIONS, boot=boot_xen, serial=True
         ),
     )

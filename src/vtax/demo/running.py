@@ -19,7 +19,7 @@ from pathlib import Path
 import vtax
 from vtax.demo import disks
 from vtax.demo.disks import INSIDE, PORT
-from vtax.demo.machines import CONSOLE, Machine
+from vtax.demo.machines import CONSOLE, MachineRecipe
 from vtax.errors import VtaxError
 from vtax.guest.channel import Channel
 from vtax.guest.guest import Guest
@@ -56,7 +56,7 @@ class BootedMachine:
     """A booted machine. guest: the calls into it. boot_s: from QEMU's start to the agent's first answer. directory:
     of this boot on the host, removed at its end. channel: that of the calls; it stays when the machine reboots."""
 
-    machine: Machine
+    machine: MachineRecipe
     guest: Guest
     boot_s: float
     directory: Path
@@ -80,7 +80,7 @@ class BootedMachine:
 
 @contextmanager
 def booted(
-    machine: Machine, home: Home, images: Sequence[Image], lock: Path, more: Mapping[str, Path] | None = None
+    machine: MachineRecipe, home: Home, images: Sequence[Image], lock: Path, more: Mapping[str, Path] | None = None
 ) -> Iterator[BootedMachine]:
     """Boot a machine with these guest images in its home and vtax in /root/vtax/src; gone at the end.
 
@@ -101,7 +101,7 @@ def booted(
 
 
 @contextmanager
-def started(machine: Machine, home: Home, made: disks.Disks, *data_disks: Path) -> Iterator[BootedMachine]:
+def started(machine: MachineRecipe, home: Home, made: disks.Disks, *data_disks: Path) -> Iterator[BootedMachine]:
     """Boot a machine with more disks (/dev/vdb, ...) and nothing of vtax but its agent; gone at the end.
 
     Raises GuestError with the console's last lines when it does not come up within BOOT_S.
@@ -112,7 +112,7 @@ def started(machine: Machine, home: Home, made: disks.Disks, *data_disks: Path) 
 
 @contextmanager
 def _answering(
-    machine: Machine, home: Home, made: disks.Disks, data_disks: Sequence[Path], journal: Journal
+    machine: MachineRecipe, home: Home, made: disks.Disks, data_disks: Sequence[Path], journal: Journal
 ) -> Iterator[BootedMachine]:
     """Yield a machine with its disks, once it answers."""
     directory = home.root / "nested" / f"run-{secrets.token_hex(4)}"

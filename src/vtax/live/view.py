@@ -24,7 +24,9 @@ from vtax.report.document import (
     Scale,
     Share,
     Table,
-    Verdict,
+    TableRow,
+    Titled,
+    VerdictCell,
     joined,
     msg,
     muted,
@@ -33,8 +35,6 @@ from vtax.report.document import (
     stored,
     styled,
 )
-from vtax.report.document import Row as TableRow
-from vtax.report.document import Section as Titled
 from vtax.report.parts import shared
 from vtax.report.parts.header import status_word
 
@@ -115,7 +115,7 @@ def estimates(analysis: Analysis, before: Widths) -> Table | None:
             styled(shared.relative_of(row.ratio, section.better), "strong"),
             _half_width(row.ratio.half_width),
             muted(_half_width(before.get((section.name, point.key, row.platform.name)))),
-            Verdict(row.verdict.kind) if row.verdict else muted(msg("no verdict")),
+            VerdictCell(row.verdict.kind) if row.verdict else muted(msg("no verdict")),
         ))
         for section, point, row in _compared(analysis)
         if row.ratio is not None

@@ -56,7 +56,7 @@ _ON_MACHINE = """while read -r key value; do [ "$key" != PPid: ] || keeper=$valu
 exec nsenter --net="/proc/$keeper/ns/net" -- "$@" """
 
 
-class End:
+class NetworkEnd:
     """A guest's place in a topology; it has the shape of a Plugboard.
 
     role: what it is called (`guest`, `peer`, `receiver`, ...). under_test: whether the guest is of the platform under

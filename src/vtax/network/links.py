@@ -13,7 +13,7 @@ from vtax.host.process import run
 from vtax.messages import Note
 from vtax.network import wire
 from vtax.network.echo import echo, ping_pong_s
-from vtax.network.end import End
+from vtax.network.end import NetworkEnd
 from vtax.network.hop import Hop
 from vtax.network.lab import Lab
 from vtax.network.readback import mtu_of
@@ -72,7 +72,7 @@ class Links:
         self,
         lab: Lab,
         settings: LinkSettings,
-        ends: Sequence[End],
+        ends: Sequence[NetworkEnd],
         flows: Sequence[Flow],
         more_hops: Sequence[Hop] = (),
         notes: Sequence[str] = (),
@@ -106,17 +106,17 @@ class Links:
         return len(self._trunks)
 
     @property
-    def guests(self) -> tuple[End, ...]:
+    def guests(self) -> tuple[NetworkEnd, ...]:
         """The ends whose guests are of the platform under test."""
         return tuple(end for end in self.ends if end.under_test)
 
     @property
-    def peer(self) -> End | None:
+    def peer(self) -> NetworkEnd | None:
         """The native end that serves the first flow, if it is a native one."""
         server = self.end(self.flows[0].server)
         return None if server.under_test else server
 
-    def end(self, role: str) -> End:
+    def end(self, role: str) -> NetworkEnd:
         """The end of a role. Raises KeyError."""
         return {end.role: end for end in self.ends}[role]
 
@@ -324,7 +324,7 @@ def _here(argv: Sequence[str]) -> str:
     return run(argv).stdout
 
 
-def _change(end: End, argv: Sequence[str]) -> None:
+def _change(end: NetworkEnd, argv: Sequence[str]) -> None:
     assert end.execute is not None
     try:
         end.execute(argv)

@@ -158,7 +158,7 @@ class RunningGuest(ABC):
         return None
 
     def throttling(self) -> Mapping[str, float]:
-        """What a quota of CPU time did to it, by the names of counters.table; empty without one, or unknown."""
+        """Return effects of a quota of CPU time, by the names of counters.table; empty without one, or unknown."""
         return {}
 
     def host_memory(self) -> GuestMemory:

@@ -11,7 +11,7 @@ import vtax.platforms
 from vtax.errors import BadInput
 from vtax.host.plugins import Origin, discover, origins
 from vtax.platforms.base import Driver, Platform
-from vtax.study.refusals import Refused, validated
+from vtax.study.refusals import RefusedStudy, validated
 
 _MOST_OF_A_FAMILY = 6  # suggested
 
@@ -78,5 +78,5 @@ def make(name: str, driver_name: str, options: Mapping[str, Any]) -> Platform:
     try:
         hint = f"vtax platforms {driver_name} lists the options"
         return Platform(name, driver, validated(driver.Options, options, "option", hint))
-    except Refused as error:
+    except RefusedStudy as error:
         raise BadInput(f"platform {name}: {error.what}", hint=error.hint) from error

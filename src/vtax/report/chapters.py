@@ -20,9 +20,9 @@ from vtax.report.document import (
     Nothing,
     Paragraph,
     Part,
-    Row,
-    Section,
     Table,
+    TableRow,
+    Titled,
     joined,
     msg,
     plural,
@@ -67,11 +67,11 @@ def _chapters(view: View, document: Document) -> list[Part]:
     if view.has_chapters:
         return list(document.parts)
     if view.name not in _FOLDED:
-        return [Section(view.title, document.parts, key=view.name)]
-    summary = [part for part in document.parts if isinstance(part, Section) and part.role == "summary"]
+        return [Titled(view.title, document.parts, key=view.name)]
+    summary = [part for part in document.parts if isinstance(part, Titled) and part.role == "summary"]
     others = tuple(part for part in document.parts if part not in summary)
-    folded = Section(view.help, others, is_folded=True)
-    return [Section(view.title, (*summary, folded), key=view.name)]
+    folded = Titled(view.help, others, is_folded=True)
+    return [Titled(view.title, (*summary, folded), key=view.name)]
 
 
 def several(analyses: Sequence[Analysis], keys: Sequence[str]) -> Document:
@@ -93,15 +93,15 @@ def several(analyses: Sequence[Analysis], keys: Sequence[str]) -> Document:
         *_emulated(analyses),
     ]
     answers = tuple(_answer(each, key) for each, key in zip(analyses, keys, strict=True))
-    summary = Section(msg("Summary"), answers, key="answers", role="summary")
-    return Document(title, (summary, Section(msg("Runs"), tuple(table), key="runs")), lead)
+    summary = Titled(msg("Summary"), answers, key="answers", role="summary")
+    return Document(title, (summary, Titled(msg("Runs"), tuple(table), key="runs")), lead)
 
 
-def _answer(analysis: Analysis, key: str) -> Section:
+def _answer(analysis: Analysis, key: str) -> Titled:
     """Return the answer of one run, and the cautions."""
     found = (*answer_line(analysis), *caution_line(analysis, key)) if is_measured(analysis) else ()
     name = joined([Link(analysis.name, key), header_of(analysis)[0]], ": ")
-    return Section(name, found or (Paragraph(msg("Nothing was measured.")),))
+    return Titled(name, found or (Paragraph(msg("Nothing was measured.")),))
 
 
 def _emulated(analyses: Sequence[Analysis]) -> Iterator[Part]:
@@ -113,7 +113,7 @@ def _is_emulated(platform: PlatformRecord) -> bool:
     return "emulated" in platform.marks
 
 
-def _row(analysis: Analysis, key: str) -> Row:
+def _row(analysis: Analysis, key: str) -> TableRow:
     verdicts = Counter(
         row.verdict.kind
         for s in analysis.primary
@@ -127,4 +127,4 @@ def _row(analysis: Analysis, key: str) -> Row:
     counts = [Count(verdicts[kind]) if verdicts else Nothing() for kind in get_args(Kind)]
     platforms = joined([shared.platform_of(platform) for platform in analysis.platforms if platform.available])
     title = header_of(analysis)[0]
-    return Row((name, title, Moment(analysis.started_at), Count(analysis.blocks), platforms, *counts))
+    return TableRow((name, title, Moment(analysis.started_at), Count(analysis.blocks), platforms, *counts))

@@ -25,7 +25,7 @@ from vtax.host.process import run
 from vtax.host.resources import Remote
 from vtax.messages import Note, restored
 from vtax.network import registry as topology_registry
-from vtax.network.end import End
+from vtax.network.end import NetworkEnd
 from vtax.network.links import Links
 from vtax.network.plugboard import Uplink
 from vtax.network.settings import LinkSettings
@@ -74,7 +74,7 @@ class OtherMachine:
             nics=[uplink.there for uplink in self.uplinks],
         )
 
-    def start(self, end: End, spec: GuestSpec) -> RunningGuest:
+    def start(self, end: NetworkEnd, spec: GuestSpec) -> RunningGuest:
         """Have the guest of an end started there; its stream is here. Raises PlatformError or GuestError."""
         found = self._ask("start", role=end.role)
         relay = [PYTHON, "-I", "-S", "-c", _RELAY.read_text(), found["stream"]]

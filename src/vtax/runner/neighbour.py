@@ -14,7 +14,7 @@ from vtax.host.journal import Journal
 from vtax.host.waiting import wait_until
 from vtax.messages import at
 from vtax.network import registry as topology_registry
-from vtax.network.end import End
+from vtax.network.end import NetworkEnd
 from vtax.network.links import Links
 from vtax.platforms.base import Resources
 from vtax.runner.counting import Endpoint
@@ -145,8 +145,8 @@ class Neighbour:
 
 
 def started(
-    start_guest: Callable[[End | None], Endpoint],
-    start_peer: Callable[[End], Endpoint],
+    start_guest: Callable[[NetworkEnd | None], Endpoint],
+    start_peer: Callable[[NetworkEnd], Endpoint],
     lab: Links | None,
     resources: Resources,
 ) -> Neighbour:

@@ -18,7 +18,7 @@ from vtax.network.settings import LinkSettings
 from vtax.runner import density
 from vtax.study.expand import ALONE, DEFAULT_TOPOLOGY, Colocation, RawPoint, key_of, points
 from vtax.study.load import LoadedStudy, refused
-from vtax.study.refusals import Refused, validated
+from vtax.study.refusals import RefusedStudy, validated
 from vtax.study.units import format_levels
 
 GuestKind = tuple[str, bool, tuple[int, bool, bool]]
@@ -256,7 +256,7 @@ def _parsed_link(raw: RawPoint, benchmark: Benchmark, topology: str, where: str)
         return topology_registry.settings(topology, raw.link)
     except topology_registry.ForeignSetting as error:
         raise BadInput(error.what, where=f"{where}, key {_link_key(raw, error.setting)}", hint=error.hint) from error
-    except Refused as error:
+    except RefusedStudy as error:
         problems = []
         for problem in error.problems:
             setting = str(problem.place[0]) if problem.place else ""
@@ -280,7 +280,7 @@ def _checked_parameters(benchmark: Benchmark, raw: RawPoint, where: str) -> Para
     hint_of_all = f"vtax benchmarks {_help_name(benchmark, where)} explains every parameter"
     try:
         return validated(benchmark.Parameters, raw.parameters, "parameter", hint_of_all)
-    except Refused as error:
+    except RefusedStudy as error:
         problems = []
         for problem in error.problems:
             name = ".".join(map(str, problem.place))

@@ -21,7 +21,7 @@ from vtax.host.journal import Journal
 from vtax.host.resources import Tree
 from vtax.messages import Note, at
 from vtax.network import registry as topology_registry
-from vtax.network.end import End
+from vtax.network.end import NetworkEnd
 from vtax.network.lab import numbered
 from vtax.network.links import Links
 from vtax.network.plugboard import Plugboard, Uplink
@@ -244,7 +244,7 @@ class OpenSession:
         )
         self._colocated |= self._neighbour.ends
 
-    def _start_another(self, platform: Platform, end: End | None, number: int, name: str) -> Endpoint:
+    def _start_another(self, platform: Platform, end: NetworkEnd | None, number: int, name: str) -> Endpoint:
         """A further guest of the platform; a failure, and the line about its start, name it."""
         try:
             endpoint = self._start_guest(platform, end, self._plan.resources_of(self._session, number), False)
@@ -274,7 +274,7 @@ class OpenSession:
         link = format_levels(point.link.model_dump(exclude_defaults=True))
         return {**in_force, **level, "started.topology": point.topology, "started.link": link or "defaults"}
 
-    def _start_end(self, end: End) -> Endpoint:
+    def _start_end(self, end: NetworkEnd) -> Endpoint:
         """One end of a topology: a guest of the platform under test, or one that serves it, here or elsewhere."""
         if end.under_test:
             number = self._number_of(end)
@@ -295,7 +295,7 @@ class OpenSession:
             said = {"role": role, "platform": platform, "nic": uplink.here, "there": uplink.there}
             self._run.add_warning(Note("end-elsewhere", **said))
 
-    def _number_of(self, end: End) -> int:
+    def _number_of(self, end: NetworkEnd) -> int:
         """Which of the guests side by side an end is, from 0; 0 also for one that its topology has anyway."""
         guests = self._session.colocation.guests
         return next((number for number in range(1, guests) if end.role == numbered("guest", number)), 0)
@@ -304,10 +304,10 @@ class OpenSession:
         self, platform: Platform, plugboard: Plugboard | None, resources: Resources, is_measured: bool
     ) -> Endpoint:
         """Start a guest and wait for its agent. is_measured: it is the one whose start is timed and shown."""
-        is_serving = isinstance(plugboard, End) and not plugboard.under_test
+        is_serving = isinstance(plugboard, NetworkEnd) and not plugboard.under_test
         spec = self._spec(resources, plugboard, is_serving=is_serving)
         started = time.monotonic()
-        if self._there and isinstance(plugboard, End) and plugboard.is_there:
+        if self._there and isinstance(plugboard, NetworkEnd) and plugboard.is_there:
             running = self._there.start(plugboard, spec)
         else:
             running = platform.start(spec)

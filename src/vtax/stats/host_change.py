@@ -35,7 +35,7 @@ _MIN_HOSTS = 2  # of a side
 
 @dataclass(frozen=True)
 class Effect:
-    """What a change of hosts does to a quantity: after / before of those that changed, divided by that of the others.
+    """Effect of a change of hosts on a quantity: after / before of those that changed, divided by that of the others.
 
     Where no host stayed as it was it is after / before itself, and whatever else happened meanwhile is in it.
     """

@@ -39,7 +39,7 @@ Unit = int | tuple[int, int]
 Confidence = float | Callable[[int], float]
 """The level of an interval, or that of an interval over so many units."""
 UNITS = ("block", "session", "host")
-"""What blocks are nested in, from below."""
+"""The units that blocks are nested in, from below."""
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from vtax.study.model import BenchmarkTable, DesignTable, GuestTable, Study
 from vtax.study.programs import ProgramTable
-from vtax.study.refusals import Problem, Refused, validated
+from vtax.study.refusals import Problem, RefusedStudy, validated
 
 _TABLES: Mapping[str, type[BaseModel]] = {
     "[design]": DesignTable,
@@ -30,7 +30,7 @@ def checked(data: Mapping[str, Any]) -> tuple[list[Problem], Study | None]:
     problems = _tables_of_platforms(values)
     try:
         return problems, validated(Study, values)
-    except Refused as refused:
+    except RefusedStudy as refused:
         meant = {(*each.place[:-1], each.near) for each in refused.problems if each.near}
         problems += [each for each in refused.problems if each.is_unknown or each.place not in meant]
     return [_hinted(each) for each in problems], None

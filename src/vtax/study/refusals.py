@@ -53,7 +53,7 @@ class Problem:
     given: Any = None
 
 
-class Refused(BadInput):
+class RefusedStudy(BadInput):
     """Values that their model does not allow. problems: all of them, unknown keys first."""
 
     def __init__(self, problems: Sequence[Problem], hint: str) -> None:
@@ -72,9 +72,9 @@ def validated(model: type[M], values: Mapping[str, Any], word: str = "key", hint
         made = model.model_validate(dict(values))
     except ValidationError as error:
         problems = problems_of(model, error, word)
-        raise Refused(_unknown_first([*problems, *_elsewhere(converted, problems)]), hint) from error
+        raise RefusedStudy(_unknown_first([*problems, *_elsewhere(converted, problems)]), hint) from error
     if converted:
-        raise Refused(converted, hint)
+        raise RefusedStudy(converted, hint)
     return made
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from vtax.network import translation
 from vtax.network.attach import segment
-from vtax.network.end import End
+from vtax.network.end import NetworkEnd
 from vtax.network.lab import Lab, make_interface
 from vtax.network.links import Flow, Links
 from vtax.network.segment import BridgeSegment, Segment
@@ -33,7 +33,7 @@ def wire(lab: Lab, settings: GuestToGuestSettings) -> Links:
         inner = outer = segment(lab.namespace("lab"), 0, settings)
         interface = make_interface(0, 0, 2, settings)
     peer = _peer(settings, outer, is_there=bool(settings.peer))
-    guest = End("guest", [(interface, inner)], under_test=True)
+    guest = NetworkEnd("guest", [(interface, inner)], under_test=True)
     flows = [Flow("guest", "peer", guest.address(), peer.address(), is_hidden)]
     return Links(lab, settings, [peer, guest], flows, trunks=[outer] if settings.peer else [])
 
@@ -44,9 +44,9 @@ def wire_there(lab: Lab, settings: GuestToGuestSettings) -> Links:
     return Links(lab, settings, [_peer(settings, network)], [], trunks=[network])
 
 
-def _peer(settings: GuestToGuestSettings, network: Segment, *, is_there: bool = False) -> End:
+def _peer(settings: GuestToGuestSettings, network: Segment, *, is_there: bool = False) -> NetworkEnd:
     interface = make_interface(0, int(settings.attachment in translation.ATTACHMENTS), 1, settings)
-    return End("peer", [(interface, network)], under_test=True, is_there=is_there)
+    return NetworkEnd("peer", [(interface, network)], under_test=True, is_there=is_there)
 
 
 TOPOLOGY = Topology(

@@ -14,7 +14,7 @@ from pydantic import model_validator
 
 from vtax.errors import NetworkError
 from vtax.network import translation
-from vtax.network.end import End
+from vtax.network.end import NetworkEnd
 from vtax.network.hop import Hop
 from vtax.network.lab import Lab, address, make_interface, numbered
 from vtax.network.links import Flow, Links
@@ -100,9 +100,9 @@ def wire(lab: Lab, settings: LinkSettings) -> Links:
         outside = address(0, _PEER)
         peer_interface = make_interface(0, 0, _PEER, settings)
         interfaces = [make_interface(0, 0, _GUEST + number, settings) for number in range(lab.guests)]
-    peer = End("peer", [(peer_interface, network)], under_test=False)
+    peer = NetworkEnd("peer", [(peer_interface, network)], under_test=False)
     guests = [
-        End(numbered("guest", number), [(interface, network)], under_test=True)
+        NetworkEnd(numbered("guest", number), [(interface, network)], under_test=True)
         for number, interface in enumerate(interfaces)
     ]
     flows = [Flow(guest.role, "peer", guest.address(), outside, by_engine) for guest in guests]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from vtax.network.attach import segment
-from vtax.network.end import End
+from vtax.network.end import NetworkEnd
 from vtax.network.lab import Lab, make_interface
 from vtax.network.links import Flow, Links
 from vtax.network.settings import Elsewhere, LinkSettings
@@ -30,10 +30,10 @@ def wire(lab: Lab, settings: MultiNicSettings) -> Links:
     """As many networks as interfaces, and a flow over each."""
     namespace = lab.namespace("lab")
     networks = [(number, segment(namespace, number, settings)) for number in range(settings.interfaces)]
-    peer = End(
+    peer = NetworkEnd(
         "peer", [(make_interface(n, n, _PEER, settings), network) for n, network in networks], under_test=False
     )
-    guest = End(
+    guest = NetworkEnd(
         "guest", [(make_interface(n, n, _GUEST, settings), network) for n, network in networks], under_test=True
     )
     flows = [Flow("guest", "peer", guest.address(n), peer.address(n)) for n, _ in networks]

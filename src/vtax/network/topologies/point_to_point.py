@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from vtax.network import translation
 from vtax.network.attach import segment
-from vtax.network.end import End
+from vtax.network.end import NetworkEnd
 from vtax.network.lab import Lab, make_interface, numbered
 from vtax.network.links import Flow, Links
 from vtax.network.segment import Segment
@@ -39,9 +39,9 @@ def wire(lab: Lab, settings: PointToPointSettings) -> Links:
     else:
         inner = outer = segment(lab.namespace("lab"), 0, settings)
         interfaces = [make_interface(0, 0, _GUEST + number, settings) for number in range(lab.guests)]
-    peer = End("peer", [(make_interface(0, int(is_hidden), _PEER, settings), outer)], under_test=False)
+    peer = NetworkEnd("peer", [(make_interface(0, int(is_hidden), _PEER, settings), outer)], under_test=False)
     guests = [
-        End(numbered("guest", number), [(interface, inner)], under_test=True)
+        NetworkEnd(numbered("guest", number), [(interface, inner)], under_test=True)
         for number, interface in enumerate(interfaces)
     ]
     flows = [Flow(guest.role, "peer", guest.address(), peer.address(), is_hidden) for guest in guests]

@@ -7,7 +7,7 @@ guests route at once, each between two networks of its own, where both ends have
 from __future__ import annotations
 
 from vtax.network.attach import segment
-from vtax.network.end import End
+from vtax.network.end import NetworkEnd
 from vtax.network.lab import Lab, address, address6, make_interface, numbered
 from vtax.network.links import Flow, Links
 from vtax.network.settings import Elsewhere, LinkSettings
@@ -44,7 +44,7 @@ def wire(lab: Lab, settings: LinkSettings) -> Links:
     namespace = lab.namespace("lab")
     networks = [segment(namespace, number, settings) for number in range(2 * lab.guests)]
     ends = [
-        End(
+        NetworkEnd(
             role,
             [
                 (make_interface(n, sides(n)[side], _END, settings, through(sides(n)[side])), networks[sides(n)[side]])
@@ -55,7 +55,7 @@ def wire(lab: Lab, settings: LinkSettings) -> Links:
         for side, role in enumerate(("generator", "receiver"))
     ]
     routers = [
-        End(
+        NetworkEnd(
             numbered("guest", n),
             [
                 (make_interface(index, network, _ROUTER, settings), networks[network])

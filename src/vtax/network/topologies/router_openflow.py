@@ -23,7 +23,7 @@ from vtax.counters import table
 from vtax.errors import NetworkError, VtaxError
 from vtax.host.emulated_cpu import timeout_factor
 from vtax.messages import Note
-from vtax.network.end import End, Execute
+from vtax.network.end import Execute, NetworkEnd
 from vtax.network.lab import Lab, address, make_interface, numbered
 from vtax.network.links import Flow, Links
 from vtax.network.openvswitch import MAX_MTU, Switch, SwitchSegment, check_installed, userspace
@@ -68,7 +68,7 @@ class _Plane:
         switch.namespace.ip(f"address add {address(control, _GATEWAY)}/24 dev {name}")
         roles = {"guest": _GUEST, **({"standby": _STANDBY} if settings.move_after_s else {})}
         self.guests = [
-            End(
+            NetworkEnd(
                 numbered(role, number),
                 [(make_interface(0, control, host, settings), network)],
                 under_test=True,
@@ -126,7 +126,7 @@ def wire(lab: Lab, settings: RouterOpenflowSettings) -> Links:
     )
 
 
-def _native(role: str, side: int, switch: Switch, planes: Sequence[_Plane], settings: LinkSettings) -> End:
+def _native(role: str, side: int, switch: Switch, planes: Sequence[_Plane], settings: LinkSettings) -> NetworkEnd:
     """The end on one side of every plane: port 1 or 2 of each bridge."""
     interfaces = []
     for number, plane in enumerate(planes):
@@ -134,7 +134,7 @@ def _native(role: str, side: int, switch: Switch, planes: Sequence[_Plane], sett
         route = (f"{address(other, 0)}/24", address(here, _GATEWAY))
         segment = SwitchSegment(switch, plane.bridge, number=side + 1)
         interfaces.append((make_interface(number, here, _END, settings, (route,)), segment))
-    return End(role, interfaces, under_test=False)
+    return NetworkEnd(role, interfaces, under_test=False)
 
 
 @contextmanager

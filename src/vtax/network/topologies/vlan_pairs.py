@@ -13,7 +13,7 @@ from pydantic import Field, model_validator
 
 from vtax.counters.table import SWITCH_CPU
 from vtax.messages import Note
-from vtax.network.end import End
+from vtax.network.end import NetworkEnd
 from vtax.network.hop import Hop
 from vtax.network.lab import Lab, make_interface, numbered
 from vtax.network.links import Flow, Links
@@ -102,7 +102,7 @@ def _trunk(switch: Switch, number: int, settings: VlanPairsSettings) -> list[Hop
 
 def _end(
     switch: Switch, role: str, pair: int, settings: VlanPairsSettings, trunk: SwitchSegment | None = None
-) -> End:
+) -> NetworkEnd:
     """A guest of a pair: the client on the left, the serving one on the right, or behind a trunk to another machine.
 
     The first pair has the plain roles.
@@ -110,7 +110,9 @@ def _end(
     host, side = (1, _RIGHT) if role == "peer" else (2, _LEFT)
     network = trunk or SwitchSegment(switch, side, tag=_FIRST_VLAN + pair)
     interface = make_interface(0, pair, host, settings)
-    return End(f"{role}{pair if pair else ''}", [(interface, network)], under_test=True, is_there=trunk is not None)
+    return NetworkEnd(
+        f"{role}{pair if pair else ''}", [(interface, network)], under_test=True, is_there=trunk is not None
+    )
 
 
 TOPOLOGY = Topology(

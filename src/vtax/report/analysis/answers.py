@@ -17,7 +17,7 @@ from vtax.report.document import (
     Inline,
     Message,
     Number,
-    Platform,
+    PlatformCell,
     Range,
     Relative,
     Share,
@@ -40,8 +40,8 @@ _DIFFERENT = frozenset({"slower", "faster", *PERHAPS})  # said only together whe
 
 
 @dataclass(frozen=True)
-class Answer:
-    """What a run says about one platform."""
+class PlatformAnswer:
+    """Answer of a run about one platform."""
 
     platform: Annotated[str, Means("name")]
     marks: Annotated[tuple[str, ...], Means("its marks")]
@@ -49,7 +49,7 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Judged:
+class SpokenComparison:
     """A comparison of which a sentence speaks. name: of its benchmark, with metric and levels where these vary."""
 
     name: Inline
@@ -92,17 +92,17 @@ def is_measured(analysis: Analysis) -> bool:
     return any(row.summary for *_, row in every_row(analysis.sections))
 
 
-def answers(analysis: Analysis) -> tuple[Answer, ...]:
+def answers(analysis: Analysis) -> tuple[PlatformAnswer, ...]:
     """One answer for every platform but the baseline, in study order: how it compares, or why it was not tested."""
     judged = _judged(analysis)
-    found: list[Answer] = []
+    found: list[PlatformAnswer] = []
     for each in analysis.platforms:
         if each.is_baseline:
             continue
         text: Inline = msg("was not tested: {reason}", reason=stored(each.reason))
         if each.available:
             text = words_of(judged[each.name], analysis.baseline) if judged[each.name] else msg("has no results yet")
-        found.append(Answer(each.name, each.marks, text))
+        found.append(PlatformAnswer(each.name, each.marks, text))
     return tuple(found)
 
 
@@ -127,27 +127,29 @@ def sentence_of(analysis: Analysis) -> Inline:
     )  # fmt: skip
 
 
-def _likeness(one: Judged) -> tuple[str, Inline]:
-    """What platforms have in common that stand together: verdicts, and the places of differences."""
+def _likeness(one: SpokenComparison) -> tuple[str, Inline]:
+    """Return the common part of platforms that stand together: verdicts, and the places of differences."""
     if one.kind in _DIFFERENT:
         return one.kind, one.name
     return one.row.verdict.kind if one.row.verdict else "", ""
 
 
-def _judged(analysis: Analysis) -> dict[str, list[Judged]]:
+def _judged(analysis: Analysis) -> dict[str, list[SpokenComparison]]:
     """The comparisons of primary metrics by platform."""
-    found: dict[str, list[Judged]] = {each.name: [] for each in analysis.platforms}
+    found: dict[str, list[SpokenComparison]] = {each.name: [] for each in analysis.platforms}
     labels = Counter(section.label for section in analysis.primary)
     for section, point, row in every_row(analysis.primary):
         name = section.label if labels[section.label] == 1 else section.name
         levels = Factor(levels_of(point.levels)) if point.levels else ""
-        found[row.platform.name].append(Judged(joined([name, levels], " "), section.label, section.better, row))
+        found[row.platform.name].append(
+            SpokenComparison(joined([name, levels], " "), section.label, section.better, row)
+        )
     return found
 
 
-def words_of(judged: Sequence[Judged], baseline: str, platforms: int = 1) -> Inline:
+def words_of(judged: Sequence[SpokenComparison], baseline: str, platforms: int = 1) -> Inline:
     """`slower on iperf3 (91 % of native), no difference shown elsewhere`. platforms: to which they belong."""
-    of: dict[str, list[Judged]] = {}
+    of: dict[str, list[SpokenComparison]] = {}
     for each in judged:
         of.setdefault(each.kind, []).append(each)
     rest = [*of.pop("open", ()), *of.get("undecided", ())]
@@ -164,8 +166,8 @@ def words_of(judged: Sequence[Judged], baseline: str, platforms: int = 1) -> Inl
     return joined([joined(parts), "" if is_decided else _bounds(judged, baseline)], "; ")
 
 
-def _word(kind: str, these: Sequence[Judged], baseline: str) -> Inline:
-    """What a kind of comparisons is called, with the number that says most."""
+def _word(kind: str, these: Sequence[SpokenComparison], baseline: str) -> Inline:
+    """Return the name of a kind of comparisons, with the number that says most."""
     if kind == "slower":
         share = _range(these, baseline)
         is_far = max(each.share for each in these) < 1 / _FAR
@@ -183,7 +185,7 @@ def _word(kind: str, these: Sequence[Judged], baseline: str) -> Inline:
     return PERHAPS[kind]
 
 
-def _without(these: Sequence[Judged], where: Inline, baseline: str) -> Iterator[Inline]:
+def _without(these: Sequence[SpokenComparison], where: Inline, baseline: str) -> Iterator[Inline]:
     """Yield why there is no verdict, with the range of the ratios, and where there is no result."""
     if compared := [each for each in these if each.row.ratio]:
         yield joined([_placed(compared[0].row.reason, where), _range(compared, baseline)], "; ")
@@ -195,7 +197,7 @@ def _placed(word: Inline, where: Inline) -> Inline:
     return joined([word, where], " ")
 
 
-def _where(these: Sequence[Judged], total: int, platforms: int) -> Inline:
+def _where(these: Sequence[SpokenComparison], total: int, platforms: int) -> Inline:
     """`on dd and stream`, `in 3 of 20`; empty for all."""
     if len(these) == total:
         return ""
@@ -205,7 +207,7 @@ def _where(these: Sequence[Judged], total: int, platforms: int) -> Inline:
     return msg("in {count} of {total}", count=Count(len(these)), total=Count(total))
 
 
-def _range(judged: Sequence[Judged], baseline: str) -> Inline:
+def _range(judged: Sequence[SpokenComparison], baseline: str) -> Inline:
     """`2.1 to 22 times slower`, `82 % of native to 2.4 times slower`, `91 % to 95 % of native`."""
     shares = [each.share for each in judged]
     low, high = min(shares), max(shares)
@@ -219,7 +221,7 @@ def _range(judged: Sequence[Judged], baseline: str) -> Inline:
     return Range(Relative(low), Relative(high, baseline=baseline))
 
 
-def _bounds(judged: Sequence[Judged], baseline: str) -> Inline:
+def _bounds(judged: Sequence[SpokenComparison], baseline: str) -> Inline:
     """`intervals reach down to 72 % of native (dd)`: the lowest end shown of what is undecided, each by itself."""
     these = [each for each in judged if each.row.ratio and each.kind in ("open", "undecided", *PERHAPS)]
     if not these:
@@ -238,4 +240,4 @@ def _bounds(judged: Sequence[Judged], baseline: str) -> Inline:
 def _names(platforms: Sequence[PlatformRecord]) -> Inline:
     if len(platforms) > _MOST_PLATFORMS:
         return plural("{count} platform", "{count} platforms", len(platforms))
-    return joined([Platform(each.name, each.marks) for each in platforms])
+    return joined([PlatformCell(each.name, each.marks) for each in platforms])

@@ -1,4 +1,4 @@
-"""What a host can see at all: a run of the store that measured there the baseline against itself.
+"""Sight of a host: a run of the store that measured there the baseline against itself.
 
 Two guests of one platform differ by nothing but the host's noise. A margin below what their noise lets a number of
 blocks see is decided by no gate on that host, whatever is compared.

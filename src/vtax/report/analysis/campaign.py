@@ -51,7 +51,7 @@ class PlannedChange:
 
 @dataclass(frozen=True)
 class CampaignRecord:
-    """What a merged run says of its campaign."""
+    """Campaign of a merged run."""
 
     name: str
     hosts: tuple[HostRecord, ...]

@@ -11,18 +11,18 @@ from numpy.typing import NDArray
 from scipy import special
 
 from vtax.report.analysis.warnings import Given, merged
-from vtax.report.document import Count, Inline, Place, PValue, Share, Warning, msg
+from vtax.report.document import Count, Inline, PValue, Share, WarnedPlace, Warning, msg
 from vtax.stats.checks import StatsError
 from vtax.stats.steadiness import find_drift
 from vtax.stats.verdict import holm
 
-Series = tuple[Place, NDArray[np.int64], NDArray[np.float64]]
+Series = tuple[WarnedPlace, NDArray[np.int64], NDArray[np.float64]]
 
 
 def drift_warnings(
     series: Sequence[Series],
     confidence: float,
-    shown: Container[Place] | None = None,
+    shown: Container[WarnedPlace] | None = None,
     *,
     is_dependent: bool = False,
     sessions: int = 1,

@@ -85,7 +85,7 @@ class ComparedCounter(_OfCounter):
 
     @property
     def half_width(self) -> float:
-        """Of the interval of the ratio, as a logarithm: the smallest change that it would show."""
+        """Half the interval of the ratio, as a logarithm: the smallest change that it would show."""
         low, high = self._bounds
         return (high - low) / 2
 

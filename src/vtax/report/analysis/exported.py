@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 from vtax.described import BESIDE, Means
-from vtax.report.analysis.answers import Answer, answers
+from vtax.report.analysis.answers import PlatformAnswer, answers
 from vtax.report.analysis.counters import effective_of_cells
 from vtax.report.analysis.next_step import NextStep, next_step_of
 from vtax.report.analysis.resources import ResourceCosts, costs_of
@@ -46,7 +46,7 @@ class ExportedResult:
     next_step: Annotated[
         NextStep | None, Means("what would decide what is undecided; null where nothing is, or unknown")
     ]
-    answers: Annotated[tuple[Answer, ...], Means("a sentence for every platform")]
+    answers: Annotated[tuple[PlatformAnswer, ...], Means("a sentence for every platform")]
     effective: Annotated[tuple[EffectiveCell, ...], Means("settings that were really in force, by cell")] = ()
 
 

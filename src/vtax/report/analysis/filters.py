@@ -68,7 +68,7 @@ EVERYTHING = Filter()
 
 
 @dataclass(frozen=True)
-class Wanted:
+class FilterWords:
     """Words that a person asked to be shown, as typed. where: `FACTOR=LEVEL`, each."""
 
     platforms: Sequence[str] = ()
@@ -76,7 +76,7 @@ class Wanted:
     where: Sequence[str] = ()
 
 
-def filter_of(run: RunHandle, wanted: Wanted) -> Filter:
+def filter_of(run: RunHandle, wanted: FilterWords) -> Filter:
     """Return the filter for a run. Raises BadInput for a name that it does not have, and when no cell is left."""
     names = [platform.name for platform in run.platforms]
     for name in wanted.platforms:

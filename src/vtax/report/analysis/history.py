@@ -56,7 +56,7 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class Change:
+class HistoryChange:
     """A change point. index: of the first value after it. Means are geometric where all values are positive."""
 
     index: int
@@ -76,7 +76,7 @@ class Series:
     platform: Annotated[PlatformRecord, Means("platform", take="name")]
     colour: int
     measured: Annotated[tuple[Measured, ...], Means("a value of each run that has one", name="values")]
-    changes: Annotated[tuple[Change, ...], Means("change points", name="change_points")] = ()
+    changes: Annotated[tuple[HistoryChange, ...], Means("change points", name="change_points")] = ()
 
 
 @dataclass(frozen=True)
@@ -294,7 +294,7 @@ def _with_changes(store: Store, plots: list[Plot]) -> tuple[Plot, ...]:
             for number, point in enumerate(found.get(id(each), ())):
                 before, after = each.measured[point.index - 1], each.measured[point.index]
                 runs = analysis_of(before.run.name), analysis_of(after.run.name)
-                changes.append(Change(
+                changes.append(HistoryChange(
                     point.index, before.run, after.run, point.p_value, _mean(each, edges[number], edges[number + 1]),
                     _mean(each, edges[number + 1], edges[number + 2]),
                     tuple(_between(*runs, before.cell, after.cell)),

@@ -14,7 +14,7 @@ from typing import Annotated
 
 from vtax.described import BESIDE, Means
 from vtax.report.analysis.campaign import PlannedChange, campaign_of
-from vtax.report.analysis.hosts import Host, HostLogs, logs_by_host
+from vtax.report.analysis.hosts import HostLogs, MeasuredHost, logs_by_host
 from vtax.report.analysis.odd_hosts import Key, flat_facts, name_of, written_key
 from vtax.report.analysis.values import Analysis, OfSection, ResultPoint, Row, Section, every_row
 from vtax.report.document import Inline, joined
@@ -74,7 +74,7 @@ class ChangeOfHosts:
 
 @dataclass(frozen=True)
 class ChangeEffect(OfSection):
-    """What a change did to one row. base: whose ratio to it changed; None: the platform's own performance.
+    """Effect of a change on one row. base: whose ratio to it changed; None: the platform's own performance.
 
     alone, of_controls: after / before of either side of hosts for itself.
     """
@@ -99,7 +99,7 @@ class ChangeEffect(OfSection):
         return self.base.platform.name if self.base else ""
 
 
-def changes_of(analysis: Analysis, hosts: Sequence[Host]) -> tuple[ChangeOfHosts, ...]:
+def changes_of(analysis: Analysis, hosts: Sequence[MeasuredHost]) -> tuple[ChangeOfHosts, ...]:
     """Return the change that the campaign declared and carried out, else those that facts of hosts show."""
     if len(hosts) < _MIN_HOSTS:
         return ()
@@ -111,7 +111,7 @@ def changes_of(analysis: Analysis, hosts: Sequence[Host]) -> tuple[ChangeOfHosts
     return tuple(_found(hosts, switches))
 
 
-def effects_of(analysis: Analysis, hosts: Sequence[Host], change: ChangeOfHosts) -> tuple[ChangeEffect, ...]:
+def effects_of(analysis: Analysis, hosts: Sequence[MeasuredHost], change: ChangeOfHosts) -> tuple[ChangeEffect, ...]:
     """Return what it did to every platform's own performance and to its ratio to the baseline, in primary metrics."""
     of_sections: dict[str, list[ChangeEffect]] = defaultdict(list)
     for section, point, row in every_row(analysis.primary):
@@ -129,8 +129,8 @@ def _adjusted(found: Sequence[ChangeEffect]) -> Iterator[ChangeEffect]:
 
 
 def _effect(
-    section: Section, point: ResultPoint, row: Row, base: Row | None, hosts: Sequence[Host], change: ChangeOfHosts,
-    confidence: float,
+    section: Section, point: ResultPoint, row: Row, base: Row | None, hosts: Sequence[MeasuredHost],
+    change: ChangeOfHosts, confidence: float,
 ) -> ChangeEffect | None:  # fmt: skip
     try:
         logs = logs_by_host(row, base, hosts)
@@ -154,7 +154,7 @@ def _shifts(logs: Mapping[str, HostLogs], names: Sequence[str], change: ChangeOf
     return found
 
 
-def _switches(hosts: Sequence[Host]) -> dict[Key, dict[str, Switch]]:
+def _switches(hosts: Sequence[MeasuredHost]) -> dict[Key, dict[str, Switch]]:
     """Fact -> host -> where it became another, of facts that did so once on a host."""
     found: dict[Key, dict[str, Switch]] = defaultdict(dict)
     for host in hosts:
@@ -167,7 +167,7 @@ def _switches(hosts: Sequence[Host]) -> dict[Key, dict[str, Switch]]:
     return dict(sorted(found.items(), key=lambda each: (_FOUND.index(each[0][0]), each[0])))
 
 
-def _found(hosts: Sequence[Host], switches: Mapping[Key, Mapping[str, Switch]]) -> Iterator[ChangeOfHosts]:
+def _found(hosts: Sequence[MeasuredHost], switches: Mapping[Key, Mapping[str, Switch]]) -> Iterator[ChangeOfHosts]:
     """Yield a change for each set of hosts on which facts became others together."""
     together: dict[frozenset[tuple[str, int]], list[Key]] = defaultdict(list)
     for key, of in switches.items():
@@ -177,7 +177,7 @@ def _found(hosts: Sequence[Host], switches: Mapping[Key, Mapping[str, Switch]]) 
         yield _of_switches(hosts, at, [_fact(key, switches[key], frozenset(at)) for key in keys])
 
 
-def _of_switches(hosts: Sequence[Host], at: Mapping[str, int], facts: Sequence[FactChange]) -> ChangeOfHosts:
+def _of_switches(hosts: Sequence[MeasuredHost], at: Mapping[str, int], facts: Sequence[FactChange]) -> ChangeOfHosts:
     """The change of hosts that changed at these positions; the others are split at the median of the moments."""
     before, after, ends, begins = set[int](), set[int](), list[float](), list[float]()
     for host in hosts:
@@ -199,7 +199,7 @@ def _of_switches(hosts: Sequence[Host], at: Mapping[str, int], facts: Sequence[F
 
 
 def _declared(
-    change: PlannedChange, hosts: Sequence[Host], switches: Mapping[Key, Mapping[str, Switch]]
+    change: PlannedChange, hosts: Sequence[MeasuredHost], switches: Mapping[Key, Mapping[str, Switch]]
 ) -> ChangeOfHosts | None:
     """The change that was declared, from when it was; None where it was not carried out yet."""
     if change.at is None:

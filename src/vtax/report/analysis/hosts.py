@@ -22,7 +22,7 @@ _DIGITS = 8  # of the identity of a host without a name
 
 
 @dataclass(frozen=True)
-class Host:
+class MeasuredHost:
     """A host that has a session. sessions: in order. agents: resident programs, where a campaign says them."""
 
     name: Annotated[
@@ -39,7 +39,7 @@ class Host:
 
     @property
     def facts(self) -> Mapping[str, Any]:
-        """What it was in its last session."""
+        """The facts of its last session."""
         return self.sessions[-1].host
 
 
@@ -93,7 +93,7 @@ class GroupRatio:
     p_value: Annotated[float | None, Means("that the two groups are alike, Holm-adjusted over the metric")] = None
 
 
-def hosts_of(analysis: Analysis) -> tuple[Host, ...]:
+def hosts_of(analysis: Analysis) -> tuple[MeasuredHost, ...]:
     """Return the hosts that a run was measured on, by name; those that are not known are one."""
     campaign = campaign_of(analysis.provenance)
     known = {number: host for host in campaign.hosts for number in host.sessions} if campaign else {}
@@ -102,13 +102,13 @@ def hosts_of(analysis: Analysis) -> tuple[Host, ...]:
         named = known.get(sessions[0].number)
         ordered = tuple(sorted(sessions, key=lambda session: (session.started_at, session.number)))
         if named:
-            found.append(Host(named.host, ordered, named.group, named.agents))
+            found.append(MeasuredHost(named.host, ordered, named.group, named.agents))
         else:
-            found.append(Host(identity[:_DIGITS] or "?", ordered))
+            found.append(MeasuredHost(identity[:_DIGITS] or "?", ordered))
     return tuple(sorted(found, key=lambda host: host.name))
 
 
-def logs_by_host(row: Row, base: Row | None, hosts: Sequence[Host]) -> dict[str, HostLogs]:
+def logs_by_host(row: Row, base: Row | None, hosts: Sequence[MeasuredHost]) -> dict[str, HostLogs]:
     """Name of a host -> what a row shows there: ratios to its baseline, or its own values where that is None.
 
     Hosts without a block are left out. Raises StatsError for values that have no logarithm.

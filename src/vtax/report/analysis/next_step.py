@@ -21,7 +21,7 @@ _FEWEST = 1.0  # comparisons that it must decide to be worth that time
 
 
 @dataclass(frozen=True)
-class Comparison:
+class UndecidedRow:
     """A row of a result that is undecided, and where it stands."""
 
     section: Annotated[Section, Means("metric", name="metric", take="metric.name")]
@@ -36,7 +36,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class NextStep:
-    """What to do next. Comparisons with too few blocks for any verdict get one first (is_first_verdict)."""
+    """The step to do next. Comparisons with too few blocks for any verdict get one first (is_first_verdict)."""
 
     command: Annotated[str, Means("to type; empty where vtax cannot go on with this run")]
     duration_s: Annotated[
@@ -46,10 +46,10 @@ class NextStep:
         int, Means("further blocks, or all blocks of a new run; 0 where no number of them would do")
     ] = 0
     decides: Annotated[
-        tuple[Comparison, ...],
+        tuple[UndecidedRow, ...],
         Means("comparisons that these blocks would probably decide: in more than four of five futures"),
     ] = ()
-    left: Annotated[tuple[Comparison, ...], Means("the other comparisons that are undecided")] = ()
+    left: Annotated[tuple[UndecidedRow, ...], Means("the other comparisons that are undecided")] = ()
     chances: Annotated[
         float, Means("of `left`, comparisons that an hour of blocks would decide, a sum of chances")
     ] = 0.0
@@ -58,7 +58,7 @@ class NextStep:
     is_new_session: bool = False
 
 
-def next_step_of(analysis: Analysis, of: Sequence[Comparison] | None = None) -> NextStep | None:
+def next_step_of(analysis: Analysis, of: Sequence[UndecidedRow] | None = None) -> NextStep | None:
     """The step for an ended run; None where nothing is undecided, or nobody knows one.
 
     of: undecided comparisons of its cells that are not those of its table.
@@ -104,7 +104,7 @@ def _affordable(analysis: Analysis, each_s: float | None) -> int | None:
     return int(BUDGET_S / each_s / _SPARE) - (0 if can_be_extended(analysis) else analysis.blocks)
 
 
-def _chances(analysis: Analysis, undecided: Sequence[Comparison], blocks: int) -> float:
+def _chances(analysis: Analysis, undecided: Sequence[UndecidedRow], blocks: int) -> float:
     """How many comparisons so many further blocks would decide, a sum of chances."""
     if blocks < 1:
         return 0.0
@@ -121,20 +121,20 @@ def withheld(row: Row) -> tuple[Note, ...]:
     return tuple(note for note in notes if isinstance(note, Note) and note.code.startswith("withheld"))
 
 
-def _undecided(analysis: Analysis) -> tuple[Comparison, ...]:
+def _undecided(analysis: Analysis) -> tuple[UndecidedRow, ...]:
     return tuple(
-        Comparison(section, point, row)
+        UndecidedRow(section, point, row)
         for section, point, row in every_row(analysis.primary)
         if row.ratio is not None and row.verdict is not None and row.verdict.kind == "undecided"
     )
 
 
-def _decided_by(blocks: int, undecided: Sequence[Comparison]) -> list[Comparison]:
+def _decided_by(blocks: int, undecided: Sequence[UndecidedRow]) -> list[UndecidedRow]:
     """The comparisons whose range of further blocks ends at so many."""
     return [c for c in undecided if c.row.verdict and 0 < (c.row.verdict.blocks_needed or 0) <= blocks]
 
 
-def _most_per_block(made: int, undecided: Sequence[Comparison], most: int | None) -> int | None:
+def _most_per_block(made: int, undecided: Sequence[UndecidedRow], most: int | None) -> int | None:
     """The further blocks that decide most comparisons per block of the whole run; None without any up to `most`."""
     found = {c.row.verdict.blocks_needed for c in undecided if c.row.verdict and c.row.verdict.blocks_needed}
     ends = sorted(end for end in found if most is None or end <= most)
@@ -142,8 +142,8 @@ def _most_per_block(made: int, undecided: Sequence[Comparison], most: int | None
 
 
 def _of_blocks(
-    analysis: Analysis, resume: str, each_s: float | None, more: int, decides: Sequence[Comparison],
-    undecided: Sequence[Comparison],
+    analysis: Analysis, resume: str, each_s: float | None, more: int, decides: Sequence[UndecidedRow],
+    undecided: Sequence[UndecidedRow],
 ) -> NextStep:  # fmt: skip
     is_new_run = not can_be_extended(analysis)
     blocks = analysis.blocks + more if is_new_run else more

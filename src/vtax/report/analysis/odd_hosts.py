@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 from vtax.described import BESIDE, Means
 from vtax.report.analysis.facts import fact_name
-from vtax.report.analysis.hosts import Host, logs_by_host
+from vtax.report.analysis.hosts import MeasuredHost, logs_by_host
 from vtax.report.analysis.values import Analysis, OfSection, ResultPoint, Row, Section, every_row
 from vtax.report.document import Inline, joined, msg
 from vtax.stats.checks import StatsError
@@ -106,7 +106,7 @@ def flat_facts(host: Mapping[str, Any], agents: Sequence[str] = ()) -> dict[Key,
     return found
 
 
-def differing_facts(hosts: Sequence[Host]) -> tuple[DifferingFact, ...]:
+def differing_facts(hosts: Sequence[MeasuredHost]) -> tuple[DifferingFact, ...]:
     """Return the facts that differ between hosts; without those of which most hosts have a value of their own."""
     facts = {host.name: flat_facts(host.facts, host.agents) for host in hosts}
     found = []
@@ -120,7 +120,9 @@ def differing_facts(hosts: Sequence[Host]) -> tuple[DifferingFact, ...]:
     return tuple(found)
 
 
-def odd_hosts(analysis: Analysis, hosts: Sequence[Host], facts: Sequence[DifferingFact]) -> tuple[OddHosts, ...]:
+def odd_hosts(
+    analysis: Analysis, hosts: Sequence[MeasuredHost], facts: Sequence[DifferingFact]
+) -> tuple[OddHosts, ...]:
     """Return what lies apart in primary metrics, the farthest first; nothing of fewer hosts than can show it."""
     if len(hosts) <= MIN_OTHERS:
         return ()
@@ -133,7 +135,9 @@ def odd_hosts(analysis: Analysis, hosts: Sequence[Host], facts: Sequence[Differi
     return tuple(sorted(_largest(odd), key=lambda each: each.apart.p_value))
 
 
-def _sets(hosts: Sequence[Host], facts: Sequence[DifferingFact]) -> dict[frozenset[str], list[tuple[Key, str]]]:
+def _sets(
+    hosts: Sequence[MeasuredHost], facts: Sequence[DifferingFact]
+) -> dict[frozenset[str], list[tuple[Key, str]]]:
     """Hosts that are compared with all others -> the facts that they alone have: each host, and each minority."""
     found: dict[frozenset[str], list[tuple[Key, str]]] = {frozenset({host.name}): [] for host in hosts}
     for fact in facts:
@@ -144,7 +148,7 @@ def _sets(hosts: Sequence[Host], facts: Sequence[DifferingFact]) -> dict[frozens
 
 
 def _tested(
-    analysis: Analysis, hosts: Sequence[Host], sets: Mapping[frozenset[str], list[tuple[Key, str]]]
+    analysis: Analysis, hosts: Sequence[MeasuredHost], sets: Mapping[frozenset[str], list[tuple[Key, str]]]
 ) -> Iterator[OddHosts]:
     for section, point, row in every_row(analysis.primary):
         if row.summary is None or point.baseline is None:

@@ -38,7 +38,7 @@ from vtax.report.analysis.sessions import MeasuredSession
 from vtax.report.analysis.source import Source
 from vtax.report.analysis.values import Analysis, OfSection, ResultPoint, Row, Section, every_row
 from vtax.report.analysis.warnings import at_places
-from vtax.report.document import Inline, Place, Warning, levels_of, msg, stored
+from vtax.report.document import Inline, WarnedPlace, Warning, levels_of, msg, stored
 from vtax.store.hosts import host_id
 from vtax.store.records import CellRecord, UntestedRecord
 from vtax.study.claims import canonical
@@ -368,7 +368,7 @@ class _PivotBuilder:
     def _warnings(self, cells: Sequence[PivotCell]) -> tuple[Warning, ...]:
         """Return the warnings of the run that are about these cells, or about all of it."""
         shown = {
-            Place(cell.row.platform.name, subject, levels_of(cell.row.cell.levels))
+            WarnedPlace(cell.row.platform.name, subject, levels_of(cell.row.cell.levels))
             for cell in cells
             for subject in (cell.section.name, cell.section.label, "")
         }

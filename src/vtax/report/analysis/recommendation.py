@@ -26,7 +26,7 @@ from vtax.report.analysis.workload import (
     unmeasured_of,
     weighted_of,
 )
-from vtax.report.document import Place, Warning, levels_of, msg, stored
+from vtax.report.document import WarnedPlace, Warning, levels_of, msg, stored
 from vtax.stats import scores
 from vtax.stats.intervals import Interval
 from vtax.stats.withholding import MOST_LOST
@@ -259,13 +259,16 @@ def _warnings(
     subjects = {"", *(f.section.label for f in figures), *(f.section.name for f in figures)}
     own = [noted(note) for note in given]
     own += [
-        noted(Note("better-than-baseline", baseline=analysis.baseline), Place(each.platform.name, subject=resource))
+        noted(
+            Note("better-than-baseline", baseline=analysis.baseline),
+            WarnedPlace(each.platform.name, subject=resource),
+        )
         for each in standings
         for resource, ratio in each.resources.items()
         if ratio.estimate > 1 + analysis.rule.margin and ratio.low > 1
     ]
     own += [
-        noted(Note("no-baseline-here"), Place(subject=section.name, levels=levels_of(point.levels)))
+        noted(Note("no-baseline-here"), WarnedPlace(subject=section.name, levels=levels_of(point.levels)))
         for section, point in left_out
     ]
     travelling = [

@@ -25,7 +25,7 @@ from vtax.report.analysis.targets import Aim, Targets, failures, judged, missed_
 from vtax.report.analysis.timeouts import timeouts_of
 from vtax.report.analysis.values import Analysis, Floats, Ints, ResultPoint, Row, Section, every_row, place_of
 from vtax.report.analysis.warnings import warnings_of
-from vtax.report.document import Place
+from vtax.report.document import WarnedPlace
 from vtax.stats.analysis import Comparison, Contrast
 from vtax.stats.analysis import analyse as judge
 from vtax.stats.checks import StatsError
@@ -136,7 +136,7 @@ def _sections_shown(sections: Sequence[Section], only: Filter) -> Iterator[Secti
             yield replace(section, points=points)
 
 
-def _placed(sections: tuple[Section, ...]) -> list[tuple[Place, Row, bool]]:
+def _placed(sections: tuple[Section, ...]) -> list[tuple[WarnedPlace, Row, bool]]:
     return [(place_of(s, p, r), r, s.metric.is_primary) for s in sections for p in s.points for r in p.rows]
 
 

@@ -1,4 +1,4 @@
-"""What differs between two runs besides what is compared: each such difference is part of every ratio."""
+"""Differences between two runs besides what is compared: each is part of every ratio."""
 
 from __future__ import annotations
 

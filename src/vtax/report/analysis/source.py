@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 
-from vtax.report.analysis.filters import EVERYTHING, Wanted, filter_of, narrowed
+from vtax.report.analysis.filters import EVERYTHING, FilterWords, filter_of, narrowed
 from vtax.report.analysis.result import judged_run, shown
 from vtax.report.analysis.values import Analysis
 from vtax.store.query import BlockCounters, RunData, load
@@ -61,7 +61,7 @@ class Source:
         return query_effective(self.store.engine, self.data.run) if self.store else {}
 
 
-def source_of(store: Store, run_name: str = LAST, *, wanted: Wanted | None = None) -> Source:
+def source_of(store: Store, run_name: str = LAST, *, wanted: FilterWords | None = None) -> Source:
     """Return a stored run; `last` is the newest. wanted: what of it is shown, None for all.
 
     Raises BadInput for an unknown run and for a filter that names what is not there, StoreError.

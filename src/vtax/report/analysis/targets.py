@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vtax.report.analysis.warnings import place_of
-from vtax.report.document import Count, Inline, Place, Share, joined, msg, plural, stored
+from vtax.report.document import Count, Inline, Share, WarnedPlace, joined, msg, plural, stored
 from vtax.stats.analysis import Comparison, missed_of
 from vtax.stats.stopping import Decision, Rule, decide, half_width
 from vtax.store.query import RunData
@@ -28,7 +28,7 @@ class Aim:
 
     name: str
     family: str
-    place: Place
+    place: WarnedPlace
     logs: NDArray[np.float64]
     answer: Comparison | None = None
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from vtax.described import BESIDE, Means, Warnings
 from vtax.report.analysis.filters import EVERYTHING, Filter
 from vtax.report.analysis.sessions import MeasuredSession, units_of
-from vtax.report.document import Inline, Place, Platform, Share, Warning, levels_of
+from vtax.report.document import Inline, PlatformCell, Share, WarnedPlace, Warning, levels_of
 from vtax.stats.censoring import Timeouts
 from vtax.stats.checks import Better
 from vtax.stats.describe import Summary, outlier_warnings
@@ -232,9 +232,9 @@ def every_row(sections: Iterable[Section]) -> Iterator[tuple[Section, ResultPoin
     return ((section, point, row) for section in sections for point in section.points for row in point.rows)
 
 
-def place_of(section: Section, point: ResultPoint, row: Row) -> Place:
+def place_of(section: Section, point: ResultPoint, row: Row) -> WarnedPlace:
     """`docker, iperf3 throughput, direction=send`: where something about a row holds."""
-    return Place(row.platform.name, section.name, levels_of(point.levels))
+    return WarnedPlace(row.platform.name, section.name, levels_of(point.levels))
 
 
 _FILTER = Means("what of the run is shown; null when all is", name="filter")
@@ -362,10 +362,10 @@ class Analysis:
         fixed = links[label].get("rate_mbit_s", 0) if label in links else 0
         return number_of(levels.get("link.rate_mbit_s", fixed)) or None
 
-    def platform_of(self, name: str) -> Platform:
+    def platform_of(self, name: str) -> PlatformCell:
         """Return a platform's name with its marks, such as `emulated`: how texts, tables and figures show it."""
         marks = next((platform.marks for platform in self.platforms if platform.name == name), ())
-        return Platform(name, marks)
+        return PlatformCell(name, marks)
 
     def ready_s(self, platform: str) -> list[float]:
         """Start to agent ready of every guest of a platform that became ready."""

@@ -11,7 +11,7 @@ from vtax.messages import Note, forms_of, quoted, severity_of
 from vtax.messages.statistics import SENTENCES
 from vtax.report.document import Count, Inline, Message, Number, Offset, PValue, Range, Share
 from vtax.report.document.notes import TEXT, data_of
-from vtax.report.document.warnings import Place, Warning, levels_of
+from vtax.report.document.warnings import WarnedPlace, Warning, levels_of
 from vtax.store.query import RunData
 from vtax.store.records import CellRecord, PlatformRecord
 
@@ -35,7 +35,7 @@ class Given:
 
     code: str
     data: Mapping[str, Inline]
-    place: Place | None = None
+    place: WarnedPlace | None = None
     times: int = 1
     is_primary: bool = True
     kind: str = ""
@@ -45,12 +45,12 @@ class Given:
 class _Gathered:
     first: Given
     cases: dict[str, Mapping[str, Inline]] = field(default_factory=dict)
-    places: dict[Place, None] = field(default_factory=dict)
+    places: dict[WarnedPlace, None] = field(default_factory=dict)
     times: int = 0
     given: list[Given] = field(default_factory=list)
 
 
-def warnings_of(data: RunData, rows: Iterable[tuple[Place, _WarnedRow, bool]]) -> tuple[Warning, ...]:
+def warnings_of(data: RunData, rows: Iterable[tuple[WarnedPlace, _WarnedRow, bool]]) -> tuple[Warning, ...]:
     """All warnings: an emulated host, failed trials, lost guests, limits not given, the run's own, statistics.
 
     rows: (where it is, row, whether its metric is a primary one).
@@ -71,7 +71,7 @@ def merged(given: Iterable[Given]) -> tuple[Warning, ...]:
     return tuple(_warning(each) for each in found.values())
 
 
-def at_places(warnings: Iterable[Warning], holds: Callable[[Place], bool]) -> tuple[Warning, ...]:
+def at_places(warnings: Iterable[Warning], holds: Callable[[WarnedPlace], bool]) -> tuple[Warning, ...]:
     """Warnings of the whole run, and what others say of some places: numbers, count and places of these alone."""
     found: list[Warning] = []
     for warning in warnings:
@@ -80,14 +80,14 @@ def at_places(warnings: Iterable[Warning], holds: Callable[[Place], bool]) -> tu
     return tuple(found)
 
 
-def noted(text: str, place: Place | None = None, times: int = 1, *, is_primary: bool = True) -> Given:
+def noted(text: str, place: WarnedPlace | None = None, times: int = 1, *, is_primary: bool = True) -> Given:
     """A warning by its code and data."""
     note = quoted(text)
     kind = STATISTICS if note.code in SENTENCES else note.code
     return Given(note.code, data_of(note), place, times, is_primary, kind)
 
 
-def carried(code: str, text: str, place: Place | None) -> Given:
+def carried(code: str, text: str, place: WarnedPlace | None) -> Given:
     """A warning of a code whose words are those of another note, or of no note: why a trial failed."""
     return Given(code, {TEXT: text if isinstance(text, Note) else one_line(text)}, place, kind=code)
 
@@ -151,11 +151,11 @@ def _of_trials(data: RunData) -> Iterator[Given]:
 def _of_guests(data: RunData) -> Iterator[Given]:
     for guest in data.guests:
         if guest.error:
-            yield carried("lost-guest", guest.error, Place(guest.platform, block=max(guest.block, -1)))
+            yield carried("lost-guest", guest.error, WarnedPlace(guest.platform, block=max(guest.block, -1)))
         if guest.clock_offset_s is not None and abs(guest.clock_offset_s) > CLOCK_ALLOWANCE_S:
-            yield Given("clock", {"offset": Offset(guest.clock_offset_s, 1)}, Place(guest.platform))
+            yield Given("clock", {"offset": Offset(guest.clock_offset_s, 1)}, WarnedPlace(guest.platform))
         for note in guest.notes:
-            yield noted(note, Place(guest.platform))
+            yield noted(note, WarnedPlace(guest.platform))
 
 
 def _of_store(data: RunData) -> Iterator[Given]:
@@ -164,15 +164,15 @@ def _of_store(data: RunData) -> Iterator[Given]:
         yield noted(warning.note, place, warning.times)
 
 
-def _of_rows(rows: Iterable[tuple[Place, _WarnedRow, bool]]) -> Iterator[Given]:
+def _of_rows(rows: Iterable[tuple[WarnedPlace, _WarnedRow, bool]]) -> Iterator[Given]:
     for place, row, is_primary in rows:
         for note in row.warnings:
             yield noted(note, place, is_primary=is_primary)
 
 
-def place_of(cell: CellRecord, block: int | None = None) -> Place:
+def place_of(cell: CellRecord, block: int | None = None) -> WarnedPlace:
     """A cell as people name it."""
-    return Place(cell.platform, cell.label, levels_of(cell.levels), block)
+    return WarnedPlace(cell.platform, cell.label, levels_of(cell.levels), block)
 
 
 def one_line(text: str) -> str:

@@ -85,7 +85,7 @@ class Mean(Value):
 
 
 @dataclass(frozen=True)
-class Interval(Value):
+class IntervalCell(Value):
     """Two bounds. of: what they bound, which decides how they are rounded. scale: of quantities."""
 
     low: float
@@ -151,7 +151,7 @@ class Moment(Value):
 
 
 @dataclass(frozen=True)
-class Verdict(Value):
+class VerdictCell(Value):
     """The word about a ratio. blocks_low, blocks_needed: the range of more that settle it; 0 when not known."""
 
     kind: Literal["slower", "faster", "equivalent", "undecided"]
@@ -184,11 +184,11 @@ class Relative(Value):
     is_of: Literal["performance", "amount"] = "performance"
     shows: Literal["both", "estimate", "interval", "low"] = "both"
     baseline: str = ""
-    verdict: Verdict | None = None
+    verdict: VerdictCell | None = None
 
 
 @dataclass(frozen=True)
-class Platform(Value):
+class PlatformCell(Value):
     """A platform's name with its marks. colour: its number among the run's platforms, -1 for none; 0 the baseline."""
 
     name: str

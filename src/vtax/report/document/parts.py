@@ -46,7 +46,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Row:
+class TableRow:
     """Cells in the order of the columns; those at the end may be left out. role: of the whole row."""
 
     cells: tuple[Inline, ...]
@@ -57,7 +57,7 @@ class Row:
 class Group:
     """Rows under a line of their own; without a title they stand alone."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[TableRow, ...]
     title: Inline = ""
     is_indented: bool = True
 
@@ -145,7 +145,7 @@ class Warnings:
 
 
 @dataclass(frozen=True)
-class Section:
+class Titled:
     """Parts under a title. role: `summary` is what a reader should see first. is_folded: shown on demand where that
     can be."""
 
@@ -157,7 +157,7 @@ class Section:
     is_folded: bool = False
 
 
-Part = Paragraph | Bullets | Table | Figure | Chart | Code | Warnings | Section
+Part = Paragraph | Bullets | Table | Figure | Chart | Code | Warnings | Titled
 
 
 @dataclass(frozen=True)
@@ -213,5 +213,5 @@ class Document:
 def _flat(parts: tuple[Part, ...]) -> Iterator[Part]:
     for part in parts:
         yield part
-        if isinstance(part, Section):
+        if isinstance(part, Titled):
             yield from _flat(part.parts)

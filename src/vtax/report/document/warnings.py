@@ -17,7 +17,7 @@ from vtax.report.document.text import Inline, joined, msg, plural
 
 
 @dataclass(frozen=True)
-class Place:
+class WarnedPlace:
     """Where a warning holds. subject: a benchmark or one of its metrics. block: from 0, -1 before the first one."""
 
     platform: str = ""
@@ -55,7 +55,7 @@ class Warning:
     severity: Annotated[Severity, Means("`note`, `warning` or `error`")]
     data: Annotated[Mapping[str, Inline], Means("what the sentence holds; ranges have `low` and `high`")]
     cases: tuple[Mapping[str, Inline], ...] = ()
-    places: tuple[Place, ...] = field(default=())
+    places: tuple[WarnedPlace, ...] = field(default=())
     times: Annotated[int, Means("how often it was given")] = 1
     is_primary: Annotated[bool, Means("whether it is about a primary metric or the run")] = True
     kind: str = ""

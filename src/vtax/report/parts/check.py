@@ -24,11 +24,13 @@ from vtax.report.document import (
     Nothing,
     Paragraph,
     Part,
-    Place,
     Relative,
     Share,
     Suite,
     Table,
+    TableRow,
+    Titled,
+    WarnedPlace,
     Warning,
     first_of,
     joined,
@@ -40,8 +42,6 @@ from vtax.report.document import (
     stored,
     styled,
 )
-from vtax.report.document import Row as TableRow
-from vtax.report.document import Section as Titled
 from vtax.report.document.text import Role
 from vtax.report.parts import shared
 
@@ -344,7 +344,7 @@ def _warnings(found: Checks) -> tuple[Warning, ...]:
     return (*about_run, *merged(given))
 
 
-def _place(each: Checked) -> Place:
+def _place(each: Checked) -> WarnedPlace:
     pair = each.pair
     return place_of(pair.section, pair.section.point_of(pair.treatment), pair.treatment)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from vtax.report.analysis.answers import Judged, words_of
+from vtax.report.analysis.answers import SpokenComparison, words_of
 from vtax.report.analysis.compared import Compared, Contrasts
-from vtax.report.analysis.next_step import Comparison, next_step_of
+from vtax.report.analysis.next_step import UndecidedRow, next_step_of
 from vtax.report.analysis.values import Row
 from vtax.report.document import Factor, Inline, Paragraph, Part, joined, levels_of, msg, styled
 from vtax.report.parts import shared
@@ -23,13 +23,13 @@ def answer_of(found: Contrasts, shown: Sequence[Compared]) -> Iterator[Part]:
         yield Paragraph(styled(answer, "strong"))
 
 
-def _judged(each: Compared, found: Contrasts) -> Judged:
+def _judged(each: Compared, found: Contrasts) -> SpokenComparison:
     """`iperf3 direction=send`; of runs `podman on iperf3`."""
     name: Inline = shared.name_of(each.section, (other.section for other in found.compared))
     name = joined([name, Factor(levels_of(each.levels)) if each.levels else ""], " ")
     if found.treatment.is_run:
         name = msg("{platforms} on {name}", platforms=shared.platform_of(each.treatment.platform), name=name)
-    return Judged(name, each.section.label, each.section.better, _row(each))
+    return SpokenComparison(name, each.section.label, each.section.better, _row(each))
 
 
 def _row(each: Compared) -> Row:
@@ -49,6 +49,6 @@ def next_of(found: Contrasts, shown: Sequence[Compared]) -> Iterator[Part]:
         )  # fmt: skip
         return
     analysis = found.treatment.analysis
-    rows = [Comparison(each.section, each.section.point_of(each.treatment), _row(each))
+    rows = [UndecidedRow(each.section, each.section.point_of(each.treatment), _row(each))
             for each in undecided if each.verdict]  # fmt: skip
     yield from next_line(analysis, next_step_of(analysis, rows))

@@ -21,10 +21,12 @@ from vtax.report.document import (
     Mean,
     Paragraph,
     Part,
-    Place,
     Scale,
     Share,
     Table,
+    TableRow,
+    Titled,
+    WarnedPlace,
     Warning,
     first_of,
     joined,
@@ -35,8 +37,6 @@ from vtax.report.document import (
     plural,
     styled,
 )
-from vtax.report.document import Row as TableRow
-from vtax.report.document import Section as Titled
 from vtax.report.document.stored_texts import unit_of
 from vtax.report.parts import shared
 from vtax.report.parts.compared_answer import answer_of, next_of
@@ -85,9 +85,9 @@ def _warnings(found: Contrasts, compared: Sequence[Compared]) -> tuple[Warning, 
     return (*about_runs, *merged(given))
 
 
-def _place(each: Compared, found: Contrasts) -> Place:
+def _place(each: Compared, found: Contrasts) -> WarnedPlace:
     platform = each.treatment.platform.name if found.treatment.is_run else ""
-    return Place(platform, each.section.name, levels_of(each.levels))
+    return WarnedPlace(platform, each.section.name, levels_of(each.levels))
 
 
 def _method(found: Contrasts) -> Inline:
@@ -141,7 +141,7 @@ def _table(compared: Sequence[Compared], found: Contrasts) -> Table:
 
 
 def _table_of_runs(compared: Sequence[Compared], found: Contrasts) -> Table:
-    """Of one metric: both means, their ratio with its interval, and the verdict on the treatment."""
+    """Make the table of a metric: both means, their ratio with its interval, and the verdict on the treatment."""
     scale = shared.scale_of(compared[0].section)
     level = Share(found.confidence, "declared")
     half = msg("±{level}", level=level)

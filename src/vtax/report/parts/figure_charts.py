@@ -16,7 +16,7 @@ from vtax.report.document import (
     ChartSeries,
     ChartValue,
     Inline,
-    Platform,
+    PlatformCell,
     Scale,
     Size,
     Translated,
@@ -201,7 +201,7 @@ class _Builder:
         """Return what a key is called beside its axis."""
         if axis == PLATFORM:
             there = next((place.there for place in places if place.platform == key), key)
-            name: Inline = Platform(key, self.marks.get(key, ()))
+            name: Inline = PlatformCell(key, self.marks.get(key, ()))
             return msg("{here} for {there}", here=name, there=there) if there != key else name
         if axis == HOST:
             return msg("host {number}", number=key) if key != "0" and self.drawing.hosts > 1 else ""
@@ -297,7 +297,7 @@ class _Builder:
                 msg("Left out by --scale: {factor} {levels}.", factor=self._axis_title(factor), levels=names)
             )
         drawn = {place.platform for place in self.drawing.places if place.here or place.tests}
-        marked = [Platform(name, marks) for name, marks in self.marks.items() if marks and name in drawn]
+        marked = [PlatformCell(name, marks) for name, marks in self.marks.items() if marks and name in drawn]
         if marked:
             found.append(msg("Rates of {platforms} are not those of hardware.", platforms=listed(marked)))
         if self.drawing.absent:

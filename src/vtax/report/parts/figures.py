@@ -18,11 +18,11 @@ from vtax.report.document import (
     Paragraph,
     Part,
     Share,
+    Titled,
     joined,
     msg,
     plural,
 )
-from vtax.report.document import Section as Titled
 from vtax.report.document.stored_texts import unit_of
 from vtax.report.parts import shared
 from vtax.report.parts import trial_figures as trials

@@ -1,4 +1,4 @@
-"""What a reader sees first: the sentence that answers, the cautions, and the next step."""
+"""First screen of a reader: the sentence that answers, the cautions, and the next step."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from vtax.report.analysis import Analysis
 from vtax.report.analysis.answers import sentence_of
-from vtax.report.analysis.next_step import Comparison, NextStep
+from vtax.report.analysis.next_step import NextStep, UndecidedRow
 from vtax.report.analysis.sessions import scope
 from vtax.report.analysis.warnings import STATISTICS
 from vtax.report.document import (
@@ -16,7 +16,7 @@ from vtax.report.document import (
     Link,
     Paragraph,
     Part,
-    Platform,
+    PlatformCell,
     joined,
     listed,
     msg,
@@ -118,7 +118,7 @@ def _next_step(step: NextStep) -> Inline:
 
 
 def _new_session(step: NextStep) -> Inline:
-    """Of a run that cannot go on: a further run, merged with it."""
+    """Return the step of a run that cannot go on: a further run, merged with it."""
     run = msg("a further run of the study")
     return msg(
         "Next: {run}, merged with this one by vtax merge, is another session; undecided so far: {comparisons}.",
@@ -128,7 +128,7 @@ def _new_session(step: NextStep) -> Inline:
 
 
 def _further_blocks(step: NextStep) -> Inline:
-    """What further blocks would decide, in this run or in a new one."""
+    """Say what further blocks would decide, in this run or in a new one."""
     do = _of_blocks(step)
     if not step.decides:
         return plural(
@@ -170,14 +170,14 @@ def _about(seconds: float) -> Inline:
     return msg("about {duration}", duration=Duration(seconds))
 
 
-def _are_counted(comparisons: Sequence[Comparison]) -> bool:
+def _are_counted(comparisons: Sequence[UndecidedRow]) -> bool:
     """Whether they are too many for names."""
     return len({(each.section.label, each.row.platform.name) for each in comparisons}) > _MOST_NAMED
 
 
-def _named(comparisons: Sequence[Comparison]) -> Inline:
+def _named(comparisons: Sequence[UndecidedRow]) -> Inline:
     """`lxc and podman on iperf3`: by benchmark; how many where they are many."""
-    of: dict[str, list[Platform]] = {}
+    of: dict[str, list[PlatformCell]] = {}
     for each in comparisons:
         of.setdefault(each.section.label, []).append(shared.platform_of(each.row.platform))
     if _are_counted(comparisons):
@@ -187,7 +187,7 @@ def _named(comparisons: Sequence[Comparison]) -> Inline:
     )
 
 
-def _platforms(found: Sequence[Platform]) -> Inline:
+def _platforms(found: Sequence[PlatformCell]) -> Inline:
     """Return each once; with the number of its comparisons where it has several."""
     several = {each: plural("{count} comparison", "{count} comparisons", found.count(each)) for each in found}
     return listed(

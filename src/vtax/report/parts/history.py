@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from vtax.described import values_of
-from vtax.report.analysis.history import LEVEL, Change, History, Measured, Plot, Series
+from vtax.report.analysis.history import LEVEL, History, HistoryChange, Measured, Plot, Series
 from vtax.report.analysis.warnings import merged, noted
 from vtax.report.document import (
     Bullets,
@@ -20,19 +20,20 @@ from vtax.report.document import (
     Factor,
     Group,
     Inline,
-    Interval,
+    IntervalCell,
     Moment,
     Nothing,
     Paragraph,
     Part,
-    Place,
     PValue,
     Quantity,
     Relative,
-    Row,
     Scale,
     Share,
     Table,
+    TableRow,
+    Titled,
+    WarnedPlace,
     Warning,
     first_of,
     joined,
@@ -41,7 +42,6 @@ from vtax.report.document import (
     plural,
     scale_for,
 )
-from vtax.report.document import Section as Titled
 from vtax.report.parts import shared
 from vtax.stats.change_points import FEWEST
 
@@ -102,7 +102,7 @@ def _summary(found: History) -> Iterator[Inline]:
 
 def _warnings(found: History) -> tuple[Warning, ...]:
     return merged(
-        noted(text, Place(series.platform.name, plot.section.name, levels_of(plot.levels)))
+        noted(text, WarnedPlace(series.platform.name, plot.section.name, levels_of(plot.levels)))
         for plot in found.plots for series in plot.series for change in series.changes for text in change.warnings
     )  # fmt: skip
 
@@ -132,7 +132,7 @@ def _title(plot: Plot) -> Inline:
     return joined([title, Factor(levels_of(plot.levels))], ", ") if plot.levels else title
 
 
-def _change(plot: Plot, series: Series, change: Change) -> Inline:
+def _change(plot: Plot, series: Series, change: HistoryChange) -> Inline:
     """Return `changed with tour-9 from 98.1 % to 93.4 % (-4.8 %, p = 0.001)`."""
     scale = _scale(plot)
     sides = {"before": _value(change.before, scale), "after": _value(change.after, scale)}
@@ -146,7 +146,7 @@ def _change(plot: Plot, series: Series, change: Change) -> Inline:
     return msg("changed with {run} from {before} to {after} ({p})", run=run, p=p_value, **sides)
 
 
-def _few(change: Change) -> Inline:
+def _few(change: HistoryChange) -> Inline:
     return joined(first_of(change.differences, _MAX_NAMED), "; ")
 
 
@@ -239,14 +239,14 @@ def _table(plot: Plot, found: History) -> Table:
     return Table(tuple(columns), groups, key="history", label=_title(plot))
 
 
-def _rows(plot: Plot, series: Series, scale: Scale, *, has_hosts: bool) -> Iterator[Row]:
+def _rows(plot: Plot, series: Series, scale: Scale, *, has_hosts: bool) -> Iterator[TableRow]:
     changes = {change.index: change for change in series.changes}
     for index, each in enumerate(series.measured):
         value: tuple[Inline, ...] = (Quantity(each.value, scale), _interval(each, scale))
         if plot.quantity == "efficiency":
             value = (shared.share_of(each.value, each.low, each.high),)
         change = changes.get(index)
-        yield Row((
+        yield TableRow((
             each.run.name, Moment(each.run.started_at), *([each.run.host or Nothing()] if has_hosts else ()),
             each.run.kernel, each.run.vtax_version, Count(each.run.blocks), *value,
             _step(change) if change else "",
@@ -256,10 +256,10 @@ def _rows(plot: Plot, series: Series, scale: Scale, *, has_hosts: bool) -> Itera
 def _interval(each: Measured, scale: Scale) -> Inline:
     if each.low is None or each.high is None:
         return Nothing()
-    return Interval(each.low, each.high, "quantity", scale)
+    return IntervalCell(each.low, each.high, "quantity", scale)
 
 
-def _step(change: Change) -> Inline:
+def _step(change: HistoryChange) -> Inline:
     p_value = PValue(change.p_value, is_named=True)
     if change.before > 0 and change.after > 0:
         return msg("{change} ({p})", change=Share(change.after / change.before - 1, "change"), p=p_value)

@@ -21,13 +21,13 @@ from vtax.report.document import (
     Part,
     PValue,
     Table,
+    TableRow,
+    Titled,
     joined,
     msg,
     plural,
     styled,
 )
-from vtax.report.document import Row as TableRow
-from vtax.report.document import Section as Titled
 from vtax.report.parts import shared
 
 _MAX_SHOWN = 3  # effects in the summary
@@ -64,7 +64,7 @@ def summary_of(change: ChangeOfHosts, effects: Sequence[ChangeEffect], alpha: fl
 
 
 def _offer(change: ChangeOfHosts) -> Inline:
-    """What changed where, and what it can be compared with."""
+    """Say what changed where, and what it can be compared with."""
     data: dict[str, Inline] = {
         "what": change.title, "changed": Count(len(change.changed)), "controls": Count(len(change.controls)),
         "hosts": Count(len(change.changed) + len(change.controls)),

@@ -8,9 +8,7 @@ from typing import Any
 
 from vtax.report.analysis import Analysis
 from vtax.report.analysis.hosts import GroupRatio, HostGroup, group_ratios, groups_of
-from vtax.report.document import Column, Count, Group, Inline, Nothing, Part, PValue, Table, msg
-from vtax.report.document import Row as TableRow
-from vtax.report.document import Section as Titled
+from vtax.report.document import Column, Count, Group, Inline, Nothing, Part, PValue, Table, TableRow, Titled, msg
 from vtax.report.parts import shared
 from vtax.stats.checks import Better
 
@@ -63,7 +61,7 @@ def _group_cells(group: HostGroup, found: GroupRatio, better: Better) -> list[In
 
 
 def plain_groups(analysis: Analysis) -> list[dict[str, Any]]:
-    """Of every platform and primary metric the ratios in every group; nothing where all hosts are alike."""
+    """List for each platform and primary metric the ratios in every group; nothing where all hosts are alike."""
     groups = groups_of(analysis.sessions)
     return [
         {

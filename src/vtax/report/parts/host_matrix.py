@@ -1,4 +1,4 @@
-"""What each host shows of each platform: a table with a line a host, and a forest of intervals."""
+"""Matrix of hosts and platforms: a table with a line a host, and a forest of intervals."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from statistics import median
 from typing import Any
 
 from vtax.report.analysis import Analysis, ResultPoint, Row, Section
-from vtax.report.analysis.hosts import Host, logs_by_host
+from vtax.report.analysis.hosts import MeasuredHost, logs_by_host
 from vtax.report.document import (
     Column,
     Count,
@@ -23,13 +23,13 @@ from vtax.report.document import (
     Part,
     Share,
     Table,
+    TableRow,
+    Titled,
     joined,
     msg,
     muted,
     plural,
 )
-from vtax.report.document import Row as TableRow
-from vtax.report.document import Section as Titled
 from vtax.report.parts import shared
 from vtax.stats.checks import StatsError
 from vtax.stats.ratio import Ratio
@@ -48,7 +48,7 @@ class Line:
     ratios: Mapping[str, Ratio]
 
 
-def lines_of(analysis: Analysis, hosts: Sequence[Host]) -> tuple[Line, ...]:
+def lines_of(analysis: Analysis, hosts: Sequence[MeasuredHost]) -> tuple[Line, ...]:
     """Return every comparison of a primary metric with the baseline, host by host."""
     found = []
     for section in analysis.primary:
@@ -67,7 +67,9 @@ def lines_of(analysis: Analysis, hosts: Sequence[Host]) -> tuple[Line, ...]:
     return tuple(found)
 
 
-def matrices(lines: Sequence[Line], hosts: Sequence[Host], analysis: Analysis, most: int | None) -> Iterator[Part]:
+def matrices(
+    lines: Sequence[Line], hosts: Sequence[MeasuredHost], analysis: Analysis, most: int | None
+) -> Iterator[Part]:
     """Yield a table for each metric: a line a host, a column a platform. most: lines at a point; None: all."""
     named = len({host.group for host in hosts}) > 1
     for section in dict.fromkeys(line.section.name for line in lines):
@@ -105,7 +107,7 @@ def _left_out(count: int) -> Inline:
     )  # fmt: skip
 
 
-def _shown(lines: Sequence[Line], hosts: Sequence[Host], most: int | None) -> list[Host]:
+def _shown(lines: Sequence[Line], hosts: Sequence[MeasuredHost], most: int | None) -> list[MeasuredHost]:
     """Return the hosts farthest from the median of all, in their order."""
     if most is None or len(hosts) <= most:
         return list(hosts)
@@ -118,7 +120,9 @@ def _shown(lines: Sequence[Line], hosts: Sequence[Host], most: int | None) -> li
     return [host for host in hosts if host.name in kept]
 
 
-def _row(host: Host, point: ResultPoint, lines: Sequence[Line], names: Sequence[str], *, named: bool) -> TableRow:
+def _row(
+    host: MeasuredHost, point: ResultPoint, lines: Sequence[Line], names: Sequence[str], *, named: bool
+) -> TableRow:
     cells: list[Inline] = [host.name, *([host.group] if named else []), Count(len(host.sessions))]
     of_point = {line.row.platform.name: line for line in lines if line.point is point}
     for name in names:
@@ -128,7 +132,7 @@ def _row(host: Host, point: ResultPoint, lines: Sequence[Line], names: Sequence[
     return TableRow(tuple(cells))
 
 
-def forest(lines: Sequence[Line], hosts: Sequence[Host], analysis: Analysis) -> Iterator[Part]:
+def forest(lines: Sequence[Line], hosts: Sequence[MeasuredHost], analysis: Analysis) -> Iterator[Part]:
     """Yield a figure with an interval for each host below that of hosts like these; nothing where it is too long."""
     groups = []
     for line in lines:
@@ -172,7 +176,7 @@ def _figure_row(name: Inline, ratio: Ratio, line: Line, analysis: Analysis) -> F
     return FigureRow(name, colour, share.estimate, low, high, text=share)
 
 
-def plain(lines: Sequence[Line], hosts: Sequence[Host]) -> list[dict[str, Any]]:
+def plain(lines: Sequence[Line], hosts: Sequence[MeasuredHost]) -> list[dict[str, Any]]:
     """Return every host with its sessions and ratios, for programs."""
     return [
         {

@@ -17,7 +17,7 @@ from vtax.report.document import (
     Factor,
     Group,
     Inline,
-    Interval,
+    IntervalCell,
     Mean,
     Nothing,
     Paragraph,
@@ -25,6 +25,8 @@ from vtax.report.document import (
     Quantity,
     Scale,
     Table,
+    TableRow,
+    Titled,
     joined,
     levels_of,
     listed,
@@ -34,8 +36,6 @@ from vtax.report.document import (
     scale_for,
     styled,
 )
-from vtax.report.document import Row as TableRow
-from vtax.report.document import Section as Titled
 from vtax.report.document.stored_texts import unit_of
 from vtax.report.parts import shared
 from vtax.report.parts.header import header_of
@@ -150,7 +150,7 @@ def _shown(pivot: Pivot, cell: PivotCell | None, scale: Scale | None) -> Inline:
     if pivot.quantity in PERCENTILES:
         shown: list[Inline] = [Quantity(value.value, own, 3), "" if scale else unit_of(own.unit)]
         if value.low is not None and value.high is not None:
-            shown.append(muted(Interval(value.low, value.high, "quantity", own)))
+            shown.append(muted(IntervalCell(value.low, value.high, "quantity", own)))
         return joined(shown, " ")
     half = (value.high - value.low) / 2 if value.low is not None and value.high is not None else float("inf")
     if scale is None:

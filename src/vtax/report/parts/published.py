@@ -14,20 +14,20 @@ from vtax.report.document import (
     FigureRow,
     Group,
     Inline,
-    Interval,
+    IntervalCell,
     Number,
     Paragraph,
     Part,
     Share,
     Table,
+    TableRow,
+    Titled,
     joined,
     msg,
     muted,
     scale_for,
     stored,
 )
-from vtax.report.document import Row as TableRow
-from vtax.report.document import Section as Titled
 from vtax.report.document.notes import sentence_of
 from vtax.report.document.stored_texts import unit_of
 
@@ -83,7 +83,7 @@ def _own(each: Published) -> Inline:
     number: Inline = joined([Number(each.mean, 4), unit_of(each.unit)], " ")
     if each.low is None or each.high is None:
         return number
-    return joined([number, Interval(each.low, each.high, "quantity", scale_for(each.unit, ()))], " ")
+    return joined([number, IntervalCell(each.low, each.high, "quantity", scale_for(each.unit, ()))], " ")
 
 
 def _figures(numbers: Sequence[Published], analysis: Analysis) -> Iterator[Part]:

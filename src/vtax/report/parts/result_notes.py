@@ -12,8 +12,8 @@ from vtax.report.document import (
     Column,
     Count,
     Inline,
-    Interval,
-    Platform,
+    IntervalCell,
+    PlatformCell,
     Quantity,
     Range,
     Scale,
@@ -51,7 +51,7 @@ def notes_under(section: Section, analysis: Analysis) -> Iterator[Inline]:
 def _withheld(section: Section, analysis: Analysis) -> Iterator[Inline]:
     """Yield why a verdict is not given that the interval seems to support."""
     margin = analysis.rule.margin
-    of_reason: dict[Note, list[Platform]] = {}
+    of_reason: dict[Note, list[PlatformCell]] = {}
     for row in section.rows:
         if row.ratio is not None and 1 - margin < row.ratio.low and row.ratio.high < 1 + margin:
             for reason in withheld(row):
@@ -120,4 +120,4 @@ def _median_interval(row: Row, scale: Scale) -> Inline:
     s = row.summary
     if s is None or s.blocks < 2 or not (math.isfinite(s.median_low) and math.isfinite(s.median_high)):
         return ""
-    return joined([Interval(s.median_low, s.median_high, "quantity", scale), Share(s.median_confidence)], " ")
+    return joined([IntervalCell(s.median_low, s.median_high, "quantity", scale), Share(s.median_confidence)], " ")

@@ -1,4 +1,4 @@
-"""What several views show alike: platforms, headings of metrics, rows below the names of their points."""
+"""Parts that several views show alike: platforms, headings of metrics, rows below the names of their points."""
 
 from __future__ import annotations
 
@@ -17,10 +17,12 @@ from vtax.report.document import (
     Message,
     Nothing,
     Paragraph,
-    Platform,
+    PlatformCell,
     Relative,
     Scale,
     Share,
+    TableRow,
+    VerdictCell,
     Warnings,
     first_of,
     joined,
@@ -30,9 +32,7 @@ from vtax.report.document import (
     scale_for,
     stored,
 )
-from vtax.report.document import Row as TableRow
-from vtax.report.document import Section as Part
-from vtax.report.document import Verdict as VerdictCell
+from vtax.report.document import Titled as Part
 from vtax.report.document.stored_texts import unit_of
 from vtax.report.document.warnings import Warning
 from vtax.stats.assumptions import unmet_share
@@ -48,9 +48,9 @@ _FLAGS = re.compile(r"; -[^()]*(?=\))")  # of a compiler: `(gcc 14.2.0; -O2 -pth
 PLATFORM = Column("platform", msg("platform"))
 
 
-def platform_of(record: PlatformRecord, numbers: Mapping[str, int] | None = None) -> Platform:
+def platform_of(record: PlatformRecord, numbers: Mapping[str, int] | None = None) -> PlatformCell:
     """Return a platform with its marks."""
-    return Platform(record.name, record.marks, (numbers or {}).get(record.name, -1))
+    return PlatformCell(record.name, record.marks, (numbers or {}).get(record.name, -1))
 
 
 def resource(name: str) -> Inline:
@@ -69,7 +69,7 @@ def verdict_of(verdict: Verdict) -> VerdictCell:
 
 
 def no_verdict() -> Inline:
-    """Of a ratio that is not judged."""
+    """Return the verdict of a ratio that is not judged."""
     return muted(msg("no verdict"))
 
 

@@ -23,13 +23,13 @@ from vtax.report.document import (
     Number,
     Part,
     Share,
+    Titled,
     joined,
     levels_of,
     msg,
     plural,
     scale_for,
 )
-from vtax.report.document import Section as Titled
 from vtax.report.document.stored_texts import unit_of
 from vtax.report.parts import shared
 from vtax.report.parts.figure_charts import level_of, words_of

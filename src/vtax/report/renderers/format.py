@@ -116,7 +116,7 @@ class Formatter:
         if value.shows != "interval":
             parts.append(Run(self._share_of(value, self.number(shown), kind), role, value))
         if interval and value.shows in ("both", "interval"):
-            parts.append(Run(self.number(interval), "muted", cells.Interval(value.low, value.high, "quantity")))
+            parts.append(Run(self.number(interval), "muted", cells.IntervalCell(value.low, value.high, "quantity")))
         if value.verdict is not None and kind != value.verdict.kind:
             parts.append(Run(self.text(WORDS[value.verdict.kind]), role, value))
         for number, part in enumerate(parts):
@@ -138,11 +138,11 @@ class Formatter:
         """Return a typed value as characters."""
         return _FORMATS[type(value)](self, value)
 
-    def marks(self, platform: cells.Platform) -> list[str]:
+    def marks(self, platform: cells.PlatformCell) -> list[str]:
         """Return what must be said of a platform wherever it is shown."""
         return [self.text(stored(mark)) for mark in platform.marks]
 
-    def verdict(self, value: cells.Verdict) -> tuple[str, str]:
+    def verdict(self, value: cells.VerdictCell) -> tuple[str, str]:
         """Return its sign with its word, and how many further blocks it needs; empty when that is none."""
         more = self.text(cells.more_blocks(value.blocks_low, value.blocks_needed)) if value.blocks_needed else ""
         return f"{SIGNS[value.kind]} {self.text(WORDS[value.kind])}", more
@@ -200,7 +200,7 @@ def _mean(f: Formatter, value: cells.Mean) -> str:
     return " ".join(filter(None, [f.number(" ".join(filter(None, shown))), unit]))
 
 
-def _interval(f: Formatter, value: cells.Interval) -> str:
+def _interval(f: Formatter, value: cells.IntervalCell) -> str:
     if value.of == "quantity":
         return f.number(numbers.bounds(value.low, value.high, value.scale))
     shown = [f.value(cells.Share(each, "change")) for each in (value.low, value.high)]
@@ -229,7 +229,7 @@ def _p_value(f: Formatter, value: cells.PValue) -> str:
     return f.number(p_text(value.value) if value.is_named else numbers.number(value.value, 2))
 
 
-def _platform(f: Formatter, value: cells.Platform) -> str:
+def _platform(f: Formatter, value: cells.PlatformCell) -> str:
     return f"{value.name} ({', '.join(f.marks(value))})" if value.marks else value.name
 
 
@@ -247,7 +247,7 @@ _FORMATS: Mapping[type, Callable[[Formatter, Any], str]] = {
     cells.Count: lambda f, v: str(v.value),
     cells.Quantity: _quantity,
     cells.Mean: _mean,
-    cells.Interval: _interval,
+    cells.IntervalCell: _interval,
     cells.Share: _share,
     cells.Probability: _probability,
     cells.PValue: _p_value,
@@ -255,10 +255,10 @@ _FORMATS: Mapping[type, Callable[[Formatter, Any], str]] = {
     cells.Offset: lambda f, v: f.number(f"{v.seconds:+.{v.decimals}f} s"),
     cells.Size: lambda f, v: f.number(about_size(v.size_bytes)),
     cells.Moment: lambda f, v: f.language.moment(v.seconds),
-    cells.Verdict: lambda f, v: ", ".join(filter(None, f.verdict(v))),
+    cells.VerdictCell: lambda f, v: ", ".join(filter(None, f.verdict(v))),
     cells.Bar: lambda f, v: efficiency_bar(v.low, v.estimate, v.high),
     cells.Relative: lambda f, v: f.text(v),
-    cells.Platform: _platform,
+    cells.PlatformCell: _platform,
     cells.Factor: _levels,
     cells.Range: _range,
     Nothing: lambda f, v: "–",

@@ -19,16 +19,16 @@ from vtax.report.document import (
     Figure,
     Group,
     Inline,
-    Interval,
+    IntervalCell,
     Nothing,
     Paragraph,
     Part,
-    Platform,
+    PlatformCell,
     Relative,
-    Row,
-    Section,
     Table,
-    Verdict,
+    TableRow,
+    Titled,
+    VerdictCell,
     Warning,
     Warnings,
     msg,
@@ -45,7 +45,7 @@ _LONG = 160  # characters of a cell beyond which it is folded
 _SHOWN = 120  # of a folded one
 _SIZE = re.compile(r'viewBox="0 0 [\d.]+ ([\d.]+)"')
 _PAGE = 1400  # height of a figure that is not readable on one printed page
-_ELEMENTS = (Platform, Verdict, Interval)
+_ELEMENTS = (PlatformCell, VerdictCell, IntervalCell)
 _CLASSES = {"muted": "muted", "caution": "flag", "error": "flag", "strong": "strong"}
 
 
@@ -63,7 +63,7 @@ class HtmlParts:
 
     def top(self, part: Part) -> Markup:
         """Return a part of the page itself: sections become its chapters."""
-        if not isinstance(part, Section):
+        if not isinstance(part, Titled):
             return self.part(part)
         key = self._id(part.key)
         inner = Markup("\n").join(self.part(each) for each in part.parts)
@@ -72,19 +72,19 @@ class HtmlParts:
 
     def contents(self) -> list[tuple[str, str, list[tuple[str, str]]]]:
         """Return (id, title, (id, title) of the results in it) of every chapter that can be linked."""
-        titled = [(part, self._named(part)) for part in self._document.parts if isinstance(part, Section)]
+        titled = [(part, self._named(part)) for part in self._document.parts if isinstance(part, Titled)]
         return [(*named, self._results(part) if part.key == "results" else []) for part, named in titled if named]
 
-    def _results(self, chapter: Section) -> list[tuple[str, str]]:
-        inner = (self._named(part) for part in chapter.parts if isinstance(part, Section) and part.subtitle != "")
+    def _results(self, chapter: Titled) -> list[tuple[str, str]]:
+        inner = (self._named(part) for part in chapter.parts if isinstance(part, Titled) and part.subtitle != "")
         return [named for named in inner if named]
 
-    def _named(self, section: Section) -> tuple[str, str] | None:
+    def _named(self, section: Titled) -> tuple[str, str] | None:
         return (self._name(section.key), self.formatter.text(section.title)) if self._name(section.key) else None
 
     def part(self, part: Part) -> Markup:
         """Return a part within a chapter."""
-        if isinstance(part, Section):
+        if isinstance(part, Titled):
             return self._section(part)
         if isinstance(part, Table):
             return self._table(part)
@@ -109,17 +109,17 @@ class HtmlParts:
         return Markup("").join(parts)
 
     def _run(self, run: Run, *, breaks: bool = True) -> Markup:
-        if isinstance(run.value, Platform):
+        if isinstance(run.value, PlatformCell):
             name = self._platform(run.value)
             return Markup('<span class="strong">{}</span>').format(name) if run.role == "strong" else name
-        if isinstance(run.value, Verdict):
+        if isinstance(run.value, VerdictCell):
             word, more = self.formatter.verdict(run.value)
             rest = Markup(' <span class="muted">{}</span>').format(more) if more else ""
             return Markup('<span class="key {}">{}</span>{}').format(run.value.kind, word, rest)
         text = escape(run.text)
         if run.link:
             text = Markup('<a href="#{}">{}</a>').format(self._name(run.link), text)
-        if breaks and isinstance(run.value, Interval):
+        if breaks and isinstance(run.value, IntervalCell):
             text = Markup('<span class="whole">{}</span>').format(text)
         if run.role == "code":
             return Markup("<code>{}</code>").format(text)
@@ -127,7 +127,7 @@ class HtmlParts:
             return Markup('<span class="{}">{}</span>').format(_CLASSES[run.role], text)
         return text
 
-    def _platform(self, platform: Platform) -> Markup:
+    def _platform(self, platform: PlatformCell) -> Markup:
         marks = self._joined(
             Markup(' <span class="mark">{}</span>').format(mark) for mark in self.formatter.marks(platform)
         )
@@ -136,7 +136,7 @@ class HtmlParts:
         swatch = Markup('<span class="swatch" style="{}"></span>').format(style)
         return Markup("{}{}{}").format(swatch if number >= 0 else "", platform.name, marks)
 
-    def _judged(self, value: Relative, verdict: Verdict) -> Markup:
+    def _judged(self, value: Relative, verdict: VerdictCell) -> Markup:
         shown, interval = (self.formatter.text(replace(value, verdict=None, shows=each)) for each in PARTS)
         return Markup(
             '<span class="sign" aria-hidden="true">{}</span> {} <span class="interval">{}</span>'
@@ -157,7 +157,7 @@ class HtmlParts:
         name = re.sub(r"[^A-Za-z0-9]+", "-", key).strip("-")
         return self.prefix + name if name else ""
 
-    def _section(self, section: Section) -> Markup:
+    def _section(self, section: Titled) -> Markup:
         figures = [part for part in section.parts if isinstance(part, Figure)]
         parts = [self.part(part) for part in section.parts if not isinstance(part, Figure)]
         if figures:
@@ -222,8 +222,8 @@ class HtmlParts:
         ).format(label, kind, head, body, legend)
 
     def _labels(self, table: Table) -> list[Markup]:
-        """Of the cells of each column, for windows so narrow that the headings have no room above them: without what
-        stands in brackets, as the cells have it in brackets too."""
+        """Label the cells of each column, for windows so narrow that the headings have no room above them: without
+        what stands in brackets, as the cells have it in brackets too."""
         if table.style not in ("result", "overview", "list"):
             return [Markup("")] * len(table.columns)
         texts = (self.formatter.text(column.title) for column in table.columns)
@@ -249,7 +249,7 @@ class HtmlParts:
         rows = Markup("\n").join(self._row(row, columns, labels) for row in group.rows)
         return Markup("<tbody>{}{}</tbody>").format(title, rows)
 
-    def _row(self, row: Row, columns: list[tuple[int, Column]], labels: list[Markup]) -> Markup:
+    def _row(self, row: TableRow, columns: list[tuple[int, Column]], labels: list[Markup]) -> Markup:
         cells = self._joined(
             self._cell(row.cells[n], n, column, labels[n]) for n, column in columns if n < len(row.cells)
         )

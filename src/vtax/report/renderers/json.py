@@ -22,14 +22,14 @@ from vtax.report.document.cells import (
     Nothing,
     Number,
     Offset,
-    Platform,
+    PlatformCell,
     Probability,
     PValue,
     Quantity,
     Relative,
     Share,
     Size,
-    Verdict,
+    VerdictCell,
 )
 from vtax.report.renderers.format import Formatter
 
@@ -84,9 +84,9 @@ def _typed(value: Any) -> Any:
         return plain(value.half_width if value.shows == "half-width" else value.mean)
     if isinstance(value, Size):
         return plain(value.size_bytes)
-    if isinstance(value, Verdict):
+    if isinstance(value, VerdictCell):
         return value.kind
-    if isinstance(value, Platform):
+    if isinstance(value, PlatformCell):
         return value.name
     if isinstance(value, Nothing):
         return None

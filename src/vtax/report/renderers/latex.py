@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from vtax.report.document import Code, Document, Inline, Platform, Relative, Section, Table, Warning
+from vtax.report.document import Code, Document, Inline, PlatformCell, Relative, Table, Titled, Warning
 from vtax.report.renderers.format import PARTS, WORDS, Formatter
 from vtax.report.renderers.language import ENGLISH, Language
 from vtax.report.renderers.walk import TextPage, grid_of, one_line, titles_of, warning_lines
@@ -51,7 +51,7 @@ def latex(document: Document, language: Language = ENGLISH, chapters: Sequence[D
 
 
 class _Page(TextPage):
-    def heading(self, section: Section, level: int) -> Iterator[str]:
+    def heading(self, section: Titled, level: int) -> Iterator[str]:
         yield rf"\{_HEADINGS[min(level, 3)]}*{{{self.text(section.title)}}}"
         if section.subtitle != "":
             yield rf"\emph{{{self.text(section.subtitle)}}}\par"
@@ -119,7 +119,7 @@ class _Page(TextPage):
     def _title(self, title: Inline, is_number: bool) -> str:
         """Return a heading of a column, on as many lines as it has."""
         lines = [escaped(line) for line in self.formatter.text(title).splitlines()]
-        if isinstance(title, Platform):
+        if isinstance(title, PlatformCell):
             lines = [escaped(title.name), *(escaped(f"({mark})") for mark in self.formatter.marks(title))]
         return _stack(lines, "b", "r" if is_number else "l") if len(lines) > 1 else lines[0]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from vtax.report.document import Code, Document, Inline, Section, Table, Warning
+from vtax.report.document import Code, Document, Inline, Table, Titled, Warning
 from vtax.report.renderers.format import Formatter
 from vtax.report.renderers.language import ENGLISH, Language
 from vtax.report.renderers.walk import TextPage, grid_of, one_line, warning_lines
@@ -24,7 +24,7 @@ def markdown(document: Document, language: Language = ENGLISH, chapters: Sequenc
 
 
 class _MarkdownPage(TextPage):
-    def heading(self, section: Section, level: int) -> Iterator[str]:
+    def heading(self, section: Titled, level: int) -> Iterator[str]:
         yield f"{'#' * min(level + 2, 6)} {self.text(section.title)}"
         if section.subtitle != "":
             yield f"*{self.text(section.subtitle)}*"

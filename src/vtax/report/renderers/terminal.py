@@ -20,15 +20,15 @@ from vtax.report.document import (
     Document,
     Group,
     Inline,
-    Interval,
+    IntervalCell,
     Paragraph,
     Part,
-    Platform,
+    PlatformCell,
     Relative,
-    Row,
-    Section,
     Table,
-    Verdict,
+    TableRow,
+    Titled,
+    VerdictCell,
     Warning,
     Warnings,
 )
@@ -84,7 +84,7 @@ def is_wide(console: Console) -> bool:
 
 def _reading_order(parts: Sequence[Part]) -> list[Part]:
     """Return the answer last, where the eye is when all is printed."""
-    return sorted(parts, key=lambda part: isinstance(part, Section) and part.role == "summary")
+    return sorted(parts, key=lambda part: isinstance(part, Titled) and part.role == "summary")
 
 
 class _Terminal:
@@ -101,11 +101,11 @@ class _Terminal:
             if number and isinstance(part, Table):
                 yield Text()
             yield from drawn
-            if is_top and not isinstance(part, Section):
+            if is_top and not isinstance(part, Titled):
                 yield Text()
 
     def _part(self, part: Part) -> Iterator[RenderableType]:
-        if isinstance(part, Section):
+        if isinstance(part, Titled):
             inner = list(self.parts(part.parts))
             if inner:
                 title = self.text(part.title)
@@ -169,7 +169,7 @@ class _Terminal:
                     cells[place] = cells[place].append(" ").append_text(other)
             grid.add_row(*cells, indent=group.title != "" and group.is_indented)
 
-    def _cell(self, row: Row, n: int) -> Text:
+    def _cell(self, row: TableRow, n: int) -> Text:
         return self.text(row.cells[n]) if n < len(row.cells) else Text()
 
 
@@ -180,15 +180,15 @@ def _one_line(title: str) -> str:
 def _styled(run: Run, formatter: Formatter) -> Iterator[tuple[str, str]]:
     """Yield the stretches of a run with their styles."""
     style, value = ROLES[run.role], run.value
-    if isinstance(value, Verdict):
+    if isinstance(value, VerdictCell):
         word, more = formatter.verdict(value)
         yield ", ".join(filter(None, (bind_spaces(word), more))), STYLES[value.kind]
-    elif isinstance(value, Platform) and value.marks:
+    elif isinstance(value, PlatformCell) and value.marks:
         yield value.name, style
         yield run.text.removeprefix(value.name), "yellow"
     elif isinstance(value, Bar):
         yield run.text, "blue"
-    elif isinstance(value, Interval):
+    elif isinstance(value, IntervalCell):
         yield bind_spaces(run.text), style
     elif isinstance(value, Relative) and value.verdict is not None:
         yield run.text, STYLES[value.verdict.kind]

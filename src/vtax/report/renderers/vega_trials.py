@@ -179,7 +179,7 @@ def _trials(lane: _Lane, formatter: Formatter) -> Iterator[Spec]:
 
 
 def _bands(lane: _Lane) -> Iterator[Spec]:
-    """Of every bin of positions the range of nine in ten of its trials."""
+    """Yield for every bin of positions the range of nine in ten of its trials."""
     _, positions, values = lane.arrays
     edges = np.linspace(positions.min(), positions.max() + 1, _BINS + 1)
     bins = np.digitize(positions, edges)

@@ -16,9 +16,9 @@ from vtax.report.document import (
     Group,
     Inline,
     Part,
-    Row,
-    Section,
     Table,
+    TableRow,
+    Titled,
     Warning,
     Warnings,
 )
@@ -26,7 +26,7 @@ from vtax.report.renderers.format import Formatter
 
 
 class TextPage(ABC):
-    """What a renderer makes of each kind of part. level: of a heading, from 0."""
+    """Base of renderers of text. level: of a heading, from 0."""
 
     def __init__(self, formatter: Formatter) -> None:
         self.formatter = formatter
@@ -38,7 +38,7 @@ class TextPage(ABC):
             yield from self._part(part, 0)
 
     def _part(self, part: Part, level: int) -> Iterator[str]:
-        if isinstance(part, Section):
+        if isinstance(part, Titled):
             if inner := [block for each in part.parts for block in self._part(each, level + 1)]:
                 yield from self.heading(part, level)
                 yield from inner
@@ -54,7 +54,7 @@ class TextPage(ABC):
             yield self.paragraph(part.text)
 
     @abstractmethod
-    def heading(self, section: Section, level: int) -> Iterator[str]:
+    def heading(self, section: Titled, level: int) -> Iterator[str]:
         """Return the title of a section, and the line below it."""
 
     @abstractmethod
@@ -117,7 +117,7 @@ def _lines(
         yield "", tuple(one_line(formatter.text(_cell(row, n))) for n, _ in shown)
 
 
-def _cell(row: Row, n: int) -> Inline:
+def _cell(row: TableRow, n: int) -> Inline:
     return row.cells[n] if n < len(row.cells) else ""
 
 

@@ -19,12 +19,12 @@ from vtax.report.document import (
     Paragraph,
     Part,
     Table,
+    TableRow,
+    Titled,
     joined,
     msg,
     muted,
 )
-from vtax.report.document import Row as TableRow
-from vtax.report.document import Section as Titled
 from vtax.report.views.base import Options, View
 from vtax.report.views.sessions import changes_part, plain_changes
 

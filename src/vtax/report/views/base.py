@@ -1,4 +1,4 @@
-"""What a view is: a name, what it is good for, its place in reports, and the function that makes its document."""
+"""Base of a view: a name, what it is good for, its place in reports, and the function that makes its document."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from vtax.report.document import Document, Message
 
 @dataclass(frozen=True)
 class Options:
-    """What of a run is wanted.
+    """Options: what of a run is wanted.
 
     depth: what a terminal shows at once, everything, or all that belongs into a report. mapped:
     platform of a publication -> platform of the run that stands for it, in claims and figures.

@@ -26,6 +26,8 @@ from vtax.report.document import (
     Relative,
     Share,
     Table,
+    TableRow,
+    Titled,
     Translated,
     joined,
     more_blocks,
@@ -34,8 +36,6 @@ from vtax.report.document import (
     stored,
     styled,
 )
-from vtax.report.document import Row as TableRow
-from vtax.report.document import Section as Titled
 from vtax.report.parts import published as published_numbers
 from vtax.report.views.base import Options, View
 from vtax.stats.claims import Judgement

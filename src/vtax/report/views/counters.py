@@ -19,12 +19,12 @@ from vtax.report.document import (
     Paragraph,
     Part,
     Table,
+    TableRow,
+    Titled,
     joined,
     levels_of,
     msg,
 )
-from vtax.report.document import Row as TableRow
-from vtax.report.document import Section as Titled
 from vtax.report.views.base import Options, View
 
 

@@ -1,4 +1,4 @@
-"""What was counted that differs where platforms differ: counters per unit of work, as ratios to the baseline."""
+"""Counters that differ where platforms differ: counts per unit of work, as ratios to the baseline."""
 
 from __future__ import annotations
 
@@ -26,6 +26,8 @@ from vtax.report.document import (
     Scale,
     Share,
     Table,
+    TableRow,
+    Titled,
     first_of,
     joined,
     levels_of,
@@ -35,8 +37,6 @@ from vtax.report.document import (
     scale_for,
     stored,
 )
-from vtax.report.document import Row as TableRow
-from vtax.report.document import Section as Titled
 from vtax.report.document.stored_texts import unit_of
 from vtax.report.parts import shared
 from vtax.report.views.base import Options, View
@@ -235,7 +235,7 @@ def _alone(found: Explained, *, is_full: bool) -> list[Part]:
 
 
 def _difference(found: Explained, baseline: str) -> Inline:
-    """What is to be explained: the verdict with the ratio of the metric."""
+    """Say what is to be explained: the verdict with the ratio of the metric."""
     assert found.row.ratio is not None
     assert found.row.verdict is not None
     return msg(
@@ -284,7 +284,7 @@ def _seconds(each: ComparedCounter) -> Inline:
 
 
 def _unit(work: str) -> Inline:
-    """What the values of a table are per; a gauge is as it is."""
+    """Return the work that values of a table are per; a gauge is as it is."""
     if work == TRIAL:
         return msg("per trial")
     if work == SECOND:
@@ -295,7 +295,7 @@ def _unit(work: str) -> Inline:
 
 
 def _missing(analysis: Analysis) -> Mapping[str, str]:
-    """What the host of the run could not count, with the reason."""
+    """Return what the host of the run could not count, with the reason."""
     found = analysis.host.get("not_counted")
     return found if isinstance(found, Mapping) else {}
 

@@ -17,10 +17,10 @@ from vtax.report.document import (
     Nothing,
     Paragraph,
     Quantity,
-    Row,
     Scale,
     Size,
     Table,
+    TableRow,
     joined,
     msg,
     stored,
@@ -45,7 +45,7 @@ def document(source: Source, _: Options) -> Document:
     return Document(VIEW.title, (table, Paragraph(_shared(analysis), "muted")), data=_plain(analysis))
 
 
-def _rows(analysis: Analysis) -> Iterator[Row]:
+def _rows(analysis: Analysis) -> Iterator[TableRow]:
     numbers = analysis.colours
     for platform in (p for p in analysis.platforms if p.available):
         ready = analysis.ready_s(platform.name)
@@ -54,7 +54,7 @@ def _rows(analysis: Analysis) -> Iterator[Row]:
         chosen = joined([joined([f"{key}=", fact_value(key, value)], "") for key, value in options.items()])
         notes = dict.fromkeys(note for guest in guests for note in guest.notes)
         median = Quantity(statistics.median(ready), _SECONDS, 3, has_unit=True) if ready else Nothing()
-        yield Row((
+        yield TableRow((
             shared.platform_of(platform, numbers), str(platform.identity.get("driver", "")), platform.version,
             Count(len(guests)), median, joined([chosen, *(styled(stored(note), "caution") for note in notes)], "; "),
         ))  # fmt: skip

@@ -8,7 +8,7 @@ from typing import Any
 
 from vtax.report.analysis.facts import fact_name, fact_value
 from vtax.report.analysis.source import Source
-from vtax.report.document import Column, Document, Group, Inline, Row, Table, joined, msg, stored
+from vtax.report.document import Column, Document, Group, Inline, Table, TableRow, joined, msg, stored
 from vtax.report.views.base import Options, View
 from vtax.store.records import PluginRecord
 
@@ -17,7 +17,7 @@ def document(source: Source, _: Options) -> Document:
     """A table of facts, and one of plug-ins when the run used some."""
     host, plugins = source.analysis.host, source.analysis.plugins
     columns = (Column("fact", msg("fact")), Column("value", msg("value"), wraps=True))
-    rows = tuple(Row(cells) for cells in fact_rows(host))
+    rows = tuple(TableRow(cells) for cells in fact_rows(host))
     table = Table(columns, (Group(rows),), key="host", label=msg("Host"), style="facts")
     if not plugins:
         return Document(VIEW.title, (table,), data=host)
@@ -33,7 +33,7 @@ def _plugins(plugins: Sequence[PluginRecord]) -> Table:
         Column("file", msg("file")),
         Column("sha256", msg("SHA-256"), wraps=True),
     )
-    rows = tuple(Row((f"{p.kind} {p.name}", package_of(p) or msg("none"), p.file, p.sha256)) for p in plugins)
+    rows = tuple(TableRow((f"{p.kind} {p.name}", package_of(p) or msg("none"), p.file, p.sha256)) for p in plugins)
     return Table(columns, (Group(rows),), key="plugins", label=msg("Plug-ins that are not part of vtax"))
 
 

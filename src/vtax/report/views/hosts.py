@@ -10,7 +10,7 @@ from vtax.described import values_of
 from vtax.report.analysis import Analysis
 from vtax.report.analysis.campaign import CampaignRecord, HostRecord, campaign_of
 from vtax.report.analysis.host_change import ChangeEffect, ChangeOfHosts, changes_of, effects_of
-from vtax.report.analysis.hosts import Host, groups_of, hosts_of
+from vtax.report.analysis.hosts import MeasuredHost, groups_of, hosts_of
 from vtax.report.analysis.odd_hosts import DifferingFact, OddHosts, differing_facts, fact_with, odd_hosts, shown_value
 from vtax.report.analysis.source import Source
 from vtax.report.document import (
@@ -26,14 +26,14 @@ from vtax.report.document import (
     PValue,
     Relative,
     Table,
+    TableRow,
+    Titled,
     first_of,
     joined,
     msg,
     plural,
     styled,
 )
-from vtax.report.document import Row as TableRow
-from vtax.report.document import Section as Titled
 from vtax.report.parts import host_change, host_groups, host_matrix, shared
 from vtax.report.parts.host_matrix import Line
 from vtax.report.views.base import Options, View
@@ -48,7 +48,7 @@ _MOST_FINDINGS = 40
 class _Found:
     """All that is shown."""
 
-    hosts: tuple[Host, ...]
+    hosts: tuple[MeasuredHost, ...]
     campaign: CampaignRecord | None
     lines: tuple[Line, ...]
     facts: tuple[DifferingFact, ...]

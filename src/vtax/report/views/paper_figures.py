@@ -22,17 +22,17 @@ from vtax.report.document import (
     Factor,
     Group,
     Inline,
-    Interval,
+    IntervalCell,
     Nothing,
     Number,
     Paragraph,
     Part,
-    Platform,
+    PlatformCell,
     Relative,
-    Row,
-    Section,
     Share,
     Table,
+    TableRow,
+    Titled,
     joined,
     listed,
     msg,
@@ -100,7 +100,7 @@ def _overview(found: Sequence[Drawing]) -> Table:
         Column("title", msg("title"), wraps=True),
         Column("drawn", msg("drawn here"), wraps=True),
     )
-    rows = [Row((each.figure.id, title_of(each), _drawn(each))) for each in found]
+    rows = [TableRow((each.figure.id, title_of(each), _drawn(each))) for each in found]
     return Table(columns, (Group(tuple(rows)),), key="figures", label=msg("figures of the publication"), style="list")
 
 
@@ -129,9 +129,9 @@ def why_not(each: Drawing) -> Inline:
     return msg("not drawn: the run has no value of its cells")
 
 
-def _section(each: Drawing, analysis: Analysis) -> Section:
-    values = Section(msg("Values"), (_values(each, analysis),), is_folded=True)
-    return Section(title_of(each), (chart_of(each, analysis, is_alone=False), values), key=f"figure {each.figure.id}")
+def _section(each: Drawing, analysis: Analysis) -> Titled:
+    values = Titled(msg("Values"), (_values(each, analysis),), is_folded=True)
+    return Titled(title_of(each), (chart_of(each, analysis, is_alone=False), values), key=f"figure {each.figure.id}")
 
 
 def _values(each: Drawing, analysis: Analysis) -> Table:
@@ -156,14 +156,16 @@ def _values(each: Drawing, analysis: Analysis) -> Table:
     if has_printed:
         columns.append(Column("printed", msg("printed"), is_number=True))
     marks = {platform.name: platform.marks for platform in analysis.platforms}
-    groups: dict[tuple[tuple[str, str], ...], list[Row]] = {}
+    groups: dict[tuple[tuple[str, str], ...], list[TableRow]] = {}
     units: dict[tuple[tuple[str, str], ...], str] = {}
     for place in each.places:
         key = _group_of(each, place)
         units.setdefault(key, "" if place.quantity != "value" else place.unit)
         of = better.get((place.levels.get(BENCHMARK, ""), place.levels.get(METRIC, "")), "higher")
         cells = list(_cells(place, each, of, is_table=is_table, has_printed=has_printed))
-        groups.setdefault(key, []).append(Row((Platform(place.platform, marks.get(place.platform, ())), *cells)))
+        groups.setdefault(key, []).append(
+            TableRow((PlatformCell(place.platform, marks.get(place.platform, ())), *cells))
+        )
     shown = tuple(
         Group(tuple(rows), joined([Factor(key) if key else "", units[key]], ", ")) for key, rows in groups.items()
     )
@@ -222,7 +224,7 @@ def _interval(estimate: Estimate | None, quantity: Quantity) -> Inline:
         return Nothing()
     if quantity == "efficiency":
         return Relative(estimate.value, estimate.low, estimate.high, shows="interval")
-    return Interval(estimate.low, estimate.high, "quantity", scale_for("", ()))
+    return IntervalCell(estimate.low, estimate.high, "quantity", scale_for("", ()))
 
 
 def _printed(printed: Estimate | None, quantity: Quantity) -> Inline:

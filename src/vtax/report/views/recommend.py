@@ -25,14 +25,14 @@ from vtax.report.document import (
     Relative,
     Share,
     Table,
+    TableRow,
+    Titled,
     joined,
     listed,
     msg,
     plural,
     styled,
 )
-from vtax.report.document import Row as TableRow
-from vtax.report.document import Section as Titled
 from vtax.report.parts import shared
 from vtax.report.parts.header import run_line
 from vtax.report.views.base import Options, View
@@ -92,7 +92,7 @@ def _summary(found: Recommendation) -> Iterator[Part]:
 
 
 def _unmeasured(each: Unmeasured) -> Inline:
-    """Of what has a weight and is in no score."""
+    """Say what has a weight and is in no score."""
     return msg(
         "{resource} was not tested: {reason}; it has {share} of the weight, and the places are of the rest",
         resource=shared.resource(each.resource), reason=each.reason, share=Share(each.share, "whole"),

@@ -1,4 +1,4 @@
-"""What a run says: the answer for each platform, and a table and figures for every metric."""
+"""Result of a run: the answer for each platform, and a table and figures for every metric."""
 
 from __future__ import annotations
 
@@ -30,6 +30,8 @@ from vtax.report.document import (
     Relative,
     Share,
     Table,
+    TableRow,
+    Titled,
     joined,
     levels_of,
     listed,
@@ -40,8 +42,6 @@ from vtax.report.document import (
     stored,
     styled,
 )
-from vtax.report.document import Row as TableRow
-from vtax.report.document import Section as Titled
 from vtax.report.parts import shared, typical, within_trials
 from vtax.report.parts.figures import figures_of, forest
 from vtax.report.parts.first_screen import answer_line, caution_line, next_line
@@ -76,8 +76,9 @@ def document(source: Source, options: Options) -> Document:
 
 
 def _summary(analysis: Analysis, options: Options, question: Inline) -> Iterator[Titled]:
-    """What a reader should see first: answer, matrix, what was not tested, cautions, what to do next. question: heads
-    it on a terminal."""
+    """Yield what a reader should see first: answer, matrix, what was not tested, cautions, what to do next.
+
+    question: heads it on a terminal."""
     parts: list[Part] = []
     is_report = options.depth == "report"
     if is_measured(analysis):
@@ -93,7 +94,7 @@ def _summary(analysis: Analysis, options: Options, question: Inline) -> Iterator
 
 
 def _not_tested(analysis: Analysis, options: Options) -> Iterator[Titled]:
-    """What was not tested, and targets that were missed."""
+    """Yield what was not tested, and targets that were missed."""
     is_brief = options.depth == "brief" and is_measured(analysis)  # hints are in the plan, and in vtax doctor
     untested = [p for p in analysis.platforms if not p.available]
     items = [joined([p.name, _why(p.reason, "" if is_brief and p.reason else p.hint)], ": ") for p in untested]
@@ -188,7 +189,7 @@ def _key(section: Section, analysis: Analysis) -> str:
 
 
 def _notes(section: Section, analysis: Analysis) -> Iterator[Part]:
-    """What was judged together, what counts as equal, and what a reader would stumble over."""
+    """Yield what was judged together, what counts as equal, and what a reader would stumble over."""
     if section.family:
         yield Paragraph(
             plural(

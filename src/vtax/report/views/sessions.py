@@ -26,10 +26,10 @@ from vtax.report.document import (
     Relative,
     Share,
     Table,
+    TableRow,
+    Titled,
     msg,
 )
-from vtax.report.document import Row as TableRow
-from vtax.report.document import Section as Titled
 from vtax.report.parts import shared
 from vtax.report.views.base import Options, View
 from vtax.stats.ratio import Nesting

@@ -24,8 +24,8 @@ from vtax.report.document import (
     Nothing,
     Number,
     Paragraph,
-    Row,
     Table,
+    TableRow,
     joined,
     levels_of,
     msg,
@@ -108,7 +108,7 @@ def document(source: Source, _: Options) -> Document:
     return Document(VIEW.title, (table,), data=list(map(plain, trials)))
 
 
-def _row(trial: Trial, platform: Inline, *, has_disks: bool) -> Row:
+def _row(trial: Trial, platform: Inline, *, has_disks: bool) -> TableRow:
     block: Inline = Count(trial.block + 1) if trial.block >= 0 else muted(Nothing())
     duration: Inline = muted(Nothing()) if trial.duration_s is None else Duration(trial.duration_s)
     cell = joined([trial.cell.label, Factor(levels_of(trial.cell.levels)) if trial.cell.levels else ""])
@@ -116,9 +116,9 @@ def _row(trial: Trial, platform: Inline, *, has_disks: bool) -> Row:
     outcome = joined([muted(msg("warm-up")) if trial.is_warmup else "", outcome])
     cells = (str(trial.position), block, platform, cell, outcome, duration, started(trial, "seconds"))
     if not has_disks:
-        return Row(cells)
+        return TableRow(cells)
     ratio = trial.host_disk_ratio
-    return Row((*cells, muted(Nothing()) if ratio is None else Number(ratio, 3)))
+    return TableRow((*cells, muted(Nothing()) if ratio is None else Number(ratio, 3)))
 
 
 def plain(trial: Trial) -> dict[str, object]:

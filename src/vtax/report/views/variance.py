@@ -21,7 +21,7 @@ from vtax.report.document import (
     FigureRow,
     Group,
     Inline,
-    Interval,
+    IntervalCell,
     Nothing,
     Number,
     Paragraph,
@@ -30,12 +30,12 @@ from vtax.report.document import (
     Range,
     Share,
     Table,
+    TableRow,
+    Titled,
     msg,
     muted,
     plural,
 )
-from vtax.report.document import Row as TableRow
-from vtax.report.document import Section as Titled
 from vtax.report.parts import figures, shared
 from vtax.report.views.base import Options, View
 from vtax.stats.variance import Replication
@@ -140,7 +140,7 @@ def _has_drift(cell: CellVariance) -> bool:
 def _drift(cell: CellVariance) -> list[Inline]:
     if cell.drift is None or not _has_drift(cell):
         return [muted(Nothing())]
-    interval = muted(Interval(cell.drift.low, cell.drift.high, "change"))
+    interval = muted(IntervalCell(cell.drift.low, cell.drift.high, "change"))
     return [Share(cell.drift.change, "change"), interval, PValue(cell.drift_p)]
 
 
