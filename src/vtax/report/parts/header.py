@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from vtax.report.analysis import Analysis
@@ -34,7 +34,7 @@ def status_word(status: str) -> Inline:
 
 
 def run_line(analysis: Analysis) -> Inline:
-    """`finished: 5 blocks, 2024-03-01 12:30, duration 4 min 10 s, seed 17, changed by --scale quick`."""
+    """`finished: 5 blocks, 2024-03-01 12:30, duration 4 min 10 s, seed 17`."""
     status = status_word(analysis.status)
     trials: Inline = plural("{count} trial", "{count} trials", analysis.trials)
     if analysis.failed:
@@ -46,11 +46,14 @@ def run_line(analysis: Analysis) -> Inline:
         parts.append(plural("{made} of {count} session", "{made} of {count} sessions", planned, made=made))
     if analysis.duration_s is not None:
         parts.append(msg("duration {duration}", duration=Duration(analysis.duration_s)))
-    parts.append(msg("seed {seed}", seed=str(analysis.seed)))
+    return joined([*parts, msg("seed {seed}", seed=str(analysis.seed))])
+
+
+def changed_line(analysis: Analysis) -> Iterator[Inline]:
+    """Yield which options changed the study, if any: `changed by --scale quick`; a report says in what."""
     changes = [case for each in analysis.warnings if each.code == "study-changed" for case in each.cases]
     if changes:
-        parts.append(msg("changed by {options}", options=joined([each["option"] for each in changes])))
-    return joined(parts)
+        yield msg("changed by {options}", options=joined([each["option"] for each in changes]))
 
 
 def provenance_line(provenance: Mapping[str, Any]) -> Inline:

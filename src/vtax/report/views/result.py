@@ -45,7 +45,7 @@ from vtax.report.document import (
 from vtax.report.parts import shared, typical, within_trials
 from vtax.report.parts.figures import figures_of, forest
 from vtax.report.parts.first_screen import answer_line, caution_line, next_line
-from vtax.report.parts.header import header_of
+from vtax.report.parts.header import changed_line, header_of
 from vtax.report.parts.result_notes import further_statistics, notes_under
 from vtax.report.parts.result_table import result_table
 from vtax.report.views.base import Options, View
@@ -68,7 +68,7 @@ def document(source: Source, options: Options) -> Document:
     title, lead = header_of(analysis)
     parts = [*_summary(analysis, options, title), *_results(source, options), *_rest(analysis, options)]
     if options.depth != "report" and is_measured(analysis):  # the question heads the answer
-        title, lead = lead[0], lead[1:]
+        title, lead = lead[0], (*lead[1:], *changed_line(analysis))
     return Document(
         title, tuple(parts), lead, data=exported(analysis) if options.depth != "report" else None,
         colours=analysis.colours,
