@@ -56,12 +56,6 @@ def two_boots(request: pytest.FixtureRequest) -> Iterator[Nested]:
 
 
 @pytest.fixture(scope="session")
-def two_entries(request: pytest.FixtureRequest) -> Iterator[Nested]:
-    """A host with UEFI and systemd-boot, which has two entries, and reboots."""
-    yield from _booted(request, MACHINES["systemd-boot"])
-
-
-@pytest.fixture(scope="session")
 def virtualbox(request: pytest.FixtureRequest) -> Iterator[Nested]:
     """A host with VirtualBox."""
     yield from _booted(request, MACHINES["virtualbox"])

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from nested import grub, systemd_boot
-from nested.systemd_boot import FIRMWARE, VARIABLES
+from nested import grub
 
 from vtax.demo import machines
 from vtax.demo.machines import BY_INSTRUCTIONS, OFF, SYSTEM, XEN, XEN_CPU, MachineRecipe, Words
@@ -14,14 +13,6 @@ from vtax.demo.machines import BY_INSTRUCTIONS, OFF, SYSTEM, XEN, XEN_CPU, Machi
 def boot_disk(kernel: Path, initrd: Path, append: str) -> Words:
     """The boot loader on the machine's disk, which stays the same when it reboots."""
     return ("-boot", "c")
-
-
-def boot_uefi(kernel: Path, initrd: Path, append: str) -> Words:
-    """The same by UEFI, whose variables stay the same too."""
-    return (
-        *("-drive", f"if=pflash,unit=0,format=raw,readonly=on,file={kernel.with_name(FIRMWARE)}"),
-        *("-drive", f"if=pflash,unit=1,format=raw,snapshot=on,file={kernel.with_name(VARIABLES)}"),
-    )
 
 
 _MINIMAL = (
@@ -47,11 +38,6 @@ MACHINES = machines.MACHINES | {
         MachineRecipe(
             "grub", "bookworm", (*SYSTEM, *XEN[:-1], "grub-pc-bin", "grub2-common"), OFF, cpu=XEN_CPU,
             accel=BY_INSTRUCTIONS, vcpus=1, boot=boot_disk, serial=True, loader=grub,
-        ),
-        MachineRecipe(
-            "systemd-boot", "bookworm", (*SYSTEM, "systemd-boot", "ovmf", "gdisk", "dosfstools", "mtools"), OFF,
-            accel=BY_INSTRUCTIONS, vcpus=1, memory_mib=2048, disk_mib=4096, boot=boot_uefi, serial=True,
-            loader=systemd_boot,
         ),
     )
 }  # fmt: skip

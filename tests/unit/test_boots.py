@@ -1,4 +1,4 @@
-"""Boots of the host: entries of boot loaders, their order in a run, and the reboot that is requested."""
+"""Boots of the host: entries of boot loaders, and their order in a run."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
-from command_line import output_of
+from command_line import output_of, refusal
 from scripted import install
 from stubbed_host import ADVANCED, BOOTS, NATIVE, XEN, Machine, loaded_study, look, planned
 
-from vtax.cli.main import group
 from vtax.errors import BadInput
 from vtax.host import boot_loaders
 from vtax.host.boot_loaders import Entry, SystemdBoot
@@ -87,22 +85,13 @@ def test_an_entry_that_does_not_exist_or_loads_no_kernel_is_refused(machine):
         boot_loaders.loader().find("uefi-firmware")
 
 
-def test_a_configuration_that_ignores_the_next_entry_is_refused(machine):
-    file = machine.root / "boot/grub/grub.cfg"
-    file.write_text(file.read_text().replace("next_entry", "other"))
-    with pytest.raises(BadInput, match="does not read next_entry"):
-        boot_loaders.loader().set_next(XEN)
-
-
 @pytest.fixture
 def systemd_boot(machine: Machine) -> Machine:
-    """A machine that systemd-boot booted: `listed` is what bootctl lists, `set` the entry that it was given."""
+    """A machine that systemd-boot booted: `listed` is what bootctl lists."""
     variables = machine.root / "sys/firmware/efi/efivars"
     variables.mkdir(parents=True)
     bootctl = machine.root / "bin/bootctl"
-    bootctl.write_text(
-        f'#!/bin/sh\ncd {machine.root}; case $1 in list) cat listed;; set-oneshot) echo "$2" >set;; esac\n'
-    )
+    bootctl.write_text(f"#!/bin/sh\ncat {machine.root}/listed\n")
     bootctl.chmod(0o755)
     for name, text in (("LoaderInfo", "systemd-boot 252"), ("LoaderEntrySelected", "one.conf")):
         (variables / f"{name}-{boot_loaders._VENDOR}").write_bytes(b"\6\0\0\0" + text.encode("utf-16-le") + b"\0\0")
@@ -120,9 +109,6 @@ def test_systemd_boot_lists_its_entries_and_names_the_one_it_started(systemd_boo
     assert isinstance(loader, SystemdBoot)
     assert loader.entries() == [Entry("one.conf", "Debian"), Entry("two.efi", "two.efi")]
     assert boot_loaders.current(loader, loader.entries()) == loader.find("Debian")
-    assert loader.next_entry() == ""
-    loader.set_next("two.efi")
-    assert (systemd_boot.root / "set").read_text() == "two.efi\n"
 
 
 def test_the_entries_that_bootctl_of_debian_12_lists_are_read(systemd_boot):
@@ -143,42 +129,25 @@ def test_systemd_boot_without_entries_has_none(systemd_boot):
 # What is refused before anything
 
 
-def test_a_reboot_without_a_known_boot_loader_or_systemd_is_refused(machine):
-    plan = planned()
-    (machine.root / "run/systemd/system").rmdir()
-    with pytest.raises(BadInput, match=r"^--reboot needs systemd as PID 1") as caught:
-        boots.look(plan.study, reboot=True)
-    assert "by hand" in caught.value.hint
-    assert look(plan, reboot=False).name == "plain"
+def test_a_host_whose_boot_loader_is_unknown_is_refused(machine):
     (machine.root / "boot/grub/grub.cfg").unlink()
-    for reboot in (False, True):  # by hand needs the loader too: its hint is not to reboot by hand
-        with pytest.raises(BadInput, match="boot loader is unknown") as caught:
-            boots.look(plan.study, reboot=reboot)
-        assert "by hand" not in caught.value.hint
-        assert "boot by GRUB or systemd-boot" in caught.value.hint
+    with pytest.raises(BadInput, match="boot loader is unknown") as caught:
+        boots.look(planned().study)
+    assert "boot by GRUB or systemd-boot" in caught.value.hint
 
 
 def test_a_boot_of_the_study_without_an_entry_is_refused(machine):
     wrong = [BOOTS[0], {**BOOTS[1], "entry": "Debian with Xen"}]
     with pytest.raises(BadInput, match="no entry 'Debian with Xen'") as caught:
-        boots.look(loaded_study(boot=wrong).study, reboot=True)
+        boots.look(loaded_study(boot=wrong).study)
     assert caught.value.where == "[[boot]] xen, key entry"
 
 
-def test_a_host_booted_otherwise_is_refused(machine):
+def test_a_host_booted_otherwise_is_in_none_of_the_boots(machine):
     (machine.root / "proc/cmdline").write_text("BOOT_IMAGE=/boot/vmlinuz-6.1.0-50-amd64 root=/dev/vda1 single\n")
-    with pytest.raises(
-        BadInput, match=r"from no entry of the study's boots: plain \('Debian GNU/Linux'\), xen"
-    ) as caught:
-        boots.look(loaded_study(boot=BOOTS).study, reboot=False)
-    assert "reboot into one of them" in caught.value.hint
-
-
-def test_a_reboot_of_a_study_without_boots_is_refused(machine):
-    with pytest.raises(BadInput, match=r"has no \[\[boot\]\] tables") as caught:
-        boots.look(loaded_study().study, reboot=True)
-    assert caught.value.hint == "omit --reboot"
-    assert boots.look(loaded_study().study, reboot=False) is None
+    found = look(planned())
+    assert (found.name, [*found.entries]) == ("", ["plain", "xen"])
+    assert boots.look(loaded_study().study) is None
 
 
 @pytest.mark.parametrize(
@@ -260,10 +229,10 @@ name = "sysbench-cpu"
 
 
 @pytest.mark.usefixtures("unmade_home")
-def test_a_plan_says_nothing_of_reboots_that_are_possible(tmp_path, monkeypatch, ordinary_user):
-    monkeypatch.setattr(boots, "look", lambda study, *, reboot: None)
+def test_a_plan_says_nothing_of_boots_that_are_known(tmp_path, monkeypatch, ordinary_user):
+    monkeypatch.setattr(boots, "look", lambda study: None)
     (file := tmp_path / "two.toml").write_text(STUDY)
-    assert "cannot reboot" not in output_of("run", str(file), "--plan")
+    assert "vtax run refuses" not in output_of("run", str(file), "--plan")
 
 
 @pytest.mark.usefixtures("unmade_home")
@@ -297,12 +266,8 @@ def test_a_plan_orders_guests_as_its_boots_do(tmp_path, ordinary_user):
 
 
 @pytest.mark.usefixtures("unmade_home")
-def test_a_run_that_is_to_reboot_is_refused_before_anything(machine, tmp_path, monkeypatch):
+def test_a_run_in_boots_that_the_host_lacks_is_refused_before_anything(machine, tmp_path, monkeypatch):
     (file := tmp_path / "two.toml").write_text(STUDY.replace("Debian GNU/Linux, with Xen", "Xen"))
-    monkeypatch.setattr("os.geteuid", lambda: 1000)
-    refused = CliRunner().invoke(group, ["run", str(file), "--reboot"]).exception
-    assert "measuring needs root" in str(refused)
     monkeypatch.setattr("os.geteuid", lambda: 0)
-    refused = CliRunner().invoke(group, ["run", str(file), "--reboot"]).exception
-    assert "GRUB has no entry 'Xen hypervisor'" in str(refused)
+    assert "GRUB has no entry 'Xen hypervisor'" in str(refusal("run", str(file)))
     assert not Home.from_environment().root.exists()

@@ -269,7 +269,7 @@ def test_a_merged_run_gets_a_further_run_as_a_session(store, golden):
     golden(lines(found))
 
 
-@pytest.mark.parametrize(("status", "command"), [("finished", ""), ("paused", "sudo vtax resume tour-1 --reboot")])
+@pytest.mark.parametrize(("status", "command"), [("finished", ""), ("paused", "sudo vtax resume tour-1")])
 def test_a_run_over_several_boots_has_no_further_sessions(store, status, command):
     """`vtax resume --session` refuses it."""
     found = analysed(store, {"1": NOISY})

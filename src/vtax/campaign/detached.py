@@ -30,7 +30,7 @@ _KEPT = ("PATH", "HOME", "LANG")
 _START_S = 60.0
 _STOP_S = 300.0  # as TimeoutStopSec
 _POLL_S = 0.05
-_PROPERTIES = ("KillMode=mixed", "TimeoutStopSec=5min", "TasksMax=infinity")  # as of the unit of host.reboots
+_PROPERTIES = ("KillMode=mixed", "TimeoutStopSec=5min", "TasksMax=infinity")
 
 
 def start(place: Place, request: Request, *, in_foreground: bool = False) -> HostRun:

@@ -1,4 +1,4 @@
-"""`vtax abort`: ends a run that is not finished, and takes back what it planned for the next boot of the host."""
+"""`vtax abort`: ends a run that is not finished."""
 
 from __future__ import annotations
 
@@ -12,13 +12,10 @@ import click
 from vtax.cli.completion import unfinished_runs
 from vtax.cli.orphans import close_orphans
 from vtax.cli.output import need_root, notify, say
-from vtax.cli.rebooting import take_back
 from vtax.errors import BadInput, VtaxError
-from vtax.host import reboots
 from vtax.host.home import Home
 from vtax.host.lock import measuring_lock, measuring_process
 from vtax.host.waiting import wait_until
-from vtax.store.run import RunHandle
 from vtax.store.store import Store
 
 _STOP_S = 300.0  # a trial may have to end, and a guest
@@ -27,46 +24,25 @@ _STOP_S = 300.0  # a trial may have to end, and a guest
 @click.command("abort")
 @click.argument("run_name", metavar="[RUN]", default="last", shell_complete=unfinished_runs)
 def command(run_name: str) -> None:
-    """End RUN (default: the last run): stop it if it measures, and do not go on with it after a reboot.
+    """End RUN (default: the last run), and stop it if it measures.
 
-    The host boots its default entry again. What was measured is kept; vtax resume can go on with it.
+    What was measured is kept; vtax resume can go on with it.
     """
     need_root("aborting a run")
     home = Home.from_environment()
-    run = _opened(home, run_name)
+    run = Store.existing(home.store_url).open_run(run_name)
     if run.status == "finished":
         raise BadInput(f"{run.name} is finished", hint=f"vtax show {run.name}")
     name, process = measuring_process(home)
     stopped = process is not None and name == run.name
     if process is not None and stopped:
         _stop(process, run.name)
-    state = reboots.read(home)
-    removed, problem = [], None
-    try:
-        removed = reboots.cancel(home) if state is not None and state.run == run.name else []
-    except VtaxError as error:  # of the boot loader; all else is removed
-        problem = error
     with suppress(BadInput), measuring_lock(f"vtax abort {run.name}"):  # another command may hold it
         close_orphans(home)
     run = Store.existing(home.store_url).open_run(run.name)
     if run.status in ("running", "paused") or (stopped and run.status == "interrupted"):
         run.finish("interrupted", "ended by vtax abort", time.time())
-    if problem is not None:
-        raise problem
-    for line in removed:
-        say(f"removed {line}")
     say(f"{run.name} is ended; what was measured is kept")
-
-
-def _opened(home: Home, run_name: str) -> RunHandle:
-    """Return a run. Where the store does not have it, or cannot be read, its reboot is taken back all the same."""
-    try:
-        return Store.existing(home.store_url).open_run(run_name)
-    except VtaxError:
-        state = reboots.read(home)
-        if state is not None and state.run == run_name:
-            take_back(home)
-        raise
 
 
 def _stop(process: int, run_name: str) -> None:

@@ -10,7 +10,6 @@ import click
 from vtax.cli.orphans import close_orphans
 from vtax.cli.output import json_option, need_root, notify, print_json, say
 from vtax.errors import BadInput, VtaxError
-from vtax.host import reboots
 from vtax.host.home import Home
 from vtax.host.journal import clean
 from vtax.host.lock import measuring_lock
@@ -29,9 +28,9 @@ def command(forget: bool, as_json: bool) -> None:
     home = Home.from_environment()
     cleaned = clean(home.journal, notify, forget=forget)
     stay, forgotten = ((), cleaned.problems) if forget else (cleaned.problems, ())
-    killed, reboots_removed = _killed_runs(home)
+    killed = _killed_runs(home)
     pages = [f"results of a killed vtax serve in {path}" for path in remove_abandoned()]
-    cleaned = replace(cleaned, removed=(*cleaned.removed, *reboots_removed, *pages))
+    cleaned = replace(cleaned, removed=(*cleaned.removed, *pages))
     if as_json:
         print_json({"removed": cleaned.removed, "problems": stay, "forgotten": forgotten, "killed": killed})
     else:
@@ -56,13 +55,10 @@ def leaked_resources(problems: Sequence[str]) -> VtaxError:
     )
 
 
-def _killed_runs(home: Home) -> tuple[list[str], list[str]]:
-    """Return names of killed runs, and what was removed of their reboots.
-
-    Nothing while the measuring lock is held, since its holder may be the running one.
-    """
+def _killed_runs(home: Home) -> list[str]:
+    """Return names of killed runs; none while the measuring lock is held, since its holder may be the running one."""
     try:
         with measuring_lock("vtax clean"):
-            return close_orphans(home), [] if reboots.goes_on(home) else reboots.cancel(home)
+            return close_orphans(home)
     except BadInput:
-        return [], []
+        return []

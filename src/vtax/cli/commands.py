@@ -9,7 +9,7 @@ SUBJECTS = {
         "run": "Run a study and print its result.",
         "resume": "Resume an interrupted run with the same plan and seed.",
         "watch": "Show a run while it is measured, in another terminal.",
-        "abort": "End a run that is not finished, and its reboots of the host.",
+        "abort": "End a run that is not finished.",
     },
     "Results": {
         "list": "List the runs in the store.",

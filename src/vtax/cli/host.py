@@ -121,7 +121,7 @@ def run(
     home = Home.from_environment().ensure()
     loaded = redesigned(study, scale, blocks or 0)
     if loaded.study.boot:
-        raise BadInput("a run over several boots is not measured in the background", hint="vtax run STUDY --reboot")
+        raise BadInput("a run over several boots is not measured in the background", hint="vtax run STUDY")
     source = str(Path(loaded.source).absolute())
     request = Request(source, loaded.digest, scale, blocks or 0, seed, trust, tune_host, next_session)
     found = detached.start(Place.of(home, id_), request, in_foreground=foreground)

@@ -99,9 +99,7 @@ def resume_hint(store: Store, run_name: str, status: str) -> str:
     if reason := obstacle(store, run_name, Home.from_environment()):
         return with_program_path(f"it cannot be resumed: {reason}")
     if store.open_run(run_name).declared.get("boot"):
-        return with_program_path(
-            f"resume with: sudo vtax resume {run_name} --reboot, or without that in the boot that is next"
-        )
+        return with_program_path(f"resume with: sudo vtax resume {run_name}, in the boot that is next")
     if status == "paused":
         return with_program_path(f"start the next session with: sudo vtax resume {run_name} --session")
     return with_program_path(f"resume with: sudo vtax resume {run_name}")

@@ -3,33 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import nullcontext
 
 import click
 
 from vtax.cli.completion import unfinished_runs
+from vtax.cli.host_boots import measure_boot, refuse_other_boot
 from vtax.cli.measure import budget_s, conclude, measure, prepare_host, tune_host_option, wait_option, wait_s
 from vtax.cli.output import need_root, notify
 from vtax.cli.plan import announce
-from vtax.cli.rebooting import (
-    arrive,
-    conclude_part,
-    ended_by_errors,
-    measure_boot,
-    options_of,
-    planned_reboots,
-    refuse_other_boot,
-    refuse_pending,
-    refuse_unplanned,
-    take_back,
-)
 from vtax.cli.trust import consented, trust_option
 from vtax.counters.host import host_facts
 from vtax.errors import BadInput
-from vtax.host import reboots
 from vtax.host.home import Home
 from vtax.host.lock import measuring_lock
-from vtax.host.reboots import Reboots
 from vtax.image import contents
 from vtax.image.image import Image
 from vtax.messages import Note
@@ -41,13 +27,9 @@ from vtax.runner.resume import check_host, note_resumption, rebuild_plan, stored
 from vtax.store.run import RunHandle
 from vtax.store.store import Store
 
-_LOCK_S = 3600.0  # after a reboot: another command of vtax may have been quicker
-
 
 @click.command("resume")
 @click.argument("run_name", metavar="[RUN]", default="last", shell_complete=unfinished_runs)
-@click.option("--reboot", is_flag=True, help="Reboot this host into the boots that RUN still needs; see vtax run.")
-@click.option("--awaited", is_flag=True, hidden=True, help="Go on only after a reboot that vtax requested.")
 @click.option("--session", is_flag=True, help="Start the next session of RUN, after a reboot or at another hour.")
 @click.option("--budget", metavar="TIME", help="Add as many blocks to a finished RUN as fit into this time.")
 @trust_option
@@ -57,8 +39,6 @@ _LOCK_S = 3600.0  # after a reboot: another command of vtax may have been quicke
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def command(
     run_name: str,
-    reboot: bool,
-    awaited: bool,
     session: bool,
     budget: str | None,
     trust: bool,
@@ -80,29 +60,20 @@ def command(
             "a session has as many blocks as the first", where="--budget", hint="omit --session or --budget"
         )
     need_root("measuring")
-    home = Home.from_environment()
-    with ended_by_errors(home, run_name) if awaited else nullcontext():
-        home.ensure()
-        store = Store.existing(home.store_url)
-        run = store.open_run(run_name)
-        study = stored_study(run).study
-        rebooting = None
-        if study.boot:
-            if more_s is not None:
-                what = "the blocks of a run over several boots are planned"
-                raise BadInput(what, where="--budget", hint="omit --budget")
-            if session:
-                what = "the sessions of a run over several boots begin by themselves"
-                raise BadInput(what, where="--session", hint="omit --session")
-            options = options_of(strict=strict, trust=trust, tune_host=tune_host)
-            rebooting = _in_next_boot(run, home, reboot=reboot, awaited=awaited, trust=trust, options=options)
-        else:
-            boots.look(study, reboot=reboot)
-            _go_on(run, home, session=session, more_s=more_s, trust=trust, tune_host=tune_host, wait=wait)
-    if rebooting is not None:
-        conclude_part(run, rebooting, as_json=as_json, strict=strict)
+    home = Home.from_environment().ensure()
+    store = Store.existing(home.store_url)
+    run = store.open_run(run_name)
+    if stored_study(run).study.boot:
+        if more_s is not None:
+            what = "the blocks of a run over several boots are planned"
+            raise BadInput(what, where="--budget", hint="omit --budget")
+        if session:
+            what = "the sessions of a run over several boots begin by themselves"
+            raise BadInput(what, where="--session", hint="omit --session")
+        _in_this_boot(run, home, trust=trust, tune_host=tune_host, wait=wait)
     else:
-        conclude(run.name, store, as_json=as_json, strict=strict)
+        _go_on(run, home, session=session, more_s=more_s, trust=trust, tune_host=tune_host, wait=wait)
+    conclude(run.name, store, as_json=as_json, strict=strict)
 
 
 def _go_on(
@@ -114,7 +85,6 @@ def _go_on(
         loaded = stored_study(run)
         programs = consented(home, host_programs(loaded), loaded.source, trust=trust)
     with measuring_lock(run.name, wait_s=wait_s(wait)):
-        refuse_pending(home, run.name)
         added = _check_status(run, session=session, more_s=more_s)
         facts = {**host_facts(), **contents.facts(Image(run.image_key, home.images / run.image_key))}
         number = run.session.number + 1 if session else None
@@ -134,40 +104,22 @@ def _go_on(
         measure(plan, run, home, tune_host=tune_host)
 
 
-def _in_next_boot(
-    run: RunHandle, home: Home, *, reboot: bool, awaited: bool, trust: bool, options: Sequence[str]
-) -> Reboots | None:
-    """Measure what this boot of the host can of a run over several. Returns the reboot that the host makes now.
-
-    awaited: the unit calls. Else a person does: what remains of earlier reboots of the run is removed, unless this
-    boot of the host is refused.
-    """
+def _in_this_boot(run: RunHandle, home: Home, *, trust: bool, tune_host: bool, wait: str | None) -> None:
+    """Measure what this boot of the host can of a run over several. Raises BadInput where it needs another one."""
     if run.status == "finished":
         raise BadInput(f"{run.name} is finished and cannot be resumed", hint=f"vtax show {run.name}")
     loaded = stored_study(run)
-    with measuring_lock(run.name, wait_s=_LOCK_S if awaited else 0.0):
-        refuse_pending(home, run.name)
-        state = arrive(home, run.name) if awaited else None
-        here = boots.look(loaded.study, reboot=reboot)
+    with measuring_lock(run.name, wait_s=wait_s(wait)):
+        here = boots.look(loaded.study)
         assert here is not None
-        if state is not None:
-            refuse_unplanned(state, here)
-        elif reboot:
-            take_back(home)
-        if reboot:
-            reboots.refuse_others(home, here.loader)
         prepare_host(home)
         programs = consented(home, host_programs(loaded), loaded.source, trust=trust)
         plan = rebuild_plan(run, home, programs)
         announce(plan)
-        if not reboot:
-            refuse_other_boot(plan, run, here)
-            take_back(home)
+        refuse_other_boot(plan, run, here)
         if run.status in ("interrupted", "running"):  # the latter was killed
             note_resumption(run, plan)
-        if reboot and state is None:
-            state = planned_reboots(plan, run, here)
-        return measure_boot(plan, run, home, here, state=state, options=options)
+        measure_boot(plan, run, home, here, tune_host=tune_host)
 
 
 def _check_status(run: RunHandle, *, session: bool, more_s: float | None) -> Note | None:

@@ -14,6 +14,7 @@ from vtax.cli import overrides
 from vtax.cli.arguments import listed, share_of
 from vtax.cli.completion import platform_names, study_names, tags_of_runs
 from vtax.cli.gate import GateLimits, detect_option, judge, junit_option, limits_of
+from vtax.cli.host_boots import measure_boot
 from vtax.cli.long_runs import confirm, yes_option
 from vtax.cli.measure import (
     budget_s,
@@ -34,11 +35,9 @@ from vtax.cli.own_image import load_option, port_option, serve_option, study_of
 from vtax.cli.plan import announce
 from vtax.cli.plan import as_json as plan_as_json
 from vtax.cli.probing import probing_lock
-from vtax.cli.rebooting import conclude_part, measure_boot, options_of, planned_reboots, refuse_pending
 from vtax.cli.trust import consented, trust_option
 from vtax.cli.two_sides import two_sides
 from vtax.errors import BadInput, placed, with_hint
-from vtax.host import reboots
 from vtax.host.home import Home
 from vtax.host.lock import measuring_lock
 from vtax.image.image import Image
@@ -46,7 +45,6 @@ from vtax.platforms import registry
 from vtax.platforms.probing import unprobed
 from vtax.report.views import registry as views
 from vtax.runner import boots
-from vtax.runner.boots import Here
 from vtax.runner.check import further_problems
 from vtax.runner.estimates import with_costs
 from vtax.runner.execute import begin
@@ -115,11 +113,6 @@ def _tags(context: click.Context, parameter: click.Parameter, given: tuple[str, 
     type=click.IntRange(1, MAX_SESSIONS),
     help="Split the blocks over this many sessions, and run the first; vtax resume --session runs the next.",
 )
-@click.option(
-    "--reboot",
-    is_flag=True,
-    help="Reboot this host into the boots of the study, as often as the plan says, and go on after each.",
-)
 @click.option("--pause", metavar="TIME", help="Run all sessions, with a pause of this time between them, e.g. 2h.")
 @click.option("--budget", metavar="TIME", help="Run as many blocks as fit into this time, e.g. 2h.")
 @click.option(
@@ -161,7 +154,6 @@ def command(
     boot: tuple[str, ...],
     blocks: int | None,
     sessions: int | None,
-    reboot: bool,
     pause: str | None,
     budget: str | None,
     seed: int | None,
@@ -211,18 +203,12 @@ def command(
     if limits:
         _require_one_part(loaded.study, pause_s)
     if only_plan:
-        here = boots.look(loaded.study, reboot=True) if reboot else None
-        return _print_plan(loaded, platforms, seed, here, as_json=as_json)
+        return _print_plan(loaded, platforms, seed, as_json=as_json)
     need_root("measuring")
-    here = boots.look(loaded.study, reboot=reboot)
+    here = boots.look(loaded.study)
     home = Home.from_environment().ensure()
     programs = consented(home, host_programs(loaded), loaded.source, digest=loaded.digest, trust=trust)
-    rebooting = None
     with measuring_lock(f"vtax run {loaded.study.name}", wait_s=wait_s(wait)) as rename:
-        refuse_pending(home)
-        if here is not None and reboot:
-            reboots.cancel(home)
-            reboots.refuse_others(home, here.loader)
         prepare_host(home)
         guest_image = provide(home, recipe_for(loaded))
         probes = boots.probes_elsewhere(loaded.study, here.name) if here else None
@@ -237,11 +223,7 @@ def command(
         if here is None:
             measure(plan, run, home, tune_host=tune_host)
         else:
-            state = planned_reboots(plan, run, here) if reboot else None
-            options = options_of(strict=strict, trust=trust, tune_host=tune_host)
-            rebooting = measure_boot(plan, run, home, here, state=state, options=options)
-    if rebooting is not None:
-        return conclude_part(run, rebooting, as_json=as_json, strict=strict)
+            measure_boot(plan, run, home, here, tune_host=tune_host)
     while pause_s is not None and run.status == "paused":
         wait_between(run, pause_s)
         with measuring_lock(run.name):
@@ -286,10 +268,8 @@ def _varied(study: str, chosen: Chosen) -> Study:
     return load(study, chosen=chosen).study if chosen != Chosen() else declared.study
 
 
-def _print_plan(
-    loaded: LoadedStudy, named: tuple[str, ...], seed: int | None, here: Here | None, *, as_json: bool
-) -> None:
-    """Print the plan. Platforms are probed only by root, and only while no run measures. here: with --reboot."""
+def _print_plan(loaded: LoadedStudy, named: tuple[str, ...], seed: int | None, *, as_json: bool) -> None:
+    """Print the plan. Platforms are probed only by root, only while no run measures, and only of one boot."""
     home, image = Home.from_environment(), None
     recipe = recipe_for(loaded)
     needed = examine_image(home, recipe)
@@ -300,10 +280,7 @@ def _print_plan(
             image = built_image(home, recipe, loaded.source)
         except BadInput as error:
             why_not = "; ".join(filter(None, [why_not, with_hint(error.what, error.hint)]))
-        no_probes = why_not or (loaded.study.boot and here is None)
-        probes = unprobed(loaded.study.platforms) if no_probes else None
-        if here and not probes:
-            probes = boots.probes_elsewhere(loaded.study, here.name)
+        probes = unprobed(loaded.study.platforms) if why_not or loaded.study.boot else None
         plan = make_plan(loaded, image=image or Image("none", home.images), seed=seed, probes=probes, dry=True)
     with suppress(BadInput):  # no store yet: nothing to choose or to estimate from
         store = Store.existing(home.store_url)
@@ -321,14 +298,14 @@ def _print_plan(
     if why_not:
         say(f"the platforms were not probed: {why_not}")
         say("cells and time include platforms that may not run here")
-    if loaded.study.boot and here is None and (no_reboot := _no_reboot(loaded.study)):
-        say(f"vtax cannot reboot this host: {no_reboot}")
+    if why_no_boots := _why_no_boots(loaded.study):
+        say(f"vtax run refuses this study on this host: {why_no_boots}")
 
 
-def _no_reboot(study: Study) -> str:
-    """Return why vtax cannot reboot this host for a study; empty where it can."""
+def _why_no_boots(study: Study) -> str:
+    """Return why the boots of a study cannot be told apart on this host; empty where they can."""
     try:
-        boots.look(study, reboot=True)
+        boots.look(study)
     except BadInput as error:
         return with_hint(error.what, error.hint)
     return ""

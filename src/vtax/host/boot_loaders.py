@@ -1,8 +1,8 @@
-"""Boot loaders of this host: their entries, which of them this boot is, and the one for the next boot alone.
+"""Boot loaders of this host: their entries, and which of them this boot is.
 
 GRUB (entries in grub.cfg, as Debian's and Ubuntu's update-grub writes them) and systemd-boot. systemd-boot names the
 entry that it started. GRUB does not: there an entry is this boot when kernel, its options and the hypervisor are
-those of the entry. Nothing here changes the default entry.
+those of the entry.
 """
 
 from __future__ import annotations
@@ -17,13 +17,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vtax.errors import BadInput, VtaxError
-from vtax.host.packages import packages_hint
-from vtax.host.process import find_program, run
+from vtax.host.process import run
 from vtax.host.xen import is_dom0
 
 ROOT = Path("/")
 """Where the host's files are; tests put others there."""
-_BY_HAND = "boot the other entry by hand, then: vtax resume RUN"
 _EFI_VARIABLES = "sys/firmware/efi/efivars"
 _VENDOR = "4a67b082-0a4c-41cf-b6c7-440b29bb8c4f"  # systemd.io/BOOT_LOADER_INTERFACE
 _BLOCK = re.compile(r"(menuentry|submenu)\s+(.*)\{$")
@@ -45,22 +43,13 @@ class Entry:
 
 
 class Loader(ABC):
-    """A boot loader. forget_next: a command that removes the entry for the next boot alone."""
+    """A boot loader."""
 
     name: str
-    forget_next: str
 
     @abstractmethod
     def entries(self) -> list[Entry]:
         """Return all entries. Raises VtaxError."""
-
-    @abstractmethod
-    def set_next(self, entry: str) -> None:
-        """Boot this entry (an id) the next time, and only then; empty: none. Raises VtaxError."""
-
-    @abstractmethod
-    def next_entry(self) -> str:
-        """Return the id of the entry for the next boot alone; empty without one. Raises VtaxError."""
 
     @abstractmethod
     def is_current(self, entry: Entry) -> bool:
@@ -80,33 +69,16 @@ class Loader(ABC):
 
 
 class Grub(Loader):
-    """GRUB 2. directory: with grub.cfg and grubenv."""
+    """GRUB 2. directory: with grub.cfg."""
 
     name = "GRUB"
 
-    def __init__(self, directory: Path, editor: str) -> None:
+    def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self._editor = editor
-        self.forget_next = f"sudo {Path(editor).name} {self._environment} unset next_entry"
 
     def entries(self) -> list[Entry]:
         """Return those of grub.cfg; an entry in a submenu has the id `SUBMENU>ENTRY`."""
         return list(_grub_entries(self._configuration().splitlines()))
-
-    def set_next(self, entry: str) -> None:
-        """By the variable that grub-reboot sets. Raises BadInput when grub.cfg does not read it."""
-        if not entry:
-            run([self._editor, self._environment, "unset", "next_entry"])
-        elif "next_entry" not in self._configuration():
-            what = f"{self._directory / 'grub.cfg'} does not read next_entry, the entry of the next boot alone"
-            raise BadInput(what, hint=f"make it anew with update-grub, or {_BY_HAND}")
-        else:
-            run([self._editor, self._environment, "set", f"next_entry={entry}"])
-
-    def next_entry(self) -> str:
-        """Return the variable `next_entry`, which GRUB clears when it boots."""
-        lines = run([self._editor, self._environment, "list"]).stdout.splitlines()
-        return next((line.partition("=")[2] for line in lines if line.startswith("next_entry=")), "")
 
     def is_current(self, entry: Entry) -> bool:
         """By hypervisor, kernel and options."""
@@ -129,10 +101,6 @@ class Grub(Loader):
             raise BadInput(f"GRUB's entry {named!r} names no kernel", hint="name an entry that loads Linux, or Xen")
         return entry
 
-    @property
-    def _environment(self) -> Path:
-        return self._directory / "grubenv"
-
     def _configuration(self) -> str:
         try:
             return (self._directory / "grub.cfg").read_text(errors="replace")
@@ -147,7 +115,6 @@ class SystemdBoot(Loader):
     """systemd-boot, by bootctl(1) and the variables that it leaves to the system."""
 
     name = "systemd-boot"
-    forget_next = "sudo bootctl set-oneshot ''"
 
     def entries(self) -> list[Entry]:
         """Return those that bootctl lists and that have a file: an array, or one object a line (systemd 252)."""
@@ -163,28 +130,18 @@ class SystemdBoot(Loader):
             if each.get("id") and not str(each["id"]).startswith("auto-")
         ]
 
-    def set_next(self, entry: str) -> None:
-        """See Loader."""
-        run(["bootctl", "set-oneshot", entry])
-
-    def next_entry(self) -> str:
-        """See Loader."""
-        return _efi_variable("LoaderEntryOneShot")
-
     def is_current(self, entry: Entry) -> bool:
         """By what systemd-boot says that it started."""
         return _efi_variable("LoaderEntrySelected").lower() == entry.id.lower()
 
 
 def loader() -> Loader:
-    """Return the host's boot loader. Raises BadInput when it is unknown, or its tools are missing."""
+    """Return the host's boot loader. Raises BadInput when it is unknown."""
     if _efi_variable("LoaderInfo").startswith("systemd-boot"):
         return SystemdBoot()
-    for directory, program in (("boot/grub", "grub-editenv"), ("boot/grub2", "grub2-editenv")):
+    for directory in ("boot/grub", "boot/grub2"):
         if (ROOT / directory / "grub.cfg").is_file():
-            if (editor := find_program(program)) is None:
-                raise BadInput(f"{program} is not installed", hint=packages_hint("grub2-common"))
-            return Grub(ROOT / directory, editor)
+            return Grub(ROOT / directory)
     raise BadInput(
         "this host's boot loader is unknown: there is neither systemd-boot nor a grub.cfg",
         hint="boot by GRUB or systemd-boot; or make a study of each boot, without [[boot]], and use vtax compare",

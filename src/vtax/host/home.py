@@ -49,11 +49,6 @@ class Home:
         return self.root / "consents.json"
 
     @property
-    def reboots(self) -> Path:
-        """State of the run that reboots the host: see host.reboots."""
-        return self.root / "reboots.json"
-
-    @property
     def events(self) -> Path:
         """Events of the run that measures, or measured last: see runner.event_log."""
         return self.root / "events.jsonl"

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from vtax.errors import BadInput, PlatformError
-from vtax.host import boot_loaders, reboots
-from vtax.host.boot_loaders import Entry, Loader
+from vtax.host import boot_loaders
+from vtax.host.boot_loaders import Entry
 from vtax.messages import Note
 from vtax.platforms.base import Probe
 from vtax.runner.host_sessions import blocks_of_sessions
@@ -38,25 +38,23 @@ class Visit:
 
 @dataclass(frozen=True)
 class Here:
-    """The boot that this host is in. name: of the study. entries: of the boot loader, by the study's names."""
+    """The boot that this host is in. name: of the study; empty for none of its boots.
+
+    entries: of the boot loader, by the study's names.
+    """
 
     name: str
     entries: Mapping[str, Entry]
-    loader: Loader
 
 
-def look(study: Study, *, reboot: bool) -> Here | None:
-    """Which boot of the study this host is in; None for a study without.
+def look(study: Study) -> Here | None:
+    """Return which boot of the study this host is in; None for a study without.
 
-    reboot: whether vtax is to reboot. Raises BadInput: an unknown boot loader, no such entry, not systemd;
-    this host was booted from none of the entries; --reboot for a study without boots.
+    Raises BadInput: an unknown boot loader, no such entry.
     """
     if not study.boot:
-        if reboot:
-            what = f"{study.name} has no [[boot]] tables: all its platforms run in one boot"
-            raise BadInput(what, where="--reboot", hint="omit --reboot")
         return None
-    loader = reboots.check_possible() if reboot else boot_loaders.loader()
+    loader = boot_loaders.loader()
     entries = {}
     for table in used_boots(study):
         try:
@@ -64,13 +62,7 @@ def look(study: Study, *, reboot: bool) -> Here | None:
         except BadInput as error:
             raise BadInput(error.what, where=f"[[boot]] {table}, key entry", hint=error.hint) from error
     found = boot_loaders.current(loader, list(entries.values()))
-    if found is None:
-        named = ", ".join(f"{name} ({entry.title!r})" for name, entry in entries.items())
-        raise BadInput(
-            f"this host was booted from no entry of the study's boots: {named}",
-            hint="reboot into one of them; when this is one, its options changed since, and a reboot shows them",
-        )
-    return Here(next(name for name, entry in entries.items() if entry == found), entries, loader)
+    return Here(next((name for name, entry in entries.items() if entry == found), ""), entries)
 
 
 def used_boots(study: Study) -> list[str]:
@@ -156,12 +148,6 @@ def can_begin(run: RunHandle, visit: Visit, here: str, boot_id: str) -> bool:
     """Whether this boot of the host is that of a visit: of its entry, and of no other visit."""
     taken = {(s.number, name) for s in run.sessions for name, fact in boots_in(s.host).items() if fact == boot_id}
     return visit.boot == here and not taken - {(visit.session, visit.boot)}
-
-
-def reboots_left(plan: Plan, run: RunHandle, here: str, boot_id: str) -> int:
-    """Reboots that the pending visits need."""
-    left = visits_left(plan, run)
-    return len(left) - bool(left and can_begin(run, left[0], here, boot_id))
 
 
 def boots_in(host: Mapping[str, Any]) -> dict[str, str]:

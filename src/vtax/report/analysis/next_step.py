@@ -72,7 +72,7 @@ def next_step_of(analysis: Analysis, of: Sequence[UndecidedRow] | None = None) -
     measured_s = None if has_boots else analysis.duration_s
     each_s = measured_s / analysis.blocks if measured_s and analysis.blocks else None
     if is_here and (analysis.status == "interrupted" or (has_boots and analysis.status == "paused")):
-        return NextStep(f"{resume} --reboot" if has_boots else resume, left=undecided)
+        return NextStep(resume, left=undecided)
     takes_sessions = is_here and not has_boots
     if len(analysis.sessions) > 1 or (len(analysis.sessions) < analysis.planned_sessions and takes_sessions):
         blocks = len(analysis.sessions[0].blocks) if analysis.sessions else 0

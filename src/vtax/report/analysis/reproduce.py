@@ -45,15 +45,20 @@ def commands(analysis: Analysis) -> tuple[str, ...]:
     """Return what to type on a like host, in a checkout of the version that measured, with the study saved as
     STUDY.toml."""
     tune = " --tune-host" if any(warning.code == "tuned" for warning in analysis.warnings) else ""
-    reboot = " --reboot" if analysis.has_boots else ""
     return (
         f"# in a checkout of vtax {analysis.vtax_version}:",
         "sudo ./quickstart --install-only",
         *_plugins(analysis),
         "sudo .venv/bin/vtax image build",
-        f"sudo .venv/bin/vtax run {analysis.study}.toml --seed {analysis.seed}{tune}{reboot}",
-        *([] if reboot else _further_sessions(analysis, tune)),
+        f"sudo .venv/bin/vtax run {analysis.study}.toml --seed {analysis.seed}{tune}",
+        *(_further_boots(tune) if analysis.has_boots else _further_sessions(analysis, tune)),
     )
+
+
+def _further_boots(tune: str) -> Iterator[str]:
+    """Yield the line that goes on with a run in each of its further boots."""
+    yield "# after each reboot that it asks for:"
+    yield f"sudo .venv/bin/vtax resume{tune}"
 
 
 def _further_sessions(analysis: Analysis, tune: str) -> Iterator[str]:
