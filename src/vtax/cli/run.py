@@ -303,7 +303,7 @@ def _print_plan(loaded: LoadedStudy, named: tuple[str, ...], seed: int | None, *
 
 
 def _why_no_boots(study: Study) -> str:
-    """Return why the boots of a study cannot be told apart on this host; empty where they can."""
+    """Return why the boots of a study are not known on this host; empty where they are."""
     try:
         boots.look(study)
     except BadInput as error:
