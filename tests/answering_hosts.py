@@ -26,7 +26,7 @@ _UNBEGUN = ("absent", "busy", "refused")
 @dataclass
 class Machine:
     """A host. runs: id -> state of what it was asked to measure. failures: task, or verb of a command -> what Ansible
-    says of it."""
+    says of it. slower: by what it copies memory."""
 
     machine_id: str
     hardware_id: str = "aaaa"
@@ -38,6 +38,7 @@ class Machine:
     prepare_error: str = ""
     run_state: str = "running"
     failures: dict[str, dict[str, Any]] = field(default_factory=dict)
+    slower: float = 1.0
     runs: dict[str, str] = field(default_factory=dict)
 
     def end(self, state: str = "done") -> None:
@@ -79,6 +80,10 @@ class Fleet:
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(BUNDLE)
             return Answer(name, task, "ok", {"dest": str(target)})
+        if done == "probe":
+            steady = {kind: [1.0, 1.01] for kind in ("cpu", "process")}
+            readings = {**steady, "memory": [machine.slower, 1.01 * machine.slower]}
+            return Answer(name, task, "ok", {"rc": 0, "stdout": json.dumps({"readings": readings})})
         said = self._check(machine) if task == "check" else self._run(machine, task, given)
         return Answer(name, task, "ok", {"rc": 0, "stdout": json.dumps(said)})
 

@@ -11,7 +11,7 @@ from fleet import DAY_S, START, measure
 
 from vtax.campaign.change import change_of
 from vtax.campaign.directory import FILE, Campaign
-from vtax.campaign.host_record import CampaignHost, HostSession, Reason
+from vtax.campaign.host_record import CampaignHost, HostSession, Reason, Screen
 from vtax.campaign.settings import Settings
 from vtax.cli.main import group
 from vtax.errors import BadInput
@@ -41,7 +41,9 @@ def campaign(tmp_path: Path, private_home: Home) -> Campaign:
         sessions = tuple(
             HostSession(number, f"fleet-s{number}", "collected", run=run) for number, run in enumerate(runs[host], 1)
         )
-        made.keep(CampaignHost(host, group="old" if host < "web3" else "new", state="collected", sessions=sessions))
+        screen = Screen(0.25 if host == "web2" else 0.125, "memory", 5)
+        made.keep(CampaignHost(host, group="old" if host < "web3" else "new", state="collected", screen=screen,
+                               sessions=sessions))  # fmt: skip
     made.keep(CampaignHost("web9", state="unreachable", reason=Reason("unreachable", "no route to host")))
     return Campaign.open(root)
 
@@ -129,6 +131,8 @@ def test_the_report_is_over_hosts_with_the_change_and_the_missing_host(campaign)
     (missing,) = shown["missing"]
     assert (missing["host"], missing["state"], missing["code"]) == ("web9", "unreachable", "unreachable")
     assert [host["host"] for host in shown["hosts"]] == list(HOSTS)
+    screens = {host["host"]: (host["distance"], host["farthest"], host["compared"]) for host in shown["screening"]}
+    assert screens == {**dict.fromkeys(HOSTS, (0.125, "memory", 5)), "web2": (0.25, "memory", 5)}
     printed = vtax("report", root).stdout
     assert "web9" in printed
     assert "controls" in printed

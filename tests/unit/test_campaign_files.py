@@ -43,6 +43,7 @@ def test_settings_are_what_was_written_and_tables_of_others_are_kept(tmp_path):
         ('window = "1-2"', "is no window of the day"),
         ('name = "Mine"', "is no name of a campaign"),
         ("[launch]\nforks = 0", "0 is not between 1 and 500"),
+        ("[screening]\nseconds = 121", "121 is not between 0 and 120"),
         ("[launch]\nfork = 1", "there is no key 'fork'"),
         ("launch = 3", "it is no table"),
         ("[lunch]\nforks = 1", "there is no key 'lunch'"),

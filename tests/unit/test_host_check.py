@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,9 @@ from vtax.cli.main import group
 from vtax.doctor import readiness as looked
 from vtax.doctor.load import HostLoad
 from vtax.doctor.readiness import Agent, agents
+from vtax.errors import Busy
 from vtax.host.home import Home
+from vtax.host.lock import measuring_lock
 
 
 @pytest.fixture(autouse=True)
@@ -56,6 +59,21 @@ def test_a_host_that_can_measure_says_who_it_is(private_home, monkeypatch):
     assert found["free_bytes"] > 0
     assert (found["is_ready"], found["obstacles"], found["measures"]) == (True, [], "")
     assert "this host can measure now" in output_of("host", "check")
+
+
+def test_fixed_work_is_timed_under_the_lock(private_home, monkeypatch, tmp_path):
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    lock = tmp_path / "measuring"
+    monkeypatch.setattr("vtax.cli.host.measuring_lock", partial(measuring_lock, path=lock))
+    found = json.loads(output_of("host", "probe", "--seconds", "0.5", "--json"))
+    assert found["schema"] == "vtax.host-probe/1"
+    assert found["seconds"] >= 0.5
+    assert {*found["readings"]} == {"cpu", "memory", "process"}
+    assert all(0 < len(each) <= 100 and min(each) > 0 for each in found["readings"].values())
+    assert min(found["readings"]["memory"]) > min(found["readings"]["cpu"]) / 100
+    with measuring_lock("another run", lock):
+        refused = CliRunner().invoke(group, ["host", "probe"], standalone_mode=False)
+    assert isinstance(refused.exception, Busy)
 
 
 def test_a_held_lock_missing_root_and_a_full_disk_are_named(unmade_home, monkeypatch):

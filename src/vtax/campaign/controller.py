@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from vtax.campaign import answers
+from vtax.campaign import answers, screening
 from vtax.campaign.ansible import Answer, Playbook, check_version
 from vtax.campaign.collecting import Loader
 from vtax.campaign.directory import STUDY, Campaign
@@ -100,14 +100,20 @@ class Controller:
     def launch(self) -> str:
         """Prepare and launch whoever is due; return why nothing is launched any more, empty while that goes on."""
         self._refuse_aborted()
+        screening.declare(self.campaign)
         refused = [host.name for host in self.hosts.values() if host.state == "refused" and not host.running]
         asked: set[str] = set(refused)
         self._check(refused)
         asked -= {name for name in refused if self.hosts[name].state == "ready"}
+        first = screening.before_any_session(self.hosts.values(), self.settings, time.time())
+        self._check(first)
+        self._probe(first)
+        asked |= {name for name in first if self.hosts[name].state != "ready"}
         while due := next_batch([*self.hosts.values()], self.settings, time.time(), asked):
             self._refuse_aborted()
             asked |= {each.host for each in due}
             self._check([each.host for each in due])
+            self._probe([each.host for each in due])
             self._launch([each for each in due if self.hosts[each.host].state == "ready"])
         return too_many_failed(self.hosts.values(), self.settings)
 
@@ -176,6 +182,20 @@ class Controller:
         for host in answers.twins([*self.hosts.values(), *left]):  # one may have another name in the inventory now
             if host.name in self.hosts:
                 self._keep(host)
+
+    def _probe(self, names: Sequence[str]) -> None:
+        """Probe the hosts that may measure and never did, and compare all that were probed."""
+        ready = [name for name in names if self.hosts[name].state == "ready" and screening.is_due(self.hosts[name])]
+        if not (ready and self.settings.screening.seconds):
+            return
+
+        def probed(host: CampaignHost, session: HostSession, answer: Answer) -> CampaignHost:
+            return screening.after_probe(host, answer, time.time())
+
+        words = ["probe", "--seconds", f"{self.settings.screening.seconds:g}"]
+        self._ask("probed", ["command"], dict.fromkeys(ready, HostSession(0, "")), probed, verb=lambda *_: words)
+        for host in screening.screened(self.hosts.values(), self.settings):
+            self._keep(host)
 
     def _launch(self, due: Sequence[Due]) -> None:
         launched = {}

@@ -11,16 +11,16 @@ from vtax.described import Means
 
 HostState = Literal[
     "new", "unreachable", "refused", "busy", "ready", "running", "waiting", "done", "collected", "failed", "given-up",
-    "skipped", "aborted",
+    "skipped", "excluded", "aborted",
 ]  # fmt: skip
 SessionState = Literal["absent", "running", "interrupted", "busy", "refused", "done", "failed", "collected"]
 Code = Literal[
     "", "unreachable", "no-answer", "not-prepared", "python", "version", "digest", "space", "not-root",
     "no-machine-id", "lock-held", "clock", "same-host", "cloned", "other-host", "run-failed", "run-refused",
-    "interrupted", "attempts", "other-study", "damaged-bundle", "skipped", "window",
+    "interrupted", "attempts", "other-study", "damaged-bundle", "skipped", "screened", "window",
 ]  # fmt: skip
 FAILURES: frozenset[HostState] = frozenset({"refused", "failed", "given-up"})
-ENDED: frozenset[HostState] = frozenset({"failed", "given-up", "skipped", "collected"})
+ENDED: frozenset[HostState] = frozenset({"failed", "given-up", "skipped", "excluded", "collected"})
 """States in which a host is asked nothing more."""
 
 
@@ -65,6 +65,23 @@ class HostSession:
 
 
 @dataclass(frozen=True)
+class Screen:
+    """What a native probe showed of a host before it measured. kind: of the work in which it is farthest."""
+
+    distance: Annotated[
+        float | None,
+        Means("energy distance of its logarithms of durations from the rest's; null without three others"),
+    ] = None
+    kind: Annotated[str, Means("kind of work in which it is farthest: `cpu`, `memory` or `process`")] = ""
+    others: Annotated[int, Means("hosts of its group that it is compared with")] = 0
+    error: Annotated[str, Means("why there is no probe; empty when there is one")] = ""
+
+    def __str__(self) -> str:
+        """Return it on one line; empty without a distance."""
+        return self.error or ("" if self.distance is None else f"{self.distance:.2f} {self.kind}")
+
+
+@dataclass(frozen=True)
 class CampaignHost:
     """A host of a campaign. name: in the inventory. facts: as a run keeps them, of the last check."""
 
@@ -81,6 +98,10 @@ class CampaignHost:
     identity: Annotated[str, Means("hash of machine-id, DMI UUID and board serial number")] = ""
     facts: Annotated[Mapping[str, Any], Means("facts of the host, as a run keeps them")] = field(default_factory=dict)
     agents: Annotated[tuple[str, ...], Means("resident agents")] = ()
+    probe: Annotated[
+        Mapping[str, tuple[float, ...]], Means("durations of its native probe, by kind of work", unit="s")
+    ] = field(default_factory=dict)
+    screen: Annotated[Screen, Means("how far its native probe is from the others'")] = Screen()
     sessions: Annotated[tuple[HostSession, ...], Means("sessions that were launched")] = ()
 
     def session(self, number: int) -> HostSession | None:
@@ -110,5 +131,7 @@ class CampaignHost:
         sessions = tuple(
             HostSession(**{**each, "reason": Reason(**each["reason"])}) for each in values.pop("sessions")
         )
-        reason = Reason(**values.pop("reason"))
-        return cls(**{**values, "agents": tuple(values["agents"])}, reason=reason, sessions=sessions)
+        reason, screen = Reason(**values.pop("reason")), Screen(**values.pop("screen"))
+        probe = {kind: tuple(readings) for kind, readings in values.pop("probe").items()}
+        values["agents"] = tuple(values["agents"])
+        return cls(**values, probe=probe, screen=screen, reason=reason, sessions=sessions)

@@ -42,5 +42,6 @@ def _host(host: CampaignHost, planned: int, known: set[str]) -> dict[str, Any]:
     found: Mapping[str, Any] = {
         "host": host.name, "group": host.group, "agents": list(host.agents), "planned": planned, "state": host.state,
         "code": reason.code, "detail": reason.detail, "runs": runs,
+        "distance": host.screen.distance, "farthest": host.screen.kind, "compared": host.screen.others,
     }  # fmt: skip
     return dict(found)

@@ -12,6 +12,7 @@ from typing import Any
 
 import tomli_w
 
+from vtax.doctor.native_probe import MAX_S
 from vtax.errors import BadInput
 from vtax.foreign_text import one_line
 from vtax.report.replacing import replacing
@@ -43,6 +44,15 @@ class Launch:
 
 
 @dataclass(frozen=True)
+class Screening:
+    """Table `screening`. seconds: of the native probe before the first session of a host, 0 for none. exclude_above:
+    the distance from the other hosts beyond which a host does not measure; 0 to exclude none."""
+
+    seconds: float = 10
+    exclude_above: float = 0
+
+
+@dataclass(frozen=True)
 class Settings:
     """A campaign. study: its file in the pack. scale: of the study; empty for the whole. blocks: of each session; 0
     for as many as the study has by itself.
@@ -69,6 +79,7 @@ class Settings:
     trust: bool = False
     tune_host: bool = False
     launch: Launch = Launch()
+    screening: Screening = Screening()
     tables: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -85,9 +96,9 @@ class Settings:
         launch = self.launch
         whole = (("canary", 0, 1000), ("forks", 1, 500), ("attempts", 1, 100))
         for key, low, high in (*whole, ("first_percent", 0, 100), ("max_failed_percent", 0, 100)):
-            if not low <= getattr(launch, key) <= high:
-                what = f"{getattr(launch, key)} is not between {low} and {high}"
-                raise BadInput(what, where=f"launch.{key}", hint=_HINT)
+            _check_range(getattr(launch, key), low, high, f"launch.{key}")
+        _check_range(self.screening.seconds, 0, MAX_S, "screening.seconds")
+        _check_range(self.screening.exclude_above, 0, 100, "screening.exclude_above")
 
     @property
     def every_s(self) -> float:
@@ -111,9 +122,9 @@ class Settings:
     def write(self, path: Path) -> None:
         """Write the file, whole."""
         values = {name: value for name, value in asdict(self).items() if name != "tables"}
-        launch = values.pop("launch")
+        launch, screening = values.pop("launch"), values.pop("screening")
         with replacing(path, "-o") as file:
-            file.write_text(tomli_w.dumps({**values, "launch": launch, **self.tables}))
+            file.write_text(tomli_w.dumps({**values, "launch": launch, "screening": screening, **self.tables}))
 
     @classmethod
     def read(cls, path: Path) -> Settings:
@@ -127,12 +138,13 @@ class Settings:
         except (OSError, ValueError) as error:
             raise BadInput(f"it cannot be read: {error}", where=str(path), hint=_HINT) from error
         try:
-            own = {each.name for each in fields(cls)} - {"launch", "tables"}
+            own = {each.name for each in fields(cls)} - {"launch", "screening", "tables"}
             launch = Launch(**_typed(Launch, values.pop("launch", {}), "launch."))
+            screening = Screening(**_typed(Screening, values.pop("screening", {}), "screening."))
             tables = {name: values.pop(name) for name in (CHANGE,) if isinstance(values.get(name), dict)}
             if unknown := sorted(values.keys() - own):
                 raise BadInput(f"there is no key {unknown[0]!r}", where=unknown[0], hint=_HINT)
-            return cls(**_typed(cls, values, ""), launch=launch, tables=tables)
+            return cls(**_typed(cls, values, ""), launch=launch, screening=screening, tables=tables)
         except BadInput as error:
             error.where = f"{path}: {error.where}"
             raise
@@ -159,6 +171,11 @@ def _typed(kind: type[Any], values: Any, prefix: str) -> dict[str, Any]:
 _REQUIRED = (
     "name", "study", "study_name", "pack_digest", "image_key", "image_digest", "vtax_version", "created_at",
 )  # fmt: skip
+
+
+def _check_range(value: float, low: float, high: float, where: str) -> None:
+    if not low <= value <= high:
+        raise BadInput(f"{value:g} is not between {low:g} and {high:g}", where=where, hint=_HINT)
 
 
 def check_window(text: str, where: str) -> None:

@@ -113,7 +113,7 @@ def status(directory: Path, as_json: bool) -> None:
             "hosts": [_plain(host) for host in hosts],
         })  # fmt: skip
         return
-    columns = ("host", "state", "session", "block", "trials", "failed", "last answer", "reason")
+    columns = ("host", "state", "session", "block", "trials", "failed", "last answer", "distance", "reason")
     print_table(columns, [_row(host) for host in hosts])
     _print_counts(hosts)
 
@@ -222,17 +222,17 @@ def _row(host: CampaignHost) -> tuple[str, ...]:
     session = host.running or (host.sessions[-1] if host.sessions else None)
     at = "" if host.at is None else format_duration(max(0.0, time.time() - host.at))
     if session is None:
-        return host.name, said(host.state), "", "", "", "", at, str(host.reason)
+        return host.name, said(host.state), "", "", "", "", at, str(host.screen), str(host.reason)
     block = "/".join(str(each) for each in (session.block, session.blocks) if each is not None)
     number = str(session.number) if session.number else said("canary")
     return (host.name, said(host.state), number, block, str(session.done_trials), str(session.failed_trials), at,
-            str(host.reason))  # fmt: skip
+            str(host.screen), str(host.reason))  # fmt: skip
 
 
 def _plain(host: CampaignHost) -> dict[str, Any]:
     """Return it, with its sessions, as JSON takes it."""
     return {
-        **values_of(host), "reason": asdict(host.reason),
+        **values_of(host), "reason": asdict(host.reason), "screen": asdict(host.screen),
         "sessions": [{**values_of(each), "reason": asdict(each.reason)} for each in host.sessions],
     }  # fmt: skip
 

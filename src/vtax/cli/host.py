@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import click
@@ -19,9 +20,11 @@ from vtax.cli.measure import tune_host_option
 from vtax.cli.output import json_option, need_root, print_json, print_table, say
 from vtax.cli.trust import trust_option
 from vtax.described import values_of
+from vtax.doctor.native_probe import MAX_S, native_probe
 from vtax.doctor.readiness import Readiness, readiness
 from vtax.errors import BadInput, Busy, VtaxError
 from vtax.host.home import Home
+from vtax.host.lock import measuring_lock
 from vtax.study.limits import INTEGERS, MAX_BLOCKS
 from vtax.study.redesigned import redesigned
 from vtax.study.units import about_size
@@ -61,6 +64,24 @@ def check(as_json: bool) -> None:
     else:
         listed = ", ".join(" ".join(filter(None, (each.code, each.detail))) for each in found.obstacles)
         say(f"this host cannot measure now: {listed}")
+
+
+@command.command("probe", short_help="Time fixed work on this host, without a guest.")
+@click.option("--seconds", type=click.FloatRange(0, MAX_S), default=10.0, metavar="S", help="For so long. [10]")
+@json_option
+def probe(seconds: float, as_json: bool) -> None:
+    """Time fixed work on this host, without a guest: a hash, a copy of memory, the start of a program.
+
+    A campaign compares its hosts by that before they measure. Refused while a run measures (75).
+    """
+    need_root("measuring")
+    with measuring_lock("vtax host probe"):
+        found = native_probe(seconds)
+    if as_json:
+        print_json({"schema": "vtax.host-probe/1", **asdict(found)})
+        return
+    rows = [(kind, str(len(each)), f"{1000 * median(each):.2f} ms") for kind, each in found.readings.items()]
+    print_table(("work", "readings", "median"), rows)
 
 
 @command.command("prepare", short_help="Prepare this host from a pack.")

@@ -6,6 +6,7 @@ brings its own.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -27,6 +28,11 @@ class HostRecord:
     state: Annotated[str, Means("how far the campaign is on it; see campaigns.md")] = ""
     code: Annotated[str, Means("why it has no more sessions, as a code; empty without a reason")] = ""
     detail: Annotated[str, Means("the same in words")] = ""
+    distance: Annotated[
+        float | None, Means("energy distance of its native probe from the other hosts', before it measured")
+    ] = None
+    farthest: Annotated[str, Means("kind of work of that distance: `cpu`, `memory` or `process`")] = ""
+    compared: Annotated[int, Means("hosts that it was compared with")] = 0
 
     @property
     def is_missing(self) -> bool:
@@ -78,10 +84,12 @@ def campaign_of(provenance: Mapping[str, Any]) -> CampaignRecord | None:
 
 def _host(said: Mapping[str, Any]) -> HostRecord:
     sessions = tuple(each for each in _list(said.get("sessions")) if isinstance(each, int))
-    planned = said.get("planned")
+    planned, distance, compared = (said.get(name) for name in ("planned", "distance", "compared"))
     return HostRecord(
         _text(said, "host"), _text(said, "group"), sessions, planned if isinstance(planned, int) else 0,
-        _texts(said.get("agents")), *(_text(said, name) for name in ("state", "code", "detail")),
+        _texts(said.get("agents")), _text(said, "state"), _text(said, "code"), _text(said, "detail"),
+        distance if isinstance(distance, float) and 0 <= distance < math.inf else None, _text(said, "farthest"),
+        compared if isinstance(compared, int) else 0,
     )  # fmt: skip
 
 
