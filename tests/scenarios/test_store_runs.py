@@ -22,6 +22,7 @@ from synthetic_run import begin, cells, fill, trial
 from vtax.errors import BadInput, StoreError
 from vtax.messages import quoted
 from vtax.store import schema
+from vtax.store.campaigns import add_session, finished_sessions
 from vtax.store.query import counters, load, outputs
 from vtax.store.records import OutputRecord
 from vtax.store.store import Store
@@ -303,3 +304,19 @@ def test_platform_order_is_the_studys(store):
     turned = tuple(reversed(synthetic_run.PLATFORMS))
     run = begin(store, platforms=turned, cells=[replace(c, key=f"x{i}") for i, c in enumerate(cells())])
     assert store.open_run(run.name).platforms == turned
+
+
+def test_a_campaign_refers_to_its_runs_once(store):
+    first, second = (fill(begin(store, name=name), blocks=1) or store.open_run(name) for name in ("tour-1", "tour-2"))
+    begin(store, name="tour-3")
+    for _ in range(2):
+        add_session(store.engine, "mine-1a2b", "b", 1, first.identity)
+        add_session(store.engine, "mine-1a2b", "a", 1, second.identity)
+        add_session(store.engine, "mine-1a2b", "a", 2, store.open_run("tour-3").identity)
+        add_session(store.engine, "mine-1a2b", "a", 3, "0" * 32)
+        add_session(store.engine, "other", "a", 1, first.identity)
+    noted = [("a", 1, "tour-2"), ("b", 1, "tour-1")]
+    assert [(each.host, each.session, each.run) for each in finished_sessions(store.engine, "mine-1a2b")] == noted
+    store.remove_run("tour-2")
+    assert [each.run for each in finished_sessions(store.engine, "mine-1a2b")] == ["tour-1"]
+    assert [each.run for each in finished_sessions(store.engine, "other")] == ["tour-1"]

@@ -22,6 +22,7 @@ from vtax.campaign.making import check_study
 from vtax.campaign.prepare import PROGRAM, SHORT
 from vtax.errors import BadInput
 from vtax.store.bundle import as_text, write_bundle
+from vtax.store.campaigns import CampaignSession, finished_sessions
 from vtax.store.hosts import IMAGE_DIGEST, host_id
 from vtax.store.store import Store
 from vtax.store.transfer import rows_of
@@ -82,6 +83,7 @@ def test_a_bundle_is_loaded_once(campaign, measured, store):
         assert [run.name for run in store.runs()] == ["tour-1"]
         assert store.open_run("tour-1").identity == found.run_identity
         assert (campaign.root / found.bundle).is_file()
+        assert finished_sessions(store.engine, "mine-1a2b") == [CampaignSession("h1", 1, "tour-1")]
 
 
 @pytest.mark.parametrize(
@@ -175,9 +177,16 @@ def test_bundles_that_came_by_hand_are_loaded_once(campaign, measured, store, tm
     assert hosts.pop("node8") == [(1, "tour-3")]
     (sessions,) = hosts.values()
     assert sorted(run for _, run in sessions) == ["tour-1", "tour-2"]
+    noted = finished_sessions(store.engine, "mine-1a2b")
+    assert sorted(each.run for each in noted) == ["tour-1", "tour-2", "tour-3"]
     again = [*load_directory(campaign, tmp_path / "there", Loader(campaign, store, "here"))]
     assert not [each for each in again if each.is_new]
     assert len(store.runs()) == 3
+    with Store.open(tmp_path / "another.sqlite") as other:  # which the directory knows nothing of
+        [*load_directory(campaign, tmp_path / "there", Loader(campaign, other, "here"))]
+        assert {(each.host, each.session) for each in finished_sessions(other.engine, "mine-1a2b")} == {
+            (each.host, each.session) for each in noted
+        }
 
 
 def test_the_directory_for_a_scheduler_holds_what_it_needs(campaign, tmp_path):

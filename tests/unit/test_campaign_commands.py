@@ -13,11 +13,12 @@ from command_line import ended, output_of
 
 from vtax.campaign import controller as module
 from vtax.campaign import report
-from vtax.campaign.host_record import CampaignHost, HostSession
+from vtax.campaign.host_record import CampaignHost
 from vtax.campaign.inventory import InventoryHost
 from vtax.campaign.settings import Launch
 from vtax.cli.main import main
 from vtax.errors import BadInput
+from vtax.store.campaigns import add_session
 
 
 @pytest.fixture
@@ -100,9 +101,17 @@ def test_a_run_that_two_names_of_a_host_have_is_reported_once(commanded, store, 
     for name in ("tour-1", "tour-2"):
         synthetic_run.fill(synthetic_run.begin(store, name=name), blocks=1)
     for host, run in (("old", "tour-1"), ("new", "tour-1"), ("other", "tour-2")):
-        session = HostSession(1, "mine-1a2b-s1", "collected", run=run)
-        campaign.keep(CampaignHost(host, state="collected", sessions=(session,)))
+        add_session(store.engine, "mine-1a2b", host, 1, store.open_run(run).identity)
+        if host != "other":  # whose file was lost
+            campaign.keep(CampaignHost(host, state="collected"))
     merged: list[str] = []
-    monkeypatch.setattr(report, "merged_campaign", lambda store, runs, record, watch: merged.extend(runs))
+    named: list[str] = []
+
+    def merge(_: object, runs: list[str], record: dict[str, Any], __: object) -> None:
+        merged.extend(runs)
+        named.extend(host["host"] for host in record["hosts"] if host["runs"])
+
+    monkeypatch.setattr(report, "merged_campaign", merge)
     report.reported_run(store, campaign)
     assert sorted(merged) == ["tour-1", "tour-2"]
+    assert sorted(named) == ["new", "old", "other"]

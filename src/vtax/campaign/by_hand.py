@@ -109,15 +109,17 @@ def load_directory(campaign: Campaign, directory: Path, loader: Loader) -> Itera
         except BadInput as error:
             yield Found(str(path), reason=one_line(error.what, 300))
             continue
-        if added.identity in by_run:
-            yield Found(str(path), by_run[added.identity].name, added.run)
-            continue
-        host = by_identity.get(host_id(added.host)) or _host(path, added, {each.name for each in hosts})
-        host = _with_run(campaign, host, added, path)
-        campaign.keep(host)
-        hosts.append(host)
-        by_identity[host.identity] = by_run[added.identity] = host
-        yield Found(str(path), host.name, added.run, is_new=True)
+        host, is_new = by_run.get(added.identity), added.identity not in by_run
+        if host is None:
+            host = by_identity.get(host_id(added.host)) or _host(path, added, {each.name for each in hosts})
+            host = _with_run(campaign, host, added, path)
+            campaign.keep(host)
+            hosts.append(host)
+            by_identity[host.identity] = by_run[added.identity] = host
+        for each in host.sessions:
+            if each.run_identity == added.identity:
+                loader.note(host.name, each.number, added.identity)
+        yield Found(str(path), host.name, added.run, is_new=is_new)
 
 
 def _check(run: RunHandle) -> None:

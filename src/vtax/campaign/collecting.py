@@ -18,6 +18,7 @@ from vtax.errors import BadInput
 from vtax.foreign_text import one_line
 from vtax.host.digest import sha256_of_file
 from vtax.store.bundle import Bundle
+from vtax.store.campaigns import add_session
 from vtax.store.hosts import IMAGE_DIGEST, host_id
 from vtax.store.importing import import_bundle
 from vtax.store.run import RunHandle
@@ -68,6 +69,7 @@ class Loader:
             return _not_collected(host, session, Reason(code, one_line(error.what, 300)))
         target.parent.mkdir(parents=True, exist_ok=True)
         arrived.replace(target)
+        self.note(host.name, session.number, found.identity)
         state = "collected" if session.state == "done" else session.state
         bundle = str(target.relative_to(self._campaign.root))
         reason = NONE if session.reason.code == "damaged-bundle" else session.reason
@@ -90,6 +92,10 @@ class Loader:
         name = import_bundle(self._store.engine, Bundle(path), self._machine_id, accept=accept).name
         (run,) = seen
         return Added(name, run.identity, run.host, run.annotations.tags, run.started_at)
+
+    def note(self, host: str, session: int, identity: str) -> None:
+        """Have the store know whose session a run is. host: its name. identity: of the run."""
+        add_session(self._store.engine, self._campaign.settings.name, host, session, identity)
 
     def _check(self, run: RunHandle) -> None:
         settings = self._campaign.settings

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from vtax.campaign.change import change_of
 from vtax.campaign.directory import Campaign
 from vtax.campaign.host_record import NONE, CampaignHost
 from vtax.errors import BadInput
-from vtax.store.campaigns import merged_campaign
+from vtax.store.campaigns import finished_sessions, merged_campaign
 from vtax.store.store import Store
 from vtax.store.transfer import Watch, unwatched
 
@@ -19,10 +19,14 @@ def reported_run(store: Store, campaign: Campaign, watch: Watch = unwatched) -> 
 
     Raises BadInput where fewer than two are finished, and for runs that cannot be merged; StoreError.
     """
-    known = {run.name for run in store.runs() if run.status == "finished"}
-    change = change_of(campaign)
-    hosts = [_host(host, campaign.settings.sessions, known) for host in campaign.hosts()]
-    record = {"name": campaign.settings.name, "hosts": hosts, "change": change.record() if change else None}
+    settings, change = campaign.settings, change_of(campaign)
+    runs_of: dict[str, list[str]] = {}
+    for each in finished_sessions(store.engine, settings.name):
+        runs_of.setdefault(each.host, []).append(each.run)
+    known = campaign.hosts()
+    lost = [CampaignHost(name, state="collected") for name in runs_of.keys() - {host.name for host in known}]
+    hosts = [_host(host, settings.sessions, runs_of.get(host.name, [])) for host in (*known, *lost)]
+    record = {"name": settings.name, "hosts": hosts, "change": change.record() if change else None}
     runs = [*dict.fromkeys(run for host in hosts for run in host["runs"])]
     if len(runs) < 2:
         raise BadInput(
@@ -33,15 +37,14 @@ def reported_run(store: Store, campaign: Campaign, watch: Watch = unwatched) -> 
     return merged_campaign(store, runs, record, watch)
 
 
-def _host(host: CampaignHost, planned: int, known: set[str]) -> dict[str, Any]:
-    """Return what a merged run keeps of a host. known: finished runs of the store."""
-    runs = [each.run for each in host.sessions if each.number and each.run in known]
+def _host(host: CampaignHost, planned: int, runs: Sequence[str]) -> dict[str, Any]:
+    """Return what a merged run keeps of a host. runs: of its finished sessions."""
     reason = host.reason
     if reason == NONE:
         reason = next((each.reason for each in reversed(host.sessions) if each.reason != NONE), NONE)
     found: Mapping[str, Any] = {
         "host": host.name, "group": host.group, "agents": list(host.agents), "planned": planned, "state": host.state,
-        "code": reason.code, "detail": reason.detail, "runs": runs,
+        "code": reason.code, "detail": reason.detail, "runs": list(runs),
         "distance": host.screen.distance, "farthest": host.screen.kind, "compared": host.screen.others,
     }  # fmt: skip
     return dict(found)

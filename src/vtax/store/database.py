@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, Engine, Table, create_engine, event, insert
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import StaticPool
@@ -177,6 +178,13 @@ def new_id(connection: Connection, table: Table, row: Mapping[str, Any]) -> int:
     key = connection.execute(insert(table), dict(row)).inserted_primary_key
     assert key is not None
     return int(key[0])
+
+
+def insert_new(connection: Connection, table: Table) -> sqlite.Insert | postgresql.Insert:
+    """Return a statement that inserts rows, but for those that are there already by a primary or unique key."""
+    if connection.dialect.name == "postgresql":
+        return postgresql.insert(table).on_conflict_do_nothing()
+    return sqlite.insert(table).on_conflict_do_nothing()
 
 
 @contextmanager

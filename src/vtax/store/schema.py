@@ -47,7 +47,7 @@ run = Table(
     Column("ended_at", Float),
     Column("active_s", Float),  # that it was carried out, pauses between interruption and resumption left out
     Column("stopped_because", Text, nullable=False, default=""),
-    Column("identity", String(32), nullable=False, server_default=""),  # the same in every store that has the run
+    Column("identity", String(32), nullable=False, unique=True),  # the same in every store that has the run
     Column("provenance", JSON, nullable=False, server_default="{}"),  # where it is from: see store.provenance
     Column("tags", JSON, nullable=False, server_default="[]"),  # texts: see store.annotations
     Column("notes", JSON, nullable=False, server_default="[]"),  # texts
@@ -185,6 +185,20 @@ warning = Table(
     Column("trial_id", ForeignKey("trial.id", ondelete="CASCADE"), index=True),
     Column("code", String(40), nullable=False),
     Column("data", JSON, nullable=False),  # of the sentence of the code, see vtax.messages
+)  # fmt: skip
+
+campaign = Table(
+    "campaign", metadata,
+    Column("id", Integer, primary_key=True),
+    Column("name", String(80), nullable=False, unique=True),
+)  # fmt: skip
+
+campaign_session = Table(
+    "campaign_session", metadata,
+    Column("run_id", ForeignKey("run.id", ondelete="CASCADE"), primary_key=True),  # whose rows are not copied
+    Column("campaign_id", ForeignKey("campaign.id", ondelete="CASCADE"), primary_key=True, index=True),
+    Column("host", String(255), primary_key=True),  # its name in the inventory
+    Column("session", Integer, nullable=False),  # of that host, from 1
 )  # fmt: skip
 
 MEASUREMENTS_VIEW = """CREATE VIEW measurements AS
