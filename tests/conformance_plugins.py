@@ -85,7 +85,7 @@ BAD_VIEW = {
     "help": ('msg("Failed trials by platform.")', 'msg("")'),
     "document": ("    return Document(", "    return dict(a=1) or Document("),
     "json": ("    return Document(VIEW.title,", "    return Document(data={'a': object()}, title=VIEW.title, parts="),
-    "rendered": ("(Section(msg(", "(3.5, Section(msg("),
+    "rendered": ("(Titled(msg(", "(3.5, Titled(msg("),
     "repeatable": ("Count(failed)", "Count(id(object()) + __import__('time').monotonic_ns())"),
 }
 
