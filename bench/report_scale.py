@@ -1,5 +1,5 @@
-"""The promise: a run of 1 000 000 measurements in 500 cells is shown and reported in at most 10 s, 1 GiB and 5 MB of
-HTML.
+"""The promise: a run of 1 000 000 measurements in 500 cells is shown in at most 2.5 s and reported in at most 6 s,
+1 GiB and 5 MB of HTML.
 
 Fills a store with invented figures (in bulk, as a run of weeks would fill it trial by trial), then times `vtax show`,
 `vtax report` in every format, opening the store, and adding a trial. Each command runs in a process of its own, with
@@ -20,7 +20,7 @@ from pathlib import Path
 import cleanup
 
 CELLS_PER_PLATFORM, PLATFORMS, METRICS = 50, 10, 4
-LIMIT_S, SHOW_LIMIT_S, LIMIT_MIB = 10.0, 5.0, 1024
+LIMIT_S, SHOW_LIMIT_S, LIMIT_MIB = 6.0, 2.5, 1024
 HTML_LIMIT_MB = 5.0
 OPEN_LIMIT_MS, TRIAL_LIMIT_MS = 30.0, 5.0
 BULK = 20_000
@@ -162,9 +162,14 @@ def main() -> int:
             print(f"{measurements} measurements in {cells} cells, {file.stat().st_size / 2**20:.0f} MiB, filled in "
                   f"{time.perf_counter() - started:.0f} s")  # fmt: skip
         vtax = [sys.executable, "-m", "vtax.cli.main"]
-        commands = {"show": [*vtax, "show"], "show --json": [*vtax, "show", "--json"]} | {
-            f"report {kind}": [*vtax, "export", "--format", kind, "--output", str(directory / f"out.{kind}")]
-            for kind in ("html", "json", "csv", "parquet")
+        page = directory / "out.html"
+        commands = {
+            "show": [*vtax, "show"],
+            "show --json": [*vtax, "show", "--json"],
+            "report": [*vtax, "report", "--output", str(page)],
+        } | {
+            f"export {kind}": [*vtax, "export", "--format", kind, "--output", str(directory / f"out.{kind}")]
+            for kind in ("json", "csv", "parquet")
         }
         for what, argv in commands.items():
             seconds, cpu_s, peak = timed(argv, url)
@@ -174,7 +179,7 @@ def main() -> int:
             message(f"{what}, peak memory", peak, "MiB", LIMIT_MIB)
         for path in sorted(directory.glob("out.*")):
             print(f"{path.name:36} {path.stat().st_size / 2**20:9.2f} MiB")
-        message("HTML", (directory / "out.html").stat().st_size / 1e6, "MB", HTML_LIMIT_MB)
+        message("HTML", page.stat().st_size / 1e6, "MB", HTML_LIMIT_MB)
         message("open the store", open_ms(url), "ms", OPEN_LIMIT_MS)
         message("add a trial", trial_ms(directory), "ms", TRIAL_LIMIT_MS)
     return 1 if broken else 0
