@@ -8,6 +8,7 @@ import pytest
 
 import vtax
 from vtax.host import packages
+from vtax.host.architecture import KNOWN
 from vtax.messages import Note
 from vtax.platforms import oci_runtime, user_network
 
@@ -63,8 +64,11 @@ def asked_for() -> set[str]:
     script = (CHECKOUT / "quickstart").read_text()
     rows = [line.split("|") for line in script.splitlines() if line.startswith(("to ", "for "))]
     assert len(rows) > 20
-    words = [word for row in rows for word in row[2].replace("$(docker_client)", " docker-cli").split()]
-    return {name for name in (*names, *words, "apparmor") if name}
+    words = [
+        word for row in rows for word in row[2].replace("$(docker_client)", " docker-cli").split() if "$" not in word
+    ]
+    of_qemu = [architecture.qemu_package for architecture in KNOWN.values()]
+    return {name for name in (*names, *words, *of_qemu, "apparmor") if name}
 
 
 def _in(node: ast.AST, *, inside: bool) -> list[str]:

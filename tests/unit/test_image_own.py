@@ -89,7 +89,7 @@ def test_programs_are_found_as_in_the_guest(tmp_path):
 def test_a_program_of_another_processor_is_refused(tmp_path):
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin/sh").write_bytes(b"\x7fELF\x02\x01\x01" + bytes(11) + (183).to_bytes(2, "little"))
-    with pytest.raises(BadInput, match="/bin/sh is no program for x86-64"):
+    with pytest.raises(BadInput, match="/bin/sh is no program for x86_64"):
         own._refuse_foreign_programs(tmp_path)
     (tmp_path / "bin/sh").write_bytes(b"\x7fELF\x02\x01\x01" + bytes(11) + (62).to_bytes(2, "little"))
     own._refuse_foreign_programs(tmp_path)

@@ -13,6 +13,7 @@ import time
 from functools import cache
 from pathlib import Path
 
+from vtax.host.architecture import HOST, X86_64
 from vtax.host.emulated_cpu import is_emulated
 
 _RDTSC = bytes.fromhex("0f31 48c1e220 4809d0 c3")  # rdtsc; shl rdx, 32; or rax, rdx; ret
@@ -27,6 +28,8 @@ def frequency_khz() -> int | None:
     The counter of a CPU that QEMU emulates is that of its host, and constant where that is, though its flags do not
     say so. Takes 30 ms, once in a process.
     """
+    if HOST is not X86_64:
+        return None
     try:
         cpuinfo = Path("/proc/cpuinfo").read_text()
         flags = set(cpuinfo.partition("flags")[2].partition("\n")[0].split())

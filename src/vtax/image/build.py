@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from vtax.errors import BadInput, ImageError
+from vtax.host import architecture
 from vtax.host.home import Home
 from vtax.host.journal import Journal, Registration
 from vtax.host.lock import open_lock, wait_for_lock
@@ -318,8 +319,9 @@ def _check_host(home: Home, recipe: Recipe) -> None:
     """Raise BadInput when this host cannot build: architecture, programs, space. Makes the home."""
     if os.geteuid() != 0:
         raise BadInput("building an image needs root", hint="sudo vtax image build")
-    if platform.machine() != "x86_64":
-        raise BadInput(f"images are built for x86-64 only, and this host is {platform.machine()}")
+    if platform.machine() not in architecture.KNOWN:
+        known = ", ".join(architecture.KNOWN)
+        raise BadInput(f"images are built for {known}, and this host is {platform.machine()}")
     for program, package in _PROGRAMS.items():
         if find_program(program) is None:
             raise BadInput(f"{program} is not installed", hint=packages_hint(package))

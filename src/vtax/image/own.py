@@ -21,6 +21,7 @@ from typing import Any
 
 from vtax.errors import BadInput, CommandFailed, ImageError
 from vtax.guest.bootstrap import PYTHON, TOOLBOX
+from vtax.host.architecture import HOST
 from vtax.host.packages import packages_hint
 from vtax.host.process import find_program, run
 from vtax.host.resources import TaggedProcesses
@@ -46,7 +47,6 @@ _LOOK_S = 0.2
 _DIRECTORIES = {"dev": 0o755, "proc": 0o555, "sys": 0o555, "run": 0o755, "etc": 0o755, "root": 0o700, "tmp": 0o1777,
                 "scratch": 0o1777}  # fmt: skip
 _GZIP = b"\x1f\x8b"
-_X86_64 = 62  # e_machine (System V ABI, AMD64 supplement)
 _PROGRAM_PLACES = ("bin", "sbin", "usr/bin", "usr/sbin", "usr/local/bin", "app")
 
 
@@ -161,8 +161,10 @@ def _unpack_oci(source: FileSource, directory: Path, tag: str) -> dict[str, Any]
     skopeo: list[str | Path] = ["skopeo", "--tmpdir", directory, "--insecure-policy"]
     _run([*skopeo, "copy", "--quiet", f"{SOURCES[source.kind]}:{source.place}", layout], tag)
     described = json.loads(_run([*skopeo, "inspect", "--config", layout], tag))
-    if (found := described.get("architecture")) != "amd64" or described.get("os") != "linux":
-        raise BadInput(f"the image is for {described.get('os')} on {found}, and guests here run linux on amd64")
+    if (found := described.get("architecture")) != HOST.debian or described.get("os") != "linux":
+        raise BadInput(
+            f"the image is for {described.get('os')} on {found}, and guests here run linux on {HOST.debian}"
+        )
     _run(["umoci", "raw", "unpack", "--image", f"{directory / 'layout'}:image", directory / "tree"], tag)
     shutil.rmtree(directory / "layout")
     config: dict[str, Any] = described.get("config") or {}
@@ -248,11 +250,11 @@ def _refuse_foreign_programs(tree: Path) -> None:
             with path.open("rb") as file:
                 header = file.read(20)
             if header[:4] == b"\x7fELF":
-                if int.from_bytes(header[18:20], "little") == _X86_64:
+                if int.from_bytes(header[18:20], "little") == HOST.elf_machine:
                     return
                 foreign = foreign or f"/{path.relative_to(tree)}"
     if foreign:
-        raise BadInput(f"{foreign} is no program for x86-64, as guests here need")
+        raise BadInput(f"{foreign} is no program for {HOST.machine}, as guests here need")
 
 
 def _clean(tree: Path) -> None:

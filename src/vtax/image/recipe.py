@@ -21,6 +21,7 @@ from typing import Any, Self
 
 from vtax.errors import BadInput
 from vtax.guest.bootstrap import argv as bootstrap_argv
+from vtax.host.architecture import HOST
 from vtax.study.units import about_size
 
 FORMAT_VERSION = 2
@@ -28,7 +29,6 @@ INITRD_VERSION = 4
 """Raised when `initrd.build_initrd` or the unpacked kernel changes while the init script does not."""
 TOOLBOX_VERSION = 1
 """Raised when `toolbox.install` changes what it puts beside the user's files."""
-ARCHITECTURE = "amd64"
 
 PACKAGES = (
     "bonnie++",
@@ -95,7 +95,7 @@ def data(name: str) -> bytes:
 
 @dataclass(frozen=True)
 class CompiledProgram:
-    """A program of vtax's own, compiled for any x86-64 when the base is built.
+    """A program of vtax's own, compiled for any processor of this host's architecture when the base is built.
 
     name: of the program in /usr/bin. source, headers: in `data`. flags: of the compiler; its `--version` prints them.
     """
@@ -189,10 +189,10 @@ class Recipe:
 
     suite: str = "trixie"
     variant: str = "minbase"
-    architecture: str = ARCHITECTURE
+    architecture: str = HOST.debian
     packages: tuple[str, ...] = PACKAGES
     left_out: tuple[str, ...] = LEFT_OUT
-    kernel_package: str = "linux-image-amd64"
+    kernel_package: str = HOST.kernel_package
     modules: tuple[str, ...] = MODULES
     format_version: int = FORMAT_VERSION
     programs: tuple[str, ...] = tuple(program.definition for program in PROGRAMS)

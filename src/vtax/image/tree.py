@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vtax.errors import CommandFailed, ImageError
+from vtax.host.architecture import HOST
 from vtax.host.process import run
 from vtax.image import toolbox
-from vtax.image.recipe import ARCHITECTURE, CompiledProgram, DataSet, Recipe, data
+from vtax.image.recipe import CompiledProgram, DataSet, Recipe, data
 from vtax.image.sources import host_mirror, host_proxies, keyring
 
 _PROGRAMS_DIRECTORY = "usr/bin"
@@ -134,7 +135,7 @@ def bootstrap(
     proxies = [f"--aptopt={line}" for line in host_proxies()]
     argv = [
         *("unshare", "--mount", "--propagation", "private", "--"),
-        *("mmdebstrap", "--mode=root", f"--variant={variant}", f"--architectures={ARCHITECTURE}"),
+        *("mmdebstrap", "--mode=root", f"--variant={variant}", f"--architectures={HOST.debian}"),
         *(f"--keyring={keyring()}", '--aptopt=APT::Install-Recommends "false"', *proxies, *options),
         *(f"--include={','.join(packages)}", "--format=directory", suite, str(target)),
         *([f"deb {mirror} {suite} {components}"] if mirror else []),

@@ -21,6 +21,7 @@ SENTENCES: Mapping[str, str | tuple[str, str]] = {
     "microvm-clock": "an emulated microvm has no clock where the host's time stamp counter is not constant",
     "no-device": "this host has no {device}",
     "hint-vhost": "modprobe vhost_net, or option vhost = 'off'",
+    "no-test-program": "nothing ran: there is no image to boot",
     "only-test-program": "a test program ran; there is no image to boot",
     "kvm-no-kernels": "this host's {device} cannot run ordinary kernels ({problem})",
     "kvm-unusable": "QEMU cannot use {device}: {problem}",

@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from ipaddress import ip_network
 from pathlib import Path
 
+from vtax.host.architecture import HOST
 from vtax.platforms import virtual_machine
 from vtax.platforms._qemu_options import QemuOptions
 from vtax.platforms.base import Resources
 from vtax.platforms.virtual_machine import Boot
 
-PROGRAM = "qemu-system-x86_64"
+PROGRAM = HOST.qemu
 AGENT_PORT = "vtax.agent"
 ROOT_TAG = "root"
 _BY_MP_TABLE = "acpi=noirq"
@@ -64,7 +65,7 @@ class QemuIo:
 
 def machine(options: QemuOptions, vcpus: int, memory_bytes: int) -> list[str]:
     """Return the bare machine: what a probe shares with a guest."""
-    kind = {"pc": "pc,usb=off", "q35": "q35,usb=off", "microvm": "microvm,rtc=on"}[options.machine]
+    kind = f"{options.machine},{'rtc=on' if options.machine == 'microvm' else HOST.qemu_flags}"
     if options.machine == "microvm" and options.accel == "tcg":
         kind += ",pit=off,pic=off"
     return [
@@ -113,9 +114,9 @@ def memory(options: QemuOptions, resources: Resources) -> list[str]:
 def kernel_command_line(options: QemuOptions, tsc_khz: int | None) -> str:
     """As every machine's. tsc_khz: see virtual_machine.emulation_words."""
     words: list[str] = []
-    if options.accel == "tcg":
+    if options.accel == "tcg" and options.machine != "virt":
         words = virtual_machine.emulation_words(tsc_khz, [_BY_MP_TABLE] if options.machine == "pc" else [])
-    return virtual_machine.kernel_command_line("ttyS0", options.modules, options.root_device, AGENT_PORT, words)
+    return virtual_machine.kernel_command_line(HOST.console, options.modules, options.root_device, AGENT_PORT, words)
 
 
 def disk(options: QemuOptions, overlay: Path) -> list[str]:
@@ -124,7 +125,7 @@ def disk(options: QemuOptions, overlay: Path) -> list[str]:
     drive = f"if=none,id=root,file={name},format=qcow2,cache={options.cache},aio={options.aio}"
     if options.disk == "virtio-blk":
         device = [f"{_on_bus(options, 'virtio-blk')},drive=root"]
-    elif options.disk == "sata" and options.machine == "pc":
+    elif options.disk == "sata" and options.machine != "q35":
         device = ["ahci,id=sata", "ide-hd,drive=root,bus=sata.0"]
     else:
         device = ["ide-hd,drive=root,bus=ide.0"]

@@ -7,19 +7,18 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
+from vtax.host.architecture import HOST
 from vtax.platforms.cpu_limits import CpuLimited
-
-_EMULATED_CPU = "max,erms=off,fsrm=off,la57=off"
-"""All that QEMU can emulate, but three things. With ERMS and FSRM, kernels and C libraries copy and clear memory by
-single-byte string instructions, which hardware does fast and QEMU byte by byte; with LA57, every walk of the page
-tables is a step longer, on a host that seldom has it."""
 
 
 class QemuOptions(CpuLimited):
     """Options of the driver `qemu`."""
 
     accel: Literal["tcg", "kvm"] = Field("tcg", description="tcg emulates the CPU, kvm uses the host's")
-    machine: Literal["pc", "q35", "microvm"] = Field("pc", description="machine type")
+    machine: Literal["pc", "q35", "microvm", "virt"] = Field(
+        HOST.qemu_machines[0],  # type: ignore[arg-type]
+        description="machine type; virt: on arm64, the only one there",
+    )
     nic: Literal["virtio-net", "e1000", "rtl8139"] = Field("virtio-net", description="NIC model")
     disk: Literal["virtio-blk", "ide", "sata"] = Field("virtio-blk", description="model of the disk")
     root: Literal["disk", "9p", "virtiofs"] = Field(
@@ -44,12 +43,14 @@ class QemuOptions(CpuLimited):
 
     @model_validator(mode="after")
     def _choices_go_together(self) -> Self:
+        if self.machine not in HOST.qemu_machines:
+            raise ValueError(f"a {HOST.machine} host has machines {', '.join(HOST.qemu_machines)}")
         if self.machine == "microvm" and (self.nic != "virtio-net" or self.disk != "virtio-blk"):
             raise ValueError("machine microvm has virtio devices only: nic virtio-net, disk virtio-blk")
         if self.machine == "microvm" and self.queues > 1:
             raise ValueError("machine microvm has interfaces of one queue only")
-        if self.machine == "q35" and self.disk == "ide":
-            raise ValueError("machine q35 has no IDE controller; use disk sata, or machine pc")
+        if self.machine in ("q35", "virt") and self.disk == "ide":
+            raise ValueError(f"machine {self.machine} has no IDE controller; use disk sata")
         if self.queues > 1 and self.nic != "virtio-net":
             raise ValueError(f"nic {self.nic} has one queue; several need virtio-net")
         if self.vhost == "on" and self.nic != "virtio-net":
@@ -64,7 +65,7 @@ class QemuOptions(CpuLimited):
     @property
     def cpu_model(self) -> str:
         """The argument of -cpu."""
-        return {"tcg": _EMULATED_CPU, "kvm": "host"}[self.accel] if self.cpu == "auto" else self.cpu
+        return {"tcg": HOST.emulated_cpu, "kvm": "host"}[self.accel] if self.cpu == "auto" else self.cpu
 
     @property
     def modules(self) -> tuple[str, ...]:
@@ -83,9 +84,9 @@ class QemuOptions(CpuLimited):
         return "/dev/vda" if self.disk == "virtio-blk" else "/dev/sda"
 
 
-_EMULATED = {"disk": "ide"}
+_EMULATED = {"disk": HOST.old_disk}
 
-VARIANTS: Mapping[str, Mapping[str, Any]] = {
+_VARIANTS: Mapping[str, Mapping[str, Any]] = {
     "qemu-tcg": {},
     "qemu-tcg-virtio": {},
     "qemu-tcg-e1000": {"nic": "e1000", **_EMULATED},
@@ -98,6 +99,9 @@ VARIANTS: Mapping[str, Mapping[str, Any]] = {
     "kvm-rtl8139": {"accel": "kvm", "nic": "rtl8139", **_EMULATED},
     "kvm-emulated": {"accel": "kvm", "nic": "e1000", **_EMULATED},
     "kvm-microvm": {"accel": "kvm", "machine": "microvm"},
+}
+VARIANTS = {
+    name: options for name, options in _VARIANTS.items() if options.get("machine", "") in ("", *HOST.qemu_machines)
 }
 """`kvm-emulated` is what the papers call KVM's default: an emulated NIC and an IDE disk. `kvm-virtio` has its
 packets carried by the host's kernel where it can; `-vhost` insists on that, and `-user` has QEMU itself do it."""

@@ -22,6 +22,7 @@ from pathlib import Path
 from vtax.errors import GuestError, PlatformError, VtaxError
 from vtax.guest.bootstrap import GREETING
 from vtax.host import tsc
+from vtax.host.architecture import HOST
 from vtax.host.emulated_cpu import is_virtual, timeout_factor
 from vtax.host.home import Home
 from vtax.host.journal import Journal
@@ -43,7 +44,7 @@ _BOOT_S = 6.0
 _GUEST_S = 19.0
 _POLL_S = 0.5
 _MEMORY_BYTES = 256 << 20
-_PACKAGES = {PROGRAM: "qemu-system-x86", "qemu-img": "qemu-utils"}
+_PACKAGES = {HOST.qemu: HOST.qemu_package, "qemu-img": "qemu-utils"}
 _NO_KVM = Note("hint-virtualization")
 _NEWER_QEMU = Note("hint-other-qemu")
 _BROKEN_KVM = Note("hint-real-kvm")
@@ -89,16 +90,18 @@ def _missing(options: QemuOptions) -> tuple[str, str] | None:
 
 
 def _booted(options: QemuOptions, image: Image | None, start: Start, found: Probe, started_at: float) -> Probe:
-    booted = _qemu_boot.run(options, _BOOT_S * timeout_factor())
-    if booted.problem:
-        reason, hint = _failure(options, booted.problem, booted.broken)
-        return replace(found, reason=reason, hint=hint)
+    if HOST.has_boot_program:
+        booted = _qemu_boot.run(options, _BOOT_S * timeout_factor())
+        if booted.problem:
+            reason, hint = _failure(options, booted.problem, booted.broken)
+            return replace(found, reason=reason, hint=hint)
     if options.vhost == "on" and not os.access(VHOST, os.R_OK | os.W_OK):
         return replace(found, reason=Note("no-device", device=VHOST), hint=Note("hint-vhost"))
-    if options.accel == "tcg":
+    if options.accel == "tcg" and HOST.has_boot_program:
         return replace(found, available=True)
     if image is None:
-        return replace(found, available=True, reason=Note("only-test-program"))
+        code = "only-test-program" if HOST.has_boot_program else "no-test-program"
+        return replace(found, available=True, reason=Note(code))
     return cached(
         options, image, lambda: _guest_started(options, image, start, found, started_at + _GUEST_S * timeout_factor())
     )
