@@ -226,6 +226,29 @@ def test_the_script_names_the_host_and_ends_as_the_run_did(campaign, tmp_path, s
     assert bundles == [f"{os.uname().nodename}-m1-d1-mine-1a2b-s1.vtax.gz"]
 
 
+@pytest.mark.parametrize("session", ["0", "-4", "s0", "01", "1000", "1 2"])
+def test_what_is_no_session_is_refused_before_anything_is_done(campaign, tmp_path, session):
+    write_directory(campaign, tmp_path / "here")
+    script = tmp_path / "here/run-here.sh"
+    done = subprocess.run(
+        [script, session], env={"PATH": os.environ["PATH"], "VTAX_PYTHON": "/bin/false"}, capture_output=True,
+        check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, session.encode() in done.stderr) == (os.EX_USAGE, b"", True)
+
+
+@pytest.mark.parametrize(
+    ("tag", "number"),
+    [("7", 1), ("s7", 1), ("-4", 1), ("host-run-mine-1a2b-s0", 1), ("host-run-mine-1a2b-s-4", 1),
+     ("host-run-other-s7", 1), ("host-run-mine-1a2b-s7", 7), ("host-run-mine-1a2b-s7.2", 7)],
+)  # fmt: skip
+def test_only_the_tag_of_its_run_names_the_session_of_a_bundle(campaign, measured, store, tmp_path, tag, number):
+    measured("node7.vtax.gz", tags=[tag])
+    [*load_directory(campaign, tmp_path / "there", Loader(campaign, store, "here"))]
+    (host,) = campaign.hosts()
+    assert [each.number for each in host.sessions] == [number]
+
+
 @pytest.mark.parametrize("named", ["node7", "..", "a b", "n" * 61])
 def test_a_host_is_called_as_its_bundle_says_where_that_is_a_name(campaign, measured, store, tmp_path, named):
     identity = host_id(FACTS)

@@ -117,6 +117,14 @@ def test_an_inventory_with_a_mistake_is_refused(hosts, said):
         hosts_of(listed(**hosts), "hosts.yml")
 
 
+@pytest.mark.parametrize("name", ["all", "rack", "vtax_asked"])
+def test_a_host_with_the_name_of_a_group_is_refused(name):
+    given = {**listed(a={}), "rack": {"hosts": ["a"]}, "of": {"hosts": [name]}}
+    with pytest.raises(BadInput) as refused:
+        hosts_of(given, "hosts.yml")
+    assert (name in refused.value.what, refused.value.where) == (True, "hosts.yml")
+
+
 def test_two_ports_of_an_address_are_two_hosts():
     at = {"ansible_host": "192.0.2.1"}
     assert len(hosts_of(listed(a={**at, "ansible_port": 2201}, b={**at, "ansible_port": 2202}), "x")) == 3

@@ -8,7 +8,6 @@ import shlex
 import shutil
 import time
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from vtax.campaign.host_record import CampaignHost, HostSession
 from vtax.campaign.host_runs import BUNDLE, DIRECTORY, TAG
 from vtax.campaign.making import new_directory
 from vtax.campaign.prepare import HOME, PROGRAM, SHORT
+from vtax.campaign.settings import MAX_SESSIONS
 from vtax.errors import BadInput
 from vtax.foreign_text import one_line
 from vtax.host.digest import sha256_of_file
@@ -29,7 +29,7 @@ SCRIPT = "run-here.sh"
 _NAME = re.compile(r"[\w.-]{1,60}", re.ASCII)
 _README = """Files of the campaign {name}, to measure {study} on a host without a controller.
 
-    sudo {script} [SESSION]        on each host, from this directory; SESSION is 1 if not given
+    sudo {script} [SESSION]        on each host, from this directory; SESSION is 1 to {last}, 1 if not given
 
 It prepares the host from {pack}, measures until the end, and puts the bundle into bundles/. Called again, it resumes,
 or puts the bundle there again. VTAX_HOME moves what it keeps on the host ({home}), VTAX_PYTHON names another python3
@@ -41,6 +41,9 @@ _RUN_HERE = """#!/bin/sh
 # Measures a session of the campaign {name} on this host, and puts its bundle into bundles/ beside this file.
 set -eu
 session=${{1:-1}}
+case $session in
+    0* | *[!0-9]* | ????*) echo "$session is no session: it is 1 to {last}" >&2; exit {usage} ;;
+esac
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 home=${{VTAX_HOME:-{home}}}
 id={name}-s$session
@@ -78,12 +81,12 @@ def write_directory(campaign: Campaign, target: Path) -> None:
             os.link(campaign.pack, made / PACK)
         except OSError:
             shutil.copyfile(campaign.pack, made / PACK)
-        names = {"name": settings.name, "pack": PACK, "home": HOME}
+        names = {"name": settings.name, "pack": PACK, "home": HOME, "last": MAX_SESSIONS}
         options = "".join(f" {shlex.quote(each)}" for each in settings.run_options(settings.scale))
         script = made / SCRIPT
         script.write_text(_RUN_HERE.format(
             **names, digest=settings.pack_digest, short=settings.pack_digest[:SHORT], program=PROGRAM, runs=DIRECTORY,
-            bundle=BUNDLE, study=shlex.quote(settings.study), options=options,
+            bundle=BUNDLE, usage=os.EX_USAGE, study=shlex.quote(settings.study), options=options,
         ))  # fmt: skip
         script.chmod(0o755)
         (made / "README").write_text(_README.format(**names, study=settings.study_name, script=SCRIPT))
@@ -141,12 +144,16 @@ def _host(path: Path, added: Added, names: set[str]) -> CampaignHost:
     return CampaignHost(f"{name}-{identity}" if name in names else name, identity=identity, facts=dict(added.host))
 
 
+def _number(name: str, tag: str) -> int | None:
+    """Return the session that a tag names as the id of a campaign's run does; None for any other tag."""
+    found = re.fullmatch(rf"{re.escape(TAG + name)}-s([1-9][0-9]{{0,2}})(\.[0-9]+)?", tag)
+    return int(found[1]) if found else None
+
+
 def _with_run(campaign: Campaign, host: CampaignHost, added: Added, path: Path) -> CampaignHost:
     """Return a host with one more session that is collected, of the number that its run was requested by."""
-    settings, number = campaign.settings, 1
-    for tag in added.tags:
-        with suppress(ValueError):
-            number = int(tag.removeprefix(f"{TAG}{settings.name}-s").partition(".")[0])
+    settings = campaign.settings
+    number = next(filter(None, (_number(settings.name, tag) for tag in added.tags)), 1)
     while (there := host.session(number)) is not None and there.run:
         number += 1
     session = HostSession(

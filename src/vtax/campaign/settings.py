@@ -19,6 +19,7 @@ from vtax.report.replacing import replacing
 from vtax.study.limits import MAX_BLOCKS
 from vtax.study.units import duration_s
 
+MAX_SESSIONS = 999
 CHANGE = "change"
 """Table of the file that `vtax.campaign.change` reads."""
 _NAME = re.compile(r"[a-z0-9][a-z0-9.-]{0,21}")  # an id of a run has a suffix, and at most 30 characters
@@ -87,8 +88,9 @@ class Settings:
         if not _NAME.fullmatch(self.name):
             hint = "a name has lower-case letters, digits, dots and hyphens, at most 22"
             raise BadInput(f"{one_line(self.name, 60)!r} is no name of a campaign", where="name", hint=hint)
-        if not 1 <= self.sessions <= 999:
-            raise BadInput(f"{self.sessions} is no number of sessions", where="sessions", hint="it is 1 to 999")
+        if not 1 <= self.sessions <= MAX_SESSIONS:
+            hint = f"it is 1 to {MAX_SESSIONS}"
+            raise BadInput(f"{self.sessions} is no number of sessions", where="sessions", hint=hint)
         if not 0 <= self.blocks <= MAX_BLOCKS:
             raise BadInput(f"{self.blocks} is no number of blocks", where="blocks", hint=f"it is 0 to {MAX_BLOCKS}")
         check_window(self.window, "window")
