@@ -14,13 +14,14 @@ import synthetic_run
 from answering_hosts import SETTINGS, campaign_in
 from command_line import invoked, output_of, refusal
 
+from vtax.campaign import collecting
 from vtax.campaign.by_hand import load_directory, slurm_line, write_directory
 from vtax.campaign.collecting import Loader, sha256_of_file
 from vtax.campaign.directory import Campaign
 from vtax.campaign.host_record import CampaignHost, HostSession
 from vtax.campaign.making import check_study
 from vtax.campaign.prepare import PROGRAM, SHORT
-from vtax.errors import BadInput
+from vtax.errors import BadInput, StoreError
 from vtax.store.bundle import as_text, write_bundle
 from vtax.store.campaigns import CampaignSession, finished_sessions
 from vtax.store.hosts import IMAGE_DIGEST, host_id
@@ -156,6 +157,27 @@ def test_a_damaged_bundle_is_brought_again(campaign, measured, store):
     assert found.reason.code == "damaged-bundle"
 
 
+def test_a_store_that_refuses_a_bundle_refuses_no_other(campaign, measured, store, tmp_path, monkeypatch):
+    bundle = measured("node7.vtax.gz")
+    measured("node8.vtax.gz", host={**FACTS, "machine_id": "m2"}, name="tour-3")
+    honest, host, session = collecting.import_bundle, *ended(bundle)
+
+    def refusing(engine: Any, content: Any, *given: Any, **named: Any) -> Any:
+        if content.path == bundle:
+            raise StoreError("a constraint failed")
+        return honest(engine, content, *given, **named)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(collecting, "import_bundle", refusing)
+        found = Loader(campaign, store, "here").load(host, session, bundle)
+        kept = found.session(1)
+        assert (kept.state, kept.reason.code, kept.bundle_sha256) == ("done", "not-stored", session.bundle_sha256)
+        by_hand = [*load_directory(campaign, tmp_path / "there", Loader(campaign, store, "here"))]
+        assert [(each.is_new, bool(each.reason)) for each in by_hand] == [(False, True), (True, False)]
+    again = Loader(campaign, store, "here").load(found, kept, bundle).session(1)
+    assert (again.state, again.reason.code) == ("collected", "")
+
+
 def test_what_was_interrupted_keeps_that_state(campaign, measured, store):
     bundle = measured(status="interrupted")
     found = Loader(campaign, store, "here").load(*ended(bundle, "interrupted"), bundle).session(1)
@@ -179,7 +201,11 @@ def test_bundles_that_came_by_hand_are_loaded_once(campaign, measured, store, tm
     assert sorted(run for _, run in sessions) == ["tour-1", "tour-2"]
     noted = finished_sessions(store.engine, "mine-1a2b")
     assert sorted(each.run for each in noted) == ["tour-1", "tour-2", "tour-3"]
-    again = [*load_directory(campaign, tmp_path / "there", Loader(campaign, store, "here"))]
+    parsed: list[Path] = []
+    loader = Loader(campaign, store, "here")
+    loader.add = lambda path, check: parsed.append(path) or Loader.add(loader, path, check)  # type: ignore
+    again = [*load_directory(campaign, tmp_path / "there", loader)]
+    assert sorted(path.name for path in parsed) == ["nobody.vtax.gz", "stopped.vtax.gz", "stranger.vtax.gz"]
     assert not [each for each in again if each.is_new]
     assert len(store.runs()) == 3
     with Store.open(tmp_path / "another.sqlite") as other:  # which the directory knows nothing of

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -95,6 +97,18 @@ def test_what_was_carried_out_is_written_down_once_and_in_order(campaign):
     assert change.when <= change.rest
 
 
+def test_what_another_one_wrote_before_the_lock_was_free_is_kept(campaign, monkeypatch):
+    honest = Campaign.lock
+
+    def late(self: Campaign) -> Any:
+        replace(self.settings, sessions=7).write(self.root / FILE)
+        return honest(self)
+
+    monkeypatch.setattr(Campaign, "lock", late)
+    vtax("change", str(campaign.root), "--what", "kernel", "--hosts", ",".join(FIRST))
+    assert Campaign.open(campaign.root).settings.sessions == 7
+
+
 @pytest.mark.parametrize(("table", "place"), [
     ({"first": ["web0"]}, "change.what"),
     ({"what": "kernel"}, "change.first"),
@@ -106,8 +120,6 @@ def test_what_was_carried_out_is_written_down_once_and_in_order(campaign):
     ({"what": "kernel", "first": ["web0"], "who": "x"}, "change.who"),
 ])  # fmt: skip
 def test_a_wrong_table_is_refused_by_its_key(campaign, table, place):
-    from dataclasses import replace
-
     replace(campaign.settings, tables={"change": table}).write(campaign.root / FILE)
     with pytest.raises(BadInput) as caught:
         change_of(Campaign.open(campaign.root))

@@ -13,6 +13,7 @@ from command_line import ended, output_of
 
 from vtax.campaign import controller as module
 from vtax.campaign import report
+from vtax.campaign.directory import Campaign
 from vtax.campaign.host_record import CampaignHost
 from vtax.campaign.inventory import InventoryHost
 from vtax.campaign.settings import Launch
@@ -59,6 +60,23 @@ def test_abort_holds_back_the_launches_of_another_controller(fleet, commanded, c
         controller_of(campaign, fleet).launch()
     assert (said[0][0], "controls this campaign" in said[0][1]) == (75, True)
     assert sum(bool(machine.runs) for machine in fleet.machines.values()) == 4, "no second batch"
+
+
+def test_what_asks_is_ended_where_its_answer_cannot_be_kept(fleet, commanded, monkeypatch):
+    (campaign, _), closed = commanded, []
+    honest = Fleet.run
+
+    def asking(self, tasks, variables):
+        try:
+            yield from honest(self, tasks, variables)
+        finally:
+            closed.append(tasks)
+
+    monkeypatch.setattr(Fleet, "run", asking)
+    monkeypatch.setattr(Campaign, "keep", lambda self, host: 1 / 0)
+    with pytest.raises(ZeroDivisionError) as caught:
+        controller_of(campaign, fleet).launch()
+    assert (caught.type, closed) == (ZeroDivisionError, [["prepare", "check"]])
 
 
 def test_abort_says_how_many_may_measure_still(fleet, commanded, capsys):

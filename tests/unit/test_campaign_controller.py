@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -233,6 +234,19 @@ def test_a_run_that_failed_begins_anew_only_on_request(tmp_path, fleet):
     assert go(campaign, fleet)["h04"] == "failed"
     assert go(campaign, fleet, retry=True)["h04"] == "running"
     assert set(fleet.machines["h04"].runs) == {"mine-1a2b-s1", "mine-1a2b-s1.1"}
+
+
+def test_a_host_that_the_inventory_skips_is_asked_nothing(tmp_path, fleet):
+    campaign = no_canary(tmp_path)
+    go(campaign, fleet)
+    campaign.keep(replace(campaign.host("h04"), state="skipped", skip="in repair"))
+    campaign.keep(replace(campaign.host("h05"), state="skipped", skip="in repair"))
+    fleet.machines["h04"].end()
+    fleet.asked.clear()
+    states = go(campaign, fleet)
+    controller_of(campaign, fleet).stop()
+    asked = {name for _, names in fleet.asked for name in names}
+    assert (asked, states["h04"]) == ({*fleet.machines} - {"h04", "h05"}, "skipped")
 
 
 def test_a_host_that_lost_its_runs_measures_again(tmp_path, fleet):

@@ -97,6 +97,16 @@ def test_the_state_is_that_of_the_run_and_of_its_process(place, status, end, sta
         assert found.reason == (end.reason or ("" if status == "finished" else "because of something"))
 
 
+def test_a_further_request_keeps_the_log_and_has_an_error_of_its_own_alone(place, launched):
+    requested(place, End(143))
+    stored(place, "interrupted", "stopped")
+    place.log.write_text("vtax: the disk is full\n")
+    start(place, REQUEST)
+    assert "the disk is full" in place.log.read_text()
+    place.end.unlink()
+    assert (launched, state_of(place).state, state_of(place).reason) == (["c1-s1"], "interrupted", "")
+
+
 def test_what_did_not_begin_says_why(place):
     requested(place, End(2, "there is no study 'mine'"))
     assert (state_of(place).state, state_of(place).reason) == ("refused", "there is no study 'mine'")

@@ -13,7 +13,7 @@ import re
 import signal
 import subprocess
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -126,7 +126,7 @@ class Playbook:
     forks: int
     held: int
 
-    def run(self, tasks: Sequence[str], variables: Mapping[str, Mapping[str, Any]]) -> Iterator[Answer]:
+    def run(self, tasks: Sequence[str], variables: Mapping[str, Mapping[str, Any]]) -> Generator[Answer]:
         """Carry out tasks on hosts, and yield the answers as they come. variables: host -> those of the tasks.
 
         Raises VtaxError where ansible-playbook itself fails. The program is ended when the iterator is closed.

@@ -19,7 +19,7 @@ from vtax.campaign.host_runs import BUNDLE, DIRECTORY, TAG
 from vtax.campaign.making import new_directory
 from vtax.campaign.prepare import HOME, PROGRAM, SHORT
 from vtax.campaign.settings import MAX_SESSIONS
-from vtax.errors import BadInput
+from vtax.errors import BadInput, StoreError
 from vtax.foreign_text import one_line
 from vtax.host.digest import sha256_of_file
 from vtax.store.hosts import host_id
@@ -105,11 +105,21 @@ def load_directory(campaign: Campaign, directory: Path, loader: Loader) -> Itera
         raise BadInput(f"{directory} is no directory", hint="vtax campaign load DIR")
     hosts = campaign.hosts()
     by_identity = {host.identity: host for host in hosts if host.identity}
-    by_run = {each.run_identity: host for host in hosts for each in host.sessions if each.run_identity}
+    sessions = [(host, each) for host in hosts for each in host.sessions if each.run_identity]
+    by_run = {each.run_identity: host for host, each in sessions}
+    noted = {(each.host, each.session): each.run for each in loader.noted()}
+    by_content = {
+        each.bundle_sha256: (host.name, noted[place])
+        for host, each in sessions
+        if (place := (host.name, each.number)) in noted
+    }
     for path in sorted(directory.rglob("*.vtax.gz")):
+        if (known := by_content.get(sha256_of_file(path))) is not None:
+            yield Found(str(path), *known)
+            continue
         try:
             added = loader.add(path, _check)
-        except BadInput as error:
+        except (BadInput, StoreError) as error:
             yield Found(str(path), reason=one_line(error.what, 300))
             continue
         host, is_new = by_run.get(added.identity), added.identity not in by_run

@@ -14,16 +14,18 @@ from typing import Any
 
 from vtax.campaign.directory import Campaign
 from vtax.campaign.host_record import NONE, CampaignHost, Code, HostSession, Reason
-from vtax.errors import BadInput
+from vtax.errors import BadInput, StoreError
 from vtax.foreign_text import one_line
 from vtax.host.digest import sha256_of_file
 from vtax.store.bundle import Bundle
-from vtax.store.campaigns import add_session
+from vtax.store.campaigns import CampaignSession, add_session, finished_sessions
 from vtax.store.hosts import IMAGE_DIGEST, host_id
 from vtax.store.importing import import_bundle
 from vtax.store.run import RunHandle
 from vtax.store.store import Store
 from vtax.study.redesigned import redesigned
+
+_MAY_COME: tuple[Code, ...] = ("damaged-bundle", "not-stored")
 
 
 class Foreign(BadInput):
@@ -64,15 +66,15 @@ class Loader:
             if sha256_of_file(arrived) != session.bundle_sha256:
                 raise Foreign("damaged-bundle", "the bundle is another one than its host named; it is brought again")
             found = self.add(arrived, lambda run: _check_host(run, host.identity))
-        except BadInput as error:
-            code = error.code if isinstance(error, Foreign) else "damaged-bundle"
+            self.note(host.name, session.number, found.identity)
+        except (BadInput, StoreError) as error:
+            code = _code(error)
             return _not_collected(host, session, Reason(code, one_line(error.what, 300)))
         target.parent.mkdir(parents=True, exist_ok=True)
         arrived.replace(target)
-        self.note(host.name, session.number, found.identity)
         state = "collected" if session.state == "done" else session.state
         bundle = str(target.relative_to(self._campaign.root))
-        reason = NONE if session.reason.code == "damaged-bundle" else session.reason
+        reason = NONE if session.reason.code in _MAY_COME else session.reason
         return host.with_session(
             replace(session, state=state, reason=reason, bundle=bundle, run=found.run, run_identity=found.identity)
         )
@@ -97,6 +99,10 @@ class Loader:
         """Have the store know whose session a run is. host: its name. identity: of the run."""
         add_session(self._store.engine, self._campaign.settings.name, host, session, identity)
 
+    def noted(self) -> list[CampaignSession]:
+        """Return the finished sessions of the campaign that the store knows."""
+        return finished_sessions(self._store.engine, self._campaign.settings.name)
+
     def _check(self, run: RunHandle) -> None:
         settings = self._campaign.settings
         if run.study != settings.study_name:
@@ -110,14 +116,20 @@ class Loader:
             raise Foreign("digest", "the bundle is of an image of other files")
 
 
+def _code(error: BadInput | StoreError) -> Code:
+    if isinstance(error, Foreign):
+        return error.code
+    return "not-stored" if isinstance(error, StoreError) else "damaged-bundle"
+
+
 def _check_host(run: RunHandle, identity: str) -> None:
     if identity and host_id(run.host) != identity:
         raise Foreign("other-host", f"the bundle is of the host {host_id(run.host)}")
 
 
 def _not_collected(host: CampaignHost, session: HostSession, reason: Reason) -> CampaignHost:
-    """Return a host without that bundle. What is damaged may come again; another study's is a failure."""
-    state = session.state if reason.code == "damaged-bundle" else "failed"
+    """Return a host without that bundle, which may come again; one of another study is a failure."""
+    state = session.state if reason.code in _MAY_COME else "failed"
     return host.with_session(replace(session, state=state, reason=reason))
 
 

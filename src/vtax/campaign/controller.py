@@ -10,7 +10,7 @@ import shlex
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -139,11 +139,11 @@ class Controller:
         return Collected(found.count(True), found.count(False))
 
     def _running(self) -> dict[str, HostSession]:
-        return {host.name: session for host in self.hosts.values() if (session := host.running)}
+        return {host.name: session for host in self.hosts.values() if not host.skip and (session := host.running)}
 
     def _pending(self, tried: set[str]) -> dict[str, HostSession]:
         found: dict[str, HostSession] = {}
-        for host in self.hosts.values():
+        for host in (each for each in self.hosts.values() if not each.skip):
             ended = ("done", "failed", "interrupted") if self.campaign.is_aborted or host.state == "given-up" else (
                 "done", "failed")  # fmt: skip
             for session in host.sessions:
@@ -232,10 +232,11 @@ class Controller:
             return
         asked = [(self.hosts[name], session) for name, session in sessions.items()]
         variables = {host.name: self._variables(host, session, verb(host, session)) for host, session in asked}
-        for answer in self._playbook.run(tasks, variables):
-            if answer.host in sessions:
-                host = self.hosts[answer.host]
-                self._keep(received(host, sessions[answer.host], answer))
+        with closing(self._playbook.run(tasks, variables)) as found:
+            for answer in found:
+                if answer.host in sessions:
+                    host = self.hosts[answer.host]
+                    self._keep(received(host, sessions[answer.host], answer))
         states = Counter(self.hosts[name].state for name in sessions)
         self._progress(f"{did}: {', '.join(f'{count} {state}' for state, count in sorted(states.items()))}")
 

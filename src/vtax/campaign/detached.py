@@ -11,12 +11,14 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from vtax.campaign.host_runs import End, HostRun, Place, Request, last_line, run_of, state_of
+from vtax.campaign.host_runs import BEGUN, End, HostRun, Place, Request, last_line, run_of, state_of
+from vtax.described import moment
 from vtax.errors import BadInput, RunInterrupted, VtaxError
 from vtax.host.digest import sha256_of_file
 from vtax.host.lock import is_measuring, measuring_lock, measuring_process
@@ -60,6 +62,8 @@ def start(place: Place, request: Request, *, in_foreground: bool = False) -> Hos
         is_due = found.state in _AGAIN or (found.state == "paused" and request.next_session)
         if is_due:
             place.write_request(request)
+            with place.log.open("a") as log:
+                log.write(f"{BEGUN}{moment(time.time())}\n")
             if not in_foreground:
                 _launch(place)
     finally:
@@ -151,7 +155,6 @@ def _vtax(place: Place, arguments: Sequence[str]) -> int:
 def _launch(place: Place) -> None:
     """Start the process, and wait until it holds its lock or has ended. Raises VtaxError."""
     place.end.unlink(missing_ok=True)
-    place.log.write_bytes(b"")
     command = [sys.executable, "-m", "vtax", "host", "work", place.id]
     environment = {name: os.environ[name] for name in _KEPT if name in os.environ}
     environment["VTAX_HOME"] = str(place.home.root)

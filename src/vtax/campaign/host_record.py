@@ -17,7 +17,7 @@ SessionState = Literal["absent", "running", "interrupted", "busy", "refused", "d
 Code = Literal[
     "", "unreachable", "no-answer", "not-prepared", "python", "version", "digest", "space", "not-root",
     "no-machine-id", "lock-held", "clock", "same-host", "cloned", "other-host", "run-failed", "run-refused",
-    "interrupted", "attempts", "other-study", "damaged-bundle", "skipped", "screened", "window",
+    "interrupted", "attempts", "other-study", "damaged-bundle", "not-stored", "skipped", "screened", "window",
 ]  # fmt: skip
 FAILURES: frozenset[HostState] = frozenset({"refused", "failed", "given-up"})
 ENDED: frozenset[HostState] = frozenset({"failed", "given-up", "skipped", "excluded", "collected"})

@@ -34,6 +34,8 @@ _STATES: Mapping[str, State] = {
 """Status of a run whose process is gone -> its state."""
 _ID = re.compile(r"[a-z0-9][a-z0-9.-]{0,29}")
 DIRECTORY, BUNDLE, TAG = "host-runs", "run.vtax.gz", "host-run-"
+BEGUN = "\n== begun "
+"""Separates what a log has of one process of a run from what it has of the next."""
 _REASON_CHARS = 500
 _LOG_BYTES = 4000
 
@@ -192,9 +194,10 @@ def run_of(place: Place) -> RunSummary | None:
 
 
 def last_line(log: Path) -> str:
-    """Return the error that a command of vtax ended with, on one line; empty where there is none."""
+    """Return the error that a command of vtax ended with, on one line; empty where there is none since the last
+    beginning."""
     with suppress(OSError):
-        text = log.read_bytes()[-_LOG_BYTES:].decode(errors="replace")
+        text = log.read_bytes()[-_LOG_BYTES:].decode(errors="replace").rpartition(BEGUN)[2]
         _, found, error = text.rpartition("vtax: ")
         return one_line(" ".join(error.split()), _REASON_CHARS) if found else ""
     return ""
