@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from command_line import output_of
 from doc_examples import DOCS
+from postgresql_server import Server, running_server
 from scripted import ScriptedDriver, install
 
 from vtax.host.home import Home
@@ -33,6 +34,13 @@ def home_store(home: Home, store: Store, monkeypatch: pytest.MonkeyPatch) -> Sto
     """The store of the test's own, as that of the home of commands."""
     monkeypatch.setenv("VTAX_HOME", str(home.root))
     return store
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[Server]:
+    """A server of PostgreSQL."""
+    with running_server() as server:
+        yield server
 
 
 @pytest.fixture(scope="session")

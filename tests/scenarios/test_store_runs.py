@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import math
 import os
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -28,50 +26,12 @@ from vtax.store.records import OutputRecord
 from vtax.store.store import Store
 
 
-@pytest.fixture(scope="session")
-def postgresql() -> Iterator[str]:
-    """A private PostgreSQL cluster that listens on a unix socket alone; the tests on it are skipped without one."""
-    pytest.importorskip("psycopg", reason="the Python package psycopg is not installed")
-    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
-    if not found:
-        pytest.skip("PostgreSQL is not installed")
-    binaries = found[-1].parent
-    user: list[str] = []
-    directory = Path(tempfile.mkdtemp(prefix="vtax-postgresql-"))
-    if os.geteuid() == 0:  # PostgreSQL refuses to run as root
-        if shutil.which("setpriv") is None:
-            pytest.skip("setpriv is not installed, and PostgreSQL does not run as root")
-        user = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups"]
-        shutil.chown(directory, "nobody", "nogroup")
-    data = directory / "data"
-
-    def run(*argv: str | Path) -> None:
-        subprocess.run(
-            [*user, *map(str, argv)], check=True, cwd="/", stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
-        )
-
-    run(binaries / "initdb", "--no-sync", "--auth=trust", "--username=vtax", "--encoding=UTF8", "--pgdata", data)
-    settings = f"-c listen_addresses= -c unix_socket_directories={directory} -c fsync=off"
-    run(binaries / "pg_ctl", "--pgdata", data, "--wait", "--log", directory / "log", "--options", settings, "start")
-    try:
-        yield f"host={directory}"
-    finally:
-        run(binaries / "pg_ctl", "--pgdata", data, "--mode=immediate", "stop")
-        shutil.rmtree(directory)
-
-
 @pytest.fixture(params=["sqlite", "postgresql"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     if request.param == "sqlite":
         url = f"sqlite:///{tmp_path / 'store.sqlite'}"
     else:
-        place = request.getfixturevalue("postgresql")
-        import psycopg
-
-        with psycopg.connect(f"{place} user=vtax dbname=postgres", autocommit=True) as connection:
-            connection.execute("DROP DATABASE IF EXISTS vtax")
-            connection.execute("CREATE DATABASE vtax")
-        url = f"postgresql://vtax@/vtax?{place}"
+        url = request.getfixturevalue("postgresql").empty()
     with Store.open(url) as opened:
         yield opened
 

@@ -180,6 +180,18 @@ def load(directory: Path, bundles: Path) -> None:
         raise BadInput(f"{len(refused)} bundles were not loaded", where=str(bundles))
 
 
+@command.command("roles", short_help="Print SQL for roles of a PostgreSQL store.")
+def roles() -> None:
+    """Print SQL that makes the roles vtax_reader and vtax_writer of a PostgreSQL store, for psql.
+
+    The owner of the tables runs it, once they are there, and grants the roles to who logs in.
+    """
+    from vtax.store.roles import statements
+
+    for each in statements():
+        click.echo(each)
+
+
 def _opened(directory: Path) -> Campaign:
     from vtax.campaign.making import opened
 

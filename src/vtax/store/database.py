@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -194,6 +195,8 @@ def translated_errors(url: URL) -> Iterator[None]:
         yield
     except DBAPIError as error:
         raise _explained(error.orig or error, url) from error
+    except _driver_errors() as error:  # of what SQLAlchemy does not carry out
+        raise _explained(error, url) from error
     except UnicodeDecodeError as error:  # what SQLite says quotes a damaged page
         what, hint = _SQLITE_ERRORS["SQLITE_CORRUPT"]
         raise StoreError(what, where=shown(url), hint=hint) from error
@@ -201,6 +204,12 @@ def translated_errors(url: URL) -> Iterator[None]:
         raise _not_readable(Path(error.filename or shown(url))) from error
     except (SQLAlchemyError, OSError) as error:
         raise StoreError(f"the store failed: {error}", where=shown(url)) from error
+
+
+def _driver_errors() -> tuple[type[Exception], ...]:
+    """Return what a driver that is in use raises."""
+    psycopg = sys.modules.get("psycopg")
+    return (sqlite3.Error, psycopg.Error) if psycopg else (sqlite3.Error,)
 
 
 def shown(url: URL) -> str:
@@ -234,6 +243,9 @@ def _explained(error: BaseException, url: URL) -> StoreError:
     if sqlstate == "25006":  # PostgreSQL: read_only_sql_transaction
         what, hint = _SQLITE_ERRORS["SQLITE_READONLY"]
         return StoreError(what, where=where, hint=hint)
+    if sqlstate == "42501":  # PostgreSQL: insufficient_privilege
+        return StoreError("this user has no right to do that in the store", where=where,
+                          hint="log in as a member of vtax_reader or vtax_writer: vtax campaign roles")  # fmt: skip
     if url.get_backend_name() == "postgresql" and (not sqlstate or sqlstate[:2] in ("08", "28", "3D", "57")):
         return StoreError(f"the store cannot be reached: {str(error).strip()}", where=where,
                           hint="check VTAX_STORE, the server, and the password")  # fmt: skip

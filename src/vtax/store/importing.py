@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ from vtax.store.provenance import IMPORTED, imported
 from vtax.store.records import LISTS
 from vtax.store.rows import DAMAGED, checked, finite_lists
 from vtax.store.run import RunHandle
-from vtax.store.transfer import Row, Watch, add_rows, portable_columns, rows_of, unwatched
+from vtax.store.transfer import Row, RunIsThere, Watch, add_rows, portable_columns, rows_of, unwatched
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
 _IDENTITY = re.compile(r"[0-9a-f]{32}")
@@ -177,32 +177,34 @@ def _check(private: Engine, run: RunHandle, path: Path) -> None:
 def _added(
     engine: Engine, private: Engine, run: RunHandle, bundle: Bundle, machine_id: str, watch: Watch
 ) -> Imported:
-    """Copy a run out of its private store, unless it is there."""
+    """Copy a run out of its private store, unless it is there, or another process brings it there meanwhile."""
     host = run.host.get("machine_id")
     is_other = not machine_id or host != machine_id
     table = schema.run
     with reading(private) as connection:
         trials = connection.execute(select(func.count()).select_from(schema.trial)).scalar_one()
-    with writing(engine) as connection:
-        names = set(connection.execute(select(table.c.name)).scalars())
-        there = connection.execute(select(table).where(table.c.identity == run.identity)).mappings().first()
-        if there is not None:
-            if imported(there["provenance"]).get("sha256") != bundle.sha256:
-                with reading(private) as source:
+    known = {
+        "at": time.time(), "name": run.name, "sha256": bundle.sha256, "is_other_host": is_other,
+        "is_anonymized": bundle.is_anonymized,
+    }  # fmt: skip
+    is_new = False
+    while True:
+        with reading(private) as source, writing(engine) as connection:
+            names = set(connection.execute(select(table.c.name)).scalars())
+            there = connection.execute(select(table).where(table.c.identity == run.identity)).mappings().first()
+            if there is not None:
+                if imported(there["provenance"]).get("sha256") != bundle.sha256:
                     _refuse_other_content(connection, there, rows_of(source, run.id), shown(engine.url))
-            return Imported(
-                there["name"], False, run.name, run.study, trials, bundle.sha256, is_other, bundle.is_anonymized
-            )
-        name = run.name if run.name not in names else _free(f"{run.name}-imported", names)
-        known = {
-            "at": time.time(), "name": run.name, "sha256": bundle.sha256, "is_other_host": is_other,
-            "is_anonymized": bundle.is_anonymized,
-        }  # fmt: skip
-        changes = {"name": name, "provenance": {**run.provenance, IMPORTED: known}}
-        with reading(private) as source:
+                name = there["name"]
+                break
+            name = run.name if run.name not in names else _free(f"{run.name}-imported", names)
+            changes = {"name": name, "provenance": {**run.provenance, IMPORTED: known}}
             rows = watch("stored", rows_of(source, run.id))
-            add_rows(connection, ((t, {**row, **changes} if t == "run" else row) for t, row in rows))
-    return Imported(name, True, run.name, run.study, trials, bundle.sha256, is_other, bundle.is_anonymized)
+            with suppress(RunIsThere):
+                add_rows(connection, ((t, {**row, **changes} if t == "run" else row) for t, row in rows))
+                is_new = True
+                break
+    return Imported(name, is_new, run.name, run.study, trials, bundle.sha256, is_other, bundle.is_anonymized)
 
 
 def _refuse_other_content(connection: Connection, there: Mapping[Any, Any], rows: Iterator[Row], where: str) -> None:

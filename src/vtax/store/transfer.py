@@ -14,7 +14,9 @@ from typing import Any
 
 from sqlalchemy import JSON, Connection, LargeBinary, Table, Text, insert, select
 
+from vtax.errors import StoreBusy
 from vtax.store import schema
+from vtax.store.database import insert_new
 
 Row = tuple[str, dict[str, Any]]
 Watch = Callable[[str, Iterable[Row]], Iterable[Row]]
@@ -26,6 +28,13 @@ _OF_TRIALS = ("output", "measurement", "counter")
 _AT_ONCE = 1000  # rows of one statement, fewer where they are large
 _AT_ONCE_LARGE = 1  # rows that are fetched at once where one may be large
 _AT_ONCE_CHARS = 1 << 18  # of the texts and JSON values of the rows of one statement
+
+
+class RunIsThere(StoreBusy):
+    """A run of this identity or name was stored by another process a moment ago; nothing was added."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"another process stores {name}, or a run of that name", hint="try again")
 
 
 def unwatched(_: str, rows: Iterable[Row]) -> Iterable[Row]:
@@ -101,7 +110,7 @@ def rows_of(connection: Connection, run_id: int) -> Iterator[Row]:
 def add_rows(connection: Connection, rows: Iterable[Row]) -> int:
     """Insert the rows of one run, a part at a time; returns its id.
 
-    Raises ValueError for a reference to a row that is not there, and for tables in another order.
+    Raises ValueError for a reference to a row that is not there, and for tables in another order; RunIsThere.
     """
     ids: dict[str, Ids] = {}
     run_id = 0
@@ -116,7 +125,10 @@ def add_rows(connection: Connection, rows: Iterable[Row]) -> int:
                 row.update({column: _id(ids, target, row[column]) for column, target in targets.items()})
                 if "run_id" in table.c:
                     row["run_id"] = run_id
-            if "id" in table.c:
+            if name == "run":
+                for row in batch:
+                    own.add(_add_run(connection, row))
+            elif "id" in table.c:
                 statement = insert(table).returning(table.c.id, sort_by_parameter_order=True)
                 for each in connection.execute(statement, batch).scalars():
                     own.add(int(each))
@@ -149,8 +161,27 @@ def _size(value: Any) -> int:
     return len(value) if isinstance(value, str | bytes) else len(repr(value)) if value else 0
 
 
+def _add_run(connection: Connection, row: Mapping[str, Any]) -> int:
+    """Insert a run; returns its id. Waits for another process that inserts one of its identity or name.
+
+    Raises RunIsThere when that one was stored.
+    """
+    table = schema.run
+    found = connection.execute(insert_new(connection, table).returning(table.c.id), dict(row)).scalar()
+    if found is None:
+        raise RunIsThere(row["name"])
+    return int(found)
+
+
 def _add_plain(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
     """Insert rows of a table without `id`, whose columns are plain numbers and texts: as the driver takes them."""
+    if connection.dialect.name == "postgresql":
+        columns = list(rows[0])
+        cursor: Any = connection.connection.cursor()
+        with cursor, cursor.copy(f"COPY {table.name} ({', '.join(columns)}) FROM STDIN") as copy:
+            for row in rows:
+                copy.write_row([row[name] for name in columns])
+        return
     statement = insert(table).values(dict.fromkeys(rows[0])).compile(dialect=connection.dialect)
     names = statement.positiontup
     given: Any = [tuple(row[name] for name in names) for row in rows] if names else [dict(row) for row in rows]
