@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -96,7 +97,7 @@ class Fleet:
         }  # fmt: skip
 
     def _run(self, machine: Machine, task: str, given: Mapping[str, Any]) -> dict[str, Any]:
-        words = given["vtax_status" if task == "status" else "vtax_command"]
+        words = shlex.split(given["vtax_status"]) if task == "status" else given["vtax_command"]
         verb, id_ = words[words.index("host") + 1 :][:2]
         if verb == "run" and machine.runs.get(id_, "absent") in ("absent", "interrupted", "busy", "refused"):
             machine.runs[id_] = machine.run_state

@@ -76,8 +76,10 @@ class Answer:
     at: float = 0.0
 
     def json(self) -> Mapping[str, Any]:
-        """Return the JSON that a command printed. Raises ValueError for anything else."""
-        found = _parsed(str(self.result.get("stdout", "")))
+        """Return the JSON that a command printed, after what a login may print. Raises ValueError for anything
+        else."""
+        said = str(self.result.get("stdout", ""))
+        found = _parsed(said[max(said.find("{"), 0) :])
         if not isinstance(found, dict):
             raise ValueError("no object")
         return found

@@ -254,7 +254,7 @@ class Controller:
             "vtax_python": host.python,
             "vtax_check": [*vtax, "check", "--json"],
             "vtax_command": [*vtax, *verb, "--json"],
-            "vtax_status": [*vtax, "status", session.id, "--json"],
+            "vtax_status": shlex.join([*vtax, "status", session.id, "--json"]),
             "vtax_bundle": f"{host.home}/{DIRECTORY}/{session.id}/{BUNDLE}",
             "vtax_target": str(self._target(host.name, session)),
         }
