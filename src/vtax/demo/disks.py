@@ -24,7 +24,7 @@ from vtax.host.journal import Journal
 from vtax.host.process import run
 from vtax.host.resources import TaggedProcesses, Tree
 from vtax.image.image import Image
-from vtax.image.initrd import APPLETS, DIRECTORIES, CpioEntry, collect_modules, cpio, unsigned
+from vtax.image.initrd import APPLETS, DIRECTORIES, CpioEntry, collect_modules, cpio, trimmed
 from vtax.image.kernel import elf_of
 from vtax.image.tree import bootstrap as debootstrap
 
@@ -233,7 +233,7 @@ def _initrd(busybox: Path, modules: Path, *, is_partition: bool) -> bytes:
             CpioEntry("dev/console", 0o020600, device=(5, 1)),
             CpioEntry("bin/busybox", 0o100755, busybox.read_bytes()),
             *(CpioEntry(f"bin/{name}", 0o120777, b"busybox") for name in APPLETS),
-            *(CpioEntry(f"modules/{name}.ko", 0o100644, unsigned(content)) for name, content in found.files.items()),
+            *(CpioEntry(f"modules/{name}.ko", 0o100644, trimmed(content)) for name, content in found.files.items()),
             CpioEntry("modules/order", 0o100644, "".join(f"{name}\n" for name in order).encode()),
             CpioEntry("init", 0o100755, init.replace(b"/dev/vda", b"/dev/vda1") if is_partition else init),
         ]

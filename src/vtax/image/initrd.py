@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import lzma
 import re
+import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,6 +41,7 @@ them (Linux 6.16 and newer compute CRCs without modules) and the CPU can."""
 
 _MAX_MODULE_BYTES = 64 << 20
 _SIGNED = b"~Module signature appended~\n"
+_ELF64, _TYPES = b"\x7fELF\x02", b"\0.BTF\0"
 _DIRECTORY, _FILE, _LINK, _CHARACTER = 0o040755, 0o100644, 0o120777, 0o020600
 _PROGRAM = 0o100755
 
@@ -118,10 +120,7 @@ def build_initrd(busybox: Path, modules: Path) -> bytes:
         CpioEntry("bin/busybox", _PROGRAM, busybox.read_bytes()),
         *(CpioEntry(f"bin/{name}", _LINK, b"busybox") for name in APPLETS),
         *(CpioEntry(f"links/{name}", _LINK, target.encode()) for name, target in DEVICE_LINKS.items()),
-        *(
-            CpioEntry(f"modules/{path.name}", _FILE, unsigned(path.read_bytes()))
-            for path in sorted(modules.iterdir())
-        ),
+        *(CpioEntry(f"modules/{path.name}", _FILE, trimmed(path.read_bytes())) for path in sorted(modules.iterdir())),
         CpioEntry("interpreter", _FILE, (" ".join(interpreter) + "\n").encode()),
         CpioEntry("bootstrap", _FILE, code.encode()),
         CpioEntry("init", _PROGRAM, data("init")),
@@ -129,16 +128,28 @@ def build_initrd(busybox: Path, modules: Path) -> bytes:
     return cpio(entries)
 
 
-def unsigned(module: bytes) -> bytes:
-    """Return a module without the signature at its end (Linux, module_signature.h), or what was given.
+def trimmed(module: bytes) -> bytes:
+    """Return a module with neither the signature at its end (Linux, module_signature.h) nor types for BPF programs.
 
-    Checking signatures is a third of an emulated boot's instructions. The kernel loads unsigned modules unless it was
-    built or configured to enforce signatures; then it logs this and is tainted (E), which changes nothing else.
+    Checking signatures is a third of an emulated boot's instructions, types are a thirtieth. The kernel loads
+    unsigned modules unless it was built or configured to enforce signatures; then it logs this and is tainted (E),
+    which changes nothing else. It finds types by the name of their section, which is changed here.
     """
-    if not module.endswith(_SIGNED):
-        return module
-    header_end = len(module) - len(_SIGNED)
-    return module[: header_end - 12 - int.from_bytes(module[header_end - 4 : header_end], "big")]
+    if module.endswith(_SIGNED):
+        header_end = len(module) - len(_SIGNED)
+        module = module[: header_end - 12 - int.from_bytes(module[header_end - 4 : header_end], "big")]
+    at, size = _section_names(module)
+    return module[:at] + module[at : at + size].replace(_TYPES, _TYPES.lower()) + module[at + size :]
+
+
+def _section_names(module: bytes) -> tuple[int, int]:
+    """Return where a module names its sections, and in how many bytes (elf(5), of 64 bits; e_shstrndx); else 0, 0."""
+    if not module.startswith(_ELF64):
+        return 0, 0
+    table = int.from_bytes(module[40:48], "little")
+    entry, _, names = struct.unpack_from("<HHH", module, 58)
+    at, size = struct.unpack_from("<QQ", module, table + names * entry + 24)
+    return at, size
 
 
 def _normal(name: str) -> str:

@@ -32,10 +32,11 @@ _SKIPPED_AT_BOOT = (
     "cryptomgr.notests",
     "initcall_blacklist=load_system_certificate_list,jent_mod_init,trace_eval_init,i8042_init,init_encrypted,"
     "ftrace_check_for_weak_functions",
+    "rodata=off",
 )
-"""Computations at boot that no guest of ours uses: self-tests of ciphers, keys that sign modules, a second
-source of random numbers, names in the formats of traces, a keyboard, encrypted keys, which of 45000 functions tracing
-could not name. A third of an emulated boot; nothing to a real CPU, which is left alone."""
+"""Computations at boot that no guest of ours uses: self-tests of ciphers, keys that sign modules, a second source of
+random numbers, names in the formats of traces, a keyboard, encrypted keys, which of 45000 functions tracing could not
+name, a walk over all page tables. A third of an emulated boot; nothing to a real CPU, which is left alone."""
 NOT_BOOTED = Note("hint-kernel")
 _FATAL_MESSAGES = ("Kernel panic", "Out of memory", "vtax-init:")
 _SHOWN_LINES, _MAX_LINE_BYTES = 3, 90
