@@ -27,7 +27,8 @@ _UNBEGUN = ("absent", "busy", "refused")
 @dataclass
 class Machine:
     """A host. runs: id -> state of what it was asked to measure. failures: task, or verb of a command -> what Ansible
-    says of it. slower: by what it copies memory."""
+    says of it. slower: by what it copies memory. visits: boots that its run needs still. comes_up_in: whatever was
+    set."""
 
     machine_id: str
     hardware_id: str = "aaaa"
@@ -41,9 +42,26 @@ class Machine:
     failures: dict[str, dict[str, Any]] = field(default_factory=dict)
     slower: float = 1.0
     runs: dict[str, str] = field(default_factory=dict)
+    boot: str = "plain"
+    visits: list[str] = field(default_factory=list)
+    set_boot: str = ""
+    comes_up_in: str = ""
+    reboots: int = 0
+
+    @property
+    def next_boot(self) -> str:
+        """What its run needs, where it is in another boot."""
+        return self.visits[0] if self.visits and self.visits[0] != self.boot else ""
+
+    def reboot(self) -> None:
+        """As a boot loader does: the boot that was set, once."""
+        self.boot, self.set_boot, self.reboots = self.comes_up_in or self.set_boot, "", self.reboots + 1
 
     def end(self, state: str = "done") -> None:
-        """What runs has ended so."""
+        """What runs has ended so, or with the boot that it was in."""
+        if self.visits and state == "done" and "running" in self.runs.values():
+            self.visits.pop(0)
+            state = "paused" if self.visits else "done"
         self.runs = {id_: state if found == "running" else found for id_, found in self.runs.items()}
 
 
@@ -85,6 +103,13 @@ class Fleet:
             steady = {kind: [1.0, 1.01] for kind in ("cpu", "process")}
             readings = {**steady, "memory": [machine.slower, 1.01 * machine.slower]}
             return Answer(name, task, "ok", {"rc": 0, "stdout": json.dumps({"readings": readings})})
+        if task == "reboot":
+            machine.reboot()
+            return Answer(name, task, "ok", {"changed": True, "rebooted": True, "elapsed": 40})
+        if done == "boot":
+            machine.set_boot = machine.next_boot
+            said = {"boot": machine.boot, "next_boot": machine.next_boot, "entry": "some"}
+            return Answer(name, task, "ok", {"rc": 0, "stdout": json.dumps(said)})
         said = self._check(machine) if task == "check" else self._run(machine, task, given)
         return Answer(name, task, "ok", {"rc": 0, "stdout": json.dumps(said)})
 
@@ -99,14 +124,21 @@ class Fleet:
     def _run(self, machine: Machine, task: str, given: Mapping[str, Any]) -> dict[str, Any]:
         words = shlex.split(given["vtax_status"]) if task == "status" else given["vtax_command"]
         verb, id_ = words[words.index("host") + 1 :][:2]
-        if verb == "run" and machine.runs.get(id_, "absent") in ("absent", "interrupted", "busy", "refused"):
-            machine.runs[id_] = machine.run_state
+        if verb == "run" and machine.runs.get(id_, "absent") in (
+            "absent",
+            "paused",
+            "interrupted",
+            "busy",
+            "refused",
+        ):
+            machine.runs[id_] = "paused" if machine.next_boot else machine.run_state
         if verb == "stop":
             machine.end("interrupted")
         state = machine.runs.get(id_, "absent")
-        has_bundle = state in ("done", "failed", "interrupted")
+        has_bundle = state in ("done", "failed", "interrupted", "paused")
         return {"id": id_, "state": state, "reason": "as asked" if state == "refused" else "", "run": "mine-1",
-                "block": 1, "blocks": 3, "done_trials": int(state not in _UNBEGUN), "failed_trials": 0,
+                "boot": machine.boot, "next_boot": machine.next_boot if state != "running" else "", "block": 1,
+                "blocks": 3, "done_trials": int(state not in _UNBEGUN), "failed_trials": 0,
                 "bundle": "/somewhere", "bundle_sha256": "ef" * 32 if has_bundle else ""}  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from vtax.cli import host_boots
 from vtax.host import boot_loaders
 from vtax.host.xen import is_dom0
 from vtax.image.image import Image
-from vtax.runner import boots, execute, host_sessions
+from vtax.runner import boots, execute, host_sessions, resume
 from vtax.runner.plan import Plan, make_plan
 from vtax.study.load import LoadedStudy, validate
 
@@ -41,11 +41,21 @@ class Machine:
             (root / name).mkdir(parents=True)
         (root / "boot/grub/grub.cfg").write_text(CONFIGURATION.read_text())
         monkeypatch.setenv("PATH", f"{root / 'bin'}:/usr/bin:/bin")
-        for module in (host_boots, execute, host_sessions):
+        for module in (host_boots, execute, host_sessions, resume):
             monkeypatch.setattr(module, "boot_id", lambda: f"{self.number:032}")
         for module in (host_boots, execute):
             monkeypatch.setattr(module, "host_facts", self.facts)
+        for name, set_next in (("grub-reboot", '"$1"'), ("bootctl", '"$2"')):
+            program = root / "bin" / name
+            program.write_text(f"#!/bin/sh\necho {set_next} >{root}/next\n")
+            program.chmod(0o755)
         self.boot(NATIVE)
+
+    @property
+    def next_entry(self) -> str:
+        """The id that the boot loader was given for the next boot alone; empty without one."""
+        found = self.root / "next"
+        return found.read_text().strip() if found.exists() else ""
 
     def boot(self, entry: str) -> None:
         """What the kernel and the hypervisor show after a boot of an entry; `another` is none of those of BOOTS."""

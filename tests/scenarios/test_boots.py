@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from functools import partial
 from pathlib import Path
 
@@ -9,6 +10,8 @@ import pytest
 from click.testing import CliRunner, Result
 from stubbed_host import NATIVE, XEN, Machine, look, planned
 
+from vtax.campaign import next_boot
+from vtax.campaign.host_runs import End, Place, Request
 from vtax.cli import abort, host_boots, resume
 from vtax.cli.main import group
 from vtax.cli.output import resume_hint
@@ -150,3 +153,42 @@ def test_abort_ends_a_run_and_keeps_why_it_ended_before(commands, status, expect
     commands.run.finish(status, "no disk", 1.0)
     assert commands.invoke("abort", commands.run.name).exit_code == 0
     assert commands.ended() == expected
+
+
+# For a controller of many hosts
+
+
+def test_a_host_names_the_boot_that_its_run_needs_and_sets_it_once(commands, monkeypatch, tmp_path):
+    """What a controller asks of a host from boot to boot, whose run has the id c1-s1."""
+    machine, place = commands.machine, Place.of(commands.home, "c1-s1")
+    monkeypatch.setattr("vtax.runner.resume._image_of", lambda *_: commands.plan.image)
+    monkeypatch.setattr(next_boot, "measuring_lock", partial(measuring_lock, path=tmp_path / "lock"))
+    place.write_request(Request("two.toml", "ab" * 32, has_boots=True))
+    assert "has begun here" in str(commands.invoke("host", "boot", "c1-s1").exception)
+    run = begin(commands.store, commands.plan, vtax_version="test", tags=(place.tag,))
+    place.write_end(End(0))
+
+    def asked(verb: str) -> dict[str, str]:
+        done = commands.invoke("host", verb, "c1-s1", "--json")
+        assert done.exit_code == 0, done.output
+        found = json.loads(done.stdout)
+        return found["runs"][0] if verb == "status" else found
+
+    before = "plain"  # in which the machine is
+    for visit in boots.visits(commands.plan.study, commands.plan.seed):
+        if visit.boot != before or asked("status")["next_boot"]:
+            assert (asked("status")["boot"], asked("status")["next_boot"]) == (before, visit.boot)
+            for _ in range(2):
+                assert asked("boot")["entry"] == machine.next_entry == ENTRIES[visit.boot]
+            machine.boot("another")  # another one than was set
+            assert (asked("status")["boot"], asked("status")["next_boot"]) == ("", visit.boot)
+            machine.boot(machine.next_entry)
+            (machine.root / "next").unlink()
+        assert asked("boot")["next_boot"] == asked("status")["next_boot"] == machine.next_entry == ""
+        assert commands.invoke("resume", run.name).exit_code == 0
+        before = visit.boot
+    assert (asked("status")["state"], asked("status")["next_boot"]) == ("done", "")
+    (machine.root / "boot/grub/grub.cfg").unlink()
+    assert "boot loader is unknown" in str(commands.invoke("host", "boot", "c1-s1").exception)
+    with measuring_lock("tour-9", tmp_path / "lock"):
+        assert commands.invoke("host", "boot", "c1-s1").exit_code != 0

@@ -85,13 +85,24 @@ def test_an_entry_that_does_not_exist_or_loads_no_kernel_is_refused(machine):
         boot_loaders.loader().find("uefi-firmware")
 
 
+def test_grub_is_given_the_path_of_an_entry_for_the_next_boot_alone(machine, monkeypatch):
+    loader = boot_loaders.loader()
+    loader.set_next(loader.find("Debian GNU/Linux, with Linux 6.1.0-50-amd64"))
+    assert machine.next_entry == ADVANCED
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(BadInput, match="grub-reboot is not installed"):
+        loader.set_next(loader.find(XEN))
+
+
 @pytest.fixture
 def systemd_boot(machine: Machine) -> Machine:
     """A machine that systemd-boot booted: `listed` is what bootctl lists."""
     variables = machine.root / "sys/firmware/efi/efivars"
     variables.mkdir(parents=True)
     bootctl = machine.root / "bin/bootctl"
-    bootctl.write_text(f"#!/bin/sh\ncat {machine.root}/listed\n")
+    bootctl.write_text(
+        f'#!/bin/sh\ncd {machine.root}; case $1 in list) cat listed;; set-oneshot) echo "$2" >next;; esac\n'
+    )
     bootctl.chmod(0o755)
     for name, text in (("LoaderInfo", "systemd-boot 252"), ("LoaderEntrySelected", "one.conf")):
         (variables / f"{name}-{boot_loaders._VENDOR}").write_bytes(b"\6\0\0\0" + text.encode("utf-16-le") + b"\0\0")
@@ -109,6 +120,8 @@ def test_systemd_boot_lists_its_entries_and_names_the_one_it_started(systemd_boo
     assert isinstance(loader, SystemdBoot)
     assert loader.entries() == [Entry("one.conf", "Debian"), Entry("two.efi", "two.efi")]
     assert boot_loaders.current(loader, loader.entries()) == loader.find("Debian")
+    loader.set_next(loader.find("two.efi"))
+    assert systemd_boot.next_entry == "two.efi"
 
 
 def test_the_entries_that_bootctl_of_debian_12_lists_are_read(systemd_boot):

@@ -114,6 +114,7 @@ def test_a_study_that_stops_by_its_figures_needs_a_number_of_blocks(campaign, me
         check_study(redesigned(str(campaign.study), "", 0))
     assert "--blocks N" in refused.value.hint
     check_study(redesigned(str(campaign.study), "", 30))
+    check_study(redesigned("mitigations", "", 0))  # its sessions are of its boots
     fixed = Campaign(campaign.root, replace(campaign.settings, blocks=30))
     declared = redesigned(str(campaign.study), "", 30).study.declared()
     assert (declared["design"]["stop"], declared["design"]["blocks"]) == ("fixed", 30)

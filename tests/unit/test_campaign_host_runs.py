@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -80,6 +81,7 @@ def test_an_id_is_a_plain_name(private_home, text):
         ("finished", End(1, "the disk is full"), "interrupted"),
         ("finished", None, "interrupted"),
         ("paused", End(0), "paused"),
+        ("paused", End(2, "vtax resume refused it"), "interrupted"),
         ("paused", End(75, "tour-9 has this host to itself"), "busy"),
         ("interrupted", End(143), "interrupted"),
         ("failed", End(1), "failed"),
@@ -362,3 +364,14 @@ def test_ids_are_listed_in_order(private_home):
         requested(Place.of(private_home, name))
     (host_runs.host_runs_of(private_home) / "NOT").mkdir()
     assert ids(private_home) == ["a", "b"]
+
+
+def test_a_run_over_several_boots_goes_on_when_it_is_requested_again(place, launched):
+    request = replace(REQUEST, has_boots=True)
+    place.write_request(request)
+    place.write_end(End(0))
+    stored(place, "paused")
+    assert start(place, request).state == "paused"  # as none is started here
+    assert launched == ["c1-s1"]
+    assert detached._command(place, request) == ["resume", "tour-1"]
+    assert detached._command(place, REQUEST) == []

@@ -19,6 +19,7 @@ CLOCK_S = 60.0
 """By how much the clock of a host may be off, beyond the time between its question and its answer: with Ansible's
 strategy `free` an answer waits until a fork is free to take it."""
 _DETAIL = 300
+_BOOT = 60
 _NO_SUCH_COMMAND = 127
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _SAID: tuple[tuple[str, Code], ...] = (
@@ -111,12 +112,48 @@ def after_run(
         refused = replace(session, state="refused", reason=Reason("run-refused", answer.error), started_at=begun)
         return settled(host.with_session(refused), settings, now)
     try:
-        said = answer.json()
-        run = said if "state" in said else next(each for each in said["runs"] if each["id"] == session.id)
-        found = _session(session, run, now)
+        found = _session(session, _run_of(answer, session), now)
     except (ValueError, KeyError, TypeError, StopIteration):
         return replace(host, state="unreachable", reason=Reason("no-answer", "its state cannot be read"), at=now)
     return settled(host.with_session(found), settings, now)
+
+
+def after_boot(
+    host: CampaignHost, session: HostSession, answer: Answer, settings: Settings, now: float
+) -> CampaignHost:
+    """Return a host after `vtax host boot`: its session has the boot that was set, and none where it is in that."""
+    if answer.kind == "failed" and answer.status == os.EX_TEMPFAIL:
+        busy = replace(session, state="busy", reason=Reason("lock-held", answer.error), attempts=session.attempts - 1)
+        return settled(host.with_session(busy), settings, now)
+    if answer.kind == "failed" and answer.status != -1:
+        reason = Reason("boot-refused", answer.error)
+        return settled(host.with_session(replace(session, state="refused", reason=reason)), settings, now)
+    try:
+        next_boot = one_line(str(answer.json()["next_boot"]), _BOOT)
+    except (ValueError, KeyError):
+        code: Code = "unreachable" if answer.kind == "unreachable" else "no-answer"
+        return replace(host, state="unreachable", reason=Reason(code, answer.error), at=now)
+    return settled(host.with_session(replace(session, next_boot=next_boot)), settings, now)
+
+
+def after_reboot(
+    host: CampaignHost, session: HostSession, answer: Answer, settings: Settings, now: float
+) -> CampaignHost:
+    """Return a host after its reboot, and after the `vtax host status` that follows: refused in another boot than was
+    set."""
+    if answer.task == "reboot":
+        if answer.kind == "ok":
+            return replace(host, at=now)
+        return replace(host, state="unreachable", reason=Reason("not-rebooted", answer.error), at=now)
+    found = after_run(host, session, answer, settings, now, is_launch=False)
+    there = found.session(session.number)
+    if found.state == "unreachable" or there is None:
+        return found
+    if there.next_boot:
+        here = one_line(str(_run_of(answer, session).get("boot") or "none of the study's"), _BOOT)
+        reason = Reason("wrong-boot", f"{here}, not {there.next_boot}")
+        return settled(host.with_session(replace(session, state="refused", reason=reason)), settings, now)
+    return settled(host.with_session(replace(session, next_boot="")), settings, now)
 
 
 def settled(host: CampaignHost, settings: Settings, now: float) -> CampaignHost:
@@ -140,11 +177,19 @@ def _state(host: CampaignHost, settings: Settings) -> tuple[HostState, Reason]:
         return "busy", states["busy"].reason
     if "interrupted" in states:
         return "waiting", states["interrupted"].reason
+    if "paused" in states:
+        return "waiting", states["paused"].reason
     measured = [each for each in host.sessions if each.number and each.state in ("done", "collected")]
     reason = next((each.reason for each in measured if each.state == "done"), Reason())
     if len(measured) >= settings.sessions:
         return ("collected" if all(each.state == "collected" for each in measured) else "done"), reason
     return ("waiting" if measured else "ready"), reason
+
+
+def _run_of(answer: Answer, session: HostSession) -> Mapping[str, Any]:
+    """Return what a host states of the run of a session. Raises ValueError, KeyError, TypeError, StopIteration."""
+    said: Mapping[str, Any] = answer.json()
+    return said if "state" in said else next(each for each in said["runs"] if each["id"] == session.id)
 
 
 def _session(session: HostSession, run: Mapping[str, Any], now: float) -> HostSession:
@@ -159,6 +204,7 @@ def _session(session: HostSession, run: Mapping[str, Any], now: float) -> HostSe
         bundle_sha256=sha256 if _SHA256.fullmatch(sha256) else "",
         done_trials=trials,
         failed_trials=_count(run["failed_trials"]),
+        next_boot=one_line(str(run["next_boot"]), _BOOT),
         started_at=session.started_at if is_begun else None,
     )
     match state:
@@ -172,7 +218,9 @@ def _session(session: HostSession, run: Mapping[str, Any], now: float) -> HostSe
             return replace(found, state="busy", reason=Reason("lock-held", said), attempts=found.attempts - 1)
         case "refused":
             return replace(found, state="refused", reason=Reason("run-refused", said))
-        case "interrupted" | "paused":
+        case "paused":
+            return replace(found, state="paused", reason=Reason("boot", found.next_boot), attempts=0)
+        case "interrupted":
             return replace(found, state="interrupted", reason=Reason("interrupted", said), ended_at=now)
         case "failed":
             return replace(found, state="failed", reason=Reason("run-failed", said), ended_at=now)

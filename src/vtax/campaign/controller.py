@@ -144,8 +144,8 @@ class Controller:
     def _pending(self, tried: set[str]) -> dict[str, HostSession]:
         found: dict[str, HostSession] = {}
         for host in (each for each in self.hosts.values() if not each.skip):
-            ended = ("done", "failed", "interrupted") if self.campaign.is_aborted or host.state == "given-up" else (
-                "done", "failed")  # fmt: skip
+            ends = self.campaign.is_aborted or host.state == "given-up"
+            ended = ("done", "failed", *(("interrupted", "paused") if ends else ()))
             for session in host.sessions:
                 is_there = session.number and session.bundle_sha256 and session.state in ended
                 if is_there and not session.run and session.id + host.name not in tried:
@@ -206,7 +206,23 @@ class Controller:
                             started_at=session.started_at or time.time())  # fmt: skip
             launched[each.host] = begun
             self._keep(answers.settled(host.with_session(begun), self.settings, time.time()))
-        self._ask("launched", ["command"], launched, self._after_launch, verb=self._run)
+        self._boot({name: session for name, session in launched.items() if session.next_boot})
+        there = {name: session for name, session in launched.items() if self.hosts[name].state == "running"}
+        self._ask("launched", ["command"], there, self._after_launch, verb=self._run)
+
+    def _boot(self, sessions: Mapping[str, HostSession]) -> None:
+        """Reboot hosts into the boots that their runs need; those where that is done run still, by their state."""
+
+        def set_next(host: CampaignHost, session: HostSession, answer: Answer) -> CampaignHost:
+            return answers.after_boot(host, session, answer, self.settings, time.time())
+
+        def rebooted(host: CampaignHost, session: HostSession, answer: Answer) -> CampaignHost:
+            return answers.after_reboot(host, session, answer, self.settings, time.time())
+
+        self._ask("set to boot", ["command"], sessions, set_next, verb=lambda _, session: ["boot", session.id])
+        known = {name: self.hosts[name] for name in sessions}
+        due = {n: s for n, host in known.items() if host.state == "running" and (s := host.running) and s.next_boot}
+        self._ask("rebooted", ["reboot", "status"], due, rebooted)
 
     def _of_run(self, host: CampaignHost, session: HostSession, answer: Answer) -> CampaignHost:
         return answers.after_run(host, session, answer, self.settings, time.time(), is_launch=False)

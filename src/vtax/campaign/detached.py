@@ -59,7 +59,7 @@ def start(place: Place, request: Request, *, in_foreground: bool = False) -> Hos
                 hint="request it by a new id",
             )
         found = state_of(place) if known is not None else HostRun(place.id, "absent")
-        is_due = found.state in _AGAIN or (found.state == "paused" and request.next_session)
+        is_due = found.state in _AGAIN or (found.state == "paused" and (request.next_session or request.has_boots))
         if is_due:
             place.write_request(request)
             with place.log.open("a") as log:
@@ -132,6 +132,8 @@ def _command(place: Place, request: Request) -> list[str]:
         return ["run", request.study, "--yes", "--tag", place.tag, *scale, *blocks, *seed, *options]
     if run.status == "paused" and request.next_session:
         return ["resume", run.name, "--session", *options]
+    if run.status == "paused" and request.has_boots:
+        return ["resume", run.name, *options]
     return [] if run.status in ("paused", "finished", "failed") else ["resume", run.name, *options]
 
 

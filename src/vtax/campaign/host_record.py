@@ -13,11 +13,14 @@ HostState = Literal[
     "new", "unreachable", "refused", "busy", "ready", "running", "waiting", "done", "collected", "failed", "given-up",
     "skipped", "excluded", "aborted",
 ]  # fmt: skip
-SessionState = Literal["absent", "running", "interrupted", "busy", "refused", "done", "failed", "collected"]
+SessionState = Literal[
+    "absent", "running", "paused", "interrupted", "busy", "refused", "done", "failed", "collected",
+]  # fmt: skip
 Code = Literal[
     "", "unreachable", "no-answer", "not-prepared", "python", "version", "digest", "space", "not-root",
     "no-machine-id", "lock-held", "clock", "same-host", "cloned", "other-host", "run-failed", "run-refused",
     "interrupted", "attempts", "other-study", "damaged-bundle", "not-stored", "skipped", "screened", "window",
+    "boot", "boot-refused", "not-rebooted", "wrong-boot",
 ]  # fmt: skip
 FAILURES: frozenset[HostState] = frozenset({"refused", "failed", "given-up"})
 ENDED: frozenset[HostState] = frozenset({"failed", "given-up", "skipped", "excluded", "collected"})
@@ -58,6 +61,9 @@ class HostSession:
     blocks: Annotated[int | None, Means("planned blocks")] = None
     done_trials: Annotated[int, Means("measured trials, failed ones included")] = 0
     failed_trials: Annotated[int, Means("measured trials that failed")] = 0
+    next_boot: Annotated[
+        str, Means("boot of the study that its host is to be brought to; empty for the one it is in")
+    ] = ""
     bundle_sha256: Annotated[str, Means("SHA-256 of the bundle on the host; empty without one")] = ""
     bundle: Annotated[str, Means("path of the collected bundle in the campaign's directory")] = ""
     run: Annotated[str, Means("name of the run in the store")] = ""

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from vtax.described import Means
 from vtax.errors import BadInput, NotFound
@@ -25,6 +25,9 @@ from vtax.live.state import LiveRun
 from vtax.report.replacing import replacing
 from vtax.store.records import RunSummary
 from vtax.store.store import Store
+
+if TYPE_CHECKING:
+    from vtax.runner.boots import Here
 
 State = Literal["absent", "running", "paused", "interrupted", "done", "failed", "busy", "refused"]
 _STATES: Mapping[str, State] = {
@@ -48,8 +51,8 @@ class HostRun:
     state: Annotated[
         State,
         Means(
-            "`absent`: never requested; `running`; `paused`: between sessions; `interrupted`; `done`; `failed`; "
-            "`busy`: another command used the host; `refused`: it did not begin"
+            "`absent`: never requested; `running`; `paused`: between sessions or boots; `interrupted`; `done`; "
+            "`failed`; `busy`: another command used the host; `refused`: it did not begin"
         ),
     ]
     reason: Annotated[str, Means("why it is in this state; empty where that needs none")] = ""
@@ -60,6 +63,8 @@ class HostRun:
     failed_trials: Annotated[int, Means("measured trials that failed")] = 0
     bundle: Annotated[str, Means("path of its bundle, once its process has ended")] = ""
     bundle_sha256: Annotated[str, Means("SHA-256 of that file")] = ""
+    boot: Annotated[str, Means("boot of the study that this host is in; empty for none, and while it runs")] = ""
+    next_boot: Annotated[str, Means("boot that it needs next; empty where this boot of the host will do")] = ""
 
 
 @dataclass(frozen=True)
@@ -67,7 +72,7 @@ class Request:
     """A run that was requested. study: path, or name of a shipped one. digest: SHA-256 of its file.
 
     scale: of the study; empty for the whole. blocks: 0 for the study's own. seed: None for any. next_session: of a
-    paused run, begin the next one.
+    paused run, begin the next one. has_boots: it is measured in several boots of the host.
     """
 
     study: str
@@ -78,6 +83,7 @@ class Request:
     trust: bool = False
     tune_host: bool = False
     next_session: bool = False
+    has_boots: bool = False
 
 
 @dataclass(frozen=True)
@@ -166,6 +172,23 @@ def ids(home: Home) -> list[str]:
 
 def state_of(place: Place) -> HostRun:
     """Return the state of a requested run. Changes nothing. Raises StoreError."""
+    found = _state_of(place)
+    if found.run and found.state not in ("running", "done", "failed") and place.request().has_boots:
+        with suppress(BadInput):  # the run itself will say what is wrong
+            here, next_boot = boots_of(place, found.run)
+            return replace(found, boot=here.name, next_boot=next_boot)
+    return found
+
+
+def boots_of(place: Place, run_name: str) -> tuple[Here, str]:
+    """See needed_boot, of a run of the home's store."""
+    from vtax.runner.resume import needed_boot  # it imports every driver
+
+    with Store.open_read_only(place.home.store_file) as store:
+        return needed_boot(store.open_run(run_name), place.home)
+
+
+def _state_of(place: Place) -> HostRun:
     if not place.directory.is_dir():
         return HostRun(place.id, "absent")
     run, end = run_of(place), _end(place)
@@ -180,6 +203,8 @@ def state_of(place: Place) -> HostRun:
     if run is None:
         return replace(found, state="refused")
     state, reason = _STATES[run.status], end.reason or ("" if run.status == "finished" else str(run.stopped_because))
+    if state == "paused" and end.status != 0:
+        state = "interrupted"
     if state == "done" and end.status != 0:  # all was measured; without a bundle that alone is missing
         state = "failed" if end.bundle else "interrupted"
     return replace(found, state=state, reason=reason)

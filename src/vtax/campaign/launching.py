@@ -72,7 +72,7 @@ def due_session(host: CampaignHost, settings: Settings, now: float) -> int | Non
     before = max((each for each in begun if each is not None), default=None)
     for number in range(1, settings.sessions + 1):
         session = host.session(number)
-        if session is None or session.state in ("absent", "interrupted", "busy", "refused"):
+        if session is None or session.state in ("absent", "paused", "interrupted", "busy", "refused"):
             is_early = before is not None and now < before + settings.every_s
             return None if is_early else number
         if session.state not in _ENDED_WELL:

@@ -40,12 +40,10 @@ class Wanted:
 
 
 def check_study(loaded: LoadedStudy) -> None:
-    """Raise BadInput for a study that cannot be measured by several hosts: that has sessions or boots of its own, or
-    a rule by which every host would decide for itself when it has enough."""
+    """Raise BadInput for a study that cannot be measured by several hosts: that has sessions of its own, but those of
+    boots, or a rule by which every host would decide for itself when it has enough."""
     study, source = loaded.study, loaded.source
-    if study.boot:
-        raise BadInput("a study over several boots is measured by hand", where=source, hint="vtax run STUDY")
-    if study.design.sessions != 1:
+    if study.design.sessions != 1 and not study.boot:
         hint = "remove it: --sessions says how many each host has"
         raise BadInput("the study has sessions of its own", where=f"{source}: design.sessions", hint=hint)
     if not rule_of(study.design.model_dump()).takes_more or study.design.order == "sequential":

@@ -12,6 +12,7 @@ import click
 
 from vtax.campaign import detached, host_runs
 from vtax.campaign.host_runs import HostRun, Place, Request
+from vtax.campaign.next_boot import set_next_boot
 from vtax.campaign.prepare import Refused
 from vtax.campaign.prepare import prepare as prepare_host
 from vtax.cli.completion import study_names
@@ -141,10 +142,10 @@ def run(
     need_root("measuring")
     home = Home.from_environment().ensure()
     loaded = redesigned(study, scale, blocks or 0)
-    if loaded.study.boot:
-        raise BadInput("a run over several boots is not measured in the background", hint="vtax run STUDY")
     source = str(Path(loaded.source).absolute())
-    request = Request(source, loaded.digest, scale, blocks or 0, seed, trust, tune_host, next_session)
+    request = Request(
+        source, loaded.digest, scale, blocks or 0, seed, trust, tune_host, next_session, bool(loaded.study.boot)
+    )
     found = detached.start(Place.of(home, id_), request, in_foreground=foreground)
     if as_json:
         print_json({"schema": "vtax.host-run/1", **values_of(found)})
@@ -166,6 +167,24 @@ def status(id_: str | None, as_json: bool) -> None:
         print_json({"schema": "vtax.host-status/1", "runs": [values_of(each) for each in found]})
     else:
         _print_runs(found)
+
+
+@command.command("boot", short_help="Set the boot that a run needs next.")
+@click.argument("id_", metavar="ID")
+@json_option
+def boot(id_: str, as_json: bool) -> None:
+    """Set the boot that the run ID needs next for the next boot of this host alone, and reboot nothing.
+
+    Nothing is set where this boot of the host will do.
+    """
+    need_root("setting the next boot")
+    found = set_next_boot(Place.of(Home.from_environment(), id_))
+    if as_json:
+        print_json({"schema": "vtax.host-boot/1", **values_of(found)})
+    elif found.next_boot:
+        say(f"the next boot is {found.next_boot}: {found.entry}")
+    else:
+        say(f"this boot of the host will do: {found.boot}")
 
 
 @command.command("stop", short_help="Stop a run in the background.")

@@ -1,8 +1,8 @@
-"""Boot loaders of this host: their entries, and which of them this boot is.
+"""Boot loaders of this host: their entries, which of them this boot is, and the one for the next boot alone.
 
 GRUB (entries in grub.cfg, as Debian's and Ubuntu's update-grub writes them) and systemd-boot. systemd-boot names the
 entry that it started. GRUB does not: there an entry is this boot when kernel, its options and the hypervisor are
-those of the entry.
+those of the entry. Nothing here changes the default entry.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vtax.errors import BadInput, VtaxError
-from vtax.host.process import run
+from vtax.host.packages import packages_hint
+from vtax.host.process import find_program, run
 from vtax.host.xen import is_dom0
 
 ROOT = Path("/")
@@ -52,6 +53,10 @@ class Loader(ABC):
         """Return all entries. Raises VtaxError."""
 
     @abstractmethod
+    def set_next(self, entry: Entry) -> None:
+        """Boot an entry the next time, and only then. Raises VtaxError."""
+
+    @abstractmethod
     def is_current(self, entry: Entry) -> bool:
         """Return whether the host was booted from this entry, as far as that can be known."""
 
@@ -79,6 +84,13 @@ class Grub(Loader):
     def entries(self) -> list[Entry]:
         """Return those of grub.cfg; an entry in a submenu has the id `SUBMENU>ENTRY`."""
         return list(_grub_entries(self._configuration().splitlines()))
+
+    def set_next(self, entry: Entry) -> None:
+        """By grub-reboot, or what other distributions call it."""
+        program = f"{self._directory.name}-reboot"  # grub, or grub2
+        if find_program(program) is None:
+            raise BadInput(f"{program} is not installed", hint=packages_hint("grub2-common"))
+        run([program, entry.id])
 
     def is_current(self, entry: Entry) -> bool:
         """By hypervisor, kernel and options."""
@@ -129,6 +141,10 @@ class SystemdBoot(Loader):
             for each in found
             if each.get("id") and not str(each["id"]).startswith("auto-")
         ]
+
+    def set_next(self, entry: Entry) -> None:
+        """See Loader."""
+        run(["bootctl", "set-oneshot", entry.id])
 
     def is_current(self, entry: Entry) -> bool:
         """By what systemd-boot says that it started."""

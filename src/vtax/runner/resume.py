@@ -10,6 +10,7 @@ from typing import Any
 from vtax.counters.host import machine_id
 from vtax.errors import BadInput, VtaxError
 from vtax.host.home import Home
+from vtax.host.journal import boot_id
 from vtax.image import contents
 from vtax.image.build import list_images
 from vtax.image.image import Image
@@ -98,6 +99,20 @@ def _of_plan(run: RunHandle, home: Home) -> str:
     image = Image(run.image_key, home.images / "hidden") if is_hidden else _image_of(run, home)
     _planned(run, image, dry=True)
     return ""
+
+
+def needed_boot(run: RunHandle, home: Home) -> tuple[boots.Here, str]:
+    """Return (the boot that this host is in, that which a run over several needs in its place).
+
+    The latter is empty where this one will do. Starts nothing. Raises BadInput for a run in one boot, where its plan
+    cannot be rebuilt here, and where its boots are not known.
+    """
+    plan = _planned(run, _image_of(run, home), dry=True)
+    here, left = boots.look(plan.study), boots.visits_left(plan, run)
+    if here is None:
+        raise BadInput(f"{run.name} is measured in one boot of the host", hint=f"vtax resume {run.name}")
+    is_here = not left or boots.can_begin(run, left[0], here.name, boot_id())
+    return here, "" if is_here else left[0].boot
 
 
 def known_of(facts: Mapping[str, Any]) -> dict[str, Any]:

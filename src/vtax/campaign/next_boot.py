@@ -1,0 +1,39 @@
+"""Sets the boot that a run needs next, for the next boot of its host alone; the controller reboots the host."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from vtax.campaign.host_runs import Place, boots_of, run_of
+from vtax.described import Means
+from vtax.errors import NotFound
+from vtax.host import boot_loaders
+from vtax.host.lock import measuring_lock
+
+
+@dataclass(frozen=True)
+class NextBoot:
+    """Answer of `vtax host boot`."""
+
+    id: Annotated[str, Means("id of the run")]
+    boot: Annotated[str, Means("boot of the study that this host is in; empty for none")]
+    next_boot: Annotated[str, Means("boot that is set for the next time alone; empty where this one will do")]
+    entry: Annotated[str, Means("its entry of the boot loader")] = ""
+
+
+def set_next_boot(place: Place) -> NextBoot:
+    """Set the entry of the boot that a run needs next, unless this boot of the host will do.
+
+    Raises NotFound without such a run, Busy while one measures, and VtaxError for what the boot loader refuses.
+    """
+    with measuring_lock(f"vtax host boot {place.id}"):
+        found = run_of(place)
+        if found is None:
+            raise NotFound(f"no run of {place.id} has begun here", hint="vtax host run begins it")
+        here, next_boot = boots_of(place, found.name)
+        if not next_boot:
+            return NextBoot(place.id, here.name, "")
+        entry = here.entries[next_boot]
+        boot_loaders.loader().set_next(entry)
+        return NextBoot(place.id, here.name, next_boot, entry.id)
