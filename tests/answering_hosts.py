@@ -13,7 +13,7 @@ from vtax.campaign.ansible import Answer
 from vtax.campaign.controller import Controller
 from vtax.campaign.directory import Campaign
 from vtax.campaign.host_record import CampaignHost, Reason
-from vtax.campaign.settings import Settings
+from vtax.campaign.settings import Launch, Settings
 from vtax.described import moment
 
 SETTINGS: dict[str, Any] = {
@@ -176,3 +176,19 @@ def controller_of(campaign: Campaign, fleet: Fleet, names: Sequence[str] = ()) -
     known = {host.name: host for host in campaign.hosts()}
     hosts = {name: known.get(name) or CampaignHost(name, home="/var/lib/vtax") for name in names or fleet.machines}
     return Controller(campaign, fleet, hosts, lambda text: None)  # type: ignore[arg-type]
+
+
+def no_canary(tmp_path: Path, **changes: Any) -> Campaign:
+    """A campaign that launches on all of its hosts at once."""
+    return campaign_in(tmp_path / "c", launch=Launch(canary=0, first_percent=0), **changes)
+
+
+def go(campaign: Campaign, fleet: Fleet, loader: Counting | None = None, *, retry: bool = False) -> dict[str, str]:
+    """One `go` of a controller that starts anew; the states of the hosts after it."""
+    found = controller_of(campaign, fleet)
+    found.look()
+    found.collect(loader or Counting())  # type: ignore[arg-type]
+    if retry:
+        found.retry()
+    found.launch()
+    return {host.name: host.state for host in campaign.hosts()}

@@ -1,0 +1,112 @@
+"""Hosts of a campaign that are rebooted: into which boot, when, how often, and what becomes of one that is not."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import pytest
+from answering_hosts import Counting, Fleet, Machine, controller_of, go, no_canary
+
+from vtax.campaign import controller as module
+from vtax.campaign.host_record import Reason
+
+
+@pytest.fixture
+def fleet(monkeypatch: pytest.MonkeyPatch) -> Fleet:
+    """Three hosts that answer, whose runs need these boots; h01 is in the first one already."""
+    made = Fleet(**{name: Machine(name, visits=["xen", "plain", "xen"]) for name in ("h00", "h01", "h02")})
+    made.machines["h01"].boot = "xen"
+    monkeypatch.setattr(module, "time", type("Clock", (), {"time": staticmethod(lambda: made.now)}))
+    return made
+
+
+def test_hosts_are_rebooted_into_each_boot_of_their_run_in_its_order(tmp_path, fleet):
+    campaign, loader = no_canary(tmp_path), Counting()
+    states = go(campaign, fleet, loader)
+    assert states == {"h00": "waiting", "h01": "running", "h02": "waiting"}
+    assert [machine.runs["mine-1a2b-s1"] for machine in fleet.machines.values()] == ["paused", "running", "paused"]
+    for _ in range(4):  # each `go` is a controller that was away
+        for machine in fleet.machines.values():
+            machine.end()
+        states = go(campaign, fleet, loader)
+        assert all(host.session(1).attempts <= 1 for host in campaign.hosts())
+    assert set(states.values()) == {"collected"}
+    assert [machine.reboots for machine in fleet.machines.values()] == [3, 2, 3]
+    assert all(len(machine.runs) == 1 for machine in fleet.machines.values())
+    assert sorted(name for name, _ in loader.loaded) == ["h00", "h01", "h02"]
+
+
+def test_a_host_that_comes_up_in_another_boot_measures_nothing_there_and_is_given_up(tmp_path, fleet):
+    fleet.machines["h00"].comes_up_in = "plain"
+    campaign = no_canary(tmp_path)
+    go(campaign, fleet)
+    states = go(campaign, fleet)
+    assert (states["h00"], states["h02"]) == ("refused", "running")
+    assert campaign.host("h00").reason == Reason("wrong-boot", "plain, not xen")
+    for _ in range(4):
+        states = go(campaign, fleet)
+        assert fleet.machines["h00"].runs == {"mine-1a2b-s1": "paused"}
+    assert (states["h00"], campaign.host("h00").reason.code, fleet.machines["h00"].reboots) == (
+        "given-up", "attempts", 3,
+    )  # fmt: skip
+    fleet.machines["h00"].comes_up_in = ""
+    assert go(campaign, fleet, retry=True)["h00"] == "running"
+    assert campaign.host("h00").sessions[0].id == "mine-1a2b-s1", "what it measured is kept"
+
+
+@pytest.mark.parametrize(
+    ("failures", "state", "code", "reboots"),
+    [
+        ({"boot": {"rc": 2, "stderr": "vtax: GRUB has no entry 'Xen'"}}, "refused", "boot-refused", 0),
+        ({"boot": {"rc": 75, "stderr": "vtax: tour-3 measures"}}, "busy", "lock-held", 0),
+        ({"boot": {"msg": "Timed out"}}, "unreachable", "no-answer", 0),
+        ({"reboot": {"msg": "Timed out waiting for last boot time check"}}, "unreachable", "not-rebooted", 0),
+        ({"status": {"msg": "Timed out"}}, "unreachable", "no-answer", 1),
+    ],
+)
+def test_what_fails_of_a_reboot_is_typed_and_made_again(tmp_path, fleet, failures, state, code, reboots):
+    campaign = no_canary(tmp_path)
+    go(campaign, fleet)
+    controller_of(campaign, fleet).look()
+    fleet.machines["h00"].failures = failures
+    controller_of(campaign, fleet).launch()
+    assert (campaign.host("h00").state, campaign.host("h00").reason.code) == (state, code)
+    assert (fleet.machines["h00"].reboots, fleet.machines["h00"].runs) == (reboots, {"mine-1a2b-s1": "paused"})
+    fleet.machines["h00"].failures = {}
+    assert go(campaign, fleet)["h00"] == "running"
+    assert fleet.machines["h00"].boot == "xen"
+
+
+def test_a_host_that_somebody_booted_meanwhile_is_not_rebooted(tmp_path, fleet):
+    campaign = no_canary(tmp_path)
+    go(campaign, fleet)
+    controller_of(campaign, fleet).look()
+    fleet.machines["h00"].boot = "xen"
+    go(campaign, fleet)
+    assert (fleet.machines["h00"].reboots, fleet.machines["h00"].runs["mine-1a2b-s1"]) == (0, "running")
+
+
+def test_a_window_and_a_skip_hold_reboots_back(tmp_path, fleet):
+    campaign = no_canary(tmp_path)
+    go(campaign, fleet)
+    found = controller_of(campaign, fleet)
+    found.look()
+    at = time.localtime(fleet.now)
+    later = f"{(at.tm_hour + 2) % 24:02}:00-{(at.tm_hour + 3) % 24:02}:00"
+    for name, changed in (("h00", {"window": later}), ("h02", {"skip": "in repair", "state": "skipped"})):
+        found.hosts[name] = replace(found.hosts[name], **changed)
+    found.launch()
+    assert [machine.reboots for machine in fleet.machines.values()] == [0, 0, 0]
+
+
+def test_an_aborted_campaign_brings_what_was_measured_in_some_boots(tmp_path, fleet):
+    campaign = no_canary(tmp_path)
+    go(campaign, fleet)
+    fleet.machines["h01"].end()
+    campaign.abort()
+    found, loader = controller_of(campaign, fleet), Counting()
+    found.stop()
+    found.collect(loader)
+    assert ("h01", "mine-1a2b-s1") in loader.loaded
+    assert [machine.reboots for machine in fleet.machines.values()] == [0, 0, 0]
