@@ -1,8 +1,10 @@
 """Runs the shipped playbook by the `ansible-playbook` of this machine, and reads what each host answered.
 
-Ansible is a program that is found on PATH, never imported. Answers are read as they come from what its default
-callback prints, one line of JSON a result, so that a controller that is killed has lost nothing that was said.
-Connections are not shared (`ControlPath=none`): once a task has ended nothing of Ansible is on the host.
+Ansible is a program that is found on PATH, never imported. Answers are read as they come from its log, one line of
+JSON a result, so that a controller that is killed has lost nothing that was said. Texts of hosts are in it with their
+line ends, in which a host could write as if it were another one; but each entry begins with the name of a user, which
+is a secret of this run. Connections are not shared (`ControlPath=none`): once a task has ended nothing of Ansible is
+on the host.
 """
 
 from __future__ import annotations
@@ -14,9 +16,10 @@ import signal
 import subprocess
 import time
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from secrets import token_hex
 from tempfile import TemporaryDirectory
 from typing import IO, Any, Literal
 
@@ -27,6 +30,7 @@ from vtax.host.process import child_environment, find_program, run
 
 PLAYBOOK = Path(__file__).with_name("playbook.yml")
 OLDEST = (2, 14)
+_ENTRY = r"\S+ \S+ p=\d+ u={secret} n=\S+ \w*\| "
 _BANNER = re.compile(r"TASK \[(\w+)\]")
 _RESULT = re.compile(r"(ok|changed|fatal|skipping): \[(.+?)\](?:: (UNREACHABLE|FAILED)!)?(?: => (\{.*\}))?\Z")
 _CLOSED = re.compile(r"(Shared c|C)onnection to .* closed\.\s*")  # by ssh, where the command has a terminal
@@ -48,6 +52,8 @@ ENVIRONMENT = {
     "ANSIBLE_NOCOWS": "1",
     "ANSIBLE_RETRY_FILES_ENABLED": "false",
     "ANSIBLE_DEPRECATION_WARNINGS": "false",
+    "ANSIBLE_DIFF_ALWAYS": "false",
+    "ANSIBLE_LOG_FILTER": "none",
     "ANSIBLE_LOCALHOST_WARNING": "false",
     "ANSIBLE_INVENTORY_UNPARSED_WARNING": "false",
     "ANSIBLE_PIPELINING": "true",
@@ -121,7 +127,7 @@ def check_version() -> None:
 
 @dataclass(frozen=True)
 class Playbook:
-    """Runs of the playbook. inventory: Ansible's. log: what is printed is added to it. held: a lock's descriptor."""
+    """Runs of the playbook. inventory: Ansible's. log: gets what it prints. held: a lock's descriptor."""
 
     inventory: Path
     log: Path
@@ -134,22 +140,24 @@ class Playbook:
         Raises VtaxError where ansible-playbook itself fails. The program is ended when the iterator is closed.
         """
         with TemporaryDirectory(prefix="vtax-campaign-") as made, self.log.open("ab") as log:
-            own, limit = Path(made, "vtax.json"), Path(made, "limit")
+            own, limit, entries = (Path(made, name) for name in ("vtax.json", "limit", "log"))
             own.write_text(json.dumps({"all": {"hosts": variables}}))
             limit.write_text("".join(f"{name}\n" for name in variables))
             command = [
                 needed_program("ansible-playbook"), "-v", "-i", str(self.inventory), "-i", str(own),
                 "--forks", str(self.forks), "--limit", f"@{limit}", "--tags", ",".join(tasks), str(PLAYBOOK),
             ]  # fmt: skip
-            process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, pass_fds=(self.held,),
-                env=child_environment(ENVIRONMENT), cwd=self.inventory.parent,
-                start_new_session=True,
-            )  # fmt: skip
-            assert process.stdout is not None
+            secret = token_hex(16)
+            own_log = {"ANSIBLE_LOG_PATH": str(entries), "LOGNAME": secret}
+            with _pipe(entries) as (printed, writing):
+                process = subprocess.Popen(
+                    command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=(self.held, writing),
+                    env=child_environment({**ENVIRONMENT, **own_log}), cwd=self.inventory.parent,
+                    start_new_session=True,
+                )  # fmt: skip
             try:
                 any_answer = False
-                for answer in answers_of(process.stdout, log):
+                for answer in answers_of(printed, secret):
                     any_answer = True
                     yield answer
                 status = process.wait()
@@ -157,17 +165,38 @@ class Playbook:
                     raise VtaxError(f"ansible-playbook ended with exit status {status}, without an answer",
                                     where=str(self.log), hint="read the end of that file")  # fmt: skip
             finally:
+                printed.close()
                 _end(process)
 
 
-def answers_of(printed: IO[bytes], log: IO[bytes]) -> Iterator[Answer]:
-    """Yield the answers of what the playbook prints. log: gets all of it."""
+@contextmanager
+def _pipe(path: Path) -> Iterator[tuple[IO[bytes], int]]:
+    """Make a named pipe; yield what reads it, and a descriptor that a program is given: at its end the pipe's is
+    reached, whether or not it opened it."""
+    os.mkfifo(path, 0o600)
+    reading = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    os.set_blocking(reading, True)
+    writing = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        yield os.fdopen(reading, "rb"), writing
+    finally:
+        os.close(writing)
+
+
+def answers_of(printed: IO[bytes], secret: str) -> Iterator[Answer]:
+    """Yield the answers of what Ansible logs. secret: the user that it runs as, in its log.
+
+    A line that is too long is no answer, to its end.
+    """
     task, began = "", time.time()
     before: dict[str, float] = {}
+    entry, is_whole = re.compile(_ENTRY.format(secret=secret)), True
     while line := printed.readline(_MAX_LINE):
-        log.write(line)
-        log.flush()
+        is_start, is_whole = is_whole, line.endswith(b"\n")
         text = line.decode(errors="replace").rstrip("\n")
+        if not (is_start and is_whole and (start := entry.match(text))):
+            continue
+        text = text[start.end() :]
         if banner := _BANNER.match(text):
             task = banner[1]
         elif found := _RESULT.match(text):
@@ -209,8 +238,6 @@ def _held(value: Any) -> Iterable[Any]:
 
 def _end(process: subprocess.Popen[bytes]) -> None:
     """End ansible-playbook and what it started, if it runs still; what it began on a host may be repeated."""
-    if process.stdout is not None:
-        process.stdout.close()
     for number in (signal.SIGTERM, signal.SIGKILL):
         if process.poll() is None:
             os.killpg(process.pid, number)

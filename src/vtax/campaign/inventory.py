@@ -20,8 +20,6 @@ from vtax.errors import BadInput, CommandFailed
 from vtax.foreign_text import one_line
 from vtax.host.process import run
 
-ASKED = "vtax_asked"
-"""Group that vtax puts the hosts in that Ansible is to ask."""
 _TIMEOUT_S = 300.0
 _PORT = 22
 _TEMPLATE = re.compile(r"\{\{|\{%")
@@ -61,9 +59,6 @@ def hosts_of(listed: Mapping[str, Any], where: str) -> list[InventoryHost]:
     variables = listed.get("_meta", {}).get("hostvars", {})
     groups = {group: of for group, of in listed.items() if group != "_meta" and isinstance(of, dict)}
     names = {*variables}.union(*(of.get("hosts", ()) for of in groups.values()))
-    members = names.union(*(of.get("children", ()) for of in groups.values()))
-    if ASKED in members or ASKED in groups:
-        raise BadInput(f"{ASKED} is the group of vtax itself", where=where, hint="give it another name")
     if both := sorted(names & {*groups, "all"}):
         raise BadInput(
             f"{both[0]} is the name of a host and of a group", where=where,
