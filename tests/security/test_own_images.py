@@ -8,6 +8,7 @@ import json
 import os
 import random
 import tarfile
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -154,3 +155,23 @@ def test_unpacking_ends_where_the_disk_of_images_would_run_full(tmp_path, monkey
     (tmp_path / "place").mkdir()
     with pytest.raises(BadInput, match="does not hold these files"):
         unpack("odd", FileSource("tar", str(tmp_path / "endless")), tmp_path / "place", "vtax-test-full")
+
+
+def test_unpacking_ends_where_there_are_more_files_than_an_image_may_have(tmp_path, monkeypatch):
+    """The archive is a pipe whose writer goes on until its reader is gone."""
+    monkeypatch.setattr(own, "MAX_FILES", 200)
+    os.mkfifo(tmp_path / "endless")
+    (tmp_path / "place").mkdir()
+    written = []
+
+    def write() -> None:
+        pipe = (tmp_path / "endless").open("wb")
+        with suppress(BrokenPipeError), pipe, tarfile.open(fileobj=pipe, mode="w|") as file:
+            while True:
+                file.addfile(tarfile.TarInfo(f"file-{len(written)}"))
+                written.append(1)
+
+    threading.Thread(target=write, daemon=True).start()
+    with pytest.raises(BadInput, match="more than 200 files"):
+        unpack("odd", FileSource("tar", str(tmp_path / "endless")), tmp_path / "place", "vtax-test-many")
+    assert len(written) > 400

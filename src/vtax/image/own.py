@@ -180,16 +180,24 @@ def _run(argv: Sequence[str | Path], tag: str) -> str:
 
 @contextmanager
 def _while_room(directory: Path, tag: str) -> Iterator[None]:
-    """End the processes that unpack before they fill the disk. Raises BadInput when that was needed."""
-    done, was_full = threading.Event(), threading.Event()
+    """End the processes that unpack before they fill the disk, or have made far more files than an image may have.
+
+    Other programs' files on that disk count too, so the limit is twice that of an image. Raises BadInput when it was
+    needed.
+    """
+    done, was_full, are_many = threading.Event(), threading.Event(), threading.Event()
     processes = TaggedProcesses(tag, "unpacking an image")
+    names_before = _names(os.statvfs(directory))
 
     def look() -> None:
         while not done.wait(_LOOK_S):
             room = os.statvfs(directory)
             few_names = room.f_files and room.f_favail < room.f_files // 20
+            if _names(room) - names_before > 2 * MAX_FILES:
+                are_many.set()
             if room.f_bavail * room.f_frsize < _SPARE_BYTES or few_names:
                 was_full.set()
+            if was_full.is_set() or are_many.is_set():
                 processes.remove()
 
     watching = threading.Thread(target=look, daemon=True)
@@ -197,13 +205,20 @@ def _while_room(directory: Path, tag: str) -> Iterator[None]:
     try:
         yield
     except ImageError:
-        if not was_full.is_set():
+        if not (was_full.is_set() or are_many.is_set()):
             raise
     finally:
         done.set()
         watching.join()
     if was_full.is_set():
         raise BadInput("the disk of images does not hold these files", where=str(directory.parent))
+    if are_many.is_set():
+        raise BadInput(f"the image has more than {MAX_FILES} files")
+
+
+def _names(room: os.statvfs_result) -> int:
+    """Return how many files a file system has; 0 where it does not count them."""
+    return room.f_files - room.f_ffree
 
 
 def _begins(path: Path) -> bytes:
