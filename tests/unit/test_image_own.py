@@ -17,7 +17,7 @@ from vtax.image import own
 from vtax.image.image import OWN, Image
 from vtax.image.own import FileSource, has_program
 from vtax.image.recipe import DEFAULT, OwnFiles, data
-from vtax.platforms import virtual_machine
+from vtax.platforms import native, ssh, stdio
 
 PLACES = ("/usr/bin", "/bin")
 FILES = OwnFiles("shop", "0" * 64)
@@ -194,9 +194,18 @@ def test_nothing_of_the_users_files_runs_on_the_host_to_prepare_a_guest(tmp_path
     image.directory.mkdir()
     (image.directory / OWN).write_text("b" * 12 + "\n")
     used = []
-    monkeypatch.setattr(virtual_machine.bootstrap, "compiled", lambda tree: used.append(tree) or b"")
-    virtual_machine.compile_agent(SimpleNamespace(agent=b""), image)
+    monkeypatch.setattr(stdio.bootstrap, "compiled", lambda tree: used.append(tree) or b"")
+    stdio.compile_agent(SimpleNamespace(agent=b""), image)
     assert used == [tmp_path / ("b" * 12) / "tree"]
+
+
+@pytest.mark.parametrize(("driver", "agent"), [(native.DRIVER, b"compiled"), (ssh.DRIVER, b"")])
+def test_only_a_guest_of_the_image_gets_the_agent_that_the_images_python_compiled(driver, agent, monkeypatch):
+    guest = SimpleNamespace(channel=SimpleNamespace(agent=b""))
+    monkeypatch.setattr(type(driver), "launch", lambda *_: guest)
+    monkeypatch.setattr(stdio.bootstrap, "compiled", lambda tree: b"compiled")
+    driver.start(None, SimpleNamespace(image=Image("a" * 12, Path("/absent"))))
+    assert guest.channel.agent == agent
 
 
 def test_a_compressed_archive_and_a_colon_in_a_name(tools, tmp_path):

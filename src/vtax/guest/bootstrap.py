@@ -59,9 +59,10 @@ def payload() -> bytes:
 
 @cache
 def compiled(tree: Path) -> bytes:
-    """As `payload`, with the agent compiled by the Python of a guest's own tree, for a guest whose CPU is emulated.
+    """As `payload`, with the agent compiled by the Python of a guest's own tree.
 
-    Compiling takes such a guest longer than its Python takes to start. What is sent is still source: one statement.
+    Compiling is half of an agent's start, and takes an emulated CPU longer than Python's own. What is sent is still
+    source: one statement.
     Raises CommandFailed when the tree's Python cannot be run here.
     """
     command: list[str | Path] = ["chroot", tree, PYTHON, "-I", "-S", "-B", "-c", _COMPILE]

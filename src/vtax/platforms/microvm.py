@@ -30,7 +30,7 @@ from vtax.counters.layer import Part
 from vtax.errors import PlatformError, VtaxError
 from vtax.guest.bootstrap import GREETING
 from vtax.guest.channel import Channel
-from vtax.host.emulated_cpu import is_emulated, is_virtual, timeout_factor
+from vtax.host.emulated_cpu import is_virtual, timeout_factor
 from vtax.host.process import find_program, run, spawn
 from vtax.host.waiting import wait_until
 from vtax.image.image import Image
@@ -262,8 +262,7 @@ class MicroVm(Driver):
             except (VtaxError, OSError, subprocess.SubprocessError) as error:
                 raise start_error(spec, error, self.describe(spec.directory, process)) from error
             undo.pop_all()
-        if is_emulated():
-            virtual_machine.compile_agent(channel, spec.image)
+        stdio.compile_agent(channel, spec.image)
         limits = replace(limits, memory_bytes=machine.memory_mib << _MIB)
         guest = StdioGuest(process, channel, claimed, spec.directory / _STDERR, tuple(notes), machine=limits)
         guest.executing_at, guest.parts = executing_at, self.parts

@@ -27,6 +27,7 @@ from vtax.host.process import find_program, run
 from vtax.host.resources import Tree
 from vtax.image.image import Image
 from vtax.messages import Note, at, together
+from vtax.platforms import stdio
 from vtax.platforms.base import Driver, GuestSpec, Probe, Resources, RunningGuest
 
 Launch = Callable[[Any, GuestSpec, Sequence[str]], RunningGuest]
@@ -90,7 +91,10 @@ class LaunchedDriver(Driver):
         return probe(self.launch, options, image, programs=self.programs, version_argv=self.version_argv)
 
     def start(self, options: Any, spec: GuestSpec) -> RunningGuest:
-        return self.launch(options, spec, bootstrap.argv("-"))
+        guest = self.launch(options, spec, bootstrap.argv("-"))
+        if self.uses_image:
+            stdio.compile_agent(guest.channel, spec.image)  # while the guest's Python starts
+        return guest
 
 
 def unprobed(names: Iterable[str]) -> dict[str, Probe]:

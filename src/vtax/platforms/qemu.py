@@ -33,7 +33,7 @@ from vtax.host.process import spawn
 from vtax.image.image import Image
 from vtax.messages import Note
 from vtax.platforms import _qemu_command as command
-from vtax.platforms import _qemu_probe, _qemu_shares, containers, virtual_machine
+from vtax.platforms import _qemu_probe, _qemu_shares, containers, stdio, virtual_machine
 from vtax.platforms._qemu_crash import crash, leave_no_core
 from vtax.platforms._qemu_options import VARIANTS, QemuOptions
 from vtax.platforms._qemu_taps import open_macvtaps
@@ -168,8 +168,7 @@ def _start(
         fd = agent.detach()
     channel = Channel(fd, fd, lambda: describe(process, stderr, console))
     channel.silence_hint = virtual_machine.NOT_BOOTED
-    if options.accel == "tcg":
-        virtual_machine.compile_agent(channel, spec.image)
+    stdio.compile_agent(channel, spec.image)
     return StdioGuest(
         process, channel, claimed, stderr, tuple(notes), machine=machine, executing_at=executing_at, parts=PARTS
     )

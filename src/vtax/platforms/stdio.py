@@ -18,7 +18,8 @@ from pathlib import Path
 
 from vtax.counters import table
 from vtax.counters.layer import Part
-from vtax.errors import PlatformError, RunInterrupted, VtaxError
+from vtax.errors import CommandFailed, PlatformError, RunInterrupted, VtaxError
+from vtax.guest import bootstrap
 from vtax.guest.audit import Fact
 from vtax.guest.channel import Channel
 from vtax.host import cgroups, namespaces
@@ -29,6 +30,7 @@ from vtax.host.namespaces import MountStep
 from vtax.host.process import spawn
 from vtax.host.resources import TaggedProcesses
 from vtax.host.user_namespace import IdRange, user_namespace
+from vtax.image.image import Image
 from vtax.messages import Note
 from vtax.platforms.base import GuestSpec, RunningGuest
 
@@ -171,6 +173,12 @@ class StdioGuest(RunningGuest):
             raise interrupted
         if problems:
             raise PlatformError(Note("guest-not-stopped"), where="; ".join(problems), hint=Note("hint-clean"))
+
+
+def compile_agent(channel: Channel, image: Image) -> None:
+    """Send the agent compiled for the image's Python, which spares the guest the work; its source otherwise."""
+    with suppress(CommandFailed):  # then the guest compiles it
+        channel.agent = bootstrap.compiled(image.of_peers.tree)  # nothing of the user's files runs on the host
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 from vtax.errors import CommandFailed, PlatformError, VtaxError
-from vtax.guest import bootstrap
-from vtax.guest.channel import Channel
 from vtax.host.cgroups import Cgroup, Limits
 from vtax.host.home import Home
 from vtax.host.process import run, spawn
@@ -87,12 +85,6 @@ def emulation_words(tsc_khz: int | None, more: Collection[str] = ()) -> list[str
     """
     rate = (f"tsc_early_khz={tsc_khz}", "tsc=reliable") if tsc_khz else ()
     return [*_SKIPPED_AT_BOOT, "no_timer_check", *more, *rate]
-
-
-def compile_agent(channel: Channel, image: Image) -> None:
-    """Send the agent compiled for the image's Python, which spares an emulated CPU the work; its source otherwise."""
-    with suppress(CommandFailed):  # then the guest compiles it
-        channel.agent = bootstrap.compiled(image.of_peers.tree)  # nothing of the user's files runs on the host
 
 
 def helper_cpus(resources: Resources) -> tuple[list[int], bool]:

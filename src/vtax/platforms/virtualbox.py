@@ -154,8 +154,7 @@ def _start(options: VirtualBoxOptions, spec: GuestSpec) -> StdioGuest:
             hint = tools.hint("".join(map(stdio.text_of, (stderr, made.log))))
             raise start_error(spec, error, describe(None, made, stderr), hint) from error
         undo.pop_all()
-    if is_emulated():
-        virtual_machine.compile_agent(channel, spec.image)
+    stdio.compile_agent(channel, spec.image)
     notes = (Note("never-on-hardware", what=NEVER_ON_HARDWARE),)
     return StdioGuest(
         process, channel, claimed, stderr, notes, machine=limits, executing_at=executing_at, parts=PARTS

@@ -171,8 +171,7 @@ def _start(options: XenOptions, spec: GuestSpec, boot: virtual_machine.Boot, ove
         except (VtaxError, OSError, subprocess.SubprocessError) as error:
             raise start_error(spec, error, describe(spec.name, stderr, console)) from error
         undo.pop_all()
-    if is_emulated():
-        virtual_machine.compile_agent(channel, spec.image)
+    stdio.compile_agent(channel, spec.image)
     machine = cgroups.Limits(pinned, spec.resources.memory_bytes, cgroups.CpuTime(spec.resources.vcpus))
     guest = XenGuest(
         process, channel, claimed, stderr, _notes(options.cpupool, spec), machine=machine, executing_at=executing_at
