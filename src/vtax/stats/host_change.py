@@ -9,8 +9,9 @@ other panel data, Rev. Econ. Stat. 2007).
 
 As many hosts on either side: the variance of both is pooled, which holds where they differ in it (Welch, The
 significance of the difference between two means when the population variances are unequal, Biometrika 1938). Of other
-numbers the wider of that interval and of Welch's (1947): a small side alone tells its variance badly, and the large
-one tells it only where the hosts of both are alike.
+numbers the wider of that interval and of one by each side's own variance: its degrees of freedom are Welch's (1947)
+for the halves of an odd number; else those of the smaller side, never too many, as Welch's are where that side is
+small (Mickey & Brown, Bounds on the distribution functions of the Behrens-Fisher statistic, Ann. Math. Stat. 1966).
 """
 
 from __future__ import annotations
@@ -92,15 +93,21 @@ def effect_of_change(changed: Values, controls: Values, confidence: float = 0.95
 def _errors(changed: Array, controls: Array) -> list[tuple[float, float]]:
     """(standard error, degrees of freedom) of the difference of two means, or of one where there are no controls."""
     a, b = changed.size, controls.size
-    squares = [standard_error(side) ** 2 if side.size else 0.0 for side in (changed, controls)]
     if not b:
-        return [(math.sqrt(squares[0]), a - 1.0)]
-    variance = (squares[0] * a * (a - 1) + squares[1] * b * (b - 1)) / (a + b - 2)
-    pooled = (math.sqrt(variance * (1 / a + 1 / b)), a + b - 2.0)
-    if a == b or not variance:
+        return [(standard_error(changed), a - 1.0)]
+    pooled = pooled_error(changed, controls)
+    squares = standard_error(changed) ** 2, standard_error(controls) ** 2
+    if a == b or not sum(squares):
         return [pooled]
-    df = (squares[0] + squares[1]) ** 2 / (squares[0] ** 2 / (a - 1) + squares[1] ** 2 / (b - 1))
-    return [pooled, (math.sqrt(squares[0] + squares[1]), df)]
+    welch = sum(squares) ** 2 / (squares[0] ** 2 / (a - 1) + squares[1] ** 2 / (b - 1))
+    return [pooled, (math.sqrt(sum(squares)), welch if abs(a - b) == 1 else min(a, b) - 1.0)]
+
+
+def pooled_error(some: Array, others: Array) -> tuple[float, float]:
+    """(standard error, degrees of freedom) of the difference of two means whose values scatter alike: Student's."""
+    df = some.size + others.size - 2.0
+    squares = sum(standard_error(side) ** 2 * side.size * (side.size - 1) for side in (some, others) if side.size > 1)
+    return math.sqrt(squares / df * (1 / some.size + 1 / others.size)), df
 
 
 def random_half(hosts: Mapping[str, str] | Sequence[str], seed: int) -> tuple[str, ...]:

@@ -1,8 +1,8 @@
 """Some hosts against the others: whether what they show lies apart from what the others show.
 
-Of a single host it is the deleted residual: the scatter is that of the others alone, so that an odd host cannot hide
-behind the scatter that it makes itself (Cook & Weisberg, Residuals and Influence in Regression, 1982). Of several it
-is the difference of two means, as after a change (`host_change`).
+It is Student's t of two means, under the hypothesis that all hosts are alike. Of a single host that is the deleted
+residual: the scatter is that of the others alone, so that an odd host cannot hide behind the scatter that it makes
+itself (Cook & Weisberg, Residuals and Influence in Regression, 1982).
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Annotated
 from vtax.described import Means
 from vtax.messages import Note
 from vtax.stats.checks import Better, StatsError, Values, as_array, check_confidence
-from vtax.stats.host_change import effect_of_change
+from vtax.stats.host_change import pooled_error
 from vtax.stats.intervals import Interval, t_quantile
-from vtax.stats.ratio import exp, standard_error, tail
+from vtax.stats.ratio import exp, tail
 
 MIN_OTHERS = 3
 """Fewer hosts show no scatter that another could be apart from."""
@@ -44,10 +44,7 @@ def against_the_others(some: Values, others: Values, confidence: float = 0.95) -
     inside, rest = as_array(some, "hosts"), as_array(others, "hosts")
     if not inside.size or rest.size < MIN_OTHERS:
         raise StatsError(Note("nothing", what="hosts"))
-    if inside.size > 1:
-        found = effect_of_change(inside, rest, confidence)
-        return Apart(found.estimate, found.low, found.high, found.p_value)
-    mean, df = float(inside[0] - rest.mean()), rest.size - 1.0
-    se = standard_error(rest) * math.sqrt(rest.size + 1)  # of one further host around the mean of the others
+    mean = float(inside.mean() - rest.mean())
+    se, df = pooled_error(inside, rest)
     half = t_quantile((1 + confidence) / 2, df) * se
     return Apart(exp(mean), exp(mean - half), exp(mean + half), min(1.0, 2 * tail(abs(mean), se, df)))
