@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,7 +14,8 @@ from command_line import ended, output_of
 
 from vtax.campaign import controller as module
 from vtax.campaign import report
-from vtax.campaign.directory import Campaign
+from vtax.campaign.change import change_of, missing_of
+from vtax.campaign.directory import FILE, Campaign
 from vtax.campaign.host_record import CampaignHost
 from vtax.campaign.inventory import InventoryHost
 from vtax.campaign.settings import Launch
@@ -88,6 +90,36 @@ def test_abort_says_how_many_may_measure_still(fleet, commanded, capsys):
     fleet.machines["h03"].is_reachable = True
     output_of("campaign", "abort", str(campaign.root))
     assert fleet.machines["h03"].runs == {"mine-1a2b-s1": "interrupted"}
+
+
+def test_go_says_what_a_planned_change_lacks(fleet, commanded, capsys, monkeypatch):
+    campaign, _ = commanded
+    fleet.now = time.time() - 3600
+    monkeypatch.setattr(module, "time", type("Clock", (), {"time": staticmethod(lambda: fleet.now)}))
+
+    def said() -> str:
+        status, printed = ended(capsys, "campaign", "go", str(campaign.root))
+        assert status == 0
+        return printed
+
+    def missing() -> tuple[int, int]:
+        opened = Campaign.open(campaign.root)
+        found = missing_of(change_of(opened), opened.hosts(), opened.settings)
+        return len(found.sessions), len(found.spent)
+
+    assert "change" not in said()
+    output_of("campaign", "change", str(campaign.root), "--what", "kernel")
+    assert (missing(), "6 of 6" in said()) == ((6, 0), True)
+    for machine in fleet.machines.values():
+        machine.end()
+    assert ("--now" in said(), missing()) == (True, (0, 6)), "no session is left for after it"
+    output_of("campaign", "change", str(campaign.root), "--now")
+    replace(Campaign.open(campaign.root).settings, sessions=2, every="0s").write(campaign.root / FILE)
+    fleet.now = time.time() + 1
+    assert ("6 of 6" in said(), missing()) == (True, (6, 0))
+    for machine in fleet.machines.values():
+        machine.end()
+    assert ("report" in said(), missing()) == (True, (0, 0))
 
 
 def test_a_bundle_that_is_refused_is_not_counted_and_said(fleet, commanded, capsys):

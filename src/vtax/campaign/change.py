@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 from vtax.campaign.directory import FILE, Campaign
 from vtax.campaign.host_record import CampaignHost
-from vtax.campaign.settings import CHANGE
+from vtax.campaign.settings import CHANGE, Settings
 from vtax.errors import BadInput
 from vtax.foreign_text import one_line
 from vtax.stats.host_change import random_half
@@ -49,6 +50,17 @@ class Change:
         """Return it as a merged run keeps it, see report.analysis.campaign."""
         at, until = (each.timestamp() if each else None for each in (self.when, self.rest))
         return {"what": self.what, "first": list(self.first), "seed": self.seed, "at": at, "until": until}
+
+
+@dataclass(frozen=True)
+class Missing:
+    """What a change lacks. sessions: hosts without one before it, or once it was carried out without one after it.
+
+    spent: hosts without one after it that have had all sessions of the campaign.
+    """
+
+    sessions: tuple[str, ...]
+    spent: tuple[str, ...]
 
 
 def change_of(campaign: Campaign) -> Change | None:
@@ -120,6 +132,21 @@ def carried_out(campaign: Campaign, moment: datetime, *, rest: bool = False) -> 
     if needed is None:
         raise BadInput("the first hosts have not changed yet", hint="vtax campaign change --now, once they have")
     return _kept(campaign, replace(change, rest=moment) if rest else replace(change, when=moment))
+
+
+def missing_of(change: Change, hosts: Iterable[CampaignHost], settings: Settings) -> Missing:
+    """Return what a change lacks yet: first sessions before it, once it was carried out sessions after it."""
+    when, rest = (each.timestamp() if each else math.inf for each in (change.when, change.rest))
+    lacking, spent = [], []
+    for host in hosts:
+        begun = [each.started_at for each in host.sessions if each.number and each.state in ("done", "collected")]
+        used = len(begun) >= settings.sessions
+        after = [at for at in begun if at is not None and when <= at < rest]
+        if not after and (change.when or not begun):
+            lacking.append(host.name)
+        if not after and used:
+            spent.append(host.name)
+    return Missing(tuple(lacking), tuple(spent))
 
 
 def _groups(hosts: Sequence[CampaignHost]) -> dict[str, str]:

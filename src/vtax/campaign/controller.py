@@ -60,7 +60,7 @@ def merged(campaign: Campaign, listed: Iterable[InventoryHost]) -> dict[str, Cam
         )  # fmt: skip
         if each.skip:
             new = replace(new, state="skipped", reason=Reason("skipped", each.skip))
-        elif host.state == "skipped":
+        elif host.state in ("skipped", "collected"):  # or `sessions` was raised
             new = answers.settled(new, campaign.settings, host.at or 0.0)
         if new != host or host.at is None:
             campaign.keep(new)

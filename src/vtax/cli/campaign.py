@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from vtax.cli.campaign_change import command as change
+from vtax.cli.campaign_change import notify_missing
 from vtax.cli.campaign_report import command as report
 from vtax.cli.completion import study_names
 from vtax.cli.language import said
@@ -95,6 +96,7 @@ def go(directory: Path, retry: bool) -> None:
             found.retry()
         why = found.launch()
         _print_counts(found.hosts.values())
+        notify_missing(found)
     if why:
         hint = "vtax campaign status names the reasons; once they are put right: vtax campaign go --retry"
         raise VtaxError(f"nothing more is launched: {why}", where=str(found.campaign.root), hint=hint)

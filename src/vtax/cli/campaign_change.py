@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from vtax.cli.output import notify, say
 from vtax.errors import BadInput
+
+if TYPE_CHECKING:
+    from vtax.campaign.controller import Controller
 
 
 @click.command("change", short_help="Draw the hosts that change first, such as to another kernel.")
@@ -51,3 +55,24 @@ def command(directory: Path, what: str, hosts: str, seed: int | None, is_done: b
             change = found
     for name in change.first:
         say(name)
+
+
+def notify_missing(found: Controller) -> None:
+    """Say what the change that a campaign plans lacks, if it plans one. Raises BadInput for a wrong table."""
+    from vtax.campaign.change import change_of, missing_of
+
+    if (change := change_of(found.campaign)) is None:
+        return
+    hosts = [host for host in found.hosts.values() if not host.skip]
+    missing = missing_of(change, hosts, found.settings)
+    what, lacking = change.what, len(missing.sessions)
+    if lacking and change.when is None:
+        notify(f"the change of {what} waits: {lacking} of {len(hosts)} hosts have no session before it")
+    elif change.when is None:
+        notify(f"the change of {what} is due: vtax campaign change lists its hosts; once they have: change --now")
+    elif lacking:
+        notify(f"the change of {what} waits: {lacking} of {len(hosts)} hosts have no session after it")
+    else:
+        notify(f"the change of {what} has sessions before and after it: vtax campaign report")
+    if missing.spent and not (lacking and change.when is None):
+        notify(f"{len(missing.spent)} hosts have had all their sessions: raise `sessions` in campaign.toml")
