@@ -45,4 +45,4 @@ def test_a_study_of_a_paper_runs_to_judged_claims(name):
     assert [claim["id"] for claim in judged["claims"]] == [claim.id for claim in load(name).study.claim]
     assert {claim["judgement"] for claim in judged["claims"]} <= WORDS
     assert all(claim["why"] for claim in judged["claims"] if claim["judgement"] == "not tested")
-    assert [text.split(":")[0] for text in judged["changed_by"]] == ["--scale tiny"]
+    assert [each["option"] for each in judged["changed_by"]] == ["--scale tiny"]

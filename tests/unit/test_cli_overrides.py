@@ -122,7 +122,8 @@ def test_what_options_change_stands_in_the_plan_and_the_stored_study():
     words = ("tour", "-p", "native,lxc", "--vcpus", "2", "--memory", "1GiB", "--link", "mtu=9000")
     said = [line for line in dry_run(*words).output.splitlines() if line.startswith("changed by")]
     assert said == ["changed by --vcpus: 2", "changed by --memory: 1GiB", "changed by --link: mtu=9000"]
-    assert planned(*words)["changed_by"] == ["--vcpus: 2", "--memory: 1GiB", "--link: mtu=9000"]
+    changed = {each["option"]: each["parts"][0]["what"] for each in planned(*words)["changed_by"]}
+    assert changed == {"--vcpus": "2", "--memory": "1GiB", "--link": "mtu=9000"}
     assert "changed by" not in dry_run("tour", "-p", "native,lxc").output
 
 

@@ -192,7 +192,8 @@ def test_platforms_without_the_baseline_are_refused_with_the_difference():
 
 def test_what_changed_a_study_is_data_too():
     plan = json.loads(output_of("run", "ufla2010", "--plan", "--scale", "quick", "--json"))
-    assert plan["changed_by"] == ["--scale quick: duration_s ÷ 5"]
+    (changed,) = plan["changed_by"]
+    assert (changed["option"], changed["parts"]) == ("--scale quick", [{"what": "duration_s ÷ 5", "label": ""}])
 
 
 @pytest.mark.parametrize(("answer", "starts"), [("y\n", True), ("n\n", False), ("", False)])

@@ -67,7 +67,7 @@ def test_two_platforms_of_one_driver_are_those_of_the_run(path, text, names, opt
     made = [table for table in study.platform if table.name != "kvm-mine"]
     assert [table.options for table in made] == options
     assert {table.name for table in made} <= set(names)
-    assert study.changed_by[0].startswith(f"--ab {text}: ")
+    assert study.changed_by[0].option == f"--ab {text}"
 
 
 @pytest.mark.parametrize(
@@ -102,17 +102,19 @@ def test_what_is_about_the_platforms_of_the_study_is_left_out():
     assert own.paper
     assert (study.claim, study.figure, study.published, study.paper) == ([], [], [], None)
     assert study.benchmark == own.benchmark
-    assert study.changed_by == [
-        "--ab podman:runtime=runc,podman:runtime=crun: podman-runc is podman with runtime = runc; podman-crun is "
-        "podman with runtime = crun; compared with podman-runc; left out, about other platforms: "
-        f"{len(own.claim)} claims, {len(own.figure)} figures, the publication"
+    (changed,) = study.changed_by
+    assert [part.what for part in changed.parts] == [
+        "podman-runc is podman with runtime = runc",
+        "podman-crun is podman with runtime = crun",
+        "compared with podman-runc",
+        f"left out, about other platforms: {len(own.claim)} claims, {len(own.figure)} figures, the publication",
     ]
 
 
 def test_a_scale_and_a_protocol_come_before_the_two_sides():
     sides = two_sides("podman,podman:runtime=crun", load("urschei2007").study)
     study = load("urschei2007", {}, Chosen("quick", "paper", sides)).study
-    assert [text.split()[0] for text in study.changed_by] == ["--protocol", "--scale", "--ab"]
+    assert [each.option.split()[0] for each in study.changed_by] == ["--protocol", "--scale", "--ab"]
 
 
 def test_a_study_of_several_boots_is_refused(tmp_path):
@@ -134,7 +136,7 @@ def test_the_plan_shows_both_sides(path, golden, ordinary_user):
     assert [(each["driver"], each["options"]["runtime"]) for each in plan["platforms"]] == [
         ("podman", "runc"), ("podman", "crun"),
     ]  # fmt: skip
-    assert plan["changed_by"][0].startswith("--ab ")
+    assert plan["changed_by"][0]["option"].startswith("--ab ")
 
 
 def test_a_stored_study_has_both_sides(path, tmp_path):

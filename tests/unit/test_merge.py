@@ -336,7 +336,10 @@ def test_lists_of_words_that_differ_are_named_by_what_is_in_one_alone(store):
 
 def test_a_table_that_differs_is_named_and_a_scales_words_are_not_compared(store):
     changed = [{**each, "parameters": {"duration_s": 9}} for each in DECLARED["benchmark"]]
-    for name, declared in (("a", {"benchmark": changed}), ("b", {"changed_by": ["--scale quick"]})):
+    for name, declared in (
+        ("a", {"benchmark": changed}),
+        ("b", {"changed_by": [{"option": "--scale quick", "parts": []}]}),
+    ):
         begin(store, f"tour-{name}", started_at=1.7e9 + 9, declared={**DECLARED, **declared}).finish(
             "finished", "", 1.7e9 + 10
         )

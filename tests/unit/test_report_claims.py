@@ -94,12 +94,13 @@ def test_a_value_without_a_limit_is_not_compared_with_one(unit, link, why):
 
 def test_a_table_of_claims_says_what_was_changed_of_the_study():
     analysis = measured({"check": [{"kind": "equivalence", "of": "near", "within": 0.1}]})
-    changed = replace(analysis, declared={**analysis.declared, "changed_by": ["--scale quick: duration_s ÷ 5"]})
+    changed_by = [{"option": "--scale quick", "parts": [{"what": "duration_s ÷ 5", "label": ""}]}]
+    changed = replace(analysis, declared={**analysis.declared, "changed_by": changed_by})
     document = VIEW.document(source(changed), Options())
     assert "the study was changed by --scale quick: duration_s ÷ 5" in drawn(document)
     portuguese = markdown(document, language("pt-BR"))
     assert "o estudo foi alterado por --scale quick: duration\\_s ÷ 5" in portuguese
-    assert as_json(document)["changed_by"] == ["--scale quick: duration_s ÷ 5"]
+    assert as_json(document)["changed_by"] == changed_by
 
 
 @pytest.mark.parametrize(("above", "expected"), [(2.0, "reproduced"), (30.0, "contradicted"), (9.0, "inconclusive")])

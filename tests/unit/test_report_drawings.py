@@ -189,7 +189,11 @@ def test_a_chart_says_what_the_scale_changed_and_left_out(tmp_path, monkeypatch)
 
 def test_a_chart_says_what_the_scale_changed_of_its_own_benchmarks_alone() -> None:
     source = run("santos2008")
-    changed_by = ["--scale quick: TCP small: request_size 1; memory: repetitions ÷ 2; 5 blocks"]
+    parts = [
+        {"what": "request_size 1", "label": "TCP small"}, {"what": "repetitions ÷ 2", "label": "memory"},
+        {"what": "5 blocks"},
+    ]  # fmt: skip
+    changed_by = [{"option": "--scale quick", "parts": parts}]
     source = Source(source.data, replace(source.analysis, declared={**source.analysis.declared,
                                                                     "changed_by": changed_by}))  # fmt: skip
     found = notes(figures(source)["figure-7"], source)

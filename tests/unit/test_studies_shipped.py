@@ -90,9 +90,9 @@ def test_what_is_printed_of_a_study_has_its_claims_differences_figures_and_what_
         assert text in result.output
     for scale in study.scale:
         (changed,) = load(name, chosen=Chosen(scale=scale)).study.changed_by
-        assert changed in result.output
+        assert str(changed) in result.output
     values = json.loads(CliRunner().invoke(group, ["studies", name, "--json"], catch_exceptions=False).stdout)
-    assert [text.split(":")[0] for text in values["changes"]] == [
+    assert [each["option"] for each in values["changes"]] == [
         *(f"--scale {scale}" for scale in study.scale), *(f"--protocol {protocol}" for protocol in study.protocol)
     ]  # fmt: skip
     assert [each["id"] for each in values["claim"]] == [claim.id for claim in study.claim]

@@ -9,6 +9,7 @@ from typing import Any
 from vtax.benchmarks.registry import benchmarks
 from vtax.errors import BadInput
 from vtax.platforms.registry import names as driver_names
+from vtax.study.changes import ChangedPart, changed_by
 from vtax.study.model import Study
 
 _LINK_FORM = "--link delay_us=50, of vtax topologies NAME"
@@ -76,8 +77,9 @@ def named(study: Study, **given: Any) -> dict[str, Any]:
     found = []
     for option, value in given.items():
         if value not in (None, ()):
-            found.append(f"--{option}: {', '.join(value) if isinstance(value, tuple) else value}")
-    return {"changed_by": [*study.changed_by, *found]} if found else {}
+            text = ", ".join(value) if isinstance(value, tuple) else str(value)
+            found.append(changed_by(f"--{option}", [ChangedPart(what=text)]))
+    return {"changed_by": [*(each.model_dump() for each in study.changed_by), *found]} if found else {}
 
 
 def merged(*changes: Mapping[str, Any]) -> dict[str, Any]:

@@ -74,7 +74,10 @@ def as_json(plan: Plan) -> dict[str, Any]:
 
 def _declared(plan: Plan) -> dict[str, Any]:
     """Return the design, and what --scale, --protocol and --ab changed of the study, as JSON."""
-    return {"design": plan.study.design.model_dump(mode="json"), "changed_by": plan.study.changed_by}
+    return {
+        "design": plan.study.design.model_dump(mode="json"),
+        "changed_by": [change.model_dump() for change in plan.study.changed_by],
+    }
 
 
 def _estimate(plan: Plan) -> dict[str, Any]:
@@ -137,8 +140,8 @@ def announce(plan: Plan, notify: Callable[[str], None] = notify) -> None:
         "budget": f"as many blocks as the budget allows{_sessions(plan)}",
     }
     notify(plan.study.title or plan.study.name)
-    for text in plan.study.changed_by:
-        notify(f"changed by {text}")
+    for change in plan.study.changed_by:
+        notify(f"changed by {change}")
     notify(
         f"cells: {len(plan.cells)}, on {', '.join(available)}; {rules[design.stop]}, "
         f"{ORDERS[design.order]}, seed {plan.seed}"

@@ -10,6 +10,7 @@ from vtax.cli.completion import study_names
 from vtax.cli.language import ORDERS
 from vtax.cli.output import json_option, print_json, print_table, say
 from vtax.errors import BadInput
+from vtax.study.changes import StudyChange
 from vtax.study.claims import ClaimTable
 from vtax.study.expand import count_points
 from vtax.study.load import Chosen, find, load, shipped
@@ -51,7 +52,13 @@ def command(name: str | None, as_toml: bool, as_json: bool) -> None:
 
 def _explain(study: Study, reference: str, *, as_json: bool) -> None:
     if as_json:
-        print_json({**study.declared(), "cells": _cells(study), "changes": _variants(study, reference)})
+        print_json(
+            {
+                **study.declared(),
+                "cells": _cells(study),
+                "changes": [each.model_dump() for each in _variants(study, reference)],
+            }
+        )
         return
     say(": ".join(filter(None, (study.name, study.title))))
     design, rule = study.design, study.design.stop
@@ -72,17 +79,9 @@ def _explain(study: Study, reference: str, *, as_json: bool) -> None:
     say()
     print_table(
         ("benchmark", "topology", "parameters", "factors"),
-        [
-            (
-                table.label or table.name,
-                table.topology or "",
-                _settings(table),
-                _factors(table),
-            )
-            for table in study.benchmark
-        ],
+        [(t.label or t.name, t.topology or "", _settings(t), _factors(t)) for t in study.benchmark],
     )
-    _list("scales and protocols", _variants(study, reference))
+    _list("scales and protocols", [str(each) for each in _variants(study, reference)])
     if study.paper:
         say(f"publication: {study.paper.citation}")
         for boot, platforms in study.paper.boots.items():
@@ -101,10 +100,10 @@ def _explain(study: Study, reference: str, *, as_json: bool) -> None:
     say(f"vtax run {reference} --dry-run prints its plan on this host")
 
 
-def _variants(study: Study, reference: str) -> list[str]:
+def _variants(study: Study, reference: str) -> list[StudyChange]:
     """Return what each scale and each protocol of the study changes, by the option that chooses it."""
     chosen = [Chosen(scale=name) for name in study.scale] + [Chosen(protocol=name) for name in study.protocol]
-    return [text for each in chosen for text in load(reference, chosen=each).study.changed_by]
+    return [change for each in chosen for change in load(reference, chosen=each).study.changed_by]
 
 
 def _list(heading: str, lines: Sequence[str]) -> None:

@@ -36,6 +36,7 @@ from vtax.runner.stopping import Stopping
 from vtax.runner.trial import TrialResult
 from vtax.store.records import CLOCK_RATE, REFUSED, MetricRecord, TrialRecord
 from vtax.store.store import RunHandle, Store
+from vtax.study.changes import listed
 from vtax.study.units import format_levels
 
 AUDIT_BLOCK = -1  # of guests that are only audited
@@ -92,8 +93,8 @@ def _note_design(plan: Plan, run: RunHandle) -> None:
     """Record with the run what of its design every reader should know."""
     if plan.study.design.order == "sequential":
         run.add_warning(Note("sequential-order"))
-    for option, _, changes in (text.partition(": ") for text in plan.study.changed_by):
-        run.add_warning(Note("study-changed", option=option, changes=changes))
+    for change in plan.study.changed_by:
+        run.add_warning(Note("study-changed", option=change.option, changes=listed(change.parts)))
     if plan.study.boot:
         run.add_warning(Note("boots", boots=boots.listed(plan.study)))
     if plan.programs:

@@ -10,6 +10,7 @@ from pydantic.config import JsonDict
 
 from vtax.stats.terms import COUNTED, MINIMUM_BLOCKS, Stop
 from vtax.study import boots, limits
+from vtax.study.changes import StudyChange
 from vtax.study.claims import ClaimTable, PaperTable, PublishedTable
 from vtax.study.fields import Duration, Level, Name, StudyTable, disagreement
 from vtax.study.figures import FigureTable
@@ -251,9 +252,9 @@ class Study(StudyTable):
         description="name -> order and repetition of vtax run --protocol NAME, such as the publication's own",
         max_length=limits.MAX_VARIANTS,
     )
-    changed_by: list[str] = Field(
+    changed_by: list[StudyChange] = Field(
         default_factory=list,
-        description="what options of vtax run changed, one line each; written by vtax run",
+        description="what options of vtax run changed; written by vtax run",
         max_length=limits.MAX_CHANGES,
     )
     figure: list[FigureTable] = Field(default_factory=list, max_length=limits.MAX_FIGURES)

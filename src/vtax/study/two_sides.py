@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from vtax.errors import BadInput
+from vtax.study.changes import ChangedPart, changed_by
 from vtax.study.fields import Level
 from vtax.study.units import format_count
 
@@ -55,15 +56,16 @@ def with_two_sides(data: Mapping[str, Any], sides: TwoSides) -> dict[str, Any]:
         if side.options is not None
     ]
     changed = {key: value for key, value in data.items() if key not in _OF_OWN_PLATFORMS}
-    text = f"--ab {sides.text}: {sides.old}; {sides.new}; compared with {sides.old.name}"
+    changes = [str(sides.old), str(sides.new), f"compared with {sides.old.name}"]
     if left_out := ", ".join(_left_out(data)):
-        text += f"; left out, about other platforms: {left_out}"
+        changes.append(f"left out, about other platforms: {left_out}")
+    parts = [ChangedPart(what=text) for text in changes]
     return {
         **changed,
         "baseline": sides.old.name,
         "platforms": [sides.old.name, sides.new.name],
         "platform": [*data.get("platform", ()), *tables],
-        "changed_by": [*data.get("changed_by", ()), text],
+        "changed_by": [*data.get("changed_by", ()), changed_by(f"--ab {sides.text}", parts)],
     }
 
 

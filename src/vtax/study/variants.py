@@ -1,7 +1,6 @@
 """`[scale.NAME]` and `[protocol.NAME]`: a study made smaller, or repeated as its publication did, by one option.
 
-Both change the plain values of a study before it is validated, and say in one line what they changed. The line is
-kept with the study in `changed_by`, so that plans, runs and reports state it.
+Both change the plain values of a study before it is validated, and keep with it what they changed.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ from typing import Any, Literal, TypeVar
 from pydantic import Field
 
 from vtax.study import limits
+from vtax.study.changes import ChangedPart, changed_by
 from vtax.study.claims import BENCHMARK, canonical, side_of
 from vtax.study.fields import Level, Name, StudyTable, as_tuple
 from vtax.study.units import format_count, format_size, size_bytes
@@ -137,18 +137,19 @@ def with_protocol(data: Mapping[str, Any], name: str, protocol: ProtocolTable) -
     changed = deepcopy(dict(data))
     design = {"stop": "fixed", "blocks": protocol.blocks, "trials": protocol.trials, "order": protocol.order}
     changed["design"] = {**_kept_design(changed), **design}
-    changes = [f"order = {protocol.order}", f"blocks = {protocol.blocks}", f"trials = {protocol.trials}"]
+    changes = [ChangedPart(what=f"{key} = {design[key]}") for key in ("order", "blocks", "trials")]
     for each in protocol.benchmark:
         table = _table(changed, each.label)
         table["parameters"] = {**table.get("parameters", {}), **each.parameters}
-        changes.append(f"{each.label}: " + ", ".join(f"{key} = {value}" for key, value in each.parameters.items()))
-    return _noted(changed, f"--protocol {name}: {'; '.join(changes)}")
+        given = ", ".join(f"{key} = {value}" for key, value in each.parameters.items())
+        changes.append(ChangedPart(what=given, label=each.label))
+    return _noted(changed, f"--protocol {name}", changes)
 
 
 def with_scale(data: Mapping[str, Any], name: str, scale: ScaleTable) -> dict[str, Any]:
     """Return the values of a study at one of its scales; a claim about levels that are not measured is not tested."""
     changed = deepcopy(dict(data))
-    changes = [f"{key} ÷ {divisor:g}" for key, divisor in scale.divide.items()]
+    changes = [ChangedPart(what=f"{key} ÷ {divisor:g}") for key, divisor in scale.divide.items()]
     own = {each.label: each for each in scale.benchmark}
     moved: dict[tuple[str, str], dict[str, tuple[Level, Level | None]]] = {}
     for table in changed["benchmark"]:
@@ -156,16 +157,16 @@ def with_scale(data: Mapping[str, Any], name: str, scale: ScaleTable) -> dict[st
         each = own.get(label, ScaledBenchmark(label=label))
         changes += _scaled(table, label, each, scale.divide, moved)
     if scale.blocks is not None:
-        changes.append(_fewer_blocks(changed, scale.blocks))
+        changes += _fewer_blocks(changed, scale.blocks)
     _prune_claims(changed, name, moved)
     _name_left_out(changed, data, moved)
-    return _noted(changed, f"--scale {name}: {'; '.join(filter(None, changes))}")
+    return _noted(changed, f"--scale {name}", changes)
 
 
 def _scaled(
     table: dict[str, Any], label: str, each: ScaledBenchmark, everywhere: Mapping[str, float],
     moved: dict[tuple[str, str], dict[str, tuple[Level, Level | None]]],
-) -> Iterator[str]:  # fmt: skip
+) -> Iterator[ChangedPart]:  # fmt: skip
     """Shrink one benchmark; what was changed. moved: see Moved, of all factors."""
     divisors = {**everywhere, **each.divide}
     notes = [f"{key} ÷ {divisor:g}" for key, divisor in each.divide.items()]
@@ -191,7 +192,7 @@ def _scaled(
             else:
                 table[kind] = left
     if notes:
-        yield f"{label}: {', '.join(notes)}"
+        yield ChangedPart(what=", ".join(notes), label=label)
 
 
 def _name_left_out(changed: dict[str, Any], data: Mapping[str, Any], moved: Moved) -> None:
@@ -216,15 +217,15 @@ def divided(value: Level, divisor: float) -> Level:
     return value / divisor
 
 
-def _fewer_blocks(changed: dict[str, Any], blocks: int) -> str:
+def _fewer_blocks(changed: dict[str, Any], blocks: int) -> Iterator[ChangedPart]:
     design = changed.get("design", {})
     stop = design.get("stop", "fixed")
     is_fixed = stop in ("fixed", "open")
     fewest = min(blocks, design.get("blocks", 5)) if is_fixed else blocks
     if is_fixed and fewest == design.get("blocks", 5):
-        return ""
+        return
     changed["design"] = {**_kept_design(changed), "stop": stop if is_fixed else "fixed", "blocks": fewest}
-    return format_count(fewest, "block")
+    yield ChangedPart(what=format_count(fewest, "block"))
 
 
 def _kept_design(changed: Mapping[str, Any]) -> dict[str, Any]:
@@ -238,10 +239,10 @@ def _table(changed: Mapping[str, Any], label: str) -> dict[str, Any]:
     return found
 
 
-def _noted(changed: dict[str, Any], text: str) -> dict[str, Any]:
+def _noted(changed: dict[str, Any], option: str, parts: Sequence[ChangedPart]) -> dict[str, Any]:
     """Return the values with what was changed; further forms of the study do not apply to them."""
     changed = {key: value for key, value in changed.items() if key not in ("scale", "protocol")}
-    return {**changed, "changed_by": [*changed.get("changed_by", ()), text]}
+    return {**changed, "changed_by": [*changed.get("changed_by", ()), changed_by(option, parts)]}
 
 
 def _prune_claims(changed: dict[str, Any], name: str, moved: Moved) -> None:

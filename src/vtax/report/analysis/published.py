@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 from vtax.described import Means, Only
 from vtax.report.analysis.claim_cells import entries_of
@@ -48,7 +48,10 @@ class Repeated:
         tuple[Mapping[str, str], ...], Means("`what`, `paper` and `here`: where the study differs from it")
     ]
     changed_by: Annotated[
-        tuple[str, ...], Means("what `--scale`, `--protocol` and `--ab` changed of the study, one text each")
+        tuple[Mapping[str, Any], ...],
+        Means(
+            "`option` of `vtax run` that changed the study, and `parts`: each `what`, and `label` of one benchmark"
+        ),
     ]
 
 

@@ -30,6 +30,7 @@ from vtax.report.document import (
 )
 from vtax.report.document.notes import sentence_of
 from vtax.report.document.stored_texts import unit_of
+from vtax.study.changes import StudyChange, listed
 
 
 def parts_of(numbers: Sequence[Published], analysis: Analysis) -> Iterator[Part]:
@@ -124,9 +125,9 @@ def cited(analysis: Analysis) -> Iterator[Inline]:
 def changes_of(analysis: Analysis, labels: Sequence[str] | None = None) -> Iterator[Inline]:
     """Yield what --scale and --protocol changed of the study; labels: of these benchmarks only, None for all."""
     others = {section.label for section in analysis.sections} - set(labels or ())
-    for option, _, text in (each.partition(": ") for each in repeated(analysis).changed_by):
-        parts = [part for part in text.split("; ") if labels is None or part.partition(": ")[0] not in others]
-        yield sentence_of("study-changed", {"option": option, "changes": "; ".join(parts)})
+    for change in map(StudyChange.model_validate, repeated(analysis).changed_by):
+        parts = [part for part in change.parts if labels is None or part.label not in others]
+        yield sentence_of("study-changed", {"option": change.option, "changes": listed(parts)})
 
 
 def of_publication(analysis: Analysis) -> Iterator[Paragraph]:
