@@ -108,6 +108,7 @@ def test_hosts_of_an_inventory_have_their_variables():
     ("hosts", "said"),
     [
         ({"a": {"ansible_host": "192.0.2.1"}, "b": {"ansible_host": "192.0.2.1"}}, "a and b are two names"),
+        ({"a": {"ansible_host": "db.example"}, "b": {"ansible_host": "DB.example"}}, "a and b are two names"),
         ({"a": {"vtax_window": "night"}}, "is no window of the day"),
         ({"a": {"vtax_home": "relative"}}, "is no absolute path"),
     ],
@@ -137,14 +138,16 @@ def test_two_addresses_of_one_template_are_two_hosts(address):
 
 def test_an_inventory_is_read_where_it_is_played(tmp_path, monkeypatch):
     program = tmp_path / "ansible-inventory"
-    program.write_text("""#!/bin/sh\nprintf '{"all": {"hosts": ["%s", "%s"]}}' "$PWD" "$2"\n""")
+    program.write_text("""#!/bin/sh\nprintf '{"all": {"hosts": ["%s", "%s", "%s"]}}' "$PWD" "$2" \\
+        "twice: $ANSIBLE_DUPLICATE_YAML_DICT_KEY $ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED"\n""")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     (tmp_path / "of").mkdir()
     (tmp_path / "of/hosts.yml").touch()
     monkeypatch.chdir(tmp_path)
     found = read_inventory(Path("of/hosts.yml"))
-    assert [each.name for each in found] == [str(tmp_path / "of"), str(tmp_path / "of/hosts.yml")]
+    strict = "twice: error true"
+    assert [each.name for each in found] == [str(tmp_path / "of"), str(tmp_path / "of/hosts.yml"), strict]
 
 
 def test_an_inventory_that_is_not_there_or_cannot_be_read(tmp_path, monkeypatch):

@@ -22,6 +22,8 @@ from vtax.host.process import run
 
 _TIMEOUT_S = 300.0
 _PORT = 22
+_STRICT = {"ANSIBLE_DUPLICATE_YAML_DICT_KEY": "error", "ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED": "true"}
+"""A host that is there twice, and a file that is no inventory, are errors: Ansible only warns of them."""
 _TEMPLATE = re.compile(r"\{\{|\{%")
 
 
@@ -44,7 +46,8 @@ def read_inventory(inventory: Path) -> list[InventoryHost]:
         raise BadInput("there is no such inventory", where=str(inventory), hint="it is a file of Ansible's")
     command = [needed_program("ansible-inventory"), "-i", str(inventory.absolute()), "--list"]
     try:
-        listed = run(command, timeout_s=_TIMEOUT_S, environment=ENVIRONMENT, cwd=inventory.absolute().parent)
+        strict = {**ENVIRONMENT, **_STRICT}
+        listed = run(command, timeout_s=_TIMEOUT_S, environment=strict, cwd=inventory.absolute().parent)
         values = json.loads(listed.stdout)
     except (CommandFailed, ValueError) as error:
         raise BadInput(
@@ -71,12 +74,13 @@ def hosts_of(listed: Mapping[str, Any], where: str) -> list[InventoryHost]:
     for host in found:
         if host.skip or _TEMPLATE.search(host.address):  # what Ansible puts there is not known here
             continue
-        if host.address in named:
+        address = host.address.lower()  # DNS knows no case
+        if address in named:
             raise BadInput(
-                f"{named[host.address]} and {host.name} are two names of the host {host.address}", where=where,
+                f"{named[address]} and {host.name} are two names of the host {host.address}", where=where,
                 hint="remove one of them, or set its vtax_skip",
             )  # fmt: skip
-        named[host.address] = host.name
+        named[address] = host.name
     return found
 
 
