@@ -9,6 +9,7 @@ import pytest
 
 from vtax.errors import BadInput, Busy, GuestError, PlatformError
 from vtax.guest.channel import Channel
+from vtax.host.process import Result
 from vtax.image.image import Image
 from vtax.messages import Note, packed, restored
 from vtax.network import openvswitch, registry
@@ -77,6 +78,12 @@ def test_a_machine_that_measures_by_itself_is_left_alone(tmp_path, monkeypatch):
     monkeypatch.setattr(there.Half, "_image", lambda self, key: None)
     answer = asked(half(tmp_path), "check", **NATIVE, links=[], memory_bytes=1 << 20)
     assert answer["error"][0] == "run of its own has this host to itself"
+    said = PREFIX.decode() + json.dumps(answer)
+    monkeypatch.setattr(elsewhere, "run", lambda *given, **kept: Result((), 0, said, ""))
+    monkeypatch.setattr(elsewhere, "_driver", lambda machine: SimpleNamespace(command=lambda *given: ["true"]))
+    with pytest.raises(Busy, match="on the machine lab3: run of its own") as caught:
+        elsewhere._ask_once(SimpleNamespace(name="lab3", options={}), "check", {})
+    assert caught.value.exit_status == os.EX_TEMPFAIL
 
 
 def test_guests_that_do_not_fit_there_all_at_once_are_refused(tmp_path, monkeypatch):

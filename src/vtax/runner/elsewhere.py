@@ -17,7 +17,7 @@ from importlib.resources import files
 from typing import Any
 
 from vtax import __version__
-from vtax.errors import BadInput, GuestError, PlatformError, VtaxError, placed
+from vtax.errors import BadInput, Busy, GuestError, PlatformError, VtaxError, placed
 from vtax.foreign_text import clean, one_line
 from vtax.guest.bootstrap import PYTHON
 from vtax.host.emulated_cpu import timeout_factor
@@ -202,10 +202,11 @@ def _done(answer: bytes, name: str, error: type[VtaxError]) -> Any:
         found = json.loads(answer)
         if "done" in found:
             return found["done"]
+        kind = Busy if error is BadInput and found.get("is_busy") is True else error
         what, where, hint = (restored(str(text)) for text in found["error"])
     except (ValueError, LookupError, TypeError) as cause:
         raise error(Note("machine-unreadable", name=name)) from cause
-    raise error(Note("on-machine", name=name, what=what), where=where, hint=hint)
+    raise kind(Note("on-machine", name=name, what=what), where=where, hint=hint)
 
 
 def _identity(platform: Platform) -> list[Any]:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from vtax import __version__
-from vtax.errors import BadInput, PlatformError, VtaxError
+from vtax.errors import BadInput, Busy, PlatformError, VtaxError
 from vtax.guest.channel import Channel
 from vtax.host.emulated_cpu import timeout_factor
 from vtax.host.home import Home
@@ -183,7 +183,7 @@ def answer(half: Half, line: bytes) -> bytes:
         assert name in _REQUESTS
         reply = {"done": getattr(half, name)(**arguments)}
     except VtaxError as error:
-        reply = {"error": [packed(error.what), error.where, packed(error.hint)]}
+        reply = {"error": [packed(error.what), error.where, packed(error.hint)], "is_busy": isinstance(error, Busy)}
     except OSError as error:
         reply = {"error": [packed(str(error)), "", ""]}
     return PREFIX + json.dumps(reply).encode() + b"\n"
