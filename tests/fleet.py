@@ -45,5 +45,5 @@ def measure(
 def merged(store: Store, runs: Mapping[str, Sequence[str]], **record: Any) -> str:
     """Merge the runs as those of a campaign; returns the name. record: of the campaign, beside its hosts."""
     hosts = [{"host": host, "runs": list(of), "planned": len(of), "state": "collected"} for host, of in runs.items()]
-    names = [name for of in runs.values() for name in of]
+    names = {name: store.open_run(name).identity for of in runs.values() for name in of}
     return merged_campaign(store, names, {"name": "fleet", "hosts": hosts, **record})

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import synthetic_run
+from fleet import measure, merged
 from sqlalchemy import func, select
 from synthetic_run import begin, cells, fill, trial
 
@@ -21,6 +22,7 @@ from vtax.errors import BadInput, StoreError
 from vtax.messages import quoted
 from vtax.store import schema
 from vtax.store.campaigns import add_session, finished_sessions
+from vtax.store.merging import merge
 from vtax.store.query import counters, load, outputs
 from vtax.store.records import OutputRecord
 from vtax.store.store import Store
@@ -280,3 +282,33 @@ def test_a_campaign_refers_to_its_runs_once(store):
     store.remove_run("tour-2")
     assert [each.run for each in finished_sessions(store.engine, "mine-1a2b")] == ["tour-1"]
     assert [each.run for each in finished_sessions(store.engine, "other")] == ["tour-1"]
+
+
+def test_later_sessions_of_a_campaign_are_added_to_its_merged_run(store):
+    runs = measure(store, ("a", "b"), sessions=3, blocks=2)
+    store.remove_run("a-s2")
+    runs["a"].remove("a-s2")  # ids of runs are not in one piece
+    late = begin(store, name="late")
+    fill(late, blocks=1)
+    name = merged(store, {host: names[:1] for host, names in runs.items()})
+    assert merged(store, runs) == name
+    at_once = merge(store, [each for names in runs.values() for each in names])
+    found, whole = (load(store.engine, store.open_run(each)) for each in (name, at_once))
+    assert found.run.provenance["campaign"]["hosts"][1]["sessions"] == [2, 3, 5]
+    by_start = []
+    for data in (found, whole):
+        trials = {
+            session.started_at: np.unique(data.trials.session[data.trials.session == session.number]).size
+            and data.measurements.value[data.trials.session[data.measurements.trial] == session.number].tolist()
+            for session in data.run.sessions
+        }
+        by_start.append(trials)
+        assert np.unique(data.trials.position).size == data.trials.id.size
+        assert {len({*data.trials.session[data.trials.block == block].tolist()}) for block in range(10)} == {1}
+    assert by_start[0] == by_start[1]
+    assert len(by_start[0]) == 5
+    assert all(by_start[0].values())
+    assert [each.version for each in found.run.platforms] == [each.version for each in whole.run.platforms]
+    assert len(outputs(store.engine, found.run)) == len(outputs(store.engine, whole.run))
+    before = store.open_run("b-s3")
+    begin(store, name="after").add_trial(trial(before.cells[0], values={}))  # its id follows those that were taken

@@ -84,7 +84,9 @@ def test_a_bundle_is_loaded_once(campaign, measured, store):
         assert [run.name for run in store.runs()] == ["tour-1"]
         assert store.open_run("tour-1").identity == found.run_identity
         assert (campaign.root / found.bundle).is_file()
-        assert finished_sessions(store.engine, "mine-1a2b") == [CampaignSession("h1", 1, "tour-1")]
+        assert finished_sessions(store.engine, "mine-1a2b") == [
+            CampaignSession("h1", 1, "tour-1", found.run_identity)
+        ]
 
 
 @pytest.mark.parametrize(

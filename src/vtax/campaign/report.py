@@ -10,8 +10,8 @@ from vtax.campaign.directory import Campaign
 from vtax.campaign.host_record import NONE, CampaignHost
 from vtax.errors import BadInput
 from vtax.store.campaigns import finished_sessions, merged_campaign
+from vtax.store.merging import Watch, unwatched
 from vtax.store.store import Store
-from vtax.store.transfer import Watch, unwatched
 
 
 def reported_run(store: Store, campaign: Campaign, watch: Watch = unwatched) -> str:
@@ -21,13 +21,14 @@ def reported_run(store: Store, campaign: Campaign, watch: Watch = unwatched) -> 
     """
     settings, change = campaign.settings, change_of(campaign)
     runs_of: dict[str, list[str]] = {}
+    runs: dict[str, str] = {}
     for each in finished_sessions(store.engine, settings.name):
+        runs[each.run] = each.identity
         runs_of.setdefault(each.host, []).append(each.run)
     known = campaign.hosts()
     lost = [CampaignHost(name, state="collected") for name in runs_of.keys() - {host.name for host in known}]
     hosts = [_host(host, settings.sessions, runs_of.get(host.name, [])) for host in (*known, *lost)]
     record = {"name": settings.name, "hosts": hosts, "change": change.record() if change else None}
-    runs = [*dict.fromkeys(run for host in hosts for run in host["runs"])]
     if len(runs) < 2:
         raise BadInput(
             f"the campaign has {len(runs)} finished sessions in this store, and a report needs two",

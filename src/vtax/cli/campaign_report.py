@@ -25,7 +25,7 @@ def command(directory: Path, everything: bool, output: Path | None, as_json: boo
     from vtax.campaign.directory import Campaign
     from vtax.campaign.report import reported_run
     from vtax.cli.export import write_documents
-    from vtax.cli.row_progress import row_progress
+    from vtax.cli.row_progress import run_progress
     from vtax.cli.show import print_result, print_views
     from vtax.report.analysis.source import source_of
     from vtax.report.views.base import Options
@@ -33,7 +33,7 @@ def command(directory: Path, everything: bool, output: Path | None, as_json: boo
 
     campaign = Campaign.open(directory)
     with Store.open(Home.from_environment().store_url) as store:
-        name = reported_run(store, campaign, row_progress("merging the sessions of the campaign"))
+        name = reported_run(store, campaign, run_progress("merging the sessions of the campaign"))
         if not output:
             source = source_of(store, name)
             if not as_json:

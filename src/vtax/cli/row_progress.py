@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
 
 from vtax.cli.output import notify
 from vtax.cli.streams import StandardError
 from vtax.foreign_text import one_line
 from vtax.store.transfer import Row, Watch
 
+Run = TypeVar("Run")
 _EXAMINED = 2000  # rows from one look at the clock to the next
 _FIRST_S, _TERMINAL_S, PLAIN_S = 1.0, 0.5, 10.0
 
@@ -43,6 +45,22 @@ class StatusLine:
         """Take the line off the terminal."""
         if self._terminal:
             self._terminal.status_line("")
+
+
+def run_progress(what: str) -> Callable[[Iterable[Run]], Iterator[Run]]:
+    """Return what shows how many runs were merged, as `row_progress` does. what: `merging 5 runs`."""
+
+    def watch(runs: Iterable[Run]) -> Iterator[Run]:
+        status = StatusLine()
+        try:
+            for number, run in enumerate(runs):
+                if number and status.is_due:
+                    status.show(f"{one_line(what)}: {number} merged")
+                yield run
+        finally:
+            status.end()
+
+    return watch
 
 
 def row_progress(what: str) -> Watch:

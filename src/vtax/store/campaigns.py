@@ -1,11 +1,11 @@
 """Campaigns of a store: which of its runs is which session of which host.
 
-Of these runs one is merged, once for each selection, with what is known of the campaign beside it.
+They are merged into one run for reports, to which later sessions are added, with what is known of the campaign.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,20 +13,21 @@ from sqlalchemy import Engine, literal, select, true, update
 
 from vtax.store import schema
 from vtax.store.database import insert_new, reading, writing
-from vtax.store.merging import merge, merged_identity
+from vtax.store.merging import Watch, extend, merge, merged_identity, unwatched
 from vtax.store.provenance import CAMPAIGN, merged_runs
 from vtax.store.rows import fetch, reading_rows
+from vtax.store.run import RunHandle
 from vtax.store.store import Store
-from vtax.store.transfer import Watch, unwatched
 
 
 @dataclass(frozen=True)
 class CampaignSession:
-    """A session of a host of a campaign. session: its number, from 1. run: name of its run in this store."""
+    """A session of a host of a campaign. session: its number, from 1. run, identity: of its run in this store."""
 
     host: str
     session: int
     run: str
+    identity: str
 
 
 def add_session(engine: Engine, campaign: str, host: str, session: int, identity: str) -> None:
@@ -50,7 +51,7 @@ def finished_sessions(engine: Engine, campaign: str) -> list[CampaignSession]:
     """Return the sessions of a campaign whose runs are finished, by host and number. Raises StoreError."""
     names, sessions, run = schema.campaign, schema.campaign_session, schema.run
     query = (
-        select(sessions.c.host, sessions.c.session, run.c.name)
+        select(sessions.c.host, sessions.c.session, run.c.name, run.c.identity)
         .join_from(sessions, names)
         .join(run, run.c.id == sessions.c.run_id)
         .where(names.c.name == campaign, run.c.status == "finished")
@@ -60,27 +61,43 @@ def finished_sessions(engine: Engine, campaign: str) -> list[CampaignSession]:
         return [CampaignSession(*row) for row in fetch(connection, query)]
 
 
-def merged_campaign(store: Store, runs: Sequence[str], record: Mapping[str, Any], watch: Watch = unwatched) -> str:
-    """Return the name of the merged run of these runs, after making it where there is none, and keep a record in it.
+def merged_campaign(
+    store: Store, runs: Mapping[str, str], record: Mapping[str, Any], watch: Watch = unwatched
+) -> str:
+    """Return the name of the merged run of a campaign's runs, and keep a record in it. It is made once; later runs
+    are added to it. runs: name -> identity.
 
     record: see report.analysis.campaign, where each host has `runs` (names) instead of `sessions`. Raises as merge.
     """
-    handles = [store.open_run(name) for name in runs]
-    identity, table = merged_identity(handles), schema.run
+    table, campaign = schema.run, schema.campaign
+    own = select(campaign.c.merged_id).where(campaign.c.name == record["name"]).scalar_subquery()
+    alike = table.c.identity == merged_identity(runs.values())
+    query = select(table.c.name).where((table.c.id == own) | alike).order_by(alike.desc())
     with reading(store.engine) as connection:
-        name = connection.execute(select(table.c.name).where(table.c.identity == identity)).scalar()
-    name = name or merge(store, runs, watch)
-    merged = store.open_run(name)
+        name = connection.execute(query).scalar()
+    merged = store.open_run(name) if name else None
+    if merged is None or not _identities(merged) <= {*runs.values()}:  # or one of its runs is gone
+        merged = store.open_run(merge(store, [*runs], watch))
+    elif new := [name for name, identity in runs.items() if identity not in _identities(merged)]:
+        extend(store, merged, new, watch)
+        merged = store.open_run(merged.name)
     of_run = {str(each.get("identity")): each.get("sessions") for each in merged_runs(merged.provenance)}
-    identities = {run.name: run.identity for run in handles}
     hosts = [
         {
             **{key: value for key, value in host.items() if key != "runs"},
-            "sessions": [n for run in host["runs"] if run in identities for n in of_run.get(identities[run]) or ()],
+            "sessions": [n for run in host["runs"] if run in runs for n in of_run.get(runs[run]) or ()],
         }
         for host in record["hosts"]
     ]
     provenance = {**merged.provenance, CAMPAIGN: {**record, "hosts": hosts}}
     with writing(store.engine) as connection:
+        connection.execute(insert_new(connection, campaign).values(name=record["name"]))
+        of_campaign = update(campaign).where(campaign.c.name == record["name"])
+        connection.execute(of_campaign.values(merged_id=merged.id))
         connection.execute(update(table).where(table.c.id == merged.id).values(provenance=provenance))
-    return name
+    return merged.name
+
+
+def _identities(merged: RunHandle) -> set[str]:
+    """Return the identities of the runs that a merged run is made of."""
+    return {str(each.get("identity")) for each in merged_runs(merged.provenance)}

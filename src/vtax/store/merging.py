@@ -8,26 +8,27 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import groupby
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, insert, select, update
 
 from vtax.errors import BadInput
 from vtax.foreign_text import clean
 from vtax.messages import Note, columns_of, packed
 from vtax.stats.stopping import rule_of
 from vtax.store import schema
-from vtax.store.database import reading, writing
+from vtax.store.appending import append, describe_platforms
+from vtax.store.database import writing
 from vtax.store.hosts import cloned, digests, half_known
 from vtax.store.provenance import MERGED, merged_runs
-from vtax.store.records import PlatformRecord
 from vtax.store.run import RunHandle
 from vtax.store.store import Store, next_name
-from vtax.store.transfer import ORDER, Row, Watch, add_rows, rows_of, unwatched
+from vtax.store.transfer import add_rows
 
+Watch = Callable[[Iterable[RunHandle]], Iterable[RunHandle]]
+"""Shows progress: runs that are merged -> the same."""
 _OF_LENGTH = ("seed", "blocks", "min_blocks", "max_blocks", "budget", "sessions")  # of a design: how long, not what
 _MAX_SHOWN = 80  # characters of a value
 _MOST_SHOWN = 6  # differences
@@ -38,6 +39,11 @@ MERGED_AGAIN = "merged-again"
 """The warning of a merged run of which another selection was merged before."""
 IMAGE_UNKNOWN = "image-unknown"
 """The warning of a merged run of which a part does not say what its image held."""
+
+
+def unwatched(runs: Iterable[RunHandle]) -> Iterable[RunHandle]:
+    """No progress is shown."""
+    return runs
 
 
 def merge(store: Store, names: Sequence[str], watch: Watch = unwatched) -> str:
@@ -53,24 +59,56 @@ def merge(store: Store, names: Sequence[str], watch: Watch = unwatched) -> str:
             f"merging needs two runs or more; {runs[0].name} is the only one named", hint="vtax merge RUN RUN"
         )
     _check(runs)
-    identity = merged_identity(runs)
-    with writing(store.engine) as connection, reading(store.engine) as source:
+    identity = merged_identity(run.identity for run in runs)
+    parts = _parts(runs)
+    with writing(store.engine) as connection:
         table = schema.run
         stored = connection.execute(select(table.c.identity, table.c.name, table.c.provenance)).all()
         known = {row.identity: row.name for row in stored}
         if identity in known:
             raise BadInput(f"these runs are merged already: {known[identity]}", hint=f"vtax show {known[identity]}")
         name = next_name(f"{runs[0].study}-merged", known.values())
-        parts = _parts(source, runs)
         look = _look([(row.name, row.identity, row.provenance) for row in stored], runs)
-        warnings = [note for note in (look, _unknown_image(runs)) if note]
-        add_rows(connection, watch("merged", _rows(parts, _run_row(parts, name, identity), warnings)))
+        merged = add_rows(connection, [("run", _run_row(parts, name, identity))])
+        append(connection, merged, watch(runs))
+        describe_platforms(connection, merged, runs)
+        _warn(connection, merged, look, _unknown_image(runs))
     return name
 
 
-def merged_identity(runs: Iterable[RunHandle]) -> str:
-    """Return the identity that the merged run of these has in every store."""
-    return hashlib.sha256("".join(sorted(run.identity for run in runs)).encode()).hexdigest()[:32]
+def extend(store: Store, merged: RunHandle, names: Sequence[str], watch: Watch = unwatched) -> None:
+    """Add the sessions of further runs to a merged run, which keeps its name. Raises as `merge`."""
+    runs = [merged, *sorted(map(store.open_run, names), key=lambda run: (run.started_at, run.name))]
+    _check(runs)
+    row = _run_row(_parts(runs), merged.name, merged_identity(run.identity for run in runs))
+    row["provenance"] = {
+        **merged.provenance,
+        MERGED: {**row["provenance"][MERGED],
+                 "runs": [*merged_runs(merged.provenance), *row["provenance"][MERGED]["runs"][1:]]},
+    }  # fmt: skip
+    row["notes"] = [*merged.annotations.notes, *(note for run in runs[1:] for note in _notes(run))]
+    known = tuple(str(each["name"]) for each in merged_runs(merged.provenance))
+    row["stopped_because"] = packed(Note("merged", runs=(*known, *(run.name for run in runs[1:]))))
+    with writing(store.engine) as connection:
+        connection.execute(update(schema.run).where(schema.run.c.id == merged.id).values(row))
+        append(connection, merged.id, watch(runs[1:]))
+        describe_platforms(connection, merged.id, runs)
+        _warn(connection, merged.id, _unknown_image(runs[1:]))
+
+
+def _warn(connection: Connection, run_id: int, *notes: Note | None) -> None:
+    for each in notes:
+        if each:
+            connection.execute(insert(schema.warning).values(run_id=run_id, **columns_of(each)))
+
+
+def _notes(run: RunHandle) -> list[str]:
+    return [f"{run.name}: {note}" for note in run.annotations.notes]
+
+
+def merged_identity(identities: Iterable[str]) -> str:
+    """Return the identity that the merged run of runs with these has in every store."""
+    return hashlib.sha256("".join(sorted(identities)).encode()).hexdigest()[:32]
 
 
 def _look(stored: Iterable[tuple[str, str, Mapping[str, Any]]], runs: Sequence[RunHandle]) -> Note | None:
@@ -232,50 +270,20 @@ def _short(value: Any) -> str:
     return clean(str(value), _MAX_SHOWN)
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Part:
-    """A run that is merged, its rows table by table, and what is added to its numbers.
-
-    numbers: table -> number of each of its rows in the merged run.
-    """
+    """A run that is merged. sessions: its own, by their numbers in the merged run."""
 
     run: RunHandle
-    groups: Iterator[tuple[str, Iterator[Row]]]
-    first_session: int
-    first_block: int
-    first_number: int  # of trials before the first block
-    first_position: int
-    numbers: dict[str, list[int]] = field(default_factory=dict)
-    _next: tuple[str, Iterator[Row]] | None = None
-
-    def of(self, table: str) -> Iterator[dict[str, Any]]:
-        """The rows of a table; tables are taken in their order."""
-        self._next = self._next or next(self.groups, None)
-        if self._next and self._next[0] == table:
-            yield from (row for _, row in self._next[1])
-            self._next = None
-
-    @property
-    def sessions(self) -> list[int]:
-        """Its sessions, by their numbers in the merged run."""
-        return [self.first_session + session.number for session in self.run.sessions]
+    sessions: list[int]
 
 
-def _parts(connection: Connection, runs: Sequence[RunHandle]) -> list[_Part]:
+def _parts(runs: Iterable[RunHandle]) -> list[_Part]:
     found: list[_Part] = []
-    session = block = number = position = 0
-    trial = schema.trial
+    last = 0
     for run in runs:
-        rows = groupby(rows_of(connection, run.id), key=lambda row: row[0])
-        found.append(_Part(run, rows, session, block, number, position))
-        of_run = select(func.max(trial.c.block), func.max(trial.c.position)).where(trial.c.run_id == run.id)
-        last_block, last_position = connection.execute(of_run).one()
-        before = select(func.max(trial.c.number)).where(trial.c.run_id == run.id, trial.c.block < 0)
-        session += len(run.sessions)
-        block += max(-1 if last_block is None else int(last_block), -1) + 1
-        last = connection.execute(before).scalar()
-        number += 0 if last is None else int(last) + 1
-        position += 0 if last_position is None else int(last_position) + 1
+        found.append(_Part(run, [last + session.number for session in run.sessions]))
+        last += len(run.sessions)
     return found
 
 
@@ -312,77 +320,9 @@ def _run_row(parts: Sequence[_Part], name: str, identity: str) -> dict[str, Any]
         "stopped_because": packed(Note("merged", runs=tuple(run.name for run in runs))), "identity": identity,
         "provenance": provenance,
         "tags": list(dict.fromkeys(tag for run in runs for tag in run.annotations.tags)),
-        "notes": [f"{run.name}: {note}" for run in runs for note in run.annotations.notes],
+        "notes": [note for run in runs for note in _notes(run)],
     }  # fmt: skip
 
 
 def _versions(run: RunHandle) -> dict[str, str]:
     return {platform.name: platform.version for platform in run.platforms if platform.available}
-
-
-def _rows(parts: Sequence[_Part], run: dict[str, Any], warnings: Sequence[Note]) -> Iterator[Row]:
-    for table in ORDER:
-        if table == "run":
-            for part in parts:
-                list(part.of("run"))
-            yield table, run
-        elif table in ("platform", "cell", "metric"):
-            yield from ((table, row) for row in _union(table, parts))
-        else:
-            yield from ((table, row) for row in _appended(table, parts))
-    for warning in warnings:
-        yield "warning", {**columns_of(warning), "cell_id": None, "trial_id": None}
-
-
-def _union(table: str, parts: Sequence[_Part]) -> Iterator[dict[str, Any]]:
-    """Rows of which the runs have the same ones: each once."""
-    names = {"platform": ("name",), "cell": ("key",), "metric": ("benchmark", "name")}[table]
-    found: dict[tuple[Any, ...], dict[str, Any]] = {}
-    numbers: dict[tuple[Any, ...], int] = {}
-    for part in parts:
-        own = part.numbers[table] = []
-        for row in part.of(table):
-            if table == "cell":
-                row["platform_id"] = part.numbers["platform"][row["platform_id"] - 1]
-            key = tuple(row[name] for name in names)
-            found.setdefault(key, row)
-            own.append(numbers.setdefault(key, len(numbers) + 1))
-    if table == "platform":
-        for number, (key, row) in enumerate(found.items()):
-            row.update(position=number, **_platform(key[0], [part.run.platforms for part in parts]))
-    yield from found.values()
-
-
-def _platform(name: str, runs: Sequence[Iterable[PlatformRecord]]) -> dict[str, Any]:
-    """Merge a platform that several runs have: tested where one of them tested it, marked as in any."""
-    found = [each for platforms in runs for each in platforms if each.name == name]
-    tested = [each for each in found if each.available] or found
-    return {
-        "available": tested[0].available, "reason": tested[0].reason, "hint": tested[0].hint,
-        "marks": list(dict.fromkeys(mark for each in tested for mark in each.marks)),
-        "version": clean(" / ".join(dict.fromkeys(each.version for each in tested))),
-    }  # fmt: skip
-
-
-def _appended(table: str, parts: Sequence[_Part]) -> Iterator[dict[str, Any]]:
-    """Rows that each run has for itself, renumbered."""
-    count = 0
-    for part in parts:
-        own = part.numbers[table] = []
-        for row in part.of(table):
-            count += 1
-            if table in ("session", "guest", "trial"):
-                own.append(count)
-            for target in ("platform", "cell", "metric", "guest", "trial"):
-                if row.get(f"{target}_id") is not None:
-                    row[f"{target}_id"] = part.numbers[target][row[f"{target}_id"] - 1]
-            if table == "session":
-                row["number"] += part.first_session
-            if "block" in row and row["block"] >= 0:
-                row["block"] += part.first_block
-            elif table == "trial":
-                row["number"] += part.first_number
-            if table == "trial":
-                row["session"] += part.first_session
-                row["position"] += part.first_position
-            yield row

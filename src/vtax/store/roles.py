@@ -21,4 +21,4 @@ def statements() -> Iterator[str]:
     yield from (_MAKE.format(role) for role in (READER, WRITER))
     yield f"GRANT SELECT ON {looked_at} TO {READER}, {WRITER};"
     yield f"GRANT INSERT, UPDATE, DELETE ON {', '.join(tables)} TO {WRITER};"
-    yield f"GRANT USAGE ON SEQUENCE {', '.join(sequences)} TO {WRITER};"
+    yield f"GRANT USAGE, UPDATE ON SEQUENCE {', '.join(sequences)} TO {WRITER};"

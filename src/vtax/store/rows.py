@@ -33,7 +33,7 @@ _BOUNDS = {
     "outside_s": (0.0, 1e15),
     "inside_s": (0.0, 1e15),
     "clock_offset_s": (-1e13, 1e13),
-    "block": (-100.0, float(MAX_BLOCKS)),
+    "block": (-100.0, 100.0 * MAX_BLOCKS),  # of many sessions
     "session": (1.0, 1e6),
     "number": (0.0, 2.0**31 - 1),
     "position": (0.0, 2.0**53),

@@ -191,6 +191,7 @@ campaign = Table(
     "campaign", metadata,
     Column("id", Integer, primary_key=True),
     Column("name", String(80), nullable=False, unique=True),
+    Column("merged_id", ForeignKey("run.id", ondelete="SET NULL"), index=True),  # of its sessions, once reported
 )  # fmt: skip
 
 campaign_session = Table(
