@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 from points import parser_of, print_points
 
-from vtax.stats.analysis import Comparison, Contrast, analyse
+from vtax.stats.judge import Comparison, Contrast, analyse
 from vtax.stats.sessions import ratio_over_sessions
 from vtax.stats.stopping import Rule
 

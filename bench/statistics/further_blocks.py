@@ -15,8 +15,8 @@ import numpy as np
 from hard import FAMILY, generator, percent
 
 from vtax.stats import stopping
-from vtax.stats.analysis import Comparison, Contrast, analyse
 from vtax.stats.checks import Array
+from vtax.stats.judge import Comparison, Contrast, analyse
 from vtax.stats.stopping import Rule, Stop
 from vtax.stats.verdict import Verdict
 

@@ -3,7 +3,7 @@
     python bench/statistics/hard.py                # prints all tables
     python bench/statistics/hard.py --studies 300 --only assumptions
 
-Every study is judged by `vtax.stats.analysis.analyse` itself. Values are logarithms, one per block; a platform has
+Every study is judged by `vtax.stats.judge.analyse` itself. Values are logarithms, one per block; a platform has
 noise of 1 %, and so has a block.
 """
 
@@ -22,8 +22,8 @@ import numpy as np
 from noise import Array
 from scipy import special
 
-from vtax.stats.analysis import Comparison, Contrast, analyse
 from vtax.stats.assumptions import unequal_noise
+from vtax.stats.judge import Comparison, Contrast, analyse
 from vtax.stats.outlook import Outlook
 from vtax.stats.sequential import decide_studies
 from vtax.stats.steadiness import find_drift

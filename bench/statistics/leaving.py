@@ -2,7 +2,7 @@
 
     python bench/statistics/leaving.py [--studies 400] [--only errors|tour]
 
-Every study is run block by block by `vtax.stats.stopping.decide` and judged by `vtax.stats.analysis.analyse`, as a
+Every study is run block by block by `vtax.stats.stopping.decide` and judged by `vtax.stats.judge.analyse`, as a
 run and its report do. Errors: families of six of one table, where nothing differs, or all are exactly at the margin,
 until all is decided and in the time of eight even blocks; percent of studies with any false word, percent of
 intervals that hold the truth at the end.
@@ -28,8 +28,8 @@ from noise import Array
 
 from vtax.cli.main import group
 from vtax.report.analysis.result import judged_run
-from vtax.stats.analysis import Comparison, Contrast, missed
-from vtax.stats.analysis import analyse as judge
+from vtax.stats.judge import Comparison, Contrast, missed
+from vtax.stats.judge import analyse as judge
 from vtax.stats.outlook import Outlook
 from vtax.stats.stopping import Rule, decide
 from vtax.store.query import load

@@ -10,7 +10,7 @@ import argparse
 import numpy as np
 from hard import generator, percent
 
-from vtax.stats.analysis import Comparison, Contrast, analyse
+from vtax.stats.judge import Comparison, Contrast, analyse
 from vtax.stats.stopping import Rule
 
 DESIGNS = ((10, 3), (10, 5), (20, 5))  # blocks, trials

@@ -16,8 +16,8 @@ import numpy as np
 from hard import MARGIN, extra, generator, percent
 from noise import Array
 
-from vtax.stats.analysis import Comparison, Contrast, analyse
 from vtax.stats.assumptions import unequal_noise
+from vtax.stats.judge import Comparison, Contrast, analyse
 from vtax.stats.stopping import Rule
 from vtax.stats.withholding import ROOM
 

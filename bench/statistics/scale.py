@@ -10,8 +10,8 @@ import time
 
 import numpy as np
 
-from vtax.stats.analysis import Contrast, analyse
 from vtax.stats.describe import describe
+from vtax.stats.judge import Contrast, analyse
 from vtax.stats.means import block_means
 from vtax.stats.ratio import log_ratios
 from vtax.stats.stopping import Rule

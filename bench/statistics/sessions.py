@@ -21,8 +21,8 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from vtax.stats.analysis import Comparison, Contrast, analyse
 from vtax.stats.contrasts import unpaired_ratio_of_logs
+from vtax.stats.judge import Comparison, Contrast, analyse
 from vtax.stats.ratio import Ratio, ratio_of_logs
 from vtax.stats.sessions import ratio_over_sessions, unpaired_over_sessions
 from vtax.stats.stopping import Rule

@@ -106,7 +106,7 @@ def test_a_run_uses_records_and_shows_them(plugins, image, private_home, tmp_pat
 def test_without_the_packages_the_study_is_refused_by_name(private_home, tmp_path):
     study = tmp_path / "plugged.toml"
     study.write_text(STUDY)
-    refused = vtax("run", str(study), "--plan")
+    refused = vtax("run", str(study), "--dry-run")
     assert refused.returncode == 2
     assert "chain" in refused.stderr
     assert "bare" in refused.stderr

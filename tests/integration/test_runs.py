@@ -205,10 +205,10 @@ def test_a_platform_requested_for_by_name_must_run(tmp_path, image):
     refused = vtax("run", path, "--platforms", f"native,{absent[0]}")
     assert refused.returncode == 2
     assert f"{absent[0]} does not run here" in refused.stderr
-    planned = vtax("run", path, "--platforms", f"native,{absent[0]}", "--plan")
+    planned = vtax("run", path, "--platforms", f"native,{absent[0]}", "--dry-run")
     assert planned.returncode == 0
     assert f"vtax run refuses this: {absent[0]} was named" in planned.stdout
-    printed = vtax("run", path, "--plan").stdout
+    printed = vtax("run", path, "--dry-run").stdout
     assert f"not tested: {absent[0]}" in printed
 
 

@@ -30,7 +30,7 @@ def test_a_run_alternates_two_boots(two_boots):
     settled = machine.run("sh", "-c", SETTLE, timeout_s=1200, status=None)
     keep("boots-settled.txt", settled.stdout + settled.stderr)
     assert settled.status == 0
-    keep("boots-plan.txt", machine.vtax("run", STUDY, "--plan", "--seed", SEED, timeout_s=1200).stdout)
+    keep("boots-plan.txt", machine.vtax("run", STUDY, "--dry-run", "--seed", SEED, timeout_s=1200).stdout)
     seen = [entries(machine)]
     said = machine.vtax("run", STUDY, "--seed", SEED, timeout_s=2400).stderr
     for boot in ("xen", "linux", "xen"):

@@ -96,7 +96,7 @@ def test_a_domain_of_the_users_stays_and_guests_beside_it_are_refused(dom0, imag
         assert refused["no_memory"][0].startswith("the hypervisor has")
         assert refused["left"] == []
         dom0.run("sh", "-c", LARGE_STUDY)
-        planned = dom0.vtax("run", "large.toml", "--plan", timeout_s=1200, status=2)
+        planned = dom0.vtax("run", "large.toml", "--dry-run", timeout_s=1200, status=2)
         assert "1 GiB of memory are requested, and the hypervisor has" in planned.stderr
         dom0.vtax("clean")
         assert "vtax-theirs" in dom0.run("xl", "list").stdout

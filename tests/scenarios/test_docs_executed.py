@@ -103,7 +103,7 @@ def test_a_command_of_the_documentation_does_what_an_ordinary_user_may_have(word
         if word.endswith(".toml"):
             (reader / word).write_text(study_of(word))
     done = CliRunner().invoke(group, given)
-    root = any(given[: len(start)] == start for start in NEEDS_ROOT) and not {"--plan", "--dry-run"} & set(given)
+    root = any(given[: len(start)] == start for start in NEEDS_ROOT) and not {"--dry-run"} & set(given)
     if root:
         assert isinstance(done.exception, BadInput), done.output
         assert "needs root" in done.exception.what

@@ -12,8 +12,8 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "bench" / "statistics"))
 import methods
 from noise import NOISES, randomized
 
-from vtax.stats.analysis import Contrast, analyse
 from vtax.stats.assumptions import unequal_noise
+from vtax.stats.judge import Contrast, analyse
 from vtax.stats.outlook import Outlook
 from vtax.stats.ratio import ratio_of_logs
 from vtax.stats.sequential import DIRECTIONS, Looks, sequential_verdicts

@@ -154,7 +154,7 @@ def test_what_needs_no_root_works_for_another_user(home, command):
 
 def test_a_plan_without_root_says_what_it_cannot_see(home):
     home.ensure()
-    done = neighbour(*VTAX, "run", "tour", "--plan", VTAX_HOME=str(home.root))
+    done = neighbour(*VTAX, "run", "tour", "--dry-run", VTAX_HOME=str(home.root))
     assert done.returncode == 0, done.stderr
     assert "only root can see whether the guest image is built" in done.stdout
 

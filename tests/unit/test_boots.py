@@ -245,14 +245,14 @@ name = "sysbench-cpu"
 def test_a_plan_says_nothing_of_boots_that_are_known(tmp_path, monkeypatch, ordinary_user):
     monkeypatch.setattr(boots, "look", lambda study: None)
     (file := tmp_path / "two.toml").write_text(STUDY)
-    assert "vtax run refuses" not in output_of("run", str(file), "--plan")
+    assert "vtax run refuses" not in output_of("run", str(file), "--dry-run")
 
 
 @pytest.mark.usefixtures("unmade_home")
 def test_a_plan_shows_boots_reboots_and_their_duration(tmp_path, golden, ordinary_user):
     (file := tmp_path / "two.toml").write_text(STUDY)
-    golden(output_of("run", str(file), "--plan", "--seed", "5"))
-    found = json.loads(output_of("run", str(file), "--plan", "--seed", "5", "--json"))["host_boots"]
+    golden(output_of("run", str(file), "--dry-run", "--seed", "5"))
+    found = json.loads(output_of("run", str(file), "--dry-run", "--seed", "5", "--json"))["host_boots"]
     assert found["boots"] == {"plain": ["native"], "xen": ["lxc"]}
     assert found["max_reboots"] == len(found["order"]) == 6
     assert [each["session"] for each in found["order"]] == [1, 1, 2, 2, 3, 3]
@@ -262,7 +262,7 @@ def test_a_plan_shows_boots_reboots_and_their_duration(tmp_path, golden, ordinar
 def test_a_plan_orders_guests_as_its_boots_do(tmp_path, ordinary_user):
     several = STUDY.replace('platforms = ["lxc"]', 'platforms = ["lxc", "podman"]')
     (file := tmp_path / "two.toml").write_text(several)
-    command = ("run", str(file), "--plan", "--sessions", "2", "--blocks", "4")
+    command = ("run", str(file), "--dry-run", "--sessions", "2", "--blocks", "4")
     orders = set()
     for seed in range(4):
         found = json.loads(output_of(*command, "--seed", str(seed), "--json"))

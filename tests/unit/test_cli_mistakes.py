@@ -77,14 +77,14 @@ def test_a_study_with_a_mistake(locale, tmp_path, monkeypatch, capsys, golden):
     monkeypatch.chdir(tmp_path)
     for name, text in STUDIES.items():
         (tmp_path / f"{name}.toml").write_text(text)
-    answers = refusals(capsys, "run --plan", *(f"{name}.toml" for name in STUDIES))
+    answers = refusals(capsys, "run --dry-run", *(f"{name}.toml" for name in STUDIES))
     golden(answers)
     is_in_one_language(answers, locale)
 
 
 def test_a_run_with_a_mistake(locale, tmp_path, monkeypatch, capsys, golden):
     monkeypatch.chdir(tmp_path)
-    answers = refusals(capsys, "run --plan", *RUNS)
+    answers = refusals(capsys, "run --dry-run", *RUNS)
     golden(answers)
     is_in_one_language(answers, locale)
 

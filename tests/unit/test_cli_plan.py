@@ -88,7 +88,7 @@ platforms = ["native", "gvisor-ptrace"]
 
 @pytest.mark.parametrize("name", STUDIES)
 def test_a_plan_is_printed(name, tmp_path, golden):
-    golden(output_of("run", written(tmp_path, STUDIES[name]), "--plan", "--seed", "1"))
+    golden(output_of("run", written(tmp_path, STUDIES[name]), "--dry-run", "--seed", "1"))
 
 
 @pytest.mark.parametrize(
@@ -96,28 +96,28 @@ def test_a_plan_is_printed(name, tmp_path, golden):
 )
 def test_a_plan_needs_no_root_and_no_home(options, golden, monkeypatch):
     monkeypatch.setattr("vtax.cli.probing.measuring_lock", lambda name: pytest.fail("took the lock"))
-    golden(output_of("run", *options.split(), "--plan", "--seed", "1"))
+    golden(output_of("run", *options.split(), "--dry-run", "--seed", "1"))
     assert not Home.from_environment().root.exists()
 
 
 def test_guests_are_counted_at_once_in_json_too(tmp_path):
     study = written(tmp_path, STUDIES["enough blocks, guests at once, a machine without limits"])
-    plan = json.loads(output_of("run", study, "--plan", "--json"))
+    plan = json.loads(output_of("run", study, "--dry-run", "--json"))
     assert [platform["guests"] for platform in plan["platforms"]] == [
         *[{"vcpus": 2, "memory_bytes": 384 * 2**20, "at_once": 2, "memory_at_once_bytes": 768 * 2**20}] * 2,
         None,
     ]
-    alone = json.loads(output_of("run", "tour", "--plan", "--json"))
+    alone = json.loads(output_of("run", "tour", "--dry-run", "--json"))
     assert {platform["guests"]["at_once"] for platform in alone["platforms"]} == {1}
 
 
 def test_a_host_must_have_the_memory_of_all_guests_that_run_at_once(monkeypatch, tmp_path):
     monkeypatch.setattr("vtax.runner.memory.host_memory", lambda: 1000 * 2**20)
     alone = 'platforms = ["native"]\n[guest]\nmemory = "600MiB"\n[[benchmark]]\nname = "iperf3"\n'
-    output_of("run", written(tmp_path, alone), "--plan")
+    output_of("run", written(tmp_path, alone), "--dry-run")
     study = written(tmp_path, alone + 'topology = "guest-to-guest"\n')
     with pytest.raises(BadInput) as caught:
-        output_of("run", study, "--plan")
+        output_of("run", study, "--dry-run")
     printed = (
         "2 guests of 600 MiB run at once in guest-to-guest, iperf3: 1.17 GiB of memory, and this host has 1000 MiB"
     )
@@ -127,7 +127,7 @@ def test_a_host_must_have_the_memory_of_all_guests_that_run_at_once(monkeypatch,
 
 
 def test_a_plan_for_programs_is_one_json_document():
-    plan = json.loads(output_of("run", "tour", "--plan", "--json", "--seed", "5", "--blocks", "3"))
+    plan = json.loads(output_of("run", "tour", "--dry-run", "--json", "--seed", "5", "--blocks", "3"))
     assert (plan["study"], plan["seed"], plan["baseline"], plan["design"]["blocks"]) == ("tour", 5, "native", 3)
     assert len(plan["cells"]) == 42
     assert {cell["platform"] for cell in plan["cells"]} == {platform["name"] for platform in plan["platforms"]}
@@ -145,7 +145,7 @@ def test_a_plan_for_programs_is_one_json_document():
 def test_a_plan_without_its_image_says_how_to_build_it_and_probes_nothing(monkeypatch, taken_for_root):
     monkeypatch.setattr("vtax.cli.run.probing_lock", lambda name: nullcontext(""))
     monkeypatch.setattr("vtax.cli.run.recipe_for", lambda loaded: DEFAULT.with_packages(["python3-os-ken"]))
-    printed = output_of("run", "tour", "--plan")
+    printed = output_of("run", "tour", "--dry-run")
     assert "the guest image with python3-os-ken is not built yet" in printed
     assert "sudo vtax image build --with python3-os-ken" in printed
 
@@ -162,21 +162,21 @@ def test_a_plan_probes_nothing_while_something_measures(tmp_path, monkeypatch, t
     lock = tmp_path / "host.lock"
     monkeypatch.setattr("vtax.cli.probing.measuring_lock", lambda name: measuring_lock(name, lock))
     with measuring_lock("tour-1", lock):
-        assert "were not probed: tour-1 (process " in output_of("run", "tour", "--plan")
+        assert "were not probed: tour-1 (process " in output_of("run", "tour", "--dry-run")
 
 
 def test_what_a_platform_cannot_carry_is_data_too(tmp_path):
     study = written(tmp_path, STUDIES["what a platform cannot carry"])
-    plan = json.loads(output_of("run", study, "--plan", "--json"))
+    plan = json.loads(output_of("run", study, "--dry-run", "--json"))
     assert [(each["platform"], each["label"], each["levels"]) for each in plan["not_tested"]] == [
         ("gvisor-ptrace", "iperf3", {"link.mtu": mtu}) for mtu in (500, 1500)
     ]
     assert [cell["label"] for cell in plan["cells"] if cell["platform"] == "gvisor-ptrace"] == ["stream"]
-    named = output_of("run", study, "--plan", "--platforms", "native,gvisor-ptrace")
+    named = output_of("run", study, "--dry-run", "--platforms", "native,gvisor-ptrace")
     assert "not tested: gvisor-ptrace in iperf3, router: router needs guests" in named
     study = written(tmp_path, f'platforms = ["gvisor-ptrace"]\nbaseline = "gvisor-ptrace"\n{ROUTER}')
     with pytest.raises(BadInput, match="router needs guests that route"):
-        output_of("run", study, "--plan")
+        output_of("run", study, "--dry-run")
 
 
 def test_a_platform_that_is_not_probed_has_its_hint_on_the_same_line():
@@ -191,7 +191,7 @@ def test_platforms_without_the_baseline_are_refused_with_the_difference():
 
 
 def test_what_changed_a_study_is_data_too():
-    plan = json.loads(output_of("run", "ufla2010", "--plan", "--scale", "quick", "--json"))
+    plan = json.loads(output_of("run", "ufla2010", "--dry-run", "--scale", "quick", "--json"))
     (changed,) = plan["changed_by"]
     assert (changed["option"], changed["parts"]) == ("--scale quick", [{"what": "duration_s ÷ 5", "label": ""}])
 

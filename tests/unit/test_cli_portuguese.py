@@ -43,7 +43,7 @@ def test_errors_are_in_portuguese(capsys, golden):
 def test_every_problem_of_a_file_is_in_portuguese(tmp_path, capsys):
     study = tmp_path / "bad.toml"
     study.write_text('name = "bad"\nplatforms = ["native"]\n[[benchmark]]\nname = "stream"\nthrads = 3\n')
-    printed = ended(capsys, "run", str(study), "--plan")[1]
+    printed = ended(capsys, "run", str(study), "--dry-run")[1]
     assert "chave 'thrads'" in printed
     assert "onde: " in printed
     assert "dica: " in printed
@@ -51,7 +51,7 @@ def test_every_problem_of_a_file_is_in_portuguese(tmp_path, capsys):
 
 
 def test_a_plan_is_in_portuguese(golden, ordinary_user):
-    printed = output_of("run", "tour", "--plan", "--seed", "1")
+    printed = output_of("run", "tour", "--dry-run", "--seed", "1")
     golden(printed)
     assert not re.search(r"\b(the|of|with|and|about|block)\b", printed)
 

@@ -63,7 +63,7 @@ def test_a_plan_refuses_an_image_that_the_disk_does_not_hold(home, tmp_path, mon
         '[[benchmark]]\nname = "sysbench-oltp"\nparameters = { rows = 100000000 }\n'
     )
     with pytest.raises(BadInput, match=r"needs more than 6.* GiB of disk, and 34 GiB are free"):
-        group.main(args=["run", str(tmp_path / "mine.toml"), "--plan"], standalone_mode=False)
+        group.main(args=["run", str(tmp_path / "mine.toml"), "--dry-run"], standalone_mode=False)
 
 
 def test_a_study_needs_the_packages_of_its_benchmarks_and_topologies(tmp_path):

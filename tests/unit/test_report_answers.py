@@ -30,7 +30,7 @@ from vtax.report.parts.result_notes import notes_under
 from vtax.report.parts.shared import relative_of
 from vtax.report.renderers.json import plain
 from vtax.runner.host_sessions import check_more
-from vtax.stats.analysis import decided_after
+from vtax.stats.judge import decided_after
 from vtax.store.records import CellRecord, PlatformRecord
 from vtax.store.store import Store
 from vtax.study.model import DesignTable

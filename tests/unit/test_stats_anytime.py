@@ -7,8 +7,8 @@ import pytest
 from scipy import integrate, stats
 
 from vtax.stats import anytime
-from vtax.stats.analysis import Comparison, analyse
 from vtax.stats.contrasts import Contrast
+from vtax.stats.judge import Comparison, analyse
 from vtax.stats.stopping import Rule, decide, takes_more_blocks
 
 

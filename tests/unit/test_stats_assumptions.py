@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from vtax.stats.analysis import Contrast, analyse, missed
 from vtax.stats.assumptions import (
     allow_for_dependence,
     dependence,
@@ -14,6 +13,7 @@ from vtax.stats.assumptions import (
     plausible_correlation,
     unequal_noise,
 )
+from vtax.stats.judge import Contrast, analyse, missed
 from vtax.stats.ratio import BlockMeans, noise_ratio, p_above, ratio_of_logs, skewed_t, unskewed_t, widened
 from vtax.stats.stopping import Rule, decide, half_width
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from vtax.stats.analysis import Contrast, analyse
+from vtax.stats.judge import Contrast, analyse
 from vtax.stats.needed import SIZE, needed
 from vtax.stats.ratio import ratio_of_logs
 from vtax.stats.stopping import Rule

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from vtax.stats.analysis import Contrast, analyse
 from vtax.stats.checks import StatsError
+from vtax.stats.judge import Contrast, analyse
 from vtax.stats.ratio import p_above, ratio_of_logs
 from vtax.stats.sessions import half_width_over_sessions, nested_mean, ratio_over_sessions, unpaired_over_sessions
 from vtax.stats.stopping import Rule

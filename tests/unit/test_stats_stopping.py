@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 
-from vtax.stats.analysis import Contrast, analyse
 from vtax.stats.checks import StatsError
+from vtax.stats.judge import Contrast, analyse
 from vtax.stats.sequential import Looks, decide_studies, nominal_levels, sequential_verdicts
 from vtax.stats.stopping import Rule, decide, interval_confidence, look_level, rule_of, within_budget
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from vtax.stats.analysis import Contrast, analyse
+from vtax.stats.judge import Contrast, analyse
 from vtax.stats.ratio import ratio_of_logs
 from vtax.stats.stopping import Rule
 from vtax.stats.typical import FEWEST_BLOCKS, trimmed_mean, typical_ratio

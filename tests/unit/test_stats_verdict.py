@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.weightstats import ttost_paired
 
-from vtax.stats.analysis import Contrast, analyse
 from vtax.stats.checks import StatsError
+from vtax.stats.judge import Contrast, analyse
 from vtax.stats.ratio import ratio_of_logs
 from vtax.stats.stopping import Rule
 from vtax.stats.verdict import holm, judge, judge_family, judge_unordered, p_equivalence

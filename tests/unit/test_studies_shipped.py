@@ -44,7 +44,7 @@ def points(name: str, benchmark: str) -> Iterator[tuple[Point, Context]]:
 def test_a_dry_run_warns_of_nothing(name, ordinary_user, unmade_home):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        result = CliRunner().invoke(group, ["run", name, "--plan"], catch_exceptions=False)
+        result = CliRunner().invoke(group, ["run", name, "--dry-run"], catch_exceptions=False)
     assert result.exit_code == 0, result.output
     assert "warning" not in result.output.lower()
     assert "deprecated" not in result.output.lower()

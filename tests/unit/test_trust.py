@@ -265,7 +265,7 @@ def test_the_plan_of_an_ordinary_user_shows_what_would_run(tmp_path, unmade_home
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("os.geteuid", lambda: 65534)
-        printed = CliRunner().invoke(group, ["run", str(study), "--plan"]).output
+        printed = CliRunner().invoke(group, ["run", str(study), "--dry-run"]).output
         plan = json.loads(CliRunner().invoke(group, ["run", str(study), "--dry-run", "--json"]).stdout)
     assert "this study runs as root of this host: platform mine: runsc = '/tmp/x' (a program)" in printed
     assert "a dry run starts none of these" in printed

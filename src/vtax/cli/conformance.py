@@ -47,7 +47,7 @@ def command(
     """
     targets, parameters = find(module), _parameters(values)
     made = []
-    with _guests_allowed() as why_not:
+    with _guests_allowed(targets) as why_not:
         environment = (
             CheckEnvironment(Home.from_environment(), None, why_not)
             if why_not
@@ -106,8 +106,11 @@ def _results(
 
 
 @contextmanager
-def _guests_allowed() -> Iterator[str]:
-    """Hold the measuring lock; without root, start no guests. Yields why no guests are started."""
+def _guests_allowed(targets: Sequence[Target]) -> Iterator[str]:
+    """Hold the measuring lock, but for views; without root, start no guests. Yields why no guests are started."""
+    if all(target.kind == "view" for target in targets):
+        yield "a view needs none"
+        return
     if os.geteuid() != 0:
         yield "guests are started as root"
         return

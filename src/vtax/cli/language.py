@@ -104,6 +104,8 @@ class Catalogue:
         indent = _INDENT.match(line)[0]  # type: ignore[index]
         text = line[len(indent) :]
         label = _LABEL.match(text)
+        if label and label[1] == "where" and " " not in (name := text[label.end() :]):  # a file, or a key
+            return f"{indent}{self.exact.get(label[1], label[1])}: {name}"
         if label and (label[1] in FIRST or self._known(text, _WITHIN) is None):
             return f"{indent}{self.exact.get(label[1], label[1])}: {self._line(text[label.end() :])}"
         return indent + self._sentences(text)

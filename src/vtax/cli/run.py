@@ -125,7 +125,7 @@ def _tags(context: click.Context, parameter: click.Parameter, given: tuple[str, 
     help="Give the run a tag, to find it by with vtax list --where tag=TAG (repeatable).",
 )  # fmt: skip
 @yes_option
-@click.option("--dry-run", "--plan", "only_plan", is_flag=True, help="Print the plan and exit; needs no root.")
+@click.option("--dry-run", "only_plan", is_flag=True, help="Print the plan and exit; needs no root.")
 @trust_option
 @tune_host_option
 @wait_option
@@ -274,7 +274,7 @@ def _print_plan(loaded: LoadedStudy, named: tuple[str, ...], seed: int | None, *
     recipe = recipe_for(loaded)
     needed = examine_image(home, recipe)
     needed.check_room(home)
-    with probing_lock("vtax run --plan") as busy:
+    with probing_lock("vtax run --dry-run") as busy:
         why_not = "probing needs root" if os.geteuid() != 0 else busy
         try:
             image = built_image(home, recipe, loaded.source)

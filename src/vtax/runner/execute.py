@@ -25,13 +25,13 @@ from vtax.runner import boots, same_settings
 from vtax.runner.containment import TrialFailures
 from vtax.runner.event_log import EventLog
 from vtax.runner.events import Figure, Observer, Progress, SafeObserver
+from vtax.runner.failed_starts import FailedStarts
 from vtax.runner.host_sessions import paused_because
 from vtax.runner.parsers import Parsers
 from vtax.runner.plan import GuestLife, Plan, PlannedCell
 from vtax.runner.plugins import plugins_of
 from vtax.runner.records import cell_record, platform_record, trial_record, untested_record
 from vtax.runner.session import OpenSession
-from vtax.runner.starts import Starts
 from vtax.runner.stopping import Stopping
 from vtax.runner.trial import TrialResult
 from vtax.store.records import CLOCK_RATE, REFUSED, MetricRecord, TrialRecord
@@ -172,7 +172,7 @@ class _Execution:
         self._measured = 0  # of these, warm-up left out
         self._failed = run.failed_trials()
         self._warmup = plan.study.design.warmup
-        self._starts = Starts(plan)
+        self._starts = FailedStarts(plan)
         self._failures = TrialFailures()
         self._unstored: list[tuple[TrialRecord, PlannedCell, TrialResult]] = []  # of guests that did not start
         self._same_settings = same_settings.SameSettings()

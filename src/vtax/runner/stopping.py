@@ -18,9 +18,9 @@ from vtax.errors import BadInput
 from vtax.runner.host_sessions import rule_in
 from vtax.runner.plan import Plan, PlannedCell
 from vtax.runner.points import Point
-from vtax.stats.analysis import Contrast, missed
 from vtax.stats.checks import StatsError
 from vtax.stats.contrasts import ContrastSide, paired_contrast
+from vtax.stats.judge import Contrast, missed
 from vtax.stats.means import average_of, average_with
 from vtax.stats.ratio import BlockMeans, block_contrast
 from vtax.stats.stopping import Decision, decide, within_budget

@@ -18,9 +18,9 @@ from typing import Annotated, Literal
 
 from vtax.described import Means, Only
 from vtax.messages import Note
-from vtax.stats.analysis import Comparison, Contrast, analyse
 from vtax.stats.checks import MINIMUM_BLOCKS, StatsError, Values, as_array
 from vtax.stats.contrasts import unpaired_ratio_of_logs
+from vtax.stats.judge import Comparison, Contrast, analyse
 from vtax.stats.outlook import Outlook, range_outlook
 from vtax.stats.ratio import Ratio, exp, p_above, p_below
 from vtax.stats.sessions import unpaired_over_sessions

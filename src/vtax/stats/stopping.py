@@ -1,7 +1,7 @@
 """When a run has enough blocks: rules declared before it, judged on whole blocks, as pure decisions.
 
 Looking at the data to decide whether to go on changes what an interval and a test mean, so each rule also says at
-which level its results must be computed (`interval_confidence`); `analysis.py` uses it.
+which level its results must be computed (`interval_confidence`); `judge.py` uses it.
 """
 
 from __future__ import annotations

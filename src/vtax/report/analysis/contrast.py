@@ -22,9 +22,9 @@ from vtax.report.analysis.run_differences import differences, setting_difference
 from vtax.report.analysis.unpaired import check, shared_baseline, unpaired
 from vtax.report.analysis.values import Analysis, Row, Section
 from vtax.report.document import Inline
-from vtax.stats.analysis import Comparison, Contrast
-from vtax.stats.analysis import analyse as judge
 from vtax.stats.checks import StatsError
+from vtax.stats.judge import Comparison, Contrast
+from vtax.stats.judge import analyse as judge
 from vtax.store.records import CellRecord
 from vtax.store.store import LAST, Store
 

@@ -10,8 +10,8 @@ from typing import Annotated
 from vtax.described import Means
 from vtax.messages import Note
 from vtax.report.analysis.values import Analysis, ResultPoint, Row, Section, every_row
-from vtax.stats.analysis import decided_after
 from vtax.stats.checks import MINIMUM_BLOCKS
+from vtax.stats.judge import decided_after
 from vtax.stats.stopping import takes_more_blocks
 
 _SPARE = 1.1  # of the time that blocks lasted so far, which is what a budget must hold

@@ -18,11 +18,11 @@ from vtax.report.analysis.source import Source
 from vtax.report.analysis.values import ResultPoint, Row, Section
 from vtax.report.analysis.within_trials import trials_of
 from vtax.report.document import Inline, msg
-from vtax.stats.analysis import Comparison, Contrast
-from vtax.stats.analysis import analyse as judge
 from vtax.stats.checks import StatsError
 from vtax.stats.contrasts import ContrastSide, paired_contrast
 from vtax.stats.intervals import Interval, mean_interval
+from vtax.stats.judge import Comparison, Contrast
+from vtax.stats.judge import analyse as judge
 from vtax.stats.quantiles import quantile_interval, ratio_of_quantiles
 from vtax.stats.ratio import BlockMeans, Ratio
 from vtax.stats.sessions import half_width_over_sessions

@@ -26,11 +26,11 @@ from vtax.report.analysis.timeouts import timeouts_of
 from vtax.report.analysis.values import Analysis, Floats, Ints, ResultPoint, Row, Section, every_row, place_of
 from vtax.report.analysis.warnings import warnings_of
 from vtax.report.document import WarnedPlace
-from vtax.stats.analysis import Comparison, Contrast
-from vtax.stats.analysis import analyse as judge
 from vtax.stats.checks import StatsError
 from vtax.stats.contrasts import ContrastSide, paired_contrast
 from vtax.stats.describe import describe_blocks
+from vtax.stats.judge import Comparison, Contrast
+from vtax.stats.judge import analyse as judge
 from vtax.stats.means import Average, average_with
 from vtax.stats.ratio import BlockMeans, block_contrast
 from vtax.stats.sessions import Unit, half_width_over_sessions
@@ -264,7 +264,7 @@ def _sections(data: RunData, rows: Mapping[tuple[int, int], Row]) -> list[Sectio
 
 
 def _judged(section: Section, rule: Rule, session_of: Mapping[int, Unit]) -> Section:
-    """The section with ratios and verdicts: one family, judged in one call (see stats.analysis)."""
+    """The section with ratios and verdicts: one family, judged in one call (see stats.judge)."""
     contrasts: dict[str, Contrast] = {}
     reason: dict[str, str] = {}
     for point in section.points:

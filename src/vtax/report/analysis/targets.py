@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from vtax.report.analysis.warnings import place_of
 from vtax.report.document import Count, Inline, Share, WarnedPlace, joined, msg, plural, stored
-from vtax.stats.analysis import Comparison, missed_of
+from vtax.stats.judge import Comparison, missed_of
 from vtax.stats.stopping import Decision, Rule, decide, half_width
 from vtax.store.query import RunData
 

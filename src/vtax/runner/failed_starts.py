@@ -10,7 +10,7 @@ MAX_FAILED = 3
 """Starts that fail in a row, on every platform of the plan: then the host or the image is to blame."""
 
 
-class Starts:
+class FailedStarts:
     """Recent failed starts of a run's guests."""
 
     def __init__(self, plan: Plan) -> None:
