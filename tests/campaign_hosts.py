@@ -16,7 +16,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.metadata import distribution
 from pathlib import Path
@@ -32,12 +32,42 @@ from vtax.image import contents
 from vtax.image.image import Image
 
 PYTHON = "{}.{}".format(*sys.version_info[:2])
+BLOCKS = 3
+STUDY = f"""
+name = "fleet"
+platforms = ["native"]
+[design]
+blocks = {BLOCKS}
+[[program]]
+name = "count"
+files = ["count.sh"]
+argv = {{ guest = ["sh", "{{files}}/count.sh"] }}
+expected_duration = "1s"
+[[program.metric]]
+name = "lines"
+unit = "lines"
+better = "higher"
+pattern = '^counted ([0-9]+)$'
+[[benchmark]]
+name = "count"
+"""
 _NET = "198.18.77"
-_SETUP = """hostname {name} && mount --bind {directory}/machine-id /etc/machine-id && exec "$@" """
+_SETUP = """hostname {name} && mount --bind {directory}/machine-id /etc/machine-id && {firmware} {shell} exec "$@" """
+_NO_PROFILE = (
+    "{ [ ! -e /root/.bashrc ] || mount --bind /dev/null /root/.bashrc; } &&"  # some take a lock, or a minute
+)
+_FIRMWARE = "mount --rbind /sys/class {0}/real && mount --bind {0}/class /sys/class &&"
 _STUB = """import os, sys
 def main():
     os.environ["PYTHONPATH"] = {source!r}
-    os.execv({python!r}, [{python!r}, "-m", "vtax", *sys.argv[1:]])
+    late = os.path.join(os.environ["VTAX_HOME"], "clock.py")
+    how = [late] if os.path.exists(late) else ["-m", "vtax"]
+    os.execv({python!r}, [{python!r}, *how, *sys.argv[1:]])
+"""
+_LATE = """import runpy, time
+real = time.time
+time.time = lambda: real() + {ahead_s}
+runpy.run_module("vtax", run_name="__main__", alter_sys=True)
 """
 
 
@@ -60,8 +90,9 @@ class NamespaceHost:
         """Give it power."""
         inside = [
             "nsenter", f"--net=/run/netns/{self.namespace}", "unshare", "--mount", "--uts", "--pid", "--fork",
-            "--kill-child=KILL", "--mount-proc", "sh", "-c", _SETUP.format(name=self.name, directory=self.directory),
-            "sh",
+            "--kill-child=KILL", "--mount-proc", "sh", "-c",
+            _SETUP.format(name=self.name, directory=self.directory, firmware=self._firmware(),
+                          shell=_NO_PROFILE), "sh",
         ]  # fmt: skip
         if (self.directory / "server").exists():
             self.first = serve_again(self.directory, inside=inside)
@@ -75,6 +106,49 @@ class NamespaceHost:
             self.first.wait()
             self.first = None
 
+    def _firmware(self) -> str:
+        place = self.directory / "sys"
+        return _FIRMWARE.format(place) if place.exists() else ""
+
+    def be(self, machine_id: str, uuid: str) -> None:
+        """Have that machine-id and, where this host shows none, that UUID of the firmware: for its next power."""
+        (self.directory / "machine-id").write_text(f"{machine_id}\n")
+        place = self.directory / "sys"
+        for each in ("real", "class/dmi/id"):
+            (place / each).mkdir(parents=True)
+        (place / "devices").symlink_to("/sys/devices")
+        for known in Path("/sys/class").iterdir():
+            if known.name != "dmi":
+                (place / "class" / known.name).symlink_to(place / "real" / known.name)
+        (place / "class/dmi/id/product_uuid").write_text(f"{uuid}\n")
+
+    def set_clock_ahead(self, ahead_s: float) -> None:
+        """Have vtax there read another time; namespaces have no wall clock of their own."""
+        (self.home / "clock.py").write_text(_LATE.format(ahead_s=ahead_s))
+
+    def fill(self) -> None:
+        """Leave no space in its home, which is small."""
+        with (self.home / "filling").open("wb", buffering=0) as file, suppress(OSError):
+            while True:
+                file.write(bytes(1 << 20))
+
+    def lose_packets(self, percent: int) -> None:
+        """Lose some of the packets that it is sent."""
+        rule = ("INPUT", "-m", "statistic", "--mode", "random", "--probability", str(percent / 100), "-j", "DROP")
+        subprocess.run(["ip", "netns", "exec", self.namespace, "iptables", "-A", *rule], check=True)
+
+    def have_another_image(self) -> None:
+        """Have an image of the same recipe with one file more."""
+        (image,) = (self.home / "images").iterdir()
+        real = image.resolve()
+        image.unlink()
+        image.mkdir()
+        for each in real.iterdir():
+            (image / each.name).symlink_to(each)
+        (image / "contents").unlink()
+        lines = (real / "contents").read_text().splitlines()
+        (image / "contents").write_text("".join(f"{line}\n" for line in lines[:-1]))
+
     def variables(self) -> str:
         """Its variables of Ansible."""
         known = self.directory / "known_hosts"
@@ -87,8 +161,13 @@ class NamespaceHost:
 
 
 @contextmanager
-def namespace_hosts(directory: Path, image: Image, names: Sequence[str]) -> Iterator[tuple[list[NamespaceHost], str]]:
-    """Yield (hosts without power, the network namespace that reaches them all), and end them."""
+def namespace_hosts(
+    directory: Path, image: Image, names: Sequence[str], home_mib: int = 0
+) -> Iterator[tuple[list[NamespaceHost], str]]:
+    """Yield (hosts without power, the network namespace that reaches them all), and end them.
+
+    home_mib: size of a memory file system for each home; 0 for a directory.
+    """
     token = secrets.token_hex(2)
     control = f"vtax-{token}-control"
     hosts = [
@@ -104,7 +183,12 @@ def namespace_hosts(directory: Path, image: Image, names: Sequence[str]) -> Iter
             host.directory.mkdir()
             (host.directory / "machine-id").write_text(hashlib.md5(host.name.encode()).hexdigest() + "\n")
             host.home.mkdir()
-            (host.home / "images").symlink_to(image.directory.parent)
+            if home_mib:
+                subprocess.run(
+                    ["mount", "-t", "tmpfs", "-o", f"size={home_mib}m,mode=755", "vtax", host.home], check=True
+                )
+            (host.home / "images").mkdir(mode=0o700)
+            (host.home / "images" / image.key).symlink_to(image.directory)
             ip("netns", "add", host.namespace)
             far = ["peer", "name", "eth0", "netns", host.namespace]
             ip("-n", control, "link", "add", host.name, "type", "veth", *far)
@@ -119,6 +203,9 @@ def namespace_hosts(directory: Path, image: Image, names: Sequence[str]) -> Iter
         for name in (control, *(host.namespace for host in hosts)):
             if Path("/run/netns", name).exists():
                 ip("netns", "delete", name)
+        for host in hosts:
+            if host.home.is_mount():
+                subprocess.run(["umount", host.home], check=True)
 
 
 def ip(*arguments: str) -> None:
@@ -131,6 +218,31 @@ def inventory_of(hosts: Sequence[NamespaceHost], path: Path) -> Path:
     lines = "".join(f"    {host.name}: {host.variables()}\n" for host in hosts)
     path.write_text(f"all:\n  hosts:\n{lines}")
     return path
+
+
+def written_study(directory: Path) -> Path:
+    """Write the study of BLOCKS trials of a second each, and return its file."""
+    directory.mkdir()
+    (directory / "count.sh").write_text("sleep 1\necho counted $(seq 1000 | wc -l)\n")
+    (directory / "fleet.toml").write_text(STUDY)
+    return directory / "fleet.toml"
+
+
+def has_measured(host: NamespaceHost) -> bool:
+    """Whether a trial has ended on it."""
+    events = host.home / "events.jsonl"
+    return events.exists() and '"trial_ended"' in events.read_text()
+
+
+def has_ended(host: NamespaceHost) -> bool:
+    """Whether the process of its run has ended."""
+    return any((host.home / "host-runs").glob("*/end.json"))
+
+
+def holds(lock: Path) -> bool:
+    """Whether a process has that file locked."""
+    inode = str(lock.stat().st_ino)
+    return any(line.split()[5].endswith(f":{inode}") for line in Path("/proc/locks").read_text().splitlines())
 
 
 def light_pack(study: Path, image: Image, target: Path) -> str:

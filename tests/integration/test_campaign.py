@@ -12,7 +12,19 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from campaign_hosts import NamespaceHost, environment, has_ansible, inventory_of, light_pack, namespace_hosts
+from campaign_hosts import (
+    BLOCKS,
+    NamespaceHost,
+    environment,
+    has_ansible,
+    has_ended,
+    has_measured,
+    holds,
+    inventory_of,
+    light_pack,
+    namespace_hosts,
+    written_study,
+)
 from support import needs_program, needs_root
 
 from vtax.host.waiting import wait_until
@@ -23,25 +35,6 @@ pytestmark = [
     needs_program("ip", "nsenter", "unshare", "sshd", "ssh", "ssh-keygen"),
     pytest.mark.root,
 ]
-BLOCKS = 3
-STUDY = f"""
-name = "fleet"
-platforms = ["native"]
-[design]
-blocks = {BLOCKS}
-[[program]]
-name = "count"
-files = ["count.sh"]
-argv = {{ guest = ["sh", "{{files}}/count.sh"] }}
-expected_duration = "1s"
-[[program.metric]]
-name = "lines"
-unit = "lines"
-better = "higher"
-pattern = '^counted ([0-9]+)$'
-[[benchmark]]
-name = "count"
-"""
 RUN_S = 60.0
 Vtax = Callable[..., str]
 
@@ -75,11 +68,7 @@ def vtax(hosts, tmp_path) -> Vtax:
 
 def test_every_trial_arrives_once_though_a_host_loses_power(hosts, vtax, image, tmp_path):
     machines, control = hosts
-    studies = tmp_path / "studies"
-    studies.mkdir()
-    (studies / "fleet.toml").write_text(STUDY)
-    (studies / "count.sh").write_text("sleep 1\necho counted $(seq 1000 | wc -l)\n")
-    light_pack(studies / "fleet.toml", image, tmp_path / "fleet.vtax-pack")
+    light_pack(written_study(tmp_path / "studies"), image, tmp_path / "fleet.vtax-pack")
     inventory = inventory_of([*machines.values()], tmp_path / "hosts.yml")
     vtax("campaign", "new", "fleet.vtax-pack", "--inventory", inventory, "-o", "c", "--trust")
 
@@ -127,18 +116,3 @@ def trials(store: Path) -> list[tuple[int, int]]:
 
 def bundles(campaign: Path) -> list[Path]:
     return sorted((campaign / "bundles").rglob("*.vtax.gz"))
-
-
-def has_measured(host: NamespaceHost) -> bool:
-    events = host.home / "events.jsonl"
-    return events.exists() and '"trial_ended"' in events.read_text()
-
-
-def has_ended(host: NamespaceHost) -> bool:
-    return any((host.home / "host-runs").glob("*/end.json"))
-
-
-def holds(lock: Path) -> bool:
-    """Whether a process has that file locked."""
-    inode = str(lock.stat().st_ino)
-    return any(line.split()[5].endswith(f":{inode}") for line in Path("/proc/locks").read_text().splitlines())
