@@ -2,6 +2,7 @@
 
 import math
 import re
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -50,6 +51,19 @@ def test_drift_is_reported_in_words():
     assert re.fullmatch(
         r"the figures of 2 cells drift over the run by −\d+.\d\s% \(p = 0.0\d+\)" + WANDER, sentence(same)
     )
+
+
+def test_drift_over_the_blocks_of_many_hosts_needs_little_memory():
+    random = np.random.default_rng(1)
+    noise = random.normal(100, 1, 20_000)  # whose pairs fill 3 GB
+    series = [(WarnedPlace("here"), np.arange(noise.size), noise * (1 + np.linspace(0, 0.01, noise.size)))]
+    (found,) = drift_warnings(series, 0.95)
+    assert re.search(r"drift over the run by \+[01]\.\d\s% \(p < 0\.001\)", sentence(found))
+    tracemalloc.start()
+    assert drift_warnings([(WarnedPlace("here"), np.arange(noise.size), noise)], 0.95) == ()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 100 << 20
 
 
 @pytest.mark.parametrize("cells", [1, 20, 500, 10_000])
