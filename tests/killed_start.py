@@ -51,7 +51,7 @@ def main() -> None:
     spec = GuestSpec(name, Image(image.name, image), Resources(1, 256 << 20, (0,)), directory, journal)
     print("starting", flush=True)
     running = registry.get(platform).start(spec)
-    Guest(running.channel).hello(60.0)
+    Guest(running.channel).hello(300.0)
     print("ready", flush=True)
     time.sleep(600)
 

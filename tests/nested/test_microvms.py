@@ -41,7 +41,7 @@ def test_it_is_found_to_run_starts_answers_stops_and_leaves_nothing(nested, name
 def test_its_guests_are_as_asked_and_join_the_lab_and_what_is_killed_leaves_nothing(nested, name):
     message = nested.pytest("tests/integration/test_platforms_microvm.py", "-rA", "-k", name, timeout_s=5000)
     keep(f"{name}.txt", message)
-    assert "8 passed" in message
+    assert "9 passed" in message
 
 
 def test_it_conforms(nested, name):
