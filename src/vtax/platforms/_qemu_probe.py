@@ -41,7 +41,7 @@ from vtax.platforms.stdio import StdioGuest
 Start = Callable[[QemuOptions, GuestSpec], StdioGuest]
 KVM, VHOST = Path("/dev/kvm"), Path("/dev/vhost-net")
 _BOOT_S = 6.0
-_GUEST_S = 19.0
+_GUEST_S = {"kvm": 19.0, "tcg": 120.0}
 _POLL_S = 0.5
 _MEMORY_BYTES = 256 << 20
 _PACKAGES = {HOST.qemu: HOST.qemu_package, "qemu-img": "qemu-utils"}
@@ -103,7 +103,9 @@ def _booted(options: QemuOptions, image: Image | None, start: Start, found: Prob
         code = "only-test-program" if HOST.has_boot_program else "no-test-program"
         return replace(found, available=True, reason=Note(code))
     return cached(
-        options, image, lambda: _guest_started(options, image, start, found, started_at + _GUEST_S * timeout_factor())
+        options,
+        image,
+        lambda: _guest_started(options, image, start, found, started_at + _GUEST_S[options.accel] * timeout_factor()),
     )
 
 
