@@ -15,9 +15,9 @@ import secrets
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import distribution
 from pathlib import Path
 from zipfile import ZipFile
@@ -52,7 +52,8 @@ pattern = '^counted ([0-9]+)$'
 name = "count"
 """
 _NET = "198.18.77"
-_SETUP = """hostname {name} && mount --bind {directory}/machine-id /etc/machine-id && {firmware} {shell} exec "$@" """
+RUN_S = 60.0
+_SETUP = """hostname {name} && mount --bind {directory}/machine-id /etc/machine-id && {firmware} {shell} {more}exec "$@" """
 _NO_PROFILE = (
     "{ [ ! -e /root/.bashrc ] || mount --bind /dev/null /root/.bashrc; } &&"  # some take a lock, or a minute
 )
@@ -73,13 +74,17 @@ runpy.run_module("vtax", run_name="__main__", alter_sys=True)
 
 @dataclass
 class NamespaceHost:
-    """A host. namespace: of its network. first: its first process, while it has power."""
+    """A host. namespace: of its network. first: its first process, while it has power.
+
+    mounts: what it sees -> in whose place it sees it, from its next start.
+    """
 
     name: str
     address: str
     directory: Path
     namespace: str
     first: subprocess.Popen[bytes] | None = None
+    mounts: Mapping[str, Path] = field(default_factory=dict)
 
     @property
     def home(self) -> Path:
@@ -88,11 +93,13 @@ class NamespaceHost:
 
     def start(self) -> None:
         """Give it power."""
+        more = "".join(f"mount --bind {source} {target} && " for target, source in self.mounts.items())
+        setup = _SETUP.format(
+            name=self.name, directory=self.directory, firmware=self._firmware(), shell=_NO_PROFILE, more=more
+        )
         inside = [
             "nsenter", f"--net=/run/netns/{self.namespace}", "unshare", "--mount", "--uts", "--pid", "--fork",
-            "--kill-child=KILL", "--mount-proc", "sh", "-c",
-            _SETUP.format(name=self.name, directory=self.directory, firmware=self._firmware(),
-                          shell=_NO_PROFILE), "sh",
+            "--kill-child=KILL", "--mount-proc", "sh", "-c", setup, "sh",
         ]  # fmt: skip
         if (self.directory / "server").exists():
             self.first = serve_again(self.directory, inside=inside)
@@ -292,6 +299,22 @@ def environment(home: Path) -> dict[str, str]:
     """The variables of a controller: its home, and Ansible's own files in it."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("ANSIBLE_", "VTAX_"))}
     return {**kept, "PATH": _path(), "VTAX_HOME": str(home), "ANSIBLE_HOME": str(home / "ansible"), "HOME": str(home)}
+
+
+def command_of(control: str, directory: Path) -> Callable[..., str]:
+    """Return a command of vtax in a network namespace, with a home in a directory; its output. status: expected."""
+    home = directory / "controller"
+    home.mkdir()
+
+    def run(*arguments: str | Path, status: int = 0, timeout_s: float = RUN_S) -> str:
+        done = subprocess.run(
+            ["nsenter", f"--net=/run/netns/{control}", sys.executable, "-m", "vtax", *map(str, arguments)],
+            env=environment(home), capture_output=True, text=True, timeout=timeout_s, check=False, cwd=directory,
+        )  # fmt: skip
+        assert done.returncode == status, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    return run
 
 
 def has_ansible() -> bool:

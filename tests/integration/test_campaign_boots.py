@@ -1,0 +1,145 @@
+"""A host that a campaign reboots from one boot to another, by Ansible's own module and over ssh. Its power, what its
+kernel says of a boot, and its boot loader are the test's; so is what it reboots by."""
+
+from __future__ import annotations
+
+import json
+import threading
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from campaign_hosts import NamespaceHost, command_of, has_ansible, inventory_of, light_pack, namespace_hosts
+from support import needs_program, needs_root
+
+from vtax.host.waiting import wait_until
+from vtax.store.store import Store
+
+pytestmark = [
+    needs_root,
+    pytest.mark.skipif(not has_ansible(), reason="not installed: ansible-playbook"),
+    needs_program("ip", "nsenter", "unshare", "sshd", "ssh", "ssh-keygen", "shutdown"),
+    pytest.mark.root,
+    pytest.mark.timeout(1200),
+]
+ENTRIES = {"Plain": "quiet", "Other": "mitigations=off"}
+STUDY = """
+name = "two-boots"
+platforms = ["native", "again"]
+[design]
+blocks = 1
+seed = 8
+[[platform]]
+name = "again"
+driver = "native"
+[[boot]]
+name = "plain"
+entry = "Plain"
+platforms = ["native"]
+[[boot]]
+name = "other"
+entry = "Other"
+platforms = ["again"]
+[[program]]
+name = "count"
+files = ["count.sh"]
+argv = { guest = ["sh", "{files}/count.sh"] }
+expected_duration = "1s"
+[[program.metric]]
+name = "lines"
+unit = "lines"
+better = "higher"
+pattern = '^counted ([0-9]+)$'
+[[benchmark]]
+name = "count"
+"""
+RUN_S, POLL_S = 300.0, 0.1
+
+
+class Power(threading.Thread):
+    """Reboots a host when it is asked to, into the entry that its boot loader was given, once. reboots: how often."""
+
+    def __init__(self, host: NamespaceHost) -> None:
+        super().__init__(daemon=True)
+        self.host, self.reboots, self.ended = host, 0, threading.Event()
+        self.files = host.directory / "boot-files"
+        (self.files / "boot/grub").mkdir(parents=True)
+        (self.files / "sbin").mkdir()
+        (self.files / "boot/grub/grub.cfg").write_text("".join(
+            f"menuentry '{title}' {{\n  linux /boot/kernel root=/dev/vda1 {options}\n}}\n"
+            for title, options in ENTRIES.items()
+        ))  # fmt: skip
+        self.script("sbin/grub-reboot", f'printf %s "$1" >{self.files}/next')
+        self.script("systemctl", f"touch {self.files}/asked")  # /sbin/shutdown is a link to it
+        host.mounts = {
+            "/boot": self.files / "boot", "/usr/local/sbin": self.files / "sbin",
+            "/proc/cmdline": self.files / "cmdline", "/proc/sys/kernel/random/boot_id": self.files / "boot_id",
+            str(Path("/sbin/shutdown").resolve()): self.files / "systemctl",
+        }  # fmt: skip
+        self.boot("Other")
+
+    def script(self, name: str, line: str) -> None:
+        (self.files / name).write_text(f"#!/bin/sh\n{line}\n")
+        (self.files / name).chmod(0o755)
+
+    def boot(self, title: str) -> None:
+        (self.files / "cmdline").write_text(f"BOOT_IMAGE=/boot/kernel root=/dev/vda1 {ENTRIES[title]}\n")
+        (self.files / "boot_id").write_text(f"{uuid.uuid4()}\n")
+        self.host.start()
+
+    def run(self) -> None:
+        while not self.ended.wait(POLL_S):
+            if (self.files / "asked").exists():
+                self.host.lose_power()
+                (self.files / "asked").unlink()
+                chosen = self.files / "next"
+                title = chosen.read_text() if chosen.exists() else "Plain"
+                chosen.unlink(missing_ok=True)
+                self.reboots += 1
+                self.boot(title)
+
+
+@contextmanager
+def powered(host: NamespaceHost) -> Iterator[Power]:
+    """Give a host power, and its button."""
+    power = Power(host)
+    power.start()
+    try:
+        yield power
+    finally:
+        power.ended.set()
+        power.join()
+
+
+def test_a_campaign_measures_in_each_boot_of_a_study(image, tmp_path):
+    studies = tmp_path / "studies"
+    studies.mkdir()
+    (studies / "boots.toml").write_text(STUDY)
+    (studies / "count.sh").write_text("echo counted $(seq 1000 | wc -l)\n")
+    light_pack(studies / "boots.toml", image, tmp_path / "boots.vtax-pack")
+    with namespace_hosts(tmp_path, image, ("h1",)) as (hosts, control), powered(hosts[0]) as power:
+        vtax = command_of(control, tmp_path)
+        inventory = inventory_of(hosts, tmp_path / "hosts.yml")
+        vtax("campaign", "new", "boots.vtax-pack", "--inventory", inventory, "-o", "c", "--trust")
+
+        def host() -> dict[str, str]:
+            (found,) = json.loads(vtax("campaign", "status", "c", "--json"))["hosts"]
+            return found
+
+        for _ in range(12):
+            vtax("campaign", "go", "c", timeout_s=RUN_S)
+            if host()["state"] == "collected":
+                break
+            ends = hosts[0].home / "host-runs"
+            assert wait_until(lambda: any(ends.glob("*/end.json")), RUN_S, 0.5), vtax("campaign", "status", "c")  # noqa: B023
+        assert host()["state"] == "collected", (tmp_path / "c/log").read_text()[-4000:]
+    with Store.open(tmp_path / "controller/store.sqlite") as store:
+        run = store.open_run("last")
+        names = [(s.number, name, facts["boot_id"]) for s in run.sessions for name, facts in s.host["boots"].items()]
+        (summary,) = store.runs()
+    assert [(number, name) for number, name, _ in sorted(names)] == [(1, "other"), (1, "plain")]
+    assert len({boot for _, _, boot in names}) == 2
+    assert (summary.status, summary.trials, summary.failed) == ("finished", 2, 0)
+    assert power.reboots == 2  # the first boot of this seed is not the one that the host was in
