@@ -53,7 +53,8 @@ name = "count"
 """
 _NET = "198.18.77"
 RUN_S = 60.0
-_SETUP = """hostname {name} && mount --bind {directory}/machine-id /etc/machine-id && {firmware} {shell} {more}exec "$@" """
+_SETUP = """hostname {name} && mount --bind {directory}/machine-id /etc/machine-id && {firmware} {shell} {more}
+exec "$@" """
 _NO_PROFILE = (
     "{ [ ! -e /root/.bashrc ] || mount --bind /dev/null /root/.bashrc; } &&"  # some take a lock, or a minute
 )
@@ -93,7 +94,9 @@ class NamespaceHost:
 
     def start(self) -> None:
         """Give it power."""
-        more = "".join(f"mount --bind {source} {target} && " for target, source in self.mounts.items())
+        more = (
+            "".join(f"mount --bind {source} {target} && " for target, source in self.mounts.items()) + "true || exit"
+        )
         setup = _SETUP.format(
             name=self.name, directory=self.directory, firmware=self._firmware(), shell=_NO_PROFILE, more=more
         )
