@@ -139,6 +139,14 @@ class StoreError(VtaxError):
     """The database is missing, corrupt, full, or of an unknown schema version."""
 
 
+class DamagedRows(StoreError):
+    """Rows of the database cannot be read. problem: the first of them."""
+
+    def __init__(self, problem: str, *, where: str, hint: str) -> None:
+        super().__init__(f"the store is damaged: {problem}", where=where, hint=hint)
+        self.problem = problem
+
+
 class StoreBusy(StoreError):
     """Another process held the lock of the database longer than the busy timeout."""
 

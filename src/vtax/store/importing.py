@@ -20,7 +20,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Engine, Float, String, func, select
 from sqlalchemy.exc import IntegrityError
 
-from vtax.errors import BadInput, StoreError
+from vtax.errors import BadInput, DamagedRows, StoreError
 from vtax.foreign_text import clean, cleaned
 from vtax.store import schema
 from vtax.store.bundle import Bundle, sha256_of
@@ -29,7 +29,7 @@ from vtax.store.creating import create
 from vtax.store.database import reading, shown, temporary_engine, writing
 from vtax.store.provenance import IMPORTED, imported
 from vtax.store.records import LISTS
-from vtax.store.rows import DAMAGED, checked, finite_lists
+from vtax.store.rows import checked, finite_lists
 from vtax.store.run import RunHandle
 from vtax.store.transfer import Row, RunIsThere, Watch, add_rows, portable_columns, rows_of, unwatched
 
@@ -99,11 +99,11 @@ def _read(private: Engine, bundle: Bundle, watch: Watch) -> RunHandle:
         _check(private, run, bundle.path)
     except ValueError as error:
         raise _damaged(bundle.path, clean(str(error), 200)) from error
+    except DamagedRows as error:
+        raise _damaged(bundle.path, error.problem) from error
     except StoreError as error:
         if isinstance(error.__cause__, IntegrityError):
             raise _damaged(bundle.path, "rows contradict each other") from error
-        if error.what.startswith(DAMAGED):
-            raise _damaged(bundle.path, error.what.removeprefix(f"{DAMAGED}: ")) from error
         raise
     return run
 

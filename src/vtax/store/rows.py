@@ -18,13 +18,11 @@ from typing import Any
 from sqlalchemy import JSON, Boolean, Connection, Engine, Float, Integer, LargeBinary, Select, String
 from sqlalchemy.exc import SQLAlchemyError
 
-from vtax.errors import StoreError, VtaxError
+from vtax.errors import DamagedRows, VtaxError
 from vtax.foreign_text import REPLACEMENT, clean, cleaned
 from vtax.store.database import reading, shown
 
 MAX_BLOCKS = 10_000_000
-DAMAGED = "the store is damaged"
-"""How an error begins of a run that was stored and cannot be read."""
 _BOUNDS = {
     "started_at": (0.0, 1e11),
     "ended_at": (0.0, 1e11),
@@ -52,8 +50,8 @@ def reading_rows(engine: Engine) -> Iterator[Connection]:
         except (VtaxError, SQLAlchemyError, OSError):
             raise
         except Exception as error:
-            raise StoreError(
-                f"{DAMAGED}: {clean(f'{type(error).__name__}: {error}', 200)}",
+            raise DamagedRows(
+                clean(f"{type(error).__name__}: {error}", 200),
                 where=shown(engine.url),
                 hint="vtax remove RUN deletes a run that cannot be read; the other runs are kept",
             ) from error
