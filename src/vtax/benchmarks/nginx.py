@@ -19,6 +19,7 @@ from pydantic import Field
 from vtax.benchmarks.base import Command, Context, GuestFile, Metric, Operations, Outcome, Parameters, Role, Service
 from vtax.benchmarks.local import succeeded
 from vtax.benchmarks.service import (
+    MIN_RATE_SHARE,
     Client,
     cpus_of,
     histograms_of,
@@ -34,7 +35,6 @@ from vtax.messages import Note
 from vtax.study.model import Size
 
 PORT = 8080
-_MIN_RATE_SHARE = 0.95
 _LATENCY_COLUMN, _ENDED = 2, "0*1+2*1"  # of h2load's log: start (µs), status, time (µs)
 _REQUESTS = re.compile(
     r"^requests: (\d+) total, \d+ started, (\d+) done, (\d+) succeeded, (\d+) failed, (\d+) errored, (\d+) timeout$",
@@ -146,7 +146,7 @@ class Nginx(Service):
         warnings = saturation_warnings(
             "h2load", found["cpu_s"], found["elapsed_s"], threads, cpus_of(p.client, context)
         )
-        if p.rate and rate < _MIN_RATE_SHARE * p.rate:
+        if p.rate and rate < MIN_RATE_SHARE * p.rate:
             warnings.append(Note("rate-not-reached", requested=p.rate, unit="requests/s", found=rate))
         effective = {
             "file_size": p.file_size, "client": p.client, "connections": p.connections, "threads": threads,

@@ -20,6 +20,7 @@ from pydantic import Field, model_validator
 from vtax.benchmarks.base import Command, Context, Metric, Operations, Outcome, Parameters, Role, Service
 from vtax.benchmarks.local import number_in, succeeded
 from vtax.benchmarks.service import (
+    MIN_RATE_SHARE,
     Client,
     check_cache,
     cpus_of,
@@ -40,7 +41,6 @@ PORT = 5432
 _MEBIBYTE = 1024**2
 _EMPTY_BYTES, _SCALE_BYTES = 40 * _MEBIBYTE, 16 * _MEBIBYTE  # about
 _START_S = 1.0
-_MIN_RATE_SHARE = 0.95
 _LATENCY_COLUMN, _ENDED = 2, "4*1000000+5*1"  # of its log: client, number, time (µs), script, end (s, µs)
 _LINES = {
     "transactions": r"number of transactions actually processed: (\d+)(?:/\d+)?",
@@ -166,7 +166,7 @@ class Pgbench(Service):
         warnings = saturation_warnings(
             "pgbench", found["cpu_s"], found["elapsed_s"], p.threads, cpus_of(p.client, context)
         )
-        if p.rate and read["rate"] < _MIN_RATE_SHARE * p.rate:
+        if p.rate and read["rate"] < MIN_RATE_SHARE * p.rate:
             warnings.append(Note("rate-not-reached", requested=p.rate, unit="transactions/s", found=read["rate"]))
         if p.test == "tpcb" and p.clients > p.scale:
             warnings.append(Note("clients-wait", clients=p.clients, branches=p.scale))

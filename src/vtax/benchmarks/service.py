@@ -15,6 +15,7 @@ from vtax.study.units import about_size
 
 Client = Literal["guest", "peer"]
 """Where a client runs: on the CPUs of the guest, which it shares with the server, or on those of the native peer."""
+MIN_RATE_SHARE = 0.95  # of the requested rate; below it the client did not keep up
 _SATURATED = 0.95  # of the CPU time that the client could use
 _MEMORY_FOR_REST = 128 * 1024**2  # of a guest: kernel, agent, and the server's own memory beside its cache
 

@@ -17,10 +17,10 @@ from scipy import special
 from vtax.stats.assumptions import allow_for_dependence, unseen_correlation
 from vtax.stats.checks import MINIMUM_BLOCKS, Array
 from vtax.stats.outlook import Needed
+from vtax.stats.planning import POWER
 from vtax.stats.ratio import Ratio
 from vtax.stats.stopping import Rule, look_level, test_level
 
-POWER = 0.8
 SIZE = 0.05  # the difference, or 2.5 times the margin where that is larger
 NOISE_LIMITS = 0.1, 0.9  # of the noise, in probability
 FARTHEST = 1_000_000

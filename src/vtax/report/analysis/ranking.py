@@ -15,9 +15,6 @@ from vtax.report.document import Inline, Warning
 from vtax.stats.intervals import Interval
 from vtax.store.records import MARKS, STATUS, PlatformRecord
 
-_KNOWN = Means("score with its interval; null where something was not tested", name="score")
-_REFERENCE = Means("the baseline, where it is not ranked", name="reference")
-
 
 @dataclass(frozen=True)
 class Standing:
