@@ -115,9 +115,9 @@ def test_what_did_not_begin_says_why(place):
     requested(place, End(75, "tour-9 has this host to itself"))
     assert state_of(place).state == "busy"
     place.end.unlink()
-    place.log.write_text("image 34c4 is not built yet\nvtax: the disk is full\n  hint: free some space\n")
+    place.log.write_text("image 34c4 is not built yet\nvtax: the disk is full\n  hint: free some of 'vtax: mine'\n")
     found = state_of(place)
-    assert (found.state, found.reason) == ("interrupted", "the disk is full hint: free some space")
+    assert (found.state, found.reason) == ("interrupted", "the disk is full hint: free some of 'vtax: mine'")
 
 
 def test_a_run_of_another_id_is_not_its_run(place):

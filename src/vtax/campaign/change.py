@@ -53,8 +53,8 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Missing:
-    """What a change lacks. sessions: hosts without one before it, or once it was carried out without one after it.
+class Lacking:
+    """Sessions that a change lacks. sessions: hosts without one before it, or once it was carried out without one after it.
 
     spent: hosts without one after it that have had all sessions of the campaign.
     """
@@ -134,7 +134,7 @@ def carried_out(campaign: Campaign, moment: datetime, *, rest: bool = False) -> 
     return _kept(campaign, replace(change, rest=moment) if rest else replace(change, when=moment))
 
 
-def missing_of(change: Change, hosts: Iterable[CampaignHost], settings: Settings) -> Missing:
+def missing_of(change: Change, hosts: Iterable[CampaignHost], settings: Settings) -> Lacking:
     """Return what a change lacks yet: first sessions before it, once it was carried out sessions after it."""
     when, rest = (each.timestamp() if each else math.inf for each in (change.when, change.rest))
     lacking, spent = [], []
@@ -146,7 +146,7 @@ def missing_of(change: Change, hosts: Iterable[CampaignHost], settings: Settings
             lacking.append(host.name)
         if not after and used:
             spent.append(host.name)
-    return Missing(tuple(lacking), tuple(spent))
+    return Lacking(tuple(lacking), tuple(spent))
 
 
 def _groups(hosts: Sequence[CampaignHost]) -> dict[str, str]:

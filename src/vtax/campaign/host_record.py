@@ -72,7 +72,7 @@ class HostSession:
 
 @dataclass(frozen=True)
 class Screen:
-    """What a native probe showed of a host before it measured. kind: of the work in which it is farthest."""
+    """A native probe of a host before it measured. kind: of the work in which it is farthest."""
 
     distance: Annotated[
         float | None,

@@ -27,7 +27,7 @@ _NAMED = 15  # characters of a study's name in that of its campaign
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a campaign is to be, beside its pack; see `Settings`."""
+    """The wishes for a campaign, beside its pack; see `Settings`."""
 
     inventory: str = ""
     sessions: int = 1

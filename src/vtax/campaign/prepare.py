@@ -64,7 +64,7 @@ class Refused(Exception):
 
 @dataclass(frozen=True)
 class Manifest:
-    """What is in a pack. files: name -> (bytes, SHA-256), of all but the manifest. wheels: Python -> name in the
+    """Contents of a pack. files: name -> (bytes, SHA-256), of all but the manifest. wheels: Python -> name in the
     archive of wheels -> SHA-256, vtax's own and pip's among them. study: name of its file."""
 
     vtax_version: str

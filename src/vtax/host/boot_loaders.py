@@ -43,7 +43,7 @@ class Entry:
     is_xen: bool = False
 
 
-class Loader(ABC):
+class BootLoader(ABC):
     """A boot loader."""
 
     name: str
@@ -73,7 +73,7 @@ class Loader(ABC):
         raise BadInput(f"{self.name} has no entry {named!r}", hint=f"its entries: {titles}")
 
 
-class Grub(Loader):
+class Grub(BootLoader):
     """GRUB 2. directory: with grub.cfg."""
 
     name = "GRUB"
@@ -107,7 +107,7 @@ class Grub(Loader):
         return set(literal) <= set(given) if len(literal) < len(entry.options) else sorted(literal) == sorted(given)
 
     def find(self, named: str) -> Entry:
-        """See Loader. Raises BadInput for an entry that loads no Linux itself: it would not be known again, too."""
+        """See BootLoader. Raises BadInput for an entry that loads no Linux itself: it would not be known again, too."""
         entry = super().find(named)
         if not entry.kernel:
             raise BadInput(f"GRUB's entry {named!r} names no kernel", hint="name an entry that loads Linux, or Xen")
@@ -123,7 +123,7 @@ class Grub(Loader):
             ) from error
 
 
-class SystemdBoot(Loader):
+class SystemdBoot(BootLoader):
     """systemd-boot, by bootctl(1) and the variables that it leaves to the system."""
 
     name = "systemd-boot"
@@ -143,7 +143,7 @@ class SystemdBoot(Loader):
         ]
 
     def set_next(self, entry: Entry) -> None:
-        """See Loader."""
+        """See BootLoader."""
         run(["bootctl", "set-oneshot", entry.id])
 
     def is_current(self, entry: Entry) -> bool:
@@ -151,7 +151,7 @@ class SystemdBoot(Loader):
         return _efi_variable("LoaderEntrySelected").lower() == entry.id.lower()
 
 
-def loader() -> Loader:
+def loader() -> BootLoader:
     """Return the host's boot loader. Raises BadInput when it is unknown."""
     if _efi_variable("LoaderInfo").startswith("systemd-boot"):
         return SystemdBoot()
@@ -164,7 +164,7 @@ def loader() -> Loader:
     )
 
 
-def current(known: Loader, named: Sequence[Entry]) -> Entry | None:
+def current(known: BootLoader, named: Sequence[Entry]) -> Entry | None:
     """Return which of some entries this boot is; None for none. Raises BadInput when it may be several."""
     found = [entry for entry in named if known.is_current(entry)]
     if len(found) > 1:
