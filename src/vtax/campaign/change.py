@@ -54,7 +54,8 @@ class Change:
 
 @dataclass(frozen=True)
 class Lacking:
-    """Sessions that a change lacks. sessions: hosts without one before it, or once it was carried out without one after it.
+    """Sessions that a change lacks. sessions: hosts without one before it, or without one after it once
+    it was carried out.
 
     spent: hosts without one after it that have had all sessions of the campaign.
     """

@@ -223,7 +223,7 @@ def last_line(log: Path) -> str:
     beginning."""
     with suppress(OSError):
         text = log.read_bytes()[-_LOG_BYTES:].decode(errors="replace").rpartition(BEGUN)[2]
-        _, found, error = text.rpartition("\nvtax: ")
+        _, found, error = f"\n{text}".rpartition("\nvtax: ")
         return one_line(" ".join(error.split()), _REASON_CHARS) if found else ""
     return ""
 

@@ -107,7 +107,7 @@ class Grub(BootLoader):
         return set(literal) <= set(given) if len(literal) < len(entry.options) else sorted(literal) == sorted(given)
 
     def find(self, named: str) -> Entry:
-        """See BootLoader. Raises BadInput for an entry that loads no Linux itself: it would not be known again, too."""
+        """See BootLoader. Raises BadInput for an entry that loads no Linux itself: it would not be known again."""
         entry = super().find(named)
         if not entry.kernel:
             raise BadInput(f"GRUB's entry {named!r} names no kernel", hint="name an entry that loads Linux, or Xen")
