@@ -102,7 +102,7 @@ def _read(private: Engine, bundle: Bundle, watch: Watch) -> RunHandle:
     except DamagedRows as error:
         raise _damaged(bundle.path, error.problem) from error
     except StoreError as error:
-        if isinstance(error.__cause__, IntegrityError):
+        if isinstance(error, RunIsThere) or isinstance(error.__cause__, IntegrityError):  # nobody else has this store
             raise _damaged(bundle.path, "rows contradict each other") from error
         raise
     return run
