@@ -64,13 +64,13 @@ def json_escaped(text: str) -> str:
     return _ANY.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
-def cleaned(value: Any) -> Any:
+def cleaned(value: Any, most: int = MAX_ITEMS) -> Any:
     """Return a JSON value with all texts cleaned.
 
-    Values deeper than MAX_DEPTH or after MAX_ITEMS items are omitted. Infinite numbers and integers beyond 64 bits
+    Values deeper than MAX_DEPTH or after `most` items are omitted. Infinite numbers and integers beyond 64 bits
     become text.
     """
-    return _cleaned(value, MAX_DEPTH, [MAX_ITEMS])
+    return _cleaned(value, MAX_DEPTH, [most])
 
 
 def _cleaned(value: Any, levels: int, room: list[int]) -> Any:

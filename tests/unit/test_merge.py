@@ -19,14 +19,18 @@ from command_line import output_of
 from synthetic_run import DECLARED, PLATFORMS, begin, cells, fill, trial
 
 from vtax.cli.main import group
+from vtax.errors import BadInput
 from vtax.host.home import Home
 from vtax.messages import Note
 from vtax.report.analysis.source import source_of
 from vtax.runner.resume import obstacle
 from vtax.stats.ratio import log_ratios
 from vtax.stats.sessions import ratio_over_sessions
+from vtax.store import merging, schema
+from vtax.store.database import writing
 from vtax.store.hosts import cloned, host_id
 from vtax.store.query import load, outputs
+from vtax.store.rows import checked
 from vtax.store.store import Store
 
 HOSTS = ({"cpus": 2, "machine_id": "aaaaaaaaaaaa", "kernel": "6.1"}, {"cpus": 8, "machine_id": "bbbbbbbbbbbb"})
@@ -354,3 +358,21 @@ def test_a_run_that_is_not_finished_is_refused(store):
     begin(store, "tour-7").finish("interrupted", "", 1.7e9 + 10)
     error = refusal("tour-1", "tour-7")
     assert (error.what, error.hint) == ("tour-7 is not finished: interrupted", "sudo vtax resume tour-7")
+
+
+def test_a_run_merged_of_thousands_knows_them_all():
+    runs = [
+        {"name": f"tour-{n}", "identity": f"{n:032x}", "sessions": [n], "versions": {"lxc": "5"}} for n in range(3000)
+    ]
+    assert checked(schema.run.c.provenance, {"merged": {"at": 1.0, "runs": runs}})["merged"]["runs"] == runs
+
+
+def test_a_merged_run_that_lost_the_names_of_its_runs_takes_no_further_ones(store):
+    name = merge("tour-1", "tour-2")["run"]
+    merged = store.open_run(name)
+    kept = {"merged": {**merged.provenance["merged"], "runs": merged.provenance["merged"]["runs"][:1]}}
+    with writing(store.engine) as connection:
+        connection.execute(schema.run.update().where(schema.run.c.id == merged.id).values(provenance=kept))
+    with pytest.raises(BadInput, match="does not know"):
+        merging.extend(store, store.open_run(name), ["tour-3"])
+    assert len(store.open_run(name).sessions) == len(merged.sessions)

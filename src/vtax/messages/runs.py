@@ -93,7 +93,7 @@ SENTENCES: Mapping[str, str | tuple[str, str]] = {
     "killed": "vtax was killed",
     "session-begun": "session {session} has no trial yet",
     "session-complete": "session {session} of {total} is complete: {reason}",
-    "merged": "merged from {runs}",
+    "merged": "merged from {count} runs",
     "host-cache":
         "files of {size} do not fit the memory of the guest ({guest}), and below its disk the page cache of this "
         "host ({host}) holds them",

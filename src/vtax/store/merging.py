@@ -79,6 +79,11 @@ def merge(store: Store, names: Sequence[str], watch: Watch = unwatched) -> str:
 def extend(store: Store, merged: RunHandle, names: Sequence[str], watch: Watch = unwatched) -> None:
     """Add the sessions of further runs to a merged run, which keeps its name. Raises as `merge`."""
     runs = [merged, *sorted(map(store.open_run, names), key=lambda run: (run.started_at, run.name))]
+    if sum(len(each.get("sessions") or ()) for each in merged_runs(merged.provenance)) != len(merged.sessions):
+        raise BadInput(
+            f"{merged.name} does not know of which runs its sessions are",
+            hint=f"vtax remove {merged.name}; it is made again from its runs",
+        )
     _check(runs)
     row = _run_row(_parts(runs), merged.name, merged_identity(run.identity for run in runs))
     row["provenance"] = {
@@ -87,8 +92,7 @@ def extend(store: Store, merged: RunHandle, names: Sequence[str], watch: Watch =
                  "runs": [*merged_runs(merged.provenance), *row["provenance"][MERGED]["runs"][1:]]},
     }  # fmt: skip
     row["notes"] = [*merged.annotations.notes, *(note for run in runs[1:] for note in _notes(run))]
-    known = tuple(str(each["name"]) for each in merged_runs(merged.provenance))
-    row["stopped_because"] = packed(Note("merged", runs=(*known, *(run.name for run in runs[1:]))))
+    row["stopped_because"] = packed(Note("merged", count=len(row["provenance"][MERGED]["runs"])))
     with writing(store.engine) as connection:
         connection.execute(update(schema.run).where(schema.run.c.id == merged.id).values(row))
         append(connection, merged.id, watch(runs[1:]))
@@ -317,7 +321,7 @@ def _run_row(parts: Sequence[_Part], name: str, identity: str) -> dict[str, Any]
         "plugins": [vars(each) for each in runs[0].plugins], "started_at": runs[0].started_at,
         "ended_at": max(run.ended_at or run.started_at for run in runs),
         "active_s": sum(each for each in durations if each is not None),
-        "stopped_because": packed(Note("merged", runs=tuple(run.name for run in runs))), "identity": identity,
+        "stopped_because": packed(Note("merged", count=len(runs))), "identity": identity,
         "provenance": provenance,
         "tags": list(dict.fromkeys(tag for run in runs for tag in run.annotations.tags)),
         "notes": [note for run in runs for note in _notes(run)],

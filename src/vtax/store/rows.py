@@ -23,6 +23,7 @@ from vtax.foreign_text import REPLACEMENT, clean, cleaned
 from vtax.store.database import reading, shown
 
 MAX_BLOCKS = 10_000_000
+_MAX_OF_RUNS = 1_000_000  # values about the runs that one is merged of, ten of each
 _BOUNDS = {
     "started_at": (0.0, 1e11),
     "ended_at": (0.0, 1e11),
@@ -109,7 +110,7 @@ def _plain(name: str, value: Any) -> Any:
         return container()
     if name == "facts":
         return flat(value)
-    found = cleaned(value)
+    found = cleaned(value, _MAX_OF_RUNS) if name == "provenance" else cleaned(value)
     if name in ("plugins", "untested"):
         return found
     return [item if isinstance(item, str) else REPLACEMENT for item in found] if name in _LISTS else found

@@ -25,6 +25,9 @@ STATUSES = ("running", "finished", "failed", "interrupted", "paused")
 """Statuses of a run, as they are stored."""
 
 
+_MOST_NAMED = 8  # runs of a merged one
+
+
 def status_word(status: str) -> Inline:
     """Return the word about how far a run is. status: as it is stored."""
     return {
@@ -61,7 +64,10 @@ def provenance_line(provenance: Mapping[str, Any]) -> Inline:
     store."""
     parts: list[Inline] = []
     if runs := merged_runs(provenance):
-        parts.append(msg("merged from {runs}", runs=", ".join(str(each.get("name", "")) for each in runs)))
+        named = len(runs) <= _MOST_NAMED
+        names = ", ".join(str(each.get("name", "")) for each in runs)
+        many = msg("merged from {count} runs", count=Count(len(runs)))
+        parts.append(msg("merged from {runs}", runs=names) if named else many)
     if known := imported(provenance):
         name, at = str(known.get("name", "")), known.get("at")
         when = Moment(at) if isinstance(at, int | float) else Nothing()
