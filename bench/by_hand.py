@@ -45,9 +45,9 @@ from vtax.image.build import find
 from vtax.network.settings import LinkSettings
 from vtax.runner.events import Observer
 from vtax.runner.execute import begin
+from vtax.runner.open_guest import OpenGuest
 from vtax.runner.parsers import Parsers
 from vtax.runner.plan import Plan, make_plan, split_cpus
-from vtax.runner.session import OpenSession
 from vtax.stats.ratio import paired_ratio
 from vtax.store.store import Store
 from vtax.study.load import LoadedStudy, validate
@@ -85,7 +85,7 @@ def through_vtax(plan: Plan) -> Iterator[Measure]:
         handle = begin(store, plan, vtax_version="bench")
         with (
             Parsers() as parsers,
-            OpenSession(session, plan, handle, home, journal, Observer(), parsers) as opened,
+            OpenGuest(session, plan, handle, home, journal, Observer(), parsers) as opened,
         ):
 
             def measure() -> Values:

@@ -47,9 +47,9 @@ from vtax.platforms import registry
 from vtax.platforms.stdio import StdioGuest
 from vtax.runner.events import Observer
 from vtax.runner.execute import begin
+from vtax.runner.open_guest import OpenGuest
 from vtax.runner.parsers import Parsers
 from vtax.runner.plan import GuestLife, Plan, PlannedCell, make_plan
-from vtax.runner.session import OpenSession
 from vtax.store.store import RunHandle, Store
 from vtax.study.load import LoadedStudy, validate
 
@@ -67,7 +67,7 @@ FREEZE_S = 5.0
 class Frozen:
     """The guests of a session, to be held still. Frozen processes end by no signal, so the journal thaws them."""
 
-    def __init__(self, opened: OpenSession, journal: Journal) -> None:
+    def __init__(self, opened: OpenGuest, journal: Journal) -> None:
         self._files: list[tuple[Path, str, str]] = []
         for role, endpoint in opened.endpoints.items():
             running = endpoint.running
@@ -139,16 +139,16 @@ class Bench:
         return self.plan.sessions(self._blocks)
 
     @contextmanager
-    def opened(self, session: GuestLife, starts: list[float]) -> Iterator[OpenSession]:
+    def opened(self, session: GuestLife, starts: list[float]) -> Iterator[OpenGuest]:
         """A guest, until the end of the block. starts: gets the seconds of its start."""
         began = time.monotonic()
-        with OpenSession(session, *self._to_open) as opened:
+        with OpenGuest(session, *self._to_open) as opened:
             if not opened.has_started:
                 raise PlatformError(opened.start_error)
             starts.append(time.monotonic() - began)
             yield opened
 
-    def trial(self, opened: OpenSession, cell: PlannedCell) -> list[Trial]:
+    def trial(self, opened: OpenGuest, cell: PlannedCell) -> list[Trial]:
         """A trial; none when it failed."""
         began = time.monotonic()
         result = opened.trial(cell)

@@ -21,8 +21,8 @@ from vtax.image.image import Image
 from vtax.platforms.base import Platform, Probe
 from vtax.runner.events import Observer
 from vtax.runner.execute import execute
+from vtax.runner.open_guest import OpenGuest
 from vtax.runner.plan import Plan
-from vtax.runner.session import OpenSession
 from vtax.store.records import TrialRecord
 from vtax.store.run import RunHandle
 
@@ -95,7 +95,7 @@ def observed(pipe: int, arguments: Sequence[str], probes: Mapping[str, Probe]) -
     patch.object(Platform, "probe", known_or_probed).start()
     patch.object(RunHandle, "add_trial", recorded_trial).start()
     patch.object(Guest, "hello", _reported_before(printed, "agent hello", Guest.hello)).start()
-    patch.object(OpenSession, "_take_down", _reported_before(printed, "guest stop", OpenSession._take_down)).start()
+    patch.object(OpenGuest, "_take_down", _reported_before(printed, "guest stop", OpenGuest._take_down)).start()
     patch.object(vtax.cli.measure, "execute", recorded_execute).start()
     command(arguments)
 

@@ -27,11 +27,11 @@ from vtax.runner.event_log import EventLog
 from vtax.runner.events import Figure, Observer, Progress, SafeObserver
 from vtax.runner.failed_starts import FailedStarts
 from vtax.runner.host_sessions import paused_because
+from vtax.runner.open_guest import OpenGuest
 from vtax.runner.parsers import Parsers
 from vtax.runner.plan import GuestLife, Plan, PlannedCell
 from vtax.runner.plugins import plugins_of
 from vtax.runner.records import cell_record, platform_record, trial_record, untested_record
-from vtax.runner.session import OpenSession
 from vtax.runner.stopping import Stopping
 from vtax.runner.trial import TrialResult
 from vtax.store.records import CLOCK_RATE, REFUSED, MetricRecord, TrialRecord
@@ -232,8 +232,8 @@ class _Execution:
                 hint="take the field out of must_match, or leave the platform out",
             )
 
-    def _open(self, session: GuestLife) -> OpenSession:
-        return OpenSession(session, self._plan, self._run, self._home, self._journal, self._observer, self._parsers)
+    def _open(self, session: GuestLife) -> OpenGuest:
+        return OpenGuest(session, self._plan, self._run, self._home, self._journal, self._observer, self._parsers)
 
     def _session(self, session: GuestLife, wanted: frozenset[str]) -> None:
         """Run the pending cells of a session in a fresh guest; a lost guest is replaced for the remaining cells."""
@@ -248,7 +248,7 @@ class _Execution:
                     else:
                         remaining.pop(0)
 
-    def _note_start(self, opened: OpenSession, session: GuestLife) -> None:
+    def _note_start(self, opened: OpenGuest, session: GuestLife) -> None:
         """Store trials of guests that did not start once another guest has started: until then, the host may be the
         cause, and they stay pending when the run ends."""
         if opened.has_started:
@@ -264,7 +264,7 @@ class _Execution:
     def _pending(self, cell: PlannedCell, block: int) -> list[int]:
         return [n for n in range(self._plan.trials_per_cell) if (cell.key, block, n) not in self._done]
 
-    def _trial(self, opened: OpenSession, cell: PlannedCell, block: int, number: int) -> None:
+    def _trial(self, opened: OpenGuest, cell: PlannedCell, block: int, number: int) -> None:
         self._note_version(opened, cell)
         is_warmup = number < self._warmup
         self._observer.trial_starting(cell.platform.name, cell.point.label, format_levels(cell.point.levels))
@@ -294,7 +294,7 @@ class _Execution:
         shown = figure(cell, result)
         self._observer.trial_ended(cell.platform.name, cell.point.label, shown, result.error, progress)
 
-    def _note_version(self, opened: OpenSession, cell: PlannedCell) -> None:
+    def _note_version(self, opened: OpenGuest, cell: PlannedCell) -> None:
         """Record the tool's version once per run, from the first guest that reports it."""
         benchmark = cell.point.benchmark
         if benchmark.name not in self._versions and (version := opened.tool_version(benchmark)):

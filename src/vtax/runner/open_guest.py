@@ -45,7 +45,7 @@ from vtax.study.units import format_levels
 READY_TIMEOUT_S = 120.0
 
 
-class OpenSession:
+class OpenGuest:
     """A session while it is open."""
 
     def __init__(
