@@ -122,7 +122,7 @@ def test_a_campaign_measures_in_each_boot_of_a_study(image, tmp_path):
     with namespace_hosts(tmp_path, image, ("h1",)) as (hosts, control), powered(hosts[0]) as power:
         vtax = command_of(control, tmp_path)
         inventory = inventory_of(hosts, tmp_path / "hosts.yml")
-        vtax("campaign", "new", "boots.vtax-pack", "--inventory", inventory, "-o", "c", "--trust")
+        vtax("campaign", "new", "boots.vtax-pack", "--inventory", inventory, "-o", "c", "--trust", "--reboot")
 
         def host() -> dict[str, str]:
             (found,) = json.loads(vtax("campaign", "status", "c", "--json"))["hosts"]

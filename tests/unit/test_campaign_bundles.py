@@ -19,7 +19,7 @@ from vtax.campaign.by_hand import load_directory, slurm_line, write_directory
 from vtax.campaign.collecting import Loader, sha256_of_file
 from vtax.campaign.directory import Campaign
 from vtax.campaign.host_record import CampaignHost, HostSession
-from vtax.campaign.making import check_study
+from vtax.campaign.making import Wanted, check_study
 from vtax.campaign.prepare import PROGRAM, SHORT
 from vtax.errors import BadInput, StoreError
 from vtax.store.bundle import as_text, write_bundle
@@ -113,10 +113,9 @@ VERDICT = STUDY + '[design]\nstop = "verdict"\n'
 def test_a_study_that_stops_by_its_figures_needs_a_number_of_blocks(campaign, measured, store):
     campaign.study.write_text(VERDICT)
     with pytest.raises(BadInput, match="cannot be combined") as refused:
-        check_study(redesigned(str(campaign.study), "", 0))
+        check_study(redesigned(str(campaign.study), "", 0), Wanted())
     assert "--blocks N" in refused.value.hint
-    check_study(redesigned(str(campaign.study), "", 30))
-    check_study(redesigned("mitigations", "", 0))  # its sessions are of its boots
+    check_study(redesigned(str(campaign.study), "", 30), Wanted())
     fixed = Campaign(campaign.root, replace(campaign.settings, blocks=30))
     declared = redesigned(str(campaign.study), "", 30).study.declared()
     assert (declared["design"]["stop"], declared["design"]["blocks"]) == ("fixed", 30)
@@ -124,6 +123,15 @@ def test_a_study_that_stops_by_its_figures_needs_a_number_of_blocks(campaign, me
         bundle = measured(f"{blocks}.vtax.gz", declared=redesigned(str(campaign.study), "", blocks).study.declared())
         found = Loader(fixed, store, "here").load(*ended(bundle), bundle)
         assert found.session(1).state == state
+
+
+def test_hosts_are_rebooted_with_consent_alone():
+    boots = redesigned("mitigations", "", 0)  # its sessions are of its boots
+    check_study(boots, Wanted())
+    check_study(boots, Wanted(inventory="hosts.yml", reboot=True))
+    with pytest.raises(BadInput, match="rebooted") as refused:
+        check_study(boots, Wanted(inventory="hosts.yml"))
+    assert "--reboot" in refused.value.hint
 
 
 def test_a_campaign_of_such_a_study_is_made_with_blocks(tmp_path, monkeypatch, taken_for_root, private_home):

@@ -37,11 +37,13 @@ class Wanted:
     window: str = ""
     trust: bool = False
     tune_host: bool = False
+    reboot: bool = False
 
 
-def check_study(loaded: LoadedStudy) -> None:
+def check_study(loaded: LoadedStudy, wanted: Wanted) -> None:
     """Raise BadInput for a study that cannot be measured by several hosts: that has sessions of its own, but those of
-    boots, or a rule by which every host would decide for itself when it has enough."""
+    boots, or a rule by which every host would decide for itself when it has enough. And for one of boots without
+    consent to reboots."""
     study, source = loaded.study, loaded.source
     if study.design.sessions != 1 and not study.boot:
         hint = "remove it: --sessions says how many each host has"
@@ -51,6 +53,9 @@ def check_study(loaded: LoadedStudy) -> None:
             "runs of this study cannot be combined", where=f"{source}: design",
             hint="--blocks N; or in the study stop = 'fixed', 'open' or 'budget', and a randomized order",
         )  # fmt: skip
+    if study.boot and wanted.inventory and not wanted.reboot:
+        boots = ", ".join(each.name for each in study.boot)
+        raise BadInput(f"hosts are rebooted into {boots}", where=f"{source}: boot", hint="--reboot consents to it")
 
 
 def campaign_name(study: str) -> str:
@@ -87,7 +92,7 @@ def fill(directory: Path, name: str, wanted: Wanted) -> Settings:
     manifest, digest = _unpack(directory / PACK, directory)
     study = Path(manifest.study)
     loaded = redesigned(str(directory / study), wanted.scale, wanted.blocks)
-    check_study(loaded)
+    check_study(loaded, wanted)
     scales = loaded.study.scale
     canary = CANARY_SCALE if CANARY_SCALE in scales and wanted.scale != CANARY_SCALE else ""
     settings = Settings(

@@ -55,6 +55,7 @@ def command() -> None:
 @click.option("--window", metavar="HH:MM-HH:MM", default="", help="Launch in this window of the day only.")
 @trust_option
 @tune_host_option
+@click.option("--reboot", is_flag=True, help="Consent to reboots of the hosts into each [[boot]] of STUDY.")
 def new(study: str, inventory: Path | None, output: Path | None, blocks: int | None, **options: Any) -> None:
     """Make the directory of a campaign that measures STUDY, or the study of a pack that vtax pack wrote."""
     from vtax.campaign.directory import PACK
@@ -211,7 +212,7 @@ def _write_pack(study: str, wanted: Wanted, target: Path) -> None:
 
     need_root("exporting an image")
     loaded = load_study(study)
-    check_study(redesigned(study, wanted.scale, wanted.blocks))
+    check_study(redesigned(study, wanted.scale, wanted.blocks), wanted)
     image = built_image(Home.from_environment(), recipe_for(loaded), loaded.source)
     with measuring_lock("vtax campaign new"):
         write_pack(Path(loaded.source), image, target, PYTHONS, notify)
