@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import subprocess
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +18,7 @@ from vtax.campaign.host_record import CampaignHost, HostSession, Reason
 from vtax.campaign.inventory import hosts_of, read_inventory
 from vtax.campaign.settings import Launch, Settings, is_open
 from vtax.errors import BadInput, VtaxError
+from vtax.host.waiting import wait_until
 
 NOON = 1_700_049_600.0  # UTC
 
@@ -247,6 +250,24 @@ def test_what_its_user_configured_changes_neither_the_output_nor_a_variable(play
 def test_a_playbook_without_any_answer_is_an_error(playbook, status):
     with pytest.raises(VtaxError, match=f"ended with exit status {status}, without an answer"):
         [*playbook(f"exit {status}").run(["check"], {"h1": {}})]
+
+
+def test_the_program_of_a_killed_controller_ends_though_it_opens_its_log_later(playbook, tmp_path):
+    """Else it would hold the campaign's lock for ever."""
+    played = playbook(
+        f"trap '' PIPE; touch {tmp_path}/began; until [ -e {tmp_path}/go ]; do sleep 0.02; done\n"
+        f'echo late >> "$ANSIBLE_LOG_PATH"; touch {tmp_path}/ended'
+    )
+    code = (
+        "from pathlib import Path; from vtax.campaign.ansible import Playbook\n"
+        f"played = Playbook(Path({str(played.inventory)!r}), Path({str(played.log)!r}), 5, 0)\n"
+        "[*played.run(['check'], {'h1': {}})]"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.DEVNULL) as controller:
+        assert wait_until((tmp_path / "began").exists, 20, 0.02)
+        controller.kill()
+    (tmp_path / "go").touch()
+    assert wait_until((tmp_path / "ended").exists, 20, 0.02)
 
 
 def test_an_answer_that_is_no_json_is_none():

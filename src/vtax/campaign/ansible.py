@@ -140,7 +140,7 @@ class Playbook:
         Raises VtaxError where ansible-playbook itself fails. The program is ended when the iterator is closed.
         """
         with TemporaryDirectory(prefix="vtax-campaign-") as made, self.log.open("ab") as log:
-            own, limit, entries = (Path(made, name) for name in ("vtax.json", "limit", "log"))
+            own, limit = Path(made, "vtax.json"), Path(made, "limit")
             own.write_text(json.dumps({"all": {"hosts": variables}}))
             limit.write_text("".join(f"{name}\n" for name in variables))
             command = [
@@ -148,8 +148,8 @@ class Playbook:
                 "--forks", str(self.forks), "--limit", f"@{limit}", "--tags", ",".join(tasks), str(PLAYBOOK),
             ]  # fmt: skip
             secret = token_hex(16)
-            own_log = {"ANSIBLE_LOG_PATH": str(entries), "LOGNAME": secret}
-            with _pipe(entries) as (printed, writing):
+            with _pipe() as (printed, writing):
+                own_log = {"ANSIBLE_LOG_PATH": f"/dev/fd/{writing}", "LOGNAME": secret}
                 process = subprocess.Popen(
                     command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=(self.held, writing),
                     env=child_environment({**ENVIRONMENT, **own_log}), cwd=self.inventory.parent,
@@ -170,13 +170,12 @@ class Playbook:
 
 
 @contextmanager
-def _pipe(path: Path) -> Iterator[tuple[IO[bytes], int]]:
-    """Make a named pipe; yield what reads it, and a descriptor that a program is given: at its end the pipe's is
-    reached, whether or not it opened it."""
-    os.mkfifo(path, 0o600)
-    reading = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    os.set_blocking(reading, True)
-    writing = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+def _pipe() -> Iterator[tuple[IO[bytes], int]]:
+    """Make a pipe; yield what reads it, and a descriptor for a program, which opens it by /dev/fd.
+
+    It has no name of its own: to open such a one waits for a reader, for ever where this process was killed.
+    """
+    reading, writing = os.pipe()
     try:
         yield os.fdopen(reading, "rb"), writing
     finally:
