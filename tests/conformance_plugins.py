@@ -57,7 +57,7 @@ BAD_BENCHMARK = {
     "runs": ('"python3", "-m", "timeit"', '"python3", "-m", "time_it"'),
     "version-in-guest": ('version_argv = ("python3"', 'version_argv = ("echo"'),
 }
-_END = 'guest = End("guest", [(make_interface(0, 0, 2, settings), network)], under_test=True)'
+_END = 'guest = NetworkEnd("guest", [(make_interface(0, 0, 2, settings), network)], under_test=True)'
 BAD_TOPOLOGY = {
     "type": ("TOPOLOGY = Topology(", "TOPOLOGY = dict(a=1) or Topology("),
     "name": ('"chain", "', '"router", "'),
