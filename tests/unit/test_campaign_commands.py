@@ -18,7 +18,7 @@ from vtax.campaign.change import change_of, missing_of
 from vtax.campaign.directory import FILE, Campaign
 from vtax.campaign.host_record import CampaignHost
 from vtax.campaign.inventory import InventoryHost
-from vtax.campaign.settings import Launch
+from vtax.campaign.settings import Launch, Screening
 from vtax.cli.main import main
 from vtax.errors import BadInput
 from vtax.store.campaigns import add_session
@@ -64,6 +64,21 @@ def test_abort_holds_back_the_launches_of_another_controller(fleet, commanded, c
     assert sum(bool(machine.runs) for machine in fleet.machines.values()) == 4, "no second batch"
 
 
+def test_an_abort_while_hosts_are_prepared_launches_none(fleet, commanded):
+    campaign, _ = commanded
+    replace(campaign.settings, screening=Screening(seconds=0)).write(campaign.root / FILE)
+    honest = fleet.run
+
+    def aborted(tasks, given):
+        yield from honest(tasks, given)
+        campaign.abort()
+
+    fleet.run = aborted
+    with pytest.raises(BadInput, match="was aborted"):
+        controller_of(Campaign.open(campaign.root), fleet).launch()
+    assert not any(machine.runs for machine in fleet.machines.values())
+
+
 def test_what_asks_is_ended_where_its_answer_cannot_be_kept(fleet, commanded, monkeypatch):
     (campaign, _), closed = commanded, []
     honest = Fleet.run
@@ -90,6 +105,33 @@ def test_abort_says_how_many_may_measure_still(fleet, commanded, capsys):
     fleet.machines["h03"].is_reachable = True
     output_of("campaign", "abort", str(campaign.root))
     assert fleet.machines["h03"].runs == {"mine-1a2b-s1": "interrupted"}
+
+
+def test_abort_counts_hosts_that_the_inventory_lost_while_they_measured(fleet, commanded, capsys):
+    campaign, _ = commanded
+    output_of("campaign", "go", str(campaign.root))
+    del fleet.machines["h03"]
+    status, said = ended(capsys, "campaign", "abort", str(campaign.root))
+    assert (status, "1 hosts may measure still" in said) == (1, True)
+
+
+def test_go_names_who_was_launched_and_does_not_answer(fleet, commanded, capsys):
+    campaign, _ = commanded
+    output_of("campaign", "go", str(campaign.root))
+    fleet.machines["h03"].is_reachable = False
+    status, said = ended(capsys, "campaign", "go", str(campaign.root))
+    assert (status, "do not answer: h03\n" in said) == (0, True)
+
+
+def test_an_inventory_is_found_from_the_directory_of_the_campaign(tmp_path, fleet, commanded, monkeypatch):
+    campaign, _ = commanded
+    replace(campaign.settings, inventory="../hosts.yml").write(campaign.root / FILE)
+    seen = []
+    monkeypatch.setattr(module, "Playbook", lambda inventory, *given: seen.append(inventory) or fleet)
+    monkeypatch.chdir("/")
+    with module.controller(Campaign.open(campaign.root), print):
+        pass
+    assert [path.is_absolute() and path.resolve() for path in seen] == [(tmp_path / "hosts.yml").resolve()]
 
 
 def test_go_says_what_a_planned_change_lacks(fleet, commanded, capsys, monkeypatch):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from typing import Any
 
@@ -59,6 +58,22 @@ def test_two_hosts_come_first_then_a_tenth_then_the_rest(tmp_path, fleet):
     before = len(fleet.asked)
     assert set(go(campaign, fleet, loader).values()) == {"collected"}
     assert len(fleet.asked) == before, "with nothing to do nobody is asked"
+
+
+@pytest.mark.parametrize("launch", [{"canary_scale": "quick"}, {"canary": 0}])
+def test_one_that_died_while_it_measured_before_the_others_holds_nobody_back(tmp_path, fleet, launch):
+    campaign = campaign_in(tmp_path / "c", launch=Launch(**launch))
+    go(campaign, fleet)
+    dead, alive = [machine for machine in fleet.machines.values() if machine.runs]
+    dead.is_reachable = False
+    alive.end()
+    go(campaign, fleet)
+    assert sum(bool(machine.runs) for machine in fleet.machines.values()) == 3, "another one in its place"
+    for _ in range(3):
+        for machine in fleet.machines.values():
+            machine.end()
+        states = go(campaign, fleet)
+    assert list(states.values()).count("collected") == 11
 
 
 @pytest.mark.parametrize(("canary_scale", "of_canary"), [("quick", 0), ("", 2)])
@@ -355,13 +370,18 @@ def test_a_host_that_was_renamed_in_the_inventory_is_not_measured_twice(tmp_path
     assert fleet.machines["new"].runs == {"mine-1a2b-s1": "running"}
 
 
-def test_a_window_of_the_day_holds_launches_back(tmp_path, fleet):
-    at = time.localtime(fleet.now)
-    later = f"{(at.tm_hour + 2) % 24:02}:00-{(at.tm_hour + 3) % 24:02}:00"
-    campaign = no_canary(tmp_path, window=later)
-    assert running(go(campaign, fleet)) == 0
-    fleet.now += 2 * 3600
-    assert running(go(campaign, fleet)) == 12
+def test_why_a_bundle_was_not_brought_is_kept(tmp_path, fleet):
+    campaign = no_canary(tmp_path)
+    go(campaign, fleet)
+    fleet.machines["h00"].end()
+    fleet.machines["h00"].failures = {"fetch": {"msg": "Permission denied"}}
+    found = controller_of(campaign, fleet)
+    found.look()
+    assert found.collect(Counting()).refused == 1
+    assert (found.hosts["h00"].state, found.hosts["h00"].reason.code) == ("done", "damaged-bundle")
+    assert "Permission denied" in found.hosts["h00"].reason.detail
+    fleet.machines["h00"].failures = {}
+    assert go(campaign, fleet)["h00"] == "collected"
 
 
 def test_a_second_controller_is_refused_plainly(tmp_path):

@@ -11,7 +11,9 @@ import pytest
 from answering_hosts import Counting, Fleet, Machine, campaign_in, controller_of
 from scipy.stats import energy_distance
 
+from vtax.campaign.controller import merged
 from vtax.campaign.directory import Campaign
+from vtax.campaign.inventory import InventoryHost
 from vtax.campaign.settings import Launch, Screening
 from vtax.errors import BadInput
 
@@ -69,6 +71,15 @@ def test_who_is_too_far_is_excluded_where_the_file_said_so_before(tmp_path, flee
     assert host is not None
     assert host.reason.code == "screened"
     assert go(campaign, fleet)["h3"] == "excluded"
+
+
+def test_an_excluded_host_stays_so_when_the_inventory_skips_it_for_a_while(tmp_path, fleet):
+    campaign = new(tmp_path, exclude_above=1)
+    go(campaign, fleet)
+    for skip in ("in repair", ""):
+        found = merged(campaign, [InventoryHost(name, name, skip=skip) for name in fleet.machines])
+        assert found["h3"].state == "excluded"
+    assert found["h2"].state == "running"
 
 
 @pytest.mark.parametrize("before", [{}, {"exclude_above": 3.0}, {"seconds": 0}])

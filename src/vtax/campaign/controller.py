@@ -43,7 +43,7 @@ def controller(campaign: Campaign, progress: Progress, *, aborts: bool = False) 
         campaign.abort()
     with campaign.lock() as held:
         check_version()
-        inventory = Path(campaign.settings.inventory)
+        inventory = campaign.root / campaign.settings.inventory
         playbook = Playbook(inventory, campaign.log, campaign.settings.launch.forks, held)
         yield Controller(campaign, playbook, merged(campaign, read_inventory(inventory)), progress)
 
@@ -58,7 +58,7 @@ def merged(campaign: Campaign, listed: Iterable[InventoryHost]) -> dict[str, Cam
             host, address=each.address, group=each.group, skip=each.skip, window=each.window, home=each.home,
             python=each.python,
         )  # fmt: skip
-        if each.skip:
+        if each.skip and host.state != "excluded":  # which it stays, once it is skipped no more
             new = replace(new, state="skipped", reason=Reason("skipped", each.skip))
         elif host.state in ("skipped", "collected"):  # or `sessions` was raised
             new = answers.settled(new, campaign.settings, host.at or 0.0)
@@ -93,6 +93,10 @@ class Controller:
             kept = tuple(self._again(each) for each in host.sessions)
             self._keep(answers.settled(replace(host, sessions=kept, identity=""), self.settings, time.time()))
 
+    def silent(self) -> list[str]:
+        """Return the hosts that were launched and do not answer; launching goes on without them."""
+        return [host.name for host in self.hosts.values() if host.running and host.state == "unreachable"]
+
     def look(self) -> None:
         """Ask the hosts that were launched how far they are."""
         self._ask("looked at", ["status"], self._running(), self._of_run)
@@ -114,6 +118,7 @@ class Controller:
             asked |= {each.host for each in due}
             self._check([each.host for each in due])
             self._probe([each.host for each in due])
+            self._refuse_aborted()
             self._launch([each for each in due if self.hosts[each.host].state == "ready"])
         return too_many_failed(self.hosts.values(), self.settings)
 
@@ -159,6 +164,10 @@ class Controller:
         def arrived(host: CampaignHost, session: HostSession, answer: Answer) -> CampaignHost:
             if answer.kind == "unreachable":
                 return replace(host, reason=Reason("unreachable", answer.error))
+            if answer.kind == "failed":
+                loaded.append(False)
+                reason = Reason("damaged-bundle", f"the bundle did not arrive: {answer.error}")
+                return answers.settled(host.with_session(replace(session, reason=reason)), self.settings, time.time())
             found = loader.load(host, session, self._target(host.name, session))
             loaded.append(any(each.run for each in found.sessions if each.number == session.number))
             return answers.settled(found, self.settings, time.time())

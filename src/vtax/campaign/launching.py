@@ -97,7 +97,7 @@ def _gate(
     usable = [host for host in there if host.state not in ENDED or _is(host, number, *_ENDED_WELL)]
     if len(passed) >= min(count, len(usable)):
         return None if passed else ()
-    running = [host for host in there if host.running]
+    running = [host for host in there if host.running and host.state != "unreachable"]  # which may be away for ever
     waiting = [
         host for host in free
         if host not in passed and not host.running and (not number or due_session(host, settings, now) == number)

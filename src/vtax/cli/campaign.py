@@ -97,6 +97,8 @@ def go(directory: Path, retry: bool) -> None:
             found.retry()
         why = found.launch()
         _print_counts(found.hosts.values())
+        if silent := found.silent():
+            notify(f"these were launched and do not answer: {', '.join(silent)}")
         notify_missing(found)
     if why:
         hint = "vtax campaign status names the reasons; once they are put right: vtax campaign go --retry"
@@ -149,8 +151,8 @@ def abort(directory: Path) -> None:
         with _loader(found.campaign) as loader:
             found.collect(loader)
         _print_counts(found.hosts.values())
-    if running := sum(host.running is not None for host in found.hosts.values()):
-        hint = "vtax campaign abort again, once they answer"
+    if running := sum(host.running is not None for host in found.campaign.hosts()):
+        hint = "vtax campaign abort again, once they answer and the inventory has them, without vtax_skip"
         raise VtaxError(f"{running} hosts may measure still", where=str(found.campaign.root), hint=hint)
 
 
