@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from answering_hosts import Counting, Fleet, Machine, controller_of, go, no_canary
 
 from vtax.campaign import controller as module
+from vtax.campaign.directory import FILE, Campaign
 from vtax.campaign.host_record import Reason
+
+consented = partial(no_canary, reboot=True)
 
 
 @pytest.fixture
@@ -22,7 +26,7 @@ def fleet(monkeypatch: pytest.MonkeyPatch) -> Fleet:
 
 
 def test_hosts_are_rebooted_into_each_boot_of_their_run_in_its_order(tmp_path, fleet):
-    campaign, loader = no_canary(tmp_path), Counting()
+    campaign, loader = consented(tmp_path), Counting()
     states = go(campaign, fleet, loader)
     assert states == {"h00": "waiting", "h01": "running", "h02": "waiting"}
     assert [machine.runs["mine-1a2b-s1"] for machine in fleet.machines.values()] == ["paused", "running", "paused"]
@@ -39,7 +43,7 @@ def test_hosts_are_rebooted_into_each_boot_of_their_run_in_its_order(tmp_path, f
 
 def test_a_host_that_comes_up_in_another_boot_measures_nothing_there_and_is_given_up(tmp_path, fleet):
     fleet.machines["h00"].comes_up_in = "plain"
-    campaign = no_canary(tmp_path)
+    campaign = consented(tmp_path)
     go(campaign, fleet)
     states = go(campaign, fleet)
     assert (states["h00"], states["h02"]) == ("refused", "running")
@@ -66,7 +70,7 @@ def test_a_host_that_comes_up_in_another_boot_measures_nothing_there_and_is_give
     ],
 )
 def test_what_fails_of_a_reboot_is_typed_and_made_again(tmp_path, fleet, failures, state, code, reboots):
-    campaign = no_canary(tmp_path)
+    campaign = consented(tmp_path)
     go(campaign, fleet)
     controller_of(campaign, fleet).look()
     fleet.machines["h00"].failures = failures
@@ -79,7 +83,7 @@ def test_what_fails_of_a_reboot_is_typed_and_made_again(tmp_path, fleet, failure
 
 
 def test_a_host_that_somebody_booted_meanwhile_is_not_rebooted(tmp_path, fleet):
-    campaign = no_canary(tmp_path)
+    campaign = consented(tmp_path)
     go(campaign, fleet)
     controller_of(campaign, fleet).look()
     fleet.machines["h00"].boot = "xen"
@@ -88,7 +92,7 @@ def test_a_host_that_somebody_booted_meanwhile_is_not_rebooted(tmp_path, fleet):
 
 
 def test_a_window_and_a_skip_hold_reboots_back(tmp_path, fleet):
-    campaign = no_canary(tmp_path)
+    campaign = consented(tmp_path)
     go(campaign, fleet)
     found = controller_of(campaign, fleet)
     found.look()
@@ -100,8 +104,56 @@ def test_a_window_and_a_skip_hold_reboots_back(tmp_path, fleet):
     assert [machine.reboots for machine in fleet.machines.values()] == [0, 0, 0]
 
 
-def test_an_aborted_campaign_brings_what_was_measured_in_some_boots(tmp_path, fleet):
+def test_without_consent_no_host_is_rebooted(tmp_path, fleet):
     campaign = no_canary(tmp_path)
+    for _ in range(5):
+        states = go(campaign, fleet)
+    assert states == {"h00": "waiting", "h01": "running", "h02": "waiting"}
+    assert campaign.host("h00").reason.code == "boot-refused"
+    assert [machine.reboots for machine in fleet.machines.values()] == [0, 0, 0]
+    replace(campaign.settings, reboot=True).write(campaign.root / FILE)
+    assert set(go(Campaign.open(campaign.root), fleet).values()) == {"running"}
+    assert campaign.host("h00").sessions[0].attempts == 1
+
+
+def meanwhile(fleet: Fleet, change):
+    """Have something happen once the next boot of hosts was set, before any is rebooted."""
+    honest = fleet.run
+
+    def run(tasks, given):
+        yield from honest(tasks, given)
+        if tasks == ["command"] and any("boot" in each["vtax_command"] for each in given.values()):
+            change()
+
+    fleet.run = run
+
+
+def test_a_host_that_another_took_meanwhile_is_not_rebooted(tmp_path, fleet):
+    campaign = consented(tmp_path)
+    go(campaign, fleet)
+    meanwhile(
+        fleet, lambda: fleet.machines["h00"].failures.update(boot={"rc": 75, "stderr": "vtax: tour-3 measures"})
+    )
+    states = go(campaign, fleet)
+    assert (states["h00"], campaign.host("h00").reason.code, states["h02"]) == ("busy", "lock-held", "running")
+    assert [machine.reboots for machine in fleet.machines.values()] == [0, 0, 1]
+
+
+def test_a_window_that_closed_meanwhile_holds_reboots_back(tmp_path, fleet):
+    at = time.localtime(fleet.now)
+    campaign = consented(tmp_path, window=f"{at.tm_hour:02}:00-{(at.tm_hour + 1) % 24:02}:00")
+    go(campaign, fleet)
+    honest = fleet.run
+    meanwhile(fleet, lambda: setattr(fleet, "now", fleet.now + 3600))
+    states = go(campaign, fleet)
+    assert (states["h00"], campaign.host("h00").reason.code) == ("waiting", "window")
+    assert [machine.reboots for machine in fleet.machines.values()] == [0, 0, 0]
+    fleet.run, fleet.now = honest, fleet.now + 23 * 3600
+    assert go(campaign, fleet)["h00"] == "running"
+
+
+def test_an_aborted_campaign_brings_what_was_measured_in_some_boots(tmp_path, fleet):
+    campaign = consented(tmp_path)
     go(campaign, fleet)
     fleet.machines["h01"].end()
     campaign.abort()

@@ -18,12 +18,13 @@ from typing import Any
 from vtax.campaign import answers, screening
 from vtax.campaign.ansible import Answer, Playbook, check_version
 from vtax.campaign.collecting import Loader
-from vtax.campaign.directory import STUDY, Campaign
+from vtax.campaign.directory import FILE, STUDY, Campaign
 from vtax.campaign.host_record import CampaignHost, HostSession, Reason
 from vtax.campaign.host_runs import BUNDLE, DIRECTORY
 from vtax.campaign.inventory import InventoryHost, read_inventory
 from vtax.campaign.launching import Due, next_batch, too_many_failed
 from vtax.campaign.prepare import MARK, PROGRAM, SHORT
+from vtax.campaign.settings import is_open
 from vtax.errors import BadInput
 
 Progress = Callable[[str], None]
@@ -105,7 +106,10 @@ class Controller:
         """Prepare and launch whoever is due; return why nothing is launched any more, empty while that goes on."""
         self._refuse_aborted()
         screening.declare(self.campaign)
-        refused = [host.name for host in self.hosts.values() if host.state == "refused" and not host.running]
+        refused = [
+            host.name for host in self.hosts.values()
+            if host.state == "refused" and not host.running and self._is_open(host.name)
+        ]  # fmt: skip
         asked: set[str] = set(refused)
         self._check(refused)
         asked -= {name for name in refused if self.hosts[name].state == "ready"}
@@ -115,17 +119,22 @@ class Controller:
         asked |= {name for name in first if self.hosts[name].state != "ready"}
         while due := next_batch([*self.hosts.values()], self.settings, time.time(), asked):
             self._refuse_aborted()
-            asked |= {each.host for each in due}
-            self._check([each.host for each in due])
-            self._probe([each.host for each in due])
+            names = [each.host for each in due]
+            asked |= {*names}
+            self._check(names)
+            self._probe(names)
             self._refuse_aborted()
-            self._launch([each for each in due if self.hosts[each.host].state == "ready"])
+            ready = {name for name in names if self.hosts[name].state == "ready" and self._is_open(name)}
+            self._launch([each for each in due if each.host in ready])
         return too_many_failed(self.hosts.values(), self.settings)
 
     def _refuse_aborted(self) -> None:
         if self.campaign.is_aborted:
             raise BadInput("this campaign was aborted", where=str(self.campaign.root),
                            hint="vtax campaign new makes another one")  # fmt: skip
+
+    def _is_open(self, name: str) -> bool:
+        return is_open(self.hosts[name].window or self.settings.window, time.time())
 
     def stop(self) -> None:
         """Stop what runs."""
@@ -194,7 +203,10 @@ class Controller:
 
     def _probe(self, names: Sequence[str]) -> None:
         """Probe the hosts that may measure and never did, and compare all that were probed."""
-        ready = [name for name in names if self.hosts[name].state == "ready" and screening.is_due(self.hosts[name])]
+        ready = [
+            name for name in names
+            if self.hosts[name].state == "ready" and screening.is_due(self.hosts[name]) and self._is_open(name)
+        ]  # fmt: skip
         if not (ready and self.settings.screening.seconds):
             return
 
@@ -216,22 +228,50 @@ class Controller:
             launched[each.host] = begun
             self._keep(answers.settled(host.with_session(begun), self.settings, time.time()))
         self._boot({name: session for name, session in launched.items() if session.next_boot})
-        there = {name: session for name, session in launched.items() if self.hosts[name].state == "running"}
+        there = self._in_window({n: session for n, session in launched.items() if self.hosts[n].state == "running"})
         self._ask("launched", ["command"], there, self._after_launch, verb=self._run)
 
     def _boot(self, sessions: Mapping[str, HostSession]) -> None:
-        """Reboot hosts into the boots that their runs need; those where that is done run still, by their state."""
+        """Reboot hosts into the boots that their runs need; those where that is done run still, by their state.
+
+        The boot is set once more just before the reboot, which fails where another command has the host by then.
+        """
+        if not sessions:
+            return
+        if not self.settings.reboot:
+            self._hold(sessions, Reason("boot-refused", f"reboot = true in {FILE} consents to reboots"))
+            self._progress(f"no consent to reboots: {len(sessions)} waiting")
+            return
 
         def set_next(host: CampaignHost, session: HostSession, answer: Answer) -> CampaignHost:
             return answers.after_boot(host, session, answer, self.settings, time.time())
 
         def rebooted(host: CampaignHost, session: HostSession, answer: Answer) -> CampaignHost:
-            return answers.after_reboot(host, session, answer, self.settings, time.time())
+            received = answers.after_boot if answer.task == "command" else answers.after_reboot
+            return received(host, session, answer, self.settings, time.time())
 
-        self._ask("set to boot", ["command"], sessions, set_next, verb=lambda _, session: ["boot", session.id])
+        def set_boot(_: CampaignHost, session: HostSession) -> list[str]:
+            return ["boot", session.id]
+
+        self._ask("set to boot", ["command"], sessions, set_next, verb=set_boot)
         known = {name: self.hosts[name] for name in sessions}
         due = {n: s for n, host in known.items() if host.state == "running" and (s := host.running) and s.next_boot}
-        self._ask("rebooted", ["reboot", "status"], due, rebooted)
+        self._refuse_aborted()
+        self._ask("rebooted", ["command", "reboot", "status"], self._in_window(due), rebooted, verb=set_boot)
+        self._refuse_aborted()
+
+    def _in_window(self, sessions: Mapping[str, HostSession]) -> dict[str, HostSession]:
+        """Return those of hosts whose window is open still; the others wait for the next."""
+        closed = {name: session for name, session in sessions.items() if not self._is_open(name)}
+        self._hold(closed, Reason("window"))
+        return {name: session for name, session in sessions.items() if name not in closed}
+
+    def _hold(self, sessions: Mapping[str, HostSession], reason: Reason) -> None:
+        """Have sessions wait that were to be launched, and are not; that was no attempt."""
+        for name, session in sessions.items():
+            begun = session.started_at if session.done_trials else None
+            held = replace(session, state="paused", reason=reason, attempts=session.attempts - 1, started_at=begun)
+            self._keep(answers.settled(self.hosts[name].with_session(held), self.settings, time.time()))
 
     def _of_run(self, host: CampaignHost, session: HostSession, answer: Answer) -> CampaignHost:
         return answers.after_run(host, session, answer, self.settings, time.time(), is_launch=False)

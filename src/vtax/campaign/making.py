@@ -100,7 +100,7 @@ def fill(directory: Path, name: str, wanted: Wanted) -> Settings:
         image_key=manifest.image_key, image_digest=manifest.image_digest, vtax_version=manifest.vtax_version,
         created_at=float(int(time.time())), scale=wanted.scale, blocks=wanted.blocks, sessions=wanted.sessions,
         every=wanted.every, inventory=wanted.inventory, window=wanted.window, trust=wanted.trust,
-        tune_host=wanted.tune_host, launch=Launch(canary_scale=canary),
+        tune_host=wanted.tune_host, reboot=wanted.reboot, launch=Launch(canary_scale=canary),
     )  # fmt: skip
     settings.write(directory / FILE)
     return settings

@@ -60,7 +60,7 @@ class Settings:
 
     every: time between the starts of two sessions on a host. inventory: path of Ansible's; empty without an engine.
     window: of the day, of this machine's clock, in which sessions are launched; empty for any time. created_at: Unix
-    time. tables: those of the file that belong to others, as read.
+    time. reboot: consent to reboots of the hosts. tables: those of the file that belong to others, as read.
     """
 
     name: str
@@ -79,6 +79,7 @@ class Settings:
     window: str = ""
     trust: bool = False
     tune_host: bool = False
+    reboot: bool = False
     launch: Launch = Launch()
     screening: Screening = Screening()
     tables: Mapping[str, Any] = field(default_factory=dict)
