@@ -5,15 +5,33 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 from answering_hosts import Counting, Fleet, Machine, controller_of, go, no_canary
 
 from vtax.campaign import controller as module
+from vtax.campaign import making
 from vtax.campaign.directory import FILE, Campaign
 from vtax.campaign.host_record import Reason
 
 consented = partial(no_canary, reboot=True)
+STUDY = """
+name = "two-boots"
+platforms = ["native", "again"]
+benchmark = [{ name = "cpu" }]
+[[platform]]
+name = "again"
+driver = "native"
+[[boot]]
+name = "plain"
+entry = "Plain"
+platforms = ["native"]
+[[boot]]
+name = "other"
+entry = "Other"
+platforms = ["again"]
+"""
 
 
 @pytest.fixture
@@ -114,6 +132,17 @@ def test_without_consent_no_host_is_rebooted(tmp_path, fleet):
     replace(campaign.settings, reboot=True).write(campaign.root / FILE)
     assert set(go(Campaign.open(campaign.root), fleet).values()) == {"running"}
     assert campaign.host("h00").sessions[0].attempts == 1
+
+
+@pytest.mark.parametrize("reboot", [True, False])
+def test_consent_is_kept_for_an_inventory_that_comes_later(tmp_path, monkeypatch, reboot):
+    study = tmp_path / "study/boots.toml"
+    study.parent.mkdir()
+    study.write_text(STUDY)
+    said = SimpleNamespace(study="study/boots.toml", image_key="4f", image_digest="cd", vtax_version="0.1.0")
+    monkeypatch.setattr(making, "_unpack", lambda pack, directory: (said, "ab" * 32))
+    making.fill(tmp_path, "boots-1a2b", making.Wanted(reboot=reboot))
+    assert Campaign.open(tmp_path).settings.reboot is reboot
 
 
 def meanwhile(fleet: Fleet, change):
