@@ -239,14 +239,31 @@ def test_while_it_installs_no_run_begins(tmp_path, root):
     assert not is_measuring(lock)
 
 
-def test_what_is_there_is_left_as_it_is(tmp_path, root, monkeypatch):
-    pack, digest = packed(tmp_path)
+def with_image(root: Path, digest: str, of_image: str) -> Path:
+    """Where a pack of that digest is installed, in a home whose image of the pack's key has another."""
     place = root / "packs" / digest[:12]
     (place / "venv/bin").mkdir(parents=True)
-    (place / "venv/bin/vtax").symlink_to("/bin/true")
+    held = json.dumps([{"key": "4f1d0c77aa31", "digest": of_image}])
+    (place / "venv/bin/vtax").write_text(f"#!/bin/sh\n[ \"$1\" = --version ] || echo '{held}'\n")
+    (place / "venv/bin/vtax").chmod(0o755)
     (place / "prepared").touch()
     (root / "images" / "4f1d0c77aa31").mkdir(parents=True)
-    monkeypatch.setattr(prepare, "_run", lambda *_, **__: pytest.fail("something was done"))
+    return place
+
+
+def test_an_image_of_its_key_with_another_digest_is_refused(tmp_path, root):
+    pack, digest = packed(tmp_path)
+    with_image(root, digest, "cd" * 32)
+    with pytest.raises(Refused, match="image 4f1d0c77aa31 here has the digest cdcdcdcdcdcd") as refused:
+        prepare.prepare(pack, root)
+    assert "image remove 4f1d0c77aa31" in refused.value.hint
+
+
+def test_what_is_there_is_left_as_it_is(tmp_path, root, monkeypatch):
+    pack, digest = packed(tmp_path)
+    place = with_image(root, digest, "ab" * 32)
+    monkeypatch.setattr(prepare, "_install", lambda *_: pytest.fail("something was done"))
+    monkeypatch.setattr(prepare, "_import_image", lambda *_: pytest.fail("something was done"))
     found = prepare.prepare(pack, root, digest.upper())
     assert (found.is_new, found.install_s, found.import_s) == (False, 0.0, 0.0)
     assert found.study == str(place / "study/mine.toml")
@@ -259,10 +276,11 @@ def test_an_installation_that_was_killed_is_made_again(tmp_path, root, monkeypat
     (place / "leaked").touch()
     ran, requirements = [], []
 
-    def ran_instead(argv: list[str], home: Path, *, check: bool = True) -> None:
+    def ran_instead(argv: list[str], home: Path, *, check: bool = True) -> bytes:
         ran.append(argv)
         if "install" in argv:
             requirements.append(Path(argv[-1]).read_text())
+        return b""
 
     monkeypatch.setattr(prepare, "_run", ran_instead)
     found = prepare.prepare(pack, root)

@@ -117,8 +117,7 @@ def prepare(pack: Path, home: Path, digest: str = "") -> Prepared:
         place.parent.mkdir(parents=True, exist_ok=True)
         with _lock(place.parent / "lock", "another command prepares this host"):
             install_s = 0.0 if _is_installed(place) else _install(archive, manifest, python, place, home)
-            has_image = (home / "images" / manifest.image_key).is_dir()
-            import_s = 0.0 if has_image else _import_image(archive, manifest, place, home)
+            import_s = 0.0 if _has_image(manifest, place, home) else _import_image(archive, manifest, place, home)
             (place / MARK).touch()
     return Prepared(
         found, install_s + import_s > 0, str(home), python, str(_program(place)), manifest.vtax_version,
@@ -266,6 +265,19 @@ def _unpack_wheels(directory: Path, wheels: Mapping[str, str]) -> Path:
     return pip
 
 
+def _has_image(manifest: Manifest, place: Path, home: Path) -> bool:
+    """Whether the image of a pack is there, by its vtax. Raises Refused for another one."""
+    key = manifest.image_key
+    if not (home / "images" / key).is_dir():
+        return False
+    found = json.loads(_run([str(_program(place)), "image", "list", "--json"], home))
+    here = next((str(each["digest"]) for each in found if each["key"] == key), "")
+    if here != manifest.image_digest:
+        raise Refused(f"image {key} here has the digest {here[:SHORT]}, not {manifest.image_digest[:SHORT]}",
+                      f"VTAX_HOME={home} {_program(place)} image remove {key}, then prepare it again")  # fmt: skip
+    return True
+
+
 def _import_image(archive: zipfile.ZipFile, manifest: Manifest, place: Path, home: Path) -> float:
     """Add the image of a pack to the home, by the vtax that was installed; return the duration in s."""
     started, file = time.monotonic(), place / IMAGE
@@ -278,14 +290,14 @@ def _import_image(archive: zipfile.ZipFile, manifest: Manifest, place: Path, hom
     return time.monotonic() - started
 
 
-def _run(argv: Sequence[str], home: Path, *, check: bool = True) -> None:
-    """Run a program without this user's settings of pip and Python. Raises Refused."""
+def _run(argv: Sequence[str], home: Path, *, check: bool = True) -> bytes:
+    """Run a program without this user's settings of pip and Python; return what it printed. Raises Refused."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "PIP_", "VTAX_", "LC_"))}
     environment.update(PIP_CONFIG_FILE=os.devnull, VTAX_HOME=str(home), LC_ALL="C.UTF-8")
     try:
         done = subprocess.run(
-            argv, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-            check=False, timeout=_TIMEOUT_S,
+            argv, env=environment, stdin=subprocess.DEVNULL, capture_output=True, check=False,
+            timeout=_TIMEOUT_S,
         )  # fmt: skip
     except subprocess.TimeoutExpired:
         raise Refused(f"{Path(argv[0]).name} did not end within {_TIMEOUT_S:g} s", status=1) from None
@@ -294,6 +306,7 @@ def _run(argv: Sequence[str], home: Path, *, check: bool = True) -> None:
         status = done.returncode if done.returncode in (_REFUSED, _BUSY) else 1
         hint = "install Python's module venv (Debian: python3-venv)" if "venv" in argv[3:4] else ""
         raise Refused(f"{Path(argv[0]).name} failed: {said}", hint, status)
+    return done.stdout
 
 
 @contextmanager
