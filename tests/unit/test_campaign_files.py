@@ -88,9 +88,25 @@ def test_what_is_known_of_a_host_survives(tmp_path):
     assert campaign.hosts() == [host]
     assert {path.parent for path in (tmp_path / "c/hosts").iterdir()} == {tmp_path / "c/hosts"}
     assert campaign.host("another") is None
-    next((tmp_path / "c/hosts").iterdir()).write_text("{}")
-    with pytest.raises(BadInput, match="what is known of a host is damaged"):
-        campaign.hosts()
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", '"x"', '{"schema": "vtax.campaign-host/1"}', '{"schema": "old"}'])
+def test_a_host_whose_file_is_damaged_has_failed_and_hinders_no_other(tmp_path, text):
+    campaign = campaign_in(tmp_path / "c")
+    for name in ("a/b", "c"):
+        campaign.keep(CampaignHost(name, state="ready"))
+    (tmp_path / "c/hosts/a%2Fb.json").write_text(text)
+    found = [(host.name, host.state, host.reason.code) for host in campaign.hosts()]
+    assert found == [("a/b", "failed", "damaged"), ("c", "ready", "")]
+
+
+def test_what_is_known_is_on_the_disk_before_it_takes_the_old_ones_place(tmp_path, monkeypatch):
+    campaign, kept = campaign_in(tmp_path / "c"), []
+    campaign.keep(CampaignHost("a"))
+    old = (tmp_path / "c/hosts/a.json").read_text()
+    monkeypatch.setattr("os.fsync", lambda _: kept.append((tmp_path / "c/hosts/a.json").read_text()))
+    campaign.keep(CampaignHost("a", state="ready"))
+    assert kept == [old]
 
 
 def listed(**hosts: dict[str, object]) -> dict[str, object]:

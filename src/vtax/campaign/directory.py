@@ -12,15 +12,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
-from vtax.campaign.host_record import CampaignHost
+from vtax.campaign.host_record import CampaignHost, Reason
 from vtax.campaign.settings import Settings
 from vtax.errors import BadInput, Busy
+from vtax.foreign_text import one_line
 from vtax.host.lock import holder_of
 from vtax.report.replacing import replacing
 
 FILE, PACK, STUDY = "campaign.toml", "pack.vtax-pack", "study"
+_DETAIL = 300
 
 
 @dataclass(frozen=True)
@@ -70,13 +72,17 @@ class Campaign:
         return self.root / "bundles" / quote(host, safe="") / f"{id_}.vtax.gz"
 
     def hosts(self) -> list[CampaignHost]:
-        """Return what is known of every host, by name. Raises BadInput for a damaged file."""
+        """Return what is known of every host, by name; see `host`."""
         with suppress(FileNotFoundError):
             return [self._read(path) for path in sorted((self.root / "hosts").glob("*.json"))]
         return []
 
     def host(self, name: str) -> CampaignHost | None:
-        """Return what is known of a host; None where it is not of the campaign. Raises BadInput."""
+        """Return what is known of a host; None where it is not of the campaign.
+
+        One whose file is damaged has failed, for that reason: it hinders no other. Raises BadInput for a file that
+        this user may not read.
+        """
         path = self._path(name)
         return self._read(path) if path.exists() else None
 
@@ -112,6 +118,8 @@ class Campaign:
     def _read(self, path: Path) -> CampaignHost:
         try:
             return CampaignHost.of_text(path.read_text())
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            hint = "remove it: its bundles are on the host still, and are collected again"
-            raise BadInput("what is known of a host is damaged", where=str(path), hint=hint) from error
+        except OSError as error:
+            raise BadInput(f"it cannot be read: {error}", where=str(path)) from error
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            reason = Reason("damaged", one_line(f"{path.name}: {error}", _DETAIL))
+            return CampaignHost(unquote(path.stem), state="failed", reason=reason)

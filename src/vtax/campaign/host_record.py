@@ -19,8 +19,8 @@ SessionState = Literal[
 Code = Literal[
     "", "unreachable", "no-answer", "not-prepared", "python", "version", "digest", "space", "not-root",
     "no-machine-id", "lock-held", "clock", "same-host", "cloned", "other-host", "run-failed", "run-refused",
-    "interrupted", "attempts", "other-study", "damaged-bundle", "not-stored", "skipped", "screened", "window",
-    "boot", "boot-refused", "not-rebooted", "wrong-boot",
+    "interrupted", "attempts", "other-study", "damaged", "damaged-bundle", "not-stored", "skipped", "screened",
+    "window", "boot", "boot-refused", "not-rebooted", "wrong-boot",
 ]  # fmt: skip
 FAILURES: frozenset[HostState] = frozenset({"refused", "failed", "given-up"})
 ENDED: frozenset[HostState] = frozenset({"failed", "given-up", "skipped", "excluded", "collected"})

@@ -56,6 +56,8 @@ def replacing(path: Path, option: str = "--output") -> Iterator[Path]:
         new = Path(name)
         try:
             yield new
+            with new.open("rb") as written:
+                os.fsync(written.fileno())  # else a power cut may leave the name without content
             new.chmod(0o666 & ~_umask())
             new.replace(path)
         finally:
