@@ -10,13 +10,14 @@ from datetime import datetime
 from typing import Any
 
 from vtax.campaign.directory import FILE, Campaign
-from vtax.campaign.host_record import CampaignHost
+from vtax.campaign.host_record import FAILURES, CampaignHost
 from vtax.campaign.settings import CHANGE, Settings
 from vtax.errors import BadInput
 from vtax.foreign_text import one_line
 from vtax.stats.host_change import random_half
 
 _MIN_HOSTS = 4  # two a side
+_OUT = FAILURES | {"excluded"}
 _HINT = "docs/campaigns.md explains every key"
 _LONGEST = 120
 
@@ -98,7 +99,8 @@ def change_of(campaign: Campaign) -> Change | None:
 
 
 def draw(campaign: Campaign, what: str, named: Sequence[str] = (), seed: int | None = None) -> Change:
-    """Plan a change and write it to the campaign's file. named: hosts that change first; drawn where none are.
+    """Plan a change and write it to the campaign's file. named: hosts that change first; drawn where none are, of
+    those that can measure, as far as is known.
 
     seed: of drawing; a new one where None. Raises BadInput for a change that is planned already, too few hosts, and
     names that are no hosts of the campaign.
@@ -109,15 +111,16 @@ def draw(campaign: Campaign, what: str, named: Sequence[str] = (), seed: int | N
             hint="what was drawn stays; a further change is a further campaign",
         )
     hosts = [host for host in campaign.hosts() if host.state != "skipped" and not host.skip]
-    if len(hosts) < _MIN_HOSTS:
-        raise BadInput(f"a change needs {_MIN_HOSTS} hosts, two a side, and the campaign has {len(hosts)}")
+    usable = [host for host in hosts if host.state not in _OUT and (host.sessions or host.state != "unreachable")]
+    if len(usable) < _MIN_HOSTS:
+        raise BadInput(f"a change needs {_MIN_HOSTS} hosts, two a side, and the campaign has {len(usable)}")
     if named and seed is not None:
         raise BadInput("hosts that are named are not drawn", where="--seed", hint="leave out --seed or --hosts")
     if named:
         change = Change(what, tuple(named))
     else:
         seed = secrets.randbelow(2**31) if seed is None else seed
-        change = Change(what, random_half(_groups(hosts), seed), seed)
+        change = Change(what, random_half(_groups(usable), seed), seed)
     _check(change, [host.name for host in hosts], "--hosts")
     return _kept(campaign, change)
 
