@@ -76,6 +76,16 @@ def test_fixed_work_is_timed_under_the_lock(private_home, monkeypatch, tmp_path)
     assert isinstance(refused.exception, Busy)
 
 
+@pytest.mark.parametrize(("free", "has_image", "codes"), [
+    (2 << 30, False, []), ((2 << 30) - 1, False, ["space"]),
+    (256 << 20, True, []), ((256 << 20) - 1, True, ["space"]),
+])  # fmt: skip
+def test_a_full_disk_is_in_the_way_where_the_image_is_too(monkeypatch, free, has_image, codes):
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    found = looked._obstacles({"machine_id": "x"}, free, "", has_image=has_image)
+    assert [each.code for each in found] == codes
+
+
 def test_a_held_lock_missing_root_and_a_full_disk_are_named(unmade_home, monkeypatch):
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     monkeypatch.setattr(looked, "is_measuring", lambda: True)

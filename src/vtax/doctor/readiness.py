@@ -35,6 +35,7 @@ AGENTS = frozenset({
 """Programs that stay on hosts of a fleet and work now and then: orchestration, monitoring, scanning, updates."""
 _COMM = 15  # characters of a name that the kernel keeps
 _WORDS = 3  # of a command line: an interpreter, an option, the script
+_LEAST_FREE_BYTES = 256 * 1024**2  # that a run is begun with: its store, its bundle, what guests write
 _CODES = Literal["not-root", "lock-held", "space", "no-machine-id"]
 
 
@@ -113,7 +114,7 @@ def _obstacles(facts: Mapping[str, Any], free: int, measures: str, *, has_image:
         yield Obstacle("not-root", "")
     if measures:
         yield Obstacle("lock-held", measures)
-    if not has_image and free < SPACE_NEEDED_BYTES:
+    if free < (_LEAST_FREE_BYTES if has_image else SPACE_NEEDED_BYTES):
         yield Obstacle("space", about_size(free))
     if not facts.get("machine_id"):
         yield Obstacle("no-machine-id", "")
