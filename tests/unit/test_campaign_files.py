@@ -14,6 +14,7 @@ from answering_hosts import campaign_in
 
 from vtax.campaign import ansible, inventory
 from vtax.campaign.ansible import Answer, Playbook, answers_of, check_version, needed_program
+from vtax.campaign.directory import give_to_caller
 from vtax.campaign.host_record import CampaignHost, HostSession, Reason
 from vtax.campaign.inventory import hosts_of, read_inventory
 from vtax.campaign.settings import Launch, Settings, is_open
@@ -107,6 +108,21 @@ def test_what_is_known_is_on_the_disk_before_it_takes_the_old_ones_place(tmp_pat
     monkeypatch.setattr("os.fsync", lambda _: kept.append((tmp_path / "c/hosts/a.json").read_text()))
     campaign.keep(CampaignHost("a", state="ready"))
     assert kept == [old]
+
+
+@pytest.mark.parametrize("is_by_sudo", [True, False])
+def test_a_new_directory_belongs_to_who_called_sudo(tmp_path, monkeypatch, is_by_sudo):
+    given: list[tuple[str, int, int]] = []
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    monkeypatch.setattr("os.chown", lambda path, user, group, **_: given.append((Path(path).name, user, group)))
+    for name, id_ in (("SUDO_UID", "1001"), ("SUDO_GID", "1002")):
+        monkeypatch.setenv(name, id_) if is_by_sudo else monkeypatch.delenv(name, raising=False)
+    (tmp_path / "c/study").mkdir(parents=True)
+    (tmp_path / "c/study/mine.toml").touch()
+    (tmp_path / "c/link").symlink_to(tmp_path)
+    give_to_caller(tmp_path / "c")
+    assert set(given) == {(n, 1001, 1002) for n in ("mine.toml", "study", "link", "c") if is_by_sudo}
+    assert len(given) == (4 if is_by_sudo else 0)
 
 
 def listed(**hosts: dict[str, object]) -> dict[str, object]:

@@ -25,6 +25,18 @@ FILE, PACK, STUDY = "campaign.toml", "pack.vtax-pack", "study"
 _DETAIL = 300
 
 
+def give_to_caller(directory: Path) -> None:
+    """Give a new directory, and all in it, to the user who called sudo: further commands need no root."""
+    ids = [os.environ.get(name, "") for name in ("SUDO_UID", "SUDO_GID")]
+    if os.geteuid() != 0 or not all(each.isdecimal() for each in ids):
+        return
+    user, group = map(int, ids)
+    for _, directories, files, parent in os.fwalk(directory, topdown=False):
+        for name in (*directories, *files):
+            os.chown(name, user, group, dir_fd=parent, follow_symlinks=False)
+    os.chown(directory, user, group, follow_symlinks=False)
+
+
 @dataclass(frozen=True)
 class Campaign:
     """A campaign in its directory."""

@@ -58,7 +58,7 @@ def command() -> None:
 @click.option("--reboot", is_flag=True, help="Consent to reboots of the hosts into each [[boot]] of STUDY.")
 def new(study: str, inventory: Path | None, output: Path | None, blocks: int | None, **options: Any) -> None:
     """Make the directory of a campaign that measures STUDY, or the study of a pack that vtax pack wrote."""
-    from vtax.campaign.directory import PACK
+    from vtax.campaign.directory import PACK, give_to_caller
     from vtax.campaign.inventory import read_inventory
     from vtax.campaign.making import Wanted, campaign_name, fill, is_pack, new_directory
 
@@ -73,6 +73,7 @@ def new(study: str, inventory: Path | None, output: Path | None, blocks: int | N
         else:
             _write_pack(study, wanted, made / PACK)
         fill(made, name, wanted)
+        give_to_caller(made)
     if hosts:
         say(f"campaign {name} of {len(hosts)} hosts: vtax campaign go {target}")
     else:
