@@ -207,3 +207,15 @@ def test_a_run_that_two_names_of_a_host_have_is_reported_once(commanded, store, 
     report.reported_run(store, campaign)
     assert sorted(merged) == ["tour-1", "tour-2"]
     assert sorted(named) == ["new", "old", "other"]
+
+
+def test_a_host_whose_file_is_damaged_begins_anew_by_retry(fleet, commanded):
+    campaign, _ = commanded
+    output_of("campaign", "go", str(campaign.root))
+    (campaign.root / "hosts/h03.json").write_text("")
+    output_of("campaign", "go", str(campaign.root))
+    assert (campaign.host("h03").state, campaign.host("h03").reason.code) == ("failed", "damaged")
+    output_of("campaign", "go", str(campaign.root), "--retry")
+    fleet.machines["h03"].end()
+    assert "1 bundles loaded" in output_of("campaign", "collect", str(campaign.root))
+    assert len(fleet.machines["h03"].runs) == 1
