@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from threading import Thread
 
 import numpy as np
 import pytest
@@ -20,12 +21,14 @@ from synthetic_run import begin, cells, fill, trial
 
 from vtax.errors import BadInput, StoreError
 from vtax.messages import quoted
-from vtax.store import schema
+from vtax.store import campaigns, schema
 from vtax.store.campaigns import add_session, finished_sessions
-from vtax.store.merging import merge
+from vtax.store.merging import extend, merge
 from vtax.store.query import counters, load, outputs
 from vtax.store.records import OutputRecord
+from vtax.store.run import RunHandle
 from vtax.store.store import Store
+from vtax.store.transfer import RunIsThere
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -279,7 +282,12 @@ def test_a_campaign_refers_to_its_runs_once(store):
         add_session(store.engine, "other", "a", 1, first.identity)
     noted = [("a", 1, "tour-2"), ("b", 1, "tour-1")]
     assert [(each.host, each.session, each.run) for each in finished_sessions(store.engine, "mine-1a2b")] == noted
-    store.remove_run("tour-2")
+    third = begin(store, name="tour-4")
+    fill(third, blocks=1)
+    add_session(store.engine, "mine-1a2b", "a", 1, third.identity)  # begun anew, after a failure
+    found = {(each.host, each.session): each.run for each in finished_sessions(store.engine, "mine-1a2b")}
+    assert found == {("a", 1): "tour-4", ("b", 1): "tour-1"}
+    store.remove_run("tour-4")
     assert [each.run for each in finished_sessions(store.engine, "mine-1a2b")] == ["tour-1"]
     assert [each.run for each in finished_sessions(store.engine, "other")] == ["tour-1"]
 
@@ -290,10 +298,14 @@ def test_later_sessions_of_a_campaign_are_added_to_its_merged_run(store):
     runs["a"].remove("a-s2")  # ids of runs are not in one piece
     late = begin(store, name="late")
     fill(late, blocks=1)
+    at_once = merge(store, [each for names in runs.values() for each in names])
+    whole = load(store.engine, store.open_run(at_once))
+    printed = len(outputs(store.engine, whole.run))
+    store.remove_run(at_once)
     name = merged(store, {host: names[:1] for host, names in runs.items()})
     assert merged(store, runs) == name
-    at_once = merge(store, [each for names in runs.values() for each in names])
-    found, whole = (load(store.engine, store.open_run(each)) for each in (name, at_once))
+    found = load(store.engine, store.open_run(name))
+    assert found.run.identity == whole.run.identity
     assert found.run.provenance["campaign"]["hosts"][1]["sessions"] == [2, 3, 5]
     by_start = []
     for data in (found, whole):
@@ -309,6 +321,49 @@ def test_later_sessions_of_a_campaign_are_added_to_its_merged_run(store):
     assert len(by_start[0]) == 5
     assert all(by_start[0].values())
     assert [each.version for each in found.run.platforms] == [each.version for each in whole.run.platforms]
-    assert len(outputs(store.engine, found.run)) == len(outputs(store.engine, whole.run))
+    assert len(outputs(store.engine, found.run)) == printed
     before = store.open_run("b-s3")
     begin(store, name="after").add_trial(trial(before.cells[0], values={}))  # its id follows those that were taken
+
+
+def test_two_that_add_the_same_sessions_add_them_once(store):
+    measure(store, ("a", "b", "c"), sessions=1, blocks=2)
+    name = merge(store, ["a-s1", "b-s1"])
+    opened = [store.open_run(name), store.open_run(name)]
+    raised: list[type[Exception] | None] = []
+
+    def add(found: RunHandle) -> None:
+        try:
+            extend(store, found, ["c-s1"])
+            raised.append(None)
+        except RunIsThere as error:
+            raised.append(type(error))
+
+    threads = [Thread(target=add, args=(each,)) for each in opened]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert {*raised} == {None, RunIsThere}
+    found = load(store.engine, store.open_run(name))
+    assert [part["name"] for part in found.run.provenance["merged"]["runs"]] == ["a-s1", "b-s1", "c-s1"]
+    assert len(found.run.sessions) == 3
+    assert found.trials.id.size == sum(run.trials for run in store.runs() if run.name != name)
+
+
+def test_the_record_of_a_campaign_drops_no_run_that_another_one_added(store, monkeypatch):
+    names = [each for of in measure(store, ("a", "b", "c"), sessions=1, blocks=2).values() for each in of]
+    runs = {each: store.open_run(each).identity for each in names[:2]}
+    name = merge(store, names[:2])
+    honest = campaigns._identities
+
+    def late(found: RunHandle) -> set[str]:
+        if len(store.open_run(name).sessions) == 2:
+            extend(store, store.open_run(name), names[2:])
+        return honest(found)
+
+    monkeypatch.setattr(campaigns, "_identities", late)
+    campaigns.merged_campaign(store, runs, {"name": "fleet", "hosts": [{"host": "a", "runs": names[:1]}]})
+    kept = store.open_run(name).provenance
+    assert [part["name"] for part in kept["merged"]["runs"]] == names
+    assert kept["campaign"]["hosts"] == [{"host": "a", "sessions": [1]}]

@@ -5,11 +5,11 @@ They are merged into one run for reports, to which later sessions are added, wit
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Engine, literal, select, true, update
+from sqlalchemy import Engine, delete, literal, select, true, update
 
 from vtax.store import schema
 from vtax.store.database import insert_new, reading, writing
@@ -31,11 +31,12 @@ class CampaignSession:
 
 
 def add_session(engine: Engine, campaign: str, host: str, session: int, identity: str) -> None:
-    """Note whose session a run is, once. campaign, host: their names. identity: of a run of this store.
+    """Note whose session a run is, once; in place of an earlier run of that session, after which it was begun anew.
 
-    Raises StoreError.
+    campaign, host: their names. identity: of a run of this store. Raises StoreError.
     """
     names, sessions, run = schema.campaign, schema.campaign_session, schema.run
+    campaign_id = select(names.c.id).where(names.c.name == campaign).scalar_subquery()
     of_run = (
         select(names.c.id, run.c.id, literal(host), literal(session))
         .join_from(names, run, true())
@@ -45,6 +46,9 @@ def add_session(engine: Engine, campaign: str, host: str, session: int, identity
         connection.execute(insert_new(connection, names).values(name=campaign))
         columns = ("campaign_id", "run_id", "host", "session")
         connection.execute(insert_new(connection, sessions).from_select(columns, of_run))
+        this = select(run.c.id).where(run.c.identity == identity).scalar_subquery()
+        its = (sessions.c.host == host, sessions.c.session == session, sessions.c.campaign_id == campaign_id)
+        connection.execute(delete(sessions).where(*its, sessions.c.run_id != this))  # nothing, where `this` is none
 
 
 def finished_sessions(engine: Engine, campaign: str) -> list[CampaignSession]:
@@ -81,21 +85,29 @@ def merged_campaign(
     elif new := [name for name, identity in runs.items() if identity not in _identities(merged)]:
         extend(store, merged, new, watch)
         merged = store.open_run(merged.name)
-    of_run = {str(each.get("identity")): each.get("sessions") for each in merged_runs(merged.provenance)}
-    hosts = [
-        {
-            **{key: value for key, value in host.items() if key != "runs"},
-            "sessions": [n for run in host["runs"] if run in runs for n in of_run.get(runs[run]) or ()],
-        }
-        for host in record["hosts"]
-    ]
-    provenance = {**merged.provenance, CAMPAIGN: {**record, "hosts": hosts}}
     with writing(store.engine) as connection:
         connection.execute(insert_new(connection, campaign).values(name=record["name"]))
         of_campaign = update(campaign).where(campaign.c.name == record["name"])
         connection.execute(of_campaign.values(merged_id=merged.id))
+        now = select(table.c.provenance).where(table.c.id == merged.id).with_for_update()
+        ((provenance,),) = fetch(connection, now)  # of now: others may have added runs
+        provenance[CAMPAIGN] = {**record, "hosts": _with_sessions(record["hosts"], runs, provenance)}
         connection.execute(update(table).where(table.c.id == merged.id).values(provenance=provenance))
     return merged.name
+
+
+def _with_sessions(
+    hosts: Iterable[Mapping[str, Any]], runs: Mapping[str, str], provenance: Mapping[str, Any]
+) -> list[dict[str, Any]]:
+    """Return hosts with the sessions of a merged run in place of the runs that these were."""
+    of_run = {str(each.get("identity")): each.get("sessions") for each in merged_runs(provenance)}
+    return [
+        {
+            **{key: value for key, value in host.items() if key != "runs"},
+            "sessions": [n for run in host["runs"] if run in runs for n in of_run.get(runs[run]) or ()],
+        }
+        for host in hosts
+    ]
 
 
 def _identities(merged: RunHandle) -> set[str]:

@@ -25,7 +25,7 @@ from vtax.store.hosts import cloned, digests, half_known
 from vtax.store.provenance import MERGED, merged_runs
 from vtax.store.run import RunHandle
 from vtax.store.store import Store, next_name
-from vtax.store.transfer import add_rows
+from vtax.store.transfer import RunIsThere, add_rows
 
 Watch = Callable[[Iterable[RunHandle]], Iterable[RunHandle]]
 """Shows progress: runs that are merged -> the same."""
@@ -77,7 +77,10 @@ def merge(store: Store, names: Sequence[str], watch: Watch = unwatched) -> str:
 
 
 def extend(store: Store, merged: RunHandle, names: Sequence[str], watch: Watch = unwatched) -> None:
-    """Add the sessions of further runs to a merged run, which keeps its name. Raises as `merge`."""
+    """Add the sessions of further runs to a merged run, which keeps its name.
+
+    Raises as `merge`, and RunIsThere where another process added some since it was opened; nothing is added then.
+    """
     runs = [merged, *sorted(map(store.open_run, names), key=lambda run: (run.started_at, run.name))]
     if sum(len(each.get("sessions") or ()) for each in merged_runs(merged.provenance)) != len(merged.sessions):
         raise BadInput(
@@ -85,16 +88,17 @@ def extend(store: Store, merged: RunHandle, names: Sequence[str], watch: Watch =
             hint=f"vtax remove {merged.name}; it is made again from its runs",
         )
     _check(runs)
-    row = _run_row(_parts(runs), merged.name, merged_identity(run.identity for run in runs))
-    row["provenance"] = {
-        **merged.provenance,
-        MERGED: {**row["provenance"][MERGED],
-                 "runs": [*merged_runs(merged.provenance), *row["provenance"][MERGED]["runs"][1:]]},
-    }  # fmt: skip
+    row = _run_row(_parts(runs), merged.name, "")
+    parts = [*merged_runs(merged.provenance), *row["provenance"][MERGED]["runs"][1:]]
+    row["identity"] = merged_identity(str(part.get("identity")) for part in parts)
+    row["provenance"] = {**merged.provenance, MERGED: {**row["provenance"][MERGED], "runs": parts}}
     row["notes"] = [*merged.annotations.notes, *(note for run in runs[1:] for note in _notes(run))]
-    row["stopped_because"] = packed(Note("merged", count=len(row["provenance"][MERGED]["runs"])))
+    row["stopped_because"] = packed(Note("merged", count=len(parts)))
+    table = schema.run
+    as_opened = update(table).where(table.c.id == merged.id, table.c.identity == merged.identity)
     with writing(store.engine) as connection:
-        connection.execute(update(schema.run).where(schema.run.c.id == merged.id).values(row))
+        if connection.execute(as_opened.values(row)).rowcount != 1:
+            raise RunIsThere(merged.name)
         append(connection, merged.id, watch(runs[1:]))
         describe_platforms(connection, merged.id, runs)
         _warn(connection, merged.id, _unknown_image(runs[1:]))
