@@ -376,3 +376,17 @@ def test_a_merged_run_that_lost_the_names_of_its_runs_takes_no_further_ones(stor
     with pytest.raises(BadInput, match="does not know"):
         merging.extend(store, store.open_run(name), ["tour-3"])
     assert len(store.open_run(name).sessions) == len(merged.sessions)
+
+
+def test_files_of_programs_may_be_elsewhere_on_each_host(store):
+    for name, place in (("a", "/root/packs/ab/study"), ("b", "/srv/packs/ab/study")):
+        program = {"name": "mine", "files": [f"{place}/load.sh"]}
+        begin(store, f"tour-{name}", started_at=1.7e9 + 9, declared={**DECLARED, "program": [program]}).finish(
+            "finished", "", 1.7e9 + 10
+        )
+    merge("tour-a", "tour-b")
+    other = {"name": "mine", "files": ["/srv/other.sh"]}
+    begin(store, "tour-c", started_at=1.7e9 + 9, declared={**DECLARED, "program": [other]}).finish(
+        "finished", "", 1.7e9 + 10
+    )
+    assert "program.mine.files" in refusal("tour-a", "tour-c").what

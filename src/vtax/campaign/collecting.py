@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 from vtax.campaign.directory import Campaign
@@ -23,6 +23,7 @@ from vtax.store.hosts import IMAGE_DIGEST, host_id
 from vtax.store.importing import import_bundle
 from vtax.store.run import RunHandle
 from vtax.store.store import Store
+from vtax.study.programs import with_names_of_files
 from vtax.study.redesigned import redesigned
 
 _MAY_COME: tuple[Code, ...] = ("damaged-bundle", "not-stored")
@@ -134,10 +135,5 @@ def _not_collected(host: CampaignHost, session: HostSession, reason: Reason) -> 
 
 
 def _comparable(declared: Mapping[str, Any]) -> Any:
-    """Return what a study declares as a bundle holds it, with the files of programs by their names alone: where the
-    pack is on a host is the host's."""
-    found = json.loads(json.dumps(declared))
-    for program in found.get("program", ()):
-        if program.get("files"):
-            program["files"] = [PurePosixPath(each).name for each in program["files"]]
-    return found
+    """Return what a study declares as a bundle holds it, wherever the pack is on a host."""
+    return with_names_of_files(json.loads(json.dumps(declared)))

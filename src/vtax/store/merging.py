@@ -26,6 +26,7 @@ from vtax.store.provenance import MERGED, merged_runs
 from vtax.store.run import RunHandle
 from vtax.store.store import Store, next_name
 from vtax.store.transfer import RunIsThere, add_rows
+from vtax.study.programs import with_names_of_files
 
 Watch = Callable[[Iterable[RunHandle]], Iterable[RunHandle]]
 """Shows progress: runs that are merged -> the same."""
@@ -237,8 +238,9 @@ def _differences(a: RunHandle, b: RunHandle) -> Iterator[str]:
 
 
 def _settings(declared: Mapping[str, Any]) -> dict[str, Any]:
-    """A study without how long it lasts, its figures, platforms (compared by what they are), and the words of its
-    scale: what it changed is in the rest."""
+    """A study without how long it lasts, its figures, platforms (compared by what they are), the words of its scale
+    (what it changed is in the rest), and the directories of files, whose contents are in the keys of cells."""
+    declared = with_names_of_files(declared)
     design = {name: value for name, value in declared.get("design", {}).items() if name not in _OF_LENGTH}
     return {
         **{name: value for name, value in declared.items() if name not in ("figure", "platforms", "changed_by")},

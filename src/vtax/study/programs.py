@@ -282,6 +282,21 @@ def with_absolute_files(data: Mapping[str, Any], study: Path) -> dict[str, Any]:
     return {**data, "program": [_absolute(each, beside) for each in programs]}
 
 
+def with_names_of_files(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a study's plain values with the files of programs by their names alone: where they are is a host's."""
+    programs = data.get("program")
+    if not isinstance(programs, list):
+        return dict(data)
+    return {**data, "program": [_named(each) for each in programs]}
+
+
+def _named(table: Any) -> Any:
+    files = table.get("files") if isinstance(table, dict) else None
+    if not isinstance(files, list):
+        return table
+    return {**table, "files": [PurePath(each).name if isinstance(each, str) else each for each in files]}
+
+
 def _absolute(table: Any, beside: Path) -> Any:
     files = table.get("files") if isinstance(table, dict) else None
     if not isinstance(files, list):
