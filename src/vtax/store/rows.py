@@ -23,7 +23,7 @@ from vtax.foreign_text import REPLACEMENT, clean, cleaned
 from vtax.store.database import reading, shown
 
 MAX_BLOCKS = 10_000_000
-_MAX_OF_RUNS = 1_000_000  # values about the runs that one is merged of, ten of each
+_MAX_OF_RUNS = 1_000_000  # values about the runs that one is merged of, 8 and its platforms of each
 _BOUNDS = {
     "started_at": (0.0, 1e11),
     "ended_at": (0.0, 1e11),
