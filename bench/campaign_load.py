@@ -24,6 +24,8 @@ import cleanup
 
 from vtax import __version__
 from vtax.campaign.host_runs import TAG
+from vtax.campaign.pack import write_members
+from vtax.campaign.prepare import IMAGE, WHEELS, Manifest
 from vtax.campaign.settings import Settings
 from vtax.store.bundle import write_bundle
 from vtax.store.hosts import IMAGE_DIGEST
@@ -52,7 +54,10 @@ def campaign(root: Path, sessions: int) -> Path:
     directory = root / "campaign"
     (directory / "study").mkdir(parents=True)
     (directory / "study/scale.toml").write_text(STUDY)
-    (directory / "pack.vtax-pack").touch()
+    study = directory / "study/scale.toml"
+    manifest = Manifest(__version__, "", "study/scale.toml", "none", DIGEST, {}, {})
+    members = dict.fromkeys(("study/scale.toml", IMAGE, WHEELS), study)
+    write_members(directory / "pack.vtax-pack", manifest, members)
     Settings(
         name=NAME, study="scale.toml", study_name="scale", pack_digest=DIGEST, image_key="none", image_digest=DIGEST,
         vtax_version=__version__, created_at=0.0, sessions=sessions,

@@ -18,9 +18,10 @@ from vtax.campaign import collecting
 from vtax.campaign.by_hand import load_directory, slurm_line, write_directory
 from vtax.campaign.collecting import Loader, sha256_of_file
 from vtax.campaign.directory import Campaign
-from vtax.campaign.host_record import CampaignHost, HostSession
+from vtax.campaign.host_record import CampaignHost, HostSession, Reason
 from vtax.campaign.making import Wanted, check_study
-from vtax.campaign.prepare import PROGRAM, SHORT
+from vtax.campaign.pack import write_members
+from vtax.campaign.prepare import IMAGE, PROGRAM, SHORT, WHEELS, Manifest
 from vtax.errors import BadInput, StoreError
 from vtax.store.bundle import as_text, write_bundle
 from vtax.store.campaigns import CampaignSession, finished_sessions
@@ -39,9 +40,15 @@ def campaign(tmp_path: Path) -> Campaign:
     """A campaign of a small study."""
     made = campaign_in(tmp_path / "c")
     made.study.parent.mkdir()
-    made.study.write_text(STUDY)
-    made.pack.write_bytes(b"a pack")
+    write_study(made, STUDY)
     return made
+
+
+def write_study(campaign: Campaign, text: str) -> None:
+    """Write the study of a campaign, and its pack."""
+    campaign.study.write_text(text)
+    manifest = Manifest("0.1.0", "x86_64", "study/mine.toml", "4f1d0c77aa31", "cd" * 32, {}, {})
+    write_members(campaign.pack, manifest, dict.fromkeys(("study/mine.toml", IMAGE, WHEELS), campaign.study))
 
 
 @pytest.fixture
@@ -107,11 +114,38 @@ def test_a_bundle_of_another_campaign_does_not_enter_the_store(campaign, measure
     assert store.runs() == []
 
 
+def test_a_campaign_that_was_changed_refuses_none_of_its_bundles(campaign, measured, store):
+    bundle = measured()
+    made = campaign.study.read_text()
+    campaign.study.write_text(made + "# better words\n")
+    with pytest.raises(BadInput, match="study of the campaign was changed"):
+        Loader(campaign, store, "here")
+    campaign.study.write_text(made)
+    later = Campaign(campaign.root, replace(campaign.settings, vtax_version="0.0.9"))
+    with pytest.raises(BadInput, match=r"vtax 0\.0\.9 made this campaign"):
+        Loader(later, store, "here")
+    campaign.pack.write_bytes(b"no pack")
+    with pytest.raises(BadInput, match="pack is damaged"):
+        Loader(campaign, store, "here")
+    assert bundle.exists()
+
+
+def test_what_was_refused_and_is_loaded_later_has_not_failed(campaign, measured, store):
+    bundle = measured()
+    host, session = ended(bundle, "failed")
+    refused = replace(session, reason=Reason("other-study", "the bundle is of other settings"))
+    found = Loader(campaign, store, "here").load(host, refused, bundle).session(1)
+    assert (found.state, found.reason.code) == ("collected", "")
+    failed = measured("failed.vtax.gz", status="failed", name="tour-2")
+    found = Loader(campaign, store, "here").load(*ended(failed, "failed"), failed).session(1)
+    assert (found.state, found.run) == ("failed", "tour-2")
+
+
 VERDICT = STUDY + '[design]\nstop = "verdict"\n'
 
 
 def test_a_study_that_stops_by_its_figures_needs_a_number_of_blocks(campaign, measured, store):
-    campaign.study.write_text(VERDICT)
+    write_study(campaign, VERDICT)
     with pytest.raises(BadInput, match="cannot be combined") as refused:
         check_study(redesigned(str(campaign.study), "", 0), Wanted())
     assert "--blocks N" in refused.value.hint
@@ -234,7 +268,7 @@ def test_the_directory_for_a_scheduler_holds_what_it_needs(campaign, tmp_path):
     text = script.read_text()
     assert SETTINGS["pack_digest"] in text
     assert "--scale quick --blocks 12 --trust" in text
-    assert (tmp_path / "it's here/pack.vtax-pack").read_bytes() == b"a pack"
+    assert (tmp_path / "it's here/pack.vtax-pack").read_bytes() == campaign.pack.read_bytes()
     assert len((tmp_path / "it's here/README").read_text().splitlines()) <= 10
     assert slurm_line(tmp_path, "5").startswith("sbatch --nodes=5 ")
     again = invoked("campaign", "pack", str(campaign.root), "-o", str(tmp_path / "it's here"))

@@ -16,7 +16,7 @@ from vtax.campaign.directory import FILE, Campaign
 from vtax.campaign.host_record import CampaignHost, HostSession, Reason, Screen
 from vtax.campaign.settings import Settings
 from vtax.cli.main import group
-from vtax.errors import BadInput
+from vtax.errors import BadInput, Busy
 from vtax.host.home import Home
 from vtax.store.campaigns import add_session
 from vtax.store.store import Store
@@ -177,3 +177,9 @@ def test_one_session_is_no_report(campaign, private_home):
         add_session(store.engine, "alone", "web0", 1, store.open_run(store.runs()[0].name).identity)
     replace(campaign.settings, name="alone").write(campaign.root / FILE)
     assert "a report needs two" in str(vtax("report", str(campaign.root), fails=True).exception)
+
+
+def test_two_reports_at_once_are_one_after_the_other(campaign):
+    with campaign.lock():
+        assert isinstance(vtax("report", str(campaign.root), fails=True).exception, Busy)
+    vtax("report", str(campaign.root))

@@ -11,9 +11,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile, ZipFile
 
-from vtax.campaign.directory import Campaign
+from vtax import __version__
+from vtax.campaign.directory import STUDY, Campaign
 from vtax.campaign.host_record import NONE, CampaignHost, Code, HostSession, Reason
+from vtax.campaign.prepare import Refused, read_manifest
 from vtax.errors import BadInput, StoreError
 from vtax.foreign_text import one_line
 from vtax.host.digest import sha256_of_file
@@ -46,12 +49,17 @@ class Added:
     host: Mapping[str, Any]
     tags: tuple[str, ...]
     started_at: float
+    is_finished: bool
 
 
 class Loader:
-    """Adds bundles of a campaign to a store. machine_id: of this machine."""
+    """Adds bundles of a campaign to a store. machine_id: of this machine.
+
+    Raises BadInput where every bundle would be another's: for another version of vtax, or a study that was edited.
+    """
 
     def __init__(self, campaign: Campaign, store: Store, machine_id: str) -> None:
+        _refuse_changed(campaign)
         self._campaign, self._store, self._machine_id = campaign, store, machine_id
         settings = campaign.settings
         self._declared = _comparable(
@@ -73,9 +81,9 @@ class Loader:
             return _not_collected(host, session, Reason(code, one_line(error.what, 300)))
         target.parent.mkdir(parents=True, exist_ok=True)
         arrived.replace(target)
-        state = "collected" if session.state == "done" else session.state
+        state = "collected" if session.state == "done" or found.is_finished else session.state
         bundle = str(target.relative_to(self._campaign.root))
-        reason = NONE if session.reason.code in _MAY_COME else session.reason
+        reason = NONE if state == "collected" or session.reason.code in _MAY_COME else session.reason
         return host.with_session(
             replace(session, state=state, reason=reason, bundle=bundle, run=found.run, run_identity=found.identity)
         )
@@ -94,7 +102,7 @@ class Loader:
 
         name = import_bundle(self._store.engine, Bundle(path), self._machine_id, accept=accept).name
         (run,) = seen
-        return Added(name, run.identity, run.host, run.annotations.tags, run.started_at)
+        return Added(name, run.identity, run.host, run.annotations.tags, run.started_at, run.status == "finished")
 
     def note(self, host: str, session: int, identity: str) -> None:
         """Have the store know whose session a run is. host: its name. identity: of the run."""
@@ -115,6 +123,23 @@ class Loader:
         digest = str(run.session.host.get(IMAGE_DIGEST, ""))
         if run.image_key != settings.image_key or digest != settings.image_digest:
             raise Foreign("digest", "the bundle is of an image of other files")
+
+
+def _refuse_changed(campaign: Campaign) -> None:
+    made_by, where = campaign.settings.vtax_version, str(campaign.root)
+    if made_by != __version__:
+        raise BadInput(f"vtax {made_by} made this campaign, and this is {__version__}", where=where,
+                       hint="use the version that made it")  # fmt: skip
+    try:
+        with ZipFile(campaign.pack) as archive:
+            files = read_manifest(archive)[0].files
+        for name, (_, digest) in files.items():
+            file = campaign.root / name
+            if name.startswith(f"{STUDY}/") and (not file.is_file() or sha256_of_file(file) != digest):
+                raise BadInput("the study of the campaign was changed: its pack has another", where=str(file),
+                               hint="put it back as it was; another study is another campaign")  # fmt: skip
+    except (Refused, BadZipFile, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise BadInput(f"the pack is damaged: {error}", where=str(campaign.pack)) from error
 
 
 def _code(error: BadInput | StoreError) -> Code:

@@ -33,9 +33,7 @@ def command(directory: Path, everything: bool, output: Path | None, as_json: boo
 
     with Store.open(Home.from_environment().store_url) as store:
         with Campaign.open(directory).lock():  # two at once would add the same sessions
-            name = reported_run(
-                store, Campaign.open(directory), run_progress("merging the sessions of the campaign")
-            )
+            name = reported_run(store, Campaign.open(directory), run_progress("merging the sessions of the campaign"))
         if not output:
             source = source_of(store, name)
             if not as_json:
