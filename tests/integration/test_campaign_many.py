@@ -45,7 +45,7 @@ pytestmark = [
     pytest.mark.thorough,
     pytest.mark.timeout(900 + 120 * HOSTS),
 ]
-HOME_MIB = 192
+HOME_MIB = 384  # a host is ready with 256 free
 STAGES = ("prepare", "check", "command", "status", "fetch", "load")
 """Where the controller is killed: a task of the playbook, or as bundles that were brought are loaded."""
 COMMAND_S, ALL_S = 60.0 + 20 * HOSTS, 600.0 + 90 * HOSTS
