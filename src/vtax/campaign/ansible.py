@@ -23,6 +23,7 @@ from secrets import token_hex
 from tempfile import TemporaryDirectory
 from typing import IO, Any, Literal
 
+from vtax.campaign.host_record import MAX_DETAIL
 from vtax.errors import BadInput, VtaxError
 from vtax.foreign_text import one_line
 from vtax.host.packages import packages_hint
@@ -96,7 +97,7 @@ class Answer:
         said = _CLOSED.sub("", str(self.result.get("stderr") or "")) or str(self.result.get("stdout") or "")
         _, found, own = said.rpartition("vtax: ")
         text = own if found else said or str(self.result.get("module_stderr") or self.result.get("msg") or "")
-        return one_line(text, 300)
+        return one_line(text, MAX_DETAIL)
 
     @property
     def status(self) -> int:

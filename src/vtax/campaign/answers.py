@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from vtax.campaign.ansible import Answer
-from vtax.campaign.host_record import CampaignHost, Code, HostSession, HostState, Reason
+from vtax.campaign.host_record import MAX_DETAIL, CampaignHost, Code, HostSession, HostState, Reason
 from vtax.campaign.settings import Settings
 from vtax.foreign_text import cleaned, one_line
 from vtax.store.hosts import MACHINE_ID, cloned
@@ -18,7 +18,6 @@ from vtax.store.hosts import MACHINE_ID, cloned
 CLOCK_S = 60.0
 """By how much the clock of a host may be off, beyond the time between its question and its answer: with Ansible's
 strategy `free` an answer waits until a fork is free to take it."""
-_DETAIL = 300
 _BOOT = 60
 _NO_SUCH_COMMAND = 127
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -54,14 +53,16 @@ def after_check(host: CampaignHost, answer: Answer, settings: Settings, now: flo
         digests = {str(each["digest"]) for each in said["images"]}
         version = one_line(str(said["vtax_version"]), 40)
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
-        return _in(host, "refused", Reason("no-answer", one_line(f"its check cannot be read: {error}", _DETAIL)), now)
+        return _in(
+            host, "refused", Reason("no-answer", one_line(f"its check cannot be read: {error}", MAX_DETAIL)), now
+        )
     for code, detail in obstacles:
         if code == "lock-held":
-            return _in(found, "busy", Reason("lock-held", one_line(detail, _DETAIL)), now)
+            return _in(found, "busy", Reason("lock-held", one_line(detail, MAX_DETAIL)), now)
     known: tuple[Code, ...] = ("not-root", "space", "no-machine-id")
     for each in known:
         if detail_of := [detail for code, detail in obstacles if code == each]:
-            return _in(found, "refused", Reason(each, one_line(detail_of[0], _DETAIL)), now)
+            return _in(found, "refused", Reason(each, one_line(detail_of[0], MAX_DETAIL)), now)
     if version != settings.vtax_version:
         return _in(found, "refused", Reason("version", f"{version}, not {settings.vtax_version}"), now)
     if settings.image_digest not in digests:
@@ -108,8 +109,8 @@ def after_run(
             return settled(host.with_session(_never(session)), settings, now)
         if not (has_run and is_launch):
             return replace(host, state="unreachable", reason=Reason("no-answer", answer.error), at=now)
-        begun = session.started_at if session.done_trials else None
-        refused = replace(session, state="refused", reason=Reason("run-refused", answer.error), started_at=begun)
+        reason = Reason("run-refused", answer.error)
+        refused = replace(session, state="refused", reason=reason, started_at=session.measured_since)
         return settled(host.with_session(refused), settings, now)
     try:
         found = _session(session, _run_of(answer, session), now)
@@ -194,7 +195,7 @@ def _run_of(answer: Answer, session: HostSession) -> Mapping[str, Any]:
 
 def _session(session: HostSession, run: Mapping[str, Any], now: float) -> HostSession:
     """Return a session as `vtax host` states it. Raises ValueError, KeyError, TypeError."""
-    state, said, trials = str(run["state"]), one_line(str(run["reason"]), _DETAIL), _count(run["done_trials"])
+    state, said, trials = str(run["state"]), one_line(str(run["reason"]), MAX_DETAIL), _count(run["done_trials"])
     is_begun = bool(trials) or state in ("running", "done", "failed")
     sha256 = str(run["bundle_sha256"])
     found = replace(

@@ -14,7 +14,7 @@ from pathlib import Path
 from vtax.campaign.answers import settled
 from vtax.campaign.collecting import Added, Loader
 from vtax.campaign.directory import PACK, Campaign
-from vtax.campaign.host_record import CampaignHost, HostSession
+from vtax.campaign.host_record import MAX_DETAIL, CampaignHost, HostSession
 from vtax.campaign.host_runs import BUNDLE, DIRECTORY, TAG
 from vtax.campaign.making import new_directory
 from vtax.campaign.prepare import HOME, PROGRAM, SHORT
@@ -120,7 +120,7 @@ def load_directory(campaign: Campaign, directory: Path, loader: Loader) -> Itera
         try:
             added = loader.add(path, _check)
         except (BadInput, StoreError) as error:
-            yield Found(str(path), reason=one_line(error.what, 300))
+            yield Found(str(path), reason=one_line(error.what, MAX_DETAIL))
             continue
         host, is_new = by_run.get(added.identity), added.identity not in by_run
         if host is None:

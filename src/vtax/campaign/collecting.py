@@ -15,7 +15,7 @@ from zipfile import BadZipFile, ZipFile
 
 from vtax import __version__
 from vtax.campaign.directory import STUDY, Campaign
-from vtax.campaign.host_record import NONE, CampaignHost, Code, HostSession, Reason
+from vtax.campaign.host_record import MAX_DETAIL, NONE, CampaignHost, Code, HostSession, Reason
 from vtax.campaign.prepare import Refused, read_manifest
 from vtax.errors import BadInput, StoreError
 from vtax.foreign_text import one_line
@@ -78,7 +78,7 @@ class Loader:
             self.note(host.name, session.number, found.identity)
         except (BadInput, StoreError) as error:
             code = _code(error)
-            return _not_collected(host, session, Reason(code, one_line(error.what, 300)))
+            return _not_collected(host, session, Reason(code, one_line(error.what, MAX_DETAIL)))
         target.parent.mkdir(parents=True, exist_ok=True)
         arrived.replace(target)
         state = "collected" if session.state == "done" or found.is_finished else session.state

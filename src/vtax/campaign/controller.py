@@ -243,21 +243,18 @@ class Controller:
             self._progress(f"no consent to reboots: {len(sessions)} waiting")
             return
 
-        def set_next(host: CampaignHost, session: HostSession, answer: Answer) -> CampaignHost:
-            return answers.after_boot(host, session, answer, self.settings, time.time())
-
-        def rebooted(host: CampaignHost, session: HostSession, answer: Answer) -> CampaignHost:
+        def booted(host: CampaignHost, session: HostSession, answer: Answer) -> CampaignHost:
             received = answers.after_boot if answer.task == "command" else answers.after_reboot
             return received(host, session, answer, self.settings, time.time())
 
         def set_boot(_: CampaignHost, session: HostSession) -> list[str]:
             return ["boot", session.id]
 
-        self._ask("set to boot", ["command"], sessions, set_next, verb=set_boot)
+        self._ask("set to boot", ["command"], sessions, booted, verb=set_boot)
         known = {name: self.hosts[name] for name in sessions}
         due = {n: s for n, host in known.items() if host.state == "running" and (s := host.running) and s.next_boot}
         self._refuse_aborted()
-        self._ask("rebooted", ["command", "reboot", "status"], self._in_window(due), rebooted, verb=set_boot)
+        self._ask("rebooted", ["command", "reboot", "status"], self._in_window(due), booted, verb=set_boot)
         self._refuse_aborted()
 
     def _in_window(self, sessions: Mapping[str, HostSession]) -> dict[str, HostSession]:
@@ -269,8 +266,8 @@ class Controller:
     def _hold(self, sessions: Mapping[str, HostSession], reason: Reason) -> None:
         """Have sessions wait that were to be launched, and are not; that was no attempt."""
         for name, session in sessions.items():
-            begun = session.started_at if session.done_trials else None
-            held = replace(session, state="paused", reason=reason, attempts=session.attempts - 1, started_at=begun)
+            held = replace(session, state="paused", reason=reason, attempts=session.attempts - 1,
+                           started_at=session.measured_since)  # fmt: skip
             self._keep(answers.settled(self.hosts[name].with_session(held), self.settings, time.time()))
 
     def _of_run(self, host: CampaignHost, session: HostSession, answer: Answer) -> CampaignHost:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote, unquote
 
-from vtax.campaign.host_record import CampaignHost, Reason
+from vtax.campaign.host_record import MAX_DETAIL, CampaignHost, Reason
 from vtax.campaign.settings import Settings
 from vtax.errors import BadInput, Busy
 from vtax.foreign_text import one_line
@@ -22,7 +22,6 @@ from vtax.host.lock import holder_of
 from vtax.report.replacing import replacing
 
 FILE, PACK, STUDY = "campaign.toml", "pack.vtax-pack", "study"
-_DETAIL = 300
 
 
 def give_to_caller(directory: Path) -> None:
@@ -124,6 +123,13 @@ class Campaign:
         finally:
             os.close(descriptor)
 
+    @classmethod
+    @contextmanager
+    def locked(cls, directory: Path) -> Iterator[Campaign]:
+        """Hold the lock of a campaign, and yield it as it is from then on. Raises as `open` and `lock`."""
+        with cls.open(directory).lock():
+            yield cls.open(directory)
+
     def _path(self, host: str) -> Path:
         return self.root / "hosts" / f"{quote(host, safe='')}.json"
 
@@ -133,5 +139,5 @@ class Campaign:
         except OSError as error:
             raise BadInput(f"it cannot be read: {error}", where=str(path)) from error
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            reason = Reason("damaged", one_line(f"{path.name}: {error}", _DETAIL))
+            reason = Reason("damaged", one_line(f"{path.name}: {error}", MAX_DETAIL))
             return CampaignHost(unquote(path.stem), state="failed", reason=reason)

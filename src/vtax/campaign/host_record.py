@@ -27,6 +27,10 @@ ENDED: frozenset[HostState] = frozenset({"failed", "given-up", "skipped", "exclu
 """States in which a host is asked nothing more."""
 
 
+MAX_DETAIL = 300
+"""Characters of the detail of a reason that others wrote."""
+
+
 @dataclass(frozen=True)
 class Reason:
     """Why something is in its state."""
@@ -68,6 +72,11 @@ class HostSession:
     bundle: Annotated[str, Means("path of the collected bundle in the campaign's directory")] = ""
     run: Annotated[str, Means("name of the run in the store")] = ""
     run_identity: Annotated[str, Means("identity of that run")] = ""
+
+    @property
+    def measured_since(self) -> float | None:
+        """Return when it began, Unix time; None where it was launched without measuring anything."""
+        return self.started_at if self.done_trials else None
 
 
 @dataclass(frozen=True)

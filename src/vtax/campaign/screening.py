@@ -17,7 +17,7 @@ import numpy as np
 
 from vtax.campaign.ansible import Answer
 from vtax.campaign.directory import FILE, Campaign
-from vtax.campaign.host_record import CampaignHost, Reason, Screen
+from vtax.campaign.host_record import MAX_DETAIL, CampaignHost, Reason, Screen
 from vtax.campaign.launching import too_many_failed
 from vtax.campaign.settings import Settings, is_open
 from vtax.doctor.native_probe import READINGS
@@ -80,7 +80,7 @@ def after_probe(host: CampaignHost, answer: Answer, now: float) -> CampaignHost:
             raise ValueError(answer.error)
         return replace(host, probe=_readings(answer.json()), screen=Screen(), at=now)
     except (ValueError, KeyError, TypeError, OverflowError) as error:
-        return replace(host, screen=Screen(error=one_line(str(error), 300) or "no answer"), at=now)
+        return replace(host, screen=Screen(error=one_line(str(error), MAX_DETAIL) or "no answer"), at=now)
 
 
 def _readings(said: Mapping[str, Any]) -> Mapping[str, tuple[float, ...]]:

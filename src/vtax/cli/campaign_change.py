@@ -39,8 +39,7 @@ def command(directory: Path, what: str, hosts: str, seed: int | None, is_done: b
         )
     if not what and (hosts or seed is not None):
         raise BadInput("a plan names what changes", where="--what", hint="such as --what kernel")
-    with Campaign.open(directory).lock():
-        campaign = Campaign.open(directory)  # another one may have written it before this one had the lock
+    with Campaign.locked(directory) as campaign:
         if what:
             names = [name for name in map(str.strip, hosts.split(",")) if name]
             change = draw(campaign, what, names, seed)

@@ -32,8 +32,8 @@ def command(directory: Path, everything: bool, output: Path | None, as_json: boo
     from vtax.store.store import Store
 
     with Store.open(Home.from_environment().store_url) as store:
-        with Campaign.open(directory).lock():  # two at once would add the same sessions
-            name = reported_run(store, Campaign.open(directory), run_progress("merging the sessions of the campaign"))
+        with Campaign.locked(directory) as campaign:  # two at once would add the same sessions
+            name = reported_run(store, campaign, run_progress("merging the sessions of the campaign"))
         if not output:
             source = source_of(store, name)
             if not as_json:

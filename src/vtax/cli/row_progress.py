@@ -13,6 +13,7 @@ from vtax.foreign_text import one_line
 from vtax.store.transfer import Row, Watch
 
 Run = TypeVar("Run")
+Item = TypeVar("Item")
 _EXAMINED = 2000  # rows from one look at the clock to the next
 _FIRST_S, _TERMINAL_S, PLAIN_S = 1.0, 0.5, 10.0
 
@@ -49,18 +50,7 @@ class StatusLine:
 
 def run_progress(what: str) -> Callable[[Iterable[Run]], Iterator[Run]]:
     """Return what shows how many runs were merged, as `row_progress` does. what: `merging 5 runs`."""
-
-    def watch(runs: Iterable[Run]) -> Iterator[Run]:
-        status = StatusLine()
-        try:
-            for number, run in enumerate(runs):
-                if number and status.is_due:
-                    status.show(f"{one_line(what)}: {number} merged")
-                yield run
-        finally:
-            status.end()
-
-    return watch
+    return lambda runs: _shown(runs, lambda number: f"{one_line(what)}: {number} merged", 1)
 
 
 def row_progress(what: str) -> Watch:
@@ -70,13 +60,18 @@ def row_progress(what: str) -> Watch:
     """
 
     def watch(done: str, rows: Iterable[Row]) -> Iterator[Row]:
-        status = StatusLine()
-        try:
-            for number, row in enumerate(rows):
-                if number % _EXAMINED == 0 and number and status.is_due:
-                    status.show(f"{one_line(what)}: {number} rows {done}")
-                yield row
-        finally:
-            status.end()
+        return _shown(rows, lambda number: f"{one_line(what)}: {number} rows {done}", _EXAMINED)
 
     return watch
+
+
+def _shown(items: Iterable[Item], line: Callable[[int], str], examined: int) -> Iterator[Item]:
+    """Yield items, and show how many there were. examined: items from one look at the clock to the next."""
+    status = StatusLine()
+    try:
+        for number, item in enumerate(items):
+            if number % examined == 0 and number and status.is_due:
+                status.show(line(number))
+            yield item
+    finally:
+        status.end()

@@ -77,7 +77,7 @@ def _platform(found: list[PlatformRecord]) -> dict[str, Any]:
 
 
 def _lengths(connection: Connection, run_id: int) -> _Last:
-    """How many numbers a run takes of each kind."""
+    """Count the numbers that a run takes of each kind."""
     trial, session = schema.trial, schema.session
     before = case((trial.c.block < 0, trial.c.number))
     query = select(func.max(trial.c.block), func.max(before), func.max(trial.c.position))

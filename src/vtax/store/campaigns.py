@@ -80,9 +80,10 @@ def merged_campaign(
     with reading(store.engine) as connection:
         name = connection.execute(query).scalar()
     merged = store.open_run(name) if name else None
-    if merged is None or not _identities(merged) <= {*runs.values()}:  # or one of its runs is gone
+    there = _identities(merged) if merged else set()
+    if merged is None or not there <= {*runs.values()}:  # or one of its runs is gone
         merged = store.open_run(merge(store, [*runs], watch))
-    elif new := [name for name, identity in runs.items() if identity not in _identities(merged)]:
+    elif new := [name for name, identity in runs.items() if identity not in there]:
         extend(store, merged, new, watch)
         merged = store.open_run(merged.name)
     with writing(store.engine) as connection:
