@@ -11,16 +11,14 @@ Exits 1 when it is broken at this size.
 from __future__ import annotations
 
 import argparse
-import os
 import random
-import subprocess
 import sys
-import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import cleanup
+from usage import usage_of
 
 from vtax import __version__
 from vtax.campaign.host_runs import TAG
@@ -117,17 +115,7 @@ def rows(begun: list[Row], host: int, session: int, measurements: int) -> Iterat
 
 def measured(arguments: list[str], home: Path, url: str) -> tuple[float, float, float]:
     """(seconds, CPU seconds, peak MiB) of `vtax` with these arguments."""
-    environment = {**cleanup.environment(), "VTAX_HOME": str(home), "VTAX_STORE": url}
-    began = time.perf_counter()
-    child = subprocess.Popen([sys.executable, "-m", "vtax", *arguments], env=environment, stdout=subprocess.DEVNULL)
-    try:
-        _, status, usage = os.wait4(child.pid, 0)
-    except BaseException:
-        child.kill()
-        raise
-    if status:
-        raise SystemExit(f"vtax {' '.join(arguments)} failed")
-    return time.perf_counter() - began, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
+    return usage_of([sys.executable, "-m", "vtax", *arguments], VTAX_HOME=str(home), VTAX_STORE=url)
 
 
 def main() -> int:

@@ -10,14 +10,13 @@ Usage: python bench/report_scale.py [--keep FILE] [--measurements N]
 from __future__ import annotations
 
 import argparse
-import os
 import statistics
-import subprocess
 import sys
 import time
 from pathlib import Path
 
 import cleanup
+from usage import usage_of
 
 CELLS_PER_PLATFORM, PLATFORMS, METRICS = 50, 10, 4
 LIMIT_S, SHOW_LIMIT_S, LIMIT_MIB = 6.0, 2.5, 1024
@@ -85,20 +84,6 @@ def fill(url: str, measurements: int) -> tuple[int, int]:
     run.finish("finished", f"{blocks} blocks", 1e6)
     store.close()
     return len(cells), blocks * trials * len(cells) * METRICS
-
-
-def timed(argv: list[str], url: str) -> tuple[float, float, float]:
-    """(seconds, CPU seconds, peak MiB) of a command."""
-    started = time.perf_counter()
-    child = subprocess.Popen(argv, env={**cleanup.environment(), "VTAX_STORE": url}, stdout=subprocess.DEVNULL)
-    try:
-        _, status, usage = os.wait4(child.pid, 0)
-    except BaseException:
-        child.kill()
-        raise
-    if status:
-        raise SystemExit(f"{argv} failed with {status}")
-    return time.perf_counter() - started, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
 
 
 def open_ms(url: str) -> float:
@@ -172,7 +157,7 @@ def main() -> int:
             for kind in ("json", "csv", "parquet")
         }
         for what, argv in commands.items():
-            seconds, cpu_s, peak = timed(argv, url)
+            seconds, cpu_s, peak = usage_of(argv, VTAX_STORE=url)
             message(
                 f"{what} ({cpu_s:.1f} s of CPU)", seconds, "s", SHOW_LIMIT_S if what.startswith("show") else LIMIT_S
             )
