@@ -22,6 +22,7 @@ from importlib.metadata import distribution
 from pathlib import Path
 from zipfile import ZipFile
 
+from campaign_studies import COUNTING
 from ssh_server import serve, serve_again
 
 import vtax
@@ -38,19 +39,7 @@ name = "fleet"
 platforms = ["native"]
 [design]
 blocks = {BLOCKS}
-[[program]]
-name = "count"
-files = ["count.sh"]
-argv = {{ guest = ["sh", "{{files}}/count.sh"] }}
-expected_duration = "1s"
-[[program.metric]]
-name = "lines"
-unit = "lines"
-better = "higher"
-pattern = '^counted ([0-9]+)$'
-[[benchmark]]
-name = "count"
-"""
+{COUNTING}"""
 _NET = "198.18.77"
 RUN_S = 60.0
 _SETUP = """hostname {name} && mount --bind {directory}/machine-id /etc/machine-id && {firmware} {shell} {more}

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from campaign_hosts import NamespaceHost, command_of, has_ansible, inventory_of, light_pack, namespace_hosts
+from campaign_studies import COUNTING, TWO_BOOTS
 from support import needs_program, needs_root
 
 from vtax.host.waiting import wait_until
@@ -25,36 +26,13 @@ pytestmark = [
     pytest.mark.timeout(1200),
 ]
 ENTRIES = {"Plain": "quiet", "Other": "mitigations=off"}
-STUDY = """
+STUDY = f"""
 name = "two-boots"
 platforms = ["native", "again"]
 [design]
 blocks = 1
 seed = 8
-[[platform]]
-name = "again"
-driver = "native"
-[[boot]]
-name = "plain"
-entry = "Plain"
-platforms = ["native"]
-[[boot]]
-name = "other"
-entry = "Other"
-platforms = ["again"]
-[[program]]
-name = "count"
-files = ["count.sh"]
-argv = { guest = ["sh", "{files}/count.sh"] }
-expected_duration = "1s"
-[[program.metric]]
-name = "lines"
-unit = "lines"
-better = "higher"
-pattern = '^counted ([0-9]+)$'
-[[benchmark]]
-name = "count"
-"""
+{TWO_BOOTS}{COUNTING}"""
 RUN_S, POLL_S = 300.0, 0.1
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from campaign_studies import COUNTING
 from support import needs_program, needs_root
 
 from vtax.extras import EXTRAS
@@ -24,24 +25,12 @@ from vtax.host.waiting import wait_until
 pytestmark = [needs_root, needs_program("unshare", "zstd", "mke2fs", "debugfs"), pytest.mark.root]
 PYTHON = "{}.{}".format(*sys.version_info[:2])
 RUN_S = 120.0
-STUDY = """
+STUDY = f"""
 name = "bare"
 platforms = ["native"]
 [design]
 blocks = 8
-[[program]]
-name = "count"
-files = ["count.sh"]
-argv = { guest = ["sh", "{files}/count.sh"] }
-expected_duration = "1s"
-[[program.metric]]
-name = "lines"
-unit = "lines"
-better = "higher"
-pattern = '^counted ([0-9]+)$'
-[[benchmark]]
-name = "count"
-"""
+{COUNTING}"""
 
 
 @pytest.fixture

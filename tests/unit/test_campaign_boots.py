@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 from answering_hosts import Counting, Fleet, Machine, controller_of, go, no_canary
+from campaign_studies import TWO_BOOTS
 
 from vtax.campaign import controller as module
 from vtax.campaign import making
@@ -16,22 +17,11 @@ from vtax.campaign.directory import FILE, Campaign
 from vtax.campaign.host_record import Reason
 
 consented = partial(no_canary, reboot=True)
-STUDY = """
+STUDY = f"""
 name = "two-boots"
 platforms = ["native", "again"]
-benchmark = [{ name = "cpu" }]
-[[platform]]
-name = "again"
-driver = "native"
-[[boot]]
-name = "plain"
-entry = "Plain"
-platforms = ["native"]
-[[boot]]
-name = "other"
-entry = "Other"
-platforms = ["again"]
-"""
+benchmark = [{{ name = "cpu" }}]
+{TWO_BOOTS}"""
 
 
 @pytest.fixture
