@@ -148,6 +148,14 @@ def test_boots_of_a_study_hold_the_platforms_that_are_named():
     assert own["boot"][0]["platforms"] == ["native", "kvm-virtio"]
 
 
+def test_entries_of_a_study_that_has_boots_are_replaced_and_its_design_stays():
+    study = load("mitigations").study
+    changed = study_of(overrides.of_boots(study, ["off=Debian, off"], None), "mitigations")
+    assert [(boot.name, boot.entry) for boot in changed.boot] == [("on", "Debian GNU/Linux"), ("off", "Debian, off")]
+    assert [boot.platforms for boot in changed.boot] == [boot.platforms for boot in study.boot]
+    assert changed.design == study.design
+
+
 def test_a_boot_that_neither_the_study_nor_the_option_knows_is_refused_with_those_of_the_study():
     with pytest.raises(BadInput, match="is not of the form NAME=ENTRY:PLATFORM") as caught:
         overrides.of_boots(load("mauricio2013").study, ["zen=Debian"], None)

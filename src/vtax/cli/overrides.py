@@ -56,16 +56,19 @@ def of_links(study: Study, given: Sequence[str]) -> dict[str, Any]:
 def of_boots(
     study: Study, given: Sequence[str], blocks: int | None, platforms: Sequence[str] = ()
 ) -> dict[str, Any]:  # fmt: skip
-    """Return what --boot changes: the boots of the host, and, where the study's rule looks at figures, as many blocks
-    as it allows at most. platforms: those of --platforms.
+    """Return what --boot changes: the boots of the host, and, where the study has none, a session for each block; as
+    many blocks as its rule allows at most, where that looks at figures. platforms: those of --platforms.
 
     Raises BadInput for what is no NAME=ENTRY:PLATFORM,..., nor NAME=ENTRY with a name among the study's own boots.
     """
     if not given:
         return {}
-    own = study.paper.boots if study.paper else {}
+    tables = {boot.name: boot.model_dump() for boot in study.boot}
+    own = {name: table["platforms"] for name, table in tables.items()} or (study.paper.boots if study.paper else {})
     of_study = {name: [p for p in listed if not platforms or p in platforms] for name, listed in own.items()}
     boots = [_boot(text, of_study, study) for text in given]
+    if tables:
+        return {"boot": list((tables | {boot["name"]: boot for boot in boots}).values())}
     rule = {} if study.design.stop == "fixed" or blocks is not None else {"blocks": study.design.max_blocks}
     sessions = blocks or rule.get("blocks") or study.design.blocks
     return {"boot": boots, "design": {"stop": "fixed", **rule, "sessions": sessions}}
