@@ -221,7 +221,7 @@ class Fio(Benchmark):
 
 
 def _file_command(p: FioParameters, context: Context) -> Command:
-    """The command of a job file. Its files are in a directory of their own, which is gone after the trial."""
+    """Return the command of a job file. Its files are in a directory of their own, which is gone after the trial."""
     jobs = p.file_jobs
     check_room("size of the jobs' files", sum(job.bytes for job in jobs), context)
     kept, directory = (f"{context.scratch}/vtax-fio-{what}-{context.flow}" for what in ("jobs", "files"))
@@ -242,7 +242,7 @@ def _file_command(p: FioParameters, context: Context) -> Command:
 
 
 def _of_file(p: FioParameters, context: Context, result: CommandResult) -> Outcome:
-    """The outcome of a job file: every job's figures, and those of all together."""
+    """Return the outcome of a job file: every job's figures, and those of all together."""
     jobs, found = p.file_jobs, fio_jobs.report_of(result.stdout)
     try:
         processes = {job.name: [each for each in found if each["jobname"] == job.name] for job in jobs}
@@ -284,7 +284,7 @@ def _file_warnings(p: FioParameters) -> list[str]:
 
 
 def _job(report: str) -> dict[str, Any]:
-    """The one group of jobs in the report."""
+    """Return the one group of jobs in the report."""
     jobs = fio_jobs.report_of(report)
     if len(jobs) != 1:
         raise BenchmarkError(f"fio printed no report that vtax knows: {len(jobs)} groups of jobs")

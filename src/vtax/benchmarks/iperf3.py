@@ -180,7 +180,7 @@ def _samples(intervals: Sequence[Mapping[str, Any]], p: Iperf3Parameters) -> dic
 
 
 def _counted(intervals: Sequence[Mapping[str, Any]], names: Sequence[str] = ("sum",)) -> list[Mapping[str, Any]]:
-    """The intervals of the time measured: those before it are marked as omitted."""
+    """Return the intervals of the time measured: those before it are marked as omitted."""
     return [i for i in intervals if all(name in i and not i[name]["omitted"] for name in names)]
 
 

@@ -24,7 +24,7 @@ _THREAD_BYTES = 128 * 1024  # Linux allows as many threads as take an eighth of 
 
 
 def succeeded(tool: str, results: Mapping[Role, CommandResult], role: Role = "single") -> CommandResult:
-    """The result of the program with a role. Raises BenchmarkError, with its last output, when it failed."""
+    """Return the result of the program with a role. Raises BenchmarkError, with its last output, when it failed."""
     result = results[role]
     if result.status != 0:
         words = "; ".join(filter(None, (result.stderr.strip() or result.stdout.strip()).split("\n")))[-_WORDS_SHOWN:]
@@ -73,7 +73,7 @@ def check_threads(name: str, threads: int, context: Context) -> None:
 
 
 def thread_warnings(threads: int, context: Context) -> list[str]:
-    """A warning for more threads than CPUs."""
+    """Return a warning for more threads than CPUs."""
     if threads <= context.vcpus:
         return []
     return [Note("threads-share-cpus", threads=threads, cpus=context.vcpus)]
@@ -124,8 +124,8 @@ def _free_bytes(path: Path) -> int | None:
 
 
 def number_in(tool: str, pattern: str, report: str, *, is_indented: bool = False) -> float:
-    """The first group of the first whole line that matches; spaces around it are allowed where lines are indented.
-    Raises BenchmarkError, with the end of the report, where no line does."""
+    """Return the first group of the first whole line that matches; spaces around it are allowed where lines are
+    indented. Raises BenchmarkError, with the end of the report, where no line does."""
     around = r"[ \t]*" if is_indented else ""
     match = re.search(rf"^{around}{pattern}{around}$", report, re.MULTILINE)
     if not match:

@@ -108,7 +108,7 @@ class NetperfParameters(Parameters):
     @model_validator(mode="before")
     @classmethod
     def _equal_sizes(cls, given: Any) -> Any:
-        """The size of the request in place of `equal`: a cell's key holds the number."""
+        """Return the size of the request in place of `equal`: a cell's key holds the number."""
         if isinstance(given, dict) and given.get("response_size") == "equal":
             return {**given, "response_size": given.get("request_size", 1)}
         return given
@@ -214,7 +214,10 @@ class Netperf(NetworkPair):
 
 
 def _test_options(p: NetperfParameters) -> list[str]:
-    """The options behind `--`. `-m` and `-M` take a pair of local and remote; with maerts the remote end sends."""
+    """Return the options behind `--`.
+
+    `-m` and `-M` take a pair of local and remote; with maerts the remote end sends.
+    """
     chosen: list[str] = []
     if p.test in _STREAMS:
         side = "," if p.test == "tcp_maerts" else ""
@@ -275,7 +278,7 @@ def _transaction_values(reported: Mapping[str, str], p: NetperfParameters) -> di
 
 
 def _few(reported: Mapping[str, str], values: Mapping[str, float]) -> list[str]:
-    """A warning for a rate of few transactions an iteration."""
+    """Return a warning for a rate of few transactions an iteration."""
     if "completed" not in values:
         return []
     completed = values["completed"] / max(_number(reported, "CONFIDENCE_ITERATION"), 1)

@@ -99,7 +99,7 @@ def window_warnings(requested: int | None, send: int | None, receive: int | None
 
 
 def reported_mss(mss: int | None, requested: int | None, context: Context) -> int | str | None:
-    """The maximum segment size that a kernel reported, or NOT_REPORTED where it cannot be true.
+    """Return the maximum segment size that a kernel reported, or NOT_REPORTED where it cannot be true.
 
     gVisor answers TCP_MAXSEG with the protocol's default, 536, whatever it uses.
     """

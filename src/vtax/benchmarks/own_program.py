@@ -38,20 +38,20 @@ class Report:
         self._values = {key: value for key, _, value in (line.partition(" ") for line in lines)}
 
     def text(self, key: str) -> str:
-        """The value of a key."""
+        """Return the value of a key."""
         if key not in self._values:
             raise BenchmarkError(f"{self._program}'s report is not complete: it has no {key}")
         return self._values[key]
 
     def integer(self, key: str) -> int:
-        """A whole number."""
+        """Return a whole number."""
         text = self.text(key)
         if not re.fullmatch(r"-?\d{1,18}", text):
             raise BenchmarkError(f"{self._program} printed {text[:40]!r} where {key} is a whole number")
         return int(text)
 
     def number(self, key: str) -> float:
-        """A finite number."""
+        """Return a finite number."""
         text = self.text(key)
         try:
             value = float(text)
@@ -62,7 +62,7 @@ class Report:
         return value
 
     def positive(self, key: str) -> float:
-        """A number above 0."""
+        """Return a number above 0."""
         value = self.number(key)
         if value <= 0:
             raise BenchmarkError(f"{self._program} printed {value:g} for {key}: no time passed in the guest")
@@ -95,7 +95,7 @@ def loops_outside_s(program: str, result: CommandResult, loops_s: float) -> floa
 
 
 def short_warnings(outside_s: float, parameter: str) -> list[str]:
-    """A warning for loops that are short beside a round trip to the guest. parameter: to raise."""
+    """Return a warning for loops that are short beside a round trip to the guest. parameter: to raise."""
     if outside_s >= _SHORT_S:
         return []
     return [Note("loops-short", found=outside_s, parameter=parameter)]

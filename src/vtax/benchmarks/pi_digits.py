@@ -27,7 +27,7 @@ KNOWN = {
 
 
 def last_digits(digits: int) -> str | None:
-    """The last SHOWN of so many digits after the decimal point; None where they are not known. digits: >= FEWEST."""
+    """Return the last SHOWN of so many digits after the decimal point; None for unknown ones. digits: >= FEWEST."""
     return KNOWN.get(digits) or (_machin(digits) if digits <= _COMPUTED else None)
 
 
@@ -40,7 +40,7 @@ def _machin(digits: int) -> str:
 
 
 def _arctan(inverse: int, unit: int) -> int:
-    """unit * arctan(1/inverse), by its series."""
+    """Return unit * arctan(1/inverse), by its series."""
     term = total = unit // inverse
     divisor, square = 1, inverse * inverse
     while term:

@@ -77,7 +77,7 @@ sys.exit(status)
 def timed_by_log(
     scratch: str, flow: int, column: int, ended: str, duration_s: float, argv: Sequence[str]
 ) -> tuple[str, tuple[str, ...], tuple[GuestFile, ...]]:
-    """A client that logs the time of every request, for those that print no percentiles.
+    """Return a client that logs the time of every request, for those that print no percentiles.
 
     column: of the log, from 0, that has the microseconds. ended: the moment of the answer in microseconds, put
     together of columns, such as "4*1000000+5*1". duration_s: measured, the last ones before the last answer. "{log}"
@@ -104,7 +104,7 @@ def of_log(tool: str, result: CommandResult) -> dict[str, Any]:
 
 
 def histograms_of(found: Mapping[str, Any]) -> dict[str, list[float]]:
-    """The histogram of what `of_log` gives, ms."""
+    """Return the histogram of what `of_log` gives, ms."""
     of_us = found.get("us")
     if not of_us:
         return {LATENCY: [float(found["count"])]}
@@ -135,7 +135,7 @@ def cpus_of(place: Place, context: Context) -> int:
 
 
 def saturation_warnings(tool: str, cpu_s: float, elapsed_s: float, threads: int, cpus: int) -> list[str]:
-    """A warning when the client used up its own CPUs: the figure is then that of the client, not of the server.
+    """Return a warning when the client used up its own CPUs: the figure is then the client's, not the server's.
 
     cpu_s: CPU time of the client in elapsed_s. threads: of the client; it can use no more CPUs than that.
     """

@@ -172,7 +172,7 @@ def _interval_s(p: SockperfParameters) -> float:
 
 
 def _counted(text: str, answered: float, interval_s: float) -> tuple[list[float], list[float]]:
-    """The histogram of all round trips (µs), or their number without a log; the median of each whole interval.
+    """Return the histogram of all round trips (µs), or their number without a log; the median of each whole interval.
 
     Raises BenchmarkError for a log of other answers.
     """
@@ -211,7 +211,7 @@ def _buffers(result: CommandResult | None) -> tuple[int | None, int | None]:
 
 
 def _line(text: str, beginning: str) -> str:
-    """The rest of the first line that has these words, after them; empty without one."""
+    """Return the rest of the first line that has these words, after them; empty without one."""
     return text.partition(beginning)[2].partition("\n")[0]
 
 

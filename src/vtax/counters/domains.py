@@ -57,7 +57,7 @@ class _Library:
     """libxenstat, open."""
 
     def __init__(self, name: str) -> None:
-        """Raises OSError when the library cannot be loaded, or the hypervisor does not answer it."""
+        """Load it. Raises OSError when the library cannot be loaded, or the hypervisor does not answer it."""
         self._library = ctypes.CDLL(name)
         for function, (result, arguments) in _FUNCTIONS.items():
             found = getattr(self._library, function)
@@ -88,7 +88,7 @@ class _Library:
 
 @cache
 def _open(root: Path) -> _Library | str:
-    """The library of the running hypervisor's version, or why there is none."""
+    """Return the library of the running hypervisor's version, or why there is none."""
     if not is_dom0(root):
         return ""
     try:

@@ -62,7 +62,7 @@ class Events:
         return {name: [os.read(fd, _COUNT.size) for fd in files] for name, files in self._files.items()}
 
     def counted(self, read: Mapping[str, Sequence[bytes]]) -> dict[str, float]:
-        """Counts of a reading, all CPUs, by the names of counters.table."""
+        """Return counts of a reading, all CPUs, by the names of counters.table."""
         found = {}
         for name, of_cpus in read.items():
             total = 0.0
@@ -81,12 +81,12 @@ class Events:
 
 @cache
 def events() -> Events:
-    """The events of this process, opened at the first call."""
+    """Return the events of this process, opened at the first call."""
     return Events()
 
 
 def _open_all(name: str, cpus: list[int]) -> list[int]:
-    """A file for every CPU. Raises OSError, with none left open."""
+    """Return a file for every CPU. Raises OSError, with none left open."""
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2
     if most < len(_EVENTS) * len(cpus):
         reason = Note("too-many-files", files=len(_EVENTS) * len(cpus))

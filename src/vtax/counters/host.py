@@ -80,7 +80,7 @@ class HostSample:
 
     @classmethod
     def of(cls, reading: HostReading, counters: Mapping[str, float]) -> Self:
-        """A host as it was read. counters: of the reading."""
+        """Return a host as it was read. counters: of the reading."""
         return cls(
             monotonic_s=reading.monotonic_s,
             cpu_s={c.name[4:-2]: counters[c.name] for c in table.CPU_TIMES if c.name in counters},
@@ -222,12 +222,12 @@ def memory_facts(meminfo: str) -> dict[str, Any]:
 
 
 def kernel_options(command_line: str) -> list[str]:
-    """The words of a kernel command line that bear on speed; the rest may hold what is nobody's business."""
+    """Return the words of a kernel command line that bear on speed; the rest may hold what is nobody's business."""
     return [word for word in command_line.split() if word.partition("=")[0] in KERNEL_OPTIONS]
 
 
 def distribution(os_release: str) -> str:
-    """The name a distribution gives itself, from the text of /etc/os-release."""
+    """Return the name a distribution gives itself, from the text of /etc/os-release."""
     pairs = dict(line.split("=", 1) for line in os_release.splitlines() if "=" in line)
     return pairs.get("PRETTY_NAME", "").strip('"')
 

@@ -72,7 +72,7 @@ def send(data: bytes) -> None:
 
 
 def receive_request() -> tuple[dict[str, Any], bytes]:
-    """The next request: header (a dict) and payload (bytes). Malformed: nothing after it can fit either."""
+    """Return the next request: header (a dict) and payload (bytes). Malformed: nothing after it can fit either."""
     head = receive(16)
     lengths = head[4:12]
     header_size = int.from_bytes(lengths[:4], "little")
@@ -96,7 +96,7 @@ def send_answer(header: dict[str, Any], payload: bytes = b"") -> None:
 
 
 def to_json(value: object) -> str:
-    """A value of None, bool, int, float, str, list or dict as ASCII JSON."""
+    """Return a value of None, bool, int, float, str, list or dict as ASCII JSON."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -196,7 +196,7 @@ FILES: dict[str, int] = {}  # path -> descriptor, of what is read around every t
 
 
 def find_program(name: str, path: str) -> str:
-    """The file to execute. posix_spawnp would search the agent's own PATH instead of the program's."""
+    """Return the file to execute. posix_spawnp would search the agent's own PATH instead of the program's."""
     if "/" in name:
         return name
     for directory in path.split(":"):
@@ -279,7 +279,7 @@ def run(requested: dict[str, Any], payload: bytes) -> tuple[dict[str, Any], byte
 
 
 def collect(handle: int, timed_out: bool = False) -> tuple[dict[str, Any], bytes]:
-    """The answer about a job that is over, or is killed now; the job is forgotten."""
+    """Return the answer about a job that is over, or is killed now; the job is forgotten."""
     job = JOBS[handle]
     if job.status is None:
         job.signal(signal.SIGKILL)

@@ -20,7 +20,7 @@ SIGTERM = 15
 
 
 def job_of(requested: dict[str, Any]) -> Job:
-    """The background program a request is about."""
+    """Return the background program a request is about."""
     if requested["handle"] not in JOBS:
         raise LookupError(f"no background program {requested['handle']}")
     return JOBS[requested["handle"]]
@@ -127,7 +127,7 @@ OFFLOADS = (
 
 
 def facts(requested: dict[str, Any], payload: bytes) -> dict[str, Any]:
-    """The audit. kernel_options: words of the kernel command line that are facts of their own. programs: to hash."""
+    """Return the audit. kernel_options: words of the command line that are facts of their own. programs: to hash."""
     found = command_line(requested["kernel_options"])
 
     def hashes() -> dict[str, Any]:
@@ -142,7 +142,10 @@ def facts(requested: dict[str, Any], payload: bytes) -> dict[str, Any]:
 
 
 def command_line(wanted: list[str]) -> dict[str, Any]:
-    """The words of the kernel's command line: the wanted, and all but vtax's own. Those after `--` are init's."""
+    """Return the words of the kernel's command line: the wanted, and all but vtax's own.
+
+    Those after `--` are init's.
+    """
     words = text_of("/proc/cmdline").partition(" -- ")[0].split()
     return {
         "kernel_options": [word for word in words if word.partition("=")[0] in wanted],
@@ -151,7 +154,7 @@ def command_line(wanted: list[str]) -> dict[str, Any]:
 
 
 def text_of(path: str) -> str:
-    """A small file's text without surrounding space; empty when it cannot be read."""
+    """Return a small file's text without surrounding space; empty when it cannot be read."""
     try:
         return read_file(path, 1 << 18).decode("utf-8", "replace").strip("\0\n\t ")
     except OSError:
@@ -172,7 +175,7 @@ def pairs_of(text: str) -> dict[str, str]:
 
 
 def bracketed(text: str) -> str:
-    """The option in brackets of `always [madvise] never`."""
+    """Return the option in brackets of `always [madvise] never`."""
     return text.partition("[")[2].partition("]")[0]
 
 
@@ -245,7 +248,7 @@ def control_group() -> dict[str, Any]:
 
 
 def limit_of(text: str) -> str:
-    """A control group's limit; `none` for the ways in which both versions say so."""
+    """Return a control group's limit; `none` for the ways in which both versions say so."""
     unlimited = text.startswith(("max", "-1")) or (text.isdigit() and int(text) >= 1 << 62)
     return "none" if unlimited else text
 

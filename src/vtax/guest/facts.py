@@ -37,6 +37,6 @@ def unknown_names(fields: Iterable[str]) -> tuple[str, ...]:
 
 
 def nearest_names(field: str, names: Collection[str] = NAMES | OPEN) -> list[str]:
-    """The facts, and the beginnings of facts, that come nearest to one that there is not."""
+    """Return the facts, and the beginnings of facts, that come nearest to one that there is not."""
     known = sorted({*names, *(name.partition(".")[0] for name in names)})
     return get_close_matches(field, known, 2)

@@ -31,7 +31,7 @@ class Lab:
         self._closers: list[Callable[[], object]] = []
 
     def namespace(self, role: str) -> Namespace:
-        """A new namespace without background traffic. Raises CommandFailed."""
+        """Make a namespace without background traffic. Raises CommandFailed."""
         name = self._claim(role)
         run(["ip", "netns", "add", name])
         made = Namespace.named(name)
@@ -39,7 +39,7 @@ class Lab:
         return made
 
     def name(self, role: str, netns: Path) -> Namespace:
-        """A name under /run/netns for the namespace of a living process (netns: /proc/PID/ns/net)."""
+        """Make a name under /run/netns for the namespace of a living process (netns: /proc/PID/ns/net)."""
         name = self._claim(role)
         run(["ip", "netns", "attach", name, netns.parts[2]])
         return Namespace.named(name)
@@ -68,17 +68,17 @@ class Lab:
 
 
 def numbered(role: str, number: int) -> str:
-    """The role of an end among several of its kind, by its number from 0: `guest`, `guest2` and so on."""
+    """Return the role of an end among several of its kind, by its number from 0: `guest`, `guest2` and so on."""
     return role if number == 0 else f"{role}{number + 1}"
 
 
 def address(network: int, host: int) -> str:
-    """The IPv4 address of a host in one of the lab's networks: 198.18.0.0/15 is for benchmarks (RFC 2544)."""
+    """Return the IPv4 address of a host in one of the lab's networks: 198.18.0.0/15 is for benchmarks (RFC 2544)."""
     return f"198.{18 + network // 256}.{network % 256}.{host}"
 
 
 def address6(network: int, host: int) -> str:
-    """The IPv6 address of a host in one of the lab's networks: 2001:2::/48 is for benchmarks (RFC 5180)."""
+    """Return the IPv6 address of a host in one of the lab's networks: 2001:2::/48 is for benchmarks (RFC 5180)."""
     return f"2001:2:0:{network:x}::{host:x}"
 
 
@@ -90,7 +90,7 @@ def make_interface(
     routes: tuple[tuple[str, str], ...] = (),
     engine: str = "",
 ) -> Interface:
-    """The interface `eth{index}` of a host in a network, with a locally administered address made of its place."""
+    """Return the interface `eth{index}` of a host in a network, with a local address made of its place."""
     return Interface(
         name=f"eth{index}",
         mac=f"02:76:74:{network:02x}:{host:02x}:{index:02x}",

@@ -117,7 +117,7 @@ class Links:
         return None if server.under_test else server
 
     def end(self, role: str) -> NetworkEnd:
-        """The end of a role. Raises KeyError."""
+        """Return the end of a role. Raises KeyError."""
         return {end.role: end for end in self.ends}[role]
 
     @property

@@ -72,7 +72,7 @@ class Switch:
         self._pid = daemon.pid
 
     def add_bridge(self, bridge: str, *options: str) -> None:
-        """A bridge; options: columns of ovs-vswitchd.conf.db(5), table Bridge, as `name=value`."""
+        """Make a bridge; options: columns of ovs-vswitchd.conf.db(5), table Bridge, as `name=value`."""
         kind = "netdev" if self.kind == "userspace" else "system"
         self._vsctl("add-br", bridge, "--", "set", "bridge", bridge, f"datapath_type={kind}", *options)
 
@@ -191,7 +191,7 @@ class SwitchSegment:
         self._switch, self._bridge, self._number, self._tag, self._vlans = switch, bridge, number, tag, vlans
 
     def plug(self, role: str, interface: Interface, guest: Namespace) -> None:
-        """A veth whose outer end is a port of the bridge."""
+        """Make a veth whose outer end is a port of the bridge."""
         port = port_name(role, interface)
         self.namespace.ip(veth(port, interface, guest), f"link set dev {port} up")
         self._switch.add_port(self._bridge, port, number=self._number, tag=self._tag)
@@ -201,7 +201,7 @@ class SwitchSegment:
         ]
 
     def plug_tap(self, role: str, interface: Interface, queues: int, device: str = "") -> str:
-        """A tap that is a port of the bridge."""
+        """Make a tap that is a port of the bridge."""
         port = port_name(role, interface)
         self.namespace.ip(*tap(self.namespace, port, interface, queues, device), f"link set dev {port} up")
         self._switch.add_port(self._bridge, port, number=self._number, tag=self._tag)
@@ -209,6 +209,6 @@ class SwitchSegment:
         return port
 
     def plug_uplink(self, port: str, nic: str, *, limits: bool = True) -> None:
-        """A port of the bridge."""
+        """Make a port of the bridge."""
         self._switch.add_port(self._bridge, port, number=self._number, tag=self._tag, vlans=self._vlans)
         self.hops += uplink_hops(self.namespace, port, nic, limits=limits)

@@ -54,14 +54,14 @@ def features(ethtool_text: str) -> dict[str, bool]:
 
 
 def from_outside(namespace: Namespace, interface: str) -> InterfaceState:
-    """The state of an interface in a namespace."""
+    """Return the state of an interface in a namespace."""
     ethtool = namespace.run(["ethtool", "-k", interface], check=False).stdout
     (link,) = json.loads(namespace.run(["ip", "-j", "-d", "link", "show", "dev", interface]).stdout)
     return InterfaceState(link["mtu"], features(ethtool), link.get("num_rx_queues"))
 
 
 def mtu_of(namespace: Namespace, interface: str) -> int:
-    """The MTU of an interface (netdevice(7), SIOCGIFMTU). Raises OSError when it is gone."""
+    """Return the MTU of an interface (netdevice(7), SIOCGIFMTU). Raises OSError when it is gone."""
 
     def ask() -> int:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:

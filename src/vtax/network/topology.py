@@ -54,18 +54,18 @@ class Topology(Generic[S]):
     trunks: Callable[[S], int] = lambda settings: 1
 
     def own(self, settings: LinkSettings) -> S:
-        """Settings as an instance of this topology's class. Raises TypeError for those of another one."""
+        """Return settings as an instance of this topology's class. Raises TypeError for those of another one."""
         if not isinstance(settings, self.Settings):
             raise TypeError(f"{self.name} needs {self.Settings.__name__}, not {type(settings).__name__}")
         return settings
 
     def machines(self, settings: LinkSettings) -> dict[str, str]:
-        """The platforms that reach the machines of those ends that are not on this host, by role."""
+        """Return the platforms that reach the machines of those ends that are not on this host, by role."""
         roles = (*self.natives, *((_THERE,) if self.wire_there else ()))
         return {role: name for role in roles if (name := getattr(settings, role, ""))}
 
     def other_machine(self, settings: LinkSettings) -> str:
-        """The platform that reaches the machine with the other half; empty when all of it is here."""
+        """Return the platform that reaches the machine with the other half; empty when all of it is here."""
         return self.machines(settings).get(_THERE, "") if self.wire_there else ""
 
     def guests_there(self, settings: LinkSettings) -> int:

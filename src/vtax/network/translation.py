@@ -48,7 +48,7 @@ def translation(lab: Lab, settings: LinkSettings) -> Translation:
 
 
 def guest_interface(number: int, settings: LinkSettings) -> Interface:
-    """The interface of a guest behind translation, by its number from 0."""
+    """Return the interface of a guest behind translation, by its number from 0."""
     gateway = address(INNER, GATEWAY)
     engine = gateway if settings.attachment == "own-nat" else ""
     return make_interface(0, INNER, FIRST_GUEST + number, settings, ((f"{address(OUTER, 0)}/24", gateway),), engine)

@@ -68,7 +68,7 @@ def is_shaped(settings: LinkSettings) -> bool:
 
 
 def queueing(settings: LinkSettings) -> list[str]:
-    """The queueing discipline of one direction of a shaped link, as words of tc(8)."""
+    """Return the queueing discipline of one direction of a shaped link, as words of tc(8)."""
     rate = [] if settings.rate_mbit_s is None else ["rate", f"{round(settings.rate_mbit_s * 1e6)}bit"]
     if has_netem():
         words = ["netem", "limit", str(_queue_packets(settings))]
@@ -101,7 +101,7 @@ def burst_bytes(rate_mbit_s: float, mtu: int) -> int:
 
 
 def read_queueing(tc_json: str) -> dict[str, float | str]:
-    """The settings of `tc -j qdisc show dev DEV root`, by their names in LinkSettings, and `kind`.
+    """Return the settings of `tc -j qdisc show dev DEV root`, by their names in LinkSettings, and `kind`.
 
     Of another discipline than these two its kind alone. Raises NetworkError for an output of another form.
     """

@@ -38,7 +38,7 @@ class Api:
     product: str
 
     def request(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> None:
-        """Raises PlatformError when it is refused or not answered."""
+        """Send a request. Raises PlatformError when it is refused or not answered."""
         connection = _Connection(self.directory, _ANSWER_S * timeout_factor())
         try:
             text = None if body is None else json.dumps(body)

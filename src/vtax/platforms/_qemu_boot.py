@@ -62,7 +62,7 @@ class BootProbe:
 
 
 def firmware() -> bytes:
-    """The program as a 64 KiB firmware image."""
+    """Return the program as a 64 KiB firmware image."""
     image = bytearray(_ROM_BYTES)
     image[_START : _START + len(PROGRAM)] = PROGRAM
     jump = (_START - (_RESET_VECTOR + 3)) & 0xFFFF

@@ -160,7 +160,7 @@ def await_greeting(running: StdioGuest, deadline: float) -> None:
 
 
 def cached(options: QemuOptions, image: Image, find_out: Callable[[], Probe]) -> Probe:
-    """The answer of an earlier probe of the same thing since the host booted, else a new one, kept."""
+    """Return the answer of an earlier probe of the same thing since the host booted, else a new one, kept."""
     program = Path(find_program(PROGRAM) or PROGRAM)
     identity = (
         Path("/proc/sys/kernel/random/boot_id").read_text(),

@@ -78,7 +78,7 @@ def service_program(directories: Iterable[Path] = _DIRECTORIES) -> Path:
 
 
 def parse_version(text: str) -> str:
-    """The number in the last line, `7.2.4` of `7.2.4_Debianr170995`, after warnings. Raises PlatformError."""
+    """Return the number in the last line, `7.2.4` of `7.2.4_Debianr170995`, after warnings. Raises PlatformError."""
     last = (text.strip().splitlines() or [""])[-1]
     if (match := re.match(r"\d+\.\d+(\.\d+)?", last)) is None:
         raise PlatformError(Note("vbox-no-version", value=f"{last[:100]!r}"), hint=INSTALL)
@@ -97,5 +97,5 @@ def hint(text: str) -> str:
 
 
 def link(name: str) -> RestoreCommand:
-    """Removes a veth pair by one of its ends, wherever the other is."""
+    """Remove a veth pair by one of its ends, wherever the other is."""
     return RestoreCommand(f"interface {name}", ("ip", "link", "delete", name), (1,), ("Cannot find device",))

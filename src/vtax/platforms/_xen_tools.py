@@ -91,7 +91,7 @@ def marks(values: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def find(name: str) -> Domain | None:
-    """The domain of a name; None when there is none. Raises CommandFailed when xl fails for another reason."""
+    """Return the domain of a name; None when there is none. Raises CommandFailed when xl fails for another reason."""
     return next((domain for domain in domains() if domain.name == name), None)
 
 
@@ -101,28 +101,28 @@ def domains() -> list[Domain]:
 
 
 def state(domain: Domain) -> str:
-    """The letters of its state in words, `running` or `shut down, crashed`; xl(1) explains them."""
+    """Return the letters of its state in words, `running` or `shut down, crashed`; xl(1) explains them."""
     return ", ".join(_STATES[letter] for letter in domain.state if letter in _STATES) or "runnable"
 
 
 def vcpus(name: str) -> list[Vcpu]:
-    """The virtual CPUs of a domain. Raises CommandFailed."""
+    """Return the virtual CPUs of a domain. Raises CommandFailed."""
     return parse_vcpu_list(run(["xl", "vcpu-list", name]).stdout, int(info().get("nr_cpus", "1")))
 
 
 def pools() -> Mapping[str, tuple[int, ...]]:
-    """The CPUs of every CPU pool, by its name. Raises CommandFailed."""
+    """Return the CPUs of every CPU pool, by its name. Raises CommandFailed."""
     return parse_cpupool_list(run(["xl", "cpupool-list", "-c"]).stdout)
 
 
 def pool_of(name: str) -> str:
-    """The CPU pool of a domain. Raises CommandFailed."""
+    """Return the CPU pool of a domain. Raises CommandFailed."""
     lines = run(["xl", "list", "-c", name]).stdout.splitlines()
     return lines[1].split()[-1] if len(lines) == 2 else ""
 
 
 def channel_name(name: str) -> str:
-    """The name of the channel that is the second console of a domain. Raises CommandFailed."""
+    """Return the name of the channel that is the second console of a domain. Raises CommandFailed."""
     domid = run(["xl", "domid", name]).stdout.strip()
     return run(["xenstore-read", f"/local/domain/{domid}/device/console/1/name"]).stdout.strip()
 
@@ -144,7 +144,7 @@ def is_virtual(values: Mapping[str, str]) -> bool:
 
 
 def parse_list(text: str) -> list[Domain]:
-    """The table of `xl list`, in which a name may contain spaces. Raises CommandFailed for another table."""
+    """Return the table of `xl list`, in which a name may contain spaces. Raises CommandFailed for another table."""
     found = []
     for line in text.splitlines()[1:]:
         try:
@@ -156,7 +156,7 @@ def parse_list(text: str) -> list[Domain]:
 
 
 def parse_vcpu_list(text: str, cpu_count: int) -> list[Vcpu]:
-    """The table of `xl vcpu-list DOMAIN`; the columns are Name ID VCPU CPU State Time(s) Affinity (Hard / Soft).
+    """Return the table of `xl vcpu-list DOMAIN`; the columns are Name ID VCPU CPU State Time(s) Affinity.
 
     cpu_count: of the hypervisor, which xl calls `all`. Raises CommandFailed for another table.
     """
@@ -172,7 +172,7 @@ def parse_vcpu_list(text: str, cpu_count: int) -> list[Vcpu]:
 
 
 def parse_cpupool_list(text: str) -> dict[str, tuple[int, ...]]:
-    """The table of `xl cpupool-list -c`: Name, CPU list. Raises CommandFailed for another table."""
+    """Return the table of `xl cpupool-list -c`: Name, CPU list. Raises CommandFailed for another table."""
     found = {}
     for line in text.splitlines()[1:]:
         name, _, cpus = line.strip().partition(" ")

@@ -150,7 +150,7 @@ class RunningGuest(ABC):
     parts: tuple[Part, ...] = ()
 
     def layer_pids(self) -> Sequence[int]:
-        """Processes of this host of which some belong to `parts`."""
+        """Return processes of this host of which some belong to `parts`."""
         return ()
 
     def host_cpu_s(self) -> float | None:
@@ -170,7 +170,7 @@ class RunningGuest(ABC):
         return None
 
     def limits_in_force(self) -> Mapping[str, Fact]:
-        """The limits that the host enforces, facts for the audit: `limit.cpus`, `limit.cpu_time`, `limit.memory`."""
+        """Return the limits that the host enforces, as facts: `limit.cpus`, `limit.cpu_time`, `limit.memory`."""
         return {}
 
     @abstractmethod
@@ -246,8 +246,8 @@ class Driver(ABC):
         return NetworkLimits()
 
     def disk(self, options: Any) -> GuestDisk | None:
-        """The disk of its guests, of the size that a study sets; None where their files are on this host's file
-        system, or the disk is the user's."""
+        """Return the disk of its guests, of the size that a study sets; None where their files are on this host's
+        file system, or the disk is the user's."""
         return None
 
     def hypervisor_memory(self) -> HypervisorMemory | None:
@@ -255,7 +255,7 @@ class Driver(ABC):
         return None
 
     def image_files(self, image: Image) -> Path | None:
-        """The directory with all files of the image that its guests read; None when they are elsewhere."""
+        """Return the directory with all files of the image that its guests read; None when they are elsewhere."""
         return image.directory if self.uses_image else None
 
     @abstractmethod
@@ -336,5 +336,5 @@ class Platform:
         return tuple(found)
 
     def identity(self) -> dict[str, Any]:
-        """The identity for cell keys and the report: driver and every option, not the name."""
+        """Return the identity for cell keys and the report: driver and every option, not the name."""
         return {"driver": self.driver.name, "options": self.options.model_dump(mode="json")}

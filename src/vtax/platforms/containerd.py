@@ -178,7 +178,10 @@ _private: WeakKeyDictionary[Journal, ContainerdDaemon] = WeakKeyDictionary()
 
 
 def private_daemon(journal: Journal) -> ContainerdDaemon:
-    """The daemon of a journal, started when it does not run yet. Raises PlatformError with the end of its log."""
+    """Return the daemon of a journal, started when it does not run yet.
+
+    Raises PlatformError with the end of its log.
+    """
     running = _private.get(journal)
     if running is None or running.process.poll() is not None:
         running = _private[journal] = _start(journal)
@@ -228,7 +231,7 @@ def _wait_until_up(process: subprocess.Popen[bytes], log: Path) -> None:
 
 
 def container_removal(daemon: ContainerdDaemon, spec: GuestSpec) -> RestoreCommand:
-    """The journal's entry of a container and its mounts, all of which end with the daemon."""
+    """Return the journal's entry of a container and its mounts, all of which end with the daemon."""
     enter = ("nsenter", f"--mount=/proc/{daemon.process.pid}/ns/mnt", "--", "sh", "-c", _REMOVE, "sh")
     words = ("No such file", "no such file")  # of nsenter, or of ctr: the daemon is gone
     return RestoreCommand(
@@ -237,7 +240,7 @@ def container_removal(daemon: ContainerdDaemon, spec: GuestSpec) -> RestoreComma
 
 
 def _serving(daemon: ContainerdDaemon, name: str) -> list[int]:
-    """The daemon, and the shim of a container."""
+    """Return the daemon, and the shim of a container."""
     found = [daemon.process.pid]
     for pid in tagged_pids(daemon.tag):
         with suppress(OSError):

@@ -111,7 +111,7 @@ def wait_for_init(
     *,
     sandboxed: bool = False,
 ) -> int:
-    """The host's PID of the guest's first process, once it runs argv: limits and namespaces are in force then.
+    """Return the host's PID of the guest's first process, once it runs argv: limits and namespaces are in force then.
 
     find: candidates; everything in the guest's cgroup when absent. sandboxed: the host does not see the guest's
     processes; the first in the container's own cgroup, then. Raises PlatformError when it does not appear.

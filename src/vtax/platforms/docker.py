@@ -117,7 +117,7 @@ class Docker(LaunchedDriver):
 
 
 def daemon_for(options: DockerOptions, spec: GuestSpec, is_temporary: bool) -> Daemon:
-    """The daemon that these options mean here, started if it is private. Raises PlatformError."""
+    """Return the daemon that these options mean here, started if it is private. Raises PlatformError."""
     if (daemon := _fitting_host_daemon(options)) is not None:
         return daemon
     if options.daemon == "host":
@@ -129,7 +129,7 @@ def daemon_for(options: DockerOptions, spec: GuestSpec, is_temporary: bool) -> D
 def command_line(
     options: DockerOptions, daemon: Daemon, spec: GuestSpec, image: str, parent: str | None, argv: Sequence[str]
 ) -> list[str]:
-    """The docker command. parent: cgroup under which the daemon makes the container's; its own choice when None."""
+    """Return the docker command. parent: cgroup under which the daemon makes the container's; None: its choice."""
     memory = str(spec.resources.memory_bytes)
     return daemon.command(
         "run",

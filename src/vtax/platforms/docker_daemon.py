@@ -69,7 +69,7 @@ class Daemon:
     runtimes: Mapping[str, str] = field(default_factory=lambda: {"runc": "runc"})
 
     def command(self, *arguments: str) -> list[str]:
-        """A command of the docker client, without anything of the user's client configuration."""
+        """Return a command of the docker client, without anything of the user's client configuration."""
         return ["docker", "--config=/nonexistent", f"--host=unix://{self.socket}", *arguments]
 
     def get(self, path: str) -> Any:
@@ -80,7 +80,7 @@ class Daemon:
             raise PlatformError(Note("docker-silent", error=error), where=str(self.socket)) from error
 
     def pids(self) -> list[int]:
-        """The daemon and what it started, such as its containerd; none when its socket is another program's."""
+        """Return the daemon and what it started, such as its containerd; none when another program has its socket."""
         try:
             with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as stream:
                 stream.connect(str(self.socket))
@@ -92,7 +92,7 @@ class Daemon:
         return [pid, *map(int, " ".join(children).split())]
 
     def ensure_image(self, image: Image, *, keep_others: bool = False) -> str:
-        """The image's name in this daemon, imported when it is not there yet.
+        """Return the image's name in this daemon, imported when it is not there yet.
 
         vtax's older ones go then, unless they are in use. keep_others: they stay; for an image that is soon gone.
         """
@@ -106,7 +106,7 @@ class Daemon:
 
 
 def host_daemon() -> Daemon | None:
-    """The daemon that already runs on this host, if one answers; remote ones (DOCKER_HOST=tcp:...) do not count."""
+    """Return the daemon that runs on this host, if one answers; a remote one (DOCKER_HOST=tcp:...) is none."""
     named = os.environ.get("DOCKER_HOST", "")
     sockets = [Path(named.removeprefix("unix://"))] if named.startswith("unix://") else list(_HOST_SOCKETS)
     for path in sockets:
@@ -116,7 +116,10 @@ def host_daemon() -> Daemon | None:
 
 
 def _described(path: Path, *, private: bool) -> Daemon:
-    """The daemon at a socket. Raises OSError, ValueError, KeyError or HTTPException when it does not answer."""
+    """Return the daemon at a socket.
+
+    Raises OSError, ValueError, KeyError or HTTPException when it does not answer.
+    """
     info = _get(path, "/info")
     userns = any("name=userns" in option.split(",") for option in info.get("SecurityOptions") or ())
     runtimes = {name: found.get("path", name) for name, found in info["Runtimes"].items()}
@@ -127,7 +130,7 @@ _private: WeakKeyDictionary[Journal, dict[str, tuple[Daemon, subprocess.Popen[by
 
 
 def private_daemon(journal: Journal, storage: str, *, userns: bool = False, is_temporary: bool = False) -> Daemon:
-    """The private daemon of a journal with a storage driver, started when it does not run yet.
+    """Return the private daemon of a journal with a storage driver, started when it does not run yet.
 
     userns: the one whose containers have a user namespace. is_temporary: its layers are kept in memory only.
     Raises PlatformError with the end of the daemon's log.
@@ -185,7 +188,7 @@ def _start(
 
 
 def daemon_argv(config: Path, pid_file: Path, storage: str, *, userns: bool = False) -> list[str]:
-    """The command of a daemon that makes no bridge, no firewall rules and no forwarding."""
+    """Return the command of a daemon that makes no bridge, no firewall rules and no forwarding."""
     return [
         "dockerd",
         f"--config-file={config}",
@@ -242,7 +245,7 @@ def pid_file_of(home: Home, name: str) -> Path:
 
 
 def owner_of(pid_file: Path) -> int | None:
-    """The PID of the daemon that a PID file names; None when it does not run."""
+    """Return the PID of the daemon that a PID file names; None when it does not run."""
     with suppress(OSError, ValueError):
         pid = int(pid_file.read_text())
         if b"dockerd" in Path(f"/proc/{pid}/cmdline").read_bytes():
@@ -265,7 +268,7 @@ def _get(path: Path, request: str) -> Any:
 
 
 def container_removal(daemon: Daemon, name: str) -> RestoreCommand:
-    """The journal's entry of a container. The host's daemon makes one that was requested, though the client is
+    """Return the journal's entry of a container. The host's daemon makes one that was requested, though the client is
     no more: it is looked for a while. Register it before the client, so that `clean` ends the client first.
 
     `docker rm --force` of one that is not there ends with 0, so `inspect` runs before.
@@ -276,7 +279,7 @@ def container_removal(daemon: Daemon, name: str) -> RestoreCommand:
 
 
 def image_removal(daemon: Daemon, name: str) -> RestoreCommand:
-    """The journal's entry of an image that must not stay."""
+    """Return the journal's entry of an image that must not stay."""
     return _removal(daemon, f"Docker image {name}", "image", "rm", "--force", name)
 
 

@@ -100,7 +100,7 @@ class Gvisor(LaunchedDriver):
 
 
 def command_line(options: GvisorOptions, spec: GuestSpec) -> list[str]:
-    """The runsc command. Its records lie in the guest's directory."""
+    """Return the runsc command. Its records lie in the guest's directory."""
     return [
         options.runsc,
         f"--root={spec.directory / 'runsc'}",

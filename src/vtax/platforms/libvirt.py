@@ -150,7 +150,7 @@ class Libvirt(Driver):
 
 
 def channel_socket(xml: str, name: str) -> Path | None:
-    """The unix socket of the virtio channel of a name; None when the domain has no such channel.
+    """Return the unix socket of the virtio channel of a name; None when the domain has no such channel.
 
     The path is empty where libvirt will choose one when the domain starts. xml: of `virsh dumpxml` (libvirt,
     Domain XML format, "Channel").
@@ -187,8 +187,10 @@ def _state(options: LibvirtOptions) -> str:
 
 
 def shutdown_command(options: LibvirtOptions) -> RestoreCommand:
-    """The journal's entry of a domain that vtax starts: asked to shut down, and waited for. It is never killed: its
-    disk is the user's."""
+    """Return the journal's entry of a domain that vtax starts: asked to shut down, and waited for.
+
+    It is never killed: its disk is the user's.
+    """
     return RestoreCommand(
         f"domain {options.domain}",
         tuple(_command(options, "shutdown", options.domain)),
@@ -211,7 +213,7 @@ def _command(options: LibvirtOptions, *words: str) -> list[str]:
 
 
 def _virsh(options: LibvirtOptions, *words: str) -> Result:
-    """Raises PlatformError with what virsh said."""
+    """Run virsh. Raises PlatformError with what virsh said."""
     try:
         return run(_command(options, *words), timeout_s=15.0)
     except CommandFailed as error:

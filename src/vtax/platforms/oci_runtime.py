@@ -92,7 +92,7 @@ def one_hierarchy() -> list[MountStep]:
 
 
 def own_namespace(spec: GuestSpec) -> list[Registration]:
-    """The guest's network namespace, joined to its topology; with only a loopback when it has none."""
+    """Return the guest's network namespace, joined to its topology; with only a loopback when it has none."""
     registered = spec.journal.register(NetworkNamespace(spec.name))
     try:
         run(["ip", "netns", "add", spec.name])

@@ -108,14 +108,14 @@ def missing(programs: Mapping[str, str]) -> tuple[str, str] | None:
 
 
 def not_installed(absent: Mapping[str, str]) -> tuple[str, str] | None:
-    """The reason and the hint for what is absent, each with its Debian package, if any; None for nothing."""
+    """Return the reason and the hint for what is absent, each with its Debian package, if any; None for nothing."""
     if not absent:
         return None
     return Note("not-installed", names=tuple(absent), count=len(absent)), packages_hint(*absent.values())
 
 
 def host_image(directory: Path) -> Image:
-    """An image of nothing but the host's `cat` and its libraries, as a tree and a tar."""
+    """Return an image of nothing but the host's `cat` and its libraries, as a tree and a tar."""
     image = Image("host-cat", directory)
     for name in ("dev", "proc", "sys", "run", "tmp", "usr", "etc", "scratch"):
         (image.tree / name).mkdir(parents=True)

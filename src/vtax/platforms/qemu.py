@@ -108,7 +108,7 @@ def uses_vhost(options: QemuOptions) -> bool:
 
 
 def _nics(options: QemuOptions, spec: GuestSpec, fds: ExitStack) -> list[command.Nic]:
-    """The interfaces of the plugboard with their taps. A link may request more queues than the option does."""
+    """Return the interfaces of the plugboard with their taps. A link may request more queues than the option does."""
     board = spec.plugboard
     assert board is not None
     queues = options.queues
@@ -235,7 +235,7 @@ def _pin_and_run(connection: socket.socket, resources: Resources, group: Cgroup)
 
 
 def _memory_notes(pid: int, resources: Resources) -> list[str]:
-    """A note when the memory of a guest that is to be in huge pages is not: the host has no such pages left."""
+    """Return a note when the memory of a guest that is to be in huge pages is not: the host has too few."""
     if not resources.huge_pages:
         return []
     found, wanted = huge_pages.of_process(pid), resources.memory_bytes
@@ -262,7 +262,7 @@ def describe(process: subprocess.Popen[bytes], stderr: Path, console: Path) -> s
 
 
 def _stderr_summary(stderr: Path) -> str:
-    """The first two lines of QEMU's stderr: the register dump of a broken machine comes after them."""
+    """Return the first two lines of QEMU's stderr: the register dump of a broken machine comes after them."""
     return " | ".join(line.removeprefix(f"{command.PROGRAM}: ") for line in _stderr(stderr).splitlines()[:2])
 
 

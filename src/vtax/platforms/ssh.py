@@ -177,7 +177,7 @@ class Ssh(LaunchedDriver):
         return probe
 
     def network_limits(self, options: SshOptions) -> NetworkLimits:
-        """An uplink carries one interface to a bridge or switch of the lab."""
+        """Return its limits: an uplink carries one interface to a bridge or switch of the lab."""
         return NetworkLimits(interfaces=len(options.joined), queues=1, not_attached=("veth", "macvtap"))
 
     def launch(self, options: SshOptions, spec: GuestSpec, argv: Sequence[str]) -> SshGuest:
@@ -253,7 +253,7 @@ def _plugged(plugboard: Plugboard, uplinks: Sequence[Uplink]) -> list[dict[str, 
 
 
 def client(options: SshOptions) -> list[str]:
-    """The ssh command up to and with the host. Raises BadInput when the local user does not exist."""
+    """Return the ssh command up to and with the host. Raises BadInput when the local user does not exist."""
     settings = [word for option in _OPTIONS for word in ("-o", option)]
     config = ["-F", options.config] if options.config else []
     return [*_as_user(options.local_user or os.environ.get("SUDO_USER", "")), "ssh", *config, "-T", "-x", "-a",
@@ -261,7 +261,7 @@ def client(options: SshOptions) -> list[str]:
 
 
 def remote_line(python: str, call: str, **arguments: Any) -> str:
-    """The command for the machine's login shell: one line that bash, dash, zsh, csh and fish read alike.
+    """Return the command for the machine's login shell: one line that bash, dash, zsh, csh and fish read alike.
 
     call: a function of _ssh_there. ssh joins its words to one line for that shell, so the program travels as
     hexadecimal digits: nothing to quote.

@@ -44,7 +44,7 @@ _USERNS_HINT = Note("hint-userns")
 
 
 def limits(spec: GuestSpec) -> Limits:
-    """The limits a guest must run under."""
+    """Return the limits a guest must run under."""
     return Limits(spec.resources.cpus, spec.resources.memory_bytes, spec.resources.time)
 
 
@@ -203,7 +203,7 @@ class Program:
 
 
 def claim(spec: GuestSpec, undo: ExitStack) -> Claim:
-    """A tag for the guest's processes and a cgroup for them, both in the journal; undo releases them."""
+    """Return a tag for the guest's processes and a cgroup for them, both in the journal; undo releases them."""
     tag = f"{spec.name}-{secrets.token_hex(4)}"
     processes = spec.journal.register(TaggedProcesses(tag, f"guest {spec.name}"))
     undo.callback(processes.release)
@@ -251,7 +251,7 @@ def describe(process: subprocess.Popen[bytes], stderr: Path) -> str:
 
 
 def last_lines(path: Path, count: int = _STDERR_LINES) -> str:
-    """The last lines of a text file on one line; empty when there are none."""
+    """Return the last lines of a text file on one line; empty when there are none."""
     return " | ".join(text_of(path).strip().splitlines()[-count:])
 
 

@@ -58,7 +58,7 @@ def boot_files(kernel: Literal["image", "host"], modules: Sequence[str], image: 
 
 
 def overlay(spec: GuestSpec) -> Path:
-    """A qcow2 disk over the image's own, so that starting copies nothing. Raises CommandFailed."""
+    """Return a qcow2 disk over the image's own, so that starting copies nothing. Raises CommandFailed."""
     path = spec.directory / "disk.qcow2"
     run(["qemu-img", "create", "-q", "-f", "qcow2", "-F", "raw", "-b", spec.image.disk, path])
     return path

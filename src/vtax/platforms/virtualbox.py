@@ -162,8 +162,10 @@ def _start(options: VirtualBoxOptions, spec: GuestSpec) -> StdioGuest:
 
 
 def _claim(spec: GuestSpec, undo: ExitStack) -> Claim:
-    """The cgroup and tag of every guest; the directory of its service, released last. Raises PlatformError when
-    something else uses that."""
+    """Return the cgroup and tag of every guest; the directory of its service, released last.
+
+    Raises PlatformError when something else uses that.
+    """
     directory = machine.service_directory(spec.name)
     if directory.exists():
         raise PlatformError(Note("directory-exists", directory=directory), hint=Note("hint-rm", directory=directory))
@@ -180,7 +182,7 @@ def _is_translated(spec: GuestSpec) -> bool:
 
 
 def _where(spec: GuestSpec) -> Sequence[str]:
-    """The command before the machine's own: its NAT opens connections where it runs."""
+    """Return the command before the machine's own: its NAT opens connections where it runs."""
     if spec.plugboard is None or not _is_translated(spec):
         return ()
     spec.plugboard.plug_engine()
@@ -188,7 +190,7 @@ def _where(spec: GuestSpec) -> Sequence[str]:
 
 
 def _join_interfaces(spec: GuestSpec, claimed: Claim, undo: ExitStack) -> tuple[str, ...]:
-    """A veth pair per interface, one end in the lab; the names of the ends that stay here, for the machine.
+    """Return a veth pair per interface, one end in the lab; the names of the ends that stay here, for the machine.
 
     VirtualBox passes on what arrives there as it is. So checksums are computed before, at the end in the lab: a veth
     pair would leave them to the receiver, and the guest's kernel drops every TCP segment.
@@ -210,7 +212,7 @@ def _join_interfaces(spec: GuestSpec, claimed: Claim, undo: ExitStack) -> tuple[
 
 
 def _write_files(options: VirtualBoxOptions, spec: GuestSpec, made: machine.VirtualBoxIo) -> None:
-    """The description of the image's disk, and the CD."""
+    """Return the description of the image's disk, and the CD."""
     image = spec.image
     made.settings.mkdir()
     made.base.write_text(machine.base_disk(image.disk, image.disk.stat().st_size))
@@ -222,7 +224,7 @@ def _write_files(options: VirtualBoxOptions, spec: GuestSpec, made: machine.Virt
 
 
 def _packed_kernel(options: VirtualBoxOptions, image: Image) -> Path:
-    """The kernel as a boot loader reads it. Raises ImageError."""
+    """Return the kernel as a boot loader reads it. Raises ImageError."""
     return image.kernel if options.kernel == "image" else host_kernel.find()[0]
 
 

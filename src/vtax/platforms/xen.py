@@ -128,7 +128,7 @@ def _boot(options: XenOptions, spec: GuestSpec) -> virtual_machine.Boot:
 
 
 def _in_pool(name: str, spec: GuestSpec) -> GuestSpec:
-    """The guest with the CPUs of a pool in place of the study's. Raises PlatformError when it has too few."""
+    """Return the guest with the CPUs of a pool in place of the study's. Raises PlatformError when it has too few."""
     if not name:
         return spec
     pools = tools.pools()
@@ -190,7 +190,7 @@ def _prepare(options: XenOptions, spec: GuestSpec, overlay: Path) -> config.XenI
 
 
 def _claim(spec: GuestSpec, undo: ExitStack) -> Claim:
-    """The cgroup and tag of every guest; the domain, released first; the logs that Xen keeps of it, last."""
+    """Return the cgroup and tag of every guest; the domain, released first; the logs that Xen keeps of it, last."""
     logs = [spec.journal.register(Tree(str(path))) for path in log_files(spec.name)]
     for registered in logs:
         undo.callback(registered.release)
@@ -211,7 +211,7 @@ def _create(spec: GuestSpec, path: Path, programs: virtual_machine.Programs) -> 
 
 
 def _complaints(spec: GuestSpec, stderr: Path) -> str:
-    """The last line of the device model, then those of xl."""
+    """Return the last line of the device model, then those of xl."""
     _, model = log_files(spec.name)
     return " | ".join(filter(None, (stdio.last_lines(model, 1), tools.errors(stdio.text_of(stderr)))))
 
@@ -228,7 +228,10 @@ def _join_interfaces(options: XenOptions, spec: GuestSpec) -> tuple[str, ...]:
 
 
 def _pinned_cpus(pool: str, spec: GuestSpec) -> tuple[int, ...]:
-    """The CPUs that the domain may run on, read back. Raises PlatformError when they, or the pool, are others."""
+    """Return the CPUs that the domain may run on, read back.
+
+    Raises PlatformError when they, or the pool, are others.
+    """
     if pool and (effective := tools.pool_of(spec.name)) != pool:
         raise PlatformError(Note("other-pool", name=spec.name, effective=effective, pool=pool))
     allowed = [vcpu.cpus for vcpu in tools.vcpus(spec.name)]

@@ -110,7 +110,7 @@ def probe_here(plan: Plan, run: RunHandle, here: str) -> None:
 
 
 def order(study: Study, seed: int, session: int) -> list[str]:
-    """The boots of a session, in the order they are made."""
+    """Return the boots of a session, in the order they are made."""
     names = used_boots(study)
     random.Random(f"{seed}/boots/{session}").shuffle(names)
     return names
@@ -123,7 +123,7 @@ def visits(study: Study, seed: int) -> list[Visit]:
 
 
 def guests(plan: Plan) -> Iterator[tuple[Visit, GuestLife]]:
-    """The guests of a plan with the visit that each is in, in the order they are started."""
+    """Yield the guests of a plan with the visit that each is in, in the order they are started."""
     sizes = blocks_of_sessions(plan.study.design)
     for visit in visits(plan.study, plan.seed):
         first = sum(sizes[: visit.session - 1])
@@ -133,7 +133,7 @@ def guests(plan: Plan) -> Iterator[tuple[Visit, GuestLife]]:
 
 
 def visits_left(plan: Plan, run: RunHandle) -> list[Visit]:
-    """The visits that have pending trials, in their order."""
+    """Return the visits that have pending trials, in their order."""
     done = run.done()
     return [visit for visit in visits(plan.study, plan.seed) if _is_pending(plan, done, visit)]
 

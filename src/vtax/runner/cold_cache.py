@@ -27,7 +27,7 @@ def made_cold(directory: Path) -> int:
 
 
 def with_cold_cache(outcome: Outcome, left_bytes: int | None) -> Outcome:
-    """The outcome of a cold trial; unchanged where left_bytes is None, of other trials."""
+    """Return the outcome of a cold trial; unchanged where left_bytes is None, of other trials."""
     if left_bytes is None:
         return outcome
     warnings = outcome.warnings

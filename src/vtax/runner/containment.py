@@ -91,5 +91,5 @@ def _text(error: Exception) -> str:
 
 
 def cause(error: Exception) -> str:
-    """An exception as one bounded text."""
+    """Return an exception as one bounded text."""
     return clean(f"{type(error).__name__}: {error}", _MAX_CAUSE_CHARS)

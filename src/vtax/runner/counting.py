@@ -183,7 +183,7 @@ def clock_counters(first: ClockReading | None, last: ClockReading | None) -> dic
 
 
 def clock_warnings(counted: Counted, margin: float) -> tuple[Note, ...]:
-    """A warning when the rate of the guest's clock is off by more than the margin, whatever its error."""
+    """Return a warning when the rate of the guest's clock is off by more than the margin, whatever its error."""
     rate = counted.get((GUEST, table.CLOCK_RATE.name), 1.0)
     error = counted.get((GUEST, table.CLOCK_RATE_ERROR.name), 0.0)
     if abs(rate - 1) - error <= margin:
@@ -192,7 +192,7 @@ def clock_warnings(counted: Counted, margin: float) -> tuple[Note, ...]:
 
 
 def quota_notes(counted: Counted) -> tuple[Note, ...]:
-    """A note when a quota of CPU time stopped the guest."""
+    """Return a note when a quota of CPU time stopped the guest."""
     stopped = counted.get((LAYER, table.THROTTLED_PERIODS.name), 0.0)
     periods = counted.get((LAYER, table.QUOTA_PERIODS.name), 0.0)
     if not stopped or not periods:

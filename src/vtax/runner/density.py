@@ -20,7 +20,7 @@ SUM, FAIRNESS, LOWEST = "sum", "fairness", "lowest_share"
 
 
 def metrics(own: Sequence[Metric]) -> tuple[Metric, ...]:
-    """The metrics of several guests, for a benchmark with these: of every primary one, and their memory."""
+    """Return the metrics of several guests, for a benchmark with these: of every primary one, and their memory."""
     found: list[Metric] = []
     for metric in (each for each in own if each.primary):
         title = metric.title or metric.name
@@ -76,12 +76,12 @@ def memory_per_guest(guests: Sequence[RunningGuest]) -> dict[str, float]:
 
 
 def overcommit(guests: int, vcpus: int, cpus: int) -> tuple[Note, ...]:
-    """A warning where so many guests have more virtual CPUs than there are host CPUs."""
+    """Return a warning where so many guests have more virtual CPUs than there are host CPUs."""
     if guests * vcpus <= cpus:
         return ()
     return (Note("overcommit", guests=guests, count=vcpus, total=cpus),)
 
 
 def labelled(error: str, number: int, guests: int) -> str:
-    """An error with the guest in which it happened, by its number from 0."""
+    """Return an error with the guest in which it happened, by its number from 0."""
     return at(f"guest {number + 1} of {guests}", error) if guests > 1 else error

@@ -22,7 +22,7 @@ from vtax.study.units import about_size
 def problems(
     loaded: LoadedStudy, points: Sequence[Point], image: Image, found: Sequence[Platform]
 ) -> Iterator[BadInput]:
-    """A problem for a disk that this host has no room for, and for each benchmark whose files a disk cannot hold.
+    """Yield a problem for a disk that finds no room on this host, and each benchmark whose files a disk cannot hold.
 
     found: the platforms of the study; none of its own where no guest has a disk.
     """

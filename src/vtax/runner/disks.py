@@ -19,7 +19,7 @@ _MIN_WRITES = 0.5  # per flush of new data, which is one write or more; below it
 
 
 def on_host(outcome: Outcome, counted: Mapping[tuple[str, str], float]) -> Outcome:
-    """The outcome with the ratio of bytes on the host's disks, and warnings for what did not reach them.
+    """Return the outcome with the ratio of bytes on the host's disks, and warnings for what did not reach them.
 
     Unchanged for a tool of another kind. Where the host counts no disk, a cache below the guest is only suspected.
     """

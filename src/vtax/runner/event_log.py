@@ -105,6 +105,6 @@ class EventLog(Observer):
 
 
 def _short(text: str) -> str:
-    """A text as it is kept, on one line; of a long note only its words."""
+    """Return a text as it is kept, on one line; of a long note only its words."""
     kept = packed(text)
     return kept if len(kept) <= _LONGEST and isinstance(text, Note) else one_line(text, _LONGEST)

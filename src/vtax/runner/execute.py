@@ -143,7 +143,7 @@ def execute(plan: Plan, run: RunHandle, home: Home, observer: Observer, cells: C
 
 
 def _then_resume(hint: str, run: RunHandle) -> str:
-    """A hint that ends with the command to resume this run."""
+    """Return a hint that ends with the command to resume this run."""
     return hint if "vtax resume" in hint else f"{hint or 'fix that'}, then: sudo vtax resume {run.name}"
 
 
@@ -318,14 +318,14 @@ class _Execution:
 
 
 def _near(unknown: Sequence[str], audits: Sequence[tuple[str, Mapping[str, Fact]]]) -> str:
-    """The fields, and the beginnings of fields, that come nearest to those which no audit has."""
+    """Return the fields, and the beginnings of fields, that come nearest to those which no audit has."""
     names = {name for _, facts in audits for name in facts}
     near = dict.fromkeys(match for field in unknown for match in nearest_names(field, names))
     return f"; did you mean {' or '.join(near)}?" if near else ""
 
 
 def figure(cell: PlannedCell, result: TrialResult) -> Figure | None:
-    """A trial's primary metric, or nothing when it failed."""
+    """Return a trial's primary metric, or nothing when it failed."""
     for metric in cell.point.own_metrics:
         if metric.primary and metric.name in result.outcome.values and not result.error:
             return result.outcome.values[metric.name], metric.unit
@@ -333,7 +333,7 @@ def figure(cell: PlannedCell, result: TrialResult) -> Figure | None:
 
 
 def _leak_reporter(run: RunHandle, observer: Observer) -> Callable[[str], None]:
-    """Reports leaked resources to the observer and as a warning of the run."""
+    """Report leaked resources to the observer and as a warning of the run."""
 
     def notify(text: str) -> None:
         observer.message(text)

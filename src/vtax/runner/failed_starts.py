@@ -20,11 +20,11 @@ class FailedStarts:
         self._failed: list[str] = []
 
     def succeeded(self) -> None:
-        """A guest started: what failed before was that platform's own fault."""
+        """Note that a guest started: what failed before was that platform's own fault."""
         self._failed.clear()
 
     def failed(self, platform: str, error: str) -> None:
-        """A guest did not start. Raises ImageError or PlatformError when none can any more."""
+        """Note that a guest did not start. Raises ImageError or PlatformError when none can any more."""
         if self._had_image and not self._image.directory.exists():
             raise ImageError(
                 f"the guest image {self._image.key} was removed during the run; no guest starts without it",

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def rule_in(design: DesignTable, session: int) -> Rule:
-    """The rule that ends a session, by its number from 1: the study's, with the blocks and the time up to its end.
+    """Return the rule that ends a session, by its number from 1: the study's, with blocks and time up to its end.
 
     Sessions beyond those of the study have as many blocks as the first one, or as much time. Raises StatsError.
     """
@@ -106,7 +106,7 @@ def check_more(run: RunHandle, design: DesignTable, more_s: float) -> Note | Non
 
 
 def add_blocks(run: RunHandle, plan: Plan, more_s: float, added: Note | None) -> Plan:
-    """The plan that goes on with a finished run for so many seconds. added: what `check_more` returned."""
+    """Return the plan that goes on with a finished run for so many seconds. added: what `check_more` returned."""
     if added:
         run.add_warning(added)
     rule = {"blocks": UNBOUNDED} if plan.study.design.stop == "open" else {"stop": "budget"}

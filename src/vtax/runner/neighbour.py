@@ -33,13 +33,13 @@ _UNITS = {"cpu": "loops/s"}
 
 
 def links(journal: Journal) -> Links:
-    """A lab of the neighbour's own: it shares no link with the guests that are measured."""
+    """Make a lab of the neighbour's own: it shares no link with the guests that are measured."""
     return topology_registry.get(DEFAULT_TOPOLOGY).build(journal, topology_registry.settings(DEFAULT_TOPOLOGY, {}))
 
 
 @contextmanager
 def _named() -> Iterator[None]:
-    """Errors of the block name the neighbour."""
+    """Name the neighbour in errors of the block."""
     try:
         yield
     except VtaxError as error:

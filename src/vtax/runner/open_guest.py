@@ -175,7 +175,7 @@ class OpenGuest:
         return result
 
     def _starts(self, cell: PlannedCell) -> TrialResult:
-        """A trial that starts guests of its own: the session's, whose facts are known, is stopped before."""
+        """Run a trial that starts guests of its own: the session's, whose facts are known, is stopped before."""
         self._endpoints.clear()
         self._guests.close()
         point, platform, resources = cell.point, self._session.platform, self._resources
@@ -245,7 +245,7 @@ class OpenGuest:
         self._colocated |= self._neighbour.ends
 
     def _start_another(self, platform: Platform, end: NetworkEnd | None, number: int, name: str) -> Endpoint:
-        """A further guest of the platform; a failure, and the line about its start, name it."""
+        """Start a further guest of the platform; a failure, and the line about its start, name it."""
         try:
             endpoint = self._start_guest(platform, end, self._plan.resources_of(self._session, number), False)
             if end is not None:
@@ -258,7 +258,7 @@ class OpenGuest:
         return endpoint
 
     def _overcommit(self, cell: PlannedCell) -> tuple[Note, ...]:
-        """A warning about virtual CPUs that share host CPUs because of further guests."""
+        """Return a warning about virtual CPUs that share host CPUs because of further guests."""
         total = cell.point.colocation.total
         return density.overcommit(total, self._resources.vcpus, len(os.sched_getaffinity(0))) if total > 1 else ()
 
@@ -332,7 +332,7 @@ class OpenGuest:
         return GuestSpec(name, image, resources, directory, self._journal, plugboard)
 
     def _lanes(self, cell: PlannedCell) -> list[Lane]:
-        """The flows of a trial: one in the guest alone, or those of the topology, its links set as the cell asks."""
+        """Return the flows of a trial: one in the guest, or those of the topology, links set as the cell asks."""
         resources = self._plan.resources
         running = self._endpoints["guest"].running
         bounded = getattr(self._session.platform.options, "bounded", True)

@@ -124,12 +124,12 @@ class Plan:
         return tuning.resources_at(session.tuning, replace(self.resources, cpus=cpus))
 
     def largest_of(self, platform: str) -> Point | None:
-        """The point at which most guests of a platform run at once; None when it has no cells."""
+        """Return the point at which most guests of a platform run at once; None when it has no cells."""
         points = (cell.point for cell in self.cells if cell.platform.name == platform)
         return max(points, key=lambda point: point.guests, default=None)
 
     def context(self) -> Context:
-        """A context as trials will see it, for checks before the run."""
+        """Return a context as trials will see it, for checks before the run."""
         return Context(self.resources.vcpus, self.resources.memory_bytes)
 
     @property
@@ -145,7 +145,7 @@ class Plan:
                 yield from (session for session in self.sessions(block) if session.platform.name == name)
 
     def sessions(self, block: int) -> list[GuestLife]:
-        """The fresh guests of one block and their cells, in the order they run.
+        """Return the fresh guests of one block and their cells, in the order they run.
 
         Randomized: platforms in random order, cells in random order within a guest; the generator is seeded with
         the plan's seed and the block's number, so any block's order is known without drawing those before it.
@@ -170,7 +170,7 @@ class Plan:
         return list(dict.fromkeys(cell.platform.name for cell in self.cells))
 
     def expected_block_s(self) -> float:
-        """An estimate of a block's length.
+        """Return an estimate of a block's length.
 
         By stored costs, warm-up as it was there. Without these by defaults, too long for containers and too short for
         some machines: expected times of the tools, 3 s per guest, and on emulated CPUs 1 s per trial (the measured
@@ -264,7 +264,7 @@ def make_plan(
 def _untested(
     study: Study, platforms: Sequence[Platform], points: Sequence[Point], image: Image, source: str
 ) -> list[Untested]:
-    """The points that platforms cannot carry. Raises BadInput for one of the baseline's."""
+    """Return the points that platforms cannot carry. Raises BadInput for one of the baseline's."""
     found = []
     for platform in platforms:
         for point in points:

@@ -125,7 +125,10 @@ def checked_points(loaded: LoadedStudy, image: Image) -> tuple[Point, ...]:
 
 
 def programs_of(loaded: LoadedStudy) -> dict[str, ProgramBenchmark]:
-    """The programs that a study declares, by name, with their files. Raises BadInput for every one that cannot be."""
+    """Return the programs that a study declares, by name, with their files.
+
+    Raises BadInput for every one that cannot be.
+    """
     made, problems = _programs(loaded)
     if problems:
         raise refused(problems, loaded.source)
@@ -133,7 +136,7 @@ def programs_of(loaded: LoadedStudy) -> dict[str, ProgramBenchmark]:
 
 
 def _programs(loaded: LoadedStudy) -> tuple[dict[str, ProgramBenchmark], list[BadInput]]:
-    """The programs of a study that can be, by name, and a problem for each of the others."""
+    """Return the programs of a study that can be, by name, and a problem for each of the others."""
     problems = Problems()
     made: dict[str, ProgramBenchmark] = {}
     for number, table in enumerate(loaded.study.program, 1):
@@ -238,7 +241,7 @@ def _checked_network(
 def _checked_link(
     raw: RawPoint, benchmark: Benchmark, topology: str, where: str, known: dict[Any, LinkSettings]
 ) -> LinkSettings:
-    """The settings of a point's links, checked against this host. known: those that were checked before."""
+    """Return the settings of a point's links, checked against this host. known: those that were checked before."""
     given = (topology, *((name, type(value), value) for name, value in raw.link.items()))
     if given not in known:
         with placed(f"{where}, key topology"):

@@ -116,7 +116,7 @@ def needed_boot(run: RunHandle, home: Home) -> tuple[boots.Here, str]:
 
 
 def known_of(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """The facts of a host that affect measurements."""
+    """Return the facts of a host that affect measurements."""
     return {name: facts[name] for name in SAME_HOST if name in facts}
 
 
@@ -155,20 +155,20 @@ def note_resumption(run: RunHandle, plan: Plan) -> None:
 
 
 def _last_block(plan: Plan, begun: Set[tuple[str, int]]) -> int:
-    """The block that a run was in last. begun: (cell key, block)."""
+    """Return the block that a run was in last. begun: (cell key, block)."""
     if plan.study.design.order == "randomized":
         return max(block for _, block in begun)
     return [s.block for s in plan.sequential_sessions() if any((cell.key, s.block) in begun for cell in s.cells)][-1]
 
 
 def stored_study(run: RunHandle) -> LoadedStudy:
-    """The study of a run. Raises BadInput when the store's is none."""
+    """Return the study of a run. Raises BadInput when the store's is none."""
     source = f"run {run.name}"
     return LoadedStudy(validate(run.declared, source), source)
 
 
 def rebuild_plan(run: RunHandle, home: Home, consented: Collection[HostProgram] = ()) -> Plan:
-    """The plan of a run, equal to the one it began with. consented: see make_plan.
+    """Return the plan of a run, equal to the one it began with. consented: see make_plan.
 
     Platforms are taken as the run found them, so that cells do not appear or vanish half-way. Raises BadInput when
     the image is gone or when the cells would differ (another version of vtax changed a benchmark's defaults), and
@@ -181,7 +181,7 @@ def rebuild_plan(run: RunHandle, home: Home, consented: Collection[HostProgram] 
 
 
 def _image_of(run: RunHandle, home: Home) -> Image:
-    """The image that a run was begun with. Raises BadInput when it is gone, or when only root may see it."""
+    """Return the image that a run was begun with. Raises BadInput when it is gone, or when only root may see it."""
     image = next((image for image in list_images(home) if image.key == run.image_key), None)
     if image is None:
         raise BadInput(
@@ -192,7 +192,10 @@ def _image_of(run: RunHandle, home: Home) -> Image:
 
 
 def _planned(run: RunHandle, image: Image, consented: Collection[HostProgram] = (), *, dry: bool = False) -> Plan:
-    """The plan of a run in its image. Raises BadInput when it is refused here, or its cells would be others."""
+    """Return the plan of a run in its image.
+
+    Raises BadInput when it is refused here, or its cells would be others.
+    """
     loaded = stored_study(run)
     unvisited = boots.unvisited(loaded.study, run)
     probes = {

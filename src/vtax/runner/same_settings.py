@@ -21,7 +21,7 @@ class SameSettings:
         self._first: dict[tuple[str, str], tuple[str, Any]] = {}  # point and setting -> platform and value
 
     def differences(self, cell: PlannedCell, outcome: Outcome) -> Iterator[Note]:
-        """A note for each setting that differs from that of the first platform with the same point."""
+        """Yield a note for each setting that differs from that of the first platform with the same point."""
         benchmark = cell.point.benchmark
         for name in benchmark.same_everywhere:
             value, platform = outcome.effective.get(name), cell.platform.name

@@ -65,7 +65,7 @@ class TrialResult:
 
 
 def failed(failure: Failure) -> TrialResult:
-    """A trial that could not start."""
+    """Return a trial that could not start."""
     return TrialResult(time.time(), Outcome({}), {}, None, {}, (), failure.error, failure.traceback)
 
 
@@ -128,7 +128,7 @@ class OnLinks:
     warnings: tuple[Note, ...] = ()
 
     def beside(self, outcome: Outcome, effective: Mapping[str, Any]) -> Outcome:
-        """An outcome with these metrics and what was effective at the links."""
+        """Return an outcome with these metrics and what was effective at the links."""
         return replace(
             outcome, values={**outcome.values, **self.values}, effective={**outcome.effective, **effective}
         )
@@ -213,7 +213,8 @@ def combined(outcomes: Sequence[Outcome], metrics: Sequence[Metric]) -> Outcome:
 
 
 def cpu_per_gigabyte(counted: Mapping[tuple[str, str], float], metrics: Sequence[Metric]) -> dict[str, float]:
-    """The metric CPU_PER_GIGABYTE where a benchmark lists it; nothing when too little was moved to divide by."""
+    """Return the metric CPU_PER_GIGABYTE where a benchmark lists it; nothing when too little was moved to divide
+    by."""
     found = cost.per_gigabyte(*cost.carried(counted, cost.under_test_cpu_s(counted)))
     return {} if found is None or CPU_PER_GIGABYTE not in metrics else {CPU_PER_GIGABYTE.name: found}
 
@@ -221,14 +222,14 @@ def cpu_per_gigabyte(counted: Mapping[tuple[str, str], float], metrics: Sequence
 def _outcome(
     parsers: Parsers, cell: PlannedCell, lanes: Sequence[LaneRun], counted: Mapping[tuple[str, str], float]
 ) -> Outcome:
-    """The outcome of a trial beside what was counted of the host's disks, with what its work cost the host."""
+    """Return the outcome of a trial beside what was counted of the host's disks, with what its work cost the host."""
     outcomes = _outcomes(parsers, cell, lanes)
     outcome = on_host(with_cold_cache(_together(cell.point, outcomes, lanes), lanes[0].cache_left_bytes), counted)
     return replace(outcome, values={**outcome.values, **costs_of(cell.point.benchmark.work, outcomes, counted)})
 
 
 def _outcomes(parsers: Parsers, cell: PlannedCell, lanes: Sequence[LaneRun]) -> list[Outcome]:
-    """The outcomes of all lanes of a trial: of flows that ran at once, or of guests that did."""
+    """Return the outcomes of all lanes of a trial: of flows that ran at once, or of guests that did."""
     point, outcomes, deadline = cell.point, [], time.monotonic() + TIMEOUT_S
     for number, lane in enumerate(lanes):
         with of_guest(number, point.colocation.guests):
@@ -248,7 +249,7 @@ def _together(point: Point, outcomes: Sequence[Outcome], lanes: Sequence[LaneRun
 
 
 def _of_guest_itself(cell: PlannedCell, lane: Lane, foreground: CommandResult | None) -> Iterator[Note]:
-    """A cache below the guest's disk that held its files, and its clock against the outside one."""
+    """Yield notes on a cache below the guest's disk that held its files, and its clock against the outside one."""
     if held := disk_room.held_below(cell.point, lane.context, cell.platform):
         yield held
     if foreground and (skew := skew_warning(foreground)):

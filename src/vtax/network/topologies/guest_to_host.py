@@ -42,7 +42,7 @@ class HostSegment:
     """A bridge that is itself the interface of the first end; the others are its ports."""
 
     def __init__(self, lab: Lab, *, translates: bool = False) -> None:
-        """translates: whether the host tracks connections of its guests, and translates those that leave it."""
+        """Make no bridge yet. translates: whether the host translates connections of its guests that leave it."""
         self._lab, self._translates = lab, translates
         self._made: BridgeSegment | None = None
 
@@ -63,7 +63,7 @@ class HostSegment:
         return self._made.hops if self._made else []
 
     def plug(self, role: str, interface: Interface, guest: Namespace) -> None:
-        """The first end becomes the host; a later one is a port of its bridge."""
+        """Make the first end the host, and a later one a port of its bridge."""
         if self._made is None:
             host = self._lab.name("host", guest.path)
             self._made = BridgeSegment(
@@ -78,7 +78,7 @@ class HostSegment:
             self._made.plug(role, interface, guest)
 
     def plug_tap(self, role: str, interface: Interface, queues: int, device: str = "") -> str:
-        """A tap that is a port of the host's bridge."""
+        """Make a tap that is a port of the host's bridge."""
         return self._bridge.plug_tap(role, interface, queues, device)
 
     def plug_uplink(self, port: str, nic: str, *, limits: bool = True) -> None:
@@ -87,7 +87,7 @@ class HostSegment:
 
 
 def wire(lab: Lab, settings: LinkSettings) -> Links:
-    """The peer plays the host; the guests hang on it. By translation they reach it at its address outside."""
+    """Make the peer the host, with the guests behind it. By translation they reach it at its address outside."""
     is_translated = settings.attachment in translation.ATTACHMENTS
     by_engine = settings.attachment == "own-nat"
     network = HostSegment(lab, translates=is_translated)

@@ -26,7 +26,7 @@ class RouterSettings(LinkSettings):
 
 
 def sides(number: int) -> tuple[int, int]:
-    """The networks of the router of a number: of the generator, and of the receiver."""
+    """Return the networks of the router of a number: of the generator, and of the receiver."""
     return 2 * number, 2 * number + 1
 
 

@@ -91,7 +91,7 @@ class _Plane:
         return to.role, time.monotonic() - started
 
     def _starter(self, own_address: str) -> Callable[[Execute], None]:
-        """Starts a controller, which has the control until another one is started: that both can is known then."""
+        """Start a controller, which has the control until another one is started: that both can is known then."""
 
         def start_controller(execute: Execute) -> None:
             source = files("vtax.network").joinpath("openflow_router.py").read_text()
@@ -127,7 +127,7 @@ def wire(lab: Lab, settings: RouterOpenflowSettings) -> Links:
 
 
 def _native(role: str, side: int, switch: Switch, planes: Sequence[_Plane], settings: LinkSettings) -> NetworkEnd:
-    """The end on one side of every plane: port 1 or 2 of each bridge."""
+    """Make the end on one side of every plane: port 1 or 2 of each bridge."""
     interfaces = []
     for number, plane in enumerate(planes):
         here, other = plane.networks[side], plane.networks[1 - side]

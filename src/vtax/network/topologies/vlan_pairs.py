@@ -41,12 +41,12 @@ class VlanPairsSettings(LinkSettings):
         return self
 
     def vlans(self, trunk: int) -> list[int]:
-        """The VLANs of the pairs that a trunk carries, by its number from 0."""
+        """Return the VLANs of the pairs that a trunk carries, by its number from 0."""
         return [_FIRST_VLAN + pair for pair in range(trunk, self.pairs, self.trunks)]
 
 
 def wire(lab: Lab, settings: VlanPairsSettings) -> Links:
-    """The trunks, and a network for every pair."""
+    """Make the trunks, and a network for every pair."""
     forced = {"offloads": False} if userspace() else {}
     settings = settings.model_copy(update=forced)
     switch = Switch(lab, lab.namespace("lab"))
@@ -77,7 +77,7 @@ def wire(lab: Lab, settings: VlanPairsSettings) -> Links:
 
 
 def wire_there(lab: Lab, settings: VlanPairsSettings) -> Links:
-    """The right side: the other ends of the trunks, and the serving guest of every pair."""
+    """Make the right side: the other ends of the trunks, and the serving guest of every pair."""
     forced = {"offloads": False} if userspace() else {}
     settings = settings.model_copy(update=forced)
     switch = Switch(lab, lab.namespace("lab"))
@@ -88,7 +88,7 @@ def wire_there(lab: Lab, settings: VlanPairsSettings) -> Links:
 
 
 def _trunk(switch: Switch, number: int, settings: VlanPairsSettings) -> list[Hop]:
-    """A trunk between both bridges; its interfaces."""
+    """Make a trunk between both bridges; return its interfaces."""
     pair = numbered("trunk", number)
     ports = {side: f"{pair}-{side}" for side in (_LEFT, _RIGHT)}
     switch.namespace.ip(
@@ -103,7 +103,7 @@ def _trunk(switch: Switch, number: int, settings: VlanPairsSettings) -> list[Hop
 def _end(
     switch: Switch, role: str, pair: int, settings: VlanPairsSettings, trunk: SwitchSegment | None = None
 ) -> NetworkEnd:
-    """A guest of a pair: the client on the left, the serving one on the right, or behind a trunk to another machine.
+    """Make a guest of a pair: the client on the left, the serving one on the right, or behind a trunk.
 
     The first pair has the plain roles.
     """
