@@ -101,9 +101,7 @@ def command(
     if not (fail_if or detect or strict or junit or markdown):
         _show(store, (treatment, baseline), run_name, metric, label, as_json=as_json)
         return
-    document, found = written(
-        store, (treatment, baseline), run_name, limits, (metric, label), (junit, markdown)
-    )  # fmt: skip
+    document, found = written(store, (treatment, baseline), run_name, limits, (metric, label), (junit, markdown))
     print_document(document, as_json=as_json, schema="vtax.gate/1", of=found.analysis)
     sys.exit(status_of(found, strict=strict))
 

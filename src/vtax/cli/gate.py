@@ -115,7 +115,7 @@ def judged(
     source = source_of(store, name)
     return check(
         store, source.analysis, limits.margin, platform, base, metric, label=label, detect=limits.detect
-    ), source  # fmt: skip
+    ), source
 
 
 def _runs(store: Store, side: str, home: str) -> list[str]:

@@ -25,9 +25,7 @@ port_option = click.option(
 )
 
 
-def study_of(
-    study: str | None, image: str | None, load_of: str | None, serve: str | None, port: int | None
-) -> str:  # fmt: skip
+def study_of(study: str | None, image: str | None, load_of: str | None, serve: str | None, port: int | None) -> str:
     """Return what `vtax run` runs: STUDY, or a file made of the options, gone when the command ends.
 
     Raises BadInput for options that do not go together.

@@ -241,9 +241,7 @@ def _write_csv(table: pa.Table, path: Path) -> None:
     from pyarrow.csv import CSVWriter
 
     table = pa.table({field.name: _as_text(table[field.name]) for field in table.schema})
-    plain = pa.schema(
-        [f.with_type(pa.string()) if pa.types.is_dictionary(f.type) else f for f in table.schema]
-    )  # fmt: skip
+    plain = pa.schema([f.with_type(pa.string()) if pa.types.is_dictionary(f.type) else f for f in table.schema])
     with CSVWriter(path, plain) as writer:
         for batch in table.to_batches(_BATCH_ROWS):
             writer.write_table(pa.Table.from_batches([batch]).cast(plain))

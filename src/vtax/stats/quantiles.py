@@ -79,6 +79,4 @@ def ratio_of_quantiles(treatment: Interval, baseline: Interval) -> Interval:
         for side in (treatment, baseline)
     )
     below, above = math.hypot(a - low, other_high - b), math.hypot(high - a, b - other_low)
-    return Interval(
-        math.exp(a - b), math.exp(a - b - below), math.exp(a - b + above), treatment.confidence
-    )  # fmt: skip
+    return Interval(math.exp(a - b), math.exp(a - b - below), math.exp(a - b + above), treatment.confidence)

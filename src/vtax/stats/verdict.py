@@ -70,7 +70,7 @@ def judge_family(
     """One verdict per ratio. better: of each ratio's metric. valid: makes one-sided p-values those of a rule.
 
     Raises StatsError unless 0 < margin < 1.
-    """  # fmt: skip
+    """
     check_margin(margin)
     difference = holm([min(1.0, 2 * valid(r.p_value / 2, r)) for r in ratios])
     equivalence = holm([valid(p_equivalence(r, margin), r) for r in ratios])

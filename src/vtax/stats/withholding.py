@@ -22,9 +22,7 @@ GUARDED, WARNED = 1.0, 3.0  # standard errors above a correlation's estimate: th
 _CLOCK = "withheld-clock"
 
 
-def warranted(
-    verdict: Verdict, ratio: Ratio, contrast: Contrast, rule: Rule, *, is_absence: bool = False
-) -> Verdict:  # fmt: skip
+def warranted(verdict: Verdict, ratio: Ratio, contrast: Contrast, rule: Rule, *, is_absence: bool = False) -> Verdict:
     """The verdict, with a warning where it needs independent blocks, or `undecided` with the reason.
 
     is_absence: it says that something is absent, such as a slowdown beyond a margin; `equivalent` always does.

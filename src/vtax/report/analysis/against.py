@@ -95,7 +95,7 @@ def _common_baseline(runs: Sequence[Analysis], others: Sequence[Analysis]) -> st
         raise BadInput(
             f"the runs have no baseline in common: {listed}",
             hint="measure both with the same baseline, or both platforms in one run: vtax run STUDY --ab OLD,NEW",
-        )  # fmt: skip
+        )
     return next(iter(baselines))
 
 

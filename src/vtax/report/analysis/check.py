@@ -218,9 +218,7 @@ def check(
     if len(analysis.platforms) < 2 and not (treatment and baseline):
         hint = "vtax run STUDY --ab PLATFORM:OPTION=OLD,PLATFORM:OPTION=NEW runs two that differ in an option"
         raise BadInput(f"{name} has one platform, so there is nothing to compare", hint=hint)
-    to = _side(store, analysis, baseline) if baseline else Side(
-        analysis.baseline, analysis, analysis.baseline, {}
-    )  # fmt: skip
+    to = _side(store, analysis, baseline) if baseline else Side(analysis.baseline, analysis, analysis.baseline, {})
     check_names((to, to), metric, label)
     sides = [_side(store, analysis, treatment)] if treatment else [
         Side(p.name, analysis, p.name, {}) for p in analysis.platforms if p.name != to.platform and p.available

@@ -32,9 +32,7 @@ def why_not(analysis: Analysis, claim: ClaimTable, mapped: Mapped, entries: Sequ
     )
 
 
-def missing_parts(
-    analysis: Analysis, entries: Sequence[Cell], claim: ClaimTable, mapped: Mapped
-) -> Iterator[Inline]:  # fmt: skip
+def missing_parts(analysis: Analysis, entries: Sequence[Cell], claim: ClaimTable, mapped: Mapped) -> Iterator[Inline]:
     """Yield a sentence for all that the claim's checks name and the run has no value of. entries: without values too.
 
     A claim of which a part is missing is judged in part.
@@ -134,7 +132,7 @@ def _absent_levels(check: CheckTable, side: ClaimSide, entries: Sequence[Cell]) 
 
 def _without_host(
     analysis: Analysis, check: CheckTable, side: ClaimSide, entries: Sequence[Cell]
-) -> Iterator[tuple[str, Inline]]:  # fmt: skip
+) -> Iterator[tuple[str, Inline]]:
     """Yield a sentence for each host on which a platform was not measured, of checks that are judged on each."""
     for host in range(1, 1 + (len(of_hosts(analysis.sessions)) if check.each_host else 0)):
         if not has_values_on(analysis, entries, side.platform, host):

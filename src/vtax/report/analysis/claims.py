@@ -114,16 +114,14 @@ class JudgedClaim:
         Only("id", "statement", "statement_pt", "source", "note", "published", meaning="as the study has it"),
     ]
     platforms: Annotated[tuple[str, ...], Means("platforms that it compares, as the publication calls them")]
-    judgement: Annotated[
-        Judgement | None, Only("p_reproduced", "p_contradicted", "blocks_low", "blocks_needed")
-    ]  # fmt: skip
+    judgement: Annotated[Judgement | None, Only("p_reproduced", "p_contradicted", "blocks_low", "blocks_needed")]
     why: Annotated[Inline, Means("why it is not tested, or what decides it")] = ""
     compared: Annotated[
         tuple[ClaimedComparison, ...], Means("the ratios that it was judged by", name="comparisons")
-    ] = ()  # fmt: skip
+    ] = ()
     notes: Annotated[
         tuple[Inline, ...], Means("sentences of what was not measured, and of what else a reader should know")
-    ] = ()  # fmt: skip
+    ] = ()
     missing: Annotated[
         tuple[Inline, ...],
         Means("those of the notes that name a part of the claim without values: it is judged in part"),
@@ -139,9 +137,7 @@ class JudgedClaim:
     @property
     def word(
         self,
-    ) -> Annotated[
-        str, Means("`reproduced`, `contradicted`, `inconclusive` or `not tested`", name="judgement")
-    ]:  # fmt: skip
+    ) -> Annotated[str, Means("`reproduced`, `contradicted`, `inconclusive` or `not tested`", name="judgement")]:
         """`reproduced`, `contradicted`, `inconclusive` or `not tested`."""
         return self.judgement.kind if self.judgement else "not tested"
 
@@ -185,7 +181,7 @@ def claims(analysis: Analysis, mapped: Mapped | None = None) -> Claims:
     for claim in found:
         made = JudgedClaim(
             claim, claim.platforms(analysis.baseline), None, why_not(analysis, claim, mapping, entries)
-        )  # fmt: skip
+        )
         checks = [list(_prepared(analysis, entries, each, mapping)) for each in claim.check if made.why == ""]
         if made.why == "" and not all(checks):
             made = replace(made, why=msg("the run has no values on both sides of a comparison"))
@@ -231,7 +227,7 @@ def named_in_claims(analysis: Analysis) -> tuple[list[str], set[int]]:
 
 def check_mapping(
     analysis: Analysis, mapped: Mapped, named: Sequence[str], numbers: Iterable[int], kind: str
-) -> None:  # fmt: skip
+) -> None:
     """Raise BadInput for a mapping of a platform or host that is not named, or to one that the run did not measure.
 
     numbers: of the hosts that are named. kind: of what names them, `claim` or `figure`.

@@ -59,17 +59,13 @@ def contrast(
     if is_paired:
         is_of_table = all(_is_in_table(pair) for pair in pairs)
         judged = [_as_in_table(pair) for pair in pairs] if is_of_table else _paired(pairs, sides[1])
-        return Contrasts(
-            sides[0], sides[1], is_paired, margin, confidence, tuple(judged), is_of_table=is_of_table
-        )  # fmt: skip
+        return Contrasts(sides[0], sides[1], is_paired, margin, confidence, tuple(judged), is_of_table=is_of_table)
     judged = unpaired(pairs, sides, margin, confidence)
     cells = (
         [*(p.treatment.cell for p in pairs), *(m.treatment for m in mismatched)],
         [*(p.baseline.cell for p in pairs), *(m.baseline for m in mismatched)],
     )
-    unmatched = Unmatched(
-        *(unmatched_cells(side, of, metric, label) for side, of in zip(sides, cells, strict=True))
-    )  # fmt: skip
+    unmatched = Unmatched(*(unmatched_cells(side, of, metric, label) for side, of in zip(sides, cells, strict=True)))
     return Contrasts(
         sides[0], sides[1], is_paired, margin, confidence, tuple(judged), tuple(differences_of(sides, pairs)),
         unmatched, mismatched, shared_baseline(sides),

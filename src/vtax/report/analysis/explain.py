@@ -55,9 +55,7 @@ class ComparedCounter(_OfCounter):
     baseline: Annotated[float, Means("mean over blocks, per unit of work; of a gauge as it is")]
     treatment: Annotated[float, Means("mean over blocks, per unit of work; of a gauge as it is")]
     ratio: Annotated[Interval, Means("treatment / baseline, per unit of work, at the corrected level")]
-    per_second: Annotated[
-        Interval | None, Means("the same per second; null of gauges, and where work is in seconds")
-    ]  # fmt: skip
+    per_second: Annotated[Interval | None, Means("the same per second; null of gauges, and where work is in seconds")]
 
     @property
     def moved(self) -> Annotated[bool, Means("the interval of `ratio` excludes 1")]:
@@ -228,7 +226,7 @@ def _judged(pair: _Pair, family: int, confidence: float) -> Explained:
         compared.append(ComparedCounter(place, name, counter, baseline, treatment, ratio, per_second))
     return Explained(
         pair.section, pair.point, pair.row, pair.work, family, confidence, tuple(compared), pair.one_sided
-    )  # fmt: skip
+    )
 
 
 def _ratio(logs: Floats, level: float, least_se: float) -> Interval:

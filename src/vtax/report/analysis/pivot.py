@@ -276,9 +276,8 @@ class _PivotBuilder:
         if name in PARTS:
             return list(dict.fromkeys(labels[name] for labels, _ in self._blocks()))
         found = (
-            recorded(row.cell, section.metric.name).get(name)
-            for section, _, row in every_row(self.analysis.sections)
-        )  # fmt: skip
+            recorded(row.cell, section.metric.name).get(name) for section, _, row in every_row(self.analysis.sections)
+        )
         return list(dict.fromkeys(level for level in found if level is not None))
 
     def _blocks(self) -> Iterator[tuple[dict[str, str], MeasuredSession]]:

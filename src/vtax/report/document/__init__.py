@@ -127,4 +127,4 @@ __all__ = [
     "scale_for",
     "stored",
     "styled",
-]  # fmt: skip
+]

@@ -108,7 +108,7 @@ def _next_step(step: NextStep) -> Inline:
             "Next: no number of blocks within an hour would decide {comparisons}; stop other programs, or use longer "
             "trials.",
             comparisons=undecided,
-        )  # fmt: skip
+        )
     command = _timed(styled(step.command, "code"), step)
     if step.is_new_session:
         return msg("Next: {command} measures another session; undecided so far: {comparisons}.",

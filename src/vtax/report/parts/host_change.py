@@ -86,9 +86,7 @@ def _about(change: ChangeOfHosts) -> Iterator[Inline]:
     yield joined([msg("changed"), shared.few_of(change.changed)], ": ")
     yield joined([msg("controls"), shared.few_of(change.controls) if change.controls else msg("none")], ": ")
     if not change.is_random:
-        yield styled(
-            msg("which hosts changed was not drawn: whatever chose them may be what differs"), "caution"
-        )  # fmt: skip
+        yield styled(msg("which hosts changed was not drawn: whatever chose them may be what differs"), "caution")
     if change.lost:
         yield styled(joined([msg("no session after the change"), shared.few_of(change.lost)], ": "), "caution")
     if change.unlike:
@@ -97,7 +95,7 @@ def _about(change: ChangeOfHosts) -> Iterator[Inline]:
         yield styled(
             msg("some hosts changed after others were measured again: the windows of the controls are rough"),
             "caution",
-        )  # fmt: skip
+        )
 
 
 def _facts(change: ChangeOfHosts) -> Iterator[Table]:

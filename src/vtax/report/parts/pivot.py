@@ -180,7 +180,7 @@ def about(pivot: Pivot, analysis: Analysis) -> Iterator[Inline]:
             "figures are of a part of the run each ({parts}): intervals are over its blocks or sessions, a single "
             "block has none, and nothing here is judged",
             parts=", ".join(parts),
-        )  # fmt: skip
+        )
 
 
 def _reasons(pivot: Pivot) -> Iterator[Inline]:

@@ -62,7 +62,7 @@ def _time_chart(section: Section, source: Source) -> Iterator[Chart]:
         "Mean of all trials by the time since measuring began; the band is its {level} interval from blocks. A line "
         "ends where the shortest trial does.",
         level=source.analysis.level,
-    )  # fmt: skip
+    )
     ticks = tuple((at, Number(at, len(f"{at:g}".replace(".", "").strip("0")) or 1)) for at in _ticks(last))
     yield from _chart(
         found, section, source.analysis, key=f"time {section.name}",

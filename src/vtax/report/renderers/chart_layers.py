@@ -81,7 +81,7 @@ def printed(base: Spec, scale: Spec, channel: str) -> Iterator[Spec]:
         "transform": [{"filter": "isValid(datum.printed_low)"}],
         "mark": {"type": "rule", "strokeWidth": 1.2, "color": INK, "strokeDash": [2, 2]},
         "encoding": {**base, channel: {"field": "printed_low", **scale}, f"{channel}2": {"field": "printed_high"}},
-    }  # fmt: skip
+    }
     yield {
         "transform": [{"filter": "isValid(datum.printed_value)"}],
         "mark": {"type": "point", "shape": "diamond", "size": 80, "filled": True, "fill": PAPER, "stroke": INK,

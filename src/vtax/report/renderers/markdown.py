@@ -18,8 +18,7 @@ def markdown(document: Document, language: Language = ENGLISH, chapters: Sequenc
     """Return a document as the text of a Markdown file. chapters: documents below it, each with a title of its
     own."""
     page = _MarkdownPage(Formatter(language))
-    blocks = [block for each in (document, *chapters)
-              for block in (f"# {page.text(each.title)}", *page.blocks(each))]  # fmt: skip
+    blocks = [block for each in (document, *chapters) for block in (f"# {page.text(each.title)}", *page.blocks(each))]
     return "\n\n".join(filter(None, blocks)) + "\n"
 
 

@@ -54,7 +54,7 @@ def method(analysis: Analysis) -> Iterator[Inline]:
             "Where lower is better, percent of {baseline} is of the inverse ratio, so that higher is better for each "
             "metric: twice the time is 50 %.",
             baseline=analysis.baseline,
-        )  # fmt: skip
+        )
         ratios = joined([ratios, turned], " ")
     if analysis.declared.get("design", {}).get("trials", 1) != 1:
         averaged = msg(
@@ -179,7 +179,7 @@ def _analysis(analysis: Analysis) -> Inline:
         "From {fewest} blocks on, autocorrelated blocks widen an interval, and so does skewness where variances are "
         "unequal.",
         fewest=Count(FEWEST_TO_TEST),
-    )  # fmt: skip
+    )
     guarded = msg(
         "Equivalent must hold under the correlation of neighbouring blocks that they leave plausible; a verdict that "
         "a stronger one would undo names it."

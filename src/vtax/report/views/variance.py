@@ -50,7 +50,7 @@ def document(source: Source, options: Options) -> Document:
     waited = waits.waits_of(whole.data, whole.analysis.primary, counted)
     found = variance(
         whole.data, whole.analysis, every_metric=options.every_metric, samples=whole.samples, waited=waited
-    )  # fmt: skip
+    )
     kept = [cell for cell in found if source.analysis.filter.shows(cell.row.cell)]
     made = document_of(kept, source.analysis, is_folded=options.depth == "report")
     return shared.of_blocks(made, source.analysis)
