@@ -85,7 +85,7 @@ def forbidden_text(path: str, text: str, checkout: str) -> Iterator[str]:
 
 
 def stray_file(path: str) -> Iterator[str]:
-    """A file in the checkout's root that does not belong there, such as an output that was committed by mistake."""
+    """Return a file in the checkout's root that does not belong there, such as an output committed by mistake."""
     if "/" not in path and path not in ROOT_FILES:
         yield f"{path}: not one of the files in the root; remove it, or add it to ROOT_FILES"
 

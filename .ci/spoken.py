@@ -97,7 +97,7 @@ def is_spoken(template: str) -> bool:
 
 
 def template_of(node: ast.expr) -> str:
-    """The text of a node, with a placeholder for each expression."""
+    """Return the text of a node, with a placeholder for each expression."""
     if isinstance(node, ast.Constant):
         return str(node.value) if "{" not in str(node.value) else ""
     found, seen = "", dict[str, int]()

@@ -127,7 +127,7 @@ def prepare(pack: Path, home: Path, digest: str = "") -> Prepared:
 
 
 def read_manifest(archive: zipfile.ZipFile) -> tuple[Manifest, str]:
-    """(the manifest of a pack, the digest of the pack). Raises Refused, and as what is damaged raises."""
+    """Return (the manifest of a pack, the digest of the pack). Raises Refused, and as what is damaged raises."""
     info = archive.getinfo(MANIFEST)
     if info.compress_type != zipfile.ZIP_STORED or info.file_size > _MAX_MANIFEST:
         raise ValueError("its manifest is too long")

@@ -62,7 +62,7 @@ def names_of(package: str, column: int) -> tuple[str, ...]:
 
 @cache
 def table() -> Mapping[str, tuple[str, ...]]:
-    """The rows of TABLE by Debian's name."""
+    """Return the rows of TABLE by Debian's name."""
     lines = TABLE.read_text(encoding="utf-8").splitlines()
     rows = [tuple(line.split("|")) for line in lines if line and not line.startswith("#")]
     return {row[0]: row for row in rows}

@@ -115,7 +115,8 @@ def _check_programs() -> None:
 
 
 def _there(home: Home, found: Carried) -> Carried | None:
-    """The image as it is here already; None where it is not. Raises BadInput for one of its key with other files."""
+    """Return the image as it is here already; None where it is not. Raises BadInput for one of its key with other
+    files."""
     image = checked_key(home, found.key)
     if image is None:
         return None

@@ -205,7 +205,7 @@ def _capability(headers: Mapping[str, Any]) -> bytes:
 
 
 def _time_ns(member: tarfile.TarInfo) -> int:
-    """The time of a member's last change, nanoseconds: exact, where a float is not."""
+    """Return the time of a member's last change, nanoseconds: exact, where a float is not."""
     whole, _, part = str(member.pax_headers.get("mtime", int(member.mtime))).partition(".")
     found = int(whole) * 10**9 + int(f"{part[:9]:0<9}" or 0)
     if not 0 <= found < 1 << 62:
@@ -214,5 +214,5 @@ def _time_ns(member: tarfile.TarInfo) -> int:
 
 
 def _shown(name: str) -> str:
-    """A name as errors quote it."""
+    """Return a name as errors quote it."""
     return json.dumps(name)[:80]

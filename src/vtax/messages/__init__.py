@@ -43,7 +43,7 @@ class Note(str):
     data: Mapping[str, Any]
 
     def __new__(cls, code: str, /, **data: Any) -> Note:
-        """Raises KeyError for a code without a sentence, and for data that it lacks."""
+        """Raise KeyError for a code without a sentence, and for data that it lacks."""
         data = {name: _kept(value) for name, value in data.items()}
         one, many = forms_of(code)
         template = many if many and data.get("count") != 1 else one
@@ -52,7 +52,7 @@ class Note(str):
         return made
 
     def __getnewargs_ex__(self) -> tuple[tuple[str], dict[str, Any]]:
-        """Copies and pickles are made from code and data."""
+        """Make copies and pickles from code and data."""
         return (self.code,), dict(self.data)
 
 
@@ -68,12 +68,12 @@ def severity_of(code: str) -> Severity:
 
 
 def quoted(text: str) -> Note:
-    """A note as it is; any other text as a note of QUOTED."""
+    """Return a note as it is; any other text as a note of QUOTED."""
     return text if isinstance(text, Note) else Note(QUOTED, text=clean(text))
 
 
 def data_as_json(note: Note) -> dict[str, Any]:
-    """The data of a note as JSON values, cleaned; a note in it is an object of code and data."""
+    """Return the data of a note as JSON values, cleaned; a note in it is an object of code and data."""
     found: dict[str, Any] = cleaned({name: _plain(value) for name, value in note.data.items()})
     return found
 
@@ -101,12 +101,12 @@ def together(texts: Sequence[str]) -> str:
 
 
 def columns_of(note: Note) -> dict[str, Any]:
-    """A note as two columns of a table: its code, and its data as a JSON object."""
+    """Return a note as two columns of a table: its code, and its data as a JSON object."""
     return {"code": note.code, "data": data_as_json(note)}
 
 
 def note_in(code: str, data: Mapping[str, Any]) -> Note:
-    """The note of two columns, cleaned; of what is none, its code as QUOTED."""
+    """Return the note of two columns, cleaned; of what is none, its code as QUOTED."""
     try:
         return Note(code, **{name: _value(value) for name, value in cleaned(data).items()})
     except _NO_NOTE:
@@ -114,7 +114,8 @@ def note_in(code: str, data: Mapping[str, Any]) -> Note:
 
 
 def packed(text: str) -> str:
-    """A text as it is kept: of a note its code and data, as JSON; any other cleaned, and never read as a note."""
+    """Return a text as it is kept: of a note its code and data, as JSON; any other cleaned, and never read as a
+    note."""
     if isinstance(text, Note):
         kept = json.dumps({"code": text.code, "data": data_as_json(text)}, ensure_ascii=False)
         if len(kept) <= MAX_TEXT_CHARS:
@@ -123,7 +124,7 @@ def packed(text: str) -> str:
 
 
 def restored(kept: str) -> str:
-    """The inverse of `packed`, of whatever is kept."""
+    """Return the inverse of `packed`, of whatever is kept."""
     if kept.startswith(_PACKED):
         try:
             found = json.loads(kept)
@@ -134,7 +135,7 @@ def restored(kept: str) -> str:
 
 
 def _kept(value: Any) -> Any:
-    """A value as a note keeps it: what is no number, text or list of them becomes a text."""
+    """Return a value as a note keeps it: what is no number, text or list of them becomes a text."""
     if isinstance(value, list | tuple):
         return tuple(_kept(each) for each in value)
     return value if isinstance(value, str | int | float) else str(value)
@@ -157,7 +158,7 @@ def _value(value: Any) -> Any:
 
 
 def _spelled(name: str, value: Any) -> Any:
-    """A value of data as English writes it."""
+    """Return a value of data as English writes it."""
     if isinstance(value, list | tuple):
         return ("; " if name == "texts" else ", ").join(map(str, value))
     if not isinstance(value, int | float):

@@ -42,15 +42,15 @@ class _Rows:
     value: Any
 
     def of_cell(self, text_of: Callable[[CellRecord], str | None]) -> Any:
-        """A text of the cell of every row."""
+        """Return a text of the cell of every row."""
         return _coded([text_of(cell) for cell in self.data.run.cells], self.data.trials.cell[self.trial])
 
     def of_trial(self, name: str) -> Any:
-        """A column of the trials."""
+        """Return a column of the trials."""
         return pa.array(getattr(self.data.trials, name)[self.trial], from_pandas=True)
 
     def of_metric(self, name: str) -> Any:
-        """A text of the metric of every row."""
+        """Return a text of the metric of every row."""
         return _coded([getattr(metric, name) for metric in self.data.run.metrics], self.metric)
 
 
@@ -186,7 +186,7 @@ def _level(factor: str, cell: CellRecord) -> str | None:
 
 
 def _factors(rows: _Rows) -> dict[str, Any]:
-    """A column for every factor of the run."""
+    """Return a column for every factor of the run."""
     cells = rows.data.run.cells
     return {
         f"factor_{factor}": rows.of_cell(partial(_level, factor))

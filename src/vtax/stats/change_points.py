@@ -46,7 +46,7 @@ class ChangePoint:
 
 
 def change_points_of(series: Sequence[Values], level: float = 0.05) -> list[tuple[ChangePoint, ...]]:
-    """The change points of each of several series, ascending; values are in the order of time.
+    """Return the change points of each of several series, ascending; values are in the order of time.
 
     level: the probability that any series has one although nothing changed in any (Holm over the first tests of all
     series). Raises StatsError for a value that is not a finite number.
@@ -96,7 +96,7 @@ class _Search:
         return sorted([0, *(each.index for each in self.found[:count]), len(self._values)])
 
     def next(self) -> ChangePoint | None:
-        """The best further split, with the p-value of its test; None where no part can be split.
+        """Return the best further split, with the p-value of its test; None where no part can be split.
 
         The test ends as soon as its p-value cannot be below the level any more.
         """
@@ -117,8 +117,8 @@ class _Search:
         return ChangePoint(index, (1 + as_large) / (1 + done))
 
     def dependent(self, errors: float) -> list[ChangePoint]:
-        """The change points with the p-values that they have where neighbours correlate plausibly, which is so many
-        standard errors above the estimate.
+        """Return the change points with the p-values that they have where neighbours correlate plausibly, which is so
+        many standard errors above the estimate.
 
         The share of normal series with that correlation and no change that have so large a split, scaled by the mean
         distance of their values.
@@ -142,7 +142,7 @@ class _Search:
 
 
 def _correlated(noise: Array, correlation: float) -> Array:
-    """The noise as an autoregressive series."""
+    """Return the noise as an autoregressive series."""
     values = noise.tolist()
     for n in range(1, len(values)):
         values[n] = correlation * values[n - 1] + math.sqrt(1 - correlation**2) * values[n]
@@ -157,7 +157,7 @@ def _parts(distances: Array, edges: list[int]) -> list[tuple[int, Array]]:
 
 
 def _best(parts: Sequence[tuple[int, Array]]) -> tuple[float, int]:
-    """(the largest gain of a split, the first value after it); (0, -1) without one."""
+    """Return (the largest gain of a split, the first value after it); (0, -1) without one."""
     best, index = 0.0, -1
     for start, distances in parts:
         gains = _gains(distances, np.arange(len(distances))[None, :])[0]
@@ -171,8 +171,8 @@ def _mean_distance(parts: Sequence[tuple[int, Array]]) -> float:
 
 
 def _plausible_correlation(values: Array, edges: Sequence[int], errors: float) -> float:
-    """The correlation of neighbouring values within parts, so many standard errors above its estimate, which a normal
-    prior of _PRIOR_SD shrinks to 0. Every part's own mean takes 3 r + 1 from it (Kendall 1954)."""
+    """Return the correlation of neighbouring values within parts, so many standard errors above its estimate, which a
+    normal prior of _PRIOR_SD shrinks to 0. Every part's own mean takes 3 r + 1 from it (Kendall 1954)."""
     centred = [values[start:end] - values[start:end].mean() for start, end in pairwise(edges)]
     square = sum(float(part @ part) for part in centred)
     n, left = len(values), max(len(values) - 3 * len(centred), 1)

@@ -54,12 +54,12 @@ def without_missing(array: Array, what: str = "values") -> tuple[Array, tuple[st
 
 
 def check_positive(array: Array, what: str) -> None:
-    """Raises StatsError when a number is zero or below: its logarithm, and so its ratio, is not defined."""
+    """Raise StatsError when a number is zero or below: its logarithm, and so its ratio, is not defined."""
     if (array <= 0).any():
         raise StatsError(Note("not-positive", what=what))
 
 
 def check_confidence(confidence: float) -> None:
-    """Raises StatsError unless 0 < confidence < 1."""
+    """Raise StatsError unless 0 < confidence < 1."""
     if not 0 < confidence < 1:
         raise StatsError(f"a confidence of {confidence} is not between 0 and 1")

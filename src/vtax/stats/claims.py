@@ -120,7 +120,7 @@ class Judgement:
 def judge_claims(
     rule: Rule, claims: Mapping[str, Sequence[RangeTest]], *, looks_ahead: bool = True
 ) -> dict[str, Judgement]:
-    """The word about every finding of one family. Each has at least one check with at least one comparison.
+    """Return the word about every finding of one family. Each has at least one check with at least one comparison.
 
     looks_ahead: whether to compute the further blocks that decide what is open, which costs most of the time.
     """
@@ -159,7 +159,7 @@ def judge_claims(
 
 
 def _logs(claimed: Claimed) -> tuple[float, float]:
-    """The logarithms of the bounds."""
+    """Return the logarithms of the bounds."""
     return (math.log(claimed.low) if claimed.low > 0 else -math.inf), math.log(claimed.high)
 
 
@@ -170,8 +170,8 @@ def _tested(rule: Rule, claimed: Claimed, answer: Comparison | StatsError) -> Te
 
 
 def _tested_apart(rule: Rule, claimed: Claimed) -> Tested | StatsError:
-    """A comparison over the sessions of both sides, or why there is none. With one session on a side there is a ratio
-    and no answer: the effect of that session is in it."""
+    """Return a comparison over the sessions of both sides, or why there is none. With one session on a side there is
+    a ratio and no answer: the effect of that session is in it."""
     samples = claimed.apart
     if samples is None:
         return StatsError(claimed.why_not)
@@ -257,7 +257,7 @@ def _judgement(
 
 
 def _looking_ahead(found: Judgement, checks: Sequence[RangeTest]) -> Judgement:
-    """The judgement with the further blocks that decide it; not known where the word was withheld."""
+    """Return the judgement with the further blocks that decide it; not known where the word was withheld."""
     if found.kind != "inconclusive":
         return found
     level = found.alpha / found.family
@@ -271,7 +271,7 @@ def _looking_ahead(found: Judgement, checks: Sequence[RangeTest]) -> Judgement:
 
 
 def _with_outlook(answer: Tested | StatsError, level: float, of: int) -> Tested | StatsError:
-    """The comparison with the blocks that it still needs, at the level of one finding of a family."""
+    """Return the comparison with the blocks that it still needs, at the level of one finding of a family."""
     if isinstance(answer, StatsError):
         return answer
     ratio = answer.ratio
@@ -295,7 +295,7 @@ def _with_outlook(answer: Tested | StatsError, level: float, of: int) -> Tested 
 
 
 def _blocks(tested: Sequence[Sequence[Tested | StatsError]]) -> tuple[int | None, int | None]:
-    """The largest of the ranges of all comparisons; None where one has none."""
+    """Return the largest of the ranges of all comparisons; None where one has none."""
     found = [a.outlook if isinstance(a, Tested) else Outlook(None, None) for each in tested for a in each]
     if not found or any(o.low is None or o.high is None for o in found):
         return None, None
@@ -324,7 +324,7 @@ def _doubts(
 
 
 def _verdict(rule: Rule, tested: Tested, is_inside: bool, alpha: float, family: int) -> Verdict:
-    """The verdict that a comparison amounts to, as far as it is warranted; see `withholding`.
+    """Return the verdict that a comparison amounts to, as far as it is warranted; see `withholding`.
 
     The ratio is divided by the bound that is in question, or by the middle of the range, so that it is judged
     against 1 as every other ratio. A range that holds 1 says that something is absent.

@@ -73,7 +73,7 @@ class ContrastSide:
 def paired_contrast(
     treatment: ContrastSide, baseline: ContrastSide, better: Better, session_of: Mapping[int, Unit] | None = None
 ) -> Contrast:
-    """The contrast of two cells of one run, as a run's stopping rule and its report judge it.
+    """Return the contrast of two cells of one run, as a run's stopping rule and its report judge it.
 
     session_of: block -> its host and session; None: all are of one. Raises StatsError for means that are not positive
     or too large.

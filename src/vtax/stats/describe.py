@@ -114,14 +114,15 @@ def _warnings(
 
 
 def outlier_warnings(outliers: int, n: int, of: str) -> tuple[str, ...]:
-    """A sentence about outliers among so many values or blocks; none about fewer than ten, which say too little."""
+    """Return a sentence about outliers among so many values or blocks; none about fewer than ten, which say too
+    little."""
     if not outliers or n < MIN_FOR_OUTLIERS:
         return ()
     return (Note("outliers", count=outliers, total=n, what=of, limit=OUTLIER_Z),)
 
 
 def modified_z(values: Values) -> Array:
-    """Modified z-scores 0.6745 (x - median) / MAD (Iglewicz & Hoaglin 1993).
+    """Return the modified z-scores 0.6745 (x - median) / MAD (Iglewicz & Hoaglin 1993).
 
     When more than half of the values are equal the MAD is zero and the mean absolute deviation takes its place; when
     all are equal every score is zero. NaN stays NaN.

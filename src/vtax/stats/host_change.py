@@ -51,7 +51,7 @@ class Effect:
     controls: Annotated[int, Means("the same of the others; 0: there is nothing to compare with")]
 
     def efficiency(self, better: Better) -> Interval:
-        """Performance as a share of what it would be without the change."""
+        """Return the performance as a share of what it would be without the change."""
         low, high = self.low, self.high
         if better == "higher":
             return Interval(self.estimate, low, high, self.confidence)
@@ -59,7 +59,7 @@ class Effect:
 
 
 def window_mean(logs: Values, sessions: Values) -> float:
-    """The mean over sessions of the means of their blocks: one host in one window. NaN: no such block.
+    """Return the mean over sessions of the means of their blocks: one host in one window. NaN: no such block.
 
     Raises StatsError where no block is left.
     """
@@ -72,7 +72,8 @@ def window_mean(logs: Values, sessions: Values) -> float:
 
 
 def effect_of_change(changed: Values, controls: Values, confidence: float = 0.95) -> Effect:
-    """The effect of a change from one log(after / before) per host: of hosts that changed, and of those that did not.
+    """Return the effect of a change from one log(after / before) per host: of hosts that changed, and of those that
+    did not.
 
     A side of one host has no scatter: the interval is then 0 to inf. Raises StatsError without a host that changed.
     """
@@ -91,7 +92,8 @@ def effect_of_change(changed: Values, controls: Values, confidence: float = 0.95
 
 
 def _errors(changed: Array, controls: Array) -> list[tuple[float, float]]:
-    """(standard error, degrees of freedom) of the difference of two means, or of one where there are no controls."""
+    """Return (standard error, degrees of freedom) of the difference of two means, or of one where there are no
+    controls."""
     a, b = changed.size, controls.size
     if not b:
         return [(standard_error(changed), a - 1.0)]
@@ -104,14 +106,15 @@ def _errors(changed: Array, controls: Array) -> list[tuple[float, float]]:
 
 
 def pooled_error(some: Array, others: Array) -> tuple[float, float]:
-    """(standard error, degrees of freedom) of the difference of two means whose values scatter alike: Student's."""
+    """Return (standard error, degrees of freedom) of the difference of two means whose values scatter alike:
+    Student's."""
     df = some.size + others.size - 2.0
     squares = sum(standard_error(side) ** 2 * side.size * (side.size - 1) for side in (some, others) if side.size > 1)
     return math.sqrt(squares / df * (1 / some.size + 1 / others.size)), df
 
 
 def random_half(hosts: Mapping[str, str] | Sequence[str], seed: int) -> tuple[str, ...]:
-    """The hosts that change first, drawn by a seed: every other one of a random order, in the order given.
+    """Return the hosts that change first, drawn by a seed: every other one of a random order, in the order given.
 
     hosts: names, each with its group (CPU model, rack) where they have some: of every group about half is drawn. Of
     an odd number it is the larger or the smaller half. The order of the names does not bear on what is drawn.

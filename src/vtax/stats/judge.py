@@ -100,7 +100,7 @@ def missed(rule: Rule, contrasts: Mapping[str, Contrast], families: Mapping[str,
 
 
 def missed_of(rule: Rule, answers: Mapping[str, Comparison | StatsError | None]) -> dict[str, bool]:
-    """The same from the answers; None: there is none."""
+    """Return the same from the answers; None: there is none."""
     return {
         name: not (rule.stop in LOOKS_AGAIN and isinstance(answer, Comparison) and is_for_good(answer.verdict))
         for name, answer in answers.items()
@@ -118,7 +118,7 @@ def misses(rule: Rule, answer: Comparison | StatsError) -> bool:
 
 
 def _without_assumptions(ratios: Mapping[str, Ratio], contrasts: Mapping[str, Contrast]) -> dict[str, Ratio]:
-    """The ratios with intervals and tests that allow for what their blocks show, each with a warning of it.
+    """Return the ratios with intervals and tests that allow for what their blocks show, each with a warning of it.
 
     Those over several sessions stay: what blocks have in common is a part of their session there.
     """
@@ -147,7 +147,7 @@ def _without_assumptions(ratios: Mapping[str, Ratio], contrasts: Mapping[str, Co
 def _typical(
     rules: Mapping[str, Rule], ratios: Mapping[str, Ratio], contrasts: Mapping[str, Contrast]
 ) -> dict[str, Typical]:
-    """The typical ratios that can be given, and which of them show pauses: judged as one family.
+    """Return the typical ratios that can be given, and which of them show pauses: judged as one family.
 
     None over several sessions: their interval takes blocks as independent.
     """
@@ -176,14 +176,15 @@ def _kind(word: str, better: Better) -> Kind:
 
 
 def _with_needed(verdict: Verdict, ratio: Ratio, rule: Rule) -> Verdict:
-    """An undecided verdict with what would decide it."""
+    """Return an undecided verdict with what would decide it."""
     if verdict.kind != "undecided":
         return verdict
     return replace(verdict, needed=needed(rule.going_on, ratio, verdict.margin, verdict.family))
 
 
 def decided_after(rule: Rule, verdict: Verdict, ratio: Ratio, more: int) -> float:
-    """The share of plausible futures in which so many further blocks decide a comparison, of one session alone."""
+    """Return the share of plausible futures in which so many further blocks decide a comparison, of one session
+    alone."""
     if ratio.n_blocks < 2 or ratio.se_log == 0 or ratio.n_sessions > 1:
         return 0.0
     levels = single_look(verdict.alpha, verdict.family) if rule.stop not in LOOKS_AGAIN else _levels(verdict, rule)
@@ -194,12 +195,12 @@ def decided_after(rule: Rule, verdict: Verdict, ratio: Ratio, more: int) -> floa
 
 
 def _with_levels(verdict: Verdict, ratio: Ratio, rule: Rule) -> Verdict:
-    """The verdict with the blocks it still needs at the levels of a rule that looks again and again."""
+    """Return the verdict with the blocks it still needs at the levels of a rule that looks again and again."""
     return with_outlook(verdict, ratio, _levels(verdict, rule))
 
 
 def _levels(verdict: Verdict, rule: Rule) -> Levels:
-    """The levels of a rule that looks again and again, after every number of blocks."""
+    """Return the levels of a rule that looks again and again, after every number of blocks."""
 
     def levels(blocks: int) -> tuple[float, float]:
         if rule.stop == "verdict" and not rule.looks.first <= blocks <= rule.looks.last:

@@ -19,7 +19,7 @@ _DRAWS, _SEED = 4000, 29
 
 
 def share_intervals(logs: Array, sessions: Labels, confidence: float = 0.95) -> Mapping[str, tuple[float, float]]:
-    """Unit of a level -> bounds of its share of the sum of all variances; the levels that `nested_mean` can see.
+    """Map each unit of a level that `nested_mean` can see to the bounds of its share of the sum of all variances.
 
     logs: one per block, without NaN. Nothing where all blocks are equal. Raises StatsError for no confidence.
     """

@@ -32,14 +32,15 @@ class Apart:
     p_value: Annotated[float, Means("that they are alike, Holm-adjusted over all hosts and platforms")]
 
     def efficiency(self, better: Better) -> Interval:
-        """Performance as a share of the others'."""
+        """Return the performance as a share of the others'."""
         if better == "higher":
             return Interval(self.estimate, self.low, self.high)
         return Interval(1 / self.estimate, 1 / self.high, 1 / self.low if self.low > 0 else math.inf)
 
 
 def against_the_others(some: Values, others: Values, confidence: float = 0.95) -> Apart:
-    """Some hosts against the others, one logarithm per host. Raises StatsError for fewer than MIN_OTHERS of these."""
+    """Compare some hosts against the others, one logarithm per host. Raises StatsError for fewer than MIN_OTHERS of
+    these."""
     check_confidence(confidence)
     inside, rest = as_array(some, "hosts"), as_array(others, "hosts")
     if not inside.size or rest.size < MIN_OTHERS:

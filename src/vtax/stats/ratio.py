@@ -127,7 +127,7 @@ class Ratio:
         )  # fmt: skip
 
     def efficiency(self, better: Better) -> Interval:
-        """Performance as a share of the baseline's: the ratio of a rate, the inverse ratio of a time."""
+        """Return the performance as a share of the baseline's: the ratio of a rate, the inverse ratio of a time."""
         found = self if better == "higher" else self.inverse
         return Interval(found.estimate, found.low, found.high, self.confidence, self.warnings)
 
@@ -235,7 +235,7 @@ def ratio_of_logs(logs: Values, confidence: float = 0.95) -> Ratio:
 
 
 def widened(ratio: Ratio, level: float, se: float, df: float, skewness: float = 0.0) -> Ratio:
-    """The ratio with another standard error and degrees of freedom, and its interval of that level.
+    """Return the ratio with another standard error and degrees of freedom, and its interval of that level.
 
     skewness: allow for it as well. The interval is then the hull of Student's and of Hall's (On the removal of
     skewness by transformation, J. R. Statist. Soc. B 1992): his alone covers too little of heavy tails.
@@ -278,7 +278,7 @@ def skewed_t(t: float, skewness: float, n: int) -> float:
 
 
 def unskewed_t(t: float, skewness: float, n: int) -> float:
-    """The inverse of `skewed_t`."""
+    """Return the inverse of `skewed_t`."""
     a = skewness / math.sqrt(n)
     if abs(a) < 1e-6:
         return t

@@ -73,7 +73,7 @@ class Nested:
 
 
 def nested_mean(logs: Array, sessions: Labels) -> Nested:
-    """The mean of one logarithm per block. Without NaN, at least one block."""
+    """Return the mean of one logarithm per block. Without NaN, at least one block."""
     parents = parents_of(sessions)
     levels: list[Scatter] = []
     values, noise = logs, np.zeros(logs.size)  # of each value around what the units below would show in the long run
@@ -176,14 +176,14 @@ def unpaired_over_sessions(
 
 
 def _welch(a: Scatter, b: Scatter) -> Scatter:
-    """The scatter of the difference of two means."""
+    """Return the scatter of the difference of two means."""
     total = a.se**2 + b.se**2
     df = total**2 / (a.se**4 / a.df + b.se**4 / b.df) if total else a.df + b.df
     return Scatter(b.unit, min(a.count, b.count), math.hypot(a.sd, b.sd), math.sqrt(total), df)
 
 
 def _level_of(confidence: Confidence) -> Callable[[int], float]:
-    """The level of an interval over so many units. Raises StatsError for one that is none."""
+    """Return the level of an interval over so many units. Raises StatsError for one that is none."""
     if callable(confidence):
         return confidence
     check_confidence(confidence)
@@ -200,7 +200,7 @@ def _halves(levels: tuple[Scatter, ...], at: Callable[[int], float]) -> list[flo
 
 
 def _answer(base: Ratio, found: Nested, at: Callable[[int], float]) -> Ratio:
-    """The ratio with interval, test and prediction of a mean over units."""
+    """Return the ratio with interval, test and prediction of a mean over units."""
     halves, top = _halves(found.levels, at), found.levels[0]
     t = t_quantile((1 + at(top.count)) / 2, top.df)
     reach = max(halves[0], t * math.sqrt(found.next_variance + top.se**2))

@@ -12,7 +12,7 @@ BLOCKS_OF_A_SPREAD = 2
 
 
 def spread_over_blocks(logs: Array) -> Array:
-    """The logarithm of the absolute difference of every two successive blocks; a last one alone is left out.
+    """Return the logarithm of the absolute difference of every two successive blocks; a last one alone is left out.
 
     logs: one logarithm per block, without NaN. The mean difference of two such arrays is the logarithm of how many
     times one standard deviation is the other, where both noises have one shape. The pairs are independent, and
@@ -58,7 +58,8 @@ def _differences(logs: Array) -> Array:
 
 
 def _log_sizes(differences: Array, logs: Array) -> Array:
-    """The logarithm of each absolute difference. logs: what they are of. Raises StatsError where one is zero."""
+    """Return the logarithm of each absolute difference. logs: what they are of. Raises StatsError where one is
+    zero."""
     sizes = np.abs(differences)
     if float(sizes.min()) <= 1e-13 * max(1.0, float(np.abs(logs).max())):
         raise StatsError(Note("no-spread"))
@@ -66,7 +67,7 @@ def _log_sizes(differences: Array, logs: Array) -> Array:
 
 
 def spread_over_points(logs: Array) -> Array:
-    """The logarithm of the standard deviation over points, of every block.
+    """Return the logarithm of the standard deviation over points, of every block.
 
     logs: shape (points, blocks). NaN for a block that lacks a point. Raises StatsError for fewer than three points,
     and where they are all equal in a block.

@@ -53,7 +53,7 @@ class Rule:
     ended: int | None = None
 
     def __post_init__(self) -> None:
-        """Raises StatsError on a rule that cannot be followed."""
+        """Raise StatsError on a rule that cannot be followed."""
         check_margin(self.margin)
         if self.blocks < 1 or self.min_blocks < 2 or self.max_blocks < self.min_blocks:
             raise StatsError("a rule needs blocks >= 1 and 2 <= min_blocks <= max_blocks")
@@ -87,7 +87,7 @@ class Rule:
         return Looks(min(first, ended), max(last, ended), ended)
 
     def of(self, logs: Array) -> Rule:
-        """The rule of one contrast, of which logs has one per block of its sides, NaN where it has none.
+        """Return the rule of one contrast, of which logs has one per block of its sides, NaN where it has none.
 
         One that stands in the last block was measured until the time was over, whatever it lost before: its last look
         is at its own number of blocks. Any other was left out at a look of its own, or lost: it has no such look.
@@ -96,7 +96,7 @@ class Rule:
         return self.of_blocks(there.size, int(there[-1]) if there.size else -1)
 
     def of_blocks(self, count: int, last: int) -> Rule:
-        """The same of a contrast with so many blocks, the last of which has this number."""
+        """Return the same of a contrast with so many blocks, the last of which has this number."""
         if self.ended is None:
             return self
         return replace(self, ended=count if last >= self.ended - 1 else None)
@@ -114,7 +114,7 @@ def takes_more_blocks(rule: Rule, order: str, sessions: int) -> bool:
 
 
 def rule_of(design: Mapping[str, Any], because: str = "") -> Rule:
-    """The rule that a study's `[design]` declares; the defaults where it says nothing. Raises StatsError.
+    """Return the rule that a study's `[design]` declares; the defaults where it says nothing. Raises StatsError.
 
     because: why a finished run ended, the reason of its last `Decision`.
     """
@@ -176,7 +176,7 @@ def _judged(
     rule: Rule, contrasts: Mapping[str, Array], blocks: int, families: Mapping[str, str] | None,
     missed_by: Missed | None,
 ) -> Decision:  # fmt: skip
-    """The decision by what every contrast shows."""
+    """Return the decision by what every contrast shows."""
     if not contrasts:
         return Decision(True, False, Note("nothing-to-compare"), (), (Note("no-data"),))
     judged = _judgeable(contrasts)
@@ -208,7 +208,8 @@ def _towards(
     rule: Rule, contrasts: tuple[str, ...], missed: tuple[str, ...], left_out: Mapping[str, tuple[str, ...]],
     blocks: int,
 ) -> Decision:  # fmt: skip
-    """The decision of a rule with a target for every contrast. left_out: those that further blocks would not help."""
+    """Return the decision of a rule with a target for every contrast. left_out: those that further blocks would not
+    help."""
     total = len(contrasts)
     what: str = "a verdict"
     if rule.stop == "precision":
@@ -255,7 +256,8 @@ def within_budget(rule: Rule, goal: Decision, blocks: int, elapsed_s: float, nex
 
 
 def interval_confidence(rule: Rule, blocks: int) -> float:
-    """The confidence at which a t-interval must be computed so that it holds at rule.confidence under the rule."""
+    """Return the confidence at which a t-interval must be computed so that it holds at rule.confidence under the
+    rule."""
     if rule.stop == "precision":
         return 1 - width_share(rule.min_blocks) * rule.alpha
     if rule.stop == "open" or (rule.stop == "verdict" and blocks >= rule.looks.first):
@@ -264,7 +266,8 @@ def interval_confidence(rule: Rule, blocks: int) -> float:
 
 
 def look_level(rule: Rule, blocks: int) -> float:
-    """The error rate of verdicts after `blocks` blocks; alpha where boundaries or p-values allow for all looks."""
+    """Return the error rate of verdicts after `blocks` blocks; alpha where boundaries or p-values allow for all
+    looks."""
     return rule.alpha if rule.stop in LOOKS_AGAIN else 1 - interval_confidence(rule, blocks)
 
 

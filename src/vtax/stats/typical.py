@@ -52,7 +52,8 @@ class Typical:
 
 
 def typical_ratio(ratio: Ratio, logs: Array, medians: Array, trials: int, level: float) -> Typical | None:
-    """The typical ratio beside a ratio; None where blocks or trials are too few, or equal blocks leave no interval.
+    """Return the typical ratio beside a ratio; None where blocks or trials are too few, or equal blocks leave no
+    interval.
 
     logs, medians: log-ratio of every block's averages and of its medians, NaN where a block has none. level: of the
     interval. Blocks that follow one another widen it as they do that of the ratio.
@@ -99,7 +100,8 @@ def _cut(n: int) -> int:
 def found_pauses(
     typical: Typical, ratio: Ratio, p_value: float, better: Better, margin: float, alpha: float
 ) -> Typical:
-    """The typical ratio with its finding: it differs from the ratio of averages by more than chance and the margin.
+    """Return the typical ratio with its finding: it differs from the ratio of averages by more than chance and the
+    margin.
 
     p_value: adjusted over the family. Of a metric where lower is better the treatment pauses when its average is
     longer than its typical trial.

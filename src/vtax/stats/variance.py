@@ -203,5 +203,5 @@ def between_blocks(noise: Components, confidence: float) -> tuple[float, float, 
 
 
 def _least(low: int, high: int, enough: Callable[[int], bool]) -> int:
-    """The least number from low to high that is enough, high when none is."""
+    """Return the least number from low to high that is enough, high when none is."""
     return low + bisect_left(range(low, high), True, key=enough)

@@ -56,7 +56,7 @@ class Verdict:
 
 
 def judge(ratio: Ratio, margin: float, better: Better, alpha: float = 0.05) -> Verdict:
-    """The verdict on a single contrast: `judge_family` of one."""
+    """Return the verdict on a single contrast: `judge_family` of one."""
     return judge_family([ratio], margin, [better], alpha)[0]
 
 
@@ -95,7 +95,7 @@ def judge_unordered(
 
 
 def _agreed(a: Verdict, b: Verdict) -> Verdict:
-    """The word of both. b: of the inverse ratio, judged by the inverse metric."""
+    """Return the word of both. b: of the inverse ratio, judged by the inverse metric."""
     p = max(a.p_equivalence, b.p_equivalence)
     if a.kind == b.kind != "undecided":
         return replace(a, p_equivalence=p)
@@ -116,7 +116,7 @@ def _blocks_left(verdict: Verdict) -> float:
 def verdict_of(
     ratio: Ratio, margin: float, better: Better, alpha: float, family: int, p_difference: float, p_equivalent: float
 ) -> Verdict:
-    """The verdict that adjusted p-values and the estimate's size give together."""
+    """Return the verdict that adjusted p-values and the estimate's size give together."""
     kind: Kind = "undecided"
     warnings: tuple[str, ...] = ()
     if ratio.n_blocks < MINIMUM_BLOCKS:
@@ -130,7 +130,7 @@ def verdict_of(
 
 
 def with_outlook(verdict: Verdict, ratio: Ratio, levels: Levels) -> Verdict:
-    """The verdict with the blocks it still needs: none when it is decided."""
+    """Return the verdict with the blocks it still needs: none when it is decided."""
     if verdict.kind != "undecided":
         return replace(verdict, blocks_needed=0, blocks_needed_low=0)
     found = further_blocks(ratio, verdict.margin, levels)
@@ -138,7 +138,7 @@ def with_outlook(verdict: Verdict, ratio: Ratio, levels: Levels) -> Verdict:
 
 
 def check_margin(margin: float) -> None:
-    """Raises StatsError unless 0 < margin < 1."""
+    """Raise StatsError unless 0 < margin < 1."""
     if not 0 < margin < 1:
         raise StatsError(f"a margin of {margin} is not between 0 and 1")
 
@@ -173,7 +173,7 @@ def holm(p_values: Values) -> Array:
 
 
 def further_blocks(ratio: Ratio, margin: float, levels: Levels) -> Outlook:
-    """The range of further blocks after which the verdict falls; see `outlook`. levels: of its tests.
+    """Return the range of further blocks after which the verdict falls; see `outlook`. levels: of its tests.
 
     Nothing from one block, or where all blocks are equal and enough; nor over several sessions, which more blocks of
     the last one would not settle.
@@ -188,5 +188,6 @@ def further_blocks(ratio: Ratio, margin: float, levels: Levels) -> Outlook:
 
 
 def single_look(alpha: float, family: int) -> Levels:
-    """The levels of a verdict that is judged once, in a family: as if it were the last of Holm's steps to fall."""
+    """Return the levels of a verdict that is judged once, in a family: as if it were the last of Holm's steps to
+    fall."""
     return lambda _: (alpha / 2 / family, alpha / family)

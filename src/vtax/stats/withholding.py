@@ -23,7 +23,7 @@ _CLOCK = "withheld-clock"
 
 
 def warranted(verdict: Verdict, ratio: Ratio, contrast: Contrast, rule: Rule, *, is_absence: bool = False) -> Verdict:
-    """The verdict, with a warning where it needs independent blocks, or `undecided` with the reason.
+    """Return the verdict, with a warning where it needs independent blocks, or `undecided` with the reason.
 
     is_absence: it says that something is absent, such as a slowdown beyond a margin; `equivalent` always does.
 
@@ -46,7 +46,7 @@ def warranted(verdict: Verdict, ratio: Ratio, contrast: Contrast, rule: Rule, *,
 
 
 def for_clock(verdict: Verdict) -> Verdict:
-    """The verdict on a figure in the time of a wrong clock: not `equivalent`, whatever the blocks show.
+    """Return the verdict on a figure in the time of a wrong clock: not `equivalent`, whatever the blocks show.
 
     The figure is off by more than the margin, so it cannot show that two platforms differ by less.
     """
@@ -54,7 +54,7 @@ def for_clock(verdict: Verdict) -> Verdict:
 
 
 def for_failures(verdict: Verdict, contrast: Contrast) -> Verdict:
-    """The verdict, but none that favours the side of which more trials failed: slow trials fail first."""
+    """Return the verdict, but none that favours the side of which more trials failed: slow trials fail first."""
     spared = "faster" if contrast.lost > 0 else "slower"
     if abs(contrast.lost) > MOST_LOST and verdict.kind in (spared, "equivalent"):
         return _withheld(verdict, Note("withheld-failures"))
@@ -80,7 +80,7 @@ class _Correlated:
 
 
 def _correlated(ratio: Ratio, contrast: Contrast, errors: float) -> _Correlated:
-    """The ratio under the plausible correlation so many standard errors above its estimate.
+    """Return the ratio under the plausible correlation so many standard errors above its estimate.
 
     An interval that allows for dependence already stays as it is.
     """

@@ -64,7 +64,7 @@ class Listing:
     _counts: dict[tuple[int, str, int, str], Counts] = field(default_factory=dict)
 
     def page(self, store: Store, wanted: RunFilter, number: int, size: int) -> Page:
-        """The page of this number, from 1, with so many runs. Raises StoreError."""
+        """Return the page of this number, from 1, with so many runs. Raises StoreError."""
         run = schema.run
         query = _narrowed(select(*SUMMARY), wanted)
         query = query.order_by(run.c.started_at.desc(), run.c.id.desc()).limit(size).offset((number - 1) * size)
@@ -81,7 +81,7 @@ class Listing:
         return Page(made, int(total), names)
 
     def one(self, store: Store, name: str) -> RunSummary:
-        """The run of this name. Raises NotFound for an unknown one, StoreError."""
+        """Return the run of this name. Raises NotFound for an unknown one, StoreError."""
         query = select(*SUMMARY).where(schema.run.c.name == name)
         with reading_rows(store.engine) as connection:
             found = self._summaries(store, connection, fetch(connection, query))
@@ -120,7 +120,7 @@ class Listing:
 
 
 def studies(store: Store) -> tuple[StudyRow, ...]:
-    """The studies of the runs, that with the newest run first. Raises StoreError."""
+    """Return the studies of the runs, that with the newest run first. Raises StoreError."""
     run = schema.run
     grouped = select(
         run.c.study, func.count(run.c.id), func.sum(case((run.c.status == "finished", 1), else_=0)),
@@ -194,7 +194,7 @@ def _holds(column: ColumnElement[Any], text: str, *, is_whole: bool) -> ColumnEl
 
 
 def _tags(connection: Connection) -> list[str]:
-    """The tags of all runs."""
+    """Return the tags of all runs."""
     tags = schema.run.c.tags
     rows = fetch(connection, select(tags).where(cast(tags, String) != "[]"))
     return sorted({tag for row in rows for tag in Annotations.read(row.tags, ()).tags})

@@ -121,7 +121,7 @@ def merged_identity(identities: Iterable[str]) -> str:
 
 
 def _look(stored: Iterable[tuple[str, str, Mapping[str, Any]]], runs: Sequence[RunHandle]) -> Note | None:
-    """The warning that some of these runs were merged before in another selection; None when none were.
+    """Return the warning that some of these runs were merged before in another selection; None when none were.
 
     stored: name, identity and provenance of every run.
     """
@@ -202,19 +202,19 @@ def _digests(run: RunHandle) -> frozenset[str]:
 
 
 def _unknown_image(runs: Sequence[RunHandle]) -> Note | None:
-    """The warning that some of these runs do not say what their images held; None when all do."""
+    """Return the warning that some of these runs do not say what their images held; None when all do."""
     unknown = tuple(run.name for run in runs if "" in _digests(run))
     return Note(IMAGE_UNKNOWN, runs=unknown) if unknown else None
 
 
 def _some(differences: Sequence[str]) -> str:
-    """The first of them, a line each."""
+    """Return the first of them, a line each."""
     more = [f"and {len(differences) - _MOST_SHOWN} more"] if len(differences) > _MOST_SHOWN else []
     return "".join(f"\n  - {each}" for each in (*differences[:_MOST_SHOWN], *more))
 
 
 def _identities(run: RunHandle) -> set[str]:
-    """The identities of a run and of those that it was merged from."""
+    """Return the identities of a run and of those that it was merged from."""
     return _all_identities(run.identity, run.provenance)
 
 
@@ -238,8 +238,8 @@ def _differences(a: RunHandle, b: RunHandle) -> Iterator[str]:
 
 
 def _settings(declared: Mapping[str, Any]) -> dict[str, Any]:
-    """A study without how long it lasts, its figures, platforms (compared by what they are), the words of its scale
-    (what it changed is in the rest), and the directories of files, whose contents are in the keys of cells."""
+    """Return a study without how long it lasts, its figures, platforms (compared by what they are), the words of its
+    scale (what it changed is in the rest), and the directories of files, whose contents are in the keys of cells."""
     declared = with_names_of_files(declared)
     design = {name: value for name, value in declared.get("design", {}).items() if name not in _OF_LENGTH}
     return {
@@ -298,7 +298,7 @@ def _parts(runs: Iterable[RunHandle]) -> list[_Part]:
 
 
 def _run_row(parts: Sequence[_Part], name: str, identity: str) -> dict[str, Any]:
-    """The row of the merged run: what all runs have in common, and where it is from."""
+    """Return the row of the merged run: what all runs have in common, and where it is from."""
     runs = [part.run for part in parts]
     hosts = [session.host for run in runs for session in run.sessions]
     common = {fact: value for fact, value in hosts[0].items() if all(host.get(fact) == value for host in hosts)}

@@ -228,7 +228,7 @@ class RunHandle:
         return float(tools or 0.0) + float(starts or 0.0)
 
     def set_tool_version(self, benchmark: str, version: str) -> None:
-        """The version of a benchmark's tool, once a guest has said it."""
+        """Store the version of a benchmark's tool, once a guest has said it."""
         table = schema.cell
         with self._writing() as connection:
             connection.execute(
@@ -250,14 +250,14 @@ class RunHandle:
         self.platforms = tuple(platform if each.name == platform.name else each for each in self.platforms)
 
     def next_position(self) -> int:
-        """The position after the last stored trial: where a resumed run goes on counting."""
+        """Return the position after the last stored trial: where a resumed run goes on counting."""
         query = select(func.max(schema.trial.c.position)).where(schema.trial.c.run_id == self.id)
         with reading_rows(self._engine) as connection:
             last = connection.execute(query).scalar()
         return 0 if last is None else int(last) + 1
 
     def add_warning(self, note: Note, cell_key: str | None = None) -> None:
-        """A warning about the run, or about one of its cells. The same one is kept once."""
+        """Store a warning about the run, or about one of its cells. The same one is kept once."""
         cell_id = None if cell_key is None else self._cell_ids[cell_key]
         row = {"run_id": self.id, "cell_id": cell_id, "trial_id": None, **columns_of(note)}
         table = schema.warning
@@ -344,7 +344,7 @@ def pack(text: str) -> bytes:
 
 
 def unpack(data: bytes, limit: int = MAX_UNPACKED) -> str:
-    """The inverse of `pack`, at most `limit` bytes of it. Raises ValueError or zlib.error for damaged data."""
+    """Return the inverse of `pack`, at most `limit` bytes of it. Raises ValueError or zlib.error for damaged data."""
     found = unpacked(data, limit)
     return found.decode("utf-8", "surrogatepass" if len(found) < limit else "replace")
 
@@ -359,7 +359,7 @@ def unpacked(data: bytes, limit: int = MAX_UNPACKED) -> bytes:
 
 
 def _effective(effective: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings in force, cleaned; values within a trial, which are many, are numbers already."""
+    """Return the settings in force, cleaned; values within a trial, which are many, are numbers already."""
     settings = cleaned({name: value for name, value in effective.items() if name not in LISTS})
     return {**settings, **{name: effective[name] for name in LISTS if name in effective}}
 

@@ -20,7 +20,7 @@ _MAX_SOURCE_CHARS = 500  # of a URL
 
 
 def read_plugins(values: Sequence[Any]) -> tuple[PluginRecord, ...]:
-    """Records of plain values. Raises ValueError for what is no plug-in."""
+    """Make records of plain values. Raises ValueError for what is no plug-in."""
     known = {field.name for field in fields(PluginRecord)}
     for value in values:
         if not isinstance(value, dict) or set(value) != known or not all(isinstance(v, str) for v in value.values()):
@@ -30,7 +30,7 @@ def read_plugins(values: Sequence[Any]) -> tuple[PluginRecord, ...]:
 
 
 def read_untested(values: Sequence[Any]) -> tuple[UntestedRecord, ...]:
-    """Records of plain values. Raises ValueError for what is no point that a platform cannot carry."""
+    """Make records of plain values. Raises ValueError for what is no point that a platform cannot carry."""
     known = {field.name for field in fields(UntestedRecord)}
     found = []
     for value in values:
@@ -76,7 +76,7 @@ def marked_by_host(platforms: Sequence[PlatformRecord], host: Mapping[str, Any])
 
 
 def read_sessions(connection: Connection, run_id: int) -> tuple[SessionRecord, ...]:
-    """The sessions that were begun, in order. Raises ValueError when one is missing."""
+    """Return the sessions that were begun, in order. Raises ValueError when one is missing."""
     table = schema.session
     rows = fetch(connection, select(table).where(table.c.run_id == run_id).order_by(table.c.number))
     if [row.number for row in rows] != list(range(1, len(rows) + 1)) or not rows:

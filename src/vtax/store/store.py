@@ -100,7 +100,7 @@ class Store:
         self.close()
 
     def next_run_name(self, study_name: str) -> str:
-        """The first free name of the form STUDY-NUMBER, counting up from the highest there is."""
+        """Return the first free name of the form STUDY-NUMBER, counting up from the highest there is."""
         return next_name(study_name, self.run_names())
 
     def begin_run(
@@ -153,13 +153,15 @@ class Store:
         return RunHandle(self.engine, run_id)
 
     def open_run(self, name: str) -> RunHandle:
-        """An existing run by its name; `last` is the one that began last. Raises BadInput for an unknown one."""
+        """Return an existing run by its name; `last` is the one that began last. Raises BadInput for an unknown
+        one."""
         run = RunHandle(self.engine, self._run_id(name))
         run.status, run.stopped_because = self.status_for_reader(run.status, run.stopped_because)
         return run
 
     def run_name(self, name: str) -> str:
-        """The name of an existing run, which may not be readable: its own, or that of `last`. Raises BadInput."""
+        """Return the name of an existing run, which may not be readable: its own, or that of `last`. Raises
+        BadInput."""
         run_id = self._run_id(name)
         with reading_rows(self.engine) as connection:
             (row,) = fetch(connection, select(schema.run.c.name).where(schema.run.c.id == run_id))
@@ -220,7 +222,7 @@ class Store:
         return int(run_id)
 
     def run_names(self) -> list[str]:
-        """The names of all runs, in the order of their rows."""
+        """Return the names of all runs, in the order of their rows."""
         with reading_rows(self.engine) as connection:
             return [row.name for row in fetch(connection, select(schema.run.c.name).order_by(schema.run.c.id))]
 
@@ -235,14 +237,14 @@ class Store:
 
 
 def next_name(stem: str, names: Iterable[str]) -> str:
-    """The first free name of the form STEM-NUMBER among these, counting up from the highest there is."""
+    """Return the first free name of the form STEM-NUMBER among these, counting up from the highest there is."""
     pattern = re.compile(re.escape(stem) + r"-(\d+)")
     numbers = [int(match[1]) for name in names if (match := pattern.fullmatch(name))]
     return f"{stem}-{max(numbers, default=0) + 1}"
 
 
 def no_runs_error(url: URL) -> NotFound:
-    """The error for a store without a run, or without a file."""
+    """Return the error for a store without a run, or without a file."""
     return NotFound("there is no run yet", where=shown(url), hint="start one: sudo vtax run tour")
 
 

@@ -77,8 +77,8 @@ def _side(runs: Sequence[Analysis]) -> Side:
 
 
 def _common_baseline(runs: Sequence[Analysis], others: Sequence[Analysis]) -> str:
-    """The baseline of all runs. Raises BadInput without one, for a run that is named twice, and for one without a
-    block."""
+    """Return the baseline of all runs. Raises BadInput without one, for a run that is named twice, and for one
+    without a block."""
     seen: set[str] = set()
     own = {run.identity or run.name for run in runs}
     for run in (*runs, *others):

@@ -69,7 +69,7 @@ class SpokenComparison:
 
 
 def kind_of(row: Row, better: Better) -> str:
-    """The word of a row's verdict; `few` and `none` where it has none for want of blocks, or at all.
+    """Return the word of a row's verdict; `few` and `none` where it has none for want of blocks, or at all.
 
     `perhaps slower` and `perhaps faster` are undecided, with an interval of its own that lies beyond the margin; of
     what else is undecided, `open` has an interval that holds 1.
@@ -135,7 +135,7 @@ def _likeness(one: SpokenComparison) -> tuple[str, Inline]:
 
 
 def _judged(analysis: Analysis) -> dict[str, list[SpokenComparison]]:
-    """The comparisons of primary metrics by platform."""
+    """Return the comparisons of primary metrics by platform."""
     found: dict[str, list[SpokenComparison]] = {each.name: [] for each in analysis.platforms}
     labels = Counter(section.label for section in analysis.primary)
     for section, point, row in every_row(analysis.primary):

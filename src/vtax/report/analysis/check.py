@@ -262,7 +262,8 @@ def require_block(analysis: Analysis) -> None:
 
 
 def untested(analysis: Analysis, platforms: set[str] | None, baseline: str) -> list[NotTested]:
-    """The platforms of a run that did not run, and points that they could not carry. platforms: None for all."""
+    """Return the platforms of a run that did not run, and points that they could not carry. platforms: None for
+    all."""
     absent = [
         NotTested(p.name, p.reason, p.hint)
         for p in analysis.platforms if platforms is None and p.name != baseline and not p.available
@@ -275,7 +276,7 @@ def untested(analysis: Analysis, platforms: set[str] | None, baseline: str) -> l
 
 
 def _side(store: Store | None, analysis: Analysis, text: str) -> Side:
-    """A side of the run itself. Raises BadInput for one of another run, and for a whole run."""
+    """Return a side of the run itself. Raises BadInput for one of another run, and for a whole run."""
     if store is None:
         raise BadInput("a run without a store cannot be asked for a side by name")
     side = side_of(store, text, {analysis.name: analysis}, analysis.name)
@@ -342,7 +343,7 @@ def _reasons(notes: Sequence[str]) -> Iterator[str]:
 
 
 def _detectable(tested: Tested, judgement: Judgement, margin: float) -> float | None:
-    """The smallest slowdown found with probability 0.8: the margin, and what a test detects beyond it."""
+    """Return the smallest slowdown found with probability 0.8: the margin, and what a test detects beyond it."""
     ratio = tested.ratio
     if ratio.n_blocks < MINIMUM_BLOCKS or (tested.claimed.apart and ratio.n_sessions == 1):
         return None
@@ -351,7 +352,8 @@ def _detectable(tested: Tested, judgement: Judgement, margin: float) -> float | 
 
 
 def _noise(tested: Tested) -> float | None:
-    """Standard deviation of the log-ratio from block to block; None across runs, over sessions and of one block."""
+    """Return the standard deviation of the log-ratio from block to block; None across runs, over sessions and of one
+    block."""
     ratio = tested.ratio
     is_known = ratio.n_blocks > 1 and ratio.n_sessions == 1 and not tested.claimed.apart
     return ratio.se_log * math.sqrt(ratio.n_blocks) if is_known else None

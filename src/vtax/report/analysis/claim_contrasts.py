@@ -60,7 +60,7 @@ def samples_of(
     analysis: Analysis, sides: tuple[Sequence[Cell], Sequence[Cell]],
     hosts: tuple[Collection[int], Collection[int]], divisor: Divisor | None,
 ) -> tuple[Sample, Sample]:  # fmt: skip
-    """The logarithms of both sides of a check, and the session of each: of sides that are on different hosts.
+    """Return the logarithms of both sides of a check, and the session of each: of sides that are on different hosts.
 
     hosts: the blocks of each side's host. Raises StatsError for a side without any.
     """

@@ -164,7 +164,7 @@ class _Prepared:
 
 
 def tables_of(analysis: Analysis) -> tuple[ClaimTable, ...]:
-    """The claims that the run's study has."""
+    """Return the claims that the run's study has."""
     return tuple(ClaimTable.model_validate(each) for each in analysis.declared.get("claim") or ())
 
 
@@ -207,7 +207,7 @@ def claims(analysis: Analysis, mapped: Mapped | None = None) -> Claims:
 
 
 def _answered(claim: JudgedClaim, judgement: Judgement | None) -> JudgedClaim:
-    """A claim with its judgement, and each comparison with its ratio or the reason why there is none."""
+    """Return a claim with its judgement, and each comparison with its ratio or the reason why there is none."""
     if judgement is None:
         return claim
     answers = (answer for each in judgement.tested for answer in each)
@@ -219,7 +219,7 @@ def _answered(claim: JudgedClaim, judgement: Judgement | None) -> JudgedClaim:
 
 
 def named_in_claims(analysis: Analysis) -> tuple[list[str], set[int]]:
-    """The platforms and the numbers of the hosts that the study's claims name."""
+    """Return the platforms and the numbers of the hosts that the study's claims name."""
     found = tables_of(analysis)
     named = list(dict.fromkeys(name for claim in found for name in claim.platforms(analysis.baseline)))
     return named, {host for claim in found for check in claim.check for host in check.hosts}
@@ -284,17 +284,17 @@ def _prepared(analysis: Analysis, entries: Sequence[Cell], check: CheckTable, ma
 
 
 def _alike(of: ClaimSide, to: ClaimSide) -> tuple[ClaimSide, ClaimSide]:
-    """The sides with what only the other one fixes held at the same level."""
+    """Return the sides with what only the other one fixes held at the same level."""
     return replace(of, levels={**to.levels, **of.levels}), replace(to, levels={**of.levels, **to.levels})
 
 
 def _anywhere(side: ClaimSide) -> ClaimSide:
-    """A side without its host, which cells do not have."""
+    """Return a side without its host, which cells do not have."""
     return replace(side, levels={factor: level for factor, level in side.levels.items() if factor != HOST})
 
 
 def _on(side: ClaimSide, host: int) -> ClaimSide:
-    """A side on one host."""
+    """Return a side on one host."""
     return replace(side, levels={**side.levels, HOST: str(host)})
 
 
@@ -307,7 +307,7 @@ def _is_on_its_host(analysis: Analysis, entries: Sequence[Cell], *sides: ClaimSi
 
 
 def _blocks_of(analysis: Analysis, side: ClaimSide | None) -> set[int] | None:
-    """The blocks of a side's host; None without one."""
+    """Return the blocks of a side's host; None without one."""
     if side is None or side.host is None:
         return None
     return blocks_of_host(analysis, side.host)
@@ -364,7 +364,7 @@ def _comparison(
 
 
 def _with_trials(contrast: Contrast, of: Sequence[Cell], to: Sequence[Cell]) -> Contrast:
-    """The contrast with what failed on either side."""
+    """Return the contrast with what failed on either side."""
     failed = sum(entry.row.failed for entry in of), sum(entry.row.failed for entry in to)
     return replace(contrast, failed=failed, tried=(sum(tried(e.row) for e in of), sum(tried(e.row) for e in to)))
 

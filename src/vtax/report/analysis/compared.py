@@ -129,7 +129,8 @@ class Compared(OfSection):
 
 
 def by_table(pairs: Sequence[Compared]) -> list[list[int]]:
-    """The families of pairs, as places in their order: those of one metric of one benchmark, as a table shows it."""
+    """Return the families of pairs, as places in their order: those of one metric of one benchmark, as a table shows
+    it."""
     families: dict[str, list[int]] = {}
     for number, pair in enumerate(pairs):
         families.setdefault(pair.section.name, []).append(number)

@@ -73,7 +73,7 @@ def contrast(
 
 
 def texts_of(store: Store, text: str) -> list[str]:
-    """A side's text for each of its runs: `tour-1,tour-2:lxc` is `tour-1:lxc` and `tour-2:lxc`.
+    """Return a side's text for each of its runs: `tour-1,tour-2:lxc` is `tour-1:lxc` and `tour-2:lxc`.
 
     Raises BadInput for an unknown run among several, and for one that is named twice.
     """
@@ -88,13 +88,13 @@ def texts_of(store: Store, text: str) -> list[str]:
 
 
 def sides_of(store: Store, text: str, runs: dict[str, Analysis], run_name: str) -> Side:
-    """A side of one run or several."""
+    """Return a side of one run or several."""
     first, *others = (side_of(store, each, runs, run_name) for each in texts_of(store, text))
     return replace(first, text=text, further=tuple(others))
 
 
 def home_run(store: Store, texts: Sequence[str], run_name: str = LAST) -> str:
-    """The run of sides that name none: the one that another of them names, as in `tour-1:docker podman`.
+    """Return the run of sides that name none: the one that another of them names, as in `tour-1:docker podman`.
 
     Raises BadInput where the last run lacks a platform of them, and another one has all.
     """
@@ -130,7 +130,8 @@ def run_of(store: Store, text: str, run_name: str = LAST) -> tuple[str, str]:
 
 
 def side_of(store: Store, text: str, runs: dict[str, Analysis] | None = None, run_name: str = LAST) -> Side:
-    """A side from its text. runs: analyses that were made already, by run name; added to. run_name: see run_of.
+    """Return a side from its text. runs: analyses that were made already, by run name; added to. run_name: see
+    run_of.
 
     What stands before the first colon is a run, unless the whole is a platform of that run (`ssh:server`).
     """
@@ -224,13 +225,13 @@ def _is_wanted(section: Section, metric: str, label: str) -> bool:
 
 
 def _alike(section: Section, run: Analysis) -> Section | None:
-    """The section of a run that measures the same."""
+    """Return the section of a run that measures the same."""
     name = section.label, section.benchmark, section.metric.name
     return next((each for each in run.sections if (each.label, each.benchmark, each.metric.name) == name), None)
 
 
 def _joined(treatment: tuple[Side, Section], baseline: tuple[Side, Section]) -> list[tuple[Row, Row]]:
-    """The rows of two sides that are alike."""
+    """Return the rows of two sides that are alike."""
     (side, section), (other, base) = treatment, baseline
     if side.is_run:
         factors = sorted({factor for each in (section, base) for point in each.points for factor in point.levels})
@@ -282,7 +283,7 @@ def unmatched_cells(side: Side, matched: Sequence[CellRecord], metric: str, labe
 
 
 def _rows(side: Side, other: Side, section: Section, fixed: Sequence[str]) -> dict[tuple[str, ...], Row]:
-    """The side's rows by what is left of their levels without the fixed factors.
+    """Return the side's rows by what is left of their levels without the fixed factors.
 
     A factor that only the other side fixes is held at the same level here, where this side has it.
     """
@@ -305,7 +306,7 @@ def _is_in_table(pair: Compared) -> bool:
 
 
 def _as_in_table(pair: Compared) -> Compared:
-    """The pair with the answer of the run's table, judged in the family of that."""
+    """Return the pair with the answer of the run's table, judged in the family of that."""
     try:
         check(pair)
     except StatsError as error:

@@ -65,7 +65,7 @@ def exported(analysis: Analysis, effective: tuple[EffectiveCell, ...] = ()) -> E
 
 
 def exported_whole(source: Source) -> ExportedResult:
-    """The same with what was in force in every cell. Raises StoreError."""
+    """Return the same with what was in force in every cell. Raises StoreError."""
     in_force = effective_of_cells(source.data, source.effective)
     cells = enumerate(source.data.run.cells)
     found = (

@@ -135,7 +135,7 @@ def history(
     quantity: Quantity = "efficiency",
     watch: Callable[[int, int], None] = lambda done, total: None,
 ) -> History:
-    """The history of a study in a store.
+    """Return the history of a study in a store.
 
     metric: this one, or every primary one. platforms: these, or all. since: Unix time of the oldest start.
     watch(done, total): after every run that was read. Raises BadInput for unknown names and when nothing is left.

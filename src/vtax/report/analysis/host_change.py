@@ -178,7 +178,8 @@ def _found(hosts: Sequence[MeasuredHost], switches: Mapping[Key, Mapping[str, Sw
 
 
 def _of_switches(hosts: Sequence[MeasuredHost], at: Mapping[str, int], facts: Sequence[FactChange]) -> ChangeOfHosts:
-    """The change of hosts that changed at these positions; the others are split at the median of the moments."""
+    """Return the change of hosts that changed at these positions; the others are split at the median of the
+    moments."""
     before, after, ends, begins = set[int](), set[int](), list[float](), list[float]()
     for host in hosts:
         if (split := at.get(host.name)) is not None:
@@ -201,7 +202,7 @@ def _of_switches(hosts: Sequence[MeasuredHost], at: Mapping[str, int], facts: Se
 def _declared(
     change: PlannedChange, hosts: Sequence[MeasuredHost], switches: Mapping[Key, Mapping[str, Switch]]
 ) -> ChangeOfHosts | None:
-    """The change that was declared, from when it was; None where it was not carried out yet."""
+    """Return the change that was declared, from when it was; None where it was not carried out yet."""
     if change.at is None:
         return None
     sessions = [s for host in hosts for s in host.sessions if change.until is None or s.started_at < change.until]

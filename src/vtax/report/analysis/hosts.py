@@ -56,7 +56,7 @@ class HostLogs:
         return window_mean(self.logs, self.sessions)
 
     def of(self, sessions: Collection[int]) -> HostLogs | None:
-        """The same of some sessions; None where it has no block in them."""
+        """Return the same of some sessions; None where it has no block in them."""
         there = np.isin(self.sessions, list(sessions))
         return HostLogs(self.logs[there], self.sessions[there]) if there.any() else None
 

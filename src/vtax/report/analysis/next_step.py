@@ -59,7 +59,7 @@ class NextStep:
 
 
 def next_step_of(analysis: Analysis, of: Sequence[UndecidedRow] | None = None) -> NextStep | None:
-    """The step for an ended run; None where nothing is undecided, or nobody knows one.
+    """Return the step for an ended run; None where nothing is undecided, or nobody knows one.
 
     of: undecided comparisons of its cells that are not those of its table.
     """
@@ -130,12 +130,13 @@ def _undecided(analysis: Analysis) -> tuple[UndecidedRow, ...]:
 
 
 def _decided_by(blocks: int, undecided: Sequence[UndecidedRow]) -> list[UndecidedRow]:
-    """The comparisons whose range of further blocks ends at so many."""
+    """Return the comparisons whose range of further blocks ends at so many."""
     return [c for c in undecided if c.row.verdict and 0 < (c.row.verdict.blocks_needed or 0) <= blocks]
 
 
 def _most_per_block(made: int, undecided: Sequence[UndecidedRow], most: int | None) -> int | None:
-    """The further blocks that decide most comparisons per block of the whole run; None without any up to `most`."""
+    """Return the further blocks that decide most comparisons per block of the whole run; None without any up to
+    `most`."""
     found = {c.row.verdict.blocks_needed for c in undecided if c.row.verdict and c.row.verdict.blocks_needed}
     ends = sorted(end for end in found if most is None or end <= most)
     return max(ends, key=lambda end: len(_decided_by(end, undecided)) / (made + end), default=None)

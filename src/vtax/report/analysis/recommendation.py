@@ -39,7 +39,7 @@ _OF_VERDICTS = frozenset({"few-blocks", "one-block", "no-trial-went-well"})  # s
 def recommend(
     analysis: Analysis, weights: Mapping[str, float] | None = None, choices: Sequence[str] = ()
 ) -> Recommendation:
-    """The ranking of the platforms for weights of resources.
+    """Return the ranking of the platforms for weights of resources.
 
     analysis: of the whole run. weights: resource -> weight; all measured resources alike where it is None. choices:
     the platforms to rank; all where it is empty, without the baseline where that leaves two. Raises BadInput for
@@ -92,7 +92,7 @@ def _used(weighted: Sequence[Weighted]) -> list[str]:
 
 
 def _choices(analysis: Analysis, choices: Sequence[str]) -> list[PlatformRecord]:
-    """The platforms to rank.
+    """Return the platforms to rank.
 
     The baseline is what the others are compared with; it is a choice where it is named, or fewer than two are left.
     """
@@ -240,8 +240,8 @@ def _partial(
 
 
 def _beside(full: Sequence[Standing], partial: Sequence[Standing]) -> list[Standing]:
-    """The platforms that lack nothing, with places among all: behind each that is certainly ahead, and a range where
-    one that lacks something may be."""
+    """Return the platforms that lack nothing, with places among all: behind each that is certainly ahead, and a range
+    where one that lacks something may be."""
     found = []
     for each in full:
         ahead = sum(other.score.low > each.score.estimate for other in partial)

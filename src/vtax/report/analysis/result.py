@@ -45,12 +45,12 @@ _NOT_YET = Note("not-measured-yet")
 
 
 def analyse(store: Store, run_name: str = LAST) -> Analysis:
-    """The result of a stored run; `last` is the newest. Raises BadInput for an unknown run, StoreError."""
+    """Return the result of a stored run; `last` is the newest. Raises BadInput for an unknown run, StoreError."""
     return analyse_data(load(store.engine, store.open_run(run_name)))
 
 
 def analyse_data(data: RunData) -> Analysis:
-    """The result of a run that was loaded."""
+    """Return the result of a run that was loaded."""
     return shown(data, judged_run(data))
 
 
@@ -66,7 +66,7 @@ class Judged:
 
 
 def judged_run(data: RunData) -> Judged:
-    """The figures of a run that was loaded."""
+    """Return the figures of a run that was loaded."""
     because = data.run.stopped_because if data.run.status == "finished" else ""
     rule = rule_of(data.run.declared.get("design", {}), because)
     rows = _rows(data, rule)
@@ -80,7 +80,7 @@ def judged_run(data: RunData) -> Judged:
 
 
 def shown(data: RunData, found: Judged, only: Filter = EVERYTHING) -> Analysis:
-    """The result of a run from its figures: all of it, or what a filter shows. data: the whole run's."""
+    """Return the result of a run from its figures: all of it, or what a filter shows. data: the whole run's."""
     run, rule, measured = data.run, found.rule, ~data.trials.is_warmup
     part = narrowed(data, only.shows) if only else data
     sections = tuple(_sections_shown(found.sections, only)) if only else found.sections
@@ -206,7 +206,7 @@ def _row(row: Row, blocks: Ints, values: Floats, metric: MetricRecord, confidenc
 
 
 def _over_sessions(rows: Mapping[tuple[int, int], Row], session_of: Mapping[int, Unit]) -> dict[tuple[int, int], Row]:
-    """The rows with intervals of their means over sessions, where there are several."""
+    """Return the rows with intervals of their means over sessions, where there are several."""
     found = dict(rows)
     if len(set(session_of.values())) == 1:
         return found
@@ -264,7 +264,7 @@ def _sections(data: RunData, rows: Mapping[tuple[int, int], Row]) -> list[Sectio
 
 
 def _judged(section: Section, rule: Rule, session_of: Mapping[int, Unit]) -> Section:
-    """The section with ratios and verdicts: one family, judged in one call (see stats.judge)."""
+    """Return the section with ratios and verdicts: one family, judged in one call (see stats.judge)."""
     contrasts: dict[str, Contrast] = {}
     reason: dict[str, str] = {}
     for point in section.points:
@@ -350,7 +350,7 @@ def _logs_or_none(row: Row, base: Row | None) -> Floats:
 
 
 def marked(section: Section, missed: frozenset[str]) -> Section:
-    """The section with every row that misses the declared target marked."""
+    """Return the section with every row that misses the declared target marked."""
 
     def one(row: Row) -> Row:
         return replace(row, target_missed=section.metric.is_primary and _aim_name(section, row) in missed)

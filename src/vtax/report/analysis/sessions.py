@@ -66,7 +66,7 @@ def units_of_blocks(data: RunData) -> dict[int, tuple[int, int]]:
 
 
 def units_of(sessions: Sequence[MeasuredSession]) -> dict[int, tuple[int, int]]:
-    """The same of blocks of these sessions."""
+    """Return the same of blocks of these sessions."""
     return {block: (host_number(each.host), each.number) for each in sessions for block in each.blocks}
 
 
@@ -126,7 +126,7 @@ def ratio_in(row: Row, base: Row, sessions: Sequence[MeasuredSession], confidenc
 def shares_in(
     row: Row, base: Row, sessions: Sequence[MeasuredSession], confidence: float
 ) -> Mapping[str, tuple[float, float]]:
-    """Unit of a level -> bounds of its share of the variance of the ratios; see stats.level_shares."""
+    """Map each unit of a level to the bounds of its share of the variance of the ratios; see stats.level_shares."""
     try:
         logs, labels = logs_in(row, base, sessions)
     except StatsError:

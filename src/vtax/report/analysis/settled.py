@@ -37,7 +37,7 @@ def settled(data: RunData, rule: Rule) -> dict[int, frozenset[int]]:
 
 
 def without(means: BlockMeans, left: frozenset[int]) -> BlockMeans:
-    """The means without those of blocks that the other side of a contrast was left out of."""
+    """Return the means without those of blocks that the other side of a contrast was left out of."""
     if not left:
         return means
     kept = ~np.isin(means.blocks, list(left))

@@ -83,13 +83,13 @@ def trials_of(pair: Compared) -> Contrast:
 
 
 def shared_baseline(sides: tuple[Side, Side]) -> str:
-    """The platform that is the baseline of every run; empty without one."""
+    """Return the platform that is the baseline of every run; empty without one."""
     names = {run.analysis.baseline for side in sides for run in side.runs}
     return names.pop() if len(names) == 1 else ""
 
 
 def check(pair: Compared) -> None:
-    """Raises StatsError when a pair cannot be compared."""
+    """Raise StatsError when a pair cannot be compared."""
     if pair.reason:
         raise StatsError(pair.reason)
     for name, row in (("treatment", pair.treatment), ("baseline", pair.baseline)):
@@ -99,7 +99,7 @@ def check(pair: Compared) -> None:
 
 
 def _pooled(pair: Compared) -> Compared:
-    """The pair with one row a side: of several runs, its values are the means of sessions."""
+    """Return the pair with one row a side: of several runs, its values are the means of sessions."""
     treatment, baseline = map(_pooled_row, pair.cells)
     return replace(pair, treatment=treatment, baseline=baseline)
 
@@ -147,7 +147,7 @@ def _own_logs(cell: Cell) -> _Logs:
 
 
 def _relative(pair: Compared, common: str, level: float, confidence: float) -> Ratio | None:
-    """The ratio of the two sides' ratios to their common baseline; None where there is none."""
+    """Return the ratio of the two sides' ratios to their common baseline; None where there is none."""
     if not common or common in (pair.treatment.platform.name, pair.baseline.platform.name):
         return None
     try:

@@ -197,14 +197,14 @@ def _planned(
 
 
 def _adjusted(cells: Sequence[CellVariance]) -> tuple[CellVariance, ...]:
-    """The cells with the p-values of drift adjusted over all of them."""
+    """Return the cells with the p-values of drift adjusted over all of them."""
     tested = [cell.drift.p_value for cell in cells if cell.drift]
     p_values = iter(holm(tested).tolist()) if tested else iter(())
     return tuple(replace(cell, drift_p=next(p_values)) if cell.drift else cell for cell in cells)
 
 
 def by_section(cells: Iterable[CellVariance]) -> list[list[CellVariance]]:
-    """The cells of each section."""
+    """Return the cells of each section."""
     return [list(of) for _, of in groupby(cells, key=lambda cell: id(cell.section))]
 
 
@@ -218,7 +218,7 @@ class Hardest:
 
 
 def hardest(cells: Iterable[CellVariance]) -> Hardest | None:
-    """The plan that takes the most time, of several the least sure one; None without any plan."""
+    """Return the plan that takes the most time, of several the least sure one; None without any plan."""
     plans = [(cell.row, cell.place, cell.plan) for cell in cells if cell.plan]
     if not plans:
         return None

@@ -81,14 +81,14 @@ def at_places(warnings: Iterable[Warning], holds: Callable[[WarnedPlace], bool])
 
 
 def noted(text: str, place: WarnedPlace | None = None, times: int = 1, *, is_primary: bool = True) -> Given:
-    """A warning by its code and data."""
+    """Return a warning by its code and data."""
     note = quoted(text)
     kind = STATISTICS if note.code in SENTENCES else note.code
     return Given(note.code, data_of(note), place, times, is_primary, kind)
 
 
 def carried(code: str, text: str, place: WarnedPlace | None) -> Given:
-    """A warning of a code whose words are those of another note, or of no note: why a trial failed."""
+    """Return a warning of a code whose words are those of another note, or of no note: why a trial failed."""
     return Given(code, {TEXT: text if isinstance(text, Note) else one_line(text)}, place, kind=code)
 
 
@@ -171,12 +171,12 @@ def _of_rows(rows: Iterable[tuple[WarnedPlace, _WarnedRow, bool]]) -> Iterator[G
 
 
 def place_of(cell: CellRecord, block: int | None = None) -> WarnedPlace:
-    """A cell as people name it."""
+    """Return a cell as people name it."""
     return WarnedPlace(cell.platform, cell.label, levels_of(cell.levels), block)
 
 
 def one_line(text: str) -> str:
-    """The lines of a text as one."""
+    """Return the lines of a text as one."""
     return "; ".join(line.strip() for line in text.splitlines() if line.strip())
 
 

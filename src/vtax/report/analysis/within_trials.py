@@ -90,7 +90,8 @@ def trials_of(row: Row, source: Source) -> list[int]:
 
 
 def _condensed(samples: Sequence[Sequence[float]]) -> tuple[NDArray[np.float64], int]:
-    """(a row for every trial, as long as the shortest, how many neighbours are averaged where that is too long)."""
+    """Return (a row for every trial, as long as the shortest, how many neighbours are averaged where that is too
+    long)."""
     shortest = min(map(len, samples))
     step = math.ceil(shortest / _MOST_TIMES)
     values = np.array([each[: shortest // step * step] for each in samples], np.float64)

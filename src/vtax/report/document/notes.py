@@ -39,7 +39,7 @@ def _digits(value: float) -> int:
 
 
 def sentence_of(code: str, data: Mapping[str, Inline]) -> Message:
-    """The sentence of a code with the data it holds; the text alone of a code without a sentence."""
+    """Return the sentence of a code with the data it holds; the text alone of a code without a sentence."""
     if isinstance(text := data.get(TEXT), str):
         data = {**data, TEXT: stored(text)}
     one, many = forms_of(code) if code in SENTENCES and TEXT not in data else ("{text}", "")

@@ -90,5 +90,5 @@ TEXTS = (*LOST, *MARKS, *NOT_COUNTED, *ERRORS, *UNITS)
 
 
 def unit_of(unit: str) -> Inline:
-    """A unit in the reader's language: a word, or a symbol as it is."""
+    """Return a unit in the reader's language: a word, or a symbol as it is."""
     return stored(unit) if unit in UNITS else unit

@@ -33,7 +33,7 @@ def _judged(each: Compared, found: Contrasts) -> SpokenComparison:
 
 
 def _row(each: Compared) -> Row:
-    """The treatment with the ratio of these two sides."""
+    """Return the treatment with the ratio of these two sides."""
     return replace(each.treatment, ratio=each.ratio, verdict=each.verdict, reason=each.reason)
 
 

@@ -215,7 +215,7 @@ def _left_out(found: Contrasts) -> Iterator[Part]:
 
 
 def _kinds_of(cells: Sequence[CellRecord]) -> list[Inline]:
-    """The benchmarks or platforms that they are of, whichever are fewer."""
+    """Return the benchmarks or platforms that they are of, whichever are fewer."""
     names = [list(dict.fromkeys(getattr(cell, kind) for cell in cells)) for kind in ("label", "platform")]
     return first_of(min(names, key=len), _MAX_NAMED)
 

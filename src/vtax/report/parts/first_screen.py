@@ -67,8 +67,8 @@ def _doubts(analysis: Analysis, warnings: str) -> Iterator[Inline]:
 
 
 def _harm(warning: Warning) -> int:
-    """The place of a warning: what makes figures false, what would overturn a word shown, what else statistics say
-    of words, then the host; last what they flag and keep."""
+    """Return the place of a warning: what makes figures false, what would overturn a word shown, what else statistics
+    say of words, then the host; last what they flag and keep."""
     if warning.severity == "error":
         return 0
     if warning.code in _OVERTURNING:

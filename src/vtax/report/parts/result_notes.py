@@ -77,7 +77,7 @@ def _widened(compared: Sequence[Section], analysis: Analysis) -> Iterator[Inline
 
 
 def _level(rule: Rule, row: Row, blocks: int) -> float:
-    """The level of a row's interval: that of the last look where the row stands in the last block."""
+    """Return the level of a row's interval: that of the last look where the row stands in the last block."""
     return interval_confidence(rule.of_blocks(blocks, int(row.blocks[-1]) if row.blocks.size else -1), blocks)
 
 

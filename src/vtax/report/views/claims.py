@@ -65,8 +65,8 @@ def document(source: Source, options: Options) -> Document:
 
 
 def document_of(found: Claims, analysis: Analysis, *, is_full: bool, is_folded: bool = False) -> Document:
-    """The document of judged claims. is_full: list all comparisons of every claim. is_folded: these on demand, in a
-    report, which has named the publication."""
+    """Return the document of judged claims. is_full: list all comparisons of every claim. is_folded: these on demand,
+    in a report, which has named the publication."""
     data = values_of(replace(found, claims=tuple(replace(each, why=_why(each, analysis)) for each in found.claims)))
     if not found.claims and not found.published:
         text = msg("the study of this run has no claims")
@@ -322,7 +322,7 @@ def _what(compared: ClaimedComparison, found: Claims, marks: Marks, alike: Colle
 
 
 def _side(compared: ClaimedComparison, text: str, platform: str, found: Claims, marks: Marks) -> Inline:
-    """A side with the platform that it stands for, and the marks of its own."""
+    """Return a side with the platform that it stands for, and the marks of its own."""
     named = compared.check.platforms("")
     original = next((there for there, here in found.mapped.items() if here == platform and there in named), "")
     side: Inline = msg("{side} (for {platform})", side=text, platform=original) if original else text

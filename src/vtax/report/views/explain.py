@@ -51,7 +51,7 @@ _LARGEST_FACTOR = 1000.0  # that is shown
 
 
 def document(source: Source, options: Options) -> Document:
-    """A table for every contrast that is not `equivalent`; counters are read from the store for these alone.
+    """Return a table for every contrast that is not `equivalent`; counters are read from the store for these alone.
 
     They are judged over the whole run, whatever of it is shown.
     """
@@ -69,7 +69,7 @@ def document(source: Source, options: Options) -> Document:
 
 
 def document_of(found: Sequence[Explained], analysis: Analysis, *, is_full: bool, has_contrasts: bool) -> Document:
-    """The document of the contrasts. is_full: list all that moved. has_contrasts: some are not equivalent."""
+    """Return the document of the contrasts. is_full: list all that moved. has_contrasts: some are not equivalent."""
     missing = _missing(analysis)
     data = {"not_counted": missing, "contrasts": list(found)}
     if not found:

@@ -14,7 +14,7 @@ from vtax.store.records import PluginRecord
 
 
 def document(source: Source, _: Options) -> Document:
-    """A table of facts, and one of plug-ins when the run used some."""
+    """Return a table of facts, and one of plug-ins when the run used some."""
     host, plugins = source.analysis.host, source.analysis.plugins
     columns = (Column("fact", msg("fact")), Column("value", msg("value"), wraps=True))
     rows = tuple(TableRow(cells) for cells in fact_rows(host))
@@ -26,7 +26,7 @@ def document(source: Source, _: Options) -> Document:
 
 
 def _plugins(plugins: Sequence[PluginRecord]) -> Table:
-    """A row per plug-in that vtax does not ship."""
+    """Return a row per plug-in that vtax does not ship."""
     columns = (
         Column("plugin", msg("plug-in")),
         Column("package", msg("package"), wraps=True),

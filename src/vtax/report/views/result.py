@@ -60,7 +60,7 @@ _FEW_ROWS = 12  # of all tables together, which a terminal shows beside the answ
 
 
 def document(source: Source, options: Options) -> Document:
-    """The result of a run: on a terminal the answer, and tables where they are few, or of what a filter names.
+    """Return the result of a run: on a terminal the answer, and tables where they are few, or of what a filter names.
 
     Where everything is wanted, every metric and every figure of a cell.
     """
@@ -231,7 +231,7 @@ def _overview(analysis: Analysis) -> Iterator[Part]:
 
 
 def _matrix(analysis: Analysis, options: Options) -> Iterator[Part]:
-    """The same for a terminal, its longer side downwards; nothing where a side does not fit, and the
+    """Yield the same for a terminal, its longer side downwards; nothing where a side does not fit, and the
     command where they are many."""
     compared = _compared(analysis)
     points = [(section, point) for section in analysis.primary for point in section.points]
@@ -288,7 +288,7 @@ def _plain(share: Relative, kind: str) -> Inline:
 
 
 def _short_name(section: Section, point: ResultPoint, analysis: Analysis) -> Inline:
-    """The benchmark; its metric only where it has several."""
+    """Return the benchmark; its metric only where it has several."""
     is_alone = sum(other.label == section.label for other in analysis.primary) == 1
     return joined([section.label, "" if is_alone else shared.metric_of(section), shared.levels(point)], " ")
 
@@ -299,7 +299,7 @@ def _overview_name(section: Section, point: ResultPoint, analysis: Analysis) -> 
 
 
 def _base_mean(section: Section, point: ResultPoint) -> Inline:
-    """The baseline's mean with its half-width and unit: `616 ±199 events/s`."""
+    """Return the baseline's mean with its half-width and unit: `616 ±199 events/s`."""
     base = next((row.summary for row in point.rows if row.platform.is_baseline and row.summary), None)
     if base is None:
         return Nothing()
@@ -322,8 +322,8 @@ def _shares(
 
 
 def _rest(analysis: Analysis, options: Options) -> Iterator[Part]:
-    """The warnings, where everything is wanted or nothing measured, and how to see what is not shown; reports have a
-    view of warnings."""
+    """Yield the warnings, where everything is wanted or nothing measured, and how to see what is not shown; reports
+    have a view of warnings."""
     if options.depth == "report":
         return
     if not is_measured(analysis):  # then each row lacks its figure, which is no news
