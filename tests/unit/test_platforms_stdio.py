@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import subprocess
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from vtax.errors import PlatformError
-from vtax.platforms.stdio import Claim, StdioGuest
+from vtax.platforms.stdio import Claim, StdioGuest, describe
 
 
 class Entry:
@@ -59,3 +60,10 @@ def test_what_cannot_be_released_is_named_and_the_rest_is_released_all_the_same(
     assert "container: busy" in caught.value.where
     assert "daemon: " in caught.value.where
     assert book[-1] == "image"
+
+
+@pytest.mark.parametrize("status", [-31, 159])
+def test_an_agent_that_a_filter_of_system_calls_killed_is_described_so(status: int, tmp_path: Path) -> None:
+    process: Any = SimpleNamespace(args=["podman", "run"], poll=lambda: status)
+    said = describe(process, tmp_path / "stderr")
+    assert said == f"podman ended with status {status} (SIGSYS): a filter of system calls ended the agent"

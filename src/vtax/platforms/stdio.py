@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import secrets
+import signal
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
@@ -37,6 +38,7 @@ from vtax.platforms.base import GuestSpec, RunningGuest
 _END_TIMEOUT_S = 10.0
 _ENDING_S = 1.0  # how long a program that closed its stream may take until its status is known
 _STDERR_LINES = 6
+_BY_A_FILTER = (-signal.SIGSYS, 128 + signal.SIGSYS)  # the status of the agent, and a runtime's of it (seccomp(2))
 _THROTTLING = tuple(each.name for each in (table.QUOTA_PERIODS, table.THROTTLED_PERIODS, table.THROTTLED))
 REACHABLE_ROOT = Path("/run/vtax-root")
 """Where a root is mounted that an unprivileged user of the host must reach, unlike the directory of its guest."""
@@ -246,6 +248,8 @@ def describe(process: subprocess.Popen[bytes], stderr: Path) -> str:
         with suppress(subprocess.TimeoutExpired):
             status = process.wait(_ENDING_S)
     state = "still running" if status is None else f"ended with status {status}"
+    if status in _BY_A_FILTER:
+        state += " (SIGSYS): a filter of system calls ended the agent"
     output = last_lines(stderr)
     return f"{Path(str(_args(process)[0])).name} {state}" + (f"; stderr: {output}" if output else "")
 
