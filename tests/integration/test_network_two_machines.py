@@ -1,9 +1,11 @@
 """Native ends of topologies and what is under test on other machines (see `three_machines`)."""
 
 import json
+import os
 import shutil
 import signal
 import subprocess
+import sys
 import time
 
 import pytest
@@ -157,6 +159,36 @@ def test_a_killed_run_leaves_what_clean_removes_on_both_machines(machines, image
     assert "state and MTU of lab0" in cleaned.stdout
     assert_as_before(machines, before)
     assert not list(private_home.journal.iterdir())
+
+
+def test_a_machine_is_held_for_one_run_and_free_once_that_is_killed(machines, image, private_home, tmp_path):
+    path = study(machines, tmp_path, duration_s=60)
+    with (tmp_path / "printed").open("w") as printed:
+        running = subprocess.Popen(command(machines, "run", path, "--trust"), stdout=printed, stderr=printed)
+    eventually(lambda: carried(machines.other, "lab1") > 10_000_000, 120)
+    refused = subprocess.run(hold(machines), capture_output=True, text=True, timeout=60, check=False)
+    running.send_signal(signal.SIGKILL)
+    running.wait()
+    assert "two-machines of " in refused.stderr
+    assert "has the machine other to itself" in refused.stderr
+    with subprocess.Popen(hold(machines), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout.readline() == "held\n"
+        argv = command(machines, "run", path, "--trust")
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+        holder.stdin.close()
+    assert done.returncode == os.EX_TEMPFAIL, done.stderr
+    assert "another-run of " in done.stderr
+    vtax(machines, "clean")
+
+
+def hold(machines):
+    """The command that holds the lock of the other machine for another run until its stdin ends."""
+    program = f"""import sys
+from vtax.platforms.ssh import DRIVER, SshOptions
+with DRIVER.hold(SshOptions(host="other", config={machines.config!r}, local_user="root"), "another-run"):
+    print("held", flush=True)
+    sys.stdin.read()"""
+    return ["nsenter", f"--net=/run/netns/{machines.host}", sys.executable, "-c", program]
 
 
 @pytest.mark.parametrize(

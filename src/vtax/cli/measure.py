@@ -27,6 +27,7 @@ from vtax.report.analysis.source import source_of
 from vtax.report.renderers.format import english
 from vtax.runner.execute import execute
 from vtax.runner.host_sessions import begin_next
+from vtax.runner.machines import held_machines
 from vtax.runner.plan import Plan
 from vtax.runner.resume import check_host
 from vtax.store.store import RunHandle, Store
@@ -127,8 +128,9 @@ def next_session(plan: Plan, run: RunHandle, home: Home, *, tune_host: bool = Fa
     prepare_host(home)
     if changed:
         notify(changed)
-    begin_next(run, facts)
-    measure(plan, run, home, tune_host=tune_host)
+    with held_machines(plan, run.name) as machines:
+        begin_next(run, {**facts, **machines})
+        measure(plan, run, home, tune_host=tune_host)
 
 
 def conclude(run_name: str, store: Store, *, as_json: bool, strict: bool) -> None:

@@ -22,6 +22,7 @@ from vtax.messages import Note
 from vtax.platforms.base import HostProgram
 from vtax.runner import boots
 from vtax.runner.host_sessions import add_blocks, begin_next, check_more, check_next, note_boot
+from vtax.runner.machines import check_same, held_machines
 from vtax.runner.plan import host_programs
 from vtax.runner.resume import check_host, note_resumption, rebuild_plan, stored_study
 from vtax.store.run import RunHandle
@@ -96,12 +97,14 @@ def _go_on(
         announce(plan)
         for text in filter(None, (changed, added)):
             notify(text)
-        if session:
-            begin_next(run, facts, added)
-        else:
-            note_boot(run)
-            note_resumption(run, plan)
-        measure(plan, run, home, tune_host=tune_host)
+        with held_machines(plan, run.name) as machines:
+            if session:
+                begin_next(run, {**facts, **machines}, added)
+            else:
+                check_same(run, machines)
+                note_boot(run)
+                note_resumption(run, plan)
+            measure(plan, run, home, tune_host=tune_host)
 
 
 def _in_this_boot(run: RunHandle, home: Home, *, trust: bool, tune_host: bool, wait: str | None) -> None:
@@ -117,9 +120,11 @@ def _in_this_boot(run: RunHandle, home: Home, *, trust: bool, tune_host: bool, w
         plan = rebuild_plan(run, home, programs)
         announce(plan)
         refuse_other_boot(plan, run, here)
-        if run.status in ("interrupted", "running"):  # the latter was killed
-            note_resumption(run, plan)
-        measure_boot(plan, run, home, here, tune_host=tune_host)
+        with held_machines(plan, run.name) as machines:
+            check_same(run, machines)
+            if run.status in ("interrupted", "running"):  # the latter was killed
+                note_resumption(run, plan)
+            measure_boot(plan, run, home, here, tune_host=tune_host)
 
 
 def _check_status(run: RunHandle, *, session: bool, more_s: float | None) -> Note | None:

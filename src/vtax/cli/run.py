@@ -48,6 +48,7 @@ from vtax.runner import boots
 from vtax.runner.check import further_problems
 from vtax.runner.estimates import with_costs
 from vtax.runner.execute import begin
+from vtax.runner.machines import held_machines
 from vtax.runner.plan import Plan, PlannedPlatform, host_programs, make_plan
 from vtax.store.annotations import checked_tags
 from vtax.store.store import Store
@@ -218,12 +219,13 @@ def command(
         plan = _announced(plan, store)
         if not (yes or budget):
             confirm(plan)
-        run = begin(store, plan, vtax_version=__version__, views=views.foreign(), tags=tags)
-        rename(run.name)
-        if here is None:
-            measure(plan, run, home, tune_host=tune_host)
-        else:
-            measure_boot(plan, run, home, here, tune_host=tune_host)
+        with held_machines(plan, loaded.study.name) as machines:
+            run = begin(store, plan, vtax_version=__version__, views=views.foreign(), tags=tags, machines=machines)
+            rename(run.name)
+            if here is None:
+                measure(plan, run, home, tune_host=tune_host)
+            else:
+                measure_boot(plan, run, home, here, tune_host=tune_host)
     while pause_s is not None and run.status == "paused":
         wait_between(run, pause_s)
         with measuring_lock(run.name):

@@ -172,7 +172,11 @@ def host_facts() -> dict[str, Any]:
 
 def machine_id() -> str:
     """Tells hosts apart without giving away what machine-id(5) asks to keep confidential; empty when not known."""
-    secret = _text("/etc/machine-id").strip() or platform.node()
+    return machine_id_of(_text("/etc/machine-id").strip() or platform.node())
+
+
+def machine_id_of(secret: str) -> str:
+    """Return the same of a machine with that machine-id(5) or, without one, that name."""
     return hashlib.sha256(f"vtax {secret}".encode()).hexdigest()[:12] if secret else ""
 
 

@@ -12,6 +12,7 @@ import os
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -280,6 +281,14 @@ class MachineDriver(Protocol):
     def check_machine(self, options: Any, mtu: int | None, programs: Sequence[str]) -> None:
         """Raise BadInput when the machine cannot be reached, lacks one of these programs, or an interface at either
         end of its uplinks cannot be used, or not with this MTU."""
+        ...
+
+    def hold(self, options: Any, name: str) -> AbstractContextManager[str]:
+        """Hold the machine's measuring lock while the block runs; yields the identity of the machine (store.hosts).
+
+        name: of the run, shown to others. It is free again once this process, or this host, is gone. Raises Busy with
+        the holder's name, BadInput where it cannot be held.
+        """
         ...
 
     def command(self, options: Any, arguments: Sequence[str]) -> Sequence[str]:

@@ -19,19 +19,23 @@ import pwd
 import secrets
 import shlex
 import subprocess
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
+from threading import Event, Thread, Timer
 from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
-from vtax.errors import BadInput
+from vtax.counters.host import hardware_id, machine_id_of
+from vtax.errors import BadInput, Busy
+from vtax.foreign_text import clean
 from vtax.guest import bootstrap
 from vtax.guest.channel import Channel
 from vtax.host.journal import Registration
+from vtax.host.lock import HOST_LOCK
 from vtax.host.process import run
 from vtax.host.resources import Remote
 from vtax.image.image import Image
@@ -44,6 +48,7 @@ from vtax.platforms.base import GuestSpec, NetworkLimits, Probe, RunningGuest, R
 from vtax.platforms.options import DriverOptions
 from vtax.platforms.probing import LaunchedDriver
 from vtax.platforms.stdio import Program, StdioGuest
+from vtax.store.hosts import HARDWARE_ID, MACHINE_ID, host_id
 
 NOTES = (
     Note("machine-own-limits"),
@@ -51,6 +56,9 @@ NOTES = (
 )
 _END_TIMEOUT_S = 15.0
 _EXAMINE_TIMEOUT_S = 30.0
+_BEAT_S = 15.0  # between signs of life to a machine that is held
+_SILENCE_S = 4 * _BEAT_S
+_HOLDER = 200  # characters
 # A connection without terminal, forwarding or questions. One that the user shares (ControlPath) is used, never made.
 _OPTIONS = (
     "BatchMode=yes",
@@ -200,6 +208,30 @@ class Ssh(LaunchedDriver):
         client_program = stdio.start(spec, lambda group: program, register)
         return SshGuest(client_program, client_program.channel, registered[0], scratch)
 
+    @contextmanager
+    def hold(self, options: SshOptions, name: str) -> Iterator[str]:
+        """See platforms.base.MachineDriver."""
+        own = f"{name} of {os.uname().nodename}, {os.getpid()}"
+        line = remote_line(options.python, "hold", path=str(HOST_LOCK), name=own, silence_s=_SILENCE_S)
+        kept = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        ended = Event()
+        with subprocess.Popen([*client(options), line], start_new_session=True, text=True, **kept) as process:  # type: ignore[call-overload]
+            try:
+                found = _held(process, options)
+                holder = str(found.get("holder", ""))
+                if holder and not holder.startswith(f"{own} ("):  # else another name of a machine that is held
+                    raise _not_free(options.host, holder)
+                Thread(target=_beat, args=(process, ended), daemon=True).start()
+                facts = {MACHINE_ID: machine_id_of(found["machine"]), HARDWARE_ID: hardware_id(*found["hardware"])}
+                yield host_id(facts)
+            finally:
+                ended.set()
+                with suppress(OSError):
+                    process.stdin.close()
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(_END_TIMEOUT_S)
+                process.kill()
+
     def command(self, options: SshOptions, arguments: Sequence[str]) -> Sequence[str]:
         """See platforms.base.MachineDriver."""
         return [*client(options), shlex.join([options.python, *arguments])]
@@ -215,14 +247,7 @@ class Ssh(LaunchedDriver):
         needed = [*programs, "ip", "ethtool", "nsenter"]
         argv = [*client(options), remote_line(options.python, "examine", programs=needed)]
         done = run(argv, check=False, timeout_s=_EXAMINE_TIMEOUT_S)
-        reply = next((line for line in done.stdout.splitlines() if line.startswith(_REPLY_PREFIX)), None)
-        if reply is None:
-            message = (done.stderr.strip() or f"status {done.status}")[-300:]
-            raise BadInput(
-                f"the machine {options.host} cannot be reached: {message}",
-                hint=Note("hint-ssh", host=options.host, python=options.python),
-            )
-        found = json.loads(reply.removeprefix(_REPLY_PREFIX))
+        found = _reply(done.stdout.splitlines(), options, lambda: done.stderr.strip() or f"status {done.status}")
         if found["missing"]:
             raise BadInput(
                 f"the machine {options.host} lacks {', '.join(found['missing'])}", hint=Note("hint-install-there")
@@ -250,6 +275,52 @@ def _plugged(plugboard: Plugboard, uplinks: Sequence[Uplink]) -> list[dict[str, 
         }
         for uplink, interface in zip(used, plugboard.interfaces, strict=True)
     ]
+
+
+def _reply(lines: Iterable[str], options: SshOptions, otherwise: Callable[[], str]) -> dict[str, Any]:
+    """Return what the program there printed, behind what a login shell did. otherwise: why there is nothing."""
+    for line in lines:
+        if line.startswith(_REPLY_PREFIX):
+            found: dict[str, Any] = json.loads(line.removeprefix(_REPLY_PREFIX))
+            return found
+    message = otherwise()[-300:]
+    raise BadInput(
+        f"the machine {options.host} cannot be reached: {message}",
+        hint=Note("hint-ssh", host=options.host, python=options.python),
+    )
+
+
+def _held(process: subprocess.Popen[str], options: SshOptions) -> dict[str, Any]:
+    """Return what `hold` printed."""
+    assert process.stdout
+    assert process.stderr
+    errors, late = process.stderr, Timer(_EXAMINE_TIMEOUT_S, process.kill)
+    late.start()
+    try:
+        return _reply(process.stdout, options, lambda: errors.read().strip() or f"status {process.wait()}")
+    finally:
+        late.cancel()
+
+
+def _not_free(host: str, holder: str) -> BadInput:
+    """Return why a machine cannot be held. holder: the first line of its lock file."""
+    with suppress(OSError):
+        if holder == HOST_LOCK.read_text(errors="replace").partition("\n")[0]:
+            return BadInput(f"the machine {host} is this host itself", hint="name another machine")
+    name = clean(holder, _HOLDER)
+    return Busy(
+        f"{name} has the machine {host} to itself; a second command would disturb its figures",
+        hint="wait for its end; this exit status means: try again later",
+    )
+
+
+def _beat(process: subprocess.Popen[str], ended: Event) -> None:
+    """Show a machine that its run lives: whoever lost power would have it for ever."""
+    assert process.stdin
+    with suppress(OSError, ValueError):  # the connection is gone, or closed meanwhile
+        while not ended.wait(_BEAT_S):
+            process.stdin.write(".")
+            process.stdin.flush()
 
 
 def client(options: SshOptions) -> list[str]:

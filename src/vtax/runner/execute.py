@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from vtax.counters.host import host_facts
 from vtax.errors import BadInput, ImageError, PlatformError, RunInterrupted, StoreError, VtaxError
@@ -49,10 +50,12 @@ def begin(
     vtax_version: str,
     views: Mapping[str, Origin] | None = None,
     tags: Sequence[str] = (),
+    machines: Mapping[str, Any] | None = None,
 ) -> RunHandle:
     """Create a run in the store before its first trial.
 
     views: those that vtax does not ship and a report of the run would have, by name. tags: see store.annotations.
+    machines: see runner.machines.
     """
     metrics = {
         (point.benchmark.name, metric.name): MetricRecord(
@@ -75,7 +78,7 @@ def begin(
         seed=plan.seed,
         vtax_version=vtax_version,
         image_key=plan.image.key,
-        host={**host_facts(), **contents.facts(plan.image)},
+        host={**host_facts(), **contents.facts(plan.image), **(machines or {})},
         started_at=time.time(),
         platforms=[platform_record(plan, index) for index in range(len(plan.platforms))],
         cells=[cell_record(cell) for cell in plan.cells],

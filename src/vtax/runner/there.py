@@ -83,8 +83,10 @@ class Half:
         link: Sequence[Any],
         nics: Sequence[str],
     ) -> None:
-        """Make the half on uplinks at these interfaces. link: the topology's name and its settings."""
-        self._stack.enter_context(measuring_lock(_NAME))
+        """Make the half on uplinks at these interfaces, while the run holds this machine's measuring lock.
+
+        link: the topology's name and its settings.
+        """
         if problems := clean(self._home.journal, lambda line: None).problems:
             raise VtaxError("resources of a killed vtax are left there", where="; ".join(problems))
         self._platform: Platform = platform_registry.make(*platform)

@@ -16,6 +16,8 @@ HARDWARE_ID = "hardware_id"
 """The fact that is a hash of its DMI UUID and its board's serial number; absent where the firmware says neither."""
 IMAGE_DIGEST = "image_digest"
 """The fact that is the SHA-256 of the files of the image that its guests started from."""
+PEERS = "peers"
+"""The fact that maps platforms to the identities of the machines that they are, where uplinks join them."""
 _DIGITS = 12
 
 

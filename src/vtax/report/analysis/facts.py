@@ -23,7 +23,7 @@ _NAMES: Mapping[str, Message] = {
     "clock_source": msg("clock source"), "cgroups": msg("cgroups"), "systemd": msg("systemd"),
     "not_counted": msg("not counted"),
     "python": msg("Python"), "measured_at": msg("measured at"), "virtualized": msg("virtual machine"),
-    "hypervisor": msg("hypervisor"), "platform_versions": msg("version"),
+    "hypervisor": msg("hypervisor"), "platform_versions": msg("version"), "peers": msg("other machines"),
 }  # fmt: skip
 """Fact -> what it is called: all that counters.host keeps."""
 

@@ -1,0 +1,121 @@
+"""Machines at other ends, which a run has to itself: the lock there, as a process of this host holds it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from types import SimpleNamespace
+
+import pytest
+
+from vtax.counters.host import host_facts
+from vtax.errors import BadInput, Busy
+from vtax.host.lock import is_measuring, measuring_lock, measuring_process
+from vtax.platforms import ssh
+from vtax.platforms.ssh import DRIVER, SshOptions
+from vtax.runner.machines import check_same
+from vtax.store.hosts import host_id
+
+OPTIONS = SshOptions(host="lab3", uplinks="eth1:eth1", python=sys.executable)
+HOLD = """
+import sys
+from pathlib import Path
+from vtax.platforms import ssh
+ssh.HOST_LOCK, ssh.client = Path(sys.argv[1]), lambda options: ["sh", "-c"]
+with ssh.DRIVER.hold(ssh.SshOptions(host="lab3", python=sys.executable), "tour-1"):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def lock(tmp_path, monkeypatch):
+    """The lock of a machine that is reached without a network."""
+    monkeypatch.setattr(ssh, "client", lambda options: ["sh", "-c"])
+    monkeypatch.setattr(ssh, "HOST_LOCK", tmp_path / "here")
+    there, line = tmp_path / "lock", ssh.remote_line
+    monkeypatch.setattr(ssh, "remote_line", lambda *given, **more: line(*given, **{**more, "path": str(there)}))
+    return there
+
+
+def test_a_machine_is_held_for_one_run_and_says_which_it_is(lock):
+    with DRIVER.hold(OPTIONS, "tour-1") as identity:
+        assert is_measuring(lock)
+        assert measuring_process(path=lock)[0].startswith("tour-1 of ")
+        assert identity == host_id(host_facts())
+    assert not is_measuring(lock)
+
+
+def test_a_machine_that_measures_is_refused_with_the_name_of_its_run(lock):
+    with (
+        measuring_lock("other-7", lock),
+        pytest.raises(Busy, match=r"other-7 .* has the machine lab3") as refused,
+        DRIVER.hold(OPTIONS, "tour-1"),
+    ):
+        pass
+    assert refused.value.exit_status == os.EX_TEMPFAIL
+
+
+def test_a_second_name_of_a_machine_that_is_held_is_no_other_run(lock):
+    with DRIVER.hold(OPTIONS, "tour-1") as first, DRIVER.hold(OPTIONS, "tour-1") as second:
+        assert first == second
+
+
+def test_this_host_is_no_other_machine(lock, monkeypatch):
+    monkeypatch.setattr(ssh, "HOST_LOCK", lock)
+    with (
+        measuring_lock("tour-1", lock),
+        pytest.raises(BadInput, match="is this host itself") as refused,
+        DRIVER.hold(OPTIONS, "tour-1"),
+    ):
+        pass
+    assert not isinstance(refused.value, Busy)
+
+
+def test_a_machine_that_does_not_answer_says_why(lock, monkeypatch):
+    monkeypatch.setattr(ssh, "client", lambda options: ["sh", "-c", "echo no route >&2; exit 255"])
+    with pytest.raises(BadInput, match="lab3 cannot be reached: no route"), DRIVER.hold(OPTIONS, "tour-1"):
+        pass
+
+
+@pytest.mark.parametrize("by", [signal.SIGKILL, signal.SIGTERM])
+def test_a_machine_is_free_once_its_run_is_killed(by, lock):
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD, lock], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as holder:
+        assert holder.stdout.readline() == "held\n"
+        assert is_measuring(lock)
+        holder.send_signal(by)
+    _eventually_free(lock)
+
+
+def test_a_machine_is_free_once_nothing_is_heard_of_its_run(lock, monkeypatch):
+    monkeypatch.setattr(ssh, "_SILENCE_S", 0.3)
+    with DRIVER.hold(OPTIONS, "tour-1"):
+        _eventually_free(lock)
+
+
+def test_a_machine_that_hears_of_its_run_stays_held(lock, monkeypatch):
+    monkeypatch.setattr(ssh, "_SILENCE_S", 2.0)
+    monkeypatch.setattr(ssh, "_BEAT_S", 0.2)
+    with DRIVER.hold(OPTIONS, "tour-1"):
+        time.sleep(3)
+        assert is_measuring(lock)
+
+
+def _eventually_free(lock):
+    deadline = time.monotonic() + 20
+    while is_measuring(lock):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_a_run_is_resumed_with_the_machine_that_it_began_with():
+    run = SimpleNamespace(name="tour-1", session=SimpleNamespace(host={"peers": {"lab3": "aaa"}}))
+    check_same(run, {"peers": {"lab3": "aaa"}})
+    check_same(run, {})
+    with pytest.raises(BadInput, match="lab3 is another machine") as refused:
+        check_same(run, {"peers": {"lab3": "bbb"}})
+    assert json.dumps(str(refused.value)).count("bbb") == 1
