@@ -56,6 +56,8 @@ TITLES = ("Tuning 10Gb network cards on Linux",)
 """Titles of sources, which keep their words."""
 
 _PARTS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+_ANY = re.compile("|".join((*IDENTIFIERS, *PHRASES)), re.IGNORECASE)
+"""In every text with such a word."""
 _PHRASES = [(re.compile(rf"(?<![\w.'-]){words}(?![\w-])", re.IGNORECASE), hint) for words, hint in PHRASES.items()]
 
 
@@ -104,13 +106,14 @@ def bad_sentences(path: str, lines: Iterator[tuple[int, str]]) -> Iterator[str]:
 def findings(root: Path) -> Iterator[str]:
     """Everything in the files of a checkout that the field has another word for."""
     for path in files(root, tuple(ACCEPTED)):
-        if path.endswith(".py"):
-            source = (root / path).read_text()
-            module = Path(path).stem
-            yield from bad_names(path, iter([(1, module), *names(ast.parse(source))]))
-            yield from bad_sentences(path, sentences(source))
-        elif path.endswith((".md", ".toml")):
-            yield from bad_sentences(path, iter(enumerate((root / path).read_text().splitlines(), 1)))
+        if not path.endswith((".py", ".md", ".toml")):
+            continue
+        text = (root / path).read_text()
+        if path.endswith(".py") and _ANY.search(f"{path}\n{text}"):
+            yield from bad_names(path, iter([(1, Path(path).stem), *names(ast.parse(text))]))
+            yield from bad_sentences(path, sentences(text))
+        elif path.endswith((".md", ".toml")) and _ANY.search(text):
+            yield from bad_sentences(path, iter(enumerate(text.splitlines(), 1)))
 
 
 if __name__ == "__main__":
