@@ -137,6 +137,8 @@ BEYOND = [
     ("bonnie", {"size": "1GiB"}, {"size": "2GiB"}, "size is 2 GiB, and the disk of the guests has 1 GiB free"),
     ("dd", {"file_size": "1GiB"}, {"file_size": "2GiB"}, "file_size is 2 GiB, and the disk of the guests has 1 GiB"),
     ("fio", {"size": "512MiB", "jobs": 2}, {"size": "1GiB", "jobs": 2}, "2 × size is 2 GiB, and the disk"),
+    ("linpack", {"order": 7000}, {"order": 9000}, "order 9000 is 618 MiB, and the guest has 512 MiB"),
+    ("memory-latency", {"working_set": "256MiB"}, {"working_set": "512MiB"}, "need about 520 MiB of memory, and the"),
     ("pgbench", {}, {"shared_buffers": "2GiB"}, "shared_buffers is 2 GiB, and the guest has 512 MiB"),
     ("pi", {}, {"digits": 10**8}, "100000000 digits of pi need about 960 MiB of memory"),
     ("pi-flint", {}, {"digits": 5 * 10**8}, "digits of pi need about 7 GiB of memory, and the guest has 512 MiB"),
@@ -144,6 +146,7 @@ BEYOND = [
     ("stream", {"threads": 2000}, {"threads": 4096}, "4096 threads are more than the 3686 that a kernel allows"),
     ("stream", {"array_size": "32MiB"}, {"array_size": "200MiB"}, "three arrays of 200MiB do not fit a guest"),
     ("sysbench-cpu", {"threads": 2000}, {"threads": 4096}, "4096 threads are more than the 3686"),
+    ("sysbench-oltp", {}, {"buffer_pool": "1GiB"}, "buffer_pool is 1 GiB, and the guest has 512 MiB of memory"),
 ]  # fmt: skip
 
 
@@ -156,4 +159,5 @@ def test_what_the_guest_does_not_hold_is_refused_with_both_numbers(name, within,
     assert tuple(benchmark.commands(benchmark.Parameters(**within), context))
     with pytest.raises(BadInput, match=message) as refused:
         tuple(benchmark.commands(benchmark.Parameters(**beyond), context))
+    assert refused.value.where.partition(": ")[0] in ("", name)
     assert "threads" not in message or "raise memory in [guest] to 602 MiB" in refused.value.hint

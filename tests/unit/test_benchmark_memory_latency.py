@@ -3,8 +3,6 @@
 import pytest
 from tool_under_test import Tool
 
-from vtax.errors import BadInput
-
 TOOL = Tool("memory-latency", outside_s=1.0, inside_s=0.98)
 read, parse, command = TOOL.read, TOOL.parse, TOOL.command
 SMALL = {"working_set": "1MiB", "loads": 1_000_000}
@@ -37,12 +35,6 @@ def test_a_kernel_that_does_not_say_is_a_warning_where_huge_pages_were_requested
 
 def test_short_chases_are_a_warning():
     assert any("raise loads" in w for w in parse(read("1.0-1-mib-small.txt"), outside_s=0.99, **SMALL).warnings)
-
-
-def test_a_working_set_beyond_memory_is_refused_with_both_numbers():
-    with pytest.raises(BadInput, match=r"need about 520 MiB of memory, and the guest has 512 MiB") as refused:
-        command(working_set="512MiB")
-    assert refused.value.where == "memory-latency: working_set"
 
 
 def test_size_loads_and_pages_reach_the_program():

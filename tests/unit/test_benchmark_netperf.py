@@ -32,31 +32,25 @@ def test_the_server_runs_on_the_peer():
     assert after(client.argv, "-H") == "198.18.0.1"
 
 
-def test_sizes_and_buffers_reach_the_test():
-    argv = client_argv(message_size=512, socket_buffer=4096, remote_socket_buffer=16384)
-    assert (after(argv, "-m"), after(argv, "-s"), after(argv, "-S")) == ("512", "4096", "16384")
-
-
-def test_one_socket_buffer_is_for_both_ends():
-    assert after(client_argv(socket_buffer=4096), "-S") == "4096"
-
-
-def test_with_maerts_the_message_size_is_the_peers():
-    assert after(client_argv(test="tcp_maerts", message_size=512), "-m") == ",512"
+@pytest.mark.parametrize(
+    ("given", "options"),
+    [
+        ({"message_size": 512, "socket_buffer": 4096}, {"-m": "512", "-s": "4096", "-S": "4096"}),
+        ({"socket_buffer": 4096, "remote_socket_buffer": 16384}, {"-s": "4096", "-S": "16384"}),
+        ({"test": "tcp_maerts", "message_size": 512}, {"-m": ",512"}),  # of the peer
+        ({"test": "tcp_rr", "request_size": 1, "response_size": 45_000_000}, {"-r": "1,45000000"}),
+        ({"confidence_percent": 95, "confidence_width_percent": 5, "min_iterations": 3, "max_iterations": 10},
+         {"-I": "95,5", "-i": "10,3"}),
+    ],
+)  # fmt: skip
+def test_parameters_reach_the_test(given, options):
+    argv = client_argv(**given)
+    assert {flag: after(argv, flag) for flag in options} == options
 
 
 def test_latency_is_requested_for_only_where_transactions_are_measured():
     assert "P99_LATENCY" not in after(client_argv(test="tcp_stream"), "-k")
     assert "P99_LATENCY" in after(client_argv(test="tcp_rr"), "-k")
-
-
-def test_requests_up_to_45_megabytes():
-    assert after(client_argv(test="tcp_rr", request_size=1, response_size=45_000_000), "-r") == "1,45000000"
-
-
-def test_the_papers_repetition_rule_is_netperfs_own():
-    argv = client_argv(confidence_percent=95, confidence_width_percent=5, min_iterations=3, max_iterations=10)
-    assert (after(argv, "-I"), after(argv, "-i")) == ("95,5", "10,3")
 
 
 def test_a_stream_is_judged_at_the_receiver():

@@ -73,12 +73,6 @@ def test_arrays_and_threads_reach_the_program():
     assert command().environment["OMP_NUM_THREADS"] == "2"
 
 
-def test_threads_are_one_to_4096():
-    large = Context(vcpus=2, memory_bytes=1024 * MIB)
-    for threads in (1, 2000, 4096):
-        assert command(large, threads=threads).environment["OMP_NUM_THREADS"] == str(threads)
-
-
 def test_an_array_below_four_times_the_cache_is_a_warning(monkeypatch):
     assert parse("1.0-2-threads").warnings == ()
     monkeypatch.setattr(stream, "last_level_cache_bytes", lambda: 300 * MIB)
