@@ -48,10 +48,10 @@ def texts(source: Path) -> Iterator[tuple[str, Path, int]]:
         is_whole = any(path.match(f"vtax/{pattern}") for pattern in WHOLE)
         errors = _ERRORS | {"ValueError"} if name.startswith(_CHECKED) else _ERRORS
         names = {"hint", "what", "problem"} if name.startswith(_CHECKED) else {"hint"}
-        nodes = _texts(tree) if is_whole else _of_errors(tree, errors, names)
-        for node in [*nodes, *_headings(tree)]:
+        headings = _headings(tree)
+        for node in [*(_texts(tree) if is_whole else _of_errors(tree, errors, names)), *headings]:
             template = template_of(node)
-            if is_spoken(template) or node in _headings(tree):
+            if is_spoken(template) or node in headings:
                 yield template, path, node.lineno
 
 
