@@ -18,7 +18,7 @@ import pytest
 
 from vtax.errors import RunInterrupted, VtaxError
 from vtax.host.interrupts import stop_requests
-from vtax.host.journal import Cleaned, Journal, _unreleased, clean
+from vtax.host.journal import Journal, _unreleased, clean
 from vtax.host.process import spawn, start_time_of
 from vtax.host.resources import (
     FileValue,
@@ -280,15 +280,6 @@ def test_without_a_listener_what_stays_is_reported_on_stderr(tmp_path, monkeypat
     assert capsys.readouterr().err.startswith("leaked: a stuck thing: it is busy")
 
 
-def test_a_half_written_last_line_is_passed_over(tmp_path):
-    made = tmp_path / "made"
-    made.touch()
-    (tmp_path / "1-1-abc.jsonl").write_text(
-        f'{{"register": 0, "kind": "files", "path": "{made}"}}\n{{"register": 1, "ki'
-    )
-    assert clean(tmp_path) == Cleaned((f"files {made}",), ())
-
-
 def test_a_disk_that_fills_up_costs_the_journal_the_one_line_it_refused(tmp_path, monkeypatch):
     write, room = os.write, 1000
 
@@ -359,15 +350,6 @@ def test_a_setting_of_words_that_is_as_before_is_not_reported_as_put_back(tmp_pa
     assert not FileValue(str(setting), "madvise").remove()
     assert FileValue(str(setting), "never").remove()
     assert setting.read_text() == "never"
-
-
-def test_resources_survive_their_json_form():
-    for resource in (
-        Tree("/x"),
-        RestoreCommand("a container", ("podman", "rm", "x"), (1, 125), ("a",)),
-        TaggedProcesses("m", "qemu"),
-    ):
-        assert from_record(to_record(resource)) == resource
 
 
 def test_ending_marked_processes_ends_their_children_too():

@@ -51,12 +51,6 @@ def test_an_unknown_topology_says_which_are_near():
         registry.get("point-to-pont")
 
 
-def test_a_setting_a_topology_cannot_take_is_refused():
-    with pytest.raises(BadInput, match="link setting interfaces: point-to-point has no such setting") as caught:
-        registry.settings("point-to-point", {"interfaces": 2})
-    assert "multi-nic" in caught.value.hint
-
-
 @pytest.mark.parametrize(
     ("topology", "link", "key"),
     [
