@@ -1,6 +1,8 @@
 """Containers on a host with systemd and cgroup v2: limits in force, the host's own Docker daemon, nothing left."""
 
 import json
+import os
+from pathlib import Path
 
 import pytest
 from nested.report import keep
@@ -50,6 +52,21 @@ def test_a_guest_works_in_a_unit_that_systemd_delegates_and_leaves_nothing(neste
     assert holds_its_limits(found)
     assert all("/system.slice/vtax-" in line for line in found["groups"])
     assert found["limit_inside"] == ("none" if platform.startswith("nspawn") else MEMORY)
+    assert found["left"] == []
+
+
+@pytest.mark.parametrize("runtime", ["crun", "youki"])
+@pytest.mark.parametrize("engine", ["podman", "containerd"])
+def test_other_runtimes_work_on_cgroup_v2_and_leave_nothing(nested, engine, runtime):
+    """No package has youki: VTAX_YOUKI names the program, built for Debian 12 or static."""
+    if runtime == "youki":
+        if not os.environ.get("VTAX_YOUKI"):
+            pytest.skip("VTAX_YOUKI=PROGRAM names one")
+        nested.guest.put("/usr/local/bin/youki", Path(os.environ["VTAX_YOUKI"]).read_bytes(), mode=0o755)
+    found = started(nested, f'{engine}:{{"runtime": "{runtime}"}}')
+    assert runtime in found["version"]
+    assert holds_its_limits(found)
+    assert all("/system.slice/vtax-" in line for line in found["groups"])
     assert found["left"] == []
 
 
