@@ -1,6 +1,7 @@
 """Command lines of container runtimes, and probes that cannot start."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -160,3 +161,12 @@ def test_nspawn_is_reported_of_a_host_with_cgroup_v2_alone(unified, wanted, monk
     mounted = tuple(Hierarchy(Path(f"/sys/fs/cgroup/{n}"), is_unified) for n, is_unified in enumerate(unified))
     monkeypatch.setattr(nspawn.cgroup_mounts, "hierarchies", lambda: mounted)
     assert nspawn.environment().get("SYSTEMD_NSPAWN_UNIFIED_HIERARCHY") == wanted
+
+
+def test_a_container_on_an_emulated_host_has_longer_to_start(tmp_path, monkeypatch):
+    monkeypatch.setattr(containers, "_START_TIMEOUT_S", 0.01)
+    monkeypatch.setattr(containers, "timeout_factor", lambda: 3.0)
+    process = SimpleNamespace(args=["podman"], poll=lambda: None, wait=lambda _: None)
+    guest = SimpleNamespace(process=process, stderr=tmp_path / "stderr")
+    with pytest.raises(PlatformError, match=r"was not running 0\.03 s after its start"):
+        containers.wait_for_init(guest, ["agent"], list)

@@ -18,6 +18,7 @@ from pydantic import Field
 
 from vtax.errors import PlatformError
 from vtax.host import cgroups, namespaces
+from vtax.host.emulated_cpu import timeout_factor
 from vtax.host.namespaces import MountStep
 from vtax.host.user_namespace import IdRange, unused_range
 from vtax.host.waiting import wait_until
@@ -28,7 +29,7 @@ from vtax.platforms.cpu_limits import CpuLimited
 from vtax.platforms.stdio import REACHABLE_ROOT, StdioGuest, describe, limits
 from vtax.platforms.user_network import Network
 
-START_TIMEOUT_S = 60.0
+_START_TIMEOUT_S = 60.0
 SCRATCH = "scratch"
 CLIENTS = "runtime"
 """Below a guest's cgroup: what starts the container, outside of its limits (stdio.Program, subgroup)."""
@@ -129,8 +130,9 @@ def wait_for_init(
     def failed(what: str) -> PlatformError:
         return PlatformError(what, where=describe(guest.process, guest.stderr))
 
-    late = f"the guest was not running {START_TIMEOUT_S:g} s after its start"
-    return wait_until(init, START_TIMEOUT_S, 0.001, max_interval_s=0.01, otherwise=lambda: failed(late))
+    timeout_s = _START_TIMEOUT_S * timeout_factor()
+    late = f"the guest was not running {timeout_s:g} s after its start"
+    return wait_until(init, timeout_s, 0.001, max_interval_s=0.01, otherwise=lambda: failed(late))
 
 
 def finish_start(
