@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import synthetic_run
 from fleet import measure, merged
-from sqlalchemy import func, select
+from sqlalchemy import func, select, update
 from synthetic_run import begin, cells, fill, trial
 
 from vtax.errors import BadInput, StoreError
@@ -106,6 +106,17 @@ def test_last_is_the_run_that_began_last(store):
     begin(store, "tour-1", started_at=200.0)
     begin(store, "tour-2", started_at=100.0)
     assert store.open_run("last").name == "tour-1"
+
+
+def test_the_newest_runs_are_those_of_a_machine_that_can_be_read(store):
+    for number in range(1, 13):
+        host = {"machine_id": "here" if number % 2 else "there"}
+        begin(store, f"tour-{number}", started_at=100.0 * number, host=host, study=f"study-{number % 3}")
+    with store.engine.connect().execution_options(vtax_writes=True) as connection, connection.begin():
+        connection.execute(update(schema.run).where(schema.run.c.name == "tour-9").values(declared={"design": 1}))
+    assert [run.name for run in store.newest("here")] == ["tour-11", "tour-7", "tour-5", "tour-3"]
+    assert [run.name for run in store.newest("here", "study-1")] == ["tour-7", "tour-1"]
+    assert [run.name for run in store.newest("")] == []
 
 
 def test_a_trial_is_there_with_all_it_left(store):

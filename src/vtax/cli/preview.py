@@ -33,7 +33,6 @@ from vtax.study.units import duration_s
 ASSUMED_NOISE = 0.05  # of the ratio of a block: that of a host with a few other programs
 _ASSUMED = BlockNoise(ASSUMED_NOISE, "assumed: no run here has it")
 _SEEN_WITH = 0.8  # probability
-_RUNS_READ = 10  # of the newest
 
 
 @dataclass(frozen=True)
@@ -137,13 +136,10 @@ def _lost_before(plan: Plan) -> list[str]:
     found: dict[str, str] = {}
     with suppress(BadInput):
         store = existing_store()
-        here = machine_id()
-        for name in [run.name for run in store.runs()][: -_RUNS_READ - 1 : -1]:
-            run = store.open_run(name)
-            if here and run.host.get("machine_id") == here:
-                for each in run.platforms:
-                    why = "" if each.available else f"not tested in {name}: {each.name}: {each.reason}"
-                    found.setdefault(each.name, why)
+        for run in store.newest(machine_id()):
+            for each in run.platforms:
+                why = "" if each.available else f"not tested in {run.name}: {each.name}: {each.reason}"
+                found.setdefault(each.name, why)
     return [found[p.platform.name] for p in plan.platforms if found.get(p.platform.name)]
 
 

@@ -26,8 +26,8 @@ from vtax.network.links import Links
 from vtax.platforms import registry
 from vtax.platforms.base import GuestSpec, Platform, Resources, RunningGuest
 from vtax.runner.counting import Endpoint
+from vtax.runner.open_guest import READY_TIMEOUT_S
 
-READY_TIMEOUT_S = 120.0
 MEMORY_BYTES = 512 << 20
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from pydantic import ValidationError
@@ -18,24 +19,17 @@ from vtax.store.costs import Cost, StoredCosts, costs, guests_s
 from vtax.store.query import RunData, load
 from vtax.store.store import Store
 
-_RUNS_READ = 10  # of the newest, of the same study where its cells are looked for
-
 
 def stored_runs(plan: Plan, store: Store) -> Iterator[tuple[str, RunData]]:
     """(name, data) of the study's stored runs of this host that have all of the plan's cells, newest first.
 
     Runs that cannot be read are passed over.
     """
-    here, keys = machine_id(), {cell.key for cell in plan.cells}
-    names = [run.name for run in store.runs() if run.study == plan.study.name]
-    for name in reversed(names[-_RUNS_READ:]):
-        try:
-            run = store.open_run(name)
-            if not here or run.host.get("machine_id") != here or not keys <= {cell.key for cell in run.cells}:
-                continue
-            yield name, load(store.engine, run)
-        except StoreError:
-            continue
+    keys = {cell.key for cell in plan.cells}
+    for run in store.newest(machine_id(), plan.study.name):
+        if keys <= {cell.key for cell in run.cells}:
+            with suppress(StoreError):
+                yield run.name, load(store.engine, run)
 
 
 def with_costs(plan: Plan, store: Store) -> Plan:
@@ -64,25 +58,22 @@ def _with_costs_of_benchmarks(plan: Plan, store: Store) -> Plan:
     in such a run; the start of guests is that of the run. The plan as it was where a platform lacks a benchmark in
     all runs.
     """
-    here, context = machine_id(), plan.context()
+    context = plan.context()
     wanted = {(cell.platform.name, cell.point.benchmark.name) for cell in plan.cells}
     cells_of = Counter(cell.platform.name for cell in plan.cells)
     ratios: dict[tuple[str, str], float] = {}
     start_s: dict[str, float] = {}
     used: list[str] = []
-    for name in [run.name for run in store.runs()][: -_RUNS_READ - 1 : -1]:
+    for run in store.newest(machine_id()):
         if wanted <= ratios.keys():
             break
         try:
-            run = store.open_run(name)
-            if not here or run.host.get("machine_id") != here:
-                continue
             known = _known(load(store.engine, run), context)
         except StoreError:
             continue
         if new := {key: ratio for key, ratio in known.ratios.items() if key in wanted and key not in ratios}:
             ratios.update(new)
-            used.append(name)
+            used.append(run.name)
             for platform, seconds in known.start_s.items():
                 start_s.setdefault(platform, seconds)
     if not (wanted and wanted <= ratios.keys()):

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 from uuid import uuid4
@@ -38,6 +39,7 @@ from vtax.store.run import RunHandle, add_session
 from vtax.store.summaries import SUMMARY, summaries
 
 LAST = "last"
+_NEWEST = 10  # runs, of which older ones say less of a host
 KILLED = Note("killed")
 """Why a run ended whose process was killed."""
 
@@ -173,6 +175,22 @@ class Store:
         with reading_rows(self.engine) as connection:
             rows = fetch(connection, select(*SUMMARY).order_by(run.c.started_at, run.c.id))
             return summaries(connection, rows, counts_of_all(connection), self.status_for_reader)
+
+    def newest(self, machine: str, study: str = "") -> Iterator[RunHandle]:
+        """Yield those that a machine measured of the ten newest runs, or of the ten newest of a study; newest first.
+
+        machine: see counters.host.machine_id; of an unknown one (empty) there are none. Runs that cannot be read are
+        passed over.
+        """
+        run = schema.run
+        query = select(run.c.name).order_by(run.c.started_at.desc(), run.c.id.desc()).limit(_NEWEST)
+        with reading_rows(self.engine) as connection:
+            names = [row.name for row in fetch(connection, query.where(run.c.study == study) if study else query)]
+        for name in names if machine else ():
+            with suppress(StoreError):
+                found = self.open_run(name)
+                if found.host.get("machine_id") == machine:
+                    yield found
 
     def remove_run(self, name: str) -> None:
         """Delete a run and everything of it. Raises BadInput for an unknown one."""

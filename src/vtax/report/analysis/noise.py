@@ -13,7 +13,6 @@ from vtax.report.analysis.values import Analysis, aligned
 from vtax.store.query import load
 from vtax.store.store import Store
 
-_RUNS_READ = 10  # of the newest
 _FEWEST_BLOCKS = 3
 
 
@@ -35,13 +34,10 @@ def noise_of_host(
     where it has none of these. Benchmarks without such a run are absent, and runs that cannot be read passed over.
     """
     found: dict[str, BlockNoise] = {}
-    for name in [run.name for run in store.runs()][: -_RUNS_READ - 1 : -1]:
+    for run in store.newest(machine):
         if set(benchmarks) <= set(found):
             break
         try:
-            run = store.open_run(name)
-            if not machine or run.host.get("machine_id") != machine:
-                continue
             analysis = analyse_data(load(store.engine, run))
         except StoreError:
             continue
@@ -50,7 +46,7 @@ def noise_of_host(
             if known := [one for one in each if one[0] in platforms] or each:
                 of = list(dict.fromkeys(platform for platform, _ in known))
                 is_of_all = set(platforms) <= {*of, analysis.baseline}
-                source = f"run {name}" if is_of_all else f"run {name}, of {', '.join(of)}"
+                source = f"run {run.name}" if is_of_all else f"run {run.name}, of {', '.join(of)}"
                 found[benchmark] = BlockNoise(float(np.median([sd for _, sd in known])), source)
     return found
 
