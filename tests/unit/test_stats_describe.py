@@ -11,7 +11,7 @@ from scipy import stats as scipy_stats
 from vtax.stats.checks import StatsError
 from vtax.stats.describe import describe, effective_size, modified_z
 from vtax.stats.intervals import median_interval
-from vtax.stats.means import average_of, block_means
+from vtax.stats.means import average_of, block_means, block_medians, grouped, median_of
 from vtax.stats.steadiness import find_drift
 
 numbers = st.floats(-1e9, 1e9, allow_nan=False)
@@ -40,6 +40,20 @@ def test_the_medians_interval_rests_on_blocks_not_on_trials():
     values = np.array([1, 2, 9, 4, 5, 6, 7, 0])
     found = describe(values, blocks=[3, 1, 1, 2, 2, 2, 3, 3])  # medians 5.5, 5, 1
     assert (found.median, found.median_low, found.median_high, found.median_confidence) == (5, 1, 5.5, 0.75)
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), numbers), min_size=1, max_size=40))
+def test_values_in_the_order_of_their_blocks_are_grouped_as_others(pairs):
+    labels, values = np.array([pair[0] for pair in pairs]), np.array([pair[1] for pair in pairs])
+    order = np.argsort(labels, kind="stable")
+    for each in (labels, labels[order]):
+        for found, expected in zip(
+            grouped(each), np.unique(each, return_inverse=True, return_counts=True), strict=True
+        ):
+            assert found.tolist() == expected.tolist()
+    expected = [np.median(values[labels == label]) for label in np.unique(labels)]
+    assert block_medians(labels, values).tolist() == expected
+    assert median_of(values) == np.median(values)
 
 
 @pytest.mark.parametrize("trials", [3, 10])

@@ -36,21 +36,22 @@ def as_array(values: Values, what: str = "values") -> Array:
         raise StatsError(Note("not-numbers", what=what)) from error
     if array.ndim != 1:
         raise StatsError(f"{what} must be one flat list, not of shape {array.shape}")
-    if np.isinf(array).any():
-        raise StatsError(Note("infinite", what=what))
     if (np.abs(array) > LARGEST).any():
+        if np.isinf(array).any():
+            raise StatsError(Note("infinite", what=what))
         raise StatsError(Note("too-large", what=what, largest=f"{LARGEST:.0e}".replace("e+", "e")))
     return array
 
 
 def without_missing(array: Array, what: str = "values") -> tuple[Array, tuple[str, ...]]:
     """`array` without NaN, and a warning when there were any. Raises StatsError when nothing is left."""
-    missing = int(np.isnan(array).sum())
+    is_missing = np.isnan(array)
+    missing = int(np.count_nonzero(is_missing))
     if missing == array.size:
         raise StatsError(Note("nothing", what=what))
     if not missing:
         return array, ()
-    return array[~np.isnan(array)], (Note("missing", count=missing, total=array.size, what=what),)
+    return array[~is_missing], (Note("missing", count=missing, total=array.size, what=what),)
 
 
 def check_positive(array: Array, what: str) -> None:

@@ -13,7 +13,7 @@ from vtax.described import Means, Warnings
 from vtax.messages import Note
 from vtax.stats.checks import Array, StatsError, Values, as_array, without_missing
 from vtax.stats.intervals import mean_interval, median_interval
-from vtax.stats.means import Average, block_means, block_medians
+from vtax.stats.means import Average, block_means, block_medians, median_of
 
 OUTLIER_Z = 3.5  # Iglewicz & Hoaglin 1993, p. 12
 MIN_FOR_OUTLIERS = 10  # simulated, normal noise alone has an outlier in 20 % of fives, in 13 % of tens
@@ -131,9 +131,9 @@ def modified_z(values: Values) -> Array:
     known = array[~np.isnan(array)]
     if known.size == 0:
         return np.full(array.shape, np.nan)
-    middle = np.median(known)
+    middle = median_of(known)
     distance, known_distance = array - middle, np.abs(known - middle)
-    spread = float(np.median(known_distance)) / NORMAL_MAD
+    spread = median_of(known_distance) / NORMAL_MAD
     if spread == 0.0:
         spread = float(np.mean(known_distance)) / NORMAL_MEAN_AD
     if spread == 0.0:

@@ -46,17 +46,35 @@ def block_means(
     array, labels = array[present], labels[present]
     if average != "arithmetic":
         check_positive(array, f"values of a {average} mean")
-    names, index, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    names, index, counts = grouped(labels)
     return names, _unfold(np.bincount(index, weights=_fold(array, average)) / counts, average)
 
 
 def block_medians(blocks: Sequence[Hashable] | npt.NDArray[Any], values: Array) -> Array:
     """Return the median of each block's values, sorted by block. values: none of them NaN."""
     labels = np.asarray(blocks)
-    order = np.lexsort((values, labels))
-    _, starts, counts = np.unique(labels[order], return_index=True, return_counts=True)
-    ordered = values[order]
+    ordered = values[np.lexsort((values, labels))]
+    counts = grouped(labels)[2]
+    starts = np.cumsum(counts) - counts
     return np.asarray((ordered[starts + (counts - 1) // 2] + ordered[starts + counts // 2]) / 2)
+
+
+def median_of(values: Array) -> float:
+    """Return the median of values, none of them NaN; several times faster than numpy's, which looks for NaN."""
+    ordered, n = np.sort(values), values.size
+    return float((ordered[(n - 1) // 2] + ordered[n // 2]) / 2)
+
+
+def grouped(labels: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]]:
+    """Return (labels, sorted and each once; the index of every given one among them; how often each is given).
+
+    Those of trials ascend, as they were measured; sorting is for others.
+    """
+    if (labels[1:] < labels[:-1]).any():
+        return np.unique(labels, return_inverse=True, return_counts=True)
+    starts = np.concatenate(([0], np.flatnonzero(labels[1:] != labels[:-1]) + 1))
+    counts = np.diff(starts, append=labels.size)
+    return labels[starts], np.repeat(np.arange(starts.size), counts), counts
 
 
 def _fold(array: Array, average: Average) -> Array:

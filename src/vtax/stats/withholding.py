@@ -35,10 +35,11 @@ def warranted(verdict: Verdict, ratio: Ratio, contrast: Contrast, rule: Rule, *,
     note = _objection(verdict, ratio, contrast, rule)
     if note is not None or ratio.n_sessions > 1 or ratio.n_blocks < 2:
         return verdict if note is None else _withheld(verdict, note)
-    guarded, warned = (_correlated(ratio, contrast, errors) for errors in (GUARDED, WARNED))
-    is_absence = is_absence or verdict.kind == "equivalent"
-    if is_absence and not _stands(verdict, guarded.ratio, rule):
-        return _withheld(verdict, Note("withheld-likely-dependent", correlation=round(guarded.correlation, 2)))
+    if is_absence or verdict.kind == "equivalent":
+        guarded = _correlated(ratio, contrast, GUARDED)
+        if not _stands(verdict, guarded.ratio, rule):
+            return _withheld(verdict, Note("withheld-likely-dependent", correlation=round(guarded.correlation, 2)))
+    warned = _correlated(ratio, contrast, WARNED)
     if _stands(verdict, warned.ratio, rule):
         return verdict
     note = Note("assumes-independence", correlation=round(warned.correlation, 2))

@@ -31,7 +31,7 @@ from vtax.stats.contrasts import ContrastSide, paired_contrast
 from vtax.stats.describe import describe_blocks
 from vtax.stats.judge import Comparison, Contrast
 from vtax.stats.judge import analyse as judge
-from vtax.stats.means import Average, average_with
+from vtax.stats.means import Average, average_with, grouped
 from vtax.stats.ratio import BlockMeans, block_contrast
 from vtax.stats.sessions import Unit, half_width_over_sessions
 from vtax.stats.stopping import Rule, rule_of
@@ -198,7 +198,7 @@ def _row(row: Row, blocks: Ints, values: Floats, metric: MetricRecord, confidenc
         summary, labels, means, medians = describe_blocks(values, confidence, blocks=blocks, average=average)
     except StatsError as error:
         return replace(row, reason=error.note)
-    fewest = int(np.unique(blocks, return_counts=True)[1].min())
+    fewest = int(grouped(blocks)[2].min())
     return replace(
         row, summary=summary, blocks=labels, block_means=means, block_medians=medians, fewest_trials=fewest,
         trial_blocks=blocks, trial_values=values, trial_positions=positions,
@@ -352,8 +352,11 @@ def _logs_or_none(row: Row, base: Row | None) -> Floats:
 def marked(section: Section, missed: frozenset[str]) -> Section:
     """Return the section with every row that misses the declared target marked."""
 
+    if not (section.metric.is_primary and missed):
+        return section
+
     def one(row: Row) -> Row:
-        return replace(row, target_missed=section.metric.is_primary and _aim_name(section, row) in missed)
+        return replace(row, target_missed=True) if _aim_name(section, row) in missed else row
 
     return replace(
         section, points=tuple(replace(point, rows=tuple(map(one, point.rows))) for point in section.points)
