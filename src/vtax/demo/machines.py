@@ -27,8 +27,10 @@ SYSTEM = (
     *("systemd", "systemd-sysv", "dbus", "udev", "kmod", "util-linux", "procps", "python3", "linux-image-amd64"),
     *("iproute2", "iptables", "ethtool", "e2fsprogs"),
 )
-_RUNTIMES = ("docker.io", "apparmor", "podman", "runc", "crun", "lxc", "systemd-container", "qemu-system-x86", "qemu-utils",
-             "openvswitch-switch")  # fmt: skip
+_RUNTIMES = (
+    *("docker.io", "apparmor", "podman", "runc", "crun", "lxc", "systemd-container"),
+    *("qemu-system-x86", "qemu-utils", "openvswitch-switch"),
+)
 
 
 class LoaderModule(Protocol):
