@@ -5,7 +5,6 @@ from tool_under_test import Tool
 
 from vtax.benchmarks.base import Context
 from vtax.benchmarks.compile import BENCHMARK
-from vtax.errors import BadInput
 
 TOOL = Tool("compile", Context(vcpus=2, memory_bytes=2**29, flow=1), outside_s=4.0, user_s=3.5)
 read, parse, command = TOOL.read, TOOL.parse, TOOL.command
@@ -40,11 +39,3 @@ def test_the_tree_is_new_in_every_trial_written_back_warm_and_removed():
     assert made.after == (remove, ("rm", "-f", f"{DIRECTORY}.mk"))
     assert [file.path for file in made.files] == [f"{DIRECTORY}.mk"]
     assert command().argv[-1] == "-j2"
-
-
-def test_more_compilers_than_memory_holds_are_refused_with_both_numbers():
-    with pytest.raises(
-        BadInput, match=r"32 compilers need about 1\.56 GiB of memory, and the guest has 512 MiB"
-    ) as refused:
-        command(jobs=32)
-    assert refused.value.where == "compile: jobs"

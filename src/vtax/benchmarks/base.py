@@ -351,7 +351,10 @@ class Benchmark(ABC):
 
     @abstractmethod
     def commands(self, parameters: Any, context: Context) -> Sequence[Command]:
-        """Return the programs of one trial. Raises BadInput when the parameters cannot work in this context."""
+        """Return the programs of one trial. Raises BadInput when the parameters cannot work in this context.
+
+        `where` of the error: the parameter, or nothing.
+        """
 
     @abstractmethod
     def expected_s(self, parameters: Any, context: Context) -> float:

@@ -98,7 +98,7 @@ class Compile(Benchmark):
     def commands(self, parameters: CompileParameters, context: Context) -> Sequence[Command]:
         """See Benchmark.commands. The tree is in a directory of its own, which is gone after the trial."""
         jobs = _jobs(parameters, context)
-        check_memory(f"{self.name}: jobs", f"{jobs} compilers", _START_BYTES + jobs * _JOB_BYTES, context)
+        check_memory("jobs", f"{jobs} compilers", _START_BYTES + jobs * _JOB_BYTES, context)
         directory = f"{context.scratch}/vtax-compile-{context.flow}"
         makefile = f"{directory}.mk"
         remove = ("rm", "-rf", directory)

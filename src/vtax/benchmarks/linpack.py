@@ -60,16 +60,14 @@ def default_repetitions(order: int) -> int:
     return min(max(round(_WORK / operations(order)), 1), _MAX_REPETITIONS)
 
 
-def command(
-    name: str, order: int, precision: Precision, repetitions: int | None, context: Context
-) -> tuple[str, ...]:
+def command(order: int, precision: Precision, repetitions: int | None, context: Context) -> tuple[str, ...]:
     """Arguments of the program. Raises BadInput for a matrix that the guest's memory cannot hold."""
     matrix_bytes = order**2 * PRECISION_BYTES[precision]
     if matrix_bytes > context.memory_bytes * _MAX_SHARE:
         raise BadInput(
             f"a matrix of order {order} is {about_size(matrix_bytes)}, and the guest has "
             f"{about_size(context.memory_bytes)} of memory",
-            where=f"{name}: order",
+            where="order",
             hint="lower order, or raise memory in [guest]",
         )
     return (TOOL, str(order), precision, str(repetitions or default_repetitions(order)))
@@ -137,7 +135,7 @@ class Linpack(OwnProgram):
 
     def _argv(self, parameters: LinpackParameters, context: Context) -> tuple[str, ...]:
         p = parameters
-        return command(self.name, p.order, p.precision, p.repetitions, context)
+        return command(p.order, p.precision, p.repetitions, context)
 
 
 BENCHMARK = Linpack()

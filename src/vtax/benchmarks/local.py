@@ -46,28 +46,25 @@ def check_cpu(tool: str, result: CommandResult, context: Context) -> None:
         )
 
 
-def check_memory(where: str, what: str, needed_bytes: int, context: Context) -> None:
-    """Raise BadInput, with both numbers, when what a tool is asked for needs more memory than the guest has.
-
-    where: `benchmark: parameter`.
-    """
+def check_memory(parameter: str, what: str, needed_bytes: int, context: Context) -> None:
+    """Raise BadInput, with both numbers, when what a tool is asked for needs more memory than the guest has."""
     if needed_bytes > context.memory_bytes * _MAX_SHARE:
         raise BadInput(
             f"{what} need about {about_size(needed_bytes)} of memory, and the guest has "
             f"{about_size(context.memory_bytes)}",
-            where=where,
-            hint=f"lower {where.rpartition(' ')[2]}, or raise memory in [guest]",
+            where=parameter,
+            hint=f"lower {parameter}, or raise memory in [guest]",
         )
 
 
-def check_threads(name: str, threads: int, context: Context) -> None:
+def check_threads(threads: int, context: Context) -> None:
     """Raise BadInput for more threads than the kernel of a guest with this memory allows (its threads-max)."""
     most = int(context.memory_bytes * _MAX_SHARE / _THREAD_BYTES)
     if threads > most:
         raise BadInput(
             f"{threads} threads are more than the {most} that a kernel allows in {about_size(context.memory_bytes)} "
             "of memory",
-            where=f"{name}: threads",
+            where="threads",
             hint=f"lower threads, or raise memory in [guest] to {about_size(int(threads * _THREAD_BYTES / 0.85))}",
         )
 

@@ -68,7 +68,7 @@ class MemoryLatency(OwnProgram):
 
     def commands(self, parameters: MemoryLatencyParameters, context: Context) -> Sequence[Command]:
         size = parameters.working_set
-        check_memory(f"{self.name}: working_set", f"chains of {about_size(size)}", size + _REST_BYTES, context)
+        check_memory("working_set", f"chains of {about_size(size)}", size + _REST_BYTES, context)
         return (Command("single", (_TOOL, str(size), str(_loads(parameters)), parameters.pages)),)
 
     def expected_s(self, parameters: MemoryLatencyParameters, context: Context) -> float:

@@ -56,7 +56,7 @@ class Pi(Benchmark):
     def commands(self, parameters: PiParameters, context: Context) -> Sequence[Command]:
         """See Benchmark.commands. The program counts the 3 as a digit."""
         needed = _START_BYTES + _BYTES_PER_DIGIT * parameters.digits
-        check_memory(f"{self.name}: digits", f"{parameters.digits} digits of pi", needed, context)
+        check_memory("digits", f"{parameters.digits} digits of pi", needed, context)
         path = f"{context.scratch}/vtax-pi-{context.flow}"
         argv = ("sh", "-c", _SCRIPT, "vtax-pi", str(parameters.digits + 1), path)
         return (Command("single", argv, after=(("rm", "-f", path),)),)

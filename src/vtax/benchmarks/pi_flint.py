@@ -56,10 +56,10 @@ class PiFlint(OwnProgram):
 
     def commands(self, parameters: PiFlintParameters, context: Context) -> Sequence[Command]:
         threads = _threads(parameters, context)
-        check_threads(self.name, threads, context)
+        check_threads(threads, context)
         per_digit = _BYTES_PER_DIGIT[min(threads, len(_BYTES_PER_DIGIT)) - 1]
         needed = _START_BYTES + per_digit * parameters.digits
-        check_memory(f"{self.name}: digits", f"{parameters.digits} digits of pi", needed, context)
+        check_memory("digits", f"{parameters.digits} digits of pi", needed, context)
         return (Command("single", (_TOOL, str(parameters.digits), str(threads))),)
 
     def expected_s(self, parameters: PiFlintParameters, context: Context) -> float:

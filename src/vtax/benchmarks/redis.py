@@ -100,7 +100,7 @@ class Redis(Service):
         p = parameters
         keys_set = -math.expm1(-p.requests / p.keys) * p.keys  # expected number of different ones
         check_memory(
-            "redis: value_size",
+            "value_size",
             f"values of about {keys_set:.0f} different keys that {p.requests} requests set",
             int(keys_set * p.value_size),
             context,

@@ -93,7 +93,7 @@ class StreamBenchmark(OwnProgram):
     def commands(self, parameters: StreamParameters, context: Context) -> Sequence[Command]:
         array_bytes = _array_bytes(parameters, context)
         problems = Problems()
-        problems.of(lambda: check_threads(self.name, parameters.threads or context.vcpus, context))
+        problems.of(lambda: check_threads(parameters.threads or context.vcpus, context))
         problems.of(lambda: _check_arrays(array_bytes, context))
         if problems.found:
             raise all_of(problems.found, where="", hint="vtax benchmarks stream explains every parameter")
@@ -144,7 +144,7 @@ def _check_arrays(array_bytes: int, context: Context) -> None:
     if array_bytes * _ARRAYS > context.memory_bytes * _MAX_SHARE:
         raise BadInput(
             f"three arrays of {format_size(array_bytes)} do not fit a guest of {format_size(context.memory_bytes)}",
-            where="stream: array_size",
+            where="array_size",
             hint="lower array_size, or raise memory in [guest]",
         )
 

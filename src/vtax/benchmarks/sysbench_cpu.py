@@ -74,7 +74,7 @@ class SysbenchCpu(Benchmark):
         return version
 
     def commands(self, parameters: SysbenchCpuParameters, context: Context) -> Sequence[Command]:
-        check_threads(self.name, parameters.threads or context.vcpus, context)
+        check_threads(parameters.threads or context.vcpus, context)
         events, duration_s = (0, parameters.duration_s) if parameters.events is None else (parameters.events, 0)
         return (
             Command(

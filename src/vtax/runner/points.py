@@ -177,7 +177,8 @@ def _checked_point(
         is_cold = any(command.is_cold for command in benchmark.commands(parameters, context))
     except BadInput as error:
         for each in error.problems if isinstance(error, BadInputs) else [error]:
-            _place_parameter(each, benchmark.name, raw, where)
+            if each.where in benchmark.Parameters.model_fields:
+                each.where = f"{where}, key {'factors' if each.where in raw.levels else 'parameters'}.{each.where}"
         raise
     _refuse_colocation(benchmark, raw, where)
     defining = {
@@ -197,13 +198,6 @@ def _checked_point(
     return Point(
         key, raw.label, benchmark, parameters, topology, link, raw.levels, raw.tuning, raw.colocation, is_cold
     )
-
-
-def _place_parameter(error: BadInput, benchmark: str, raw: RawPoint, where: str) -> None:
-    """Where the file has the parameter of a problem, in place of `BENCHMARK: PARAMETER`."""
-    name, _, parameter = error.where.partition(": ")
-    if name == benchmark:
-        error.where = f"{where}, key {'factors' if parameter in raw.levels else 'parameters'}.{parameter}"
 
 
 def _refuse_colocation(benchmark: Benchmark, raw: RawPoint, where: str) -> None:
