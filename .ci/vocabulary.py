@@ -56,7 +56,10 @@ TITLES = ("Tuning 10Gb network cards on Linux",)
 """Titles of sources, which keep their words."""
 
 _PARTS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
-_ANY = re.compile("|".join((*IDENTIFIERS, *PHRASES)), re.IGNORECASE)
+_ANY = re.compile(
+    rf"(?<![a-z])(?i:{'|'.join((*IDENTIFIERS, *PHRASES))})(?![a-z])"
+    rf"|(?:{'|'.join(map(str.capitalize, IDENTIFIERS))})(?![a-z])"
+)
 """In every text with such a word."""
 _PHRASES = [(re.compile(rf"(?<![\w.'-]){words}(?![\w-])", re.IGNORECASE), hint) for words, hint in PHRASES.items()]
 
