@@ -144,6 +144,7 @@ BEYOND = [
     ("pi", {}, {"digits": 10**8}, "100000000 digits of pi need about 960 MiB of memory"),
     ("pi-flint", {}, {"digits": 5 * 10**8}, "digits of pi need about 7 GiB of memory, and the guest has 512 MiB"),
     ("pi-flint", {"threads": 2000}, {"threads": 4096}, "4096 threads are more than the 3686 that a kernel allows"),
+    ("redis", {}, {"value_size": "1MiB"}, "of about 63212 different keys that 100000 requests set need about 61.7"),
     ("stream", {"threads": 2000}, {"threads": 4096}, "4096 threads are more than the 3686 that a kernel allows"),
     ("stream", {"array_size": "32MiB"}, {"array_size": "200MiB"}, "three arrays of 200MiB do not fit a guest"),
     ("sysbench-cpu", {"threads": 2000}, {"threads": 4096}, "4096 threads are more than the 3686"),

@@ -5,7 +5,6 @@ from service_reports import CONTEXT, client, commands, read
 
 from vtax.benchmarks.histograms import percentile, requests
 from vtax.benchmarks.redis import BENCHMARK, RedisParameters
-from vtax.errors import BadInput
 
 
 def parse(text, *, outside_s=10.0, cpu_s=0.0, status=0, stderr="", **parameters):
@@ -50,12 +49,3 @@ def test_the_server_keeps_nothing_unless_requested():
     assert (server.ready_port, remote.place) == (6382, "peer")
     assert remote.argv[remote.argv.index("-P") : remote.argv.index("-P") + 2] == ("-P", "4")
     assert commands(BENCHMARK, append_only=True)[0].argv[-1] == "yes"
-
-
-def test_values_beyond_the_memory_of_the_guest_are_refused_with_both_numbers():
-    with pytest.raises(
-        BadInput,
-        match=r"values of about 63212 different keys that 100000 requests set need about 61.7 GiB of memory",
-    ):
-        commands(BENCHMARK, value_size=2**20)
-    commands(BENCHMARK, value_size=2**20, requests=100)
