@@ -1,10 +1,15 @@
-"""Recipes of emulated machines: what each boots. No machine is started."""
+"""Recipes of emulated machines: what each boots, and has on its disks. No machine is started."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from nested.machines import MACHINES
+
+from vtax.demo import disks
+from vtax.host.home import Home
+from vtax.host.journal import Journal
+from vtax.image.image import Image
 
 
 def test_a_machine_with_a_boot_loader_is_booted_by_it_alone():
@@ -13,3 +18,14 @@ def test_a_machine_with_a_boot_loader_is_booted_by_it_alone():
         assert ("-kernel" in words) == (machine.loader is None)
         assert machine.serial == (machine.loader is not None or machine.name == "xen")
     assert [name for name, machine in MACHINES.items() if machine.loader] == ["grub"]
+
+
+def test_an_image_that_another_home_shares_by_a_link_is_on_the_disk_itself(home: Home, tmp_path, monkeypatch):
+    written: list[str] = []
+    monkeypatch.setattr(disks, "_write_disk", lambda tree, *_: written.append((tree / "key/file").read_text()))
+    (tmp_path / "shared/key").mkdir(parents=True)
+    (tmp_path / "shared/key/file").write_text("of the image")
+    (home.images / "key").symlink_to("../../shared/key")  # which leads nowhere from the tree of the disk
+    with Journal(home.journal) as journal:
+        disks.ensure_image_disk(home, [Image("key", home.images / "key")], journal)
+    assert written == ["of the image"]

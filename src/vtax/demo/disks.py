@@ -103,7 +103,8 @@ def ensure_image_disk(home: Home, images: Sequence[Image], journal: Journal) -> 
     """Return an ext4 disk with the directories of guest images, as they lie in a home's `images`."""
 
     def fill(tree: Path) -> None:
-        run(["cp", "--archive", "--reflink=auto", *(image.directory for image in images), tree], timeout_s=_BUILD_S)
+        directories = [image.directory.resolve() for image in images]  # another home may share them by links
+        run(["cp", "--archive", "--reflink=auto", *directories, tree], timeout_s=_BUILD_S)
 
     return ensure_data_disk(home, "image", "-".join(image.key for image in images), fill, journal)
 

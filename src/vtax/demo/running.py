@@ -163,7 +163,8 @@ def _send(nested: BootedMachine, files: Mapping[str, Path]) -> None:
             archive.add(path, name)
     nested.guest.put("/root/sent.tar.gz", packed.getvalue())
     nested.run("mkdir", "--parents", f"/{INSIDE}")
-    nested.run("tar", "--extract", "--no-same-owner", "--file=/root/sent.tar.gz", f"--directory=/{INSIDE}")
+    unpack = ("tar", "--extract", "--no-same-owner", "--file=/root/sent.tar.gz", f"--directory=/{INSIDE}")
+    nested.run(*unpack, timeout_s=BOOT_S)
 
 
 def _mount_disks(nested: BootedMachine) -> None:
