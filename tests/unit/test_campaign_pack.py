@@ -280,6 +280,9 @@ def test_an_installation_that_was_killed_is_made_again(tmp_path, root, monkeypat
         ran.append(argv)
         if "install" in argv:
             requirements.append(Path(argv[-1]).read_text())
+        if "venv" in argv:
+            (place / "venv/bin").mkdir(parents=True)
+            (place / "venv/bin/python").symlink_to(argv[0])
         return b""
 
     monkeypatch.setattr(prepare, "_run", ran_instead)
@@ -296,6 +299,11 @@ def test_an_installation_that_was_killed_is_made_again(tmp_path, root, monkeypat
     pip = next(argv for argv in ran if "install" in argv)
     assert {"--no-index", "--require-hashes"} <= set(pip)
     assert [argv[1:3] for argv in ran if argv[0].endswith("bin/vtax")] == [["image", "import"]]
+    mark = place / prepare.MARK
+    assert mark.resolve() == Path(sys.executable).resolve()
+    assert (place / "venv/bin/python").readlink().name != "python3", "which may become another one"
+    (place / "venv/bin/python").unlink()
+    assert not mark.exists(), "an upgrade has removed that Python"
 
 
 def test_a_bare_python_says_why_it_refuses_a_pack(tmp_path):

@@ -5,7 +5,8 @@ that is too old for vtax can read it and say so. Every file is compared with the
 manifest is the pack's digest, which `--digest` demands. What is in a pack runs as root: compare its digest.
 
 Environment and study are below `packs/DIGEST` of the home. A directory without its mark, which is written last, the
-image imported, is of a call that was killed, and is made again.
+image imported, is of a call that was killed, and is made again. The mark is a link to the Python of the environment,
+which leads nowhere once an upgrade of the host has removed that.
 """
 
 from __future__ import annotations
@@ -118,7 +119,8 @@ def prepare(pack: Path, home: Path, digest: str = "") -> Prepared:
         with _lock(place.parent / "lock", "another command prepares this host"):
             install_s = 0.0 if _is_installed(place) else _install(archive, manifest, python, place, home)
             import_s = 0.0 if _has_image(manifest, place, home) else _import_image(archive, manifest, place, home)
-            (place / MARK).touch()
+            with suppress(FileExistsError):
+                (place / MARK).symlink_to("venv/bin/python")
     return Prepared(
         found, install_s + import_s > 0, str(home), python, str(_program(place)), manifest.vtax_version,
         str(place / manifest.study), manifest.image_key, manifest.image_digest, round(install_s, 1),
@@ -230,7 +232,8 @@ def _install(archive: zipfile.ZipFile, manifest: Manifest, python: str, place: P
         wheels, environment = place / "wheels", place / "venv"
         _copy(archive, manifest, WHEELS, wheels / WHEELS)
         pip = _unpack_wheels(wheels, manifest.wheels[python])
-        _run([sys.executable, "-I", "-m", "venv", "--without-pip", str(environment)], home)
+        versioned = os.path.realpath(sys.executable)  # python3 may become another one
+        _run([versioned, "-I", "-m", "venv", "--without-pip", str(environment)], home)
         _run(
             [
                 *(str(environment / "bin" / "python"), "-I", f"{pip}/pip", "--isolated", "install", "--quiet"),
