@@ -310,9 +310,9 @@ def command_of(control: str, directory: Path) -> Callable[..., str]:
 
 
 def has_ansible() -> bool:
-    """Whether ansible-playbook is beside this Python, or on PATH."""
+    """Whether ansible-playbook is on PATH, or beside this Python."""
     return shutil.which("ansible-playbook", path=_path()) is not None
 
 
 def _path() -> str:
-    return f"{Path(sys.executable).parent}:{os.environ.get('PATH', os.defpath)}"
+    return f"{os.environ.get('PATH', os.defpath)}:{Path(sys.executable).parent}"
