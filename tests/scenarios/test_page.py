@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import fleet
 import pytest
 from page_server import PageServer, served
 from sqlalchemy.exc import OperationalError
@@ -191,6 +192,22 @@ def test_a_run_is_shown_with_its_result(server):
     assert re.search(r'<span class="key slower">▼ slower</span>', text)
     assert 'href="/runs/tour-1/report"' in text
     assert all(f'href="/runs/tour-1/{kind}"' in text for kind in DOWNLOADS)
+
+
+def test_a_campaign_is_shown_with_its_hosts_and_later_with_one_more(tmp_path):
+    home = Home(tmp_path).ensure()
+
+    def measured(*hosts: str) -> str:
+        runs.update(fleet.measure(store, hosts, facts=lambda host, _: {"machine_id": 12 * host}))
+        return fleet.merged(store, runs)
+
+    runs: dict[str, list[str]] = {}
+    with Store.open(home.root / "store.sqlite") as store, served(home) as server:
+        name = measured("a", "b", "c")
+        answer = server.get(f"/runs/{name}")
+        assert (answer.status, "3 hosts" in answer.text, "hosts like these" in answer.text) == (200, True, True)
+        assert measured("d") == name
+        assert "4 hosts" in server.get(f"/runs/{name}").text
 
 
 def test_a_report_is_that_of_vtax_report_in_a_sandbox_of_its_own(server, filled, tmp_path):

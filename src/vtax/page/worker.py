@@ -10,14 +10,14 @@ import resource
 import signal
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing import parent_process
 from multiprocessing.connection import wait
 from pathlib import Path
 
 from vtax.errors import BadInput, NotFound, StoreError, VtaxError
 from vtax.live.scheduling import set_idle
-from vtax.report.document import Document
+from vtax.report.document import Document, Titled
 from vtax.store.store import Store
 
 DOWNLOADS = {
@@ -105,12 +105,16 @@ def _is_full() -> bool:
 
 
 def _result(store: Store, task: Task) -> str:
-    """Return the result of a run, as `vtax show` prints it, below the lines about the run."""
+    """Return the result of a run, as `vtax show` prints it, below the lines about the run; then that of its hosts."""
     from vtax.report.analysis.source import source_of
-    from vtax.report.views import result
+    from vtax.report.views import hosts, result
     from vtax.report.views.base import Options
 
-    return _drawn(result.VIEW.document(source_of(store, task.names[0]), Options()), task, with_lead=True)
+    source = source_of(store, task.names[0])
+    found, of_hosts = (view.VIEW.document(source, Options()) for view in (result, hosts))
+    if not of_hosts.nothing:
+        found = replace(found, parts=(*found.parts, Titled(of_hosts.title, of_hosts.parts)))
+    return _drawn(found, task, with_lead=True)
 
 
 def _estimates(store: Store, task: Task) -> str:
