@@ -185,6 +185,20 @@ def test_an_inventory_is_read_where_it_is_played(tmp_path, monkeypatch):
     assert [each.name for each in found] == [str(tmp_path / "of"), str(tmp_path / "of/hosts.yml"), strict]
 
 
+@pytest.mark.parametrize(
+    "printed",
+    ["YAML parsing failed: Found duplicate mapping key 'rack1-a'.", "found a duplicate dict\nkey (rack1-\na). Using"],
+)
+def test_a_host_that_is_there_twice_is_named(tmp_path, monkeypatch, printed):
+    program = tmp_path / "ansible-inventory"
+    program.write_text(f'#!/bin/sh\necho "{printed}" >&2\nexit 1\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    (tmp_path / "hosts.yml").touch()
+    with pytest.raises(BadInput, match="rack1-a is there twice"):
+        read_inventory(tmp_path / "hosts.yml")
+
+
 def test_an_inventory_that_is_not_there_or_cannot_be_read(tmp_path, monkeypatch):
     with pytest.raises(BadInput, match="there is no such inventory"):
         read_inventory(tmp_path / "hosts.yml")

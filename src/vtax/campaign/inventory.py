@@ -24,6 +24,7 @@ _TIMEOUT_S = 300.0
 _PORT = 22
 _STRICT = {"ANSIBLE_DUPLICATE_YAML_DICT_KEY": "error", "ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED": "true"}
 """A host that is there twice, and a file that is no inventory, are errors: Ansible only warns of them."""
+_TWICE = re.compile(r"duplicate (?:mapping|dict) key ['(](.+?)[')]")  # as 2.19 and 2.14 say it, in wrapped lines
 _TEMPLATE = re.compile(r"\{\{|\{%")
 
 
@@ -47,7 +48,11 @@ def read_inventory(inventory: Path) -> list[InventoryHost]:
     command = [needed_program("ansible-inventory"), "-i", str(inventory.absolute()), "--list"]
     try:
         strict = {**ENVIRONMENT, **_STRICT}
-        listed = run(command, timeout_s=_TIMEOUT_S, environment=strict, cwd=inventory.absolute().parent)
+        listed = run(command, timeout_s=_TIMEOUT_S, check=False, environment=strict, cwd=inventory.absolute().parent)
+        if twice := _TWICE.search(" ".join(listed.stderr.replace("-\n", "-").split())):
+            raise BadInput(f"{twice[1]} is there twice", where=str(inventory), hint="remove one of them")
+        if listed.status:
+            raise ValueError(listed.stderr)
         values = json.loads(listed.stdout)
     except (CommandFailed, ValueError) as error:
         raise BadInput(
