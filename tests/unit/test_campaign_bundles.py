@@ -254,10 +254,33 @@ def test_bundles_that_came_by_hand_are_loaded_once(campaign, measured, store, tm
     assert not [each for each in again if each.is_new]
     assert len(store.runs()) == 3
     with Store.open(tmp_path / "another.sqlite") as other:  # which the directory knows nothing of
-        [*load_directory(campaign, tmp_path / "there", Loader(campaign, other, "here"))]
+        elsewhere = [*load_directory(campaign, tmp_path / "there", Loader(campaign, other, "here"))]
+        assert sum(each.is_new for each in elsewhere) == 3
         assert {(each.host, each.session) for each in finished_sessions(other.engine, "mine-1a2b")} == {
             (each.host, each.session) for each in noted
         }
+
+
+def test_a_store_that_goes_away_in_a_load_is_said_once(campaign, measured, store, tmp_path, monkeypatch):
+    for number in (1, 2, 3):
+        measured(f"node{number}.vtax.gz", host={**FACTS, "machine_id": f"m{number}"}, name=f"tour-{number}")
+    honest, honest_noted = collecting.import_bundle, collecting.finished_sessions
+    gone: list[StoreError] = []
+
+    def until_gone(engine: Any, content: Any, *given: Any, **named: Any) -> Any:
+        if content.path.name.startswith("node2"):
+            gone.append(StoreError("the store cannot be reached"))
+        return honest(engine, content, *given, **named) if not gone else (_ for _ in ()).throw(gone[0])
+
+    def noted(*given: Any) -> Any:
+        return honest_noted(*given) if not gone else (_ for _ in ()).throw(gone[0])
+
+    monkeypatch.setattr(collecting, "import_bundle", until_gone)
+    monkeypatch.setattr(collecting, "finished_sessions", noted)
+    printed = invoked("campaign", "load", str(campaign.root), str(tmp_path / "there"))
+    assert str(printed.exception) == "the store cannot be reached"
+    assert "1 bundles loaded" in printed.output
+    assert "node3" not in printed.output
 
 
 def test_the_directory_for_a_scheduler_holds_what_it_needs(campaign, tmp_path):

@@ -99,15 +99,19 @@ def slurm_line(directory: Path, hosts: str = "HOSTS") -> str:
 
 
 def load_directory(campaign: Campaign, directory: Path, loader: Loader) -> Iterator[Found]:
-    """Add every bundle below a directory to the store, once; yield what became of each. Raises BadInput for no
-    directory."""
+    """Add every bundle below a directory to the store, once; yield what became of each.
+
+    Raises BadInput for no directory, and StoreError once the store cannot be read any more.
+    """
     if not directory.is_dir():
         raise BadInput(f"{directory} is no directory", hint="vtax campaign load DIR")
     hosts = campaign.hosts()
     by_identity = {host.identity: host for host in hosts if host.identity}
     sessions = [(host, each) for host in hosts for each in host.sessions if each.run_identity]
     by_run = {each.run_identity: host for host, each in sessions}
-    noted = {(each.host, each.session): each.run for each in loader.noted()}
+    before = loader.noted()
+    loaded = {each.identity for each in before}
+    noted = {(each.host, each.session): each.run for each in before}
     by_content = {
         each.bundle_sha256: (host.name, noted[place])
         for host, each in sessions
@@ -120,10 +124,11 @@ def load_directory(campaign: Campaign, directory: Path, loader: Loader) -> Itera
         try:
             added = loader.add(path, _check)
         except (BadInput, StoreError) as error:
+            if isinstance(error, StoreError):
+                loader.noted()  # of a store that is gone no other bundle need be tried
             yield Found(str(path), reason=one_line(error.what, MAX_DETAIL))
             continue
-        host, is_new = by_run.get(added.identity), added.identity not in by_run
-        if host is None:
+        if (host := by_run.get(added.identity)) is None:
             host = by_identity.get(host_id(added.host)) or _host(path, added, {each.name for each in hosts})
             host = _with_run(campaign, host, added, path)
             campaign.keep(host)
@@ -132,7 +137,8 @@ def load_directory(campaign: Campaign, directory: Path, loader: Loader) -> Itera
         for each in host.sessions:
             if each.run_identity == added.identity:
                 loader.note(host.name, each.number, added.identity)
-        yield Found(str(path), host.name, added.run, is_new=is_new)
+        yield Found(str(path), host.name, added.run, is_new=added.identity not in loaded)
+        loaded.add(added.identity)
 
 
 def _check(run: RunHandle) -> None:

@@ -28,6 +28,7 @@ from vtax.study.limits import MAX_BLOCKS
 from vtax.study.units import format_duration
 
 if TYPE_CHECKING:
+    from vtax.campaign.by_hand import Found
     from vtax.campaign.collecting import Loader
     from vtax.campaign.directory import Campaign
     from vtax.campaign.host_record import CampaignHost
@@ -177,11 +178,15 @@ def load(directory: Path, bundles: Path) -> None:
     from vtax.campaign.by_hand import load_directory
 
     campaign = _opened(directory)
-    with campaign.lock(), _loader(campaign) as loader:
-        found = [*load_directory(campaign, bundles, loader)]
-    rows = [(each.file, each.host, each.run, each.reason) for each in found]
-    print_table(("bundle", "host", "run", "reason"), rows)
-    say(f"{sum(each.is_new for each in found)} bundles loaded")
+    found: list[Found] = []
+    try:
+        with campaign.lock(), _loader(campaign) as loader:
+            found.extend(load_directory(campaign, bundles, loader))
+    finally:
+        if found:
+            rows = [(each.file, each.host, each.run, each.reason) for each in found]
+            print_table(("bundle", "host", "run", "reason"), rows)
+            say(f"{sum(each.is_new for each in found)} bundles loaded")
     if refused := [each for each in found if each.reason]:
         raise BadInput(f"{len(refused)} bundles were not loaded", where=str(bundles))
 
