@@ -55,7 +55,7 @@ class Machine:
 
     def reboot(self) -> None:
         """As a boot loader does: the boot that was set, once."""
-        self.boot, self.set_boot, self.reboots = self.comes_up_in or self.set_boot, "", self.reboots + 1
+        self.boot, self.set_boot, self.reboots = self.comes_up_in or self.set_boot or "default", "", self.reboots + 1
 
     def end(self, state: str = "done") -> None:
         """What runs has ended so, or with the boot that it was in."""
@@ -191,4 +191,5 @@ def go(campaign: Campaign, fleet: Fleet, loader: Counting | None = None, *, retr
     if retry:
         found.retry()
     found.launch()
+    found.restore_boots()
     return {host.name: host.state for host in campaign.hosts()}

@@ -120,4 +120,5 @@ def test_a_campaign_measures_in_each_boot_of_a_study(image, tmp_path):
     assert [(number, name) for number, name, _ in sorted(names)] == [(1, "other"), (1, "plain")]
     assert len({boot for _, _, boot in names}) == 2
     assert (summary.status, summary.trials, summary.failed) == ("finished", 2, 0)
-    assert power.reboots == 2  # the first boot of this seed is not the one that the host was in
+    assert power.reboots == 3  # the first boot of this seed is not the one that the host was in; last, its default
+    assert (power.files / "cmdline").read_text().endswith(f"{ENTRIES['Plain']}\n")

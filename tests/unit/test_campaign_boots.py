@@ -44,9 +44,27 @@ def test_hosts_are_rebooted_into_each_boot_of_their_run_in_its_order(tmp_path, f
         states = go(campaign, fleet, loader)
         assert all(host.session(1).attempts <= 1 for host in campaign.hosts())
     assert set(states.values()) == {"collected"}
-    assert [machine.reboots for machine in fleet.machines.values()] == [3, 2, 3]
+    assert [machine.reboots for machine in fleet.machines.values()] == [4, 3, 4], "the last into the default"
+    assert {machine.boot for machine in fleet.machines.values()} == {"default"}
     assert all(len(machine.runs) == 1 for machine in fleet.machines.values())
     assert sorted(name for name, _ in loader.loaded) == ["h00", "h01", "h02"]
+
+
+@pytest.mark.parametrize("failures", [{"probe": {"rc": 75, "stderr": "vtax: tour-3 measures"}}, {"reboot": {}}])
+def test_a_host_that_cannot_be_rebooted_into_its_default_is_tried_again(tmp_path, fleet, failures):
+    machine = fleet.machines.pop("h00")
+    fleet.machines = {"h00": machine}
+    machine.visits = ["xen"]
+    campaign = consented(tmp_path)
+    go(campaign, fleet)
+    go(campaign, fleet)
+    machine.end()
+    machine.failures = failures
+    assert (go(campaign, fleet), machine.boot) == ({"h00": "collected"}, "xen")
+    machine.failures = {}
+    go(campaign, fleet)
+    go(campaign, fleet)
+    assert (machine.boot, machine.reboots, campaign.host("h00").boot) == ("default", 2, "")
 
 
 def test_a_host_that_comes_up_in_another_boot_measures_nothing_there_and_is_given_up(tmp_path, fleet):
@@ -60,7 +78,7 @@ def test_a_host_that_comes_up_in_another_boot_measures_nothing_there_and_is_give
         states = go(campaign, fleet)
         assert fleet.machines["h00"].runs == {"mine-1a2b-s1": "paused"}
     assert (states["h00"], campaign.host("h00").reason.code, fleet.machines["h00"].reboots) == (
-        "given-up", "attempts", 3,
+        "given-up", "attempts", 4,
     )  # fmt: skip
     fleet.machines["h00"].comes_up_in = ""
     assert go(campaign, fleet, retry=True)["h00"] == "running"

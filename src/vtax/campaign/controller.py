@@ -19,7 +19,7 @@ from vtax.campaign import answers, screening
 from vtax.campaign.ansible import Answer, Playbook, check_version
 from vtax.campaign.collecting import Loader
 from vtax.campaign.directory import FILE, STUDY, Campaign
-from vtax.campaign.host_record import CampaignHost, HostSession, Reason
+from vtax.campaign.host_record import ENDED, CampaignHost, HostSession, Reason
 from vtax.campaign.host_runs import BUNDLE, DIRECTORY
 from vtax.campaign.inventory import InventoryHost, read_inventory
 from vtax.campaign.launching import Due, next_batch, too_many_failed
@@ -142,6 +142,20 @@ class Controller:
         self._ask("stopped", ["command"], self._running(), self._of_run, verb=lambda _, session: ["stop", session.id])
         for host in self.hosts.values():
             self._keep(host)
+
+    def restore_boots(self) -> None:
+        """Reboot hosts that measure nothing more out of the boot that a run needed, into the default of each."""
+        due = {
+            host.name: HostSession(0, "") for host in self.hosts.values()
+            if host.boot and not host.skip and host.state in (*ENDED, "aborted") and self._is_open(host.name)
+        }  # fmt: skip
+
+        def rebooted(host: CampaignHost, _: HostSession, answer: Answer) -> CampaignHost:
+            return replace(host, boot="") if (answer.task, answer.kind) == ("reboot", "ok") else host
+
+        if self.settings.reboot:  # a probe fails where another command has the host
+            self._ask("rebooted into their default", ["command", "reboot"], due, rebooted,
+                      verb=lambda *_: ["probe", "--seconds", "0"])  # fmt: skip
 
     def collect(self, loader: Loader) -> Collected:
         """Bring the bundles of sessions that ended, and load each once."""

@@ -117,6 +117,7 @@ class CampaignHost:
         Mapping[str, tuple[float, ...]], Means("durations of its native probe, by kind of work", unit="s")
     ] = field(default_factory=dict)
     screen: Annotated[Screen, Means("how far its native probe is from the others'")] = Screen()
+    boot: Annotated[str, Means("boot that a run had it rebooted into; empty once it is to be in its default")] = ""
     sessions: Annotated[tuple[HostSession, ...], Means("sessions that were launched")] = ()
 
     def session(self, number: int) -> HostSession | None:

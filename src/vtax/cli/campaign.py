@@ -98,6 +98,7 @@ def go(directory: Path, retry: bool) -> None:
         if retry:
             found.retry()
         why = found.launch()
+        found.restore_boots()
         _print_counts(found.hosts.values())
         if silent := found.silent():
             notify(f"these were launched and do not answer: {', '.join(silent)}")
@@ -152,6 +153,7 @@ def abort(directory: Path) -> None:
         found.stop()
         with _loader(found.campaign) as loader:
             found.collect(loader)
+        found.restore_boots()
         _print_counts(found.hosts.values())
     if running := sum(host.running is not None for host in found.campaign.hosts()):
         hint = "vtax campaign abort again, once they answer and the inventory has them, without vtax_skip"
