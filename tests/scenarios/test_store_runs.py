@@ -362,6 +362,17 @@ def test_two_that_add_the_same_sessions_add_them_once(store):
     assert found.trials.id.size == sum(run.trials for run in store.runs() if run.name != name)
 
 
+def test_sessions_that_were_planned_after_a_look_are_a_warning(store):
+    measured = measure(store, ("a", "b"), sessions=2, blocks=2)
+    name = merged(store, {host: runs[:1] for host, runs in measured.items()})
+    assert merged(store, {host: runs[:1] for host, runs in measured.items()}) == name
+    assert "session-added" not in [each.note.code for each in load(store.engine, store.open_run(name)).warnings]
+    assert merged(store, measured) == name
+    (added,) = (each.note for each in load(store.engine, store.open_run(name)).warnings
+                if each.note.code == "session-added")  # fmt: skip
+    assert "session 2 was added after the result of 1 planned session was known" in str(added)
+
+
 def test_the_record_of_a_campaign_drops_no_run_that_another_one_added(store, monkeypatch):
     names = [each for of in measure(store, ("a", "b", "c"), sessions=1, blocks=2).values() for each in of]
     runs = {each: store.open_run(each).identity for each in names[:2]}

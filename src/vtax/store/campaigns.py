@@ -11,6 +11,7 @@ from typing import Any
 
 from sqlalchemy import Engine, delete, literal, select, true, update
 
+from vtax.messages import Note
 from vtax.store import schema
 from vtax.store.database import insert_new, reading, writing
 from vtax.store.merging import Watch, extend, merge, merged_identity, unwatched
@@ -86,6 +87,9 @@ def merged_campaign(
     elif new := [name for name, identity in runs.items() if identity not in there]:
         extend(store, merged, new, watch)
         merged = store.open_run(merged.name)
+    planned, before = _planned(record), _planned(merged.provenance.get(CAMPAIGN) or {})
+    if 0 < before < planned and merged.declared.get("design", {}).get("stop") != "open":
+        merged.add_warning(Note("session-added", session=before + 1, count=before))
     with writing(store.engine) as connection:
         connection.execute(insert_new(connection, campaign).values(name=record["name"]))
         of_campaign = update(campaign).where(campaign.c.name == record["name"])
@@ -109,6 +113,11 @@ def _with_sessions(
         }
         for host in hosts
     ]
+
+
+def _planned(record: Mapping[str, Any]) -> int:
+    """Return how many sessions a host of a campaign is planned to have."""
+    return max((n for each in record.get("hosts", ()) if isinstance(n := each.get("planned"), int)), default=0)
 
 
 def _identities(merged: RunHandle) -> set[str]:
