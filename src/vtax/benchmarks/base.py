@@ -351,10 +351,7 @@ class Benchmark(ABC):
 
     @abstractmethod
     def commands(self, parameters: Any, context: Context) -> Sequence[Command]:
-        """Return the programs of one trial. Raises BadInput when the parameters cannot work in this context.
-
-        `where` of the error: the parameter, or nothing.
-        """
+        """Return the programs of one trial. Raises BadInput, at a parameter or nowhere, when it cannot work here."""
 
     @abstractmethod
     def expected_s(self, parameters: Any, context: Context) -> float:
