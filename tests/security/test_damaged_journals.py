@@ -15,11 +15,11 @@ import pytest
 
 from vtax.errors import VtaxError
 from vtax.host import resources
-from vtax.host.journal import Cleaned, Journal, _unreleased, clean
+from vtax.host.journal import Cleaned, Journal, _unreleased, boot_id, clean
 from vtax.host.process import Result
 from vtax.host.resources import Tree, from_record, to_record
 
-NAME = "1-1-abc.jsonl"
+NAME = f"1-1-abc-{boot_id()}.jsonl"
 HOSTILE: tuple[bytes, ...] = (
     b"[" * 200_000, b"[" * 200_000 + b"\n", b"9" * 5000, b'{"register":"x"}', b"[]", b"1", b'"a"', b"null", b"true",
     b'{"register":1,"deregister":{},"at":0.5}',
@@ -102,7 +102,7 @@ def test_a_record_of_nothing_that_can_be_undone_is_reported(journal, record):
 
 
 def test_a_journal_cut_anywhere_is_not_damaged_also_after_more_was_written(tmp_path):
-    path = tmp_path / "1-1-abc.jsonl"
+    path = tmp_path / NAME
     whole = b"".join(
         b"\n%s\n" % json.dumps({"register": n, **to_record(Tree(f"/none-{n}"))}).encode() for n in range(2)
     )

@@ -20,7 +20,7 @@ from synthetic_run import begin, fill
 from vtax.errors import BadInput, VtaxError
 from vtax.host import journal as journals
 from vtax.host.home import Home
-from vtax.host.journal import Journal, clean
+from vtax.host.journal import Journal, boot_id, clean
 from vtax.host.lock import is_measuring, measuring_lock, open_lock
 from vtax.host.resources import RestoreCommand, Tree, to_record
 from vtax.messages import quoted
@@ -228,7 +228,7 @@ def test_another_user_learns_whether_something_measures(open_place):
 
 def planted(directory: Path, proof: Path) -> Path:
     """The journal of a dead process that would have a command executed."""
-    path = directory / "1-1-abc.jsonl"
+    path = directory / f"1-1-abc-{boot_id()}.jsonl"
     record = {"register": 0, "at": 1, **to_record(RestoreCommand("a container", ("touch", str(proof))))}
     path.write_text(json.dumps(record) + "\n")
     return path
@@ -300,7 +300,9 @@ def test_a_journal_planted_while_the_directory_was_open_is_reported_and_not_exec
     proof, made = tmp_path / "executed", tmp_path / "made"
     path = planted(home.journal, proof)
     made.touch()
-    (home.journal / "1-2-abc.jsonl").write_text(json.dumps({"register": 0, **to_record(Tree(str(made)))}) + "\n")
+    (home.journal / f"1-2-abc-{boot_id()}.jsonl").write_text(
+        json.dumps({"register": 0, **to_record(Tree(str(made)))}) + "\n"
+    )
     if kind == "file":
         shutil.chown(path, NOBODY)
     elif kind == "writable":
@@ -312,7 +314,7 @@ def test_a_journal_planted_while_the_directory_was_open_is_reported_and_not_exec
     assert not proof.exists()
     assert (cleaned.removed, made.exists()) == ((f"files {made}",), False)
     assert len(cleaned.problems) == 1
-    assert "1-1-abc.jsonl is not of this user alone" in cleaned.problems[0]
+    assert f"1-1-abc-{boot_id()}.jsonl is not of this user alone" in cleaned.problems[0]
     clean(home.journal, forget=True)
     assert (list(home.journal.iterdir()), proof.exists()) == ([], False)
 

@@ -10,7 +10,7 @@ import pytest
 
 from vtax.errors import BadInput, ImageError
 from vtax.host.home import Home
-from vtax.host.journal import Journal, clean
+from vtax.host.journal import Journal, boot_id, clean
 from vtax.host.process import Result
 from vtax.image import build as images
 from vtax.image import contents, tree
@@ -206,7 +206,7 @@ def test_a_removal_that_was_killed_is_finished_by_clean(home):
     removed_image = home.images / f"{DEFAULT.key}.dead00.partial"
     removed_image.mkdir()
     record = {"register": 0, "kind": "files", "path": str(removed_image)}
-    (home.journal / "1-1-dead00.jsonl").write_text(json.dumps(record) + "\n")
+    (home.journal / f"1-1-dead00-{boot_id()}.jsonl").write_text(json.dumps(record) + "\n")
     assert clean(home.journal).removed == (f"files {removed_image}",)
     assert not removed_image.exists()
 

@@ -18,7 +18,7 @@ import pytest
 
 from vtax.errors import RunInterrupted, VtaxError
 from vtax.host.interrupts import stop_requests
-from vtax.host.journal import Journal, _unreleased, clean
+from vtax.host.journal import Journal, _unreleased, boot_id, clean
 from vtax.host.process import spawn, start_time_of
 from vtax.host.resources import (
     FileValue,
@@ -161,7 +161,7 @@ spawn(["sh", "-c", f"sleep 0.5; mkdir {made}"], tag="m" + journal.token, before_
 
 def dead_journal(directory: Path, *resources: Resource, boot: str = "") -> Path:
     """The journal of a process that is no more; boot: of which it was, this one when empty."""
-    path = directory / f"1-1-abc{boot and '-'}{boot}.jsonl"
+    path = directory / f"1-1-abc-{boot or boot_id()}.jsonl"
     directory.mkdir(exist_ok=True)
     lines = [{"register": number, "at": number, **to_record(resource)} for number, resource in enumerate(resources)]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
@@ -194,9 +194,9 @@ def test_after_a_reboot_only_files_and_what_is_elsewhere_are_undone(tmp_path):
 def test_a_living_process_with_the_number_of_one_of_another_boot_does_not_keep_its_journal(tmp_path):
     own = f"{os.getpid()}-{start_time_of(os.getpid())}-abc"
     (tmp_path / f"{own}-{'0' * 32}.jsonl").touch()
-    (tmp_path / f"{own}.jsonl").touch()
+    (tmp_path / f"{own}-{boot_id()}.jsonl").touch()
     clean(tmp_path)
-    assert [path.name for path in tmp_path.iterdir()] == [f"{own}.jsonl"]
+    assert [path.name for path in tmp_path.iterdir()] == [f"{own}-{boot_id()}.jsonl"]
 
 
 def test_two_cleans_at_once_do_not_fail_each_other(tmp_path):
@@ -315,7 +315,7 @@ def test_a_journal_that_cannot_begin_says_so(tmp_path):
 
 
 def test_what_another_version_made_stays_and_is_reported_and_the_rest_is_undone(tmp_path):
-    made, path = tmp_path / "made", tmp_path / "1-1-abc.jsonl"
+    made, path = tmp_path / "made", tmp_path / f"1-1-abc-{boot_id()}.jsonl"
     made.touch()
     lines = [
         {"register": 0, "kind": "files", "path": str(made)},
@@ -326,18 +326,18 @@ def test_what_another_version_made_stays_and_is_reported_and_the_rest_is_undone(
     cleaned = clean(tmp_path)
     assert cleaned.removed == (f"files {made}",)
     assert list(cleaned.problems) == [
-        "1-1-abc.jsonl: this version of vtax cannot remove 'files' (use the version that made it)",
-        "1-1-abc.jsonl: this version of vtax cannot remove 'tesseract' (use the version that made it)",
+        f"{path.name}: this version of vtax cannot remove 'files' (use the version that made it)",
+        f"{path.name}: this version of vtax cannot remove 'tesseract' (use the version that made it)",
     ]
     assert path.exists()
 
 
 def test_a_file_that_is_no_journal_is_left_alone(tmp_path):
-    for name in ("notes.jsonl", "a-b-c.jsonl"):
+    for name in ("notes.jsonl", "a-b-c.jsonl", "1-1-abc.jsonl"):
         (tmp_path / name).write_text("remember the milk\n")
     cleaned = clean(tmp_path)
     assert cleaned.problems == ()
-    assert len(list(tmp_path.iterdir())) == 2
+    assert len(list(tmp_path.iterdir())) == 3
 
 
 def test_a_setting_that_is_gone_is_nothing_to_put_back(tmp_path):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from vtax.errors import BadInput
-from vtax.host.journal import clean
+from vtax.host.journal import boot_id, clean
 from vtax.host.resources import to_record
 from vtax.platforms import registry
 from vtax.platforms.libvirt import LibvirtOptions, channel_socket, shutdown_command
@@ -59,7 +59,7 @@ def left_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, virsh: str) -> Path
     directory = tmp_path / "journal"
     directory.mkdir()
     record = {"register": 0, **to_record(shutdown_command(LibvirtOptions(domain="web", uri="test:///default")))}
-    (directory / "999999-1-abc.jsonl").write_text(json.dumps(record) + "\n")
+    (directory / f"999999-1-abc-{boot_id()}.jsonl").write_text(json.dumps(record) + "\n")
     return directory
 
 

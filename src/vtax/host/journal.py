@@ -252,15 +252,12 @@ def _clean_lock(directory: Path, notify: Callable[[str], None]) -> Iterator[None
 
 
 def _journal_of_dead(path: Path) -> _DeadJournal | None:
-    """Return the journal of a dead process; None for any other file.
-
-    A name without a boot id counts as one of this boot.
-    """
-    name = re.fullmatch(r"(\d+)-(\d+)-\w+(?:-([0-9a-f]{32}))?", path.stem)
+    """Return the journal of a dead process; None for any other file."""
+    name = re.fullmatch(r"(\d+)-(\d+)-\w+-([0-9a-f]{32})", path.stem)
     if name is None:
         return None
     pid, start_time = int(name[1]), int(name[2])
-    of_this_boot = name[3] in (None, boot_id())
+    of_this_boot = name[3] == boot_id()
     if of_this_boot and start_time_of(pid) == start_time:
         return None
     return _DeadJournal(
