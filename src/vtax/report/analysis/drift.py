@@ -25,14 +25,13 @@ def drift_warnings(
     confidence: float,
     shown: Container[WarnedPlace] | None = None,
     *,
-    is_dependent: bool = False,
     sessions: int = 1,
 ) -> tuple[Warning, ...]:
     """Return one warning about all cells whose block means drift significantly over the run, Holm-adjusted.
 
     series: (place, blocks, block means) of every cell that is judged. shown: the places that the warning
     names, None for all; the others count in the family all the same. Nothing when no cell drifts.
-    is_dependent: see `find_drift`. sessions: of the run; the test is of its blocks, whatever their session.
+    sessions: of the run; the test is of its blocks, whatever their session.
     """
     alpha = 1 - confidence
     series = [(place, *_thinned(blocks, means)) for place, blocks, means in series]
@@ -43,7 +42,7 @@ def drift_warnings(
     found = []
     for place, blocks, means in suspects:
         try:
-            found.append((place, find_drift(means, blocks, confidence, is_dependent=is_dependent)))
+            found.append((place, find_drift(means, blocks, confidence)))
         except StatsError:
             continue  # a mean of zero has no relative drift, and says so where it is shown
     unsuspected = [1.0] * (len(series) - len(found))  # they count in the family all the same
