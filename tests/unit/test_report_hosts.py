@@ -13,6 +13,7 @@ from fleet import DAY_S, START, measure, merged
 from vtax.report.analysis.host_change import changes_of, effects_of
 from vtax.report.analysis.hosts import groups_of, hosts_of
 from vtax.report.analysis.source import Source, source_of
+from vtax.report.analysis.values import every_row
 from vtax.report.chapters import report
 from vtax.report.renderers.format import english
 from vtax.report.renderers.json import as_json
@@ -251,3 +252,21 @@ def test_a_record_that_nobody_checked_does_no_harm(store, change):
     runs = measure(store, HOSTS[:3])
     source = source_of(store, merged(store, runs, change=change, extra=[{"deep": {}}]))
     assert shown(source)["changes"] == []
+
+
+def test_sessions_of_pairs_are_judged_over_the_hosts_of_both_ends(store: Store):
+    peers = {"h0": (1, 2), "h1": (2, 0), "h2": (0, 1)}
+
+    def facts(host: str, session: int) -> dict[str, object]:
+        return {"peers": {"lab": f"{peers[host][session - 1]:012x}"}}
+
+    def speed(host: str, session: int, platform: str) -> float:
+        return 1.0 if platform == "native" else 1 + 0.01 * int(host[1:]) + 0.02 * peers[host][session - 1]
+
+    source = source_of(store, merged(store, measure(store, [*peers], facts=facts, speed=speed)))
+    ratios = [row.ratio for _, _, row in every_row(source.analysis.primary) if row.ratio and row.ratio.nesting]
+    assert ratios
+    for ratio in ratios:
+        assert (ratio.n_hosts, ratio.n_sessions) == (3, 6)
+        assert [level.unit for level in ratio.nesting][:2] == ["host", "pair"]
+    assert report(source)

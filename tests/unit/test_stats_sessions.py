@@ -195,3 +195,51 @@ def test_the_interval_of_a_mean_is_over_sessions():
     half = half_width_over_sessions(10 + values, labels)
     assert half == pytest.approx(stats.t.ppf(0.975, 2) * stats.sem(values.reshape(3, 4).mean(axis=1)))
     assert half_width_over_sessions(values[:4], labels[:4]) is None
+
+
+EVERY_PAIR = np.array([(i, j) if (i + j) % 2 else (j, i) for i in range(5) for j in range(i + 1, 5)])
+
+
+def of_pairs(ends: np.ndarray, means: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Logarithms of two blocks in each of two sessions of every pair, of these means, and their labels."""
+    pair = np.repeat(np.arange(len(ends)), 4)
+    session = np.repeat(np.arange(2 * len(ends)), 2)
+    return means[pair] + np.tile([-0.02, 0.01, 0.01, 0.0], len(ends)), np.column_stack([ends[pair], session])
+
+
+def test_over_every_pair_of_hosts_the_standard_error_is_that_of_the_jackknife_over_hosts():
+    means = RANDOM.standard_normal(len(EVERY_PAIR))
+    found = nested_mean(*of_pairs(EVERY_PAIR, means))
+    without = [means[(host != EVERY_PAIR).all(axis=1)].mean() for host in range(5)]
+    expected = math.sqrt(4 / 5 * ((np.array(without) - means.mean()) ** 2).sum())
+    host, pair, *_ = found.levels
+    assert [each.unit for each in found.levels] == ["host", "pair", "session", "block"]
+    assert (host.count, host.se, host.df, found.hosts) == (5, pytest.approx(expected), 4.0, 5)
+    assert (pair.count, pair.se) == (10, pytest.approx(stats.sem(means)))
+
+
+def test_pairs_without_a_host_in_common_are_judged_no_narrower_than_alone():
+    logs, labels = of_pairs(np.array([(0, 1), (2, 3), (4, 5)]), RANDOM.standard_normal(3))
+    found = ratio_over_sessions(logs, labels)
+    alone = ratio_over_sessions(logs, labels[:, [0, 2]])
+    assert found.low <= alone.low < alone.high <= found.high
+
+
+def test_of_clients_and_servers_the_smaller_side_has_the_degrees_of_freedom():
+    ends = np.array([(client, server) for client in range(4) for server in (7, 8, 9)])
+    means = RANDOM.standard_normal(12)
+    host = nested_mean(*of_pairs(ends, means)).levels[0]
+    sides = [sum((means[end == each] - means.mean()).sum() ** 2 for each in set(end)) for end in ends.T]
+    assert (host.se, host.df) == (pytest.approx(math.sqrt(1.5 * sum(sides)) / 12), 2.0)
+
+
+@pytest.mark.parametrize("common", [0, 1])
+def test_with_one_host_at_an_end_of_every_pair_the_others_are_the_units(common: int):
+    ends = np.insert(np.arange(1, 5).reshape(-1, 1), common, 0, axis=1)
+    logs, labels = of_pairs(ends, RANDOM.standard_normal(4))
+    assert nested_mean(logs, labels) == nested_mean(logs, labels[:, [1 - common, 2]])
+
+
+def test_both_directions_of_one_pair_say_nothing_of_other_hosts():
+    found = nested_mean(*of_pairs(np.array([(0, 1), (1, 0)]), np.array([0.1, 0.3])))
+    assert "pair" not in [each.unit for each in found.levels]

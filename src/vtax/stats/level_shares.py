@@ -21,9 +21,12 @@ _DRAWS, _SEED = 4000, 29
 def share_intervals(logs: Array, sessions: Labels, confidence: float = 0.95) -> Mapping[str, tuple[float, float]]:
     """Map each unit of a level that `nested_mean` can see to the bounds of its share of the sum of all variances.
 
-    logs: one per block, without NaN. Nothing where all blocks are equal. Raises StatsError for no confidence.
+    logs: one per block, without NaN. Nothing where all blocks are equal, and of pairs of hosts.
+    Raises StatsError for no confidence.
     """
     check_confidence(confidence)
+    if sessions.ndim > 1 and sessions.shape[1] > 2:
+        return {}
     draw = np.random.default_rng(_SEED)
     values, parts = logs, np.zeros((logs.size, 0))  # of each value: how much of each variance below is in it
     variances: list[Array] = []

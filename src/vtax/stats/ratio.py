@@ -101,9 +101,9 @@ class Ratio:
         self,
     ) -> Annotated[Interval | None, Means("for these hosts alone; null for one host, and for one session a host")]:
         """The ratio with the interval over sessions; `low` and `high` are of hosts like these."""
-        if self.n_hosts == 1 or len(self.nesting) < 2 or self.nesting[1].unit != "session":
+        below = next((each for each in self.nesting[1:] if each.unit == "session"), None)
+        if self.n_hosts == 1 or below is None:
             return None
-        below = self.nesting[1]
         return Interval(self.estimate, below.low, below.high, self.confidence, ())
 
     @property

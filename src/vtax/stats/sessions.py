@@ -13,6 +13,15 @@ alike, by the mean of its sessions, and the interval is t of these, for hosts li
 are also what three levels are best given (Kulinskaya & Hoaglin, arXiv 2411.00795, 2024). The interval over sessions
 within hosts is for these hosts alone.
 
+Where sessions are of pairs of hosts, each host stands in several pairs, and adds to all of them. Pairs count alike,
+and above them stands the standard error of their mean over hosts, clustered by both ends (Fafchamps & Gubert, The
+formation of risk sharing networks, J. Dev. Econ. 2007): of each host the sum of the residuals of its pairs, and t of
+one degree less than there are hosts. Its factor for few hosts makes it the jackknife over hosts where every pair was
+measured (Arvesen, Jackknifing U-statistics, Ann. Math. Stat. 1969), which errs on the safe side (Efron & Stein, The
+jackknife estimate of variance, Ann. Stat. 1981). Where no host is at both ends, as of clients and servers, the
+degrees of freedom are of the smaller side (Cameron, Gelbach & Miller, Robust inference with multiway clustering,
+J. Bus. Econ. Stat. 2011).
+
 Two or three units can agree by chance, and their interval is then narrower than the level below allows. So an
 interval is the widest of all levels', each as if those above did not differ, and a test passes all.
 """
@@ -32,14 +41,16 @@ from vtax.stats.intervals import t_quantile
 from vtax.stats.ratio import Nesting, Ratio, exp, p_above, p_below, ratio_of_logs
 
 Labels = npt.NDArray[np.int64]
-"""Number of the session of each block, or (shape: blocks, 2) those of its host and of its session; no two hosts
-have a session of one number."""
-Unit = int | tuple[int, int]
-"""A session, or a host and a session of it: one line of Labels."""
+"""Number of the session of each block, or (shape: blocks, 2) those of its host and of its session, or (blocks, 3)
+those of both hosts of its pair and of its session; no two hosts or pairs have a session of one number."""
+Unit = int | tuple[int, ...]
+"""A session, or its host or its pair with it: one line of Labels."""
 Confidence = float | Callable[[int], float]
 """The level of an interval, or that of an interval over so many units."""
 UNITS = ("block", "session", "host")
 """The units that blocks are nested in, from below."""
+PAIR = "pair"
+"""The unit in the place of the host where sessions are of pairs of hosts."""
 
 
 @dataclass(frozen=True)
@@ -74,13 +85,17 @@ class Nested:
 
 def nested_mean(logs: Array, sessions: Labels) -> Nested:
     """Return the mean of one logarithm per block. Without NaN, at least one block."""
-    parents = parents_of(sessions)
+    ends, labels = _pairs(sessions)
+    parents = parents_of(labels)
+    units = (*UNITS[:-1], UNITS[-1] if ends is None else PAIR)
     levels: list[Scatter] = []
     values, noise = logs, np.zeros(logs.size)  # of each value around what the units below would show in the long run
     next_variance = math.nan
-    for unit, of, weights in zip(UNITS, parents, _weights(parents), strict=False):
+    for unit, of, weights in zip(units, parents, _weights(parents), strict=False):
         size = np.bincount(of).astype(float)
         means = np.bincount(of, values) / size
+        if unit == PAIR and ends is not None:
+            crossed = _over_hosts(values, ends)
         df, variance = values.size - size.size, 0.0  # of units alone in theirs it is part of the level above
         if df:
             pooled = float(((values - means[of]) ** 2).sum()) / df
@@ -91,7 +106,43 @@ def nested_mean(logs: Array, sessions: Labels) -> Nested:
         values, noise = means, np.bincount(of, variance + noise) / size**2
     sessions_there = int(parents[0].max()) + 1
     hosts = int(parents[1].max()) + 1 if len(parents) > 1 else 1
+    if ends is not None:
+        pair, *below = levels
+        alone = replace(pair, sd=math.sqrt(max(0.0, pair.sd**2 - 2 * crossed.sd**2)))
+        levels, hosts = [crossed, alone, *below], crossed.count
     return Nested(float(values[0]), logs.size, sessions_there, hosts, tuple(levels), next_variance)
+
+
+def _pairs(sessions: Labels) -> tuple[npt.NDArray[np.int64] | None, Labels]:
+    """Return (both hosts of each pair, in the order of its number; the pair and the session of each block).
+
+    None and the host in its place where one end is the same host in all of them, and where there are two hosts.
+    """
+    if sessions.ndim < 2 or sessions.shape[1] < 3:
+        return None, sessions
+    ends = sessions[:, :2]
+    for end in (0, 1):
+        if np.unique(ends[:, end]).size == 1:
+            return None, sessions[:, [1 - end, 2]]
+    pairs, of = np.unique(ends, axis=0, return_inverse=True)
+    labels = np.column_stack([of.ravel(), sessions[:, 2]])
+    return (pairs if np.unique(ends).size > 2 else None), labels
+
+
+def _over_hosts(means: Array, ends: npt.NDArray[np.int64]) -> Scatter:
+    """Return how pairs scatter by the hosts at their ends. means: of each pair. ends: its two hosts."""
+    hosts, at = np.unique(ends, return_inverse=True)
+    count, pairs = hosts.size, means.size
+    residuals = means - means.mean()
+    sums = np.bincount(at.ravel(), np.repeat(residuals, 2))
+    factor, df = count * (count - 1) / (count - 2) ** 2, count - 1
+    if not np.intersect1d(ends[:, 0], ends[:, 1]).size:
+        smaller = min(np.unique(ends[:, end]).size for end in (0, 1))
+        factor, df = smaller / (smaller - 1), smaller - 1
+    variance = factor * float((sums**2).sum()) / pairs**2
+    alone = float((residuals**2).sum()) / (pairs - 1) / pairs  # if hosts did not differ
+    sd = math.sqrt(max(0.0, variance - alone) * count) / 2  # each pair has two of them
+    return Scatter("host", count, sd, math.sqrt(variance), float(df))
 
 
 def parents_of(sessions: Labels) -> list[npt.NDArray[np.intp]]:

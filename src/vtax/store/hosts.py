@@ -32,6 +32,12 @@ def host_id(host: Mapping[str, Any]) -> str:
     return hashlib.sha256(f"vtax {machine} {hardware}".encode()).hexdigest()[:_DIGITS]
 
 
+def peer_id(host: Mapping[str, Any]) -> str:
+    """Return the identity of the one machine that a host was measured with; empty without one, and with several."""
+    peers = host.get(PEERS)
+    return str(next(iter(peers.values()))) if isinstance(peers, Mapping) and len(peers) == 1 else ""
+
+
 def cloned(hosts: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
     """Return machine ids that several machines have: one was copied from the other. hosts: their facts."""
     found: dict[str, set[str]] = {}

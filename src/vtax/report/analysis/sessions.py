@@ -16,7 +16,7 @@ from vtax.stats.checks import StatsError, Values
 from vtax.stats.level_shares import share_intervals
 from vtax.stats.ratio import Ratio, log_ratios
 from vtax.stats.sessions import ratio_over_sessions
-from vtax.store.hosts import host_id
+from vtax.store.hosts import host_id, peer_id
 from vtax.store.provenance import versions_of
 from vtax.store.query import RunData
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 VERSIONS = "platform_versions"
 """The fact of a host in a merged run that maps platforms to the versions of their runtimes."""
-_MOMENTS = frozenset({"measured_at"})  # of a host, not what it is
+_MOMENTS = frozenset({"measured_at", "peers"})  # of a host, not what it is
 
 
 @dataclass(frozen=True)
@@ -57,29 +57,37 @@ class HostChange:
     values: tuple[Any, ...]
 
 
-def units_of_blocks(data: RunData) -> dict[int, tuple[int, int]]:
-    """Block -> its host and its session, of its first trial, as stats.sessions takes them."""
+def units_of_blocks(data: RunData) -> dict[int, tuple[int, ...]]:
+    """Block -> its host, or both of its pair, and its session, of its first trial, as stats.sessions takes them."""
     blocks, first = np.unique(data.trials.block, return_index=True)
-    hosts = {session.number: host_number(session.host) for session in data.run.sessions}
     numbers = data.trials.session[first].tolist()
-    return {block: (hosts.get(n, 0), n) for block, n in zip(blocks.tolist(), numbers, strict=True)}
+    ends = _ends({session.number: session.host for session in data.run.sessions if session.number in {*numbers}})
+    return {block: (*ends[n], n) for block, n in zip(blocks.tolist(), numbers, strict=True)}
 
 
-def units_of(sessions: Sequence[MeasuredSession]) -> dict[int, tuple[int, int]]:
+def units_of(sessions: Sequence[MeasuredSession]) -> dict[int, tuple[int, ...]]:
     """Return the same of blocks of these sessions."""
-    return {block: (host_number(each.host), each.number) for each in sessions for block in each.blocks}
+    ends = _ends({each.number: each.host for each in sessions})
+    return {block: (*ends[each.number], each.number) for each in sessions for block in each.blocks}
 
 
-def host_number(host: Mapping[str, Any]) -> int:
-    """Return a number that tells hosts apart, the same in every run; 0 of one that is not known. host: its facts."""
-    known = host_id(host)
+def _ends(hosts: Mapping[int, Mapping[str, Any]]) -> dict[int, tuple[int, ...]]:
+    """Map each session to the number of its host, or where all are of pairs, of both. hosts: number -> its facts."""
+    peers = {number: peer_id(host) for number, host in hosts.items()}
+    if not all(peers.values()):
+        return {number: (_numbered(host_id(host)),) for number, host in hosts.items()}
+    return {number: (_numbered(host_id(host)), _numbered(peers[number])) for number, host in hosts.items()}
+
+
+def _numbered(known: str) -> int:
+    """Return a number that tells hosts apart, the same in every run; 0 of one that is not known."""
     return int(hashlib.sha256(known.encode()).hexdigest()[:12], 16) if known else 0
 
 
 def measured_sessions(data: RunData) -> tuple[MeasuredSession, ...]:
     """Return the sessions of a run that have a trial of a block."""
     blocks_of: dict[int, list[int]] = {}
-    for block, (_, number) in units_of_blocks(data).items():
+    for block, (*_, number) in units_of_blocks(data).items():
         blocks_of.setdefault(number, []).extend([block] if block >= 0 else [])
     versions, found = versions_of(data.run.provenance), []
     for session in data.run.sessions:

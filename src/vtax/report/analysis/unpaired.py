@@ -109,10 +109,10 @@ def _pooled_row(cells: tuple[Cell, ...]) -> Row:
     if len(cells) == 1 or not known:
         return cells[0].row
     means = [
-        float(cell.row.block_means[of[:, 1] == number].mean())
+        float(cell.row.block_means[of[:, -1] == number].mean())
         for cell in known
         for of in [cell.run.units_of(cell.row.blocks)]
-        for number in np.unique(of[:, 1])
+        for number in np.unique(of[:, -1])
     ]
     row, values, blocks = known[0].row, np.array(means), np.arange(len(means))
     assert row.summary is not None
@@ -137,8 +137,11 @@ def logs_of_runs(cells: Sequence[Cell], logs_of: Callable[[Cell], _Logs]) -> _Lo
             continue
         found, sessions = logs_of(each)
         logs.append(found)
-        of.append(sessions + np.array([0, first]))
-        first = int(of[-1][:, 1].max()) + 1
+        of.append(sessions.copy())
+        of[-1][:, -1] += first
+        first = int(of[-1][:, -1].max()) + 1
+    if len({each.shape[1] for each in of}) > 1:  # of pairs of hosts, and of others
+        of = [each[:, [0, -1]] for each in of]
     return np.concatenate(logs), np.concatenate(of)
 
 

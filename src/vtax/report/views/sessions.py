@@ -37,7 +37,12 @@ from vtax.stats.ratio import Ratio as RatioOfBlocks
 
 _BOOT_SHOWN = 8  # digits
 _MOST_COLUMNS = 6  # of a table with a column a session
-_UNITS: Mapping[str, Inline] = {"host": msg("hosts"), "session": msg("sessions"), "block": msg("blocks")}
+_UNITS: Mapping[str, Inline] = {
+    "host": msg("hosts"),
+    "pair": msg("pairs"),
+    "session": msg("sessions"),
+    "block": msg("blocks"),
+}
 
 
 def document(source: Source, _: Options) -> Document:
