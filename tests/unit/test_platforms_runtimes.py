@@ -46,7 +46,7 @@ def podman_words(runtime, spec, network=None):
 @pytest.mark.parametrize("runtime", ["runc", "crun", "youki", "runsc"])
 def test_every_engine_makes_a_container_by_the_runtime(runtime, spec, on_path):
     program = on_path(runtime, "")
-    assert f"--runtime={runtime}" in podman_words(runtime, spec)
+    assert f"--runtime={program}" in podman_words(runtime, spec)
     daemon = docker_daemon.Daemon(Path("/s"), True, "overlay2", "20.10")
     options = docker.DockerOptions(runtime=runtime)
     assert f"--runtime={runtime}" in docker.command_line(options, daemon, spec, "image:key", "/vtax-1", ["program"])

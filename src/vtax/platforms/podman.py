@@ -14,6 +14,7 @@ from typing import Any
 
 from vtax.counters.layer import Part
 from vtax.host.cgroups import Cgroup
+from vtax.host.process import find_program
 from vtax.image.image import Image
 from vtax.platforms import containers, oci_runtime, probing, stdio, user_network
 from vtax.platforms.base import GuestSpec, NetworkLimits, Probe
@@ -88,7 +89,7 @@ def command_line(
     return [
         "podman",
         "--tmpdir=/run/vtax/tmp",
-        f"--runtime={options.runtime}",
+        f"--runtime={find_program(options.runtime) or options.runtime}",
         "--cgroup-manager=cgroupfs",
         "--events-backend=file",
         "--log-level=error",
