@@ -350,13 +350,10 @@ def _logs_or_none(row: Row, base: Row | None) -> Floats:
 
 
 def marked(section: Section, missed: frozenset[str]) -> Section:
-    """Return the section with every row that misses the declared target marked."""
-
-    if not (section.metric.is_primary and missed):
-        return section
+    """Return the section with every row that misses the declared target marked, and no other row."""
 
     def one(row: Row) -> Row:
-        return replace(row, target_missed=True) if _aim_name(section, row) in missed else row
+        return replace(row, target_missed=section.metric.is_primary and _aim_name(section, row) in missed)
 
     return replace(
         section, points=tuple(replace(point, rows=tuple(map(one, point.rows))) for point in section.points)
