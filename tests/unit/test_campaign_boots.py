@@ -50,8 +50,8 @@ def test_hosts_are_rebooted_into_each_boot_of_their_run_in_its_order(tmp_path, f
     assert sorted(name for name, _ in loader.loaded) == ["h00", "h01", "h02"]
 
 
-@pytest.mark.parametrize("failures", [{"probe": {"rc": 75, "stderr": "vtax: tour-3 measures"}}, {"reboot": {}}])
-def test_a_host_that_cannot_be_rebooted_into_its_default_is_tried_again(tmp_path, fleet, failures):
+def measured_under_xen(tmp_path, fleet):
+    """A campaign of one host, whose run has ended in its second boot."""
     machine = fleet.machines.pop("h00")
     fleet.machines = {"h00": machine}
     machine.visits = ["xen"]
@@ -59,12 +59,27 @@ def test_a_host_that_cannot_be_rebooted_into_its_default_is_tried_again(tmp_path
     go(campaign, fleet)
     go(campaign, fleet)
     machine.end()
-    machine.failures = failures
+    return campaign, machine
+
+
+def test_a_host_that_another_command_has_is_rebooted_into_its_default_later(tmp_path, fleet):
+    campaign, machine = measured_under_xen(tmp_path, fleet)
+    machine.failures = {"probe": {"rc": 75, "stderr": "vtax: tour-3 measures"}}
     assert (go(campaign, fleet), machine.boot) == ({"h00": "collected"}, "xen")
     machine.failures = {}
     go(campaign, fleet)
     go(campaign, fleet)
     assert (machine.boot, machine.reboots, campaign.host("h00").boot) == ("default", 2, "")
+
+
+def test_a_host_that_does_not_come_back_from_its_last_reboot_is_named_and_not_rebooted_again(tmp_path, fleet):
+    campaign, machine = measured_under_xen(tmp_path, fleet)
+    machine.failures = {"reboot": {"msg": "timed out"}}
+    go(campaign, fleet)
+    assert (campaign.host("h00").state, campaign.host("h00").reason.code) == ("collected", "not-rebooted")
+    machine.failures, before = {}, machine.reboots
+    go(campaign, fleet)
+    assert (machine.reboots, campaign.host("h00").boot) == (before, "")
 
 
 def test_a_host_that_comes_up_in_another_boot_measures_nothing_there_and_is_given_up(tmp_path, fleet):

@@ -143,7 +143,6 @@ def after_reboot(
     """Return a host after its reboot, and after the `vtax host status` that follows: refused in another boot than was
     set."""
     if answer.task == "reboot":
-        host = replace(host, boot=session.next_boot)  # also where it came up too late
         if answer.kind == "ok":
             return replace(host, at=now)
         return replace(host, state="unreachable", reason=Reason("not-rebooted", answer.error), at=now)

@@ -144,14 +144,18 @@ class Controller:
             self._keep(host)
 
     def restore_boots(self) -> None:
-        """Reboot hosts that measure nothing more out of the boot that a run needed, into the default of each."""
+        """Reboot hosts that measure nothing more, once, from the boot that a run needed into their default."""
         due = {
             host.name: HostSession(0, "") for host in self.hosts.values()
-            if host.boot and not host.skip and host.state in (*ENDED, "aborted") and self._is_open(host.name)
+            if host.boot and not host.skip and host.state in ENDED and self._is_open(host.name)
         }  # fmt: skip
 
         def rebooted(host: CampaignHost, _: HostSession, answer: Answer) -> CampaignHost:
-            return replace(host, boot="") if (answer.task, answer.kind) == ("reboot", "ok") else host
+            if answer.task != "reboot":
+                return host
+            return replace(
+                host, boot="", reason=host.reason if answer.kind == "ok" else Reason("not-rebooted", answer.error)
+            )
 
         if self.settings.reboot:  # a probe fails where another command has the host
             self._ask("rebooted into their default", ["command", "reboot"], due, rebooted,
@@ -268,7 +272,10 @@ class Controller:
         known = {name: self.hosts[name] for name in sessions}
         due = {n: s for n, host in known.items() if host.state == "running" and (s := host.running) and s.next_boot}
         self._refuse_aborted()
-        self._ask("rebooted", ["command", "reboot", "status"], self._in_window(due), booted, verb=set_boot)
+        due = self._in_window(due)
+        for name, session in due.items():  # before the reboot, in which this process may end
+            self._keep(replace(self.hosts[name], boot=session.next_boot))
+        self._ask("rebooted", ["command", "reboot", "status"], due, booted, verb=set_boot)
         self._refuse_aborted()
 
     def _in_window(self, sessions: Mapping[str, HostSession]) -> dict[str, HostSession]:

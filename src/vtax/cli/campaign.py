@@ -153,7 +153,6 @@ def abort(directory: Path) -> None:
         found.stop()
         with _loader(found.campaign) as loader:
             found.collect(loader)
-        found.restore_boots()
         _print_counts(found.hosts.values())
     if running := sum(host.running is not None for host in found.campaign.hosts()):
         hint = "vtax campaign abort again, once they answer and the inventory has them, without vtax_skip"
