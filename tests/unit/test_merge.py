@@ -28,7 +28,7 @@ from vtax.stats.ratio import log_ratios
 from vtax.stats.sessions import ratio_over_sessions
 from vtax.store import merging, schema
 from vtax.store.database import writing
-from vtax.store.hosts import cloned, host_id
+from vtax.store.hosts import cloned, host_id, peer_id
 from vtax.store.query import load, outputs
 from vtax.store.rows import checked
 from vtax.store.store import Store
@@ -308,6 +308,11 @@ def test_a_host_is_its_machine_id_and_its_hardware():
     assert first != copy
     assert host_id({"machine_id": "aaaaaaaaaaaa"}) == "aaaaaaaaaaaa"
     assert host_id({"cpus": 2}) == ""
+
+
+def test_one_machine_under_two_names_of_platforms_is_one_peer():
+    assert peer_id({"peers": {"lab": "aaaaaaaaaaaa", "lab-fast": "aaaaaaaaaaaa"}}) == "aaaaaaaaaaaa"
+    assert [peer_id(host) for host in ({}, {"peers": {"lab": "aaaaaaaaaaaa", "far": "bbbbbbbbbbbb"}})] == ["", ""]
     assert cloned([*COPIES, {"machine_id": "b", "hardware_id": "1"}]) == ("aaaaaaaaaaaa",)
     assert cloned([COPIES[0], {"machine_id": "aaaaaaaaaaaa"}, {}]) == ()
 

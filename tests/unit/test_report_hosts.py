@@ -12,6 +12,7 @@ from fleet import DAY_S, START, measure, merged
 
 from vtax.report.analysis.host_change import changes_of, effects_of
 from vtax.report.analysis.hosts import groups_of, hosts_of
+from vtax.report.analysis.sessions import scope
 from vtax.report.analysis.source import Source, source_of
 from vtax.report.analysis.values import every_row
 from vtax.report.chapters import report
@@ -270,3 +271,15 @@ def test_sessions_of_pairs_are_judged_over_the_hosts_of_both_ends(store: Store):
         assert (ratio.n_hosts, ratio.n_sessions) == (3, 6)
         assert [level.unit for level in ratio.nesting][:2] == ["host", "pair"]
     assert report(source)
+
+
+def test_one_pair_in_both_directions_is_judged_over_its_sessions(store: Store):
+    identity = {"h0": f"{0:012x}", "h1": f"{1:012x}"}
+
+    def facts(host: str, session: int) -> dict[str, object]:
+        return {"peers": {"lab": identity["h1" if host == "h0" else "h0"]}}
+
+    source = source_of(store, merged(store, measure(store, [*identity], facts=facts)))
+    ratios = [row.ratio for _, _, row in every_row(source.analysis.primary) if row.ratio and row.ratio.nesting]
+    assert {ratio.n_hosts for ratio in ratios} == {1}
+    assert "hosts like these" not in english(scope(source.analysis.sessions))

@@ -56,6 +56,10 @@ def test_values_in_the_order_of_their_blocks_are_grouped_as_others(pairs):
     assert median_of(values) == np.median(values)
 
 
+def test_no_labels_are_grouped_into_none():
+    assert [each.tolist() for each in grouped(np.array([], dtype=np.int64))] == [[], [], []]
+
+
 @pytest.mark.parametrize("trials", [3, 10])
 def test_the_medians_interval_covers_as_often_as_it_says_with_several_trials_a_block(trials):
     """1000 studies of 10 blocks whose shared noise is as large as a trial's: chance is +-1.3 %."""

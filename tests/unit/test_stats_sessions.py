@@ -214,7 +214,7 @@ def test_over_every_pair_of_hosts_the_standard_error_is_that_of_the_jackknife_ov
     expected = math.sqrt(4 / 5 * ((np.array(without) - means.mean()) ** 2).sum())
     host, pair, *_ = found.levels
     assert [each.unit for each in found.levels] == ["host", "pair", "session", "block"]
-    assert (host.count, host.se, host.df, found.hosts) == (5, pytest.approx(expected), 4.0, 5)
+    assert (host.count, host.se, host.df, found.hosts) == (5, pytest.approx(expected), pytest.approx(4.0), 5)
     assert (pair.count, pair.se) == (10, pytest.approx(stats.sem(means)))
 
 
@@ -230,7 +230,7 @@ def test_of_clients_and_servers_the_smaller_side_has_the_degrees_of_freedom():
     means = RANDOM.standard_normal(12)
     host = nested_mean(*of_pairs(ends, means)).levels[0]
     sides = [sum((means[end == each] - means.mean()).sum() ** 2 for each in set(end)) for end in ends.T]
-    assert (host.se, host.df) == (pytest.approx(math.sqrt(1.5 * sum(sides)) / 12), 2.0)
+    assert (host.se, host.df) == (pytest.approx(math.sqrt(1.5 * sum(sides)) / 12), pytest.approx(2.0))
 
 
 @pytest.mark.parametrize("common", [0, 1])
@@ -243,3 +243,78 @@ def test_with_one_host_at_an_end_of_every_pair_the_others_are_the_units(common: 
 def test_both_directions_of_one_pair_say_nothing_of_other_hosts():
     found = nested_mean(*of_pairs(np.array([(0, 1), (1, 0)]), np.array([0.1, 0.3])))
     assert "pair" not in [each.unit for each in found.levels]
+
+
+def both_ways(*pairs: tuple[int, int]) -> np.ndarray:
+    return np.array([*pairs, *(pair[::-1] for pair in pairs)])
+
+
+@pytest.mark.parametrize(
+    ("ends", "df"),
+    [
+        (both_ways((0, 1), (2, 3)), 1.0),
+        (np.array([(client, 0) for client in range(1, 10)] + [(10, 11)]), 1.0),
+        (both_ways((0, 1), (1, 2), (0, 2)), 2.0),
+        (np.array([(0, 1), (1, 2), (2, 0)]), 2.0),
+    ],
+)
+def test_the_degrees_of_freedom_are_of_hosts_that_differ_apart_from_one_another(ends: np.ndarray, df: float):
+    host = nested_mean(*of_pairs(ends, RANDOM.standard_normal(len(ends)))).levels[0]
+    assert (host.unit, host.df) == ("host", pytest.approx(df))
+
+
+@pytest.mark.parametrize(
+    ("ends", "sides"),
+    [
+        (np.array([(0, 1), (1, 2), (2, 3)]), [0, 1]),
+        (np.array([(client, 0) for client in range(1, 10)] + [(10, 11)]), [1]),
+    ],
+)
+def test_pairs_of_unequal_hosts_cover_what_they_say(ends: np.ndarray, sides: list[int]):
+    rng, held = np.random.default_rng(7), 0
+    for _ in range(400):
+        hosts = rng.standard_normal(12)
+        found = ratio_over_sessions(*of_pairs(ends, hosts[ends[:, sides]].sum(axis=1)))
+        held += found.low <= 1.0 <= found.high
+    assert held >= 0.93 * 400
+
+
+def test_one_pair_in_both_directions_is_no_sample_of_hosts():
+    logs, labels = of_pairs(both_ways((0, 1)), np.array([0.1, 0.2]))
+    found = ratio_over_sessions(logs, labels)
+    assert found == ratio_over_sessions(logs, labels[:, 2])
+    assert (found.n_hosts, [level.unit for level in found.nesting]) == (1, ["session", "block"])
+
+
+@pytest.mark.parametrize("ends", [both_ways((0, 1), (0, 2), (0, 3)), np.array([(1, 0), (2, 0), (3, 0), (0, 1)])])
+def test_a_host_that_is_in_every_pair_is_no_unit(ends: np.ndarray):
+    logs, labels = of_pairs(ends, RANDOM.standard_normal(len(ends)))
+    found = nested_mean(logs, labels)
+    assert found == nested_mean(logs, np.column_stack([labels[:, :2].sum(axis=1), labels[:, 2]]))
+    assert found.hosts == 3
+
+
+RING = np.array([(0, 1), (1, 2), (2, 3), (3, 0)])
+ALTERNATING = np.array([0.05, -0.05, 0.05, -0.05])  # hosts seem alike: what one pair adds the other takes away
+
+
+def test_hosts_are_not_called_alike_where_pairs_differ():
+    found = ratio_over_sessions(*of_pairs(RING, ALTERNATING))
+    assert found.nesting[0].se == 0.0
+    assert "hosts-alike" not in [getattr(warning, "code", "") for warning in found.warnings]
+    still = ratio_over_sessions(*of_pairs(RING, np.zeros(4)))
+    assert "hosts-alike" in [getattr(warning, "code", "") for warning in still.warnings]
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+@pytest.mark.parametrize("other", [OF_HOSTS, OF_HOSTS[:, 1]])
+def test_pairs_against_quiet_hosts_are_judged_no_narrower_than_alone(other: np.ndarray, swapped: bool):
+    quiet = np.repeat([0.0, 1e-4, -1e-4, 0.0], 6)
+    of_ring = of_pairs(RING, ALTERNATING)
+    sides = (of_ring, (quiet, other))
+    found = unpaired_over_sessions(*(sides[::-1] if swapped else sides))
+    assert found.high / found.low > 1.1
+    units = [level.unit for level in found.nesting]
+    assert units.index("pair") == 1
+    these = ratio_over_sessions(*of_ring).of_these_hosts
+    assert found.of_these_hosts is None or found.of_these_hosts.high < 1.05 * these.high

@@ -70,7 +70,7 @@ def grouped(labels: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[Any
 
     Those of trials ascend, as they were measured; sorting is for others.
     """
-    if (labels[1:] < labels[:-1]).any():
+    if not labels.size or (labels[1:] < labels[:-1]).any():
         return np.unique(labels, return_inverse=True, return_counts=True)
     starts = np.concatenate(([0], np.flatnonzero(labels[1:] != labels[:-1]) + 1))
     counts = np.diff(starts, append=labels.size)

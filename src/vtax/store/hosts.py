@@ -35,7 +35,8 @@ def host_id(host: Mapping[str, Any]) -> str:
 def peer_id(host: Mapping[str, Any]) -> str:
     """Return the identity of the one machine that a host was measured with; empty without one, and with several."""
     peers = host.get(PEERS)
-    return str(next(iter(peers.values()))) if isinstance(peers, Mapping) and len(peers) == 1 else ""
+    found = {str(peer) for peer in peers.values()} if isinstance(peers, Mapping) else set()
+    return found.pop() if len(found) == 1 else ""
 
 
 def cloned(hosts: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:

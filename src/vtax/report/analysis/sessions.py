@@ -15,7 +15,7 @@ from vtax.report.document import Count, Inline, joined, msg
 from vtax.stats.checks import StatsError, Values
 from vtax.stats.level_shares import share_intervals
 from vtax.stats.ratio import Ratio, log_ratios
-from vtax.stats.sessions import ratio_over_sessions
+from vtax.stats.sessions import nested_mean, ratio_over_sessions
 from vtax.store.hosts import host_id, peer_id
 from vtax.store.provenance import versions_of
 from vtax.store.query import RunData
@@ -69,6 +69,12 @@ def units_of(sessions: Sequence[MeasuredSession]) -> dict[int, tuple[int, ...]]:
     """Return the same of blocks of these sessions."""
     ends = _ends({each.number: each.host for each in sessions})
     return {block: (*ends[each.number], each.number) for each in sessions for block in each.blocks}
+
+
+def unit_hosts(sessions: Sequence[MeasuredSession]) -> int:
+    """Count the hosts that intervals over these sessions are for; 1 of a single pair."""
+    labels = np.array([*units_of(sessions).values()])
+    return nested_mean(np.zeros(len(labels)), labels).hosts if labels.size else 1
 
 
 def _ends(hosts: Mapping[int, Mapping[str, Any]]) -> dict[int, tuple[int, ...]]:
@@ -178,7 +184,7 @@ def scope(sessions: Sequence[MeasuredSession]) -> Inline:
     if len(sessions) == 1:
         return msg("measured in one session; results may differ after a reboot")
     count, of_boots = Count(len(sessions)), boots(sessions)
-    if (hosts := len(of_hosts(sessions))) > 1:
+    if (hosts := unit_hosts(sessions)) > 1:
         return msg(
             "{sessions} sessions on {hosts} hosts: intervals are over hosts, and hold for hosts like these",
             sessions=count, hosts=Count(hosts),

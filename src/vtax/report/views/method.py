@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 from vtax.report.analysis import Analysis
 from vtax.report.analysis.reproduce import drivers_of
-from vtax.report.analysis.sessions import of_hosts
+from vtax.report.analysis.sessions import unit_hosts
 from vtax.report.analysis.source import Source
 from vtax.report.document import (
     Count,
@@ -76,14 +76,9 @@ def method(analysis: Analysis) -> Iterator[Inline]:
     )  # fmt: skip
 
 
-def _hosts(analysis: Analysis) -> int:
-    """Return on how many hosts it was measured."""
-    return len(of_hosts(analysis.sessions))
-
-
 def _unit(analysis: Analysis) -> Inline:
     """Return what a mean and its interval are of."""
-    if _hosts(analysis) > 1:
+    if unit_hosts(analysis.sessions) > 1:
         return msg(
             "The host is the unit of replication. Trials are averaged within a block; the mean is that of the block "
             "means, and its interval is over hosts."
@@ -116,7 +111,7 @@ def _ratio(analysis: Analysis) -> Inline:
 
 def _averaged(analysis: Analysis) -> Inline:
     """Return how the ratios of blocks become one."""
-    if _hosts(analysis) > 1:
+    if unit_hosts(analysis.sessions) > 1:
         return msg("They are averaged as logarithms: within each session, over each host's sessions, and over hosts.")
     if len(analysis.sessions) > 1:
         return msg("They are averaged as logarithms, within each session and then over sessions.")
@@ -125,7 +120,7 @@ def _averaged(analysis: Analysis) -> Inline:
 
 def _nesting(analysis: Analysis) -> Iterator[Inline]:
     """Yield how the sessions of a run that has several enter its figures."""
-    if (hosts := _hosts(analysis)) > 1:
+    if (hosts := unit_hosts(analysis.sessions)) > 1:
         yield msg(
             "Blocks are nested in {count} sessions, these in {hosts} hosts, and the host is the unit: every host "
             "counts alike, by the mean of its sessions, and intervals of ratios and means are Student's t of these, "

@@ -10,7 +10,7 @@ from typing import Any
 from vtax.report.analysis import Analysis, Row, Section, every_row
 from vtax.report.analysis.facts import fact_value
 from vtax.report.analysis.hosts import hosts_of
-from vtax.report.analysis.sessions import HostChange, host_changes, of_hosts, scope, shares_in
+from vtax.report.analysis.sessions import HostChange, host_changes, scope, shares_in, unit_hosts
 from vtax.report.analysis.source import Source
 from vtax.report.document import (
     Column,
@@ -139,7 +139,7 @@ def _ratios(analysis: Analysis) -> Iterator[Part]:
 
 def _table(section: Section, analysis: Analysis) -> Table:
     """Return the percents with what the next unit may show; of several hosts for these, and for such as these."""
-    several = len(of_hosts(analysis.sessions)) > 1
+    several = unit_hosts(analysis.sessions) > 1
     interval = msg("{level} interval", level=analysis.level)
     of_all = msg("hosts like these, {level}", level=analysis.level)
     of_these = Column("these_hosts", msg("these hosts,\n{level}", level=analysis.level))
