@@ -140,6 +140,8 @@ def test_a_peer_that_disappears_fails_its_trial_and_the_run_ends_with_both_machi
     text = (tmp_path / "printed").read_text()
     assert status != 0, text
     assert "other" in text
+    shown = json.loads(vtax(machines, "show", "--json").stdout)
+    assert "lock-lost" in [warning["code"] for warning in shown["warnings"]]
     vtax(machines, "clean")
     assert_as_before(machines, before)
 
@@ -185,7 +187,7 @@ def hold(machines):
     """The command that holds the lock of the other machine for another run until its stdin ends."""
     program = f"""import sys
 from vtax.platforms.ssh import DRIVER, SshOptions
-with DRIVER.hold(SshOptions(host="other", config={machines.config!r}, local_user="root"), "another-run"):
+with DRIVER.hold(SshOptions(host="other", config={machines.config!r}, local_user="root"), "another-run", print):
     print("held", flush=True)
     sys.stdin.read()"""
     return ["nsenter", f"--net=/run/netns/{machines.host}", sys.executable, "-c", program]

@@ -1,4 +1,4 @@
-"""Machines at other ends, which a run has to itself: the lock there, as a process of this host holds it."""
+"""Other machines, which a run has to itself: the lock there, as a process of this host holds it."""
 
 import json
 import os
@@ -13,9 +13,12 @@ import pytest
 from vtax.counters.host import host_facts
 from vtax.errors import BadInput, Busy
 from vtax.host.lock import is_measuring, measuring_lock, measuring_process
+from vtax.host.process import start_time_of
+from vtax.messages import Note
 from vtax.platforms import ssh
+from vtax.platforms.base import Platform, Probe
 from vtax.platforms.ssh import DRIVER, SshOptions
-from vtax.runner.machines import check_same
+from vtax.runner.machines import check_same, held_machines
 from vtax.store.hosts import host_id
 
 OPTIONS = SshOptions(host="lab3", uplinks="eth1:eth1", python=sys.executable)
@@ -24,7 +27,7 @@ import sys
 from pathlib import Path
 from vtax.platforms import ssh
 ssh.HOST_LOCK, ssh.client = Path(sys.argv[1]), lambda options: ["sh", "-c"]
-with ssh.DRIVER.hold(ssh.SshOptions(host="lab3", python=sys.executable), "tour-1"):
+with ssh.DRIVER.hold(ssh.SshOptions(host="lab3", python=sys.executable), "tour-1", print):
     print("held", flush=True)
     sys.stdin.read()
 """
@@ -41,7 +44,7 @@ def lock(tmp_path, monkeypatch):
 
 
 def test_a_machine_is_held_for_one_run_and_says_which_it_is(lock):
-    with DRIVER.hold(OPTIONS, "tour-1") as identity:
+    with DRIVER.hold(OPTIONS, "tour-1", pytest.fail) as identity:
         assert is_measuring(lock)
         assert measuring_process(path=lock)[0].startswith("tour-1 of ")
         assert identity == host_id(host_facts())
@@ -52,14 +55,15 @@ def test_a_machine_that_measures_is_refused_with_the_name_of_its_run(lock):
     with (
         measuring_lock("other-7", lock),
         pytest.raises(Busy, match=r"other-7 .* has the machine lab3") as refused,
-        DRIVER.hold(OPTIONS, "tour-1"),
+        DRIVER.hold(OPTIONS, "tour-1", pytest.fail),
     ):
         pass
     assert refused.value.exit_status == os.EX_TEMPFAIL
 
 
-def test_a_second_name_of_a_machine_that_is_held_is_no_other_run(lock):
-    with DRIVER.hold(OPTIONS, "tour-1") as first, DRIVER.hold(OPTIONS, "tour-1") as second:
+@pytest.mark.parametrize("name", ["tour-1", "t" * 250])
+def test_a_second_name_of_a_machine_that_is_held_is_no_other_run(name, lock):
+    with DRIVER.hold(OPTIONS, name, pytest.fail) as first, DRIVER.hold(OPTIONS, name, pytest.fail) as second:
         assert first == second
 
 
@@ -68,7 +72,7 @@ def test_this_host_is_no_other_machine(lock, monkeypatch):
     with (
         measuring_lock("tour-1", lock),
         pytest.raises(BadInput, match="is this host itself") as refused,
-        DRIVER.hold(OPTIONS, "tour-1"),
+        DRIVER.hold(OPTIONS, "tour-1", pytest.fail),
     ):
         pass
     assert not isinstance(refused.value, Busy)
@@ -76,7 +80,10 @@ def test_this_host_is_no_other_machine(lock, monkeypatch):
 
 def test_a_machine_that_does_not_answer_says_why(lock, monkeypatch):
     monkeypatch.setattr(ssh, "client", lambda options: ["sh", "-c", "echo no route >&2; exit 255"])
-    with pytest.raises(BadInput, match="lab3 cannot be reached: no route"), DRIVER.hold(OPTIONS, "tour-1"):
+    with (
+        pytest.raises(BadInput, match="lab3 cannot be reached: no route"),
+        DRIVER.hold(OPTIONS, "tour-1", pytest.fail),
+    ):
         pass
 
 
@@ -91,16 +98,90 @@ def test_a_machine_is_free_once_its_run_is_killed(by, lock):
     _eventually_free(lock)
 
 
-def test_a_machine_is_free_once_nothing_is_heard_of_its_run(lock, monkeypatch):
+def test_a_machine_is_free_once_nothing_is_heard_of_its_run_which_says_so(lock, monkeypatch):
     monkeypatch.setattr(ssh, "_SILENCE_S", 0.3)
-    with DRIVER.hold(OPTIONS, "tour-1"):
+    warnings = []
+    with DRIVER.hold(OPTIONS, "tour-1", warnings.append):
         _eventually_free(lock)
+    assert warnings == [Note("lock-lost", host="lab3")]
+
+
+def test_a_run_whose_connection_ends_says_that_the_machine_was_not_held(lock):
+    warnings = []
+    with (
+        DRIVER.hold(OPTIONS, "tour-1", warnings.append),
+        DRIVER.hold(OPTIONS, "tour-1", pytest.fail),  # a second name of the machine held nothing
+    ):
+        os.kill(measuring_process(path=lock)[1], signal.SIGKILL)
+        _eventually_free(lock)
+    assert warnings == [Note("lock-lost", host="lab3")]
+
+
+def test_only_root_holds_a_machine_and_a_run_without_says_so(lock, monkeypatch):
+    if os.geteuid() == 0:
+        user = ["setpriv", "--reuid=65534", "--clear-groups", "--", "sh", "-c"]
+        monkeypatch.setattr(ssh, "client", lambda options: user)
+    warnings = []
+    lock.parent.chmod(0)
+    try:
+        with DRIVER.hold(SshOptions(host="lab3"), "tour-1", warnings.append):
+            assert not is_measuring(lock)
+    finally:
+        lock.parent.chmod(0o700)
+    assert [note.code for note in warnings] == ["lock-needs-root"]
+
+
+def test_a_run_under_test_holds_its_machine_without_a_link_and_gets_its_warnings(lock):
+    platform = Platform("ssh:lab3", DRIVER, SshOptions(host="lab3", python=sys.executable))
+    tested = SimpleNamespace(platform=platform, probe=Probe(True))
+    plan = SimpleNamespace(points=[SimpleNamespace(topology="", link=None)], platforms=[tested])
+    warnings = []
+    with held_machines(plan, "tour-1") as machines:
+        machines.run = SimpleNamespace(add_warning=warnings.append)
+        assert machines.facts == {"peers": {"ssh:lab3": host_id(host_facts())}}
+        os.kill(measuring_process(path=lock)[1], signal.SIGKILL)
+    assert warnings == [Note("lock-lost", host="lab3")]
+
+
+def test_this_host_is_under_test_without_uplinks(lock, monkeypatch):
+    monkeypatch.setattr(ssh, "HOST_LOCK", lock)
+    with (
+        measuring_lock("t" * 250, lock),
+        DRIVER.hold(SshOptions(host="lab3", python=sys.executable), "t" * 250, pytest.fail) as identity,
+    ):
+        assert identity == host_id(host_facts())
+
+
+@pytest.mark.parametrize("ends", ["echo no route >&2; exit 255", "sleep 30"])
+def test_what_a_client_started_delays_no_refusal_and_is_ended(ends, lock, tmp_path, monkeypatch):
+    """A ProxyCommand has the client's stderr, and may outlive it."""
+    started, program = tmp_path / "started", tmp_path / "ssh"
+    program.write_text(f"#!/bin/sh\nsleep 30 & echo $! > {started}\n{ends}\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(ssh, "client", lambda options: [str(program)])
+    monkeypatch.setattr(ssh, "_EXAMINE_TIMEOUT_S", 1.0)
+    before = time.monotonic()
+    with pytest.raises(BadInput, match="lab3 cannot be reached"), DRIVER.hold(OPTIONS, "tour-1", pytest.fail):
+        pass
+    assert time.monotonic() - before < 20
+    deadline = time.monotonic() + 10
+    while start_time_of(int(started.read_text())) is not None:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_a_talkative_client_holds_all_the_same(lock, monkeypatch):
+    monkeypatch.setattr(ssh, "_EXAMINE_TIMEOUT_S", 10.0)
+    talk = ["sh", "-c", 'head -c 200000 /dev/zero >&2; exec sh -c "$0"']
+    monkeypatch.setattr(ssh, "client", lambda options: talk)
+    with DRIVER.hold(OPTIONS, "tour-1", pytest.fail):
+        assert is_measuring(lock)
 
 
 def test_a_machine_that_hears_of_its_run_stays_held(lock, monkeypatch):
     monkeypatch.setattr(ssh, "_SILENCE_S", 2.0)
     monkeypatch.setattr(ssh, "_BEAT_S", 0.2)
-    with DRIVER.hold(OPTIONS, "tour-1"):
+    with DRIVER.hold(OPTIONS, "tour-1", pytest.fail):
         time.sleep(3)
         assert is_measuring(lock)
 

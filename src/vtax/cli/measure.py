@@ -128,8 +128,8 @@ def next_session(plan: Plan, run: RunHandle, home: Home, *, tune_host: bool = Fa
     prepare_host(home)
     if changed:
         notify(changed)
-    with held_machines(plan, run.name) as machines:
-        begin_next(run, {**facts, **machines})
+    with held_machines(plan, run.name, run) as machines:
+        begin_next(run, {**facts, **machines.facts})
         measure(plan, run, home, tune_host=tune_host)
 
 

@@ -97,11 +97,11 @@ def _go_on(
         announce(plan)
         for text in filter(None, (changed, added)):
             notify(text)
-        with held_machines(plan, run.name) as machines:
+        with held_machines(plan, run.name, run) as machines:
             if session:
-                begin_next(run, {**facts, **machines}, added)
+                begin_next(run, {**facts, **machines.facts}, added)
             else:
-                check_same(run, machines)
+                check_same(run, machines.facts)
                 note_boot(run)
                 note_resumption(run, plan)
             measure(plan, run, home, tune_host=tune_host)
@@ -120,8 +120,8 @@ def _in_this_boot(run: RunHandle, home: Home, *, trust: bool, tune_host: bool, w
         plan = rebuild_plan(run, home, programs)
         announce(plan)
         refuse_other_boot(plan, run, here)
-        with held_machines(plan, run.name) as machines:
-            check_same(run, machines)
+        with held_machines(plan, run.name, run) as machines:
+            check_same(run, machines.facts)
             if run.status in ("interrupted", "running"):  # the latter was killed
                 note_resumption(run, plan)
             measure_boot(plan, run, home, here, tune_host=tune_host)

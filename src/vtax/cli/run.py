@@ -220,7 +220,10 @@ def command(
         if not (yes or budget):
             confirm(plan)
         with held_machines(plan, loaded.study.name) as machines:
-            run = begin(store, plan, vtax_version=__version__, views=views.foreign(), tags=tags, machines=machines)
+            run = begin(
+                store, plan, vtax_version=__version__, views=views.foreign(), tags=tags, machines=machines.facts
+            )
+            machines.run = run
             rename(run.name)
             if here is None:
                 measure(plan, run, home, tune_host=tune_host)

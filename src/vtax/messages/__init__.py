@@ -29,7 +29,9 @@ UNITS: Mapping[str, str] = {
 EXACT = ("requested", "found", "limit", "rate", "error", "margin", "inside", "outside")
 """Numbers that are shown with up to four digits, by name."""
 _ERRORS = frozenset({"failed-trial", "failed-warmup", "failed-without-message", "lost-guest"})
-_NOTES = frozenset({"tuned", "warmup", "trials", "resumed", "resumed-parted", "boots", "throttled"})
+_NOTES = frozenset(
+    {"tuned", "warmup", "trials", "resumed", "resumed-parted", "boots", "throttled", "lock-needs-root"}
+)
 _PACKED = '{"code": '
 _NO_NOTE = (KeyError, ValueError, TypeError, AttributeError, IndexError, RecursionError)
 

@@ -111,6 +111,11 @@ SENTENCES: Mapping[str, str | tuple[str, str]] = {
     "monitor-silent": "QEMU's monitor did not answer ({command}): {error}",
     "machine-own-limits": "CPUs, memory, kernel and files are the machine's own: vtax sets no limit there",
     "machine-not-restarted": "the machine is not restarted between blocks",
+    "lock-lost":
+        "the measuring lock of the machine {host} was lost during the run: another run may have measured there",
+    "lock-needs-root":
+        "the measuring lock of the machine {host} needs root, and ssh logs in as user {user}: another run may "
+        "measure there at the same time",
     "hint-ssh-as": "as {who}, make this work: ssh {config}-o BatchMode=yes {host} {python} -V",
     "hint-ssh": "make this work: ssh -o BatchMode=yes {host} {python} -V",
     "hint-install-there": "install it there",

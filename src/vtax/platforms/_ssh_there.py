@@ -94,18 +94,25 @@ def examine(programs: list[str]) -> int:
 
 
 def hold(path: str, name: str, silence_s: float) -> int:
-    """Hold the machine's measuring lock until stdin ends, or nothing came on it for so long; 3 when it is held.
+    """Hold the machine's measuring lock until stdin ends, then return 0; 4 when nothing came on it for so long.
 
-    Prints who this machine is, or who holds the lock, behind `vtax machine `. path, name: as in vtax.host.lock.
+    Prints who this machine is behind `vtax machine `, with who holds the lock (returns 3), or with the user that
+    cannot hold it (returns 5). path, name: as in vtax.host.lock.
     """
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    if os.fstat(descriptor).st_uid != os.geteuid():
-        raise PermissionError(f"{path} belongs to another user")
     firmware = "/sys/class/dmi/id/"
     found = {
         "machine": _text("/etc/machine-id") or os.uname().nodename,
         "hardware": [_text(firmware + "product_uuid"), _text(firmware + "board_serial")],
     }
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except PermissionError:
+        if os.geteuid() == 0:
+            raise
+        print("\nvtax machine " + json.dumps({**found, "user": os.geteuid()}), flush=True)
+        return 5
+    if os.fstat(descriptor).st_uid != os.geteuid():
+        raise PermissionError(f"{path} belongs to another user")
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -117,10 +124,11 @@ def hold(path: str, name: str, silence_s: float) -> int:
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, f"{name} (process {os.getpid()})\n".encode(), 0)
     print("\nvtax machine " + json.dumps(found), flush=True)
-    while select.select([0], [], [], silence_s)[0] and os.read(0, 4096):
-        pass
+    while is_heard := bool(select.select([0], [], [], silence_s)[0]):
+        if not os.read(0, 4096):
+            break
     os.ftruncate(descriptor, 0)
-    return 0
+    return 0 if is_heard else 4
 
 
 def _text(path: str) -> str:

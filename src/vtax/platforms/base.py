@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -283,11 +283,12 @@ class MachineDriver(Protocol):
         end of its uplinks cannot be used, or not with this MTU."""
         ...
 
-    def hold(self, options: Any, name: str) -> AbstractContextManager[str]:
+    def hold(self, options: Any, name: str, warn: Callable[[Note], None]) -> AbstractContextManager[str]:
         """Hold the machine's measuring lock while the block runs; yields the identity of the machine (store.hosts).
 
-        name: of the run, shown to others. It is free again once this process, or this host, is gone. Raises Busy with
-        the holder's name, BadInput where it cannot be held.
+        name: of the run, shown to others. It is free again once this process, or this host, is gone. warn: called
+        where only another user could hold it, and at the end when it was lost before. Raises Busy with the holder's
+        name, BadInput where the machine cannot be reached or, with uplinks, is this host.
         """
         ...
 

@@ -18,14 +18,17 @@ import os
 import pwd
 import secrets
 import shlex
+import signal
 import subprocess
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
+from tempfile import TemporaryFile
 from threading import Event, Thread, Timer
-from typing import Annotated, Any, Self
+from typing import IO, Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
@@ -56,9 +59,10 @@ NOTES = (
 )
 _END_TIMEOUT_S = 15.0
 _EXAMINE_TIMEOUT_S = 30.0
+_POLL_S = 0.01
 _BEAT_S = 15.0  # between signs of life to a machine that is held
 _SILENCE_S = 4 * _BEAT_S
-_HOLDER = 200  # characters
+_HOLDER = 200  # bytes of a lock file
 # A connection without terminal, forwarding or questions. One that the user shares (ControlPath) is used, never made.
 _OPTIONS = (
     "BatchMode=yes",
@@ -209,28 +213,37 @@ class Ssh(LaunchedDriver):
         return SshGuest(client_program, client_program.channel, registered[0], scratch)
 
     @contextmanager
-    def hold(self, options: SshOptions, name: str) -> Iterator[str]:
+    def hold(self, options: SshOptions, name: str, warn: Callable[[Note], None]) -> Iterator[str]:
         """See platforms.base.MachineDriver."""
         own = f"{name} of {os.uname().nodename}, {os.getpid()}"
         line = remote_line(options.python, "hold", path=str(HOST_LOCK), name=own, silence_s=_SILENCE_S)
-        kept = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        ended = Event()
-        with subprocess.Popen([*client(options), line], start_new_session=True, text=True, **kept) as process:  # type: ignore[call-overload]
+        ended, is_held = Event(), False
+        with (
+            TemporaryFile() as errors,
+            subprocess.Popen(
+                [*client(options), line], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors,
+                start_new_session=True, text=True, errors="replace",
+            ) as process,
+        ):  # fmt: skip
+            assert process.stdin
             try:
-                found = _held(process, options)
-                holder = str(found.get("holder", ""))
-                if holder and not holder.startswith(f"{own} ("):  # else another name of a machine that is held
-                    raise _not_free(options.host, holder)
-                Thread(target=_beat, args=(process, ended), daemon=True).start()
+                found = _held(process, errors, options)
+                if "user" in found:
+                    warn(Note("lock-needs-root", host=options.host, user=found["user"]))
+                elif "holder" in found:
+                    _check_own(str(found["holder"]), own, options)
+                else:
+                    is_held = True
+                    Thread(target=_beat, args=(process.stdin, ended), daemon=True).start()
                 facts = {MACHINE_ID: machine_id_of(found["machine"]), HARDWARE_ID: hardware_id(*found["hardware"])}
                 yield host_id(facts)
             finally:
                 ended.set()
                 with suppress(OSError):
                     process.stdin.close()
-                with suppress(subprocess.TimeoutExpired):
-                    process.wait(_END_TIMEOUT_S)
-                process.kill()
+                if _status(process, _END_TIMEOUT_S) != 0 and is_held:
+                    warn(Note("lock-lost", host=options.host))
+                _kill(process)
 
     def command(self, options: SshOptions, arguments: Sequence[str]) -> Sequence[str]:
         """See platforms.base.MachineDriver."""
@@ -290,37 +303,64 @@ def _reply(lines: Iterable[str], options: SshOptions, otherwise: Callable[[], st
     )
 
 
-def _held(process: subprocess.Popen[str], options: SshOptions) -> dict[str, Any]:
-    """Return what `hold` printed."""
+def _held(process: subprocess.Popen[str], errors: IO[bytes], options: SshOptions) -> dict[str, Any]:
+    """Return what `hold` printed. errors: the file of its stderr."""
     assert process.stdout
-    assert process.stderr
-    errors, late = process.stderr, Timer(_EXAMINE_TIMEOUT_S, process.kill)
+    late = Timer(_EXAMINE_TIMEOUT_S, _kill, [process])
     late.start()
+
+    def otherwise() -> str:
+        status = _status(process, _EXAMINE_TIMEOUT_S)
+        errors.seek(0)
+        return errors.read().decode(errors="replace").strip() or f"status {status}"
+
     try:
-        return _reply(process.stdout, options, lambda: errors.read().strip() or f"status {process.wait()}")
+        return _reply(process.stdout, options, otherwise)
     finally:
         late.cancel()
 
 
-def _not_free(host: str, holder: str) -> BadInput:
-    """Return why a machine cannot be held. holder: the first line of its lock file."""
+def _status(process: subprocess.Popen[str], timeout_s: float) -> int | None:
+    """Return the exit status or signal of a client, which is left to `_kill`; None when it does not end in time."""
+    for _ in range(round(timeout_s / _POLL_S)):
+        if ended := os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+            return ended.si_status
+        time.sleep(_POLL_S)
+    return None
+
+
+def _kill(process: subprocess.Popen[str]) -> None:
+    """Kill a client that was not waited for, and what it started: a ProxyCommand may outlive it."""
     with suppress(OSError):
-        if holder == HOST_LOCK.read_text(errors="replace").partition("\n")[0]:
-            return BadInput(f"the machine {host} is this host itself", hint="name another machine")
-    name = clean(holder, _HOLDER)
-    return Busy(
-        f"{name} has the machine {host} to itself; a second command would disturb its figures",
-        hint="wait for its end; this exit status means: try again later",
-    )
+        os.killpg(process.pid, signal.SIGKILL)
 
 
-def _beat(process: subprocess.Popen[str], ended: Event) -> None:
+def _check_own(holder: str, own: str, options: SshOptions) -> None:
+    """Raise Busy unless this run holds a machine: by another of its names or, without uplinks, as its own host.
+
+    holder: the first line of the machine's lock file, of which _HOLDER bytes are read. own: the name it is held by.
+    """
+    if holder.startswith(f"{own} (".encode()[:_HOLDER].decode(errors="replace")):
+        return
+    here, host = b"", options.host
+    with suppress(OSError):
+        here = HOST_LOCK.read_bytes()[:_HOLDER].partition(b"\n")[0]
+    if holder != here.decode(errors="replace"):
+        name = clean(holder, _HOLDER)
+        raise Busy(
+            f"{name} has the machine {host} to itself; a second command would disturb its figures",
+            hint="wait for its end; this exit status means: try again later",
+        )
+    if options.joined:
+        raise BadInput(f"the machine {host} is this host itself", hint="name another machine")
+
+
+def _beat(stdin: IO[str], ended: Event) -> None:
     """Show a machine that its run lives: whoever lost power would have it for ever."""
-    assert process.stdin
     with suppress(OSError, ValueError):  # the connection is gone, or closed meanwhile
         while not ended.wait(_BEAT_S):
-            process.stdin.write(".")
-            process.stdin.flush()
+            stdin.write(".")
+            stdin.flush()
 
 
 def client(options: SshOptions) -> list[str]:
