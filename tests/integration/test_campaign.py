@@ -35,7 +35,7 @@ pytestmark = [
     needs_program("ip", "nsenter", "unshare", "sshd", "ssh", "ssh-keygen"),
     pytest.mark.root,
 ]
-RUN_S = 60.0
+RUN_S = 240.0
 Vtax = Callable[..., str]
 
 
