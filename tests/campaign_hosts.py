@@ -33,6 +33,7 @@ from vtax.image import contents
 from vtax.image.image import Image
 
 PYTHON = "{}.{}".format(*sys.version_info[:2])
+SOURCE = Path(vtax.__file__).parents[1]
 BLOCKS = 3
 STUDY = f"""
 name = "fleet"
@@ -244,11 +245,11 @@ def holds(lock: Path) -> bool:
     return any(line.split()[5].endswith(f":{inode}") for line in Path("/proc/locks").read_text().splitlines())
 
 
-def light_pack(study: Path, image: Image, target: Path) -> str:
-    """Write a pack whose vtax is that of the tests; return its digest."""
+def light_pack(study: Path, image: Image, target: Path, source: Path = SOURCE, python: str = sys.executable) -> str:
+    """Write a pack whose vtax is that of the tests; return its digest. source, python: where hosts have both."""
     members = target.parent / "members"
     members.mkdir()
-    wheels = [_wheel_of_pip(members), _stub_wheel(members)]
+    wheels = [_wheel_of_pip(members), _stub_wheel(members, source, python)]
     hashes = {each.name: hashlib.sha256(each.read_bytes()).hexdigest() for each in wheels}
     archive_wheels(members, hashes)
     (members / prepare.IMAGE).write_text("the hosts have it already")
@@ -272,13 +273,13 @@ def _wheel_of_pip(directory: Path) -> Path:
     return target
 
 
-def _stub_wheel(directory: Path) -> Path:
+def _stub_wheel(directory: Path, source: Path, python: str) -> Path:
     """Write a wheel of vtax whose command is that of the tests."""
-    version, source = vtax.__version__, str(Path(vtax.__file__).parents[1])
+    version = vtax.__version__
     info = f"vtax-{version}.dist-info"
     target = directory / f"vtax-{version}-py3-none-any.whl"
     with ZipFile(target, "w") as archive:
-        archive.writestr("vtax_of_tests.py", _STUB.format(source=source, python=sys.executable))
+        archive.writestr("vtax_of_tests.py", _STUB.format(source=str(source), python=python))
         archive.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: vtax\nVersion: {version}\n")
         archive.writestr(f"{info}/entry_points.txt", "[console_scripts]\nvtax = vtax_of_tests:main\n")
         wheel = "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
@@ -294,13 +295,15 @@ def environment(home: Path) -> dict[str, str]:
 
 
 def command_of(control: str, directory: Path) -> Callable[..., str]:
-    """Return a command of vtax in a network namespace, with a home in a directory; its output. status: expected."""
+    """Return a command of vtax with a home in a directory; its output. control: its network namespace; empty for that
+    of the tests. status: expected."""
+    inside = ["nsenter", f"--net=/run/netns/{control}"] if control else []
     home = directory / "controller"
     home.mkdir()
 
     def run(*arguments: str | Path, status: int = 0, timeout_s: float = RUN_S) -> str:
         done = subprocess.run(
-            ["nsenter", f"--net=/run/netns/{control}", sys.executable, "-m", "vtax", *map(str, arguments)],
+            [*inside, sys.executable, "-m", "vtax", *map(str, arguments)],
             env=environment(home), capture_output=True, text=True, timeout=timeout_s, check=False, cwd=directory,
         )  # fmt: skip
         assert done.returncode == status, done.stdout + done.stderr

@@ -26,6 +26,8 @@ _VIRTUALBOX = ("virtualbox", "virtualbox-dkms", "linux-headers-amd64", "isolinux
 _VIRTUALBOX_CPU = "max,erms=off,fsrm=off,la57=off,smap=off,smep=off"
 """The CPU that guests of VirtualBox ran on. None was tried on `max` itself."""
 
+_REBOOTED = ("grub-pc-bin", "grub2-common", "openssh-server", "zstd", "podman", "runc")
+"""A host that a campaign reboots and prepares, and one of the platforms that it measures."""
 
 MACHINES = machines.MACHINES | {
     machine.name: machine
@@ -36,8 +38,8 @@ MACHINES = machines.MACHINES | {
             "virtualbox", "sid", (*SYSTEM, *_VIRTUALBOX), OFF, cpu=_VIRTUALBOX_CPU, components="main contrib",
         ),
         MachineRecipe(
-            "grub", "bookworm", (*SYSTEM, *XEN[:-1], "grub-pc-bin", "grub2-common"), OFF, cpu=XEN_CPU,
-            accel=BY_INSTRUCTIONS, vcpus=1, boot=boot_disk, serial=True, loader=grub,
+            "grub", "bookworm", (*SYSTEM, *XEN[:-1], *_REBOOTED), OFF, cpu=XEN_CPU, accel=BY_INSTRUCTIONS, vcpus=1,
+            boot=boot_disk, serial=True, loader=grub,
         ),
     )
 }  # fmt: skip

@@ -1,46 +1,114 @@
-"""One run in two boots of a machine that GRUB boots: Linux alone, then under Xen, in turn, rebooted by hand."""
+"""Campaigns on a machine that GRUB boots, which they reboot by Ansible: with mitigations of CPU vulnerabilities or
+without, and under Xen or not."""
 
 import json
+import re
+import subprocess
+import time
+from functools import partial
 
 import pytest
-from nested.report import keep
+from campaign_hosts import command_of, has_ansible, light_pack
+from nested.report import keep, keep_file
+from nested.tested import CHECKOUT
+from support import needs_program
 
-from vtax.demo.running import HOME
+from vtax.demo.disks import INSIDE
+from vtax.demo.running import HOME, PYTHON
+from vtax.store.store import Store
+from vtax.study.load import find
 
-pytestmark = pytest.mark.timeout(10800)
+pytestmark = [
+    pytest.mark.timeout(10800),
+    pytest.mark.skipif(not has_ansible(), reason="not installed: ansible-playbook"),
+    needs_program("ssh", "ssh-keygen"),
+]
 SETTLE = f"""set -e
 printf '%s ext4 defaults 0 0\\n' '/dev/vdb {HOME}/images' '/dev/vdc /opt/vtax' >>/etc/fstab
-grub-mkconfig -o /boot/grub/grub.cfg
-cat /proc/cmdline; grep -E "^[[:space:]]*(menuentry|submenu|linux|multiboot2|module2)" /boot/grub/grub.cfg
+printf '[Match]\\nName=eth0\\n[Network]\\nAddress=10.0.2.15/24\\n' >/etc/systemd/network/eth0.network
+systemctl enable --now systemd-networkd ssh
+cd /boot/grub
+grub-mkconfig -o grub.cfg
+sed -n "/^menuentry 'Debian GNU.Linux'/,/^}}/p" grub.cfg |
+  sed "s/'Debian GNU.Linux'/'mitigated'/; s/'gnulinux-simple[^']*'/'mitigated'/; s/ mitigations=off//" >mitigated
+cat mitigated >>grub.cfg
+grep -E "menuentry|linux|multiboot2|module2" grub.cfg
 """
-STUDY = "/root/vtax/tests/nested/boots.toml"
-SEED = "8"
-"""The first boot of both sessions is linux, in which the machine is: linux, xen, linux, xen."""
-ENTRIES = {"linux": "Debian GNU/Linux", "xen": "Debian GNU/Linux, with Xen hypervisor"}
-REBOOT_S = 1800.0
-"""One reboot into Xen took ten minutes beside other load."""
+CALLS, CALL_S = 40, 30.0
+GO_S = 2700.0
+"""Ansible waits 25 min for a host that it reboots."""
 
 
-def entries(machine):
-    return machine.run("sh", "-c", "cat /proc/cmdline; cat /sys/hypervisor/type 2>/dev/null; uptime").stdout
+def of_mitigations():
+    """The shipped study without KVM, in one block."""
+    text = find("mitigations").read_text()
+    for shipped, here in (
+        (', "kvm-on", "kvm-off"', ""), ("blocks = 10\nsessions = 5", "blocks = 1\nseed = 0"),
+        ('"Debian GNU/Linux"', '"mitigated"'), ('"Debian GNU/Linux, mitigations off"', '"Debian GNU/Linux"'),
+    ):  # fmt: skip
+        assert shipped in text
+        text = text.replace(shipped, here)
+    head, *tables = re.split(r"(?m)^(?=\[\[)", text)
+    return head + "".join(table for table in tables if 'name = "kvm-' not in table)
 
 
-def test_a_run_alternates_two_boots(two_boots):
-    machine = two_boots
-    settled = machine.run("sh", "-c", SETTLE, timeout_s=1200, status=None)
-    keep("boots-settled.txt", settled.stdout + settled.stderr)
-    assert settled.status == 0
-    keep("boots-plan.txt", machine.vtax("run", STUDY, "--dry-run", "--seed", SEED, timeout_s=1200).stdout)
-    seen = [entries(machine)]
-    said = machine.vtax("run", STUDY, "--seed", SEED, timeout_s=2400).stderr
-    for boot in ("xen", "linux", "xen"):
-        assert f"reboot into '{ENTRIES[boot]}'" in said
-        machine.run("sh", "-c", f"grub-reboot '{ENTRIES[boot]}'; systemctl --no-block reboot")
-        machine.await_reboot(REBOOT_S)
-        seen.append(entries(machine))
-        said = machine.vtax("resume", timeout_s=2400).stderr
-    keep("boots-seen.txt", "\n".join(seen))
-    keep("boots-result.txt", machine.vtax("show", timeout_s=600).stdout + machine.vtax("show", "--sessions").stdout)
-    found = json.loads(machine.vtax("list", "--json").stdout)[0]
-    assert [("Xen" if "xen\n" in each else "Linux") for each in seen] == ["Linux", "Xen", "Linux", "Xen"]
-    assert (found["status"], found["trials"], found["failed"]) == ("finished", 4, 0)
+@pytest.fixture
+def campaign(tmp_path):
+    """Measure a study on a machine; its run."""
+
+    def measured(machine, port, image, name, text):
+        settled = machine.run("sh", "-c", SETTLE, timeout_s=1200, status=None)
+        keep(f"{name}-settled.txt", settled.stdout + settled.stderr)
+        assert settled.status == 0
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", tmp_path / "key"], check=True)
+        machine.guest.put("/root/.ssh/authorized_keys", (tmp_path / "key.pub").read_bytes())
+        options = f"-o UserKnownHostsFile={tmp_path}/known -o StrictHostKeyChecking=accept-new"
+        (tmp_path / "hosts.yml").write_text(json.dumps({"all": {"hosts": {"nested": {
+            "ansible_host": "127.0.0.1", "ansible_port": port, "ansible_user": "root", "ansible_become": False,
+            "ansible_ssh_private_key_file": str(tmp_path / "key"), "ansible_ssh_common_args": options,
+            "ansible_timeout": 120, "ansible_python_interpreter": PYTHON,
+        }}}}))  # fmt: skip
+        (tmp_path / "studies").mkdir()
+        (tmp_path / f"studies/{name}.toml").write_text(text)
+        light_pack(tmp_path / f"studies/{name}.toml", image, tmp_path / "pack", f"/{INSIDE}/src", PYTHON)
+        vtax = partial(command_of("", tmp_path), timeout_s=GO_S)
+        vtax("campaign", "new", "pack", "--inventory", "hosts.yml", "-o", "c", "--reboot")
+        settings = tmp_path / "c/campaign.toml"
+        settings.write_text(settings.read_text().replace("seconds = 10", "seconds = 0"))  # no screening of one host
+        set_clock = ["ssh", *options.split(), "-i", tmp_path / "key", "-p", str(port), "root@127.0.0.1", "date", "-s"]
+        try:
+            for _ in range(CALLS):
+                if "-icount" in machine.machine.accel:  # its clock counts instructions
+                    subprocess.run([*set_clock, f"@{time.time():.0f}"], check=True)
+                keep(f"{name}-go.txt", vtax("campaign", "go", "c"), append=True)
+                (host,) = json.loads(vtax("campaign", "status", "c", "--json"))["hosts"]
+                if host["state"] in ("collected", "failed", "given-up"):
+                    break
+                time.sleep(CALL_S)
+        finally:
+            keep(f"{name}-log.txt", (tmp_path / "c/log").read_text())
+        assert host["state"] == "collected", host
+        keep(f"{name}-show.txt", vtax("show"))
+        vtax("export", "last", "--anonymize", "-o", f"{name}.vtax.gz")
+        keep_file(f"{name}.vtax.gz", (tmp_path / f"{name}.vtax.gz").read_bytes())
+        with Store.open(tmp_path / "controller/store.sqlite") as store:
+            (session,) = store.open_run("last").sessions
+            (summary,) = store.runs()
+        assert (summary.status, summary.failed) == ("finished", 0)
+        boots = session.host["boots"]
+        assert len({facts["boot_id"] for facts in boots.values()}) == 2
+        return boots
+
+    return measured
+
+
+def test_the_study_of_mitigations_measures_in_both_boots(two_kernels, images_of_boots, campaign):
+    boots = campaign(*two_kernels, images_of_boots[1], "mitigations", of_mitigations())
+    found = {name: facts["mitigations"]["spectre_v2"] for name, facts in boots.items()}
+    assert "Vulnerable" in found["off"]
+    assert "Vulnerable" not in found["on"]
+
+
+def test_a_host_is_rebooted_into_xen_and_back(two_boots, images_of_boots, campaign):
+    boots = campaign(*two_boots, images_of_boots[0], "boots", (CHECKOUT / "tests/nested/boots.toml").read_text())
+    assert {*boots} == {"linux", "xen"}

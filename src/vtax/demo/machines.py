@@ -67,7 +67,7 @@ class MachineRecipe:
     suite, components, packages: of the Debian system. disabled: units that must not start by themselves; tests start
     what they need. cpu, accel, vcpus, memory_mib: of the emulated hardware. words: more of the kernel command line.
     boot: from kernel, initrd and command line to what QEMU starts. serial: whether its console is the serial port.
-    loader: of the boot loader on its disk, which boots it.
+    nic: of QEMU's option. loader: of the boot loader on its disk, which boots it.
     """
 
     name: str
@@ -82,6 +82,7 @@ class MachineRecipe:
     words: str = "mitigations=off"
     boot: Callable[[Path, Path, str], Words] = boot_linux
     serial: bool = False
+    nic: str = "none"
     components: str = "main"
     loader: LoaderModule | None = None
 

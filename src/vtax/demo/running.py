@@ -1,7 +1,8 @@
 """Boots an emulated machine and talks to it by vtax's own agent, a service of the machine, over a virtio serial port.
 
 Everything is bounded in time, and all of it on this host (a QEMU process, a directory) is in the journal. The disks
-are opened with `snapshot=on`: what a machine writes is gone with it. It has no network interface.
+are opened with `snapshot=on`: what a machine writes is gone with it. It has no network interface unless
+its recipe names one.
 """
 
 from __future__ import annotations
@@ -127,7 +128,7 @@ def _answering(
         argv: list[str | Path] = [
             *("qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none"),
             *(*machine.accel, "-machine", "pc,usb=off", "-cpu", machine.cpu),
-            *("-smp", str(machine.vcpus), "-m", f"{machine.memory_mib}M", "-nic", "none"),
+            *("-smp", str(machine.vcpus), "-m", f"{machine.memory_mib}M", "-nic", machine.nic),
             *machine.boot(made.kernel, made.initrd, f"{_APPEND} {machine.words}"),
             *(word for path in (made.root, *data_disks) for word in _disk(path)),
             *("-device", "virtio-rng-pci", "-device", "virtio-serial-pci"),
