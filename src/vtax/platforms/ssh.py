@@ -20,7 +20,6 @@ import secrets
 import shlex
 import signal
 import subprocess
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -41,6 +40,7 @@ from vtax.host.journal import Registration
 from vtax.host.lock import HOST_LOCK
 from vtax.host.process import run
 from vtax.host.resources import Remote
+from vtax.host.waiting import wait_until
 from vtax.image.image import Image
 from vtax.messages import Note
 from vtax.network.namespace import NO_BACKGROUND_TRAFFIC
@@ -322,11 +322,10 @@ def _held(process: subprocess.Popen[str], errors: IO[bytes], options: SshOptions
 
 def _status(process: subprocess.Popen[str], timeout_s: float) -> int | None:
     """Return the exit status or signal of a client, which is left to `_kill`; None when it does not end in time."""
-    for _ in range(round(timeout_s / _POLL_S)):
-        if ended := os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT):
-            return ended.si_status
-        time.sleep(_POLL_S)
-    return None
+    ended = wait_until(
+        lambda: os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT), timeout_s, _POLL_S
+    )
+    return ended.si_status if ended else None
 
 
 def _kill(process: subprocess.Popen[str]) -> None:
