@@ -82,7 +82,8 @@ class ContainerdOptions(CpuLimited):
     """By what containers are made."""
 
     runtime: Literal["runc", "crun", "youki", "runsc", "kata"] = Field(
-        "runc", description="OCI runtime, found on PATH; runsc is gVisor, kata a virtual machine by Kata's own shim"
+        "runc",
+        description="OCI runtime, found on PATH; runsc is gVisor, kata (untried) a machine by Kata's own shim",
     )
 
 
