@@ -9,6 +9,7 @@ from local_agent import LocalAgent
 from vtax.benchmarks.base import Benchmark, Command, Context, Metric, Outcome, Parameters
 from vtax.guest.guest import Guest
 from vtax.platforms import registry
+from vtax.runner import lanes
 from vtax.runner.parsers import Parsers
 from vtax.runner.plan import PlannedCell
 from vtax.runner.points import Point
@@ -48,8 +49,8 @@ class Served(Benchmark):
 def trial(tmp_path, free_port):
     """Run a trial with these lines; a file shows that the server's clean-up has run."""
 
-    def run(server="time.sleep(60)", client="echo 7"):
-        benchmark = Served(server, client, (("touch", str(tmp_path / "tidied")),))
+    def run(server="time.sleep(60)", client="echo 7", after=()):
+        benchmark = Served(server, client, after or (("touch", str(tmp_path / "tidied")),))
         point = Point("point", "served", benchmark, Parameters(), "", None, {})
         cell = PlannedCell("cell", registry.get("native"), point)
         with LocalAgent() as one, LocalAgent() as other:
@@ -102,6 +103,11 @@ def test_a_server_that_dies_before_it_listens_is_reported_with_its_words(trial, 
     result = trial()
     assert "ended with status 1 in the trial" in result.error
     assert "directory" in result.error
+
+
+def test_a_preparation_that_is_killed_at_its_timeout_is_reported_with_it(trial, monkeypatch):
+    monkeypatch.setattr(lanes, "PREPARE_TIMEOUT_S", 0.2)
+    assert "sleep 60 killed after 0.2 s" in trial(after=(("sleep", "60"),)).error
 
 
 def test_a_server_that_ends_as_it_should_is_no_failure(trial):

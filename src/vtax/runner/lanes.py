@@ -303,7 +303,9 @@ def _put(guest: Guest, command: Command) -> None:
 
 
 def _prepare(guest: Guest, commands: tuple[tuple[str, ...], ...]) -> None:
+    limit_s = PREPARE_TIMEOUT_S * timeout_factor()
     for argv in commands:
-        result = guest.run(argv, timeout_s=PREPARE_TIMEOUT_S)
+        result = guest.run(argv, timeout_s=limit_s)
         if result.status != 0:
-            raise BenchmarkError(f"{' '.join(argv)} failed with {result.ended_with}: {result.stderr.strip()[-300:]}")
+            ended = f"killed after {limit_s:g} s" if result.timed_out else f"failed with {result.ended_with}"
+            raise BenchmarkError(f"{' '.join(argv)} {ended}: {result.stderr.strip()[-300:]}")
