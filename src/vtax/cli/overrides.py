@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from vtax.benchmarks.registry import benchmarks
 from vtax.errors import BadInput
 from vtax.platforms.registry import names as driver_names
 from vtax.study.changes import ChangedPart, changed_by
+from vtax.study.load import find
 from vtax.study.model import Study
 
 _LINK_FORM = "--link delay_us=50, of vtax topologies NAME"
@@ -83,6 +85,17 @@ def named(study: Study, **given: Any) -> dict[str, Any]:
             text = ", ".join(value) if isinstance(value, tuple) else str(value)
             found.append(changed_by(f"--{option}", [ChangedPart(what=text)]))
     return {"changed_by": [*(each.model_dump() for each in study.changed_by), *found]} if found else {}
+
+
+@contextmanager
+def blamed(study: str, **given: Any) -> Iterator[None]:
+    """Let a BadInput that changes of a sound study cause name the options that are given, not the study's file."""
+    try:
+        yield
+    except BadInput as error:
+        if options := [f"--{option}" for option, value in given.items() if value not in (None, ())]:
+            error.where = error.where.replace(str(find(study)), ", ".join(options))
+        raise
 
 
 def merged(*changes: Mapping[str, Any]) -> dict[str, Any]:

@@ -199,7 +199,8 @@ def command(
         if platforms:
             raise BadInput("--ab names the platforms", where="--platforms", hint="give one of the two options")
         platforms = (sides.old.name, sides.new.name)
-    loaded = load(study, changes, Chosen(scale, protocol, sides))
+    with overrides.blamed(study, image=image, vcpus=vcpus, memory=memory, disk=disk, link=link, boot=boot):
+        loaded = load(study, changes, Chosen(scale, protocol, sides))
     pause_s = _pause_s(pause, loaded.study)
     if limits:
         _require_one_part(loaded.study, pause_s)
