@@ -48,6 +48,7 @@ _PER: Mapping[str, Inline] = {
     "operation": msg("per operation"), "load": msg("per load"),
 }  # fmt: skip
 _LARGEST_FACTOR = 1000.0  # that is shown
+_FEWEST = 2  # blocks of an interval
 
 
 def document(source: Source, options: Options) -> Document:
@@ -79,6 +80,9 @@ def document_of(found: Sequence[Explained], analysis: Analysis, *, is_full: bool
             else msg("every contrast that has a verdict is equivalent: there is no difference to explain")
         )
         return Document(VIEW.title, (Paragraph(text),), data=data, nothing=text)
+    if not is_full and all(_blocks(each) < _FEWEST for each in found):
+        text = msg("One block has no interval: which counters differ is not known.")
+        return Document(VIEW.title, (Paragraph(text),), data=data, nothing=text)
     with_finding = [each for each in found if _has_finding(each)]
     without = [each for each in found if not _has_finding(each)]
     parts: list[Part] = [_section(each, analysis.baseline, is_full=is_full) for each in with_finding]
@@ -96,6 +100,10 @@ def document_of(found: Sequence[Explained], analysis: Analysis, *, is_full: bool
         *_not_counted(missing),
     ]
     return Document(VIEW.title, (*parts, *ending), data=data)
+
+
+def _blocks(found: Explained) -> int:
+    return found.row.ratio.n_blocks if found.row.ratio else 0
 
 
 def _has_finding(found: Explained) -> bool:
@@ -145,8 +153,8 @@ def _parts(found: Explained, baseline: str, *, is_full: bool) -> list[Part]:
 
 
 def _nothing_moved(found: Explained) -> Inline:
-    blocks = found.row.ratio.n_blocks if found.row.ratio else 0
-    if blocks < 2:
+    blocks = _blocks(found)
+    if blocks < _FEWEST:
         return msg("One block has no interval: which of {family} counters differ is not known.",
                    family=Count(len(found.compared)))  # fmt: skip
     family = Count(len(found.compared))
