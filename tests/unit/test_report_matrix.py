@@ -15,7 +15,7 @@ from vtax.store.records import CellRecord, PlatformRecord
 from vtax.store.store import Store
 
 
-def analysed(store: Store, ratios: Mapping[str, Sequence[float]]) -> Analysis:
+def analysed(store: Store, ratios: Mapping[str, Sequence[float]], blocks: int = 5) -> Analysis:
     """A finished run. ratios: level of a point -> the throughput of each block, 1000 on the baseline."""
     platforms = PlatformRecord("native", {}, True, is_baseline=True), PlatformRecord("other", {}, True)
     cells = [
@@ -23,7 +23,7 @@ def analysed(store: Store, ratios: Mapping[str, Sequence[float]]) -> Analysis:
         for p in platforms for size in ratios
     ]  # fmt: skip
     run = begin(store, platforms=platforms, cells=cells)
-    for block in range(5):
+    for block in range(blocks):
         for position, cell in enumerate(cells, start=len(cells) * block):
             share = 1 if cell.platform == "native" else ratios[str(cell.levels["size"])][block]
             run.add_trial(trial(cell, block=block, position=position, values={"throughput": 1000.0 * share}))
@@ -84,3 +84,8 @@ def test_a_matrix_without_such_cells_says_nothing_of_them(store):
     alike = drawn(result(analysed(store, {str(n): noisy for n in range(10)})), 200)
     assert "perhaps" not in alike
     assert "Words are adjusted" not in alike
+
+
+def test_one_block_decides_nothing_however_slow_it_is(store):
+    shown = drawn(result(analysed(store, {"0": [0.05]}, blocks=1)), 200)
+    assert "20 times slower undecided" in shown

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -280,7 +281,8 @@ def _plain(share: Relative, kind: str) -> Inline:
     """
     if share.verdict is None or share.verdict.kind != "undecided":
         return share
-    is_percent = share.low <= 1 <= share.high or 1 / _TIMES <= share.estimate <= _TIMES
+    has_1 = share.low <= 1 <= share.high < math.inf  # one block has no interval
+    is_percent = has_1 or 1 / _TIMES <= share.estimate <= _TIMES
     if kind in PERHAPS:
         word = PERHAPS[kind] if is_percent else msg("perhaps")
         return joined([muted(replace(share, verdict=None)), styled(word, "caution")], " ")
