@@ -186,7 +186,8 @@ def test_a_machine_is_held_for_one_run_and_free_once_that_is_killed(machines, im
 def hold(machines):
     """The command that holds the lock of the other machine for another run until its stdin ends."""
     program = f"""import sys
-from vtax.platforms.ssh import DRIVER, SshOptions
+from vtax.platforms.ssh import DRIVER
+from vtax.platforms.ssh_options import SshOptions
 with DRIVER.hold(SshOptions(host="other", config={machines.config!r}, local_user="root"), "another-run", print):
     print("held", flush=True)
     sys.stdin.read()"""

@@ -17,7 +17,8 @@ from vtax.host.process import start_time_of
 from vtax.messages import Note
 from vtax.platforms import ssh
 from vtax.platforms.base import Platform, Probe
-from vtax.platforms.ssh import DRIVER, SshOptions
+from vtax.platforms.ssh import DRIVER
+from vtax.platforms.ssh_options import SshOptions
 from vtax.runner.machines import check_same, held_machines
 from vtax.store.hosts import host_id
 

@@ -27,9 +27,7 @@ from functools import cache
 from importlib.resources import files
 from tempfile import TemporaryFile
 from threading import Event, Thread, Timer
-from typing import IO, Annotated, Any, Self
-
-from pydantic import Field, model_validator
+from typing import IO, Any
 
 from vtax.counters.host import hardware_id, machine_id_of
 from vtax.errors import BadInput, Busy
@@ -47,9 +45,9 @@ from vtax.network.namespace import NO_BACKGROUND_TRAFFIC
 from vtax.network.plugboard import Plugboard, Uplink
 from vtax.network.uplink import check_nic, check_usable
 from vtax.platforms import probing, stdio
-from vtax.platforms.base import GuestSpec, NetworkLimits, Probe, RunningGuest, RunsAsRoot
-from vtax.platforms.options import DriverOptions
+from vtax.platforms.base import GuestSpec, NetworkLimits, Probe, RunningGuest
 from vtax.platforms.probing import LaunchedDriver
+from vtax.platforms.ssh_options import SshOptions
 from vtax.platforms.stdio import Program, StdioGuest
 from vtax.store.hosts import HARDWARE_ID, MACHINE_ID, host_id
 
@@ -75,61 +73,8 @@ _OPTIONS = (
     "RemoteCommand=none",
     "LogLevel=ERROR",
 )
-_UPLINK = r"[^\s/:]{1,15}:[^\s/:]{1,15}"  # two names that Linux allows
 _REPLY_PREFIX = "vtax machine "
 _CREDENTIALS = ("SSH_AUTH_SOCK", "KRB5CCNAME")  # where ssh finds keys and tickets that are not files
-
-
-class SshOptions(DriverOptions):
-    """How to reach the machine, and where to work on it."""
-
-    host: str = Field(
-        description="alias of ssh_config(5), name, or USER@NAME",
-        pattern=r"^([A-Za-z0-9_][A-Za-z0-9_.+-]*@)?[A-Za-z0-9_:][A-Za-z0-9_.:%+-]*$",
-    )
-    config: Annotated[
-        str, RunsAsRoot("a configuration of ssh, which may name programs: ProxyCommand, Match exec")
-    ] = Field("", description="ssh_config(5) file to use; default: the local user's own")
-    local_user: Annotated[str, RunsAsRoot("the user of this host whose keys and configuration ssh uses")] = Field(
-        "", description="whose keys and configuration to use here; default: who called sudo"
-    )
-    python: str = Field(
-        "/usr/bin/python3",
-        description="Python 3.11 or newer on the machine",
-        pattern=r"^(/[A-Za-z0-9_./+-]*/)?(python|pypy)[0-9.]*$",
-    )
-    scratch: str = Field(
-        "/var/tmp",
-        description="where a private directory is made there; a disk, not tmpfs",
-        pattern=r"^/[A-Za-z0-9_./+-]*$",
-    )
-    uplinks: str = Field(
-        "",
-        description="unused interfaces that join it to this host: NIC:NIC_THERE, several with a slash between",
-        pattern=rf"^({_UPLINK}(/{_UPLINK})*)?$",
-    )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _uplinks_of_a_name(cls, values: Any) -> Any:
-        """`HOST/NIC:NIC_THERE`, as in the name of a platform, has uplinks in it."""
-        host = values.get("host") if isinstance(values, dict) else None
-        if not isinstance(host, str) or "/" not in host or "uplinks" in values:
-            return values
-        name, _, uplinks = host.partition("/")
-        return {**values, "host": name, "uplinks": uplinks}
-
-    @model_validator(mode="after")
-    def _each_interface_once(self) -> Self:
-        for names in zip(*((uplink.here, uplink.there) for uplink in self.joined), strict=True):
-            if len(set(names)) < len(names):
-                raise ValueError(f"uplinks {self.uplinks} name an interface twice")
-        return self
-
-    @property
-    def joined(self) -> tuple[Uplink, ...]:
-        """The uplinks, one by one."""
-        return tuple(Uplink(*uplink.split(":")) for uplink in self.uplinks.split("/") if uplink)
 
 
 @dataclass
@@ -175,6 +120,7 @@ class Ssh(LaunchedDriver):
 
     def probe(self, options: SshOptions, image: Image | None) -> Probe:
         """Start the agent there once. The image is not used: without one, nothing but `cat` and Python is needed."""
+        options = options.named
         probe = probing.probe(self.launch, options, image, programs={"ssh": "openssh-client"})
         who = options.local_user or os.environ.get("SUDO_USER") or "root"
         config = f"-F {options.config} " if options.config else ""
@@ -190,13 +136,14 @@ class Ssh(LaunchedDriver):
 
     def network_limits(self, options: SshOptions) -> NetworkLimits:
         """Return its limits: an uplink carries one interface to a bridge or switch of the lab."""
-        return NetworkLimits(interfaces=len(options.joined), queues=1, not_attached=("veth", "macvtap"))
+        return NetworkLimits(interfaces=len(options.named.joined), queues=1, not_attached=("veth", "macvtap"))
 
     def launch(self, options: SshOptions, spec: GuestSpec, argv: Sequence[str]) -> SshGuest:
         """Connect and run argv there, its standard streams the channel. Whether that worked, the channel shows."""
+        options = options.named
         tag = f"{spec.name}-{secrets.token_hex(4)}"
         scratch = f"{options.scratch.rstrip('/')}/{tag}"
-        there = [options.python, *argv[1:]] if argv[0] == bootstrap.PYTHON else list(argv)
+        there = [*options.interpreter, *argv[1:]] if argv[0] == bootstrap.PYTHON else list(argv)
         interfaces = _plugged(spec.plugboard, self.uplinks(options)) if spec.plugboard is not None else []
         keep = remote_line(options.python, "keep", directory=scratch, tag=tag, argv=there, interfaces=interfaces)
         clear = remote_line(options.python, "clear", directory=scratch, tag=tag)
@@ -215,6 +162,7 @@ class Ssh(LaunchedDriver):
     @contextmanager
     def hold(self, options: SshOptions, name: str, warn: Callable[[Note], None]) -> Iterator[str]:
         """See platforms.base.MachineDriver."""
+        options = options.named
         own = f"{name} of {os.uname().nodename}, {os.getpid()}"
         line = remote_line(options.python, "hold", path=str(HOST_LOCK), name=own, silence_s=_SILENCE_S)
         ended, is_held = Event(), False
@@ -247,15 +195,17 @@ class Ssh(LaunchedDriver):
 
     def command(self, options: SshOptions, arguments: Sequence[str]) -> Sequence[str]:
         """See platforms.base.MachineDriver."""
-        return [*client(options), shlex.join([options.python, *arguments])]
+        options = options.named
+        return [*client(options), shlex.join([*options.interpreter, *arguments])]
 
     def uplinks(self, options: SshOptions) -> tuple[Uplink, ...]:
         """See platforms.base.MachineDriver."""
-        return options.joined
+        return options.named.joined
 
     def check_machine(self, options: SshOptions, mtu: int | None, programs: Sequence[str]) -> None:
         """See platforms.base.MachineDriver."""
-        for uplink in self.uplinks(options):
+        options = options.named
+        for uplink in options.joined:
             check_nic(uplink.here, mtu)
         needed = [*programs, "ip", "ethtool", "nsenter"]
         argv = [*client(options), remote_line(options.python, "examine", programs=needed)]
@@ -270,7 +220,7 @@ class Ssh(LaunchedDriver):
                 f"on the machine {options.host} one is user {found['uid']}, and only root makes network namespaces",
                 hint=Note("hint-ssh-root", host=options.host),
             )
-        for uplink in self.uplinks(options):
+        for uplink in options.joined:
             check_usable(found["interfaces"], uplink.there, mtu, f"the machine {options.host}")
 
 

@@ -24,7 +24,7 @@ from vtax.errors import NetworkError, VtaxError
 from vtax.host.emulated_cpu import timeout_factor
 from vtax.messages import Note
 from vtax.network.end import Execute, NetworkEnd
-from vtax.network.lab import Lab, address, make_interface, numbered
+from vtax.network.lab import Lab, address, mac, make_interface, numbered
 from vtax.network.links import Flow, Links
 from vtax.network.openvswitch import MAX_MTU, Switch, SwitchSegment, check_installed, userspace
 from vtax.network.plugboard import Interface
@@ -63,8 +63,7 @@ class _Plane:
         switch.add_bridge(self.bridge, "fail_mode=secure", "protocols=OpenFlow13")
         control, name = 2 * lab.guests + number, numbered("control", number)
         # Of the bridge to the controller: else it were one of its ports', and another when a rate changes them.
-        mac = f"02:76:74:{control:02x}:fe:00"
-        network = BridgeSegment(switch.namespace, name, settings.mtu, mac=mac, ends=True)
+        network = BridgeSegment(switch.namespace, name, settings.mtu, mac=mac(control, _GATEWAY, 0), ends=True)
         switch.namespace.ip(f"address add {address(control, _GATEWAY)}/24 dev {name}")
         roles = {"guest": _GUEST, **({"standby": _STANDBY} if settings.move_after_s else {})}
         self.guests = [
@@ -184,7 +183,7 @@ def _controller_configuration(networks: Sequence[int], interfaces: Sequence[Inte
         {
             "port": side + 1,
             "network": f"{address(network, 0)}/24",
-            "gateway": {"address": address(network, _GATEWAY), "mac": f"02:76:74:{network:02x}:fe:00"},
+            "gateway": {"address": address(network, _GATEWAY), "mac": mac(network, _GATEWAY, 0)},
             "hosts": {address(network, _END): interface.mac},
         }
         for side, (network, interface) in enumerate(zip(networks, interfaces, strict=True))
