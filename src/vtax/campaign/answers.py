@@ -170,6 +170,8 @@ def _state(host: CampaignHost, settings: Settings) -> tuple[HostState, Reason]:
     if "failed" in states:
         return "failed", states["failed"].reason
     for each in host.sessions:
+        if settings.has_pairs:  # that pair is given up, not its host
+            break
         if each.state in ("interrupted", "refused") and each.attempts >= settings.launch.attempts:
             return "given-up", Reason("attempts", f"{each.attempts}: {each.reason}")
     if "refused" in states:
@@ -182,7 +184,7 @@ def _state(host: CampaignHost, settings: Settings) -> tuple[HostState, Reason]:
         return "waiting", states["paused"].reason
     measured = [each for each in host.sessions if each.number and each.state in ("done", "collected")]
     reason = next((each.reason for each in measured if each.state == "done"), Reason())
-    if len(measured) >= settings.sessions:
+    if len(measured) >= settings.sessions and not settings.has_pairs:
         return ("collected" if all(each.state == "collected" for each in measured) else "done"), reason
     return ("waiting" if measured else "ready"), reason
 
@@ -230,7 +232,7 @@ def _session(session: HostSession, run: Mapping[str, Any], now: float) -> HostSe
 
 def _never(session: HostSession) -> HostSession:
     """Return a session as one that was never launched: the host knows nothing of it."""
-    return HostSession(session.number, session.id, again=session.again)
+    return HostSession(session.number, session.id, peer=session.peer, again=session.again)
 
 
 def _count(value: Any) -> int:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from vtax.campaign import answers, screening
+from vtax.campaign import answers, pairs, screening
 from vtax.campaign.ansible import Answer, Playbook, check_version
 from vtax.campaign.collecting import Loader
 from vtax.campaign.directory import FILE, STUDY, Campaign
@@ -46,7 +46,10 @@ def controller(campaign: Campaign, progress: Progress, *, aborts: bool = False) 
         check_version()
         inventory = campaign.root / campaign.settings.inventory
         playbook = Playbook(inventory, campaign.log, campaign.settings.launch.forks, held)
-        yield Controller(campaign, playbook, merged(campaign, read_inventory(inventory)), progress)
+        listed = read_inventory(inventory)
+        if campaign.settings.has_pairs:
+            pairs.check_hosts(listed, campaign.settings)
+        yield Controller(campaign, playbook, merged(campaign, listed), progress)
 
 
 def merged(campaign: Campaign, listed: Iterable[InventoryHost]) -> dict[str, CampaignHost]:
@@ -57,7 +60,7 @@ def merged(campaign: Campaign, listed: Iterable[InventoryHost]) -> dict[str, Cam
         host = campaign.host(each.name) or CampaignHost(each.name)
         new = replace(
             host, address=each.address, group=each.group, skip=each.skip, window=each.window, home=each.home,
-            python=each.python,
+            python=each.python, nic=each.nic, peer_address=each.peer_address,
         )  # fmt: skip
         if each.skip and host.state != "excluded":  # which it stays, once it is skipped no more
             new = replace(new, state="skipped", reason=Reason("skipped", each.skip))
@@ -89,7 +92,8 @@ class Controller:
     def retry(self) -> None:
         """Have hosts tried again that failed or were given up; a failed session begins anew, by another id."""
         for host in self.hosts.values():
-            if host.state not in ("failed", "given-up", "refused"):
+            may_lack = ("failed", "given-up", "refused", *(("waiting",) if self.settings.has_pairs else ()))
+            if host.state not in may_lack:
                 continue
             kept = tuple(self._again(each) for each in host.sessions)
             self._keep(answers.settled(replace(host, sessions=kept, identity=""), self.settings, time.time()))
@@ -117,15 +121,16 @@ class Controller:
         self._check(first)
         self._probe(first)
         asked |= {name for name in first if self.hosts[name].state != "ready"}
-        while due := next_batch([*self.hosts.values()], self.settings, time.time(), asked):
+        batch = pairs.next_batch if self.settings.has_pairs else next_batch
+        while due := batch([*self.hosts.values()], self.settings, time.time(), asked):
             self._refuse_aborted()
-            names = [each.host for each in due]
+            names = [name for each in due for name in each.hosts]
             asked |= {*names}
             self._check(names)
             self._probe(names)
             self._refuse_aborted()
             ready = {name for name in names if self.hosts[name].state == "ready" and self._is_open(name)}
-            self._launch([each for each in due if each.host in ready])
+            self._launch([each for each in due if ready.issuperset(each.hosts)])
         return too_many_failed(self.hosts.values(), self.settings)
 
     def _refuse_aborted(self) -> None:
@@ -168,6 +173,8 @@ class Controller:
         while pending := self._pending(tried):
             tried |= {session.id + name for name, session in pending.items()}
             found += self._fetch(pending, loader)
+        for host in pairs.ended([*self.hosts.values()], self.settings) if self.settings.has_pairs else ():
+            self._keep(host)
         return Collected(found.count(True), found.count(False))
 
     def _running(self) -> dict[str, HostSession]:
@@ -240,8 +247,12 @@ class Controller:
         launched = {}
         for each in due:
             host = self.hosts[each.host]
-            session = host.session(each.number) or HostSession(each.number, self.settings.run_id(each.number))
-            begun = replace(session, state="running", reason=Reason(), attempts=session.attempts + 1,
+            session = host.session(each.number) or HostSession(
+                each.number, self.settings.run_id(each.number), peer=each.peer
+            )
+            if session.state == "failed":  # of a pair
+                session = replace(self._again(session), attempts=session.attempts)
+            begun = replace(session, state="running", reason=Reason(), attempts=session.attempts + 1, lab=each.lab,
                             started_at=session.started_at or time.time())  # fmt: skip
             launched[each.host] = begun
             self._keep(answers.settled(host.with_session(begun), self.settings, time.time()))
@@ -300,7 +311,8 @@ class Controller:
     def _run(self, host: CampaignHost, session: HostSession) -> list[str]:
         scale = self.settings.scale if session.number else self.settings.launch.canary_scale
         study = f"{self._place(host)}/{STUDY}/{self.settings.study}"
-        return ["run", session.id, study, *self.settings.run_options(scale)]
+        of_pair = pairs.run_options(host, session, self.hosts[session.peer]) if session.peer else []
+        return ["run", session.id, study, *self.settings.run_options(scale), *of_pair]
 
     def _ask(
         self,
@@ -351,7 +363,8 @@ class Controller:
     def _again(self, session: HostSession) -> HostSession:
         if session.state == "failed" or (session.run and session.state != "collected"):  # loaded once, by that id
             again = session.again + 1
-            return HostSession(session.number, self.settings.run_id(session.number, again), again=again)
+            id_ = self.settings.run_id(session.number, again)
+            return HostSession(session.number, id_, peer=session.peer, again=again)
         return replace(session, attempts=0)
 
     def _keep(self, host: CampaignHost) -> None:

@@ -1,7 +1,8 @@
 """Hosts of an inventory, as Ansible reads it: vtax reads no inventory itself.
 
 Host variables of vtax: `vtax_group`, `vtax_skip` (why a host is left out), `vtax_window` (of the day), `vtax_home`,
-`vtax_python`. The address that Ansible speaks to (`ansible_host`) is that of control; no traffic is measured over it.
+`vtax_python`; of pairs `vtax_nic`, which joins it to the others, and `vtax_address`, where these reach it by ssh. The
+address that Ansible speaks to (`ansible_host`) is that of control; no traffic is measured over it.
 """
 
 from __future__ import annotations
@@ -39,6 +40,8 @@ class InventoryHost:
     window: str = ""
     home: str = HOME
     python: str = "python3"
+    nic: str = ""
+    peer_address: str = ""
 
 
 def read_inventory(inventory: Path) -> list[InventoryHost]:
@@ -101,5 +104,8 @@ def _host(name: str, variables: Mapping[str, Any], where: str) -> InventoryHost:
     home = text("vtax_home", HOME)
     if not home.startswith("/"):
         raise BadInput(f"{home!r} is no absolute path", where=f"{where}: vtax_home of {name}")
-    texts = {key: text(f"vtax_{key}") for key in ("group", "skip", "window")}
-    return InventoryHost(name, address, home=home, python=text("vtax_python", "python3"), **texts)
+    texts = {key: text(f"vtax_{key}") for key in ("group", "skip", "window", "nic")}
+    of_peers = text("vtax_address", text("ansible_host", name))
+    return InventoryHost(
+        name, address, home=home, python=text("vtax_python", "python3"), peer_address=of_peers, **texts
+    )

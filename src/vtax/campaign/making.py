@@ -13,9 +13,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from vtax.campaign import pairs
 from vtax.campaign.directory import FILE, PACK, STUDY, Campaign
 from vtax.campaign.prepare import Manifest, Refused, read_manifest, verify
-from vtax.campaign.settings import Launch, Settings
+from vtax.campaign.settings import PAIRS, Launch, Settings
 from vtax.errors import BadInput
 from vtax.stats.stopping import rule_of
 from vtax.study.load import LoadedStudy
@@ -53,6 +54,7 @@ def check_study(loaded: LoadedStudy, wanted: Wanted) -> None:
             "runs of this study cannot be combined", where=f"{source}: design",
             hint="--blocks N; or in the study stop = 'fixed', 'open' or 'budget', and a randomized order",
         )  # fmt: skip
+    pairs.check_study(study, source, wanted.inventory)
     if study.boot and wanted.inventory and not wanted.reboot:
         boots = ", ".join(each.name for each in study.boot)
         raise BadInput(f"hosts are rebooted into {boots}", where=f"{source}: boot", hint="--reboot consents to it")
@@ -101,6 +103,7 @@ def fill(directory: Path, name: str, wanted: Wanted) -> Settings:
         created_at=float(int(time.time())), scale=wanted.scale, blocks=wanted.blocks, sessions=wanted.sessions,
         every=wanted.every, inventory=wanted.inventory, window=wanted.window, trust=wanted.trust,
         tune_host=wanted.tune_host, reboot=wanted.reboot, launch=Launch(canary_scale=canary),
+        tables={PAIRS: {"rounds": 0}} if pairs.peers_of(loaded.study) else {},
     )  # fmt: skip
     settings.write(directory / FILE)
     return settings

@@ -20,8 +20,8 @@ from vtax.study.limits import MAX_BLOCKS
 from vtax.study.units import duration_s
 
 MAX_SESSIONS = 999
-CHANGE = "change"
-"""Table of the file that `vtax.campaign.change` reads."""
+CHANGE, PAIRS = "change", "pairs"
+"""Tables of the file that `vtax.campaign.change` and `vtax.campaign.pairs` read."""
 _NAME = re.compile(r"[a-z0-9][a-z0-9.-]{0,21}")  # an id of a run has a suffix, and at most 30 characters
 _WINDOW = re.compile(r"([01]\d|2[0-3]):([0-5]\d)-([01]\d|2[0-3]):([0-5]\d)")
 _HINT = "docs/campaigns.md explains every key"
@@ -111,6 +111,11 @@ class Settings:
         except ValueError as error:
             raise BadInput(str(error), where="every", hint="write a duration such as 12h or 1d") from error
 
+    @property
+    def has_pairs(self) -> bool:
+        """Whether each session is of two hosts; see `vtax.campaign.pairs`."""
+        return PAIRS in self.tables
+
     def run_id(self, number: int, again: int = 0) -> str:
         """Return the id of a session's run on every host. number: from 1; 0 for the canary. again: which retry."""
         return f"{self.name}-{f's{number}' if number else 'c'}{f'.{again}' if again else ''}"
@@ -144,7 +149,7 @@ class Settings:
             own = {each.name for each in fields(cls)} - {"launch", "screening", "tables"}
             launch = Launch(**_typed(Launch, values.pop("launch", {}), "launch."))
             screening = Screening(**_typed(Screening, values.pop("screening", {}), "screening."))
-            tables = {name: values.pop(name) for name in (CHANGE,) if isinstance(values.get(name), dict)}
+            tables = {name: values.pop(name) for name in (CHANGE, PAIRS) if isinstance(values.get(name), dict)}
             if unknown := sorted(values.keys() - own):
                 raise BadInput(f"there is no key {unknown[0]!r}", where=unknown[0], hint=_HINT)
             return cls(**_typed(cls, values, ""), launch=launch, screening=screening, tables=tables)

@@ -62,6 +62,7 @@ def new(study: str, inventory: Path | None, output: Path | None, blocks: int | N
     from vtax.campaign.directory import PACK, give_to_caller
     from vtax.campaign.inventory import read_inventory
     from vtax.campaign.making import Wanted, campaign_name, fill, is_pack, new_directory
+    from vtax.campaign.pairs import check_hosts
 
     hosts = read_inventory(inventory) if inventory else []
     wanted = Wanted(inventory=str(inventory.absolute()) if inventory else "", blocks=blocks or 0, **options)
@@ -73,7 +74,8 @@ def new(study: str, inventory: Path | None, output: Path | None, blocks: int | N
             shutil.copyfile(source, made / PACK)
         else:
             _write_pack(study, wanted, made / PACK)
-        fill(made, name, wanted)
+        if (settings := fill(made, name, wanted)).has_pairs:
+            check_hosts(hosts, settings)
         give_to_caller(made)
     if hosts:
         say(f"campaign {name} of {len(hosts)} hosts: vtax campaign go {target}")
@@ -248,7 +250,7 @@ def _row(host: CampaignHost) -> tuple[str, ...]:
     if session is None:
         return host.name, said(host.state), "", "", "", "", at, str(host.screen), str(host.reason)
     block = "/".join(str(each) for each in (session.block, session.blocks) if each is not None)
-    number = str(session.number) if session.number else said("canary")
+    number = " ".join(filter(None, (str(session.number) if session.number else said("canary"), session.peer)))
     return (host.name, said(host.state), number, block, str(session.done_trials), str(session.failed_trials), at,
             str(host.screen), str(host.reason))  # fmt: skip
 

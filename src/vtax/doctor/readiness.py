@@ -36,7 +36,7 @@ AGENTS = frozenset({
 _COMM = 15  # characters of a name that the kernel keeps
 _WORDS = 3  # of a command line: an interpreter, an option, the script
 _LEAST_FREE_BYTES = 256 * 1024**2  # that a run is begun with: its store, its bundle, what guests write
-_CODES = Literal["not-root", "lock-held", "space", "no-machine-id"]
+_CODES = Literal["not-root", "lock-held", "space", "no-machine-id", "peer"]
 
 
 @dataclass(frozen=True)
@@ -52,8 +52,8 @@ class Agent:
 class Obstacle:
     """Why this host cannot measure now."""
 
-    code: Annotated[_CODES, Means("`not-root`, `lock-held`, `space` or `no-machine-id`")]
-    detail: Annotated[str, Means("whose lock, or how much space is free")]
+    code: Annotated[_CODES, Means("`not-root`, `lock-held`, `space`, `no-machine-id` or `peer`")]
+    detail: Annotated[str, Means("whose lock, how much space is free, or what is missing on the peer")]
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,214 @@
+"""Pairs of hosts: which measure, in which order, and which of the two begins. Pure.
+
+Each pair of hosts is an edge of a complete graph. Its edges are coloured by the circle method (Kirkman, On a problem
+in combinations, Camb. Dublin Math. J. 1847), a colour a round in which no host is in two pairs. Pairs that are
+missing are matched greedily in that order: where all hosts answer that is the rounds, and nobody waits for one that
+does not.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby, zip_longest
+from typing import Any
+
+from vtax.campaign.directory import FILE
+from vtax.campaign.host_record import ENDED, CampaignHost, HostSession
+from vtax.campaign.inventory import InventoryHost
+from vtax.campaign.launching import Due, too_many_failed
+from vtax.campaign.settings import CHANGE, PAIRS, Settings, is_open
+from vtax.errors import BadInput
+from vtax.foreign_text import one_line
+from vtax.network.lab import MAX_LABS
+from vtax.platforms.ssh_options import PEER
+from vtax.study.model import Study
+
+_NICS = re.compile(r"[^\s/:]{1,15}(/[^\s/:]{1,15})*")
+_HINT = "docs/campaigns.md explains every key"
+_MEASURED = ("done", "collected")
+Pair = tuple[str, str]
+"""The names of its hosts: who measures first, and the peer."""
+
+
+@dataclass(frozen=True)
+class PairsTable:
+    """Table `pairs` of campaign.toml. rounds: how many; 0 for all. within_groups: only hosts of one `vtax_group`.
+    only: these alone, in that order, the first named measures; empty for all."""
+
+    rounds: int = 0
+    within_groups: bool = False
+    only: tuple[Pair, ...] = ()
+
+    @classmethod
+    def of(cls, settings: Settings) -> PairsTable:
+        """Read the table. Raises BadInput, naming the key."""
+        table: Mapping[str, Any] = settings.tables[PAIRS]
+        types = {"rounds": int, "within_groups": bool, "only": list}
+        for key, value in table.items():
+            if types.get(key) is not type(value):
+                raise BadInput(f"{one_line(str(value), 60)!r} is no value of it", where=f"{FILE}: {PAIRS}.{key}",
+                               hint=_HINT)  # fmt: skip
+        for each in table.get("only", ()):
+            if not isinstance(each, list) or len({str(name) for name in each}) != 2 or len(each) != 2:
+                raise BadInput(f"{one_line(str(each), 60)} is no pair of hosts", where=f"{FILE}: {PAIRS}.only",
+                               hint='write only = [["a", "b"]]')  # fmt: skip
+        only = tuple((str(a), str(b)) for a, b in table.get("only", ()))
+        return cls(max(table.get("rounds", 0), 0), table.get("within_groups", False), only)
+
+
+def peers_of(study: Study) -> list[str]:
+    """Return the names of the machines of a study that a campaign of pairs names."""
+    return [each.name for each in study.platform if each.driver == "ssh" and each.options.get("host") == PEER]
+
+
+def check_study(study: Study, source: str, inventory: str) -> None:
+    """Raise BadInput for a study of pairs that no campaign can measure; nothing for one of single hosts."""
+    if not (peers := peers_of(study)):
+        return
+    if len(peers) > 1:
+        raise BadInput(f"{' and '.join(peers)} are both {PEER}, and a pair has one", where=f"{source}: [[platform]]",
+                       hint="name the host of the others")  # fmt: skip
+    if study.boot:
+        raise BadInput("pairs are not rebooted", where=f"{source}: boot", hint="a campaign for each boot")
+    if not inventory:
+        raise BadInput("pairs need the addresses of their hosts", where=source, hint="--inventory FILE")
+
+
+def check_hosts(listed: Iterable[InventoryHost], settings: Settings) -> None:
+    """Raise BadInput for an inventory, or a campaign.toml, that has no pairs."""
+    hosts, wanted = [each for each in listed if not each.skip], PairsTable.of(settings)
+    where = settings.inventory
+    if CHANGE in settings.tables:
+        raise BadInput("a change of pairs is not judged", where=f"{FILE}: {CHANGE}", hint="remove one of the tables")
+    if len(hosts) < 2:
+        raise BadInput("a pair needs two hosts", where=where, hint="add hosts, or remove a vtax_skip")
+    for host in hosts:
+        if not _NICS.fullmatch(host.nic):
+            raise BadInput(
+                f"{host.name} names no interface that joins it to the other hosts", where=f"{where}: vtax_nic",
+                hint="vtax_nic: eth1, of no use to anything else there",
+            )  # fmt: skip
+    known = {each.name for each in listed}
+    if unknown := [name for pair in wanted.only for name in pair if name not in known]:
+        raise BadInput(f"the inventory has no host {unknown[0]}", where=f"{FILE}: {PAIRS}.only", hint=where)
+
+
+def rounds_of(names: Sequence[str]) -> Iterator[list[Pair]]:
+    """Yield the rounds in which every name meets every other once; of an odd number one rests in each.
+
+    Who measures follows from the places of both in the list: each name as often, or once more, as it is the peer.
+    """
+    turning = [*range(len(names) + len(names) % 2)]
+    half = len(turning) // 2
+    for _ in turning[1:]:
+        met = [sorted(each) for each in zip(turning[:half], reversed(turning[half:]), strict=True)]
+        ends = [(a, b) if (a + b) % 2 else (b, a) for a, b in met if b < len(names)]
+        yield [(names[a], names[b]) for a, b in ends]
+        turning = [turning[0], turning[-1], *turning[1:-1]]
+
+
+def wanted_pairs(hosts: Iterable[CampaignHost], settings: Settings) -> list[Pair]:
+    """Return the pairs that the campaign asks for, in the order of their rounds."""
+    wanted = PairsTable.of(settings)
+    there = sorted((host for host in hosts if not host.skip and host.state != "excluded"), key=lambda each: each.name)
+    names = {host.name for host in there}
+    if wanted.only:
+        return [pair for pair in {_key(*pair): pair for pair in wanted.only}.values() if names.issuperset(pair)]
+    if wanted.within_groups:
+        there.sort(key=lambda each: each.group)
+    groups = groupby(there, key=lambda each: each.group if wanted.within_groups else "")
+    rounds = [[*rounds_of([host.name for host in of])][: wanted.rounds or None] for _, of in groups]
+    return [pair for at_once in zip_longest(*rounds, fillvalue=()) for of_group in at_once for pair in of_group]
+
+
+def missing(hosts: Sequence[CampaignHost], settings: Settings) -> dict[Pair, int]:
+    """Return how many sessions of each pair are not in the store yet, of those that lack some."""
+    launched = _launched(hosts)
+    found = {
+        pair: settings.sessions - sum(each.state == "collected" for _, each in launched.get(_key(*pair), ()))
+        for pair in wanted_pairs(hosts, settings)
+    }
+    return {pair: count for pair, count in found.items() if count > 0}
+
+
+def ended(hosts: Sequence[CampaignHost], settings: Settings) -> list[CampaignHost]:
+    """Return the hosts none of whose pairs lacks a session, as such."""
+    lacking = {name for pair in missing(hosts, settings) for name in pair}
+    done = {name for pair in wanted_pairs(hosts, settings) for name in pair} - lacking
+    return [replace(host, state="collected") for host in hosts if host.name in done and not host.running]
+
+
+def next_batch(
+    hosts: Sequence[CampaignHost], settings: Settings, now: float, asked: Collection[str]
+) -> tuple[Due, ...]:
+    """Return the pairs that are to be launched now: no host is in two, and at most MAX_LABS run at once.
+
+    One pair measures first, where the campaign has a canary. asked: hosts that were asked already; these are asked
+    again only while they are `ready`. now: Unix time.
+    """
+    if too_many_failed(hosts, settings):
+        return ()
+    running = {host.name: session for host in hosts if (session := host.running)}
+    free = {
+        host.name for host in hosts
+        if not host.skip and (host.state not in ENDED or host.state in ("collected", "failed"))
+        and (host.name not in asked or host.state == "ready") and is_open(host.window or settings.window, now)
+    } - {name for host, session in running.items() for name in (host, session.peer)}  # fmt: skip
+    labs = [number for number in range(MAX_LABS) if number not in {each.lab for each in running.values()}]
+    if settings.launch.canary and not any(each.state in _MEASURED for host in hosts for each in host.sessions):
+        labs = labs[: 0 if any(host.running and host.state != "unreachable" for host in hosts) else 1]
+    numbers = {host.name: 1 + max((each.number for each in host.sessions), default=0) for host in hosts}
+    launched, found = _launched(hosts), list[Due]()
+
+    def in_vain(pair: Pair) -> int:  # how often it was tried
+        of = launched.get(_key(*pair), ())
+        return max((each.attempts for _, each in of if each.state not in _MEASURED), default=0)
+
+    for pair in sorted(wanted_pairs(hosts, settings), key=in_vain):
+        due = _due(pair, launched.get(_key(*pair), ()), settings, now) if free.issuperset(pair) else None
+        if due and labs:
+            found.append(replace(due, number=due.number or numbers[due.host], lab=labs.pop(0)))
+            free -= {*pair}
+    return tuple(found)
+
+
+def run_options(host: CampaignHost, session: HostSession, peer: CampaignHost) -> list[str]:
+    """Return the options of `vtax host run` for the session of a pair that a host measures with its peer."""
+    joined = zip(host.nic.split("/"), peer.nic.split("/"), strict=False)
+    uplinks = "/".join(f"{here}:{there}" for here, there in joined)
+    return ["--peer", f"{peer.peer_address}/{uplinks}", "--peer-home", peer.home, "--lab", str(session.lab)]
+
+
+def _key(a: str, b: str) -> Pair:
+    """Return a pair whoever measures."""
+    return (a, b) if a < b else (b, a)
+
+
+def _launched(hosts: Iterable[CampaignHost]) -> dict[Pair, list[tuple[str, HostSession]]]:
+    """Return what was launched of each pair, by its key, with the host that measures."""
+    found: dict[Pair, list[tuple[str, HostSession]]] = {}
+    for host in hosts:
+        for each in host.sessions:
+            found.setdefault(_key(host.name, each.peer), []).append((host.name, each))
+    return found
+
+
+def _due(pair: Pair, launched: Sequence[tuple[str, HostSession]], settings: Settings, now: float) -> Due | None:
+    """Return the session of a pair that is to be launched, resumed, or begun anew where it failed: its peer may have
+    gone. A new one is without its number; None where none is due.
+
+    Of several sessions of a pair each is measured from the other end than the one before.
+    """
+    for host, each in launched:
+        if each.state not in _MEASURED:
+            is_over = each.state == "running" or each.attempts >= settings.launch.attempts
+            return None if is_over else Due(host, each.number, each.peer)
+    if len(launched) >= settings.sessions:
+        return None
+    last, before = max(((each.started_at or 0.0, host) for host, each in launched), default=(None, ""))
+    if last is not None and now < last + settings.every_s:
+        return None
+    measures, peer = pair[::-1] if before == pair[0] else pair
+    return Due(measures, 0, peer)

@@ -1,0 +1,287 @@
+"""Which pairs of hosts are launched when, and which of the two measures; what of a campaign has no pairs."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import pytest
+from answering_hosts import Counting, Fleet, Machine, campaign_in, go
+from campaign_studies import COUNTING, TWO_BOOTS
+
+from vtax.campaign import controller as module
+from vtax.campaign.directory import Campaign
+from vtax.campaign.host_record import CampaignHost
+from vtax.campaign.inventory import InventoryHost, hosts_of
+from vtax.campaign.pairs import check_hosts, check_study, rounds_of, wanted_pairs
+from vtax.campaign.peer import peer_options
+from vtax.campaign.settings import Launch
+from vtax.errors import BadInput
+from vtax.host.home import Home
+from vtax.network.lab import NUMBER, address, address6, mac
+from vtax.platforms.ssh import DRIVER
+from vtax.platforms.ssh_options import PEER, PEER_OPTIONS, SshOptions
+from vtax.study.load import load
+
+MACHINE = """
+[[platform]]
+name = "other"
+driver = "ssh"
+host = "@peer"
+"""
+
+
+class Hosts(Fleet):
+    """A fleet whose hosts have an interface to each other, and that all share the time of the controller."""
+
+    def campaign(self, directory: Any, *, table: dict[str, Any] | None = None, **changes: Any) -> Campaign:
+        """A campaign of pairs on these hosts, as its first `go` finds it."""
+        made = campaign_in(directory, **{"launch": Launch(canary=0), "tables": {"pairs": table or {}}, **changes})
+        for name in self.machines:
+            made.keep(CampaignHost(name, home="/var/lib/vtax", nic="eth1", peer_address=f"{name}.lab", group=name[0]))
+        return made
+
+    def end(self) -> None:
+        """End whatever runs."""
+        for machine in self.machines.values():
+            machine.end()
+
+
+@pytest.fixture
+def fleet(request, monkeypatch: pytest.MonkeyPatch) -> Hosts:
+    """Hosts a, b, c and so on: as many as the test says."""
+    made = Hosts(**{f"{chr(97 + i)}1": Machine(f"m{i}") for i in range(getattr(request, "param", 4))})
+    monkeypatch.setattr(module, "time", type("Clock", (), {"time": staticmethod(lambda: made.now)}))
+    return made
+
+
+def measured(campaign: Campaign) -> list[tuple[str, str]]:
+    """The pairs that were launched: who measured, and with whom."""
+    return [(host.name, each.peer) for host in campaign.hosts() for each in host.sessions]
+
+
+@pytest.mark.parametrize("count", range(2, 31))
+def test_every_pair_meets_once_and_nobody_is_twice_in_a_round(count):
+    names = [f"h{i:02}" for i in range(count)]
+    rounds = [*rounds_of(names)]
+    assert len(rounds) == count - 1 + count % 2
+    for each in rounds:
+        assert len({name for pair in each for name in pair}) == 2 * len(each) == count - count % 2
+    assert sorted(tuple(sorted(pair)) for each in rounds for pair in each) == [*combinations(names, 2)]
+
+
+@pytest.mark.parametrize("fleet", [2, 3, 4, 5, 8], indirect=True)
+def test_where_all_answer_the_rounds_are_those_of_the_colouring_and_the_ends_are_balanced(tmp_path, fleet):
+    campaign, loader, count = fleet.campaign(tmp_path / "c"), Counting(), len(fleet.machines)
+    for _ in range(count - 1 + count % 2):
+        assert list(go(campaign, fleet, loader).values()).count("running") == count // 2
+        running = [name for host in campaign.hosts() if (each := host.running) for name in (host.name, each.peer)]
+        assert len({*running}) == 2 * (count // 2)
+        labs = [each.lab for host in campaign.hosts() if (each := host.running)]
+        assert sorted(labs) == [*range(count // 2)], "no two at once have one number"
+        fleet.end()
+    assert set(go(campaign, fleet, loader).values()) == {"collected"}
+    assert sorted(tuple(sorted(pair)) for pair in measured(campaign)) == [*combinations(sorted(fleet.machines), 2)]
+    near = Counter(name for name, _ in measured(campaign))
+    assert max(near.values()) - min(near[name] for name in fleet.machines) <= 1
+    before = len(fleet.asked)
+    assert set(go(campaign, fleet, loader).values()) == {"collected"}
+    assert len(fleet.asked) == before, "with nothing to do nobody is asked"
+
+
+def test_a_pair_is_measured_from_the_other_end_the_next_time_and_not_before_its_time(tmp_path, fleet):
+    campaign = fleet.campaign(tmp_path / "c", table={"only": [["b1", "a1"]]}, sessions=2, every="1d")
+    go(campaign, fleet)
+    fleet.end()
+    go(campaign, fleet)
+    assert len(measured(campaign)) == 1
+    fleet.now += 86_500
+    go(campaign, fleet)
+    assert sorted(measured(campaign)) == [("a1", "b1"), ("b1", "a1")]
+
+
+def test_pairs_of_a_host_that_is_gone_or_busy_wait_and_the_others_go_on(tmp_path, fleet):
+    campaign, loader = fleet.campaign(tmp_path / "c"), Counting()
+    fleet.machines["b1"].is_reachable = False
+    fleet.machines["c1"].obstacles = [{"code": "lock-held", "detail": "another run"}]
+    go(campaign, fleet, loader)
+    assert [{*pair} for pair in measured(campaign)] == [{"a1", "d1"}]
+    fleet.machines["c1"].obstacles = []
+    for _ in range(3):
+        fleet.end()
+        states = go(campaign, fleet, loader)
+    assert {frozenset(pair) for pair in measured(campaign)} == {*map(frozenset, combinations(("a1", "c1", "d1"), 2))}
+    assert "collected" not in states.values(), "each has a pair with the one that is gone"
+    fleet.machines["b1"].is_reachable = True
+    for _ in range(4):
+        fleet.end()
+        states = go(campaign, fleet, loader)
+    assert set(states.values()) == {"collected"}
+
+
+def test_an_interrupted_pair_is_resumed_by_the_same_host_and_given_up_alone(tmp_path, fleet):
+    campaign, loader = fleet.campaign(tmp_path / "c", launch=Launch(canary=0, attempts=2)), Counting()
+    go(campaign, fleet, loader)
+    first = measured(campaign)
+    name, peer = first[0]
+    fleet.machines[name].end("interrupted")
+    fleet.end()
+    for _ in range(5):
+        go(campaign, fleet, loader)
+        fleet.machines[name].runs = {
+            id_: "interrupted" if id_.endswith("s1") else state for id_, state in fleet.machines[name].runs.items()
+        }
+        fleet.end()
+    go(campaign, fleet, loader)
+    pairs = [tuple(sorted(pair)) for pair in measured(campaign)]
+    assert sorted(pairs) == [*combinations(sorted(fleet.machines), 2)], "every other pair was measured"
+    given_up = campaign.host(name).session(1)
+    assert (given_up.peer, given_up.attempts, given_up.state) == (peer, 2, "interrupted")
+    go(campaign, fleet, loader, retry=True)
+    assert campaign.host(name).session(1).attempts == 1
+
+
+def test_a_pair_that_failed_begins_anew_and_its_host_measures_with_others_meanwhile(tmp_path, fleet):
+    campaign, loader = fleet.campaign(tmp_path / "c"), Counting()
+    go(campaign, fleet, loader)
+    ((name, peer), *_) = measured(campaign)
+    fleet.machines[name].end("failed")
+    fleet.machines[peer].is_reachable = False
+    fleet.end()
+    go(campaign, fleet, loader)
+    (again,) = [{host.name, host.running.peer} for host in campaign.hosts() if host.running]
+    assert name in again
+    assert peer not in again
+    fleet.machines[peer].is_reachable = True
+    for _ in range(6):
+        fleet.end()
+        states = go(campaign, fleet, loader)
+    assert set(states.values()) == {"collected"}
+    assert [(each.again, each.attempts) for each in campaign.host(name).sessions if each.peer == peer] == [(1, 2)]
+
+
+def test_one_pair_measures_before_the_others(tmp_path, fleet):
+    campaign = fleet.campaign(tmp_path / "c", launch=Launch())
+    go(campaign, fleet)
+    go(campaign, fleet)
+    assert len(measured(campaign)) == 1
+    fleet.end()
+    go(campaign, fleet)
+    assert len(measured(campaign)) == 2, "the other pair of that round"
+
+
+def test_a_host_is_launched_with_the_address_of_its_peer_and_a_number(tmp_path, fleet):
+    campaign, said = fleet.campaign(tmp_path / "c"), []
+    honest = fleet.run
+    fleet.run = lambda tasks, given: said.extend(given.items()) or honest(tasks, given)  # type: ignore
+    go(campaign, fleet)
+    commands = {name: given["vtax_command"] for name, given in said if "run" in given["vtax_command"]}
+    ((_, peer), *_) = pairs = [(name, campaign.host(name).running.peer) for name in commands]
+    assert len(pairs) == 2
+    words = commands[pairs[0][0]]
+    assert words[words.index("--peer") + 1 :][:5] == [f"{peer}.lab/eth1:eth1", "--peer-home", "/var/lib/vtax",
+                                                      "--lab", words[words.index("--lab") + 1]]  # fmt: skip
+
+
+def test_two_names_of_one_host_are_no_pair(tmp_path, fleet):
+    fleet.machines["d1"].machine_id = fleet.machines["a1"].machine_id
+    campaign = fleet.campaign(tmp_path / "c", table={"only": [["a1", "d1"]]})
+    go(campaign, fleet)
+    assert measured(campaign) == []
+    assert campaign.host("d1").reason.code == "same-host"
+
+
+@pytest.mark.parametrize(
+    ("table", "pairs"),
+    [
+        ({"rounds": 1}, {"a1-d2", "b1-c2"}),
+        ({"within_groups": True}, {"a1-b1", "c2-d2"}),
+        ({"only": [["d2", "a1"], ["a1", "d2"]]}, {"a1-d2"}),
+    ],
+)
+def test_campaign_toml_says_which_pairs(tmp_path, table, pairs):
+    campaign = campaign_in(tmp_path / "c", tables={"pairs": table})
+    hosts = [CampaignHost(name, group=name[1]) for name in ("d2", "c2", "b1", "a1")]
+    assert {"-".join(sorted(pair)) for pair in wanted_pairs(hosts, campaign.settings)} == pairs
+
+
+@pytest.mark.parametrize(
+    ("hosts", "table", "said"),
+    [
+        ({"a": "eth1", "b": ""}, {}, "b names no interface"),
+        ({"a": "eth1", "b": "eth1:eth2"}, {}, "b names no interface"),
+        ({"a": "eth1"}, {}, "two hosts"),
+        ({"a": "eth1", "b": "eth1"}, {"only": [["a", "a"]]}, "no pair of hosts"),
+        ({"a": "eth1", "b": "eth1"}, {"only": [["a", "x"]]}, "no host x"),
+        ({"a": "eth1", "b": "eth1"}, {"rounds": "all"}, "no value"),
+        ({"a": "eth1", "b": "eth1"}, {"turns": 2}, "no value"),
+    ],
+)
+def test_hosts_without_pairs_are_refused(tmp_path, hosts, table, said):
+    campaign = campaign_in(tmp_path / "c", tables={"pairs": table})
+    with pytest.raises(BadInput, match=said):
+        check_hosts([InventoryHost(name, name, nic=nic) for name, nic in hosts.items()], campaign.settings)
+
+
+def test_the_inventory_says_interfaces_and_where_other_hosts_reach_each(tmp_path):
+    listed = {"_meta": {"hostvars": {
+        "a": {"ansible_host": "192.0.2.1", "vtax_nic": "eth1"},
+        "b": {"ansible_host": "192.0.2.2", "vtax_nic": "eth2", "vtax_address": "198.51.100.2"},
+    }}}  # fmt: skip
+    assert [(each.nic, each.peer_address) for each in hosts_of(listed, "hosts.yml")] == [
+        ("eth1", "192.0.2.1"), ("eth2", "198.51.100.2"),
+    ]  # fmt: skip
+
+
+def test_labs_of_other_numbers_have_other_addresses_and_the_first_those_of_a_single_one(monkeypatch):
+    seen = set()
+    for number in range(16):
+        monkeypatch.setenv(NUMBER, str(number))
+        for network in range(32):
+            seen |= {address(network, 1), address6(network, 1), mac(network, 1, 0)}
+    assert len(seen) == 3 * 16 * 32
+    monkeypatch.delenv(NUMBER)
+    assert (address(1, 2), address6(1, 2), mac(1, 2, 3)) == ("198.18.1.2", "2001:2:0:1::2", "02:76:74:01:02:03")
+
+
+def test_the_machine_that_a_campaign_names_is_what_it_says_and_refused_where_it_says_nothing(monkeypatch):
+    study = SshOptions(host=PEER, config="/etc/lab")
+    monkeypatch.delenv(PEER_OPTIONS, raising=False)
+    with pytest.raises(BadInput, match="a campaign names the machine @peer"):
+        DRIVER.uplinks(study)
+    home = Home(Path("/var/lib/vtax"))
+    named = peer_options("192.0.2.2/eth1:eth2", Path("/data/vtax"), home)
+    monkeypatch.setenv(PEER_OPTIONS, named.of_peer())
+    found = study.named
+    assert (found.host, found.config, found.uplinks, found.home) == (
+        "192.0.2.2", "/etc/lab", "eth1:eth2", "/data/vtax",
+    )  # fmt: skip
+    command = DRIVER.command(study, ["-m", "vtax"])[-1]
+    assert command == f"env VTAX_HOME=/data/vtax {sys.executable} -m vtax"
+    with pytest.raises(BadInput):
+        peer_options("-oProxyCommand=x/eth1:eth2", None, home)
+
+
+@pytest.mark.parametrize(
+    ("tables", "said"),
+    [
+        (MACHINE + MACHINE.replace("other", "third"), "a pair has one"),
+        (MACHINE + TWO_BOOTS, "pairs are not rebooted"),
+        (MACHINE, "addresses of their hosts"),
+    ],
+)
+def test_a_study_that_has_no_pairs_makes_no_campaign_of_them(tmp_path, tables, said):
+    (tmp_path / "s.toml").write_text(f'name = "s"\nplatforms = ["native"]\n{tables}{COUNTING}')
+    (tmp_path / "count.sh").touch()
+    study = load(str(tmp_path / "s.toml")).study
+    with pytest.raises(BadInput, match=said):
+        check_study(study, "s.toml", "" if said.startswith("addresses") else "hosts.yml")
+
+
+def test_a_change_of_pairs_is_refused(tmp_path, fleet):
+    campaign = campaign_in(tmp_path / "c", tables={"pairs": {}, "change": {"what": "kernel"}})
+    with pytest.raises(BadInput, match="change of pairs"):
+        check_hosts([InventoryHost(name, name, nic="eth1") for name in "ab"], campaign.settings)
