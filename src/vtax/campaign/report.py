@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from vtax.campaign import pairs
 from vtax.campaign.change import change_of
 from vtax.campaign.directory import Campaign
 from vtax.campaign.host_record import NONE, CampaignHost
@@ -27,7 +28,12 @@ def reported_run(store: Store, campaign: Campaign, watch: Watch = unwatched) -> 
         runs_of.setdefault(each.host, []).append(each.run)
     known = campaign.hosts()
     lost = [CampaignHost(name, state="collected") for name in runs_of.keys() - {host.name for host in known}]
-    hosts = [_host(host, settings.sessions, runs_of.get(host.name, [])) for host in (*known, *lost)]
+    left = pairs.missing(known, settings) if settings.has_pairs else {}
+    hosts = []
+    for host in (*known, *lost):
+        own = runs_of.get(host.name, [])
+        lacking = sum(count for pair, count in left.items() if host.name in pair)
+        hosts.append(_host(host, len(own) + lacking if settings.has_pairs else settings.sessions, own))
     record = {"name": settings.name, "hosts": hosts, "change": change.record() if change else None}
     if len(runs) < 2:
         raise BadInput(
@@ -46,7 +52,7 @@ def _host(host: CampaignHost, planned: int, runs: Sequence[str]) -> dict[str, An
         reason = next((each.reason for each in reversed(host.sessions) if each.reason != NONE), NONE)
     found: Mapping[str, Any] = {
         "host": host.name, "group": host.group, "agents": list(host.agents), "planned": planned, "state": host.state,
-        "code": reason.code, "detail": reason.detail, "runs": list(runs),
+        "code": reason.code, "detail": reason.detail, "runs": list(runs), "identity": host.identity,
         "distance": host.screen.distance, "farthest": host.screen.kind, "compared": host.screen.others,
     }  # fmt: skip
     return dict(found)

@@ -33,6 +33,7 @@ class HostRecord:
     ] = None
     farthest: Annotated[str, Means("kind of work of that distance: `cpu`, `memory` or `process`")] = ""
     compared: Annotated[int, Means("hosts that it was compared with")] = 0
+    identity: Annotated[str, Means("its identity, as runs keep it; empty before it was asked")] = ""
 
     @property
     def is_missing(self) -> bool:
@@ -89,7 +90,7 @@ def _host(said: Mapping[str, Any]) -> HostRecord:
         _text(said, "host"), _text(said, "group"), sessions, planned if isinstance(planned, int) else 0,
         _texts(said.get("agents")), _text(said, "state"), _text(said, "code"), _text(said, "detail"),
         distance if isinstance(distance, float) and 0 <= distance < math.inf else None, _text(said, "farthest"),
-        compared if isinstance(compared, int) else 0,
+        compared if isinstance(compared, int) else 0, _text(said, "identity"),
     )  # fmt: skip
 
 

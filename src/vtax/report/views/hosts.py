@@ -12,6 +12,7 @@ from vtax.report.analysis.campaign import CampaignRecord, HostRecord, campaign_o
 from vtax.report.analysis.host_change import ChangeEffect, ChangeOfHosts, changes_of, effects_of
 from vtax.report.analysis.hosts import MeasuredHost, groups_of, hosts_of
 from vtax.report.analysis.odd_hosts import DifferingFact, OddHosts, differing_facts, fact_with, odd_hosts, shown_value
+from vtax.report.analysis.pairs import MeasuredPair, pairs_of
 from vtax.report.analysis.source import Source
 from vtax.report.document import (
     Bullets,
@@ -35,7 +36,7 @@ from vtax.report.document import (
     plural,
     styled,
 )
-from vtax.report.parts import host_change, host_groups, host_matrix, shared
+from vtax.report.parts import host_change, host_groups, host_matrix, pair_matrix, shared
 from vtax.report.parts.host_matrix import Line
 from vtax.report.views.base import Options, View
 
@@ -55,6 +56,7 @@ class _Found:
     facts: tuple[DifferingFact, ...]
     odd: tuple[OddHosts, ...]
     changes: tuple[tuple[ChangeOfHosts, tuple[ChangeEffect, ...]], ...]
+    pairs: tuple[MeasuredPair, ...]
 
 
 def document(source: Source, options: Options) -> Document:
@@ -70,12 +72,14 @@ def document(source: Source, options: Options) -> Document:
         hosts, campaign, tuple(host_matrix.lines_of(source.analysis, hosts)), facts,
         tuple(each for each in odd_hosts(analysis, hosts, facts) if only.shows(each.row.cell)),
         tuple((change, tuple(each for each in of if only.shows(each.row.cell))) for change, of in changes),
+        pairs_of(analysis, hosts),
     )  # fmt: skip
     parts: list[Part] = [
         Titled(msg("Summary"), (Bullets(tuple(_summary(found, analysis))),), role="summary"),
         *_missing(found),
         *(host_change.part_of(change, effects, analysis) for change, effects in found.changes),
         *host_matrix.matrices(found.lines, hosts, analysis, _MOST_HOSTS.get(options.depth)),
+        *pair_matrix.matrices(found.lines, found.pairs, analysis),
         *host_matrix.forest(found.lines, hosts, analysis),
         *_odd(found),
         *_facts(found),
@@ -236,6 +240,7 @@ def _plain(found: _Found, analysis: Analysis) -> dict[str, Any]:
     return {
         "campaign": campaign.name if campaign else None,
         "hosts": host_matrix.plain(found.lines, found.hosts),
+        "pairs": pair_matrix.plain(found.lines, found.pairs, analysis),
         "missing": [values_of(host) for host in campaign.missing] if campaign else [],
         "screening": [values_of(host) for host in campaign.hosts if host.distance is not None] if campaign else [],
         "changes": [host_change.plain(change, effects) for change, effects in found.changes],
