@@ -19,7 +19,7 @@ from vtax.errors import BadInput, StoreError
 from vtax.messages import quoted
 from vtax.report.analysis import Analysis, analyse
 from vtax.report.analysis.reproduce import commands
-from vtax.report.document import Figure
+from vtax.report.document import RowFigure
 from vtax.report.files import write
 from vtax.report.parts import figures
 from vtax.report.renderers import vega
@@ -57,7 +57,7 @@ def shown(analysis: Analysis, width: int, **options: bool) -> str:
     return terminal(analysis, width, **options)
 
 
-def means(analysis: Analysis) -> Figure:
+def means(analysis: Analysis) -> RowFigure:
     """The figure of the first metric's means."""
     return figures.means(analysis.sections[0], analysis)
 

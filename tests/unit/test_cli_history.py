@@ -19,7 +19,8 @@ from vtax.errors import BadInput
 from vtax.report.analysis.history import FEWEST, History, history
 from vtax.report.document import Chart
 from vtax.report.parts.history import document_of
-from vtax.report.renderers.charts import chart_spec, file_of
+from vtax.report.renderers.charts import chart_spec
+from vtax.report.renderers.figures import file_of
 from vtax.report.renderers.format import Formatter
 from vtax.report.renderers.html import html
 from vtax.report.renderers.language import ENGLISH, language
@@ -155,7 +156,7 @@ def spaced(found: History, count: int, step_s: float) -> Chart | None:
     (series,) = plot.series
     measured = tuple(replace(each, run=run) for each, run in zip(series.measured, runs, strict=False))
     plot = replace(plot, series=(replace(series, changes=(), measured=measured),))
-    charts = list(document_of(replace(found, runs=tuple(runs), plots=(plot,))).charts())
+    charts = list(document_of(replace(found, runs=tuple(runs), plots=(plot,))).figures())
     return charts[0] if charts else None
 
 
@@ -184,7 +185,7 @@ def test_the_axis_names_every_run_or_day_once_in_the_language_and_zone_of_the_ta
 def test_on_a_phone_the_text_of_the_chart_keeps_its_size(tour):
     chart = spaced(tour, RUNS, DAY)
     assert chart is not None
-    svg = static_svg(chart_spec(chart, Formatter(ENGLISH), with_title=False, is_stacked=True), "narrow")
+    svg = static_svg(chart_spec(chart, Formatter(ENGLISH), is_stacked=True), "narrow")
     box = re.search(r'viewBox="0 0 ([\d.]+) ', svg)
     sizes = [float(size) for size in re.findall(r'font-size="([\d.]+)', svg)]
     assert min(sizes) * ON_A_PHONE_PX / float(box[1]) >= 10
@@ -208,7 +209,7 @@ def test_a_key_that_only_a_newer_version_records_does_not_part_runs(store):
 
 def test_the_chart_shows_every_run_and_the_change(tour):
     document = document_of(tour)
-    (chart,) = document.charts()
+    (chart,) = document.figures()
     assert len(chart.values) == RUNS
     (event,) = chart.events
     assert START + 6 * DAY < event.x < START + 7 * DAY

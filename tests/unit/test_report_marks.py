@@ -11,7 +11,7 @@ import pytest
 from shown import drawn
 
 from vtax.report.analysis.source import Source, source_of
-from vtax.report.document import Bullets, Chart, Document, Figure, PlatformCell, Table, Titled
+from vtax.report.document import Bullets, Document, Figure, PlatformCell, Table, Titled
 from vtax.report.views.base import Options
 from vtax.report.views.registry import views
 from vtax.store.store import Store
@@ -55,7 +55,7 @@ def shown_in(document: Document) -> Iterator[Any]:
             yield part.title
         elif isinstance(part, Table):
             yield [column.title for column in part.columns], part.groups
-        elif isinstance(part, Figure | Chart) or (
+        elif isinstance(part, Figure) or (
             isinstance(part, Bullets) and part.key in ("answers", "resources", "unmoved")
         ):
             yield part

@@ -8,7 +8,7 @@ import pytest
 from shown import page as page_of
 
 from vtax.report.analysis import Analysis
-from vtax.report.document import Figure, FigureGroup, FigureRow
+from vtax.report.document import FigureGroup, FigureRow, RowFigure
 from vtax.report.parts import figures
 from vtax.report.renderers import vega
 from vtax.report.renderers.figures import spec_of
@@ -38,9 +38,9 @@ def test_ratios_far_apart_stand_on_a_logarithmic_axis_that_holds_every_interval(
 
 
 def test_ratios_near_each_other_stand_on_a_linear_axis():
-    near = FigureRow("lxc", 1, 1.01, 0.99, 1.03)
-    groups = (FigureGroup("", (("lxc", near),)),)
-    figure = Figure("ratios", "", "", "", groups, "", "", margin=0.02, baseline="native")
+    near = FigureRow("lxc", 1, (1.01, 0.99, 1.03))
+    groups = (FigureGroup("", (near,)),)
+    figure = RowFigure("ratios", "", "", ("",), "", groups, "", "", margin=0.02, baseline="native")
     scale = next(each["encoding"]["x"]["scale"] for each in spec_of(figure, Formatter())["layer"])
     assert "type" not in scale
 

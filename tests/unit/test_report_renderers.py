@@ -19,7 +19,6 @@ from vtax.report.document import (
     Document,
     Duration,
     Factor,
-    Figure,
     FigureGroup,
     FigureRow,
     Group,
@@ -38,6 +37,7 @@ from vtax.report.document import (
     Quantity,
     Range,
     Relative,
+    RowFigure,
     Scale,
     Share,
     Size,
@@ -96,9 +96,11 @@ WARNINGS = (
     ),
     Warning("theirs", "error", {"text": "50 % & <b>|x|</b> left"}),
 )
-FIGURE = Figure(
-    "ratios", msg("a figure"), msg("ratio"), msg("A caption"),
-    (FigureGroup("", (("a", FigureRow("a", 1, 0.9, 0.8, 1.0, (0, 1), (0.89, 0.91), "0.9")), ("b", None))),),
+FIGURE = RowFigure(
+    "ratios", "figure", msg("a figure"), (msg("A caption"),), msg("ratio"),
+    (FigureGroup("", (
+        FigureRow("a", 1, (0.9, 0.8, 1.0), (0, 1), (0.89, 0.91), "0.9"), FigureRow("b", 2, None),
+    )),),
     msg("value"), msg("interval"), margin=0.02, baseline="b",
 )  # fmt: skip
 

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from vtax.report.analysis.source import Source, source_of
-from vtax.report.document import Figure, FigureGroup, FigureRow
-from vtax.report.parts import figures, shared, trial_figures
+from vtax.report.document import FigureGroup, FigureRow, RowFigure
+from vtax.report.parts import figures, shared
 from vtax.report.renderers import vega, vega_trials
 from vtax.report.renderers.figures import caption_of, spec_of
 from vtax.report.renderers.format import Formatter
@@ -35,12 +35,13 @@ def source(tour_file: Path) -> Source:
 
 def trials(values: list[float], blocks: list[int] | None = None, name: str = "lxc") -> FigureRow:
     places = tuple(range(len(values)))
-    return FigureRow(name, 1, 0.0, None, None, tuple(blocks or places), tuple(values), positions=places)
+    return FigureRow(name, 1, (0.0, None, None), tuple(blocks or places), tuple(values), positions=places)
 
 
-def figure(kind: Any, *rows: FigureRow, **more: Any) -> Figure:
-    groups = (FigureGroup("", tuple((row.name, row) for row in rows)),)
-    return Figure(kind, "title", "axis", "caption", groups, "value", "interval", **more)
+def figure(kind: Any, *rows: FigureRow, **more: Any) -> RowFigure:
+    return RowFigure(
+        kind, "key", "title", ("caption",), "axis", (FigureGroup("", rows),), "value", "interval", **more
+    )
 
 
 def drawn_values(spec: vega.Spec, mark: str) -> list[dict[str, Any]]:
@@ -55,20 +56,20 @@ def test_the_figure_of_all_comparisons_has_each_of_them_and_no_other(source):
     analysis = source.analysis
     (section,) = figures.forest(analysis)
     (drawn,) = section.parts  # type: ignore[union-attr]
-    assert isinstance(drawn, Figure)
-    rows = [row for group in drawn.groups for _, row in group.rows if row]
+    assert isinstance(drawn, RowFigure)
+    rows = drawn.rows
     compared = [row for s in analysis.primary for p in s.points for row in p.rows if row.ratio]
-    assert [row.name for row in rows] == [shared.platform_of(row.platform) for row in compared]
+    assert [row.label for row in rows] == [shared.platform_of(row.platform) for row in compared]
     lower = [s for s in analysis.primary if s.better == "lower"]
     for row, there in zip(rows, compared, strict=True):
         is_lower = any(there in p.rows for s in lower for p in s.points)
-        assert row.estimate == pytest.approx(1 / there.ratio.estimate if is_lower else there.ratio.estimate)
+        assert row.shown[0] == pytest.approx(1 / there.ratio.estimate if is_lower else there.ratio.estimate)
     headings = [ENGLISH.text(group.title) for group in drawn.groups]
     assert [each for each in headings if "direction=" in each] == ["direction=send", "direction=receive"]
 
 
 def test_too_many_comparisons_are_no_figure_and_the_report_says_so(source, monkeypatch):
-    monkeypatch.setattr(figures, "_MOST_ROWS", 3)
+    monkeypatch.setattr(figures, "MOST_ROWS", 3)
     (section,) = figures.forest(source.analysis)
     (text,) = section.parts  # type: ignore[union-attr]
     assert "too long to be read" in ENGLISH.text(text.text)  # type: ignore[union-attr]
@@ -77,9 +78,9 @@ def test_too_many_comparisons_are_no_figure_and_the_report_says_so(source, monke
 def test_trials_are_drawn_where_they_were_in_the_run_as_deviations_from_their_cell(source):
     analysis = source.analysis
     section = next(s for s in analysis.primary if len(s.points) == 2)
-    found = trial_figures.order(section, analysis)
-    ((_, row), *_) = found.groups[0].rows
-    own = [r for p in section.points for r in p.rows if shared.platform_of(r.platform) == row.name]
+    found = figures.order(section, analysis)
+    row = found.rows[0]
+    own = [r for p in section.points for r in p.rows if shared.platform_of(r.platform) == row.label]
     expected = sorted(
         (int(at), float(v / np.median(r.trial_values) - 1))
         for r in own for at, v in zip(r.trial_positions, r.trial_values, strict=True)
@@ -137,7 +138,7 @@ def test_a_session_is_marked_where_it_begins(source):
     rows = [row for point in source.analysis.primary[0].points for row in point.rows]
     later = replace(first, number=2, blocks=(4, 5, 6, 7))
     changed = replace(source.analysis, sessions=(replace(first, blocks=(0, 1, 2, 3)), later))
-    found = trial_figures.order(changed.primary[0], changed)
+    found = figures.order(changed.primary[0], changed)
     begins = min(int(row.trial_positions[row.trial_blocks >= 4].min()) for row in rows if row.trial_values.size)
     assert [(at, ENGLISH.text(text)) for at, text in found.marks] == [(begins, "session 2")]
     assert "session 2" in tick_labels(spec_of(found, ENGLISH))
@@ -168,10 +169,10 @@ def test_axes_have_the_numbers_of_the_language():
     )
     assert {"−0,2", "0,2"} <= portuguese
     assert {"−0.2", "0.2"} <= english
-    large = FigureRow("lxc", 1, 40_000.0, 39_000.0, 41_000.0, (0,), (40_000.0,))
+    large = FigureRow("lxc", 1, (40_000.0, 39_000.0, 41_000.0), (0,), (40_000.0,))
     for formatter in (PORTUGUESE, ENGLISH):
         assert "40\N{NARROW NO-BREAK SPACE}000" in tick_labels(spec_of(figure("values", large), formatter))
-    near = FigureRow("lxc", 1, 1.01, 0.99, 1.03)
+    near = FigureRow("lxc", 1, (1.01, 0.99, 1.03))
     ratios = {*tick_labels(spec_of(figure("ratios", near, margin=0.02, baseline="native"), PORTUGUESE))}
     assert "102\N{NARROW NO-BREAK SPACE}%" in ratios
     assert not any(re.search(r"\d\.\d", text) for text in ratios)
@@ -179,14 +180,14 @@ def test_axes_have_the_numbers_of_the_language():
 
 def test_a_platform_keeps_its_mark_in_every_figure(source):
     section = source.analysis.primary[0]
-    for made in trial_figures.figures_of(section, source.analysis):
+    for made in figures.figures_of(section, source.analysis):
         labels = tick_labels(spec_of(made, ENGLISH))
         assert "(emulated)" in labels
 
 
 def test_a_chart_of_a_publication_has_the_numbers_of_the_language():
     from vtax.report.document import Chart, ChartPanel, ChartSeries, ChartValue
-    from vtax.report.renderers.charts import file_of
+    from vtax.report.renderers.figures import file_of
 
     values = tuple(ChartValue(0, x, 0, left=(y, None, None), right=(y, y - 0.1, y + 0.1))
                    for x, y in ((0.5, 0.5), (1.0, 1.5)))  # fmt: skip

@@ -67,7 +67,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Source:
 
 
 def chart(source: Source, key: str) -> Chart:
-    return next(each for each in report(source).charts() if id_of(each) == key)
+    return next(each for each in report(source).figures() if id_of(each) == key)
 
 
 def line(chart: Chart, platform: str, panel: int = 0) -> dict[float, tuple[float, float, float]]:
@@ -96,7 +96,7 @@ def test_trials_whose_intervals_have_no_known_length_have_no_line(source):
     without = {trial: json.dumps({}) for trial in source.effective}
     other = Source(source.data, source.analysis, source.store)
     other.__dict__["effective"] = without
-    assert not [each for each in report(other).charts() if each.key.startswith("time")]
+    assert not [each for each in report(other).figures() if each.key.startswith("time")]
 
 
 @pytest.mark.parametrize("largest", [1e302, 1e-300, 1e80])
@@ -143,7 +143,7 @@ def test_latencies_over_the_load_are_percentiles_with_enough_requests(source, tm
 
 def test_one_load_has_no_chart_over_loads_and_one_block_no_band(tmp_path):
     alone = made(tmp_path, blocks=1, requests=500, rates=(1000,))
-    keys = [id_of(each) for each in report(alone).charts()]
+    keys = [id_of(each) for each in report(alone).figures() if isinstance(each, Chart)]
     assert keys == ["time-nginx-requests", "latency-nginx"]
     assert {bounds[1:] for bounds in line(chart(alone, "latency-nginx"), "native").values()} == {(None, None)}
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from vtax.report.analysis import Analysis
     from vtax.report.analysis.figure_values import Drawing
     from vtax.report.analysis.source import Source
-    from vtax.report.document import Chart, Figure
+    from vtax.report.document import Figure
     from vtax.report.renderers.format import Formatter
     from vtax.store.store import Store
 
@@ -67,15 +67,15 @@ def command(
     analysis, mapping = source.analysis, mapping_of(mapped)
     if of_report and mapping:
         raise BadInput("the figures of the report have the platforms of the run", where="--map", hint="omit --report")
+    left_out: list[dict[str, str]] = []
     if of_report:
-        written = _write_report(source, only, formatter, file_format, output)
-        left_out: list[dict[str, str]] = []
+        figures = _of_report(source, only)
     else:
-        drawn = _drawings(source, mapping, store)
-        chosen = _chosen(drawn, only, analysis.name)
-        _refuse_without_value(chosen if only else ())
-        _make(output)
-        written, left_out = _write(chosen, analysis, formatter, file_format, output)
+        chosen = _chosen(_drawings(source, mapping, store), only, analysis.name)
+        figures, left_out = _measured(chosen, analysis, refuses=bool(only))
+    written = _write(figures, analysis.name, formatter, file_format, output)
+    for key, why in (each.values() for each in left_out):
+        notify(f"{key}: {why}")
     if as_json:
         print_json({
             "schema": "vtax.figures/1", "run": analysis.name, "study": analysis.study, "format": file_format,
@@ -98,37 +98,17 @@ def _drawings(source: Source, mapping: Mapping[str, str], store: Store) -> Seque
     return found
 
 
-def _make(output: Path) -> None:
-    try:
-        output.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise BadInput(f"cannot make the directory {output}: {error.strerror}", where="--output") from None
-
-
-def _write_report(
-    source: Source, only: Sequence[str], formatter: Formatter, file_format: str, output: Path
-) -> list[dict[str, str]]:
-    """(id, title and path of each figure of the report). Raises BadInput for one that it does not have."""
+def _of_report(source: Source, only: Sequence[str]) -> dict[str, Figure]:
+    """Return the figures of the report by id. Raises BadInput for one that it does not have."""
     from vtax.report.chapters import report
-    from vtax.report.renderers.figures import file_of, id_of
-    from vtax.report.replacing import replacing
+    from vtax.report.renderers.figures import id_of
 
-    name, document = source.analysis.name, report(source)
-    drawn: list[Figure | Chart] = [*document.figures(), *document.charts()]
-    found = {id_of(each): each for each in drawn if each.key}
+    name = source.analysis.name
+    found = {id_of(each): each for each in report(source).figures()}
     if not found:
         raise BadInput("the report of this run has no figures", where=name, hint="they need a trial that went well")
     _refuse_unknown(only, list(found), f"the report of {name}")
-    _make(output)
-    written = []
-    for number, key in enumerate(only or found, 1):
-        notify(f"{number} of {len(only or found)}: {key}")
-        path = output / f"{name}-{key}.{file_format}"
-        content = file_of(found[key], formatter, file_format)
-        with replacing(path) as new:
-            new.write_bytes(content)
-        written.append({"id": key, "title": formatter.text(found[key].title), "path": str(path.resolve())})
-    return written
+    return {key: found[key] for key in only or found}
 
 
 def _refuse_unknown(only: Sequence[str], ids: Sequence[str], where: str) -> None:
@@ -139,41 +119,42 @@ def _refuse_unknown(only: Sequence[str], ids: Sequence[str], where: str) -> None
             raise BadInput(f"{where} has no figure {name!r}", where="--only", hint=f"figures: {', '.join(near)}")
 
 
-def _refuse_without_value(named: Sequence[Drawing]) -> None:
-    """Raise BadInput for a figure that was asked for by its name and has no value."""
+def _measured(
+    chosen: Sequence[Drawing], analysis: Analysis, *, refuses: bool
+) -> tuple[dict[str, Figure], list[dict[str, str]]]:
+    """Return (figures by id, id and reason of each without a value). refuses: raise BadInput for such a one."""
+    from vtax.report.parts.figure_charts import chart_of
     from vtax.report.renderers.format import english
     from vtax.report.views.paper_figures import why_not
 
-    for each in named:
-        if not each.is_measured:
-            hint = "--map THERE=HERE draws another platform of the run in its place"
-            raise BadInput(f"{each.figure.id} is {english(why_not(each))}", where="--only", hint=hint)
+    left_out = [{"id": each.figure.id, "why": english(why_not(each))} for each in chosen if not each.is_measured]
+    if refuses and left_out:
+        key, why = left_out[0].values()
+        hint = "--map THERE=HERE draws another platform of the run in its place"
+        raise BadInput(f"{key} is {why}", where="--only", hint=hint)
+    return {each.figure.id: chart_of(each, analysis) for each in chosen if each.is_measured}, left_out
 
 
 def _write(
-    chosen: Sequence[Drawing], analysis: Analysis, formatter: Formatter, file_format: str, output: Path
-) -> tuple[list[dict[str, str]], list[dict[str, str]]]:
-    """(id, title and path of each figure that was written, id and reason of each that was not)."""
-    from vtax.report.parts.figure_charts import chart_of, title_of
-    from vtax.report.renderers.charts import file_of
-    from vtax.report.renderers.format import english
+    figures: Mapping[str, Figure], run: str, formatter: Formatter, file_format: str, output: Path
+) -> list[dict[str, str]]:
+    """Write a file for each figure. Return id, title and path of each."""
+    from vtax.report.renderers.figures import file_of
     from vtax.report.replacing import replacing
-    from vtax.report.views.paper_figures import why_not
 
-    written: list[dict[str, str]] = []
-    left_out: list[dict[str, str]] = []
-    for number, each in enumerate(chosen, 1):
-        if not each.is_measured:
-            left_out.append({"id": each.figure.id, "why": english(why_not(each))})
-            notify(f"{each.figure.id}: {english(why_not(each))}")
-            continue
-        path = output / f"{analysis.name}-{each.figure.id}.{file_format}"
-        notify(f"{number} of {len(chosen)}: {each.figure.id}")
-        content = file_of(chart_of(each, analysis), formatter, file_format)
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadInput(f"cannot make the directory {output}: {error.strerror}", where="--output") from None
+    written = []
+    for number, (key, figure) in enumerate(figures.items(), 1):
+        path = output / f"{run}-{key}.{file_format}"
+        notify(f"{number} of {len(figures)}: {key}")
+        content = file_of(figure, formatter, file_format)
         with replacing(path) as new:
             new.write_bytes(content)
-        written.append({"id": each.figure.id, "title": formatter.text(title_of(each)), "path": str(path.resolve())})
-    return written, left_out
+        written.append({"id": key, "title": formatter.text(figure.title), "path": str(path.resolve())})
+    return written
 
 
 def _chosen(found: Sequence[Drawing], only: Sequence[str], run: str) -> list[Drawing]:

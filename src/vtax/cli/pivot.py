@@ -123,7 +123,7 @@ def print_pivot(
 def _draw(pivot: Pivot, analysis: Analysis, file: Path, language: Language) -> None:
     """Write the figure of a table. Raises BadInput where figures of one panel have several units."""
     from vtax.report.parts.pivot_chart import chart_of
-    from vtax.report.renderers.charts import file_of
+    from vtax.report.renderers.figures import file_of
     from vtax.report.renderers.format import Formatter
     from vtax.report.replacing import replacing
 

@@ -26,16 +26,24 @@ from vtax.report.document.cells import (
     more_blocks,
     scale_for,
 )
-from vtax.report.document.charts import Bounded, Chart, ChartEvent, ChartPanel, ChartSeries, ChartValue
+from vtax.report.document.figures import (
+    Bounded,
+    Chart,
+    ChartEvent,
+    ChartPanel,
+    ChartSeries,
+    ChartValue,
+    Figure,
+    FigureGroup,
+    FigureRow,
+    RowFigure,
+)
 from vtax.report.document.parts import (
     Bullets,
     Case,
     Code,
     Column,
     Document,
-    Figure,
-    FigureGroup,
-    FigureRow,
     Group,
     Paragraph,
     Part,
@@ -102,6 +110,7 @@ __all__ = [
     "Quantity",
     "Range",
     "Relative",
+    "RowFigure",
     "Scale",
     "Share",
     "Size",

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from vtax.report.document.cells import UNSCALED, Scale
-from vtax.report.document.charts import Chart
+from vtax.report.document.figures import Figure
 from vtax.report.document.text import Inline, Role
 from vtax.report.document.warnings import Warning
 
@@ -77,58 +76,6 @@ class Table:
 
 
 @dataclass(frozen=True)
-class FigureRow:
-    """An estimate with its interval, and values: one per block, or as the kind of the figure says.
-
-    blocks: of the values, from 0. low, high: None without an interval. positions: of the values in the run, from 0.
-    """
-
-    name: Inline
-    colour: int
-    estimate: float
-    low: float | None
-    high: float | None
-    blocks: tuple[int, ...] = ()
-    values: tuple[float, ...] = ()
-    text: Inline = ""
-    positions: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True)
-class FigureGroup:
-    """Rows of a figure under a line of their own. rows: None stands for a name without a figure."""
-
-    title: Inline
-    rows: tuple[tuple[Inline, FigureRow | None], ...]
-
-
-@dataclass(frozen=True)
-class Figure:
-    """A picture as data, which renderers draw.
-
-    kind: `values` are bars from zero, `ratios` lie around 1 with the band of what counts as equivalent. `order` has a
-    value for every trial over its position in the run, `distribution` the same by block, both relative to what is
-    usual in the cell (0.02 is 2 % more). `shares` are parts of a whole that have the names `parts`. value_title,
-    interval_title: of what a value and an interval show. margin: of the band. baseline: of the ratios. key: its name
-    in files. marks: of `order`, positions at which something else begins, with a name.
-    """
-
-    kind: Literal["values", "ratios", "order", "distribution", "shares"]
-    title: Inline
-    axis: Inline
-    caption: Inline
-    groups: tuple[FigureGroup, ...]
-    value_title: Inline
-    interval_title: Inline
-    scale: Scale = UNSCALED
-    margin: float = 0.0
-    baseline: Inline = ""
-    key: str = ""
-    parts: tuple[Inline, ...] = ()
-    marks: tuple[tuple[int, Inline], ...] = ()
-
-
-@dataclass(frozen=True)
 class Code:
     """Lines that are typed or kept as they are. title: of what may be folded away."""
 
@@ -157,7 +104,7 @@ class Titled:
     is_folded: bool = False
 
 
-Part = Paragraph | Bullets | Table | Figure | Chart | Code | Warnings | Titled
+Part = Paragraph | Bullets | Table | Figure | Code | Warnings | Titled
 
 
 @dataclass(frozen=True)
@@ -204,10 +151,6 @@ class Document:
     def figures(self) -> Iterator[Figure]:
         """Yield every figure, in order."""
         yield from (part for part in _flat(self.parts) if isinstance(part, Figure))
-
-    def charts(self) -> Iterator[Chart]:
-        """Yield every chart, in order."""
-        yield from (part for part in _flat(self.parts) if isinstance(part, Chart))
 
 
 def _flat(parts: tuple[Part, ...]) -> Iterator[Part]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,13 +10,13 @@ import numpy as np
 
 from vtax.report.analysis import Analysis, ResultPoint, Row, Section, every_row
 from vtax.report.document import (
-    Figure,
     FigureGroup,
     FigureRow,
     Inline,
     Mean,
     Paragraph,
     Part,
+    RowFigure,
     Share,
     Titled,
     joined,
@@ -25,11 +25,11 @@ from vtax.report.document import (
 )
 from vtax.report.document.stored_texts import unit_of
 from vtax.report.parts import shared
-from vtax.report.parts import trial_figures as trials
 from vtax.stats.checks import Better
-from vtax.stats.ratio import log_ratios
+from vtax.stats.ratio import Ratio, log_ratios
 
-_MOST_ROWS = 160  # of the figure; the table of percents is shorter than more
+MOST_ROWS = 160  # of the figure; the table of percents is shorter than more
+_FEWEST = 3  # trials of a cell that have an order and a distribution
 _LARGEST_LOG = 690.0  # of a ratio that is drawn: those beyond it are no numbers in JSON
 
 
@@ -38,78 +38,114 @@ def figures_of(section: Section, analysis: Analysis) -> Iterator[Part]:
     yield means(section, analysis)
     if any(row.ratio is not None for row in section.rows):
         yield ratios(section, analysis)
-    yield from trials.figures_of(section, analysis)
+    if any(map(_has_trials, section.rows)):
+        yield order(section, analysis)
+        yield distribution(section, analysis)
 
 
-def means(section: Section, analysis: Analysis) -> Figure:
+def means(section: Section, analysis: Analysis) -> RowFigure:
     """Return every cell's mean with its interval, and one value per block."""
     scale, title = shared.scale_of(section), shared.metric_of(section)
 
-    def row_of(row: Row, _: ResultPoint) -> FigureRow | None:
+    def row_of(row: Row, _: ResultPoint) -> FigureRow:
+        blank = _blank(row, analysis)
         if row.summary is None:
-            return None
+            return blank
         s = row.summary
         low, high = (bound if np.isfinite(bound) else None for bound in (s.low, s.high))
         text = Mean(s.mean, (s.high - s.low) / 2, scale, "both")
-        name, label = row.platform.name, shared.platform_of(row.platform)
-        return FigureRow(
-            label, analysis.colours[name], s.mean, low, high, _ints(row.blocks), _floats(row.block_means), text
-        )
+        blocks, values = tuple(row.blocks.tolist()), tuple(row.block_means.tolist())
+        return replace(blank, shown=(s.mean, low, high), blocks=blocks, values=values, text=text)
 
-    return Figure(
+    return RowFigure(
         "values",
+        f"means {section.name}",
         msg("{title}: mean, {level} interval and every block", title=shared.title_of(section), level=analysis.level),
+        (msg("Mean with its {level} interval", level=analysis.level),),
         joined([title, unit_of(scale.unit)]),
-        msg("Mean with its {level} interval", level=analysis.level),
         _groups(section, row_of),
         msg("value"),
         msg("mean, {level} interval", level=analysis.level),
         scale,
-        key=f"means {section.name}",
     )
 
 
-def ratios(section: Section, analysis: Analysis) -> Figure:
+def ratios(section: Section, analysis: Analysis) -> RowFigure:
     """Shares of the baseline, per block and estimated; of times the inverse ratios, so that more is faster."""
 
-    def row_of(row: Row, point: ResultPoint) -> FigureRow | None:
+    def row_of(row: Row, point: ResultPoint) -> FigureRow:
         base = point.baseline
         if row.ratio is None or base is None:
-            return None
+            return _blank(row, analysis)
         blocks, shares = _block_shares(row, base, section.better)
-        return replace(compared(row, section, analysis), blocks=_ints(blocks), values=_floats(shares))
+        return replace(compared(row, section, analysis), blocks=tuple(blocks.tolist()), values=tuple(shares.tolist()))
 
     to_baseline: dict[str, Inline] = {"baseline": analysis.baseline, "level": analysis.level}
     title = shared.title_of(section)
-    return Figure(
+    return RowFigure(
         "ratios",
+        f"ratios {section.name}",
         msg("{title}: percent of {baseline}, {level} interval and every block", title=title, **to_baseline),
-        msg("percent of {baseline}", baseline=analysis.baseline),
-        msg(
+        (msg(
             "Percent of {baseline} with its {level} interval; above 100 % is faster, and in the grey band "
             "(±{margin}) it is equivalent",
             margin=Share(analysis.rule.margin, "declared"), **to_baseline,
-        ),
+        ),),
+        msg("percent of {baseline}", baseline=analysis.baseline),
         _groups(section, row_of),
         msg("percent in this block"),
         msg("percent, {level} interval", level=analysis.level),
         margin=analysis.rule.margin,
         baseline=analysis.platform_of(analysis.baseline),
-        key=f"ratios {section.name}",
     )  # fmt: skip
+
+
+def order(section: Section, analysis: Analysis) -> RowFigure:
+    """Return every trial as deviation from the median of its cell, over its position in the run."""
+    of_platform: dict[str, list[Row]] = {}
+    for row in filter(_has_trials, section.rows):
+        of_platform.setdefault(row.platform.name, []).append(row)
+    return RowFigure(
+        "order",
+        f"order {section.name}",
+        msg("{title}: every trial in the order of execution", title=shared.title_of(section)),
+        (msg("Trials in the order of execution, as deviations from the median of their cell"),),
+        msg("trial of the run, in the order of execution"),
+        (FigureGroup("", tuple(_deviations(rows, analysis) for rows in of_platform.values())),),
+        msg("deviation"),
+        msg("deviation"),
+        marks=_sessions(analysis, section),
+    )
+
+
+def distribution(section: Section, analysis: Analysis) -> RowFigure:
+    """Return every trial of every cell, relative to the median of the cell."""
+    return RowFigure(
+        "distribution",
+        f"distribution {section.name}",
+        msg("{title}: distribution of the trials of every cell", title=shared.title_of(section)),
+        (msg("Trials of every cell, as deviations from its median"),),
+        msg("deviation from the median of the cell (%)"),
+        _groups(section, lambda row, _: _deviations([row], analysis) if _has_trials(row) else _blank(row, analysis)),
+        msg("deviation"),
+        msg("deviation"),
+    )
 
 
 def compared(row: Row, section: Section, analysis: Analysis) -> FigureRow:
     """Return a comparison with the baseline and its verdict as a row of a figure, without its blocks."""
     assert row.ratio is not None
-    share = shared.relative_of(row.ratio, section.better)
-    low, high = (share.low, share.high) if np.isfinite(share.high) else (None, None)
-    text: Inline = share
+    found = share_row(shared.platform_of(row.platform), row.ratio, row, section, analysis)
     if row.verdict is not None:
-        text = joined([text, shared.verdict_of(row.verdict)], ": ")
-    return FigureRow(
-        shared.platform_of(row.platform), analysis.colours[row.platform.name], share.estimate, low, high, text=text
-    )
+        return replace(found, text=joined([found.text, shared.verdict_of(row.verdict)], ": "))
+    return found
+
+
+def share_row(label: Inline, ratio: Ratio, row: Row, section: Section, analysis: Analysis) -> FigureRow:
+    """Return a ratio to the baseline as a row in the colour of a row's platform."""
+    share = shared.relative_of(ratio, section.better)
+    bounds = (share.low, share.high) if np.isfinite(share.high) else (None, None)
+    return FigureRow(label, analysis.colours[row.platform.name], (share.estimate, *bounds), text=share)
 
 
 def below(title: Inline, groups: Sequence[FigureGroup]) -> list[FigureGroup]:
@@ -119,12 +155,13 @@ def below(title: Inline, groups: Sequence[FigureGroup]) -> list[FigureGroup]:
     return [FigureGroup(title, ()), *groups]
 
 
-def _groups(section: Section, row_of: Any) -> tuple[FigureGroup, ...]:
+def _blank(row: Row, analysis: Analysis) -> FigureRow:
+    return FigureRow(shared.platform_of(row.platform), analysis.colours[row.platform.name], None)
+
+
+def _groups(section: Section, row_of: Callable[[Row, ResultPoint], FigureRow]) -> tuple[FigureGroup, ...]:
     return tuple(
-        FigureGroup(
-            shared.levels(point), tuple((shared.platform_of(row.platform), row_of(row, point)) for row in point.rows)
-        )
-        for point in section.points
+        FigureGroup(shared.levels(point), tuple(row_of(row, point) for row in point.rows)) for point in section.points
     )
 
 
@@ -134,12 +171,35 @@ def _block_shares(row: Row, base: Row, better: Better) -> tuple[Any, Any]:
     return blocks, np.exp(np.minimum(logs if better == "higher" else -logs, _LARGEST_LOG))
 
 
-def _ints(values: Any) -> tuple[int, ...]:
-    return tuple(values.tolist())
+def _has_trials(row: Row) -> bool:
+    return row.trial_values.size >= _FEWEST and bool(np.median(row.trial_values) > 0)
 
 
-def _floats(values: Any) -> tuple[float, ...]:
-    return tuple(values.tolist())
+def _deviations(rows: list[Row], analysis: Analysis) -> FigureRow:
+    """Return all trials of cells of one platform, by their position; 0.02 is 2 % above the median of the cell."""
+    values = np.concatenate([row.trial_values / np.median(row.trial_values) - 1 for row in rows])
+    blocks = np.concatenate([row.trial_blocks for row in rows])
+    positions = np.concatenate([row.trial_positions for row in rows])
+    run_order = np.argsort(positions, kind="stable")
+    return replace(
+        _blank(rows[0], analysis), shown=(0.0, None, None), blocks=tuple(blocks[run_order].tolist()),
+        values=tuple(values[run_order].tolist()), positions=tuple(positions[run_order].tolist()),
+    )  # fmt: skip
+
+
+def _sessions(analysis: Analysis, section: Section) -> tuple[tuple[int, Inline], ...]:
+    """Return where each session after the first begins: its number, at the first of its trials that is shown."""
+    if len(analysis.sessions) < 2:
+        return ()
+    shown = [row for row in section.rows if _has_trials(row)]
+    blocks = np.concatenate([row.trial_blocks for row in shown])
+    positions = np.concatenate([row.trial_positions for row in shown])
+    found: list[tuple[int, Inline]] = []
+    for session in analysis.sessions[1:]:
+        here = positions[np.isin(blocks, session.blocks)]
+        if here.size:
+            found.append((int(here.min()), msg("session {number}", number=str(session.number))))
+    return tuple(found)
 
 
 def forest(analysis: Analysis) -> Iterator[Part]:
@@ -149,7 +209,7 @@ def forest(analysis: Analysis) -> Iterator[Part]:
     if len(groups) < 2:
         return
     title = msg("Every comparison")
-    if len(groups) + count > _MOST_ROWS:
+    if len(groups) + count > MOST_ROWS:
         text = plural(
             "A figure of {count} comparison is too long to be read: the figures of each metric show them.",
             "A figure of {count} comparisons is too long to be read: the figures of each metric show them.", count,
@@ -159,22 +219,22 @@ def forest(analysis: Analysis) -> Iterator[Part]:
     yield Titled(title, (_forest_figure(analysis, groups),), key="forest")
 
 
-def _forest_figure(analysis: Analysis, groups: tuple[FigureGroup, ...]) -> Figure:
+def _forest_figure(analysis: Analysis, groups: tuple[FigureGroup, ...]) -> RowFigure:
     to_baseline: dict[str, Inline] = {"baseline": analysis.platform_of(analysis.baseline), "level": analysis.level}
-    return Figure(
+    return RowFigure(
         "ratios",
+        "forest",
         msg("Every comparison: percent of {baseline}, {level} interval", **to_baseline),
-        msg("percent of {baseline}", baseline=to_baseline["baseline"]),
-        msg(
+        (msg(
             "Every platform on every metric with its {level} interval, on a logarithmic axis where they are far "
             "apart; above 100 % is faster than {baseline}, and in the grey band (±{margin}) it is equivalent",
             margin=Share(analysis.rule.margin, "declared"), **to_baseline,
-        ),
+        ),),
+        msg("percent of {baseline}", baseline=to_baseline["baseline"]),
         groups,
         msg("percent"),
         msg("percent, {level} interval", level=analysis.level),
         margin=analysis.rule.margin,
-        key="forest",
     )  # fmt: skip
 
 
@@ -183,10 +243,6 @@ def _forest_groups(analysis: Analysis) -> Iterator[FigureGroup]:
     for section in analysis.primary:
         found = []
         for point in section.points:
-            if rows := tuple(
-                (shared.platform_of(row.platform), compared(row, section, analysis))
-                for row in point.rows
-                if row.ratio is not None
-            ):
+            if rows := tuple(compared(row, section, analysis) for row in point.rows if row.ratio is not None):
                 found.append(FigureGroup(shared.levels(point), rows))
         yield from below(shared.title_of(section), found)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -13,14 +12,13 @@ from vtax.report.analysis.hosts import MeasuredHost, logs_by_host
 from vtax.report.document import (
     Column,
     Count,
-    Figure,
     FigureGroup,
-    FigureRow,
     Group,
     Inline,
     Nothing,
     Paragraph,
     Part,
+    RowFigure,
     Share,
     Table,
     TableRow,
@@ -31,11 +29,10 @@ from vtax.report.document import (
     plural,
 )
 from vtax.report.parts import shared
+from vtax.report.parts.figures import MOST_ROWS, share_row
 from vtax.stats.checks import StatsError
 from vtax.stats.ratio import Ratio
 from vtax.stats.sessions import ratio_over_sessions
-
-_MOST_ROWS = 160  # of a figure
 
 
 @dataclass(frozen=True)
@@ -139,41 +136,29 @@ def forest(lines: Sequence[Line], hosts: Sequence[MeasuredHost], analysis: Analy
         title = joined(
             [shared.platform_of(line.row.platform), shared.title_of(line.section), shared.levels(line.point)]
         )
-        rows = [(host.name, _figure_row(host.name, line.ratios[host.name], line, analysis))
-                for host in hosts if host.name in line.ratios]  # fmt: skip
-        if line.row.ratio is not None and rows:
-            groups.append(FigureGroup(title, (_all_hosts(line, analysis), *rows)))
-    if not groups or sum(len(group.rows) + 1 for group in groups) > _MOST_ROWS:
+        ratios = [(host.name, line.ratios[host.name]) for host in hosts if host.name in line.ratios]
+        if line.row.ratio is not None and ratios:
+            named: list[tuple[Inline, Ratio]] = [(msg("hosts like these"), line.row.ratio), *ratios]
+            rows = tuple(share_row(name, ratio, line.row, line.section, analysis) for name, ratio in named)
+            groups.append(FigureGroup(title, rows))
+    if not groups or sum(len(group.rows) + 1 for group in groups) > MOST_ROWS:
         return
     to_baseline: dict[str, Inline] = {"baseline": analysis.baseline, "level": analysis.level}
-    figure = Figure(
+    figure = RowFigure(
         "ratios",
+        "hosts",
         msg("Every host: percent of {baseline}, {level} interval", **to_baseline),
-        msg("percent of {baseline}", baseline=analysis.baseline),
-        msg(
+        (msg(
             "Every host over its own sessions, or blocks where it has one; above them hosts like these, over hosts; "
             "in the grey band (±{margin}) it is equivalent", margin=Share(analysis.rule.margin, "declared"),
-        ),
+        ),),
+        msg("percent of {baseline}", baseline=analysis.baseline),
         tuple(groups),
         msg("percent"),
         msg("percent, {level} interval", level=analysis.level),
         margin=analysis.rule.margin,
-        key="hosts",
     )  # fmt: skip
     yield Titled(msg("Every host"), (figure,), key="forest-of-hosts")
-
-
-def _all_hosts(line: Line, analysis: Analysis) -> tuple[Inline, FigureRow]:
-    name = msg("hosts like these")
-    assert line.row.ratio is not None
-    return name, _figure_row(name, line.row.ratio, line, analysis)
-
-
-def _figure_row(name: Inline, ratio: Ratio, line: Line, analysis: Analysis) -> FigureRow:
-    share = shared.relative_of(ratio, line.section.better)
-    low, high = (share.low, share.high) if math.isfinite(share.high) else (None, None)
-    colour = analysis.colours[line.row.platform.name]
-    return FigureRow(name, colour, share.estimate, low, high, text=share)
 
 
 def plain(lines: Sequence[Line], hosts: Sequence[MeasuredHost]) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""A publication beside a run: its numbers, with a figure where both have means, and where the study differs."""
+"""A publication beside a run: its numbers, and where the study differs."""
 
 from __future__ import annotations
 
@@ -9,9 +9,6 @@ from vtax.report.analysis.values import Analysis
 from vtax.report.document import (
     Column,
     Factor,
-    Figure,
-    FigureGroup,
-    FigureRow,
     Group,
     Inline,
     IntervalCell,
@@ -34,7 +31,7 @@ from vtax.study.changes import StudyChange, listed
 
 
 def parts_of(numbers: Sequence[Published], analysis: Analysis) -> Iterator[Part]:
-    """Yield the numbers of the publication beside those of the run, as a table and as a figure."""
+    """Yield the numbers of the publication beside those of the run."""
     if not numbers:
         return
     columns = (
@@ -57,7 +54,7 @@ def parts_of(numbers: Sequence[Published], analysis: Analysis) -> Iterator[Part]
     label = msg("published numbers beside those of this run")
     table = Table(columns, (Group(tuple(rows)),), key="published", label=label)
     text = msg("Published numbers are of other hardware: compare ratios of platforms, not rates.")
-    parts = (table, *_figures(numbers, analysis), Paragraph(text, "muted"))
+    parts = (table, Paragraph(text, "muted"))
     yield Titled(msg("Published numbers"), parts, key="published numbers")
 
 
@@ -85,35 +82,6 @@ def _own(each: Published) -> Inline:
     if each.low is None or each.high is None:
         return number
     return joined([number, IntervalCell(each.low, each.high, "quantity", scale_for(each.unit, ()))], " ")
-
-
-def _figures(numbers: Sequence[Published], analysis: Analysis) -> Iterator[Part]:
-    """For every metric with published means, these beside the run's, with intervals."""
-    colours = analysis.colours
-    of_metric: dict[tuple[str, str, str], list[Published]] = {}
-    for each in numbers:
-        if each.table.statistic == "mean" and each.mean is not None:
-            of_metric.setdefault((each.table.benchmark, each.table.metric, each.unit), []).append(each)
-    for (benchmark, metric, unit), found in of_metric.items():
-        scale = scale_for(unit, [value for each in found for value in (each.value, each.mean or 0.0)])
-        groups = []
-        for each in found:
-            here = FigureRow(
-                analysis.platform_of(each.here), colours.get(each.here, 0), each.mean or 0.0, each.low, each.high
-            )
-            half = each.plus_minus
-            there = FigureRow(
-                each.platform, colours.get(each.here, 0), each.value, each.value - half if half else None,
-                each.value + half if half else None,
-            )  # fmt: skip
-            title = ", ".join([each.platform, *(f"{f}={v}" for f, v in each.point)])
-            groups.append(FigureGroup(title, (("published", there), ("here", here))))
-        name = joined([benchmark, metric], " ")
-        yield Figure(
-            "values", name, msg("{metric} ({unit})", metric=name, unit=unit_of(scale.unit)),
-            msg("The upper bar of each pair is the publication's, the lower one this run's with its interval."),
-            tuple(groups), msg("block"), msg("interval"), scale,
-        )  # fmt: skip
 
 
 def cited(analysis: Analysis) -> Iterator[Inline]:

@@ -1,4 +1,4 @@
-"""Charts as Vega-Lite specifications, and as files for print.
+"""Charts as Vega-Lite specifications.
 
 A history and a chart of one side have one drawing for each panel. Every other panel is drawn twice, side by side on
 one scale: on the left as the publication computes it, on the right with intervals from blocks. Nothing rests on
@@ -8,7 +8,6 @@ the axis ends there in an arrow.
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
@@ -25,14 +24,13 @@ from vtax.report.renderers.vega import SCHEMA, Spec, locale_of
 _KINDS: Mapping[str, Callable[[Chart, Formatter, int], list[Spec]]] = {
     "bars": bars, "lines": lines, "heatmap": cells, "table": cells, "history": history,
 }  # fmt: skip
-_TITLE_CHARS, _NOTE_CHARS = 88, 118
 _LEGEND_COLUMNS = 4
 _MIN_FONT_PX = 11.5  # of a chart for narrow windows, which shrink it by a tenth
 PRINT_FONT = "DejaVu Sans, Liberation Sans, Arial, sans-serif"
 
 
-def chart_spec(chart: Chart, formatter: Formatter, *, with_title: bool = True, is_stacked: bool = False) -> Spec:
-    """Return the specification of a chart. with_title: its title and notes too, for a file that stands alone.
+def chart_spec(chart: Chart, formatter: Formatter, *, is_stacked: bool = False) -> Spec:
+    """Return the specification of a chart, without its title and notes.
 
     is_stacked: for narrow windows, both drawings of a panel below each other, one of one side half as wide.
     """
@@ -44,18 +42,11 @@ def chart_spec(chart: Chart, formatter: Formatter, *, with_title: bool = True, i
         width = WIDTH if is_stacked else WHOLE_WIDTH
         sides = [[{**each[-1], "width": max(width, each[-1]["width"])}] for each in sides]
     rows = [{direction: each, "spacing": SPACING} for each in sides]
-    title = {
-        "text": textwrap.wrap(formatter.text(chart.title), _TITLE_CHARS),
-        "subtitle": [line for note in chart.notes for line in textwrap.wrap(formatter.text(note), _NOTE_CHARS)],
-        "anchor": "start", "fontSize": 14, "subtitleFontSize": 10.5, "subtitleColor": MUTED, "offset": 12,
-        "subtitlePadding": 4, "color": INK,
-    }  # fmt: skip
     spec: Spec = {
         "$schema": SCHEMA,
         "description": formatter.text(chart.title),
         "background": PAPER,
         "padding": 10,
-        **({"title": title} if with_title else {}),
         "vconcat": rows,
         "spacing": 18,
         "config": {
@@ -94,24 +85,3 @@ def _readable(size_px: float, spec: Any) -> Any:
         else value if key == "values" else _readable(size_px, value)
         for key, value in spec.items()
     }  # fmt: skip
-
-
-def file_of(chart: Chart, formatter: Formatter, file_format: str) -> bytes:
-    """Return a chart as the content of an svg, pdf or png file."""
-    return exported(chart_spec(chart, formatter), file_format)
-
-
-def exported(spec: Spec, file_format: str) -> bytes:
-    """Return a specification as the content of an svg, pdf or png file."""
-    import vl_convert
-
-    version = SCHEMA.rpartition("/v")[2].partition(".")[0]
-    version = next(each for each in vl_convert.get_vegalite_versions() if each.startswith(f"{version}."))
-    if file_format == "svg":
-        text: str = vl_convert.vegalite_to_svg(spec, vl_version=version)
-        return text.encode()
-    if file_format == "pdf":
-        content: bytes = vl_convert.vegalite_to_pdf(spec, vl_version=version)
-        return content
-    picture: bytes = vl_convert.vegalite_to_png(spec, vl_version=version, scale=2)
-    return picture

@@ -16,7 +16,6 @@ from vtax.report.document import (
     Code,
     Column,
     Document,
-    Figure,
     Group,
     Inline,
     IntervalCell,
@@ -25,6 +24,7 @@ from vtax.report.document import (
     Part,
     PlatformCell,
     Relative,
+    RowFigure,
     Table,
     TableRow,
     Titled,
@@ -88,7 +88,7 @@ class HtmlParts:
             return self._section(part)
         if isinstance(part, Table):
             return self._table(part)
-        if isinstance(part, Figure):
+        if isinstance(part, RowFigure):
             return self._figure(part)
         if isinstance(part, Chart):
             return self._chart(part)
@@ -158,8 +158,8 @@ class HtmlParts:
         return self.prefix + name if name else ""
 
     def _section(self, section: Titled) -> Markup:
-        figures = [part for part in section.parts if isinstance(part, Figure)]
-        parts = [self.part(part) for part in section.parts if not isinstance(part, Figure)]
+        figures = [part for part in section.parts if isinstance(part, RowFigure)]
+        parts = [self.part(part) for part in section.parts if not isinstance(part, RowFigure)]
         if figures:
             drawn = Markup("\n").join(map(self._figure, figures))
             parts.append(Markup('<div class="figures">{}</div>').format(drawn))
@@ -268,7 +268,7 @@ class HtmlParts:
             return Markup('<th scope="row">{}</th>').format(shown)
         return Markup("<td{}{}>{}</td>").format(_class(column), label, shown)
 
-    def _figure(self, figure: Figure) -> Markup:
+    def _figure(self, figure: RowFigure) -> Markup:
         spec, name = spec_of(figure, self.formatter), f"{self.prefix}f{len(self.specs)}"
         caption = caption_of(figure, spec, self.formatter)
         self.specs.append((name, Markup(vega.spec_text(spec))))
@@ -287,8 +287,8 @@ class HtmlParts:
         wide, narrow = (
             Markup('<div class="{}">{}</div>').format(kind, Markup(vega.static_svg(spec, f"{name}-{kind}")))
             for kind, spec in (
-                ("wide", chart_spec(chart, self.formatter, with_title=False)),
-                ("narrow", chart_spec(chart, self.formatter, with_title=False, is_stacked=True)),
+                ("wide", chart_spec(chart, self.formatter)),
+                ("narrow", chart_spec(chart, self.formatter, is_stacked=True)),
             )
         )
         return Markup('<figure class="chart">{}{}\n<figcaption>{}</figcaption>\n</figure>').format(

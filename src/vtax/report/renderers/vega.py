@@ -22,7 +22,7 @@ from markupsafe import escape
 
 from vtax.errors import VtaxError
 from vtax.host.home import Home
-from vtax.report.document import Figure, FigureRow, Relative, msg
+from vtax.report.document import FigureRow, Relative, RowFigure, msg
 from vtax.report.renderers.compact import compact, compact_svg
 from vtax.report.renderers.format import Formatter
 from vtax.report.renderers.ratio_axis import axis_of, domain_of
@@ -59,18 +59,17 @@ def colour_of(number: int) -> str:
     return GREY if number <= 0 else OKABE_ITO[(number - 1) % len(OKABE_ITO)]
 
 
-def values(figure: Figure, formatter: Formatter) -> Spec:
+def values(figure: RowFigure, formatter: Formatter) -> Spec:
     """Bars, intervals and dots in their own unit, zero included."""
     rows, labels = rows_of(figure, formatter)
     divisor = figure.scale.divisor
     cells, dots = [], []
     for name, row in rows:
-        if row is None:
+        if row.shown is None:
             continue
-        low, high = (None if bound is None else bound / divisor for bound in (row.low, row.high))
-        shared = {"row": name, "platform": formatter.text(row.name), "colour": colour_of(row.colour)}
-        text = formatter.text(row.text)
-        cells.append({**shared, "mean": row.estimate / divisor, "low": low, "high": high, "text": text})
+        mean, low, high = (None if each is None else each / divisor for each in row.shown)
+        shared = shared_by(name, row, formatter)
+        cells.append({**shared, "mean": mean, "low": low, "high": high, "text": formatter.text(row.text)})
         dots += _dots(shared, row.blocks, np.array(row.values) / divisor)
     x = {
         "type": "quantitative",
@@ -88,23 +87,21 @@ def values(figure: Figure, formatter: Formatter) -> Spec:
     return frame(layers, labels, formatter.text(figure.title), formatter)
 
 
-def ratios(figure: Figure, formatter: Formatter) -> Spec:
+def ratios(figure: RowFigure, formatter: Formatter) -> Spec:
     """Shares of the baseline, per block and estimated."""
     rows, labels = rows_of(figure, formatter)
-    found = [(name, row) for name, row in rows if row is not None]
     margin = figure.margin
-    domain = domain_of([row for _, row in found], margin)
+    domain = domain_of([row.shown for _, row in rows if row.shown is not None], margin)
     cells, dots = [], []
     baseline, reference = formatter.text(msg("baseline")), formatter.text(figure.baseline)
     baselines = [{"row": name, "at": 1, "text": baseline} for name, row in rows if labels[name] == reference]
-    for name, row in found:
-        if not np.isfinite(row.estimate):  # beyond what a float holds
+    for name, row in rows:
+        if row.shown is None or not np.isfinite(row.shown[0]):  # beyond what a float holds
             continue
-        shared = {"row": name, "platform": formatter.text(row.name), "colour": colour_of(row.colour)}
-        value_text, text = formatter.value(Relative(row.estimate)), formatter.text(row.text)
-        cells.append(
-            {**shared, "mean": row.estimate, "text": text, "low": row.low, "high": row.high, "value_text": value_text}
-        )
+        shared = shared_by(name, row, formatter)
+        mean, low, high = row.shown
+        value_text, text = formatter.value(Relative(mean)), formatter.text(row.text)
+        cells.append({**shared, "mean": mean, "text": text, "low": low, "high": high, "value_text": value_text})
         dots += _dots(shared, row.blocks, row.values)
     x = {"type": "quantitative", "title": axis_title(figure, formatter), **axis_of(domain)}
     layers: list[Spec] = [
@@ -122,7 +119,7 @@ def ratios(figure: Figure, formatter: Formatter) -> Spec:
     return frame(layers, labels, formatter.text(figure.title), formatter)
 
 
-def axis_title(figure: Figure, formatter: Formatter) -> list[str]:
+def axis_title(figure: RowFigure, formatter: Formatter) -> list[str]:
     """Return the title of the axis, in lines that fit a narrow window."""
     return textwrap.wrap(formatter.text(figure.axis), _TITLE_CHARS)
 
@@ -134,9 +131,9 @@ def marks_what_lies_outside(spec: Spec) -> bool:
     return any(text.startswith((_ARROWS[0], "▲", "▼")) or text.endswith(_ARROWS[1]) for text in texts)
 
 
-def has_too_many_dots(figure: Figure) -> bool:
+def has_too_many_dots(figure: RowFigure) -> bool:
     """Return whether a figure has more blocks than can be drawn as dots, and shows quartiles and range."""
-    return sum(len(row.blocks) for group in figure.groups for _, row in group.rows if row) > MAX_DOTS
+    return sum(len(row.blocks) for row in figure.rows) > MAX_DOTS
 
 
 def static_svg(spec: Spec, name: str) -> str:
@@ -144,9 +141,7 @@ def static_svg(spec: Spec, name: str) -> str:
     import vl_convert
 
     width = {"width": _STATIC_WIDTH} if "layer" in spec else {}  # charts of several drawings have theirs
-    text = spec_text({**spec, **width, "background": None})
-    for placeholder, colour in PLACEHOLDERS.items():
-        text = text.replace(placeholder, colour)
+    text = _light({**spec, **width, "background": None})
     svg = compact_svg(vl_convert.vegalite_to_svg(text, vl_version=_VEGA_LITE))
     # an image has no parts for a screen reader; of some marks Vega names the parts in spite of `aria`
     svg = re.sub(r"<[a-z]+ [^>]*>", lambda tag: _PARTS.sub("", tag[0]), svg)
@@ -156,6 +151,26 @@ def static_svg(spec: Spec, name: str) -> str:
     )
     svg = re.sub(r'(?<=")(clip|gradient_)(?=\d)', rf"{name}-\1", svg)
     return re.sub(r"(?<=url\(#)(?=clip|gradient_)", f"{name}-", svg)
+
+
+def exported(spec: Spec, file_format: str) -> bytes:
+    """Return a specification as the content of an svg, pdf or png file."""
+    import vl_convert
+
+    text = _light(spec)
+    if file_format == "svg":
+        return vl_convert.vegalite_to_svg(text, vl_version=_VEGA_LITE).encode()
+    if file_format == "pdf":
+        return vl_convert.vegalite_to_pdf(text, vl_version=_VEGA_LITE)
+    return vl_convert.vegalite_to_png(text, vl_version=_VEGA_LITE, scale=2)
+
+
+def _light(spec: Spec) -> str:
+    """Return a specification as JSON with the colours of a light page."""
+    text = spec_text(spec)
+    for placeholder, colour in PLACEHOLDERS.items():
+        text = text.replace(f'"{placeholder}"', f'"{colour}"')
+    return text
 
 
 def javascript() -> str:
@@ -183,18 +198,23 @@ def spec_text(spec: Spec) -> str:
     return json.dumps(compact(spec), ensure_ascii=False, allow_nan=False, separators=(",", ":")).translate(_NO_MARKUP)
 
 
-def rows_of(figure: Figure, formatter: Formatter) -> tuple[list[tuple[str, FigureRow | None]], dict[str, str]]:
+def rows_of(figure: RowFigure, formatter: Formatter) -> tuple[list[tuple[str, FigureRow]], dict[str, str]]:
     """Return every row with an id, and id -> label in drawing order; ids of headings (levels) begin with h."""
-    rows: list[tuple[str, FigureRow | None]] = []
+    rows: list[tuple[str, FigureRow]] = []
     labels: dict[str, str] = {}
     for number, group in enumerate(figure.groups):
         if title := formatter.text(group.title):
             labels[f"h{number}"] = title
-        for label, row in group.rows:
+        for row in group.rows:
             name = f"r{len(rows)}"
-            labels[name] = formatter.text(label)
+            labels[name] = formatter.text(row.label)
             rows.append((name, row))
     return rows, labels
+
+
+def shared_by(name: str, row: FigureRow, formatter: Formatter) -> Spec:
+    """Return the fields of all that is drawn in a row. name: its id."""
+    return {"row": name, "platform": formatter.text(row.label), "colour": colour_of(row.colour)}
 
 
 def _values_domain(cells: list[Spec], dots: list[Spec]) -> list[float]:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vtax.report.document import Figure, FigureRow, Share
+from vtax.report.document import FigureRow, RowFigure, Share
 from vtax.report.renderers.format import Formatter
 from vtax.report.renderers.vega import (
     BAR_PX,
@@ -29,6 +29,7 @@ from vtax.report.renderers.vega import (
     outside,
     plot,
     rows_of,
+    shared_by,
 )
 
 MAX_TRIALS = 1200  # of a figure that are drawn as dots
@@ -63,20 +64,18 @@ class _Lane:
         return np.array(self.row.blocks), np.array(self.row.positions) + 1, np.array(self.row.values) / self.reach
 
 
-def has_too_many_trials(figure: Figure) -> bool:
+def has_too_many_trials(figure: RowFigure) -> bool:
     """Return whether a figure has more trials than can be drawn as dots."""
-    return sum(len(row.values) for group in figure.groups for _, row in group.rows if row) > MAX_TRIALS
+    return sum(len(row.values) for row in figure.rows) > MAX_TRIALS
 
 
-def order(figure: Figure, formatter: Formatter) -> Spec:
+def order(figure: RowFigure, formatter: Formatter) -> Spec:
     """Return a lane for every platform: deviations of its trials over their positions, and the means of its
     blocks."""
-    rows = [
-        (formatter.text(label), row) for group in figure.groups for label, row in group.rows if row and row.values
-    ]
-    last = max(max(row.positions) for _, row in rows) + 1
-    reach = _common([_reach(row.values) for _, row in rows])
-    lanes = [_Lane(-_LANES * number, reach, label, row) for number, (label, row) in enumerate(rows)]
+    rows = figure.rows
+    last = max(max(row.positions) for row in rows) + 1
+    reach = _common([_reach(row.values) for row in rows])
+    lanes = [_Lane(-_LANES * n, reach, formatter.text(row.label), row) for n, row in enumerate(rows)]
     x: Spec = {"type": "quantitative", "title": axis_title(figure, formatter),
                "axis": {"grid": False, "tickMinStep": 1},
                "scale": {"domain": [1 - last * 0.02, last * 1.02], "nice": False}}  # fmt: skip
@@ -105,10 +104,10 @@ def order(figure: Figure, formatter: Formatter) -> Spec:
     return plot(shown, lane_px * len(rows), formatter.text(figure.title), formatter)
 
 
-def distribution(figure: Figure, formatter: Formatter) -> Spec:
+def distribution(figure: RowFigure, formatter: Formatter) -> Spec:
     """Return a row for every cell: its trials, those of the first block on top, with their median and quartiles."""
     named, labels = rows_of(figure, formatter)
-    found = [(name, row) for name, row in named if row is not None and row.values]
+    found = [(name, row) for name, row in named if row.shown is not None]
     reaches_of = [_reach(row.values) * _PERCENT for _, row in found]
     reach = _common(reaches_of)
     domain = [-reach * 1.08, reach * 1.08]
@@ -117,7 +116,7 @@ def distribution(figure: Figure, formatter: Formatter) -> Spec:
     boxes, dots, reaches = [], [], []
     is_boxed = has_too_many_trials(figure)
     for name, row in found:
-        shared: Spec = {"row": name, "platform": formatter.text(row.name), "colour": colour_of(row.colour)}
+        shared = shared_by(name, row, formatter)
         values = np.array(row.values) * _PERCENT
         quantiles = np.quantile(values, [0, 0.25, 0.5, 0.75, 1]).tolist()
         boxes.append(shared | dict(zip(("min", "lower", "mean", "upper", "max"), quantiles, strict=True)))
@@ -199,7 +198,7 @@ def _means(lane: _Lane) -> Iterator[Spec]:
         yield {"platform": lane.label, "x": round(float(positions[here].mean()), 1), "y": round(mean, 3)}
 
 
-def _marks(figure: Figure, x: Spec, formatter: Formatter) -> list[Spec]:
+def _marks(figure: RowFigure, x: Spec, formatter: Formatter) -> list[Spec]:
     """Return where something else begins, such as a session."""
     values = [{"x": position + 1, "text": formatter.text(text)} for position, text in figure.marks]
     at = {"x": {"field": "x", **x}}

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from vtax.report.document import (
     Bullets,
-    Chart,
     Code,
     Column,
     Document,
@@ -50,7 +49,7 @@ class TextPage(ABC):
             yield self.items(self.warning(each, part.shows_code) for each in part.warnings)
         elif isinstance(part, Code):
             yield self.code(part)
-        elif not isinstance(part, Figure | Chart):
+        elif not isinstance(part, Figure):
             yield self.paragraph(part.text)
 
     @abstractmethod

@@ -16,7 +16,6 @@ from vtax.report.document import (
     Count,
     Document,
     Duration,
-    Figure,
     FigureGroup,
     FigureRow,
     Group,
@@ -28,6 +27,7 @@ from vtax.report.document import (
     Part,
     PValue,
     Range,
+    RowFigure,
     Share,
     Table,
     TableRow,
@@ -39,8 +39,6 @@ from vtax.report.document import (
 from vtax.report.parts import figures, shared
 from vtax.report.views.base import Options, View
 from vtax.stats.variance import Replication
-
-_MOST_ROWS = 160
 
 
 def document(source: Source, options: Options) -> Document:
@@ -262,19 +260,19 @@ def shares_figure(cells: Sequence[CellVariance], analysis: Analysis) -> Iterator
     read."""
     primary = (cell for cell in cells if cell.section.metric.is_primary)
     groups = tuple(group for of_section in by_section(primary) for group in _figure_groups(of_section, analysis))
-    if not groups or sum(len(group.rows) + 1 for group in groups) > _MOST_ROWS:
+    if not groups or sum(len(group.rows) + 1 for group in groups) > figures.MOST_ROWS:
         return
-    has_samples = any(len(row.values) > 2 for group in groups for _, row in group.rows if row)
+    has_samples = any(len(row.values) > 2 for group in groups for row in group.rows)
     parts: tuple[Inline, ...] = (msg("between blocks"), msg("between trials"))
-    figure = Figure(
+    figure = RowFigure(
         "shares",
+        "variance",
         msg("Shares of the variance of every cell"),
+        (msg("Where the noise of every cell comes from; beside the bar its coefficient of variation (CV)"),),
         msg("share of the variance"),
-        msg("Where the noise of every cell comes from; beside the bar its coefficient of variation (CV)"),
         groups,
         msg("share"),
         msg("part"),
-        key="variance",
         parts=(*parts, msg("within trials")) if has_samples else parts,
     )
     yield Titled(msg("Shares of the variance"), (figure,))
@@ -285,7 +283,7 @@ def _figure_groups(cells: Sequence[CellVariance], analysis: Analysis) -> list[Fi
     found = []
     for _, of in groupby(cells, key=lambda cell: id(cell.point)):
         if known := [cell for cell in of if len(_known_shares(cell)) > 1]:
-            rows = tuple((shared.platform_of(cell.row.platform), _figure_row(cell, analysis)) for cell in known)
+            rows = tuple(_figure_row(cell, analysis) for cell in known)
             found.append(FigureGroup(shared.levels(known[0].point), rows))
     return figures.below(shared.title_of(cells[0].section), found)
 
@@ -299,15 +297,8 @@ def _known_shares(cell: CellVariance) -> tuple[float, ...]:
 def _figure_row(cell: CellVariance, analysis: Analysis) -> FigureRow:
     platform, summary = cell.row.platform, cell.row.summary
     text: Inline = msg("CV {cv}", cv=Share(summary.cv)) if summary is not None else ""
-    return FigureRow(
-        shared.platform_of(platform),
-        analysis.colours[platform.name],
-        1.0,
-        None,
-        None,
-        values=_known_shares(cell),
-        text=text,
-    )
+    colour, shown = analysis.colours[platform.name], (1.0, None, None)
+    return FigureRow(shared.platform_of(platform), colour, shown, values=_known_shares(cell), text=text)
 
 
 VIEW = View(

@@ -1,7 +1,4 @@
-"""A chart as data: a figure of a publication, twice side by side, with the statistics of each side named.
-
-A history, values over time, has one side.
-"""
+"""Figures as data, which renderers draw: rows of intervals, and charts of one or two sides."""
 
 from __future__ import annotations
 
@@ -13,6 +10,68 @@ from vtax.report.document.text import Inline
 
 Bounded = tuple[float, float | None, float | None]
 """(value, low, high), None without an interval."""
+
+
+@dataclass(frozen=True)
+class _Figure:
+    """A picture as data. kind: how it is drawn. key: its name in files. notes: sentences below it."""
+
+    kind: str
+    key: str
+    title: Inline
+    notes: tuple[Inline, ...]
+
+
+@dataclass(frozen=True)
+class FigureRow:
+    """An estimate with its interval, and values: one per block, or as the kind of the figure says.
+
+    shown: None for a name alone. blocks: of the values, from 0. positions: of the values in the run, from 0.
+    """
+
+    label: Inline
+    colour: int
+    shown: Bounded | None
+    blocks: tuple[int, ...] = ()
+    values: tuple[float, ...] = ()
+    text: Inline = ""
+    positions: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class FigureGroup:
+    """Rows of a figure under a line of their own."""
+
+    title: Inline
+    rows: tuple[FigureRow, ...]
+
+
+@dataclass(frozen=True)
+class RowFigure(_Figure):
+    """Rows in groups, along one axis.
+
+    kind: `values` are bars from zero, `ratios` lie around 1 with the band of what counts as equivalent. `order` has a
+    value for every trial over its position in the run, `distribution` the same by block, both relative to what is
+    usual in the cell (0.02 is 2 % more). `shares` are parts of a whole that have the names `parts`. value_title,
+    interval_title: of what a value and an interval show. margin: of the band. baseline: of the ratios. marks: of
+    `order`, positions at which something else begins, with a name. Notes have no full stop.
+    """
+
+    kind: Literal["values", "ratios", "order", "distribution", "shares"]
+    axis: Inline
+    groups: tuple[FigureGroup, ...]
+    value_title: Inline
+    interval_title: Inline
+    scale: Scale = UNSCALED
+    margin: float = 0.0
+    baseline: Inline = ""
+    parts: tuple[Inline, ...] = ()
+    marks: tuple[tuple[int, Inline], ...] = ()
+
+    @property
+    def rows(self) -> list[FigureRow]:
+        """All rows that show something, in order."""
+        return [row for group in self.groups for row in group.rows if row.shown is not None]
 
 
 @dataclass(frozen=True)
@@ -62,22 +121,19 @@ class ChartEvent:
 
 
 @dataclass(frozen=True)
-class Chart:
-    """A figure of a publication: on the left as the publication computes it, on the right with intervals from blocks.
+class Chart(_Figure):
+    """A figure in panels: on the left as a publication computes it, on the right with intervals from blocks.
 
     A `history` has right sides alone: values over Unix times, and events. has_one_side: so does this one.
     has_one_range: the axes of all panels have one range, so that panels can be compared.
 
-    key: its id. notes: sentences below it. x_labels, y_labels: of indexes; of lines over numbers (number,
+    x_labels, y_labels: of indexes; of lines over numbers (number,
     label). is_banded: of lines, intervals are bands along them. printed: what the sign of printed values means, empty
     without any. bands: of lines over tests, the mean of each series with its interval, on the right. is_share: values
     are shown in percent.
     """
 
     kind: Literal["bars", "lines", "heatmap", "table", "history"]
-    key: str
-    title: Inline
-    notes: tuple[Inline, ...]
     panels: tuple[ChartPanel, ...]
     series: tuple[ChartSeries, ...]
     values: tuple[ChartValue, ...]
@@ -93,3 +149,6 @@ class Chart:
     has_one_side: bool = False
     has_one_range: bool = False
     is_banded: bool = False
+
+
+Figure = RowFigure | Chart
