@@ -58,7 +58,7 @@ def test_a_guest_works_in_a_unit_that_systemd_delegates_and_leaves_nothing(neste
 @pytest.mark.parametrize("runtime", ["crun", "youki"])
 @pytest.mark.parametrize("engine", ["podman", "containerd"])
 def test_other_runtimes_work_on_cgroup_v2_and_leave_nothing(nested, engine, runtime):
-    """No package has youki: VTAX_YOUKI names the program, built for Debian 12 or static."""
+    """No package has youki: VTAX_YOUKI names the program, built for Debian 12 with its features v1 and v2."""
     if runtime == "youki":
         if not os.environ.get("VTAX_YOUKI"):
             pytest.skip("VTAX_YOUKI=PROGRAM names one")
