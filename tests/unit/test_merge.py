@@ -26,7 +26,7 @@ from vtax.report.analysis.source import source_of
 from vtax.runner.resume import obstacle
 from vtax.stats.ratio import log_ratios
 from vtax.stats.sessions import ratio_over_sessions
-from vtax.store import merging, schema
+from vtax.store import appending, merging, schema
 from vtax.store.database import writing
 from vtax.store.hosts import cloned, host_id, peer_id
 from vtax.store.query import load, outputs
@@ -67,6 +67,7 @@ def merge(*runs: str) -> Any:
 def test_all_trials_are_there_in_sessions_of_their_own(store):
     merged = merge("tour-1", "tour-2", "tour-3")["run"]
     assert merged == "tour-merged-1"
+    assert appending._copying.cache_info().hits  # made once for all runs
     found, parts = load(store.engine, store.open_run(merged)), [
         load(store.engine, store.open_run(f"tour-{n}")) for n in (1, 2, 3)
     ]  # fmt: skip

@@ -9,9 +9,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
+from functools import cache
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Table, and_, case, func, insert, literal, select, text, update
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Connection,
+    Insert,
+    Select,
+    Table,
+    and_,
+    bindparam,
+    case,
+    func,
+    insert,
+    select,
+    text,
+    update,
+)
 
 from vtax.foreign_text import clean
 from vtax.store import schema
@@ -45,9 +61,10 @@ def append(connection: Connection, merged: int, runs: Iterable[RunHandle]) -> No
     known = {name: _known(connection, name, merged) for name in _KEYS}
     last = _lengths(connection, merged)
     for run in runs:
-        moved: dict[str, Any] = {name: _mapped(connection, name, run.id, merged, known[name]) for name in _KEYS}
-        moved |= {name: _behind(connection, schema.metadata.tables[name], run.id) for name in ("guest", "trial")}
-        _copy(connection, run.id, merged, moved, last)
+        moved = {name: _mapped(connection, name, run.id, merged, known[name]) for name in _KEYS}
+        behind = {f"of_{name}": _behind(connection, name, run.id) for name in ("guest", "trial")}
+        lengths = {f"of_{name}": value for name, value in vars(last).items()}
+        _copy(connection, moved, {"of_run": run.id, "of_merged": merged, **behind, **lengths})
         last.add(_lengths(connection, run.id))
     if connection.dialect.name == "postgresql":
         for name in ("guest", "trial"):
@@ -78,20 +95,15 @@ def _platform(found: list[PlatformRecord]) -> dict[str, Any]:
 
 def _lengths(connection: Connection, run_id: int) -> _Last:
     """Count the numbers that a run takes of each kind."""
-    trial, session = schema.trial, schema.session
-    before = case((trial.c.block < 0, trial.c.number))
-    query = select(func.max(trial.c.block), func.max(before), func.max(trial.c.position))
-    block, number, position = connection.execute(query.where(trial.c.run_id == run_id)).one()
-    count = select(func.count()).select_from(session).where(session.c.run_id == run_id)
+    block, number, position = connection.execute(_HIGHEST, {"of_run": run_id}).one()
+    count = connection.execute(_SESSIONS, {"of_run": run_id}).scalar_one()
     block, number, position = (-1 if each is None else max(int(each), -1) for each in (block, number, position))
-    return _Last(connection.execute(count).scalar_one(), block + 1, number + 1, position + 1)
+    return _Last(count, block + 1, number + 1, position + 1)
 
 
 def _known(connection: Connection, name: str, run_id: int) -> dict[tuple[Any, ...], int]:
     """Key of a row of a table in a run -> its id."""
-    table = schema.metadata.tables[name]
-    query = select(*(table.c[key] for key in _KEYS[name]), table.c.id).where(table.c.run_id == run_id)
-    return {tuple(row[:-1]): row[-1] for row in connection.execute(query.order_by(table.c.id))}
+    return {tuple(row[:-1]): row[-1] for row in connection.execute(_KNOWN[name], {"of_run": run_id})}
 
 
 def _mapped(
@@ -120,10 +132,10 @@ def _platform_of(connection: Connection, platform: int, merged: int) -> int:
     return int(connection.execute(query).scalar_one())
 
 
-def _behind(connection: Connection, table: Table, run_id: int) -> int:
+def _behind(connection: Connection, name: str, run_id: int) -> int:
     """Return what sets the ids of a run's rows behind all others of a table."""
-    first = connection.execute(select(func.min(table.c.id)).where(table.c.run_id == run_id)).scalar()
-    return 0 if first is None else int(connection.execute(select(func.max(table.c.id))).scalar_one()) + 1 - int(first)
+    first, last = connection.execute(_IDS[name], {"of_run": run_id}).one()
+    return 0 if first is None else int(last) + 1 - int(first)
 
 
 def _ranges(moved: Mapping[int, int]) -> list[tuple[int, int, int]]:
@@ -137,53 +149,91 @@ def _ranges(moved: Mapping[int, int]) -> list[tuple[int, int, int]]:
     return found
 
 
-def _copy(connection: Connection, run_id: int, merged: int, moved: Mapping[str, Any], last: _Last) -> None:
-    trial = schema.trial
-    own = trial.c.run_id == run_id
-    ids = select(func.min(trial.c.id), func.max(trial.c.id), func.count()).where(own)
-    low, high, count = connection.execute(ids).one()
+def _copy(connection: Connection, moved: Mapping[str, Mapping[int, int]], numbers: Mapping[str, int]) -> None:
+    """Copy the rows of a run. moved: as by `_mapped`, of each table. numbers: of its statements."""
+    low, high, count = connection.execute(_TRIALS, {"of_run": numbers["of_run"]}).one()
+    numbers = {**numbers, "low": low, "high": high}
     for name, by in (("session", ""), ("guest", "platform"), ("trial", "cell"), ("output", ""),
                      ("measurement", "metric"), ("counter", ""), ("warning", "cell")):  # fmt: skip
         table = schema.metadata.tables[name]
-        if "run_id" in table.c:
-            where = table.c.run_id == run_id
-        elif count == 0:
+        if "run_id" not in table.c and count == 0:
             continue
-        else:
-            where = table.c.trial_id.between(low, high)
-            if high - low + 1 != count:  # another run was stored meanwhile
-                where = and_(where, table.c.trial_id.in_(select(trial.c.id).where(own)))
-        if not by:
-            _insert(connection, table, _changed(table, merged, moved, last), where)
-            continue
-        column = table.c[f"{by}_id"]
-        for first, end, added in _ranges(moved[by]):
-            changed = {**_changed(table, merged, moved, last), column.name: column + added}
-            _insert(connection, table, changed, and_(where, column.between(first, end)))
-        if column.nullable:
-            _insert(connection, table, _changed(table, merged, moved, last), and_(where, column.is_(None)))
+        is_scattered = count > 0 and high - low + 1 != count  # another run was stored meanwhile
+        for first, end, added in _ranges(moved[by]) if by else ():
+            ranged = {**numbers, "first": first, "end": end, "added": added}
+            connection.execute(_copying(name, f"{by}_id", is_scattered), ranged)
+        if not by or table.c[f"{by}_id"].nullable:
+            connection.execute(_copying(name, "", is_scattered), numbers)
 
 
-def _changed(table: Table, merged: int, moved: Mapping[str, Any], last: _Last) -> dict[str, ColumnElement[Any]]:
+@cache
+def _copying(name: str, by: str, is_scattered: bool) -> Insert:
+    """Return the statement that copies rows of a table, once for all runs: making it takes longer than running it.
+
+    by: the column whose values from `first` to `end` are copied, with what is `added`; empty for rows without one.
+    """
+    table, trial = schema.metadata.tables[name], schema.trial
+    changed = _changed(table)
+    if "run_id" in table.c:
+        where = table.c.run_id == _number("of_run")
+    else:
+        where = table.c.trial_id.between(_number("low"), _number("high"))
+        if is_scattered:
+            where = and_(where, table.c.trial_id.in_(select(trial.c.id).where(trial.c.run_id == _number("of_run"))))
+    if by:
+        changed[by] = table.c[by] + _number("added")
+        where = and_(where, table.c[by].between(_number("first"), _number("end")))
+    elif "cell_id" in table.c:
+        where = and_(where, table.c.cell_id.is_(None))
+    names = dict.fromkeys((*changed, *portable_columns(table)))
+    values = [changed.get(each, table.c[each]) for each in names]
+    return insert(table).from_select(list(names), select(*values).where(where).order_by(*table.primary_key.columns))
+
+
+def _changed(table: Table) -> dict[str, ColumnElement[Any]]:
     """Column of a copied row -> what it holds, where that is not what it was."""
     found: dict[str, Any] = {}
     of = table.c
     if "run_id" in of:
-        found["run_id"] = literal(merged)
+        found["run_id"] = _number("of_merged")
     if table.name in ("guest", "trial"):
-        found["id"] = of.id + moved[table.name]
-        found["block"] = case((of.block >= 0, of.block + last.block), else_=of.block)
-    found |= {name: of[name] + moved[name[:-3]] for name in ("guest_id", "trial_id") if name in of}
+        found["id"] = of.id + _number(f"of_{table.name}")
+        found["block"] = case((of.block >= 0, of.block + _number("of_block")), else_=of.block)
+    found |= {name: of[name] + _number(f"of_{name[:-3]}") for name in ("guest_id", "trial_id") if name in of}
     if table.name == "session":
-        found["number"] = of.number + last.session
+        found["number"] = of.number + _number("of_session")
     if table.name == "trial":
-        found["number"] = case((of.block < 0, of.number + last.number), else_=of.number)
-        found |= {"position": of.position + last.position, "session": of.session + last.session}
+        found["number"] = case((of.block < 0, of.number + _number("of_number")), else_=of.number)
+        found |= {"position": of.position + _number("of_position"), "session": of.session + _number("of_session")}
     return found
 
 
-def _insert(connection: Connection, table: Table, changed: Mapping[str, Any], where: ColumnElement[bool]) -> None:
-    names = dict.fromkeys((*changed, *portable_columns(table)))
-    values = [changed.get(name, table.c[name]) for name in names]
-    ordered = select(*values).where(where).order_by(*table.primary_key.columns)
-    connection.execute(insert(table).from_select(list(names), ordered))
+def _number(name: str) -> ColumnElement[Any]:
+    return bindparam(name, type_=BigInteger)
+
+
+def _of_run(table: Table, *columns: Any) -> Select[Any]:
+    return select(*columns).where(table.c.run_id == _number("of_run"))
+
+
+_HIGHEST = _of_run(
+    schema.trial,
+    func.max(schema.trial.c.block),
+    func.max(case((schema.trial.c.block < 0, schema.trial.c.number))),
+    func.max(schema.trial.c.position),
+)
+_SESSIONS = _of_run(schema.session, func.count(schema.session.c.id))
+_TRIALS = _of_run(schema.trial, func.min(schema.trial.c.id), func.max(schema.trial.c.id), func.count())
+_TABLES = schema.metadata.tables
+_KNOWN = {
+    name: _of_run(_TABLES[name], *(_TABLES[name].c[key] for key in keys), _TABLES[name].c.id).order_by(
+        _TABLES[name].c.id
+    )
+    for name, keys in _KEYS.items()
+}
+_IDS = {
+    name: _of_run(
+        _TABLES[name], func.min(_TABLES[name].c.id), select(func.max(_TABLES[name].alias().c.id)).scalar_subquery()
+    )
+    for name in ("guest", "trial")
+}
