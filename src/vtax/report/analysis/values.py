@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import groupby
 from typing import Annotated, Any
 
@@ -346,7 +347,7 @@ class Analysis:
         """The sections of primary metrics."""
         return tuple(section for section in self.sections if section.metric.is_primary)
 
-    @property
+    @cached_property
     def unit_of(self) -> dict[int, tuple[int, ...]]:
         """Block -> its host, or both of its pair, and its session."""
         return units_of(self.sessions)

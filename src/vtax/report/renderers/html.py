@@ -18,7 +18,7 @@ from vtax import __version__
 from vtax.report.document import Document, Inline, Moment, msg
 from vtax.report.renderers import vega
 from vtax.report.renderers.format import Formatter
-from vtax.report.renderers.html_parts import COLOUR, HtmlParts
+from vtax.report.renderers.html_parts import COLOUR, HtmlParts, element
 from vtax.report.renderers.language import ENGLISH, Language
 
 
@@ -90,7 +90,7 @@ class Fragments:
 
     def lead(self, document: Document) -> Markup:
         """Return the lines under the title of a document."""
-        lines = (Markup('<p class="meta">{}</p>').format(self.inline(line)) for line in document.lead)
+        lines = (element('<p class="meta">{}</p>', self.inline(line)) for line in document.lead)
         return Markup("\n").join(lines)
 
     def body(self, document: Document) -> Markup:
