@@ -24,7 +24,8 @@ from pathlib import Path
 import cleanup
 
 from vtax import __version__
-from vtax.campaign.prepare import MARK, PROGRAM, SHORT
+from vtax.campaign.pack import write_members
+from vtax.campaign.prepare import IMAGE, MAIN, MARK, PROGRAM, SHORT, WHEELS, Manifest
 from vtax.campaign.settings import Launch, Settings
 
 LIMIT_S, AGAIN_S, LIMIT_MIB = 600, 60, 2048
@@ -60,7 +61,10 @@ def campaign(root: Path, hosts: int, forks: int) -> Path:
     (homes / "vtax").write_text(VTAX)
     (homes / "vtax").chmod(0o755)
     (directory / "study/stub.toml").write_text(STUDY)
-    (directory / "pack.vtax-pack").write_text(PACK)
+    (root / MAIN).write_text(PACK)
+    manifest = Manifest(__version__, "", "study/stub.toml", "stub", DIGEST, {}, {})
+    members = {MAIN: root / MAIN, **dict.fromkeys(("study/stub.toml", IMAGE, WHEELS), directory / "study/stub.toml")}
+    write_members(directory / "pack.vtax-pack", manifest, members)
     variables = {"ansible_connection": "local", "ansible_become": False, "ansible_python_interpreter": sys.executable,
                  "vtax_python": sys.executable}  # fmt: skip
     listed = {f"h{n:04}": {"ansible_host": f"h{n:04}", "vtax_home": str(homes / f"h{n:04}")} for n in range(hosts)}
