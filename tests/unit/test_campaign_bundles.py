@@ -238,7 +238,7 @@ def test_bundles_that_came_by_hand_are_loaded_once(campaign, measured, store, tm
     measured("nobody.vtax.gz", host={IMAGE_DIGEST: "cd" * 32}, name="tour-5")
     printed = invoked("campaign", "load", str(campaign.root), str(tmp_path / "there"))
     assert printed.exit_code != 0
-    assert "3 bundles loaded" in printed.output
+    assert "bundles loaded: 3" in printed.output
     assert {run.name for run in store.runs()} == {"tour-1", "tour-2", "tour-3"}
     hosts = {host.name: [(each.number, each.run) for each in host.sessions] for host in campaign.hosts()}
     assert hosts.pop("node8") == [(1, "tour-3")]
@@ -279,7 +279,7 @@ def test_a_store_that_goes_away_in_a_load_is_said_once(campaign, measured, store
     monkeypatch.setattr(collecting, "finished_sessions", noted)
     printed = invoked("campaign", "load", str(campaign.root), str(tmp_path / "there"))
     assert str(printed.exception) == "the store cannot be reached"
-    assert "1 bundles loaded" in printed.output
+    assert "bundles loaded: 1" in printed.output
     assert "node3" not in printed.output
 
 

@@ -172,11 +172,11 @@ def test_a_bundle_that_is_refused_is_not_counted_and_said(fleet, commanded, caps
     with pytest.raises(SystemExit) as stopped:
         main(["campaign", "collect", str(campaign.root)])
     printed = capsys.readouterr()
-    assert (stopped.value.code, "0 bundles loaded" in printed.out) == (1, True)
-    assert "1 bundles were not loaded" in printed.err
+    assert (stopped.value.code, "bundles loaded: 0" in printed.out) == (1, True)
+    assert "bundles not loaded: 1" in printed.err
     assert "it is cut off" in output_of("campaign", "status", str(campaign.root))
     loader[0] = Counting()
-    assert "1 bundles loaded" in output_of("campaign", "collect", str(campaign.root))
+    assert "bundles loaded: 1" in output_of("campaign", "collect", str(campaign.root))
 
 
 def test_retry_comes_after_what_is_known_and_brought(fleet, commanded):
@@ -217,5 +217,5 @@ def test_a_host_whose_file_is_damaged_begins_anew_by_retry(fleet, commanded):
     assert (campaign.host("h03").state, campaign.host("h03").reason.code) == ("failed", "damaged")
     output_of("campaign", "go", str(campaign.root), "--retry")
     fleet.machines["h03"].end()
-    assert "1 bundles loaded" in output_of("campaign", "collect", str(campaign.root))
+    assert "bundles loaded: 1" in output_of("campaign", "collect", str(campaign.root))
     assert len(fleet.machines["h03"].runs) == 1

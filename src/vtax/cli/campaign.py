@@ -78,7 +78,7 @@ def new(study: str, inventory: Path | None, output: Path | None, blocks: int | N
             check_hosts(hosts, settings)
         give_to_caller(made)
     if hosts:
-        say(f"campaign {name} of {len(hosts)} hosts: vtax campaign go {target}")
+        say(f"campaign {name} is made, hosts: {len(hosts)}; start it: vtax campaign go {target}")
     else:
         say(f"campaign {name} without an inventory: vtax campaign pack {target} -o DIR")
 
@@ -138,11 +138,11 @@ def collect(directory: Path) -> None:
         found.look()
         with _loader(found.campaign) as loader:
             collected = found.collect(loader)
-        say(f"{collected.loaded} bundles loaded")
+        say(f"bundles loaded: {collected.loaded}")
         _print_counts(found.hosts.values())
     if collected.refused:
         hint = "vtax campaign status names the reasons"
-        raise VtaxError(f"{collected.refused} bundles were not loaded", where=str(found.campaign.root), hint=hint)
+        raise VtaxError(f"bundles not loaded: {collected.refused}", where=str(found.campaign.root), hint=hint)
 
 
 @command.command("abort", short_help="Stop what runs, for good.")
@@ -189,9 +189,10 @@ def load(directory: Path, bundles: Path) -> None:
         if found:
             rows = [(each.file, each.host, each.run, each.reason) for each in found]
             print_table(("bundle", "host", "run", "reason"), rows)
-            say(f"{sum(each.is_new for each in found)} bundles loaded")
-    if refused := [each for each in found if each.reason]:
-        raise BadInput(f"{len(refused)} bundles were not loaded", where=str(bundles))
+            loaded = sum(each.is_new for each in found)
+            say(f"bundles loaded: {loaded}")
+    if refused := sum(bool(each.reason) for each in found):
+        raise BadInput(f"bundles not loaded: {refused}", where=str(bundles))
 
 
 @command.command("roles", short_help="Print SQL for roles of a PostgreSQL store.")
