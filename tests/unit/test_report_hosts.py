@@ -62,6 +62,10 @@ def text_of(source: Source) -> str:
     return json.dumps(shown(source)) + " ".join(sentences(source))
 
 
+def text_of_parts(source: Source) -> str:
+    return " ".join(english(part.title) for part in VIEW.document(source, Options()).parts if hasattr(part, "title"))
+
+
 def sentences(source: Source) -> list[str]:
     summary = next(part for part in VIEW.document(source, Options()).parts if getattr(part, "role", "") == "summary")
     return [english(item) for item in summary.parts[0].items]
@@ -271,6 +275,10 @@ def test_sessions_of_pairs_are_judged_over_the_hosts_of_both_ends(store: Store):
         assert (ratio.n_hosts, ratio.n_sessions) == (3, 6)
         assert [level.unit for level in ratio.nesting][:2] == ["host", "pair"]
     assert report(source)
+    found = {(each["host"], each["peer"]): each for each in shown(source)["pairs"]}
+    assert set(found) == {(host, f"h{peer}") for host, of in peers.items() for peer in of}
+    assert found["h1", "h2"]["ratios"][0]["estimate"] == pytest.approx(1.05, rel=0.01)
+    assert "of each pair" in text_of_parts(source)
 
 
 def test_one_pair_in_both_directions_is_judged_over_its_sessions(store: Store):

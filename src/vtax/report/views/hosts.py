@@ -91,10 +91,13 @@ def document(source: Source, options: Options) -> Document:
 
 def _summary(found: _Found, analysis: Analysis) -> Iterator[Inline]:
     sessions = plural("{count} session", "{count} sessions", len(analysis.sessions))
+    peers = {pair.peer for pair in found.pairs}
     yield joined([plural("{count} host", "{count} hosts", len(found.hosts)), sessions])
     for change, effects in found.changes:
         yield from host_change.summary_of(change, effects, analysis.rule.alpha)
-    if found.campaign and (none := [host.host for host in found.campaign.missing if not host.sessions]):
+    if found.campaign and (
+        none := [host.host for host in found.campaign.missing if not host.sessions and host.host not in peers]
+    ):
         text = plural("{count} host has no result", "{count} hosts have no result", len(none))
         yield styled(joined([text, shared.few_of(none)], ": "), "caution")
     for each in found.odd[:_MAX_ODD]:
