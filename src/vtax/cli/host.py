@@ -35,7 +35,7 @@ from vtax.study.units import about_size
 _PEER = click.option(
     "--peer", default="", metavar="HOST/NIC:NIC", help="The other host of a pair, by ssh, and both interfaces."
 )
-_PEER_HOME = click.option("--peer-home", type=click.Path(path_type=Path), metavar="DIR", help="Its VTAX_HOME.")
+_PEER_HOME = click.option("--peer-home", type=click.Path(path_type=Path), hidden=True)
 _ERRORS = {error.exit_status: error for error in (VtaxError, BadInput, Busy)}
 _ENDED_WELL = ("done", "paused")
 
@@ -136,10 +136,7 @@ def prepare(pack: Path, digest: str, as_json: bool) -> None:
 @click.option("--foreground", is_flag=True, help="Measure in this process, and return at the end.")
 @_PEER
 @_PEER_HOME
-@click.option(
-    "--lab", type=click.IntRange(0, MAX_LABS - 1), default=0, metavar="N",
-    help="Number that tells the addresses of this pair from those of others on the same switch. [0]",
-)  # fmt: skip
+@click.option("--lab", type=click.IntRange(0, MAX_LABS - 1), default=0, hidden=True)
 @trust_option
 @tune_host_option
 @json_option
