@@ -242,6 +242,17 @@ def test_a_resumed_run_goes_on_counting(driver, store, home):
     assert measured == list(range(1, 7))
 
 
+def test_a_boot_counts_the_trials_of_those_before_it(driver, store, home):
+    plan = plan_of(study(design={"blocks": 3, "seed": 7}, benchmark=[{"name": "script"}]))
+    run, watching = begin(store, plan, vtax_version="test"), Recording()
+    first, *others = (cell.key for cell in plan.cells)
+    for cells in ([first], others):
+        execute(plan, store.open_run(run.name), home, watching, cells)
+    assert [progress.done_trials for progress in watching.progress] == list(range(1, 7))
+    assert {progress.total_trials for progress in watching.progress} == {6}
+    assert [progress.left_s for progress in watching.progress][2::3] == [0.0, 0.0]
+
+
 @pytest.mark.parametrize("reason", [BrokenPipeError(32, "Broken pipe"), ValueError("closed file"), SystemExit(1)])
 def test_an_observer_that_fails_does_not_fail_the_run(driver, store, home, reason):
     class Broken(Observer):

@@ -171,8 +171,8 @@ class _Execution:
         self._started = time.monotonic()
         self._spent_before_s = run.spent_s()
         self._made = 0  # trials of this process
-        self._in_blocks = 0  # trials of this run
-        self._measured = 0  # of these, warm-up left out
+        self._here_done = 0  # trials of the run's cells that this boot measures
+        self._measured = 0  # trials of the run, warm-up left out
         self._failed = run.failed_trials()
         self._warmup = plan.study.design.warmup
         self._starts = FailedStarts(plan)
@@ -194,9 +194,8 @@ class _Execution:
 
     def blocks(self) -> str:
         """Run all pending blocks of the session; returns why it stopped."""
-        done = [each for each in self._done if each[0] in self._here]
-        self._in_blocks = len(done)
-        self._measured = sum(number >= self._warmup for _, _, number in done)
+        self._here_done = sum(cell in self._here for cell, _, _ in self._done)
+        self._measured = sum(number >= self._warmup for _, _, number in self._done)
         if self._plan.study.design.order == "sequential":  # what follows finds every block made
             for session in self._plan.sequential_sessions():
                 self._session(session, frozenset(cell.key for cell in self._plan.cells))
@@ -284,7 +283,7 @@ class _Execution:
     def _commit(self, record: TrialRecord, cell: PlannedCell, result: TrialResult) -> None:
         self._run.add_trial(record)
         self._made += 1
-        self._in_blocks += 1
+        self._here_done += 1
         self._measured += not record.is_warmup
         self._failed += bool(result.error) and not record.is_warmup
         if any(each.code == CLOCK_RATE for each in result.warnings):
@@ -305,7 +304,7 @@ class _Execution:
             self._run.set_tool_version(benchmark.name, version)
 
     def _progress(self, block: int, is_warmup: bool) -> Progress:
-        """Trials done and left, and the time left at this run's own pace; a time budget bounds both."""
+        """Trials of all boots, and the time left in this one at its own pace; a time budget bounds both."""
         plan = self._plan
         warmups = len(self._here) * self._warmup
         per_block = len(self._here) * plan.study.design.trials
@@ -315,9 +314,9 @@ class _Execution:
         budget = self._stopping.budget_s
         if budget is not None:
             blocks = min(blocks, max(block + 1, int(budget / (each * (per_block + warmups)))))
-        left = each * ((per_block + warmups) * blocks - self._in_blocks)
-        total, left = per_block * blocks, max(left, 0.0)
-        return Progress(block, blocks, self._measured, total, elapsed, left, is_warmup, self._failed)
+        left = each * ((per_block + warmups) * blocks - self._here_done)
+        total = len(plan.cells) * plan.study.design.trials * blocks
+        return Progress(block, blocks, self._measured, total, elapsed, max(left, 0.0), is_warmup, self._failed)
 
 
 def _near(unknown: Sequence[str], audits: Sequence[tuple[str, Mapping[str, Fact]]]) -> str:
