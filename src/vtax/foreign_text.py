@@ -35,13 +35,14 @@ def clean(text: str, longest: int = MAX_TEXT_CHARS) -> str:
     """
     cut = text
     if len(text) > longest:
-        kept = longest - (len(_more(len(text))) if longest >= MAX_TEXT_CHARS else 1)
-        cut = text[:kept] + (_more(len(text) - kept) if longest >= MAX_TEXT_CHARS else "…")
+        kept = longest - (len(left_out(len(text))) if longest >= MAX_TEXT_CHARS else 1)
+        cut = text[:kept] + (left_out(len(text) - kept) if longest >= MAX_TEXT_CHARS else "…")
     return _ANY.sub(REPLACEMENT, cut.replace("\r\n", "\n"))
 
 
-def _more(count: int) -> str:
-    return f"… ({count} characters more)"
+def left_out(count: int, where: str = "") -> str:
+    """Return what stands in place of so many characters. where: behind that, how one gets them."""
+    return f"… ({count} character{'' if count == 1 else 's'} more{where})"
 
 
 def printable(text: str) -> str:

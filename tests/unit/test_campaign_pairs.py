@@ -32,6 +32,11 @@ name = "other"
 driver = "ssh"
 host = "@peer"
 """
+LINKED = """
+[[benchmark]]
+name = "iperf3"
+link = {{ peer = "{}" }}
+"""
 
 
 class Hosts(Fleet):
@@ -212,18 +217,55 @@ def test_campaign_toml_says_which_pairs(tmp_path, table, pairs):
     ("hosts", "table", "said"),
     [
         ({"a": "eth1", "b": ""}, {}, "b names no interface"),
-        ({"a": "eth1", "b": "eth1:eth2"}, {}, "b names no interface"),
+        ({"a": "eth1", "b": "eth1:eth2"}, {}, "'eth1:eth2' of b are no names of interfaces"),
+        ({"a": "eth1", "b": "an-interface-too"}, {}, "'an-interface-too' of b are no names"),
+        ({"a": "eth1", "b": "eth1/eth1"}, {}, "'eth1/eth1' of b are no names"),
+        ({"a": "eth1", "b": "{{nic}}"}, {}, "of b is a template"),
+        ({"a": "eth1", "b": "eth1/eth2"}, {}, "a and b have different numbers of interfaces"),
+        ({"a": "eth1", "b": "eth1/eth2"}, {"only": [["b", "a"]]}, "b and a have different numbers"),
         ({"a": "eth1"}, {}, "two hosts"),
         ({"a": "eth1", "b": "eth1"}, {"only": [["a", "a"]]}, "no pair of hosts"),
         ({"a": "eth1", "b": "eth1"}, {"only": [["a", "x"]]}, "no host x"),
         ({"a": "eth1", "b": "eth1"}, {"rounds": "all"}, "no value"),
-        ({"a": "eth1", "b": "eth1"}, {"turns": 2}, "no value"),
+        ({"a": "eth1", "b": "eth1"}, {"rounds": -2}, "'-2' is no value"),
+        ({"a": "eth1", "b": "eth1"}, {"turns": 2}, "there is no key 'turns'"),
     ],
 )
 def test_hosts_without_pairs_are_refused(tmp_path, hosts, table, said):
     campaign = campaign_in(tmp_path / "c", tables={"pairs": table})
+    listed = [InventoryHost(name, name, nic=nic, peer_address=name) for name, nic in hosts.items()]
     with pytest.raises(BadInput, match=said):
-        check_hosts([InventoryHost(name, name, nic=nic) for name, nic in hosts.items()], campaign.settings)
+        check_hosts(listed, campaign.settings)
+
+
+@pytest.mark.parametrize(
+    ("changed", "place", "said"),
+    [
+        ({"peer_address": "{{ inventory_hostname }}.lan"}, "vtax_address", "of b is a template"),
+        ({"home": "/data/{{ inventory_hostname }}"}, "vtax_home", "of b is a template"),
+        ({"peer_address": "-oProxyCommand=x"}, "vtax_address", "of b cannot be used by ssh"),
+        ({"peer_address": "192.0.2.2/eth0:eth0"}, "vtax_address", "of b cannot be used by ssh"),
+        ({"home": "/data/my home"}, "vtax_home", "of b cannot be used by ssh"),
+    ],
+)
+def test_what_ssh_to_a_host_cannot_use_is_refused_by_its_variable(tmp_path, changed, place, said):
+    campaign = campaign_in(tmp_path / "c", tables={"pairs": {}})
+    known = {"nic": "eth1", "peer_address": "192.0.2.1"}
+    with pytest.raises(BadInput, match=said) as caught:
+        check_hosts([InventoryHost("a", "a", **known), InventoryHost("b", "b", **{**known, **changed})],
+                    campaign.settings)  # fmt: skip
+    assert caught.value.where.endswith(place)
+
+
+@pytest.mark.parametrize("table", [{"within_groups": True}, {"only": [["a", "b"], ["c", "d"]]}])
+def test_hosts_that_never_meet_may_have_other_numbers_of_interfaces(tmp_path, table):
+    campaign = campaign_in(tmp_path / "c", tables={"pairs": table})
+    nics = {"a": "eth1", "b": "eth2", "c": "eth1/eth2", "d": "eth3/eth4"}
+    listed = [
+        InventoryHost(name, name, group=nic[4:5], nic=nic, peer_address=f"root@{name}.lan")
+        for name, nic in nics.items()
+    ]
+    check_hosts(listed, campaign.settings)
 
 
 def test_the_inventory_says_interfaces_and_where_other_hosts_reach_each(tmp_path):
@@ -259,6 +301,7 @@ def test_the_machine_that_a_campaign_names_is_what_it_says_and_refused_where_it_
     assert (found.host, found.config, found.uplinks, found.home) == (
         "192.0.2.2", "/etc/lab", "eth1:eth2", "/data/vtax",
     )  # fmt: skip
+    assert (named.local_user, found.local_user) == ("root", "root"), "whoever asks, with the keys of the later run"
     command = DRIVER.command(study, ["-m", "vtax"])[-1]
     assert command == f"env VTAX_HOME=/data/vtax {sys.executable} -m vtax"
     with pytest.raises(BadInput):
@@ -268,7 +311,9 @@ def test_the_machine_that_a_campaign_names_is_what_it_says_and_refused_where_it_
 @pytest.mark.parametrize(
     ("tables", "said"),
     [
-        (MACHINE + MACHINE.replace("other", "third"), "a pair has one"),
+        (MACHINE + MACHINE.replace("other", "third"), "other and third are several machines"),
+        (MACHINE + LINKED.format("ssh:web1/eth1:eth1"), "other and ssh:web1/eth1:eth1 are several machines"),
+        (LINKED.format("ssh:@peer/eth1:eth1"), "ssh:@peer/eth1:eth1: @peer needs a table of its own"),
         (MACHINE + TWO_BOOTS, "pairs are not rebooted"),
         (MACHINE, "addresses of their hosts"),
     ],

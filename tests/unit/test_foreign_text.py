@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vtax.foreign_text import MAX_DEPTH, MAX_ITEMS, MAX_TEXT_CHARS, clean, cleaned, escaped, one_line
+from vtax.foreign_text import MAX_DEPTH, MAX_ITEMS, MAX_TEXT_CHARS, clean, cleaned, escaped, left_out, one_line
 
 any_text = st.text(st.characters(exclude_categories=()), max_size=60)
 
@@ -45,6 +45,10 @@ def test_what_is_cut_off_is_shown():
     assert MAX_TEXT_CHARS - 10 < len(cut) <= MAX_TEXT_CHARS
     kept, _, more = cut.partition("…")
     assert more == f" ({10**6 - len(kept)} characters more)"
+
+
+def test_one_character_more_is_one():
+    assert (left_out(1), left_out(2, ": there")) == ("… (1 character more)", "… (2 characters more: there)")
 
 
 def test_a_version_is_one_line():

@@ -281,6 +281,33 @@ def test_sessions_of_pairs_are_judged_over_the_hosts_of_both_ends(store: Store):
     assert "of each pair" in text_of_parts(source)
 
 
+def test_of_pairs_no_host_group_or_change_is_judged(store: Store, tmp_path: Path):
+    def alone(host: str, session: int) -> dict[str, object]:
+        changed = updated(host, session)
+        return {"cpu_model": f"CPU {HOSTS.index(host) % 2}", "cpu_microcode": "2" if changed else "1"}
+
+    def paired(host: str, session: int) -> dict[str, object]:
+        peer = (HOSTS.index(host) + session) % len(HOSTS)
+        return {**alone(host, session), "peers": {"lab": f"{peer:012x}"}}
+
+    def speed(host: str, session: int, platform: str) -> float:
+        return 0.5 if (host, platform) == ("web1", "docker") else 1.0
+
+    judged = ("changes", "odd", "ratios_of_groups")
+    runs = measure(store, HOSTS, 4, facts=alone, speed=speed)
+    found = shown(source_of(store, merged(store, runs)))
+    assert all(found[key] for key in judged)
+    other = Store.open(tmp_path / "pairs.sqlite")
+    source = source_of(other, merged(other, measure(other, HOSTS, 4, facts=paired, speed=speed)))
+    found = shown(source)
+    assert [found[key] for key in judged] == [[], [], []]
+    assert found["pairs"]
+    said = [each for each in sentences(source) if "is judged" in each]
+    assert said == ["Measured by pairs of hosts: no single host, group of hosts or change of hosts is judged."]
+    assert not any("to lie apart" in each for each in sentences(source))
+    assert "groups of hosts" not in text_of_parts(source)
+
+
 def test_one_pair_in_both_directions_is_judged_over_its_sessions(store: Store):
     identity = {"h0": f"{0:012x}", "h1": f"{1:012x}"}
 

@@ -26,7 +26,7 @@ _PORT = 22
 _STRICT = {"ANSIBLE_DUPLICATE_YAML_DICT_KEY": "error", "ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED": "true"}
 """A host that is there twice, and a file that is no inventory, are errors: Ansible only warns of them."""
 _TWICE = re.compile(r"duplicate (?:mapping|dict) key ['(](.+?)[')]")  # as 2.19 and 2.14 say it, in wrapped lines
-_TEMPLATE = re.compile(r"\{\{|\{%")
+TEMPLATE = re.compile(r"\{\{|\{%")
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def hosts_of(listed: Mapping[str, Any], where: str) -> list[InventoryHost]:
         raise BadInput("the inventory has no host", where=where, hint=f"ansible-inventory -i {where} --graph")
     named: dict[str, str] = {}
     for host in found:
-        if host.skip or _TEMPLATE.search(host.address):  # what Ansible puts there is not known here
+        if host.skip or TEMPLATE.search(host.address):  # what Ansible puts there is not known here
             continue
         address = host.address.lower()  # DNS knows no case
         if address in named:

@@ -11,21 +11,23 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby, zip_longest
+from itertools import chain, groupby, zip_longest
 from typing import Any
 
 from vtax.campaign.directory import FILE
 from vtax.campaign.host_record import ENDED, CampaignHost, HostSession
-from vtax.campaign.inventory import InventoryHost
+from vtax.campaign.inventory import TEMPLATE, InventoryHost
 from vtax.campaign.launching import Due, too_many_failed
 from vtax.campaign.settings import CHANGE, PAIRS, Settings, is_open
 from vtax.errors import BadInput
 from vtax.foreign_text import one_line
 from vtax.network.lab import MAX_LABS
-from vtax.platforms.ssh_options import PEER
+from vtax.platforms.ssh_options import PEER, SshOptions
 from vtax.study.model import Study
+from vtax.study.refusals import RefusedStudy, validated
 
 _NICS = re.compile(r"[^\s/:]{1,15}(/[^\s/:]{1,15})*")
+_SSH = "ssh"
 _HINT = "docs/campaigns.md explains every key"
 _MEASURED = ("done", "collected")
 Pair = tuple[str, str]
@@ -46,30 +48,45 @@ class PairsTable:
         """Read the table. Raises BadInput, naming the key."""
         table: Mapping[str, Any] = settings.tables[PAIRS]
         types = {"rounds": int, "within_groups": bool, "only": list}
-        for key, value in table.items():
-            if types.get(key) is not type(value):
-                raise BadInput(f"{one_line(str(value), 60)!r} is no value of it", where=f"{FILE}: {PAIRS}.{key}",
+        for name, value in table.items():
+            if name not in types:
+                raise BadInput(f"there is no key {name!r}", where=f"{FILE}: {PAIRS}.{name}", hint=_HINT)
+            if types[name] is not type(value) or (name == "rounds" and table[name] < 0):
+                raise BadInput(f"{one_line(str(value), 60)!r} is no value of it", where=f"{FILE}: {PAIRS}.{name}",
                                hint=_HINT)  # fmt: skip
         for each in table.get("only", ()):
             if not isinstance(each, list) or len({str(name) for name in each}) != 2 or len(each) != 2:
                 raise BadInput(f"{one_line(str(each), 60)} is no pair of hosts", where=f"{FILE}: {PAIRS}.only",
                                hint='write only = [["a", "b"]]')  # fmt: skip
         only = tuple((str(a), str(b)) for a, b in table.get("only", ()))
-        return cls(max(table.get("rounds", 0), 0), table.get("within_groups", False), only)
+        return cls(table.get("rounds", 0), table.get("within_groups", False), only)
 
 
 def peers_of(study: Study) -> list[str]:
     """Return the names of the machines of a study that a campaign of pairs names."""
-    return [each.name for each in study.platform if each.driver == "ssh" and each.options.get("host") == PEER]
+    hosts = {each.name: str(each.options.get("host", "")) for each in study.platform if each.driver == _SSH}
+    return [name for name, host in hosts.items() if host.partition("/")[0] == PEER]
+
+
+def _machines_of(study: Study) -> list[str]:
+    """Return the names of the machines that a study measures on, or joins by its links."""
+    links = [level for of in study.benchmark for level in (*of.link.values(), *chain(*of.link_factors.values()))]
+    tables = {each.name for each in study.platform if each.driver == _SSH}
+    named = dict.fromkeys(map(str, (*study.platforms, *links)))
+    return [name for name in named if name in tables or name.startswith(f"{_SSH}:")]
 
 
 def check_study(study: Study, source: str, inventory: str) -> None:
     """Raise BadInput for a study of pairs that no campaign can measure; nothing for one of single hosts."""
-    if not (peers := peers_of(study)):
+    peers, machines = peers_of(study), _machines_of(study)
+    if inline := [name for name in machines if name.startswith(f"{_SSH}:{PEER}")]:
+        raise BadInput(f"{inline[0]}: {PEER} needs a table of its own", where=source,
+                       hint="a [[platform]] of the driver ssh whose host is @peer")  # fmt: skip
+    if not peers:
         return
-    if len(peers) > 1:
-        raise BadInput(f"{' and '.join(peers)} are both {PEER}, and a pair has one", where=f"{source}: [[platform]]",
-                       hint="name the host of the others")  # fmt: skip
+    if len(several := dict.fromkeys([*peers, *machines])) > 1:
+        raise BadInput(f"{' and '.join(several)} are several machines, and a pair has one", where=source,
+                       hint="measure the others by a study of their own")  # fmt: skip
     if study.boot:
         raise BadInput("pairs are not rebooted", where=f"{source}: boot", hint="a campaign for each boot")
     if not inventory:
@@ -85,14 +102,45 @@ def check_hosts(listed: Iterable[InventoryHost], settings: Settings) -> None:
     if len(hosts) < 2:
         raise BadInput("a pair needs two hosts", where=where, hint="add hosts, or remove a vtax_skip")
     for host in hosts:
-        if not _NICS.fullmatch(host.nic):
-            raise BadInput(
-                f"{host.name} names no interface that joins it to the other hosts", where=f"{where}: vtax_nic",
-                hint="vtax_nic: eth1, of no use to anything else there",
-            )  # fmt: skip
+        _check_host(host, where)
+    _check_counts(hosts, wanted, where)
     known = {each.name for each in listed}
     if unknown := [name for pair in wanted.only for name in pair if name not in known]:
         raise BadInput(f"the inventory has no host {unknown[0]}", where=f"{FILE}: {PAIRS}.only", hint=where)
+
+
+def _check_host(host: InventoryHost, where: str) -> None:
+    """Raise BadInput for a host that the others cannot reach, or are not joined to."""
+    for key, value in {"vtax_nic": host.nic, "vtax_address": host.peer_address, "vtax_home": host.home}.items():
+        if TEMPLATE.search(value):
+            raise BadInput(f"{value} of {host.name} is a template, which the other host of a pair would fill in",
+                           where=f"{where}: {key}", hint="write what it stands for")  # fmt: skip
+    if not host.nic:
+        raise BadInput(
+            f"{host.name} names no interface that joins it to the other hosts", where=f"{where}: vtax_nic",
+            hint="vtax_nic: eth1, of no use to anything else there",
+        )  # fmt: skip
+    names = host.nic.split("/")
+    if not _NICS.fullmatch(host.nic) or len({*names}) < len(names):
+        raise BadInput(f"{host.nic!r} of {host.name} are no names of interfaces", where=f"{where}: vtax_nic",
+                       hint="at most 15 characters each, several with a slash between: eth1/eth2")  # fmt: skip
+    given = {"host": host.peer_address, "uplinks": ""}
+    for key, option, value in (("vtax_address", "host", host.peer_address), ("vtax_home", "home", host.home)):
+        try:
+            validated(SshOptions, {**given, option: value})
+        except RefusedStudy as error:
+            raise BadInput(f"{value!r} of {host.name} cannot be used by ssh", where=f"{where}: {key}",
+                           hint="letters, digits and . _ - +") from error  # fmt: skip
+
+
+def _check_counts(hosts: Sequence[InventoryHost], wanted: PairsTable, where: str) -> None:
+    """Raise BadInput where hosts that may be a pair have different numbers of interfaces."""
+    counts, first = {host.name: host.nic.count("/") for host in hosts}, dict[str, str]()
+    met = [(first.setdefault(host.group if wanted.within_groups else "", host.name), host.name) for host in hosts]
+    for a, b in wanted.only or met:
+        if a in counts and b in counts and counts[a] != counts[b]:
+            raise BadInput(f"{a} and {b} have different numbers of interfaces", where=f"{where}: vtax_nic",
+                           hint="name as many on each")  # fmt: skip
 
 
 def rounds_of(names: Sequence[str]) -> Iterator[list[Pair]]:
@@ -176,7 +224,7 @@ def next_batch(
 
 def run_options(host: CampaignHost, session: HostSession, peer: CampaignHost) -> list[str]:
     """Return the options of `vtax host run` for the session of a pair that a host measures with its peer."""
-    joined = zip(host.nic.split("/"), peer.nic.split("/"), strict=False)
+    joined = zip(host.nic.split("/"), peer.nic.split("/"), strict=True)
     uplinks = "/".join(f"{here}:{there}" for here, there in joined)
     return ["--peer", f"{peer.peer_address}/{uplinks}", "--peer-home", peer.home, "--lab", str(session.lab)]
 

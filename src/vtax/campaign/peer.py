@@ -25,12 +25,13 @@ _DETAIL = 300
 def peer_options(named: str, home: Path | None, own: Home) -> SshOptions:
     """Return how this host reaches its peer. named: ADDRESS/NIC:NIC_THERE. home: VTAX_HOME there; None: as here.
 
-    Its Python is at the path of this one, in the other home. Raises BadInput.
+    Its Python is at the path of this one, in the other home; the keys are root's, whoever called sudo, as a run that
+    outlives the login has no others. Raises BadInput.
     """
     there = home or own.root
     here = Path(sys.executable)
     python = there / here.relative_to(own.root) if here.is_relative_to(own.root) else here
-    values = {"host": named, "home": str(there), "python": str(python)}
+    values = {"host": named, "home": str(there), "python": str(python), "local_user": "root"}
     options = registry.make("the peer", DRIVER.name, values).options
     assert isinstance(options, SshOptions)
     return options

@@ -23,7 +23,7 @@ from threading import Event, Thread
 from typing import IO, TextIO, cast
 
 from vtax.errors import VtaxError
-from vtax.foreign_text import printable
+from vtax.foreign_text import left_out, printable
 
 MAX_QUEUED = 1000  # queued pieces of text (mostly lines) while the reader of standard error stalls
 MAX_LINE_CHARS = 4000  # characters
@@ -251,9 +251,7 @@ def bounded_lines(text: str) -> str:
     if len(text) <= MAX_LINE_CHARS:
         return text
     return "\n".join(
-        line
-        if len(line) <= MAX_LINE_CHARS
-        else f"{line[:MAX_LINE_CHARS]}… ({len(line) - MAX_LINE_CHARS} characters more)"
+        line if len(line) <= MAX_LINE_CHARS else line[:MAX_LINE_CHARS] + left_out(len(line) - MAX_LINE_CHARS)
         for line in text.split("\n")
     )
 

@@ -89,7 +89,7 @@ class SshOptions(DriverOptions):
 
     def of_peer(self) -> str:
         """Return what PEER_OPTIONS has of this machine, for a run whose study names it PEER."""
-        return self.model_dump_json(include={"host", "uplinks", "python", "home"})
+        return self.model_dump_json(include={"host", "uplinks", "python", "home", "local_user"})
 
     @property
     def interpreter(self) -> list[str]:

@@ -14,7 +14,7 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderR
 from rich.segment import Segment
 from rich.text import Text
 
-from vtax.foreign_text import MAX_TEXT_CHARS, printable
+from vtax.foreign_text import MAX_TEXT_CHARS, left_out, printable
 
 _SPACES = " \N{NO-BREAK SPACE}\N{NARROW NO-BREAK SPACE}"
 _STAND_INS = "\ue000\ue001\ue002"  # of the private use area: nothing that vtax tells holds them
@@ -56,7 +56,7 @@ def shortened(text: str) -> str:
 
 
 def _left_out(length: int) -> str:
-    return f"… ({length - MAX_TEXT_CHARS} characters more: --json has them)" if length > MAX_TEXT_CHARS else ""
+    return left_out(length - MAX_TEXT_CHARS, ": --json has them") if length > MAX_TEXT_CHARS else ""
 
 
 class Unbroken:

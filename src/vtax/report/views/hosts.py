@@ -67,12 +67,14 @@ def document(source: Source, options: Options) -> Document:
         nothing = msg("The run is of one host.")
         return Document(VIEW.title, (Paragraph(nothing),), data={"hosts": []}, nothing=nothing)
     facts = differing_facts(hosts)
-    changes = [(change, effects_of(analysis, hosts, change)) for change in changes_of(analysis, hosts)]
+    pairs = pairs_of(analysis, hosts)
+    alone = () if pairs else hosts  # pairs share hosts: none is a value of its own
+    changes = [(change, effects_of(analysis, hosts, change)) for change in changes_of(analysis, alone)]
     found = _Found(
         hosts, campaign, tuple(host_matrix.lines_of(source.analysis, hosts)), facts,
-        tuple(each for each in odd_hosts(analysis, hosts, facts) if only.shows(each.row.cell)),
+        tuple(each for each in odd_hosts(analysis, alone, facts) if only.shows(each.row.cell)),
         tuple((change, tuple(each for each in of if only.shows(each.row.cell))) for change, of in changes),
-        pairs_of(analysis, hosts),
+        pairs,
     )  # fmt: skip
     parts: list[Part] = [
         Titled(msg("Summary"), (Bullets(tuple(_summary(found, analysis))),), role="summary"),
@@ -84,7 +86,7 @@ def document(source: Source, options: Options) -> Document:
         *_odd(found),
         *_facts(found),
         *_screening(found),
-        *host_groups.groups_apart(analysis),
+        *(() if pairs else host_groups.groups_apart(analysis)),
     ]
     return Document(VIEW.title, tuple(parts), data=_plain(found, analysis))
 
@@ -108,7 +110,9 @@ def _summary(found: _Found, analysis: Analysis) -> Iterator[Inline]:
         )  # fmt: skip
     if len(found.odd) > _MAX_ODD:
         yield plural("{count} further difference", "{count} further differences", len(found.odd) - _MAX_ODD)
-    if len(found.hosts) > 3 and not found.odd:
+    if found.pairs:
+        yield msg("Measured by pairs of hosts: no single host, group of hosts or change of hosts is judged.")
+    elif len(found.hosts) > 3 and not found.odd:
         yield msg("No host is shown to lie apart from the others.")
 
 
@@ -254,7 +258,7 @@ def _plain(found: _Found, analysis: Analysis) -> dict[str, Any]:
             for fact in found.facts
         ],
         "groups": groups_of(analysis.sessions),
-        "ratios_of_groups": host_groups.plain_groups(analysis),
+        "ratios_of_groups": [] if found.pairs else host_groups.plain_groups(analysis),
     }  # fmt: skip
 
 
