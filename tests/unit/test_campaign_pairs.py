@@ -1,24 +1,30 @@
-"""Which pairs of hosts are launched when, and which of the two measures; what of a campaign has no pairs."""
+"""Which pairs of hosts are launched when, and which of the two measures; what of a campaign has no pairs.
+
+It is long because a pair fails, waits and ends in many ways, all over one fleet.
+"""
 
 from __future__ import annotations
 
 import sys
 from collections import Counter
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import pytest
-from answering_hosts import Counting, Fleet, Machine, campaign_in, go
+from answering_hosts import Counting, Fleet, Machine, campaign_in, controller_of, go
 from campaign_studies import COUNTING, TWO_BOOTS
 
 from vtax.campaign import controller as module
+from vtax.campaign.change import draw
 from vtax.campaign.directory import Campaign
-from vtax.campaign.host_record import CampaignHost
+from vtax.campaign.host_record import CampaignHost, HostSession
 from vtax.campaign.inventory import InventoryHost, hosts_of
-from vtax.campaign.pairs import check_hosts, check_study, rounds_of, wanted_pairs
+from vtax.campaign.pairs import check_hosts, check_study, missing, rounds_of, wanted_pairs
 from vtax.campaign.peer import peer_options
-from vtax.campaign.settings import Launch
+from vtax.campaign.screening import KINDS, is_due, launched, screened
+from vtax.campaign.settings import Launch, Screening
 from vtax.errors import BadInput
 from vtax.host.home import Home
 from vtax.network.lab import NUMBER, address, address6, mac
@@ -330,3 +336,145 @@ def test_a_change_of_pairs_is_refused(tmp_path, fleet):
     campaign = campaign_in(tmp_path / "c", tables={"pairs": {}, "change": {"what": "kernel"}})
     with pytest.raises(BadInput, match="change of pairs"):
         check_hosts([InventoryHost(name, name, nic="eth1") for name in "ab"], campaign.settings)
+
+
+REFUSES = {"run": {"rc": 2, "stderr": "the peer has no eth1"}}
+GONE = {"run": {"rc": 127, "stderr": "no such command"}}
+
+
+@pytest.mark.parametrize("fleet", [2], indirect=True)
+def test_a_pair_that_is_given_up_is_named_and_tried_again_by_retry_alone(tmp_path, fleet):
+    campaign = fleet.campaign(tmp_path / "c", launch=Launch(canary=0, attempts=2))
+    ((name, peer),) = measured_after(campaign, fleet, failures=REFUSES)
+    fleet.machines[peer].is_reachable = False
+    assert go(campaign, fleet)[name] == "waiting", "it was checked, and not launched"
+    fleet.machines[peer].is_reachable = True
+    for _ in range(3):
+        states = go(campaign, fleet)
+    assert states[name] == "waiting", "which is not that it could measure"
+    assert campaign.host(name).reason.code == "run-refused"
+    assert controller_of(campaign, fleet).given_up() == [f"{name}-{peer}"]
+    fleet.machines[name].failures = {}
+    assert go(campaign, fleet)[name] == "waiting"
+    assert go(campaign, fleet, retry=True)[name] == "running"
+    assert controller_of(campaign, fleet).given_up() == []
+
+
+def measured_after(campaign: Campaign, fleet: Hosts, failures: dict[str, Any]) -> list[tuple[str, str]]:
+    """The pairs that a first `go` launches on hosts that all fail so."""
+    for machine in fleet.machines.values():
+        machine.failures = failures
+    go(campaign, fleet)
+    return measured(campaign)
+
+
+def test_the_peer_of_a_host_that_is_gone_or_skipped_measures_with_others_in_another_lab(tmp_path, fleet):
+    campaign = fleet.campaign(tmp_path / "c", table={"only": [["a1", "b1"], ["b1", "c1"]]})
+    go(campaign, fleet)
+    fleet.machines["a1"].is_reachable = False
+    go(campaign, fleet)
+    assert measured(campaign) == [("a1", "b1"), ("b1", "c1")]
+    assert [campaign.host(name).running.lab for name in ("a1", "b1")] == [0, 1]
+    skipped = campaign_in(tmp_path / "d", launch=Launch(canary=0), tables=campaign.settings.tables)
+    for host in campaign.hosts():
+        skipped.keep(replace(host, sessions=() if host.name == "b1" else host.sessions,
+                             **({"skip": "in repair", "state": "skipped"} if host.name == "a1" else {})))  # fmt: skip
+    fleet.machines["b1"].runs = {}
+    go(skipped, fleet)
+    assert ("b1", "c1") in measured(skipped)
+
+
+@pytest.mark.parametrize("fleet", [9], indirect=True)
+def test_a_pair_that_fails_counts_against_no_host(tmp_path, fleet):
+    campaign = fleet.campaign(tmp_path / "c", launch=Launch(canary=0, attempts=1))
+    for _ in range(12):
+        go(campaign, fleet)
+        for name, peer in measured(campaign):
+            if "d1" in (name, peer) and (found := campaign.host(name).running) and found.peer == peer:
+                fleet.machines[name].end("failed")
+        fleet.end()
+    good = {pair for pair in combinations(sorted(fleet.machines), 2) if "d1" not in pair}
+    collected = {tuple(sorted((host.name, each.peer))) for host in campaign.hosts() for each in host.sessions
+                 if each.state == "collected"}  # fmt: skip
+    assert collected == good
+    assert "failed" not in {host.state for host in campaign.hosts()}
+
+
+def test_a_pair_whose_vtax_is_gone_is_launched_once_a_call(tmp_path, fleet):
+    campaign = fleet.campaign(tmp_path / "c")
+    for machine in fleet.machines.values():
+        machine.failures = GONE
+    launches = []
+    honest = fleet.run
+
+    def counted(tasks, given):
+        launches.extend(n for n, each in given.items() if "run" in each["vtax_command"] and tasks == ["command"])
+        assert len(launches) < 50, "without an end"
+        return honest(tasks, given)
+
+    fleet.run = counted  # type: ignore[method-assign]
+    go(campaign, fleet)
+    assert len(launches) == 6, "every pair once"
+
+
+def test_a_campaign_with_one_host_left_is_aborted_and_collected_but_launches_nothing(tmp_path, fleet, monkeypatch):
+    campaign = fleet.campaign(tmp_path / "c", inventory="hosts.yml")
+    go(campaign, fleet)
+    fleet.end()
+    monkeypatch.setattr(module, "check_version", lambda: None)
+    monkeypatch.setattr(module, "Playbook", lambda *given: fleet)
+    listed = [InventoryHost(name, name, skip="" if name == "a1" else "sold", nic="eth1") for name in fleet.machines]
+    monkeypatch.setattr(module, "read_inventory", lambda path: listed)
+    with module.controller(campaign, lambda text: None) as found:
+        found.look()
+        assert found.collect(Counting()).loaded == 1  # type: ignore[arg-type]
+        with pytest.raises(BadInput, match="two hosts"):
+            found.launch()
+    with module.controller(campaign, lambda text: None, aborts=True) as found:
+        found.stop()
+    with pytest.raises(BadInput, match="change of pairs"):
+        draw(campaign, "kernel")
+
+
+def test_a_host_is_not_excluded_once_it_was_a_peer(tmp_path, fleet):
+    campaign = fleet.campaign(tmp_path / "c", screening=Screening(exclude_above=0.9))
+    known = [
+        replace(host, group="", state="ready", probe=dict.fromkeys(KINDS, (2.0 if host.name == "b1" else 1.0,)))
+        for host in campaign.hosts()
+    ]
+    (excluded,) = [each.name for each in screened(known, campaign.settings, ()) if each.state == "excluded"]
+    assert excluded == "b1"
+    known[0] = known[0].with_session(HostSession(1, "s1", "collected", peer="b1"))
+    before = launched(known)
+    assert not [each for each in screened(known, campaign.settings, before) if each.state == "excluded"]
+    assert not is_due(replace(known[1], probe={}), before)
+
+
+@pytest.mark.parametrize("fleet", [2], indirect=True)
+def test_what_an_interrupted_pair_measured_is_brought_once_it_is_given_up(tmp_path, fleet):
+    campaign, loader = fleet.campaign(tmp_path / "c", launch=Launch(canary=0, attempts=1)), Counting()
+    go(campaign, fleet, loader)
+    ((name, _),) = measured(campaign)
+    fleet.machines[name].end("interrupted")
+    go(campaign, fleet, loader)
+    assert loader.loaded == [(name, campaign.settings.run_id(1))]
+    go(campaign, fleet, loader, retry=True)
+    assert campaign.host(name).running.id == campaign.settings.run_id(1, 1), "loaded once, by that id"
+
+
+def test_retry_forgets_who_a_host_is_only_where_that_may_have_changed(tmp_path, fleet):
+    campaign = fleet.campaign(tmp_path / "c")
+    for name, state in (("a1", "waiting"), ("b1", "refused")):
+        campaign.keep(replace(campaign.host(name), state=state, identity="known"))
+    controller_of(campaign, fleet).retry()
+    assert (campaign.host("a1").identity, campaign.host("b1").identity) == ("known", "")
+
+
+def test_pairs_of_a_host_that_the_inventory_has_no_more_are_not_missing(tmp_path, fleet):
+    campaign = fleet.campaign(tmp_path / "c", table={"rounds": 1})
+    listed = [InventoryHost(name, name, nic="eth1") for name in fleet.machines if name != "b1"]
+    wanted = wanted_pairs(module.merged(campaign, listed).values(), campaign.settings)
+    assert [*missing(campaign.hosts(), campaign.settings)] == wanted
+    listed.append(InventoryHost("b1", "b1", nic="eth1"))
+    module.merged(campaign, listed)
+    assert len(missing(campaign.hosts(), campaign.settings)) == 2, "it is there again"

@@ -167,11 +167,12 @@ def _state(host: CampaignHost, settings: Settings) -> tuple[HostState, Reason]:
     states = {each.state: each for each in host.sessions}
     if "running" in states:
         return "running", Reason()
+    reasons = [states[state].reason for state in ("failed", "refused") if state in states]
+    if reasons and settings.has_pairs:  # that pair failed, or is given up, not its host
+        return "waiting", reasons[0]
     if "failed" in states:
         return "failed", states["failed"].reason
-    for each in host.sessions:
-        if settings.has_pairs:  # that pair is given up, not its host
-            break
+    for each in () if settings.has_pairs else host.sessions:
         if each.state in ("interrupted", "refused") and each.attempts >= settings.launch.attempts:
             return "given-up", Reason("attempts", f"{each.attempts}: {each.reason}")
     if "refused" in states:

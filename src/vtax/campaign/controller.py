@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -46,15 +47,12 @@ def controller(campaign: Campaign, progress: Progress, *, aborts: bool = False) 
         check_version()
         inventory = campaign.root / campaign.settings.inventory
         playbook = Playbook(inventory, campaign.log, campaign.settings.launch.forks, held)
-        listed = read_inventory(inventory)
-        if campaign.settings.has_pairs:
-            pairs.check_hosts(listed, campaign.settings)
-        yield Controller(campaign, playbook, merged(campaign, listed), progress)
+        yield Controller(campaign, playbook, merged(campaign, read_inventory(inventory)), progress)
 
 
 def merged(campaign: Campaign, listed: Iterable[InventoryHost]) -> dict[str, CampaignHost]:
-    """Return what is known of the hosts of an inventory; hosts that it has no more stay on disk, and are asked
-    nothing."""
+    """Return what is known of the hosts of an inventory; hosts that it has no more stay on disk, as
+    skipped ones that are asked nothing."""
     found = {}
     for each in listed:
         host = campaign.host(each.name) or CampaignHost(each.name)
@@ -69,6 +67,9 @@ def merged(campaign: Campaign, listed: Iterable[InventoryHost]) -> dict[str, Cam
         if new != host or host.at is None:
             campaign.keep(new)
         found[each.name] = new
+    for host in campaign.hosts():  # whose pairs a report is to expect no more
+        if host.name not in found and not host.skip and host.reason.code != "damaged":
+            campaign.keep(replace(host, skip="the inventory has it no more"))
     return found
 
 
@@ -92,15 +93,21 @@ class Controller:
     def retry(self) -> None:
         """Have hosts tried again that failed or were given up; a failed session begins anew, by another id."""
         for host in self.hosts.values():
-            may_lack = ("failed", "given-up", "refused", *(("waiting",) if self.settings.has_pairs else ()))
-            if host.state not in may_lack:
+            is_out = host.state in ("failed", "given-up", "refused")
+            if not (is_out or self.settings.has_pairs):  # a pair is given up, not its host
                 continue
-            kept = tuple(self._again(each) for each in host.sessions)
-            self._keep(answers.settled(replace(host, sessions=kept, identity=""), self.settings, time.time()))
+            kept = replace(host, sessions=tuple(self._again(e) if pairs.is_lacking(e) else e for e in host.sessions))
+            self._keep(answers.settled(replace(kept, identity=""), self.settings, time.time()) if is_out else kept)
 
     def silent(self) -> list[str]:
         """Return the hosts that were launched and do not answer; launching goes on without them."""
         return [host.name for host in self.hosts.values() if host.running and host.state == "unreachable"]
+
+    def given_up(self) -> list[str]:
+        """Return the pairs that are tried no more, as `a-b` where a measures."""
+        if not self.settings.has_pairs:
+            return []
+        return ["-".join(pair) for pair in pairs.given_up([*self.hosts.values()], self.settings)]
 
     def look(self) -> None:
         """Ask the hosts that were launched how far they are."""
@@ -109,6 +116,8 @@ class Controller:
     def launch(self) -> str:
         """Prepare and launch whoever is due; return why nothing is launched any more, empty while that goes on."""
         self._refuse_aborted()
+        if self.settings.has_pairs:
+            pairs.check_hosts(self.hosts.values(), self.settings)
         screening.declare(self.campaign)
         refused = [
             host.name for host in self.hosts.values()
@@ -117,11 +126,12 @@ class Controller:
         asked: set[str] = set(refused)
         self._check(refused)
         asked -= {name for name in refused if self.hosts[name].state == "ready"}
-        first = screening.before_any_session(self.hosts.values(), self.settings, time.time())
+        first = screening.before_any_session(self.hosts.values(), self.settings, time.time(), self._launched())
         self._check(first)
         self._probe(first)
         asked |= {name for name in first if self.hosts[name].state != "ready"}
-        batch = pairs.next_batch if self.settings.has_pairs else next_batch
+        tried: set[pairs.Pair] = set()
+        batch = partial(pairs.next_batch, tried=tried) if self.settings.has_pairs else next_batch
         while due := batch([*self.hosts.values()], self.settings, time.time(), asked):
             self._refuse_aborted()
             names = [name for each in due for name in each.hosts]
@@ -130,7 +140,12 @@ class Controller:
             self._probe(names)
             self._refuse_aborted()
             ready = {name for name in names if self.hosts[name].state == "ready" and self._is_open(name)}
-            self._launch([each for each in due if ready.issuperset(each.hosts)])
+            launched = [each for each in due if ready.issuperset(each.hosts)]
+            tried |= {(each.host, each.peer) for each in launched}
+            self._launch(launched)
+        for host in self.hosts.values() if self.settings.has_pairs else ():
+            if host.state == "ready":  # was checked in vain, or is the peer of one
+                self._keep(answers.settled(host, self.settings, host.at or 0.0))
         return too_many_failed(self.hosts.values(), self.settings)
 
     def _refuse_aborted(self) -> None:
@@ -177,6 +192,9 @@ class Controller:
             self._keep(host)
         return Collected(found.count(True), found.count(False))
 
+    def _launched(self) -> set[str]:
+        return screening.launched(self.campaign.hosts())
+
     def _running(self) -> dict[str, HostSession]:
         return {host.name: session for host in self.hosts.values() if not host.skip and (session := host.running)}
 
@@ -184,8 +202,9 @@ class Controller:
         found: dict[str, HostSession] = {}
         for host in (each for each in self.hosts.values() if not each.skip):
             ends = self.campaign.is_aborted or host.state == "given-up"
-            ended = ("done", "failed", *(("interrupted", "paused") if ends else ()))
             for session in host.sessions:
+                is_over = ends or (session.peer and pairs.is_given_up(session, self.settings))
+                ended = ("done", "failed", *(("interrupted", "paused") if is_over else ()))
                 is_there = session.number and session.bundle_sha256 and session.state in ended
                 if is_there and not session.run and session.id + host.name not in tried:
                     found.setdefault(host.name, session)
@@ -228,9 +247,10 @@ class Controller:
 
     def _probe(self, names: Sequence[str]) -> None:
         """Probe the hosts that may measure and never did, and compare all that were probed."""
+        before = self._launched()
         ready = [
             name for name in names
-            if self.hosts[name].state == "ready" and screening.is_due(self.hosts[name]) and self._is_open(name)
+            if (host := self.hosts[name]).state == "ready" and screening.is_due(host, before) and self._is_open(name)
         ]  # fmt: skip
         if not (ready and self.settings.screening.seconds):
             return
@@ -240,7 +260,7 @@ class Controller:
 
         words = ["probe", "--seconds", f"{self.settings.screening.seconds:g}"]
         self._ask("probed", ["command"], dict.fromkeys(ready, HostSession(0, "")), probed, verb=lambda *_: words)
-        for host in screening.screened(self.hosts.values(), self.settings):
+        for host in screening.screened(self.hosts.values(), self.settings, before):
             self._keep(host)
 
     def _launch(self, due: Sequence[Due]) -> None:
@@ -250,7 +270,7 @@ class Controller:
             session = host.session(each.number) or HostSession(
                 each.number, self.settings.run_id(each.number), peer=each.peer
             )
-            if session.state == "failed":  # of a pair
+            if session.state == "failed" or session.run:  # of a pair
                 session = replace(self._again(session), attempts=session.attempts)
             begun = replace(session, state="running", reason=Reason(), attempts=session.attempts + 1, lab=each.lab,
                             started_at=session.started_at or time.time())  # fmt: skip

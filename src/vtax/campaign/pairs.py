@@ -93,7 +93,7 @@ def check_study(study: Study, source: str, inventory: str) -> None:
         raise BadInput("pairs need the addresses of their hosts", where=source, hint="--inventory FILE")
 
 
-def check_hosts(listed: Iterable[InventoryHost], settings: Settings) -> None:
+def check_hosts(listed: Iterable[InventoryHost | CampaignHost], settings: Settings) -> None:
     """Raise BadInput for an inventory, or a campaign.toml, that has no pairs."""
     hosts, wanted = [each for each in listed if not each.skip], PairsTable.of(settings)
     where = settings.inventory
@@ -109,7 +109,7 @@ def check_hosts(listed: Iterable[InventoryHost], settings: Settings) -> None:
         raise BadInput(f"the inventory has no host {unknown[0]}", where=f"{FILE}: {PAIRS}.only", hint=where)
 
 
-def _check_host(host: InventoryHost, where: str) -> None:
+def _check_host(host: InventoryHost | CampaignHost, where: str) -> None:
     """Raise BadInput for a host that the others cannot reach, or are not joined to."""
     for key, value in {"vtax_nic": host.nic, "vtax_address": host.peer_address, "vtax_home": host.home}.items():
         if TEMPLATE.search(value):
@@ -133,7 +133,7 @@ def _check_host(host: InventoryHost, where: str) -> None:
                            hint="letters, digits and . _ - +") from error  # fmt: skip
 
 
-def _check_counts(hosts: Sequence[InventoryHost], wanted: PairsTable, where: str) -> None:
+def _check_counts(hosts: Sequence[InventoryHost | CampaignHost], wanted: PairsTable, where: str) -> None:
     """Raise BadInput where hosts that may be a pair have different numbers of interfaces."""
     counts, first = {host.name: host.nic.count("/") for host in hosts}, dict[str, str]()
     met = [(first.setdefault(host.group if wanted.within_groups else "", host.name), host.name) for host in hosts]
@@ -188,27 +188,51 @@ def ended(hosts: Sequence[CampaignHost], settings: Settings) -> list[CampaignHos
     return [replace(host, state="collected") for host in hosts if host.name in done and not host.running]
 
 
+def is_lacking(session: HostSession) -> bool:
+    """Return whether a session neither runs nor was measured."""
+    return session.state not in (*_MEASURED, "running")
+
+
+def is_given_up(session: HostSession, settings: Settings) -> bool:
+    """Return whether a session of a pair ended in vain as often as the campaign tries one."""
+    return is_lacking(session) and session.attempts >= settings.launch.attempts
+
+
+def given_up(hosts: Sequence[CampaignHost], settings: Settings) -> list[Pair]:
+    """Return the pairs of which a session is given up: who was to measure, and the peer."""
+    launched = _launched(hosts)
+    return [
+        (name, each.peer) for pair in wanted_pairs(hosts, settings)
+        for name, each in launched.get(_key(*pair), ()) if is_given_up(each, settings)
+    ]  # fmt: skip
+
+
 def next_batch(
-    hosts: Sequence[CampaignHost], settings: Settings, now: float, asked: Collection[str]
-) -> tuple[Due, ...]:
+    hosts: Sequence[CampaignHost], settings: Settings, now: float, asked: Collection[str],
+    tried: Collection[Pair] = (),
+) -> tuple[Due, ...]:  # fmt: skip
     """Return the pairs that are to be launched now: no host is in two, and at most MAX_LABS run at once.
 
     One pair measures first, where the campaign has a canary. asked: hosts that were asked already; these are asked
-    again only while they are `ready`. now: Unix time.
+    again only while they are `ready`. tried: who measured and its peer, of pairs that are not launched again. A peer
+    whose host does not answer, or is skipped, is free: its own check says whether it measures still. now: Unix time.
     """
     if too_many_failed(hosts, settings):
         return ()
     running = {host.name: session for host in hosts if (session := host.running)}
     free = {
         host.name for host in hosts
-        if not host.skip and (host.state not in ENDED or host.state in ("collected", "failed"))
+        if not host.skip and (host.state not in ENDED or host.state == "collected")
         and (host.name not in asked or host.state == "ready") and is_open(host.window or settings.window, now)
-    } - {name for host, session in running.items() for name in (host, session.peer)}  # fmt: skip
+    } - {*running} - {
+        session.peer for host in hosts
+        if (session := host.running) and host.state != "unreachable" and not host.skip
+    }  # fmt: skip
     labs = [number for number in range(MAX_LABS) if number not in {each.lab for each in running.values()}]
     if settings.launch.canary and not any(each.state in _MEASURED for host in hosts for each in host.sessions):
         labs = labs[: 0 if any(host.running and host.state != "unreachable" for host in hosts) else 1]
     numbers = {host.name: 1 + max((each.number for each in host.sessions), default=0) for host in hosts}
-    launched, found = _launched(hosts), list[Due]()
+    launched, found, before = _launched(hosts), list[Due](), {_key(*pair) for pair in tried}
 
     def in_vain(pair: Pair) -> int:  # how often it was tried
         of = launched.get(_key(*pair), ())
@@ -216,7 +240,7 @@ def next_batch(
 
     for pair in sorted(wanted_pairs(hosts, settings), key=in_vain):
         due = _due(pair, launched.get(_key(*pair), ()), settings, now) if free.issuperset(pair) else None
-        if due and labs:
+        if due and labs and _key(*pair) not in before:
             found.append(replace(due, number=due.number or numbers[due.host], lab=labs.pop(0)))
             free -= {*pair}
     return tuple(found)
@@ -251,7 +275,7 @@ def _due(pair: Pair, launched: Sequence[tuple[str, HostSession]], settings: Sett
     """
     for host, each in launched:
         if each.state not in _MEASURED:
-            is_over = each.state == "running" or each.attempts >= settings.launch.attempts
+            is_over = each.state == "running" or is_given_up(each, settings)
             return None if is_over else Due(host, each.number, each.peer)
     if len(launched) >= settings.sessions:
         return None

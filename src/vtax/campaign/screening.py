@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -52,20 +52,27 @@ def declare(campaign: Campaign) -> None:
         )  # fmt: skip
 
 
-def is_due(host: CampaignHost) -> bool:
-    """Return whether a host is to be probed before it measures."""
-    return not host.probe and not host.sessions
+def launched(hosts: Iterable[CampaignHost]) -> set[str]:
+    """Return the names of the hosts that were launched, or were the peer of one."""
+    return {name for host in hosts for each in host.sessions for name in (host.name, each.peer)}
 
 
-def before_any_session(hosts: Iterable[CampaignHost], settings: Settings, now: float) -> list[str]:
+def is_due(host: CampaignHost, before: Collection[str]) -> bool:
+    """Return whether a host is to be probed before it measures. before: names of those that were launched."""
+    return not host.probe and host.name not in before
+
+
+def before_any_session(
+    hosts: Iterable[CampaignHost], settings: Settings, now: float, before: Collection[str]
+) -> list[str]:
     """Return the hosts that are probed before any other one measures: all that are free, where some may be excluded;
-    else each is probed when it is its turn."""
+    else each is probed when it is its turn. before: names of those that were launched."""
     known = [*hosts]
     if not settings.screening.exclude_above or not settings.screening.seconds or too_many_failed(known, settings):
         return []
     return [
         host.name for host in known
-        if is_due(host) and host.state in _WAITING and is_open(host.window or settings.window, now)
+        if is_due(host, before) and host.state in _WAITING and is_open(host.window or settings.window, now)
     ]  # fmt: skip
 
 
@@ -91,8 +98,9 @@ def _readings(said: Mapping[str, Any]) -> Mapping[str, tuple[float, ...]]:
     return found
 
 
-def screened(hosts: Iterable[CampaignHost], settings: Settings) -> list[CampaignHost]:
-    """Return the hosts of which another distance is known now, or that are excluded by it."""
+def screened(hosts: Iterable[CampaignHost], settings: Settings, before: Collection[str]) -> list[CampaignHost]:
+    """Return the hosts of which another distance is known now, or that are excluded by it. before: names of those
+    that were launched."""
     groups: dict[str, list[CampaignHost]] = {}
     for host in hosts:
         if host.probe:
@@ -100,11 +108,12 @@ def screened(hosts: Iterable[CampaignHost], settings: Settings) -> list[Campaign
     found = []
     for group in groups.values():
         if len(group) > MIN_OTHERS:
-            found += [each for host, each in zip(group, _compared(group, settings), strict=True) if each != host]
+            compared = _compared(group, settings, before)
+            found += [each for host, each in zip(group, compared, strict=True) if each != host]
     return found
 
 
-def _compared(group: list[CampaignHost], settings: Settings) -> list[CampaignHost]:
+def _compared(group: list[CampaignHost], settings: Settings, before: Collection[str]) -> list[CampaignHost]:
     distances = {
         kind: one_against_the_rest([np.log(np.asarray(host.probe[kind])) for host in group]) for kind in KINDS
     }
@@ -113,13 +122,10 @@ def _compared(group: list[CampaignHost], settings: Settings) -> list[CampaignHos
         kind = max(KINDS, key=lambda each: float(distances[each][i]))
         screen = Screen(round(float(distances[kind][i]), 4), kind, len(group) - 1)
         limit = settings.screening.exclude_above
-        if limit and screen.distance is not None and screen.distance > limit and _may_be_excluded(host):
+        may_be = host.name not in before and host.state in _WAITING
+        if limit and screen.distance is not None and screen.distance > limit and may_be:
             reason = Reason("screened", f"{screen}, above {limit:g}")
             found.append(replace(host, screen=screen, state="excluded", reason=reason))
         else:
             found.append(replace(host, screen=screen))
     return found
-
-
-def _may_be_excluded(host: CampaignHost) -> bool:
-    return not host.sessions and host.state in _WAITING

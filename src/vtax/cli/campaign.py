@@ -104,6 +104,8 @@ def go(directory: Path, retry: bool) -> None:
         _print_counts(found.hosts.values())
         if silent := found.silent():
             notify(f"these were launched and do not answer: {', '.join(silent)}")
+        if given_up := found.given_up():
+            notify(f"these pairs are given up, until go --retry: {', '.join(given_up)}")
         notify_missing(found)
     if why:
         hint = "vtax campaign status names the reasons; once they are put right: vtax campaign go --retry"
