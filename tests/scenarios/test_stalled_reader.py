@@ -56,7 +56,7 @@ def status_of_the_run() -> str:
 def ended(process: subprocess.Popen[bytes], request: signal.Signals) -> int:
     """The exit status, as a shell tells it, of a process that is asked to stop; at once, since nobody reads."""
     process.send_signal(request)
-    status = process.wait(10)
+    status = process.wait(60)
     return status if status >= 0 else 128 - status
 
 

@@ -126,6 +126,7 @@ def test_only_root_holds_a_machine_and_a_run_without_says_so(lock, monkeypatch):
     lock.parent.chmod(0)
     try:
         with DRIVER.hold(SshOptions(host="lab3"), "tour-1", warnings.append):
+            lock.parent.chmod(0o700)
             assert not is_measuring(lock)
     finally:
         lock.parent.chmod(0o700)

@@ -28,7 +28,7 @@ from vtax.study.keys import marked
 from vtax.study.load import LoadedStudy, load, shipped, validate
 
 INERT = {
-    ("ssh", "host"), ("ssh", "python"), ("ssh", "scratch"), ("ssh", "uplinks"), ("qemu", "cpu"),
+    ("ssh", "host"), ("ssh", "python"), ("ssh", "home"), ("ssh", "scratch"), ("ssh", "uplinks"), ("qemu", "cpu"),
     ("libvirt", "domain"), ("libvirt", "channel"), ("libvirt", "scratch"), ("xen", "cpupool"),
 }  # fmt: skip
 """Options of free text that no program of this host is started by: each was looked at."""
