@@ -5,6 +5,8 @@ import json
 import pytest
 from nested.report import keep
 
+from vtax.demo.disks import INSIDE
+
 pytestmark = pytest.mark.timeout(3600)
 TIMES = 3
 MACHINES = ["kvm-virtio", "kvm-emulated", "kvm-rtl8139", "kvm-microvm", "kvm-virtio-vhost", "kvm-virtio-user"]
@@ -56,3 +58,12 @@ def test_links_are_wires_where_the_kernel_has_netem(nested):
     message = nested.pytest("tests/integration/test_network_shaping.py", "-rA", timeout_s=3000)
     keep("links.txt", message)
     assert "6 passed, 1 skipped" in message
+
+
+def test_one_and_two_levels_of_virtualization_are_measured_with_and_without_huge_pages(nested):
+    """The machine itself is the first level: `native` in it, and the second is its guest."""
+    file = f"/{INSIDE}/tests/nested/depth.toml"
+    assert nested.measure("depth", file, "--yes", limit_s=3000) == 0
+    [*_, listed] = json.loads(nested.vtax("list", "--json").stdout)
+    assert (listed["study"], listed["status"], listed["failed"]) == ("depth", "finished", 0)
+    keep("depth-show.txt", nested.vtax("show", timeout_s=1200).stdout)
