@@ -214,6 +214,17 @@ def test_a_restored_machine_has_taps_of_its_own_and_the_snapshot_stays_as_it_is(
     assert (kept / "config.json").read_text() == given
 
 
+@pytest.mark.parametrize("damaged", ['{"net": [{"tap"', "[]", "{}", '{"net": [1]}'])
+def test_a_snapshot_whose_configuration_is_damaged_is_an_error(tmp_path, damaged):
+    kept, own = tmp_path / "kept", tmp_path / "own"
+    kept.mkdir()
+    own.mkdir()
+    (kept / "config.json").write_text(damaged)
+    with pytest.raises(PlatformError, match="the snapshot is damaged") as caught:
+        cloud_hypervisor.DRIVER.restore_command(machine(own), kept)
+    assert caught.value.where == str(kept / "config.json")
+
+
 def test_a_snapshot_is_of_one_kernel_and_one_processor(monkeypatch):
     here = snapshots.key("firecracker", 1)
     assert snapshots.key("firecracker", 1) == here != snapshots.key("firecracker", 2)

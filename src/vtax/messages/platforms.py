@@ -99,6 +99,8 @@ SENTENCES: Mapping[str, str | tuple[str, str]] = {
         "{product}'s own threads share the virtual CPUs' host CPUs: this host has no other",
     "vmm-refused": "{product} refuses {path}",
     "vmm-silent": "{product} does not answer {path}: {error}",
+    "snapshot-damaged": "the snapshot is damaged: {error}",
+    "hint-snapshot": "remove its directory; the next start makes it again",
     "snapshot-made": "a snapshot was made before this start, which counts",
     "disk-copied": "its disk is copied before each start, which counts: this file system has no reflinks",
     "own-nat": "its NAT is QEMU's own, in user space",

@@ -18,6 +18,8 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from vtax.counters.layer import Part
+from vtax.errors import PlatformError
+from vtax.messages import Note
 from vtax.network.plugboard import Interface
 from vtax.platforms import _microvm_snapshots as snapshots
 from vtax.platforms import virtual_machine
@@ -73,14 +75,21 @@ class CloudHypervisor(MicroVm):
         ]
 
     def restore_command(self, machine: Machine, snapshot: Path) -> list[str]:
-        """Return them, for a copy of the snapshot whose configuration has this machine's taps."""
+        """Return them, for a copy of the snapshot whose configuration has this machine's taps.
+
+        Raises PlatformError for one that cannot be read.
+        """
         own = machine.directory / "snapshot"
         own.mkdir()
         for path in snapshot.iterdir():
             (own / path.name).symlink_to(path)
-        given = json.loads((snapshot / _CONFIGURATION).read_text())
-        for (_, tap), net in zip(machine.nics, given.get("net") or [], strict=True):
-            net["tap"] = tap
+        try:
+            given = json.loads((snapshot / _CONFIGURATION).read_text())
+            for (_, tap), net in zip(machine.nics, given.get("net") or [], strict=True):
+                net["tap"] = tap
+        except (ValueError, AttributeError, TypeError) as error:
+            damaged = Note("snapshot-damaged", error=error)
+            raise PlatformError(damaged, where=str(snapshot / _CONFIGURATION), hint=Note("hint-snapshot")) from error
         (own / _CONFIGURATION).unlink()
         (own / _CONFIGURATION).write_text(json.dumps(given))
         return [*self.serve, "--log-file", str(machine.log), "--restore", f"source_url=file://{own}"]
