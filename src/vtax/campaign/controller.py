@@ -53,9 +53,9 @@ def controller(campaign: Campaign, progress: Progress, *, aborts: bool = False) 
 def merged(campaign: Campaign, listed: Iterable[InventoryHost]) -> dict[str, CampaignHost]:
     """Return what is known of the hosts of an inventory; hosts that it has no more stay on disk, as
     skipped ones that are asked nothing."""
-    found = {}
+    known, found = {host.name: host for host in campaign.hosts()}, dict[str, CampaignHost]()
     for each in listed:
-        host = campaign.host(each.name) or CampaignHost(each.name)
+        host = known.pop(each.name, None) or CampaignHost(each.name)
         new = replace(
             host, address=each.address, group=each.group, skip=each.skip, window=each.window, home=each.home,
             python=each.python, nic=each.nic, peer_address=each.peer_address,
@@ -67,8 +67,8 @@ def merged(campaign: Campaign, listed: Iterable[InventoryHost]) -> dict[str, Cam
         if new != host or host.at is None:
             campaign.keep(new)
         found[each.name] = new
-    for host in campaign.hosts():  # whose pairs a report is to expect no more
-        if host.name not in found and not host.skip and host.reason.code != "damaged":
+    for host in known.values():  # whose pairs a report is to expect no more
+        if not host.skip and host.reason.code != "damaged":
             campaign.keep(replace(host, skip="the inventory has it no more"))
     return found
 
@@ -247,12 +247,14 @@ class Controller:
 
     def _probe(self, names: Sequence[str]) -> None:
         """Probe the hosts that may measure and never did, and compare all that were probed."""
+        if not self.settings.screening.seconds:
+            return
         before = self._launched()
         ready = [
             name for name in names
             if (host := self.hosts[name]).state == "ready" and screening.is_due(host, before) and self._is_open(name)
         ]  # fmt: skip
-        if not (ready and self.settings.screening.seconds):
+        if not ready:
             return
 
         def probed(host: CampaignHost, session: HostSession, answer: Answer) -> CampaignHost:

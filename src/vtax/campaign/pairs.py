@@ -8,7 +8,6 @@ does not.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, groupby, zip_longest
@@ -26,7 +25,6 @@ from vtax.platforms.ssh_options import PEER, SshOptions
 from vtax.study.model import Study
 from vtax.study.refusals import RefusedStudy, validated
 
-_NICS = re.compile(r"[^\s/:]{1,15}(/[^\s/:]{1,15})*")
 _SSH = "ssh"
 _HINT = "docs/campaigns.md explains every key"
 _MEASURED = ("done", "collected")
@@ -120,17 +118,22 @@ def _check_host(host: InventoryHost | CampaignHost, where: str) -> None:
             f"{host.name} names no interface that joins it to the other hosts", where=f"{where}: vtax_nic",
             hint="vtax_nic: eth1, of no use to anything else there",
         )  # fmt: skip
-    names = host.nic.split("/")
-    if not _NICS.fullmatch(host.nic) or len({*names}) < len(names):
+    if not _is_fit("uplinks", "/".join(f"{nic}:{nic}" for nic in host.nic.split("/"))):
         raise BadInput(f"{host.nic!r} of {host.name} are no names of interfaces", where=f"{where}: vtax_nic",
                        hint="at most 15 characters each, several with a slash between: eth1/eth2")  # fmt: skip
-    given = {"host": host.peer_address, "uplinks": ""}
     for key, option, value in (("vtax_address", "host", host.peer_address), ("vtax_home", "home", host.home)):
-        try:
-            validated(SshOptions, {**given, option: value})
-        except RefusedStudy as error:
+        if not _is_fit(option, value):
             raise BadInput(f"{value!r} of {host.name} cannot be used by ssh", where=f"{where}: {key}",
-                           hint="letters, digits and . _ - +") from error  # fmt: skip
+                           hint="letters, digits and . _ - +")  # fmt: skip
+
+
+def _is_fit(option: str, value: str) -> bool:
+    """Return whether the driver of machines takes a value for that option."""
+    try:
+        validated(SshOptions, {"host": "other", "uplinks": "", option: value})
+    except RefusedStudy:
+        return False
+    return True
 
 
 def _check_counts(hosts: Sequence[InventoryHost | CampaignHost], wanted: PairsTable, where: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -28,12 +29,13 @@ def reported_run(store: Store, campaign: Campaign, watch: Watch = unwatched) -> 
         runs_of.setdefault(each.host, []).append(each.run)
     known = campaign.hosts()
     lost = [CampaignHost(name, state="collected") for name in runs_of.keys() - {host.name for host in known}]
-    left = pairs.missing(known, settings) if settings.has_pairs else {}
+    lacking = Counter[str]()
+    for pair, count in pairs.missing(known, settings).items() if settings.has_pairs else ():
+        lacking.update(dict.fromkeys(pair, count))
     hosts = []
     for host in (*known, *lost):
         own = runs_of.get(host.name, [])
-        lacking = sum(count for pair, count in left.items() if host.name in pair)
-        hosts.append(_host(host, len(own) + lacking if settings.has_pairs else settings.sessions, own))
+        hosts.append(_host(host, len(own) + lacking[host.name] if settings.has_pairs else settings.sessions, own))
     record = {"name": settings.name, "hosts": hosts, "change": change.record() if change else None}
     if len(runs) < 2:
         raise BadInput(

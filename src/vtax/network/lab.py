@@ -22,7 +22,7 @@ from vtax.network.settings import LinkSettings
 NUMBER = "VTAX_LAB"
 """Environment variable with the number of the labs of this process."""
 MAX_LABS = 16
-"""How many labs differ by their numbers, from 0."""
+"""Labs that differ by their numbers, which begin at 0."""
 _NETWORKS = 32  # of each
 _MAC = 0x74
 

@@ -144,7 +144,7 @@ class Ssh(LaunchedDriver):
         tag = f"{spec.name}-{secrets.token_hex(4)}"
         scratch = f"{options.scratch.rstrip('/')}/{tag}"
         there = [*options.interpreter, *argv[1:]] if argv[0] == bootstrap.PYTHON else list(argv)
-        interfaces = _plugged(spec.plugboard, self.uplinks(options)) if spec.plugboard is not None else []
+        interfaces = _plugged(spec.plugboard, options.joined) if spec.plugboard is not None else []
         keep = remote_line(options.python, "keep", directory=scratch, tag=tag, argv=there, interfaces=interfaces)
         clear = remote_line(options.python, "clear", directory=scratch, tag=tag)
         remote = Remote(options.host, scratch, (*client(options), clear))

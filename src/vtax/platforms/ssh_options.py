@@ -21,7 +21,7 @@ _UPLINK = r"[^\s/:]{1,15}:[^\s/:]{1,15}"  # two names that Linux allows
 
 
 class SshOptions(DriverOptions):
-    """How to reach the machine, and where to work on it."""
+    """Address of the machine, and place of the work on it."""
 
     host: str = Field(
         description=f"alias of ssh_config(5), name, or USER@NAME; {PEER}: the other host of a campaign's pair",
