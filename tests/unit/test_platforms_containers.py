@@ -51,6 +51,7 @@ def test_podman_gets_limits_without_swap_and_no_network(spec):
     assert argv[-4:] == ["--rootfs", "/r", "program", "--flag"]
     assert {"--cpuset-cpus=1,3", f"--memory={512 << 20}", f"--memory-swap={512 << 20}", "--network=none"} <= set(argv)
     assert "--cgroup-parent=/vtax-1" in argv
+    assert f"--pids-limit={1 << 22}" in argv  # of -1 Podman makes 0, which youki takes for one process
 
 
 def test_a_container_that_the_hosts_daemon_cannot_be_requested_about_is_not_gone():

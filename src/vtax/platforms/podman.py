@@ -28,6 +28,10 @@ from vtax.platforms.stdio import Program, StdioGuest
 _CONTAINERS_CONF = '[containers]\ndefault_ulimits = []\n[network]\nnetwork_config_dir = "/run/vtax/networks"\n'
 _STORAGE_CONF = '[storage]\ndriver = "vfs"\nrunroot = "/run/vtax/run"\ngraphroot = "/run/vtax/store"\n'
 
+_ALL_IDS = 1 << 22
+"""As many processes as the kernel has ids for: memory limits them, as on the other platforms. Podman's own limit is
+2048, and of -1 it makes 0, by which youki allows one process on cgroup v2."""
+
 PARTS = (Part("runtime", f"podman|conmon|{oci_runtime.PROGRAMS}"),)
 
 
@@ -105,7 +109,7 @@ def command_line(
         f"--memory={memory}",
         f"--memory-swap={memory}",
         f"--shm-size={memory}",
-        "--pids-limit=-1",  # Podman's own is 2048; the memory limits processes, as on the other platforms
+        f"--pids-limit={_ALL_IDS}",
         *([f"--uidmap={root.ids.colons}", f"--gidmap={root.ids.colons}"] if root.ids else []),
         *oci_confinement(options.confinement, options.no_new_privileges),
         "--rootfs",
