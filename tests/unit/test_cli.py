@@ -46,8 +46,22 @@ def test_help_names_every_command_and_loads_none(golden):
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_exists_and_explains_itself(name, golden):
-    golden(output_of(name, "--help"))
+def test_every_command_exists_and_explains_itself(name):
+    command = group.get_command(click.Context(group), name)
+    printed = " ".join(output_of(name, "--help").split())
+    assert re.match(rf"Usage: \w+ {name} ", printed)
+    options = [each for each in command.params if isinstance(each, click.Option) and not each.hidden]
+    explained = [each.help for each in options]
+    explained += [
+        each.get_short_help_str(300) for each in getattr(command, "commands", {}).values() if not each.hidden
+    ]
+    assert command.help
+    for text in filter(None, (command.help, *explained)):
+        assert " ".join(text.partition("\n\n")[0].split()).partition(".")[0] in printed
+
+
+def test_the_help_of_a_command_is_laid_out(golden):
+    golden(output_of("run", "--help"))
 
 
 def test_the_options_of_all_commands_are_few():

@@ -6,7 +6,7 @@ import re
 
 import click
 import pytest
-from command_line import ended, output_of, refusals
+from command_line import ended, output_of
 
 from vtax.benchmarks.registry import about, benchmarks
 from vtax.cli.commands import COMMANDS
@@ -31,13 +31,6 @@ def test_no_help_has_a_line_in_english(name):
     english = paragraphs(command.help or "")[:1] + [getattr(each, "help", None) or "" for each in command.params]
     english += [each.short_help or "" for each in getattr(command, "commands", {}).values()]
     assert [text for text in english if text and " ".join(text.split("  [")[0].split()) in printed] == []
-
-
-def test_errors_are_in_portuguese(capsys, golden):
-    golden(refusals(
-        capsys, "", "run", "run toru", "run tour --blocks x", "run tour --memory x", "shwo", "show --what",
-        "benchmarks stram", "show",
-    ))  # fmt: skip
 
 
 def test_every_problem_of_a_file_is_in_portuguese(tmp_path, capsys):
