@@ -11,7 +11,7 @@ from scipy import stats as scipy_stats
 from vtax.stats.checks import StatsError
 from vtax.stats.describe import describe, effective_size, modified_z
 from vtax.stats.intervals import median_interval
-from vtax.stats.means import average_of, block_means, block_medians, grouped, median_of
+from vtax.stats.means import average_of, block_means, grouped, median_of, medians_of
 from vtax.stats.steadiness import find_drift
 
 numbers = st.floats(-1e9, 1e9, allow_nan=False)
@@ -52,7 +52,7 @@ def test_values_in_the_order_of_their_blocks_are_grouped_as_others(pairs):
         ):
             assert found.tolist() == expected.tolist()
     expected = [np.median(values[labels == label]) for label in np.unique(labels)]
-    assert block_medians(labels, values).tolist() == expected
+    assert medians_of(grouped(labels), values).tolist() == expected
     assert median_of(values) == np.median(values)
 
 

@@ -13,7 +13,7 @@ from vtax.described import Means, Warnings
 from vtax.messages import Note
 from vtax.stats.checks import Array, StatsError, Values, as_array, without_missing
 from vtax.stats.intervals import mean_interval, median_interval
-from vtax.stats.means import Average, block_means, block_medians, median_of
+from vtax.stats.means import Average, grouped, means_of, median_of, medians_of
 
 OUTLIER_Z = 3.5  # Iglewicz & Hoaglin 1993, p. 12
 MIN_FOR_OUTLIERS = 10  # simulated, normal noise alone has an outlier in 20 % of fives, in 13 % of tens
@@ -67,19 +67,21 @@ def describe_blocks(
     *,
     blocks: Sequence[Hashable] | npt.NDArray[Any] | None = None,
     average: Average = "arithmetic",
-) -> tuple[Summary, npt.NDArray[Any], Array, Array]:
-    """`describe`, with the blocks, their means and their medians (see means.py); without blocks, the values."""
+) -> tuple[Summary, npt.NDArray[Any], Array, Array, npt.NDArray[Any]]:
+    """`describe`, with the blocks, their means, their medians (see means.py) and how many values each has; without
+    blocks, each value is one."""
     given = as_array(values)
     array, warnings = without_missing(given)
     where = np.flatnonzero(~np.isnan(given))
     if blocks is None:
-        names, units, middles = where, array, array
+        names, units, middles, counts = where, array, array, np.ones_like(where)
     else:
         labels = np.asarray(blocks)
         if labels.shape[:1] != given.shape:
             raise StatsError(f"{labels.shape[0]} blocks do not match {given.size} values")
-        names, units = block_means(labels[where], array, average)
-        middles = block_medians(labels[where], array)
+        groups = grouped(labels[where])
+        names, _, counts = groups
+        units, middles = means_of(groups, array, average), medians_of(groups, array)
     interval = mean_interval(units, confidence)
     middle = median_interval(middles, confidence)
     sd = float(array.std(ddof=1)) if array.size > 1 else float("nan")
@@ -94,7 +96,7 @@ def describe_blocks(
         minimum=float(array.min()), maximum=float(array.max()), effective_n=effective,
         outliers=tuple(int(i) for i in where[outlying]), warnings=(*warnings, *more),
     )  # fmt: skip
-    return summary, names, units, middles
+    return summary, names, units, middles, counts
 
 
 def _warnings(

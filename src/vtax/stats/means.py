@@ -11,6 +11,7 @@ import numpy.typing as npt
 from vtax.stats.checks import Array, StatsError, Values, as_array, check_positive
 
 Average = Literal["arithmetic", "harmonic", "geometric"]
+Groups = tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]]  # see grouped
 
 
 def average_with(average: Average, fixed_work: str, parameters: Mapping[str, Any]) -> Average:
@@ -43,18 +44,22 @@ def block_means(
     present = ~np.isnan(array)
     if not present.any():
         raise StatsError("there are no values")
-    array, labels = array[present], labels[present]
+    groups = grouped(labels[present])
+    return groups[0], means_of(groups, array[present], average)
+
+
+def means_of(groups: Groups, values: Array, average: Average) -> Array:
+    """Return the mean of each group's values, none of them NaN. average, StatsError: see block_means."""
     if average != "arithmetic":
-        check_positive(array, f"values of a {average} mean")
-    names, index, counts = grouped(labels)
-    return names, _unfold(np.bincount(index, weights=_fold(array, average)) / counts, average)
+        check_positive(values, f"values of a {average} mean")
+    _, index, counts = groups
+    return _unfold(np.bincount(index, weights=_fold(values, average)) / counts, average)
 
 
-def block_medians(blocks: Sequence[Hashable] | npt.NDArray[Any], values: Array) -> Array:
-    """Return the median of each block's values, sorted by block. values: none of them NaN."""
-    labels = np.asarray(blocks)
-    ordered = values[np.lexsort((values, labels))]
-    counts = grouped(labels)[2]
+def medians_of(groups: Groups, values: Array) -> Array:
+    """Return the median of each group's values, none of them NaN."""
+    _, index, counts = groups
+    ordered = values[np.lexsort((values, index))]
     starts = np.cumsum(counts) - counts
     return np.asarray((ordered[starts + (counts - 1) // 2] + ordered[starts + counts // 2]) / 2)
 
@@ -65,7 +70,7 @@ def median_of(values: Array) -> float:
     return float((ordered[(n - 1) // 2] + ordered[n // 2]) / 2)
 
 
-def grouped(labels: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]]:
+def grouped(labels: npt.NDArray[Any]) -> Groups:
     """Return (labels, sorted and each once; the index of every given one among them; how often each is given).
 
     Those of trials ascend, as they were measured; sorting is for others.

@@ -31,7 +31,7 @@ from vtax.stats.contrasts import ContrastSide, paired_contrast
 from vtax.stats.describe import describe_blocks
 from vtax.stats.judge import Comparison, Contrast
 from vtax.stats.judge import analyse as judge
-from vtax.stats.means import Average, average_with, grouped
+from vtax.stats.means import Average, average_with
 from vtax.stats.ratio import BlockMeans, block_contrast
 from vtax.stats.sessions import Unit, half_width_over_sessions
 from vtax.stats.stopping import Rule, rule_of
@@ -195,13 +195,12 @@ def _row(row: Row, blocks: Ints, values: Floats, metric: MetricRecord, confidenc
         return replace(row, reason=row.reason or Note("no-trial-went-well"))
     average = _averaged(metric, row.cell)
     try:
-        summary, labels, means, medians = describe_blocks(values, confidence, blocks=blocks, average=average)
+        summary, labels, means, medians, counts = describe_blocks(values, confidence, blocks=blocks, average=average)
     except StatsError as error:
         return replace(row, reason=error.note)
-    fewest = int(grouped(blocks)[2].min())
     return replace(
-        row, summary=summary, blocks=labels, block_means=means, block_medians=medians, fewest_trials=fewest,
-        trial_blocks=blocks, trial_values=values, trial_positions=positions,
+        row, summary=summary, blocks=labels, block_means=means, block_medians=medians,
+        fewest_trials=int(counts.min()), trial_blocks=blocks, trial_values=values, trial_positions=positions,
     )  # fmt: skip
 
 

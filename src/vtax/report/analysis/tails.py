@@ -46,7 +46,7 @@ def pooled(row: Row, tail: Tail, blocks: Ints, trials: Ints, histograms: Histogr
     if not has_values or all(len(each) == 1 for each in of_blocks):
         return row  # the tool's own figures
     values = [value for whole in wholes if (value := percentile(whole, tail.share)) is not None]
-    summary, labels, means, medians = describe_blocks(values, row.summary.confidence, blocks=row.blocks)
+    summary, labels, means, medians, _ = describe_blocks(values, row.summary.confidence, blocks=row.blocks)
     return replace(
         row, summary=replace(summary, n=row.summary.n), blocks=labels, block_means=means, block_medians=medians
     )

@@ -125,6 +125,8 @@ def _sampled(
     trials: NDArray[np.int64], blocks: NDArray[np.int64], metric: str, samples: Samples
 ) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]] | None:
     """(values, block of each, trial of each) within these trials; None unless every one of them has samples."""
+    if not samples:
+        return None
     inside = [samples.get(trial, {}).get(metric, ()) for trial in trials.tolist()]
     if not all(inside):
         return None

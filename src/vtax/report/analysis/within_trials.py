@@ -40,8 +40,8 @@ def over_time(point: ResultPoint, metric: str, source: Source) -> list[Course]:
 
     A course ends where the shortest trial does. A cell has none whose trials have no samples of equal intervals.
     """
-    found = []
-    for row in point.rows:
+    found: list[Course] = []
+    for row in point.rows if source.samples else ():
         trials = trials_of(row, source)
         samples = [source.samples.get(trial, {}).get(metric, ()) for trial in trials]
         known = [n for n, each in enumerate(samples) if len(each) > 1]
