@@ -110,10 +110,11 @@ def workload(running):
 def traces() -> set[str]:
     """What vtax or a runtime could leave: cgroups, mounts, namespaces, units, containers, processes, files.
 
-    Not the mount of /run/netns, which ip(8) makes at its first network namespace and keeps for all later ones.
+    Not the mount of /run/netns, which ip(8) makes at its first network namespace and keeps for all later ones, nor
+    credentials of services that systemd starts by itself meanwhile.
     """
-    mounts = {line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()}
-    found = {f"mount {path}" for path in mounts - {"/run/netns"}}
+    mounts = {line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()} - {"/run/netns"}
+    found = {f"mount {path}" for path in mounts if not path.startswith("/run/credentials/")}
     found |= {f"cgroup {top}" for top, _, _ in os.walk("/sys/fs/cgroup") if is_ours(top)}
     found |= {f"hierarchy {line}" for line in Path("/proc/1/cgroup").read_text().splitlines()}
     found |= {f"netns {path.name}" for path in Path("/run/netns").glob("*")}
