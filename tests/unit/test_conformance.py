@@ -135,6 +135,12 @@ def test_a_guest_that_stops_once_only_and_one_that_leaves_something_fail(environ
     assert any(left.startswith("mount ") for left in HostResources.now(environment.home, "t").more_than(before))
 
 
+def test_a_channel_that_many_bytes_break_fails_none_but_the_last_check_of_a_running_guest():
+    """A serial line may carry too little, or stand still; no call is answered after that."""
+    names = [check.name for check in platform.CHECKS]
+    assert names[names.index("files") + 1] == "stop"
+
+
 def test_every_check_has_a_case_that_fails():
     fakes = {"journal", "run", "files", "image-files", "limits", "cpu-time", "stop", "leaks-after-stop"}
     cases = {

@@ -259,10 +259,10 @@ CHECKS: tuple[Check[PlatformSubject], ...] = (
     Check[_S]("start", _start, "run bootstrap.argv(...) in the guest with the channel as its stream", ("probe",)),
     Check[_S]("journal", _journal, "call spec.journal.register(...) before creating a resource", ("start",)),
     Check[_S]("run", _run, "leave processes and exit statuses of the guest to the agent", ("start",)),
-    Check[_S]("files", _files, "set scratch to a writable directory of the guest", ("start",)),
     Check[_S]("image-files", _same_files, "start the guest from spec.image", ("start",)),
     Check[_S]("limits", _limits, "enforce spec.resources, or list unenforced limits in notes", ("start",)),
     Check[_S]("cpu-time", _cpu_time, "return seconds of CPU time since the guest's start", ("start",)),
+    Check[_S]("files", _files, "set scratch to a writable directory of the guest", ("start",)),
     Check[_S]("stop", _stop, "stop the guest; a second call does nothing", ("start",)),
     Check[_S]("leaks-after-stop", _leaks_after_stop, "remove all resources of start() in stop()", ("stop",)),
     Check[_S](
