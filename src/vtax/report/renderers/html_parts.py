@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Any
 
 from markupsafe import Markup, escape
 
@@ -49,6 +48,16 @@ _ELEMENTS = (PlatformCell, VerdictCell, IntervalCell)
 _CLASSES = {"muted": "muted", "caution": "flag", "error": "flag", "strong": "strong"}
 
 
+@dataclass(frozen=True)
+class _Column:
+    """A column that is drawn. number: its place in rows. kind, label: attributes of its cells."""
+
+    number: int
+    column: Column
+    kind: Markup
+    label: Markup
+
+
 class HtmlParts:
     """Draws parts. specs: (name, specification) of every figure drawn so far."""
 
@@ -66,7 +75,7 @@ class HtmlParts:
         if not isinstance(part, Titled):
             return self.part(part)
         key = self._id(part.key)
-        inner = Markup("\n").join(self.part(each) for each in part.parts)
+        inner = joined((self.part(each) for each in part.parts), "\n")
         kind = Markup(' class="summary"') if part.role == "summary" else ""
         return element("<section{}{}>\n<h2>{}</h2>\n{}\n</section>", key, kind, self.inline(part.title), inner)
 
@@ -95,18 +104,17 @@ class HtmlParts:
         if isinstance(part, Bullets):
             return self._bullets(part)
         if isinstance(part, Warnings):
-            return element('<ul class="warnings">{}</ul>', self._joined(map(self._warning, part.warnings)))
+            return element('<ul class="warnings">{}</ul>', joined(map(self._warning, part.warnings)))
         if isinstance(part, Code):
             return self._code(part)
         return self._paragraph(part)
 
     def inline(self, text: Inline, *, breaks: bool = True) -> Markup:
         """Return a text with its roles and values as elements. breaks: a line may end in it, but in no interval."""
-        return self._joined(self._run(each, breaks=breaks) for each in _together(self.formatter.runs(text)))
-
-    @staticmethod
-    def _joined(parts: Any) -> Markup:
-        return Markup("").join(parts)
+        runs = list(self.formatter.runs(text))
+        if len(runs) == 1:  # most cells
+            return self._run(runs[0], breaks=breaks)
+        return joined(self._run(each, breaks=breaks) for each in _together(runs))
 
     def _run(self, run: Run, *, breaks: bool = True) -> Markup:
         if isinstance(run.value, PlatformCell):
@@ -128,9 +136,7 @@ class HtmlParts:
         return text
 
     def _platform(self, platform: PlatformCell) -> Markup:
-        marks = self._joined(
-            element(' <span class="mark">{}</span>', mark) for mark in self.formatter.marks(platform)
-        )
+        marks = joined(element(' <span class="mark">{}</span>', mark) for mark in self.formatter.marks(platform))
         number = platform.colour
         style = COLOUR.format(vega.colour_of(number))
         swatch = element('<span class="swatch" style="{}"></span>', style)
@@ -164,9 +170,9 @@ class HtmlParts:
         figures = [part for part in section.parts if isinstance(part, RowFigure)]
         parts = [self.part(part) for part in section.parts if not isinstance(part, RowFigure)]
         if figures:
-            drawn = Markup("\n").join(map(self._figure, figures))
+            drawn = joined(map(self._figure, figures), "\n")
             parts.append(element('<div class="figures">{}</div>', drawn))
-        inner, title = Markup("\n").join(parts), self.inline(section.title)
+        inner, title = joined(parts, "\n"), self.inline(section.title)
         if section.is_folded:
             return element('<details class="more"><summary>{}</summary>\n{}\n</details>', title, inner)
         small = element(" <small>{}</small>", self.inline(section.subtitle)) if section.subtitle != "" else ""
@@ -177,7 +183,7 @@ class HtmlParts:
         return element("<p{}>{}</p>", kind, self.inline(paragraph.text))
 
     def _bullets(self, bullets: Bullets) -> Markup:
-        items = self._joined(element("<li>{}</li>", self.inline(item)) for item in bullets.items)
+        items = joined(element("<li>{}</li>", self.inline(item)) for item in bullets.items)
         return element('<ul class="{}">{}</ul>', bullets.key or "plain", items)
 
     def _code(self, code: Code) -> Markup:
@@ -202,19 +208,22 @@ class HtmlParts:
             return element(' <span class="muted">{}</span>', places[0]) if places else Markup("")
         count = plural("{count} text", "{count} texts", len(texts))
         summary = self.formatter.where(warning) if places else self.formatter.text(count)
-        items = self._joined(element("<li>{}</li>", text) for text in texts)
+        items = joined(element("<li>{}</li>", text) for text in texts)
         every = element("<ul>{}</ul>", items) if texts else ""
         where = element('<p class="muted">{}</p>', "; ".join(places)) if len(places) > 1 else ""
         summary = element('<summary class="muted">{}</summary>', summary)
         return element(" <details>{}{}{}</details>", summary, every, where)
 
     def _table(self, table: Table) -> Markup:
-        columns = [(n, column) for n, column in enumerate(table.columns) if column.room != "sketch"]
-        head = self._joined(
-            element('<th scope="col"{}>{}</th>', _class(column), self.inline(column.title)) for _, column in columns
+        columns = [
+            _Column(number, column, _class(column), label)
+            for number, (column, label) in enumerate(zip(table.columns, self._labels(table), strict=True))
+            if column.room != "sketch"
+        ]
+        head = joined(
+            element('<th scope="col"{}>{}</th>', each.kind, self.inline(each.column.title)) for each in columns
         )
-        labels = self._labels(table)
-        body = Markup("\n").join(self._body(group, columns, labels) for group in table.groups)
+        body = joined((self._body(group, columns) for group in table.groups), "\n")
         label = escape(self.formatter.text(table.label))
         kind = element(' class="{}"', table.style) if table.style else ""
         legend = self._legend() if table.style == "overview" else ""
@@ -247,7 +256,7 @@ class HtmlParts:
         ]
         return element('<p class="legend">{}</p>', Markup(" ").join(keys))
 
-    def _body(self, group: Group, columns: list[tuple[int, Column]], labels: list[Markup]) -> Markup:
+    def _body(self, group: Group, columns: list[_Column]) -> Markup:
         title = ""
         if group.title != "":
             title = element(
@@ -255,27 +264,26 @@ class HtmlParts:
                 len(columns),
                 self.inline(group.title),
             )
-        rows = Markup("\n").join(self._row(row, columns, labels) for row in group.rows)
+        rows = joined((self._row(row, columns) for row in group.rows), "\n")
         return element("<tbody>{}{}</tbody>", title, rows)
 
-    def _row(self, row: TableRow, columns: list[tuple[int, Column]], labels: list[Markup]) -> Markup:
-        cells = self._joined(
-            self._cell(row.cells[n], n, column, labels[n]) for n, column in columns if n < len(row.cells)
-        )
+    def _row(self, row: TableRow, columns: list[_Column]) -> Markup:
+        cells = joined(self._cell(row.cells[each.number], each) for each in columns if each.number < len(row.cells))
         kind = element(' class="{}"', row.role) if row.role else ""
         return element("<tr{}>{}</tr>", kind, cells)
 
-    def _cell(self, cell: Inline, number: int, column: Column, label: Markup) -> Markup:
+    def _cell(self, cell: Inline, at: _Column) -> Markup:
+        column = at.column
         if isinstance(cell, Relative) and (verdict := cell.verdict) is not None:
-            return element('<td class="kept {}"{}>{}</td>', verdict.kind, label, self._judged(cell, verdict))
+            return element('<td class="kept {}"{}>{}</td>', verdict.kind, at.label, self._judged(cell, verdict))
         if isinstance(cell, Nothing):
-            return element('<td class="number none"{}>{}</td>', label, self.formatter.value(cell))
+            return element('<td class="number none"{}>{}</td>', at.label, self.formatter.value(cell))
         shown = self.inline(cell, breaks=column.wraps or column.key == "verdict")
         if column.wraps and len(text := self.formatter.text(cell)) > _LONG:
             shown = element("<details><summary>{} …</summary>{}</details>", text[:_SHOWN], shown)
-        if number == 0 and shown:
+        if at.number == 0 and shown:
             return element('<th scope="row">{}</th>', shown)
-        return element("<td{}{}>{}</td>", _class(column), label, shown)
+        return element("<td{}{}>{}</td>", at.kind, at.label, shown)
 
     def _figure(self, figure: RowFigure) -> Markup:
         spec, name = spec_of(figure, self.formatter), f"{self.prefix}f{len(self.specs)}"
@@ -308,6 +316,11 @@ class HtmlParts:
 def element(template: str, *values: object) -> Markup:
     """Fill the `{}` of HTML with values, escaped but for Markup; `Markup.format` takes over three times as long."""
     return Markup(template.format(*(each if type(each) is Markup else escape(each) for each in values)))
+
+
+def joined(parts: Iterable[object], separator: str = "") -> Markup:
+    """Join parts, escaped but for Markup, six times as fast as `Markup.join`. separator: HTML."""
+    return Markup(separator.join(each if type(each) is Markup else escape(each) for each in parts))
 
 
 def _together(runs: Iterable[Run]) -> Iterator[Run]:
