@@ -62,45 +62,37 @@ def test_a_netperf_that_misses_its_confidence_says_by_how_much(lab):
     assert "after 3 iterations, 0.001 % was requested" in warning
 
 
-@pytest.mark.parametrize(
-    ("tool", "parameter"), [("iperf3", "window"), ("netperf", "socket_buffer"), ("sockperf", "socket_buffer")]
-)
-def test_a_buffer_that_a_guests_kernel_cuts_is_a_warning_with_both_sizes(tool, parameter, lab):
+def test_a_buffer_that_a_guests_kernel_cuts_is_a_warning_with_both_sizes(lab):
     with lab("qemu-tcg") as at:
         for limit in ("wmem_max", "rmem_max"):
             at.run("guest", "sh", "-c", f"echo 65536 >/proc/sys/net/core/{limit}")
-        outcome = at.measure(tool, duration_s=1, **{parameter: 131072})
-    assert any("requested 131072 bytes" in text and "effective 131072" in text for text in outcome.warnings)
+        for tool, parameter in (("iperf3", "window"), ("netperf", "socket_buffer"), ("sockperf", "socket_buffer")):
+            warnings = at.measure(tool, duration_s=1, **{parameter: 131072}).warnings
+            assert any("requested 131072 bytes" in text and "effective 131072" in text for text in warnings), tool
 
 
-@pytest.mark.parametrize("protocol", ["tcp", "udp"])
-def test_sockperf_tells_the_buffers_of_both_ends(protocol, lab):
+def test_sockperf_tells_the_buffers_of_both_ends(lab):
     with lab("native") as at:
-        outcome = at.measure("sockperf", duration_s=1, protocol=protocol, socket_buffer=65536)
-    for name in ("send_buffer", "receive_buffer", "peer_send_buffer", "peer_receive_buffer"):
-        assert outcome.effective[name] == 131072
-    assert not [text for text in outcome.warnings if "buffer" in text]
+        for protocol in ("tcp", "udp"):
+            outcome = at.measure("sockperf", duration_s=1, protocol=protocol, socket_buffer=65536)
+            for name in ("send_buffer", "receive_buffer", "peer_send_buffer", "peer_receive_buffer"):
+                assert outcome.effective[name] == 131072
+            assert not [text for text in outcome.warnings if "buffer" in text]
 
 
-@pytest.mark.parametrize("tool", ["iperf3", "netperf"])
-def test_gvisors_own_congestion_control_is_a_warning_and_its_segment_size_is_not_reported(tool, lab):
-    with lab("gvisor-systrap") as at:
-        outcome = at.measure(tool, duration_s=1)
-    assert outcome.effective["congestion"] == "reno"
-    assert "congestion: requested cubic, effective reno" in outcome.warnings
-    assert outcome.effective["mss"] == "not reported"
-
-
-@pytest.mark.parametrize("tool", ["iperf3", "netperf"])
-def test_linux_uses_the_congestion_control_and_the_segment_size_of_its_link(tool, lab):
-    with lab("native") as at:
-        outcome = at.measure(tool, duration_s=1)
-    assert [outcome.effective[name] for name in outcome.effective if name.endswith("congestion")] == [
-        "cubic",
-        "cubic",
-    ]
-    assert outcome.effective["mss"] == 1448
-    assert outcome.warnings == ()
+@pytest.mark.parametrize(
+    ("platform", "used", "mss"), [("native", "cubic", 1448), ("gvisor-systrap", "reno", "not reported")]
+)
+def test_the_congestion_control_and_the_segment_size_are_those_of_the_guests_kernel(platform, used, mss, lab):
+    with lab(platform) as at:
+        for tool in ("iperf3", "netperf"):
+            outcome = at.measure(tool, duration_s=1)
+            assert (outcome.effective["congestion"], outcome.effective["mss"]) == (used, mss)
+            if platform == "native":
+                assert {v for name, v in outcome.effective.items() if name.endswith("congestion")} == {"cubic"}
+                assert outcome.warnings == ()
+            else:
+                assert "congestion: requested cubic, effective reno" in outcome.warnings
 
 
 def test_a_peer_without_the_tool_is_named_with_it(lab):

@@ -12,7 +12,7 @@ from vtax.platforms import registry as platforms
 
 pytestmark = [needs_root, needs_program("ip", "nsenter", "ethtool", "tc"), pytest.mark.root]
 PLATFORMS = ["native", "podman", "docker", "lxc", "nspawn", "bubblewrap", "containerd", "gvisor-systrap", "qemu-tcg"]
-CHANGING = ["native", "lxc", "bubblewrap", "qemu-tcg", *thorough("podman", "docker", "nspawn", "containerd")]
+CHANGING = ["native", "lxc", "qemu-tcg", *thorough("podman", "docker", "nspawn", "bubblewrap", "containerd")]
 
 
 def lab(name, image, journal, home, topology="point-to-point", **link):

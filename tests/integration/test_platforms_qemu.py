@@ -38,11 +38,8 @@ MACHINES = {
 }
 BOOTED_TO_CARRY = ["qemu-tcg-e1000", "qemu-tcg-rtl8139"]  # packets, by a test of their own
 BOOTED = [name for name in MACHINES if name not in BOOTED_TO_CARRY]
-INTERFACES = {
+INTERFACES = {  # those of other emulated machines: test_network_mtu_limits
     "qemu-tcg": "virtio_net",
-    "qemu-tcg-e1000": "e1000",
-    "qemu-tcg-rtl8139": "8139cp",
-    "qemu-tcg-microvm": "virtio_net",
     "kvm-virtio": "virtio_net",
     "kvm-virtio-vhost": "virtio_net",
     "kvm-virtio-user": "virtio_net",

@@ -226,7 +226,7 @@ def test_a_shell_opens_in_a_fresh_guest_and_leaves_nothing(private_home):
     assert nothing_left(private_home)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGTERM, *thorough(signal.SIGHUP)])
 def test_a_shell_that_is_requested_to_stop_leaves_nothing(private_home, number):
     process = subprocess.Popen(
         [sys.executable, "-m", "vtax", "shell", "native"],
