@@ -375,3 +375,13 @@ def test_a_run_over_several_boots_goes_on_when_it_is_requested_again(place, laun
     assert launched == ["c1-s1"]
     assert detached._command(place, request) == ["resume", "tour-1"]
     assert detached._command(place, REQUEST) == []
+
+
+@pytest.mark.parametrize("command", ["status", "stop"])
+def test_a_run_that_nobody_requested_is_an_error(private_home, monkeypatch, command):
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    assert "no run nobody was requested here" in str(refusal("host", command, "nobody"))
+
+
+def test_a_controller_is_answered_that_a_run_is_absent(private_home):
+    assert json.loads(output_of("host", "status", "nobody", "--json"))["runs"][0]["state"] == "absent"

@@ -10,7 +10,7 @@ from vtax.host import namespaces
 from vtax.host.cgroup_mounts import Hierarchy
 from vtax.host.namespaces import MountStep
 from vtax.image.image import Image
-from vtax.platforms import containers, docker, docker_daemon, lxc, nspawn, podman, probing, registry
+from vtax.platforms import containerd, containers, docker, docker_daemon, lxc, nspawn, podman, probing, registry
 from vtax.platforms.base import GuestSpec, Probe, Resources
 from vtax.platforms.containers import Root
 
@@ -171,3 +171,11 @@ def test_a_container_on_an_emulated_host_has_longer_to_start(tmp_path, monkeypat
     guest = SimpleNamespace(process=process, stderr=tmp_path / "stderr")
     with pytest.raises(PlatformError, match=r"was not running 0\.03 s after its start"):
         containers.wait_for_init(guest, ["agent"], list)
+
+
+@pytest.mark.parametrize("line", [
+    "containerd a.example/containerd 1.6.20~ds1 1.6.20~ds1-1+deb12u3",
+    "containerd a.example/containerd 1.6.20~ds1",
+])  # fmt: skip
+def test_the_version_of_containerd_is_said_once(line):
+    assert containerd.short_version(line) == "containerd 1.6.20~ds1"

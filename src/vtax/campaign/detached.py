@@ -78,8 +78,9 @@ def start(place: Place, request: Request, *, in_foreground: bool = False) -> Hos
 def stop(place: Place) -> HostRun:
     """End the process of a run, which keeps what it measured and writes its bundle; return the state.
 
-    Raises VtaxError where it does not end.
+    Raises NotFound where nothing was requested, VtaxError where it does not end.
     """
+    place.request()
     _, worker = measuring_process(path=place.lock)
     if worker is not None:
         with suppress(ProcessLookupError):

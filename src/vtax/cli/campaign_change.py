@@ -10,6 +10,7 @@ import click
 
 from vtax.cli.output import in_language, notify, say
 from vtax.errors import BadInput
+from vtax.study.limits import INTEGERS
 
 if TYPE_CHECKING:
     from vtax.campaign.controller import Controller
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 @click.option(
     "--hosts", metavar="HOST,...", default="", help="Name the hosts that change first, rather than drawing."
 )
-@click.option("--seed", type=int, metavar="N", help="Draw by this seed.")
+@click.option("--seed", type=click.IntRange(INTEGERS[0], INTEGERS[-1]), help="Draw by this seed.")
 @click.option("--now", "is_done", is_flag=True, help="Write down that the first hosts have changed.")
 @click.option("--rest", "is_rest", is_flag=True, help="Write down that the other hosts have changed too.")
 def command(directory: Path, what: str, hosts: str, seed: int | None, is_done: bool, is_rest: bool) -> None:

@@ -181,8 +181,13 @@ def run(
 @click.argument("id_", metavar="[ID]", required=False)
 @json_option
 def status(id_: str | None, as_json: bool) -> None:
-    """Print the state of the run ID, or of all that vtax host run started: block, trials, reason, bundle."""
+    """Print the state of the run ID, or of all that vtax host run started: block, trials, reason, bundle.
+
+    An ID that was never requested is an error; with --json, the answer for controllers, its state is absent.
+    """
     home = Home.from_environment()
+    if id_ and not as_json:
+        Place.of(home, id_).request()
     found = [host_runs.state_of(Place.of(home, each)) for each in ([id_] if id_ else host_runs.ids(home))]
     if as_json:
         print_json({"schema": "vtax.host-status/1", "runs": [values_of(each) for each in found]})

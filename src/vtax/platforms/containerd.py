@@ -13,7 +13,7 @@ import socket
 import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, Literal
@@ -95,6 +95,12 @@ class ContainerdDaemon:
     tag: str
 
 
+def short_version(line: str) -> str:
+    """Return name and version in the line `containerd PACKAGE VERSION REVISION`."""
+    name, *more = line.split()
+    return " ".join([name, *more[1:2]])
+
+
 class Containerd(LaunchedDriver):
     name = "containerd"
     summary = "containerd container, any OCI runtime"
@@ -111,7 +117,9 @@ class Containerd(LaunchedDriver):
         probe = probing.probe(
             self.launch, options, image, programs=programs | needed, version_argv=("containerd", "--version")
         )
-        return oci_runtime.with_version(probe, program) if probe.version else probe
+        if not probe.version:
+            return probe
+        return oci_runtime.with_version(replace(probe, version=short_version(probe.version)), program)
 
     def network_limits(self, options: ContainerdOptions) -> NetworkLimits:
         return oci_runtime.network_limits(options.runtime)

@@ -7,6 +7,7 @@ from typing import Literal
 
 from vtax.report.document.cells import UNSCALED, Scale
 from vtax.report.document.text import Inline
+from vtax.stats.verdict import Kind
 
 Bounded = tuple[float, float | None, float | None]
 """(value, low, high), None without an interval."""
@@ -26,7 +27,8 @@ class _Figure:
 class FigureRow:
     """An estimate with its interval, and values: one per block, or as the kind of the figure says.
 
-    shown: None for a name alone. blocks: of the values, from 0. positions: of the values in the run, from 0.
+    shown: None for a name alone. blocks: of the values, from 0. positions: of the values in the run, from 0. verdict:
+    None for an interval that is not drawn by its word.
     """
 
     label: Inline
@@ -36,6 +38,7 @@ class FigureRow:
     values: tuple[float, ...] = ()
     text: Inline = ""
     positions: tuple[int, ...] = ()
+    verdict: Kind | None = None
 
 
 @dataclass(frozen=True)

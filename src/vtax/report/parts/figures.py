@@ -88,7 +88,8 @@ def ratios(section: Section, analysis: Analysis) -> RowFigure:
         msg("{title}: percent of {baseline}, {level} interval and every block", title=title, **to_baseline),
         (msg(
             "Percent of {baseline} with its {level} interval; above 100 % is faster, and in the grey band "
-            "(±{margin}) it is equivalent",
+            "(±{margin}) it is equivalent; "
+            "▲ faster, ▼ slower, ■ equivalent, ◆ undecided",
             margin=Share(analysis.rule.margin, "declared"), **to_baseline,
         ),),
         msg("percent of {baseline}", baseline=analysis.baseline),
@@ -137,7 +138,8 @@ def compared(row: Row, section: Section, analysis: Analysis) -> FigureRow:
     assert row.ratio is not None
     found = share_row(shared.platform_of(row.platform), row.ratio, row, section, analysis)
     if row.verdict is not None:
-        return replace(found, text=joined([found.text, shared.verdict_of(row.verdict)], ": "))
+        text = joined([found.text, shared.verdict_of(row.verdict)], ": ")
+        return replace(found, text=text, verdict=row.verdict.kind)
     return found
 
 
@@ -227,7 +229,8 @@ def _forest_figure(analysis: Analysis, groups: tuple[FigureGroup, ...]) -> RowFi
         msg("Every comparison: percent of {baseline}, {level} interval", **to_baseline),
         (msg(
             "Every platform on every metric with its {level} interval, on a logarithmic axis where they are far "
-            "apart; above 100 % is faster than {baseline}, and in the grey band (±{margin}) it is equivalent",
+            "apart; above 100 % is faster than {baseline}, and in the grey band (±{margin}) it is equivalent; "
+            "▲ faster, ▼ slower, ■ equivalent, ◆ undecided",
             margin=Share(analysis.rule.margin, "declared"), **to_baseline,
         ),),
         msg("percent of {baseline}", baseline=to_baseline["baseline"]),

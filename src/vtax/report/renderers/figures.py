@@ -42,7 +42,19 @@ def file_of(figure: Figure, formatter: Formatter, file_format: str) -> bytes:
         spec |= {"width": _WIDTH, "background": "@paper", "padding": 10, "config": config}
     title["text"] = textwrap.wrap(formatter.text(figure.title), title_chars)
     title["subtitle"] = [line for each in sentences for line in textwrap.wrap(formatter.text(each), chars)]
-    return vega.exported({**spec, "title": title}, file_format)
+    return _drawn({**spec, "title": title}, file_format)
+
+
+def _drawn(spec: vega.Spec, file_format: str) -> bytes:
+    """Return a specification as the content of an svg, pdf or png file."""
+    import vl_convert
+
+    text = vega.light(spec)
+    if file_format == "svg":
+        return vl_convert.vegalite_to_svg(text, vl_version=vega.VEGA_LITE).encode()
+    if file_format == "pdf":
+        return vl_convert.vegalite_to_pdf(text, vl_version=vega.VEGA_LITE)
+    return vl_convert.vegalite_to_png(text, vl_version=vega.VEGA_LITE, scale=2)
 
 
 def id_of(figure: Figure) -> str:

@@ -28,7 +28,7 @@ from vtax.report.renderers.format import Formatter
 from vtax.report.renderers.ratio_axis import axis_of, domain_of
 from vtax.report.replacing import replacing
 
-_VEGA_LITE = "6.4"
+VEGA_LITE = "6.4"
 SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 OKABE_ITO = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#B3A200", "#6A3D9A")
 GREY = "#7F8790"
@@ -45,7 +45,11 @@ _STATIC_WIDTH = 430
 _FONT = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif"
 _PARTS = re.compile(r' (?:role="graphics-[a-z]+"|aria-roledescription="[^"]*"|aria-label="[^"]*")')
 _ARROWS = ("◀", "▶")  # at the low and at the high end of an axis: something lies beyond it
-PLACEHOLDERS = {"@ink": "#1d2329", "@paper": "#ffffff", "@muted": "#59636e", "@grid": "#e3e7eb"}
+PLACEHOLDERS = {
+    "@ink": "#1d2329", "@paper": "#ffffff", "@muted": "#59636e", "@grid": "#e3e7eb",
+    "@slower": "#9c3d00", "@faster": "#00664a", "@equivalent": "#00527f", "@undecided": "#4c5157",
+}  # fmt: skip
+_SHAPES = {"slower": "triangle-down", "faster": "triangle-up", "equivalent": "square"}
 
 _NO_MARKUP = {
     ord(character): f"\\u{ord(character):04x}" for character in "<>&\N{LINE SEPARATOR}\N{PARAGRAPH SEPARATOR}"
@@ -69,7 +73,8 @@ def values(figure: RowFigure, formatter: Formatter) -> Spec:
             continue
         mean, low, high = (None if each is None else each / divisor for each in row.shown)
         shared = shared_by(name, row, formatter)
-        cells.append({**shared, "mean": mean, "low": low, "high": high, "text": formatter.text(row.text)})
+        text = formatter.text(row.text)
+        cells.append({**shared, "mean": mean, "low": low, "high": high, "text": text, **_look(row)})
         dots += _dots(shared, row.blocks, np.array(row.values) / divisor)
     x = {
         "type": "quantitative",
@@ -101,7 +106,9 @@ def ratios(figure: RowFigure, formatter: Formatter) -> Spec:
         shared = shared_by(name, row, formatter)
         mean, low, high = row.shown
         value_text, text = formatter.value(Relative(mean)), formatter.text(row.text)
-        cells.append({**shared, "mean": mean, "text": text, "low": low, "high": high, "value_text": value_text})
+        cells.append({
+            **shared, "mean": mean, "text": text, "low": low, "high": high, "value_text": value_text, **_look(row),
+        })  # fmt: skip
         dots += _dots(shared, row.blocks, row.values)
     x = {"type": "quantitative", "title": axis_title(figure, formatter), **axis_of(domain)}
     layers: list[Spec] = [
@@ -141,8 +148,8 @@ def static_svg(spec: Spec, name: str) -> str:
     import vl_convert
 
     width = {"width": _STATIC_WIDTH} if "layer" in spec else {}  # charts of several drawings have theirs
-    text = _light({**spec, **width, "background": None})
-    svg = compact_svg(vl_convert.vegalite_to_svg(text, vl_version=_VEGA_LITE))
+    text = light({**spec, **width, "background": None})
+    svg = compact_svg(vl_convert.vegalite_to_svg(text, vl_version=VEGA_LITE))
     # an image has no parts for a screen reader; of some marks Vega names the parts in spite of `aria`
     svg = re.sub(r"<[a-z]+ [^>]*>", lambda tag: _PARTS.sub("", tag[0]), svg)
     label = f'role="img" aria-label="{escape(spec["description"])}"'
@@ -153,19 +160,7 @@ def static_svg(spec: Spec, name: str) -> str:
     return re.sub(r"(?<=url\(#)(?=clip|gradient_)", f"{name}-", svg)
 
 
-def exported(spec: Spec, file_format: str) -> bytes:
-    """Return a specification as the content of an svg, pdf or png file."""
-    import vl_convert
-
-    text = _light(spec)
-    if file_format == "svg":
-        return vl_convert.vegalite_to_svg(text, vl_version=_VEGA_LITE).encode()
-    if file_format == "pdf":
-        return vl_convert.vegalite_to_pdf(text, vl_version=_VEGA_LITE)
-    return vl_convert.vegalite_to_png(text, vl_version=_VEGA_LITE, scale=2)
-
-
-def _light(spec: Spec) -> str:
+def light(spec: Spec) -> str:
     """Return a specification as JSON with the colours of a light page."""
     text = spec_text(spec)
     for placeholder, colour in PLACEHOLDERS.items():
@@ -180,11 +175,11 @@ def javascript() -> str:
     """
     import vl_convert
 
-    kept = Home.from_environment().root / "cache" / f"vega-{version('vl-convert-python')}-{_VEGA_LITE}.js"
+    kept = Home.from_environment().root / "cache" / f"vega-{version('vl-convert-python')}-{VEGA_LITE}.js"
     with suppress(OSError):
         if script := kept.read_text(encoding="utf-8"):
             return script
-    bundle: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=_VEGA_LITE)
+    bundle: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=VEGA_LITE)
     script = bundle.replace("</script", "<\\/script")
     with suppress(OSError, VtaxError):
         kept.parent.mkdir(parents=True, exist_ok=True)
@@ -265,20 +260,25 @@ def dot_layers(dots: list[Spec], x: Spec, title: str, formatter: Formatter) -> l
     ]  # fmt: skip
 
 
+def _look(row: FigureRow) -> Spec:
+    """Return colour and shape of an estimate and its interval: those of its verdict, where it has one."""
+    return {"ink": f"@{row.verdict or 'ink'}", "shape": _SHAPES.get(row.verdict or "", "diamond")}
+
+
 def _interval_layers(cells: list[Spec], x: Spec, title: str) -> list[Spec]:
     tooltip = [("platform", ""), ("text", title)]
     with_interval = [cell for cell in cells if cell["low"] is not None]
     minimum, maximum = x["scale"]["domain"]
     inside = [cell for cell in cells if minimum <= cell["mean"] <= maximum]
-    ink = {"color": "@ink"}
+    ink = {"color": {"field": "ink", "type": "nominal", "scale": None, "legend": None}}
+    shape = {"shape": {"field": "shape", "type": "nominal", "scale": None, "legend": None}}
     return [
-        layer(with_interval, {"type": "rule", "strokeWidth": 2, "clip": True, **ink},
-               {"x": {"field": "low", **x}, "x2": {"field": "high"}}, tooltip, colour=False),
-        *(layer(with_interval, {"type": "tick", "thickness": 2, "size": 9, "clip": True, **ink},
-                {"x": {"field": side, **x}}, tooltip, colour=False) for side in ("low", "high")),
-        layer(inside, {"type": "point", "shape": "diamond", "size": 60, "filled": True, "opacity": 1,
-                       "stroke": "@paper", "strokeWidth": 1, **ink}, {"x": {"field": "mean", **x}}, tooltip,
-               colour=False),
+        layer(with_interval, {"type": "rule", "strokeWidth": 2, "clip": True},
+               {"x": {"field": "low", **x}, "x2": {"field": "high"}, **ink}, tooltip, colour=False),
+        *(layer(with_interval, {"type": "tick", "thickness": 2, "size": 9, "clip": True},
+                {"x": {"field": side, **x}, **ink}, tooltip, colour=False) for side in ("low", "high")),
+        layer(inside, {"type": "point", "size": 60, "filled": True, "opacity": 1, "stroke": "@paper",
+                       "strokeWidth": 1}, {"x": {"field": "mean", **x}, **ink, **shape}, tooltip, colour=False),
     ]  # fmt: skip
 
 
