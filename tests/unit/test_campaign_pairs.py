@@ -251,6 +251,7 @@ def test_hosts_without_pairs_are_refused(tmp_path, hosts, table, said):
         ({"home": "/data/{{ inventory_hostname }}"}, "vtax_home", "of b is a template"),
         ({"peer_address": "-oProxyCommand=x"}, "vtax_address", "of b cannot be used by ssh"),
         ({"peer_address": "192.0.2.2/eth0:eth0"}, "vtax_address", "of b cannot be used by ssh"),
+        ({"peer_address": "@peer"}, "vtax_address", "of b cannot be used by ssh"),
         ({"home": "/data/my home"}, "vtax_home", "of b cannot be used by ssh"),
     ],
 )
@@ -322,6 +323,7 @@ def test_the_machine_that_a_campaign_names_is_what_it_says_and_refused_where_it_
         (LINKED.format("ssh:@peer/eth1:eth1"), "ssh:@peer/eth1:eth1: @peer needs a table of its own"),
         (MACHINE + TWO_BOOTS, "pairs are not rebooted"),
         (MACHINE, "addresses of their hosts"),
+        (MACHINE, "other is another machine that nothing is measured on or with"),
     ],
 )
 def test_a_study_that_has_no_pairs_makes_no_campaign_of_them(tmp_path, tables, said):

@@ -89,6 +89,9 @@ def check_study(study: Study, source: str, inventory: str) -> None:
         raise BadInput("pairs are not rebooted", where=f"{source}: boot", hint="a campaign for each boot")
     if not inventory:
         raise BadInput("pairs need the addresses of their hosts", where=source, hint="--inventory FILE")
+    if peers[0] not in machines:
+        raise BadInput(f"{peers[0]} is another machine that nothing is measured on or with", where=source,
+                       hint="list it in platforms, or as the peer of a link; else remove its table")  # fmt: skip
 
 
 def check_hosts(listed: Iterable[InventoryHost | CampaignHost], settings: Settings) -> None:
@@ -122,7 +125,7 @@ def _check_host(host: InventoryHost | CampaignHost, where: str) -> None:
         raise BadInput(f"{host.nic!r} of {host.name} are no names of interfaces", where=f"{where}: vtax_nic",
                        hint="at most 15 characters each, several with a slash between: eth1/eth2")  # fmt: skip
     for key, option, value in (("vtax_address", "host", host.peer_address), ("vtax_home", "home", host.home)):
-        if not _is_fit(option, value):
+        if value == PEER or not _is_fit(option, value):
             raise BadInput(f"{value!r} of {host.name} cannot be used by ssh", where=f"{where}: {key}",
                            hint="letters, digits and . _ - +")  # fmt: skip
 

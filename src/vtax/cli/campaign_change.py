@@ -45,7 +45,9 @@ def command(directory: Path, what: str, hosts: str, seed: int | None, is_done: b
             names = [name for name in map(str.strip, hosts.split(",")) if name]
             change = draw(campaign, what, names, seed)
             drawn = f"drawn by seed {change.seed}" if change.seed is not None else "named"
-            notify(f"{len(change.first)} hosts change first, {drawn}; once they have: vtax campaign change --now")
+            notify(
+                f"hosts that change first, {drawn}: {len(change.first)}; once they have: vtax campaign change --now"
+            )
         elif is_done or is_rest:
             change = carried_out(campaign, datetime.now().astimezone().replace(microsecond=0), rest=is_rest)
         else:
