@@ -11,6 +11,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,9 @@ def wait_for(what: Callable[[], object]) -> None:
 def writes_in_vain(process: subprocess.Popen[bytes], descriptor: int) -> bool:
     """Whether a thread of a process is in write(2) to this open file."""
     for task in Path(f"/proc/{process.pid}/task").iterdir():
-        number, *words = (task / "syscall").read_text().split()
+        number, words = "", list[str]()
+        with suppress(ProcessLookupError, FileNotFoundError):  # a thread that ended since it was listed
+            number, *words = (task / "syscall").read_text().split()
         if number in ("1", "64") and words and words[0] == hex(descriptor):  # of write on x86-64 and on arm64
             return True
     assert process.poll() is None
