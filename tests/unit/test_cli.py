@@ -55,8 +55,8 @@ def test_every_command_exists_and_explains_itself(name):
     explained += [
         each.get_short_help_str(300) for each in getattr(command, "commands", {}).values() if not each.hidden
     ]
-    assert command.help
-    for text in filter(None, (command.help, *explained)):
+    for text in (command.help, *explained):
+        assert text
         assert " ".join(text.partition("\n\n")[0].split()).partition(".")[0] in printed
 
 

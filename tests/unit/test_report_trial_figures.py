@@ -64,9 +64,13 @@ def test_the_figure_of_all_comparisons_has_each_of_them_and_no_other(source):
     for row, there in zip(rows, compared, strict=True):
         is_lower = any(there in p.rows for s in lower for p in s.points)
         assert row.shown[0] == pytest.approx(1 / there.ratio.estimate if is_lower else there.ratio.estimate)
-    cells = drawn_values(vega.ratios(drawn, Formatter()), "rule")
-    inks = {cell["row"]: cell["ink"] for cell in cells if "ink" in cell}
-    assert set(inks.values()) == {f"@{row.verdict.kind}" for row in compared if row.verdict and row.ratio}
+    shapes = {"slower": "triangle-down", "faster": "triangle-up", "equivalent": "square", "undecided": "diamond"}
+    words = {row.shown[0]: there.verdict.kind for row, there in zip(rows, compared, strict=True)}
+    cells = [cell for cell in drawn_values(vega.ratios(drawn, Formatter()), "rule") if "ink" in cell]
+    assert len(cells) == len(rows)
+    for cell in cells:
+        word = words[cell["mean"]]
+        assert (cell["ink"], cell["shape"]) == (f"@{word}", shapes[word])
     headings = [ENGLISH.text(group.title) for group in drawn.groups]
     assert [each for each in headings if "direction=" in each] == ["direction=send", "direction=receive"]
 

@@ -40,6 +40,7 @@ SOURCES = {
 }
 """Where an image of containers comes from -> what skopeo calls it (containers-transports(5))."""
 _PLAIN = ("dir", "tar")
+_FILES = ("tar", "docker-archive", "oci-archive")
 MAX_FILES = 100_000
 _SPARE_BYTES = 1 << 30  # that unpacking leaves of the disk of images
 _UNPACK_S = 1800.0
@@ -74,15 +75,21 @@ class FileSource:
         path = Path(place if kind in _PLAIN else place.partition(":")[0])
         if kind in (*_PLAIN, "docker-archive", "oci-archive", "oci") and not path.exists():
             raise BadInput(f"there is no {place}", where=text)
-        if kind == "docker-archive" and path.is_file() and _begins(path) == _GZIP:
+        if kind in _FILES and not path.is_file():
+            raise BadInput(f"{path} is no file", where=text)
+        if kind == "docker-archive" and _begins(path) == _GZIP:
             raise BadInput(f"{path} is compressed", where=text, hint=f"gunzip {path}")
-        if kind == "dir" and (not Path(place).is_dir() or Path(place).resolve() == Path("/")):
+        if kind == "dir" and (not path.is_dir() or _is_of_this_host(path.resolve())):
             raise BadInput("dir: needs a directory with a root file system, not the one of this host", where=text)
         programs = {"patchelf": "patchelf"} | ({} if kind in _PLAIN else {"skopeo": "skopeo", "umoci": "umoci"})
         for program, package in programs.items():
             if find_program(program) is None:
                 raise BadInput(f"{program} is not installed", hint=packages_hint(package))
         return cls(kind, place)
+
+
+def _is_of_this_host(path: Path) -> bool:
+    return path == Path("/") or any(path.is_relative_to(each) for each in ("/proc", "/sys", "/dev"))
 
 
 def unpack(name: str, source: FileSource, directory: Path, tag: str) -> OwnFiles:
@@ -151,7 +158,8 @@ def _unpack_plain(source: FileSource, tree: Path, tag: str) -> dict[str, Any]:
         "--xattrs",
         "--xattrs-include=security.capability",
     ]
-    _run(copy if source.kind == "dir" else extract, tag)
+    is_copied = source.kind == "dir"
+    _run(copy if is_copied else extract, tag, "" if is_copied else f"tar --list --file {source.place}")
     return {}
 
 
@@ -159,7 +167,8 @@ def _unpack_oci(source: FileSource, directory: Path, tag: str) -> dict[str, Any]
     """Return the configuration of the image. Only layers of this host's architecture are taken."""
     layout = f"oci:{directory / 'layout'}:image"
     skopeo: list[str | Path] = ["skopeo", "--tmpdir", directory, "--insecure-policy"]
-    _run([*skopeo, "copy", "--quiet", f"{SOURCES[source.kind]}:{source.place}", layout], tag)
+    asked = f"{SOURCES[source.kind]}:{source.place}"
+    _run([*skopeo, "copy", "--quiet", asked, layout], tag, f"skopeo inspect {asked}")
     described = json.loads(_run([*skopeo, "inspect", "--config", layout], tag))
     if (found := described.get("architecture")) != HOST.debian or described.get("os") != "linux":
         raise BadInput(
@@ -171,11 +180,12 @@ def _unpack_oci(source: FileSource, directory: Path, tag: str) -> dict[str, Any]
     return config
 
 
-def _run(argv: Sequence[str | Path], tag: str) -> str:
+def _run(argv: Sequence[str | Path], tag: str, hint: str = "") -> str:
+    """Return what a program prints. hint: a command that shows what it cannot read."""
     try:
         return run(argv, timeout_s=_UNPACK_S, tag=tag).stdout
     except CommandFailed as error:
-        raise ImageError("the image could not be unpacked", where=error.what[-500:]) from error
+        raise ImageError("the image could not be unpacked", where=error.what[-500:], hint=hint) from error
 
 
 @contextmanager

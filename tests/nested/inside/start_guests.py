@@ -114,7 +114,7 @@ def traces() -> set[str]:
     credentials of services that systemd starts by itself meanwhile.
     """
     mounts = {line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()} - {"/run/netns"}
-    found = {f"mount {path}" for path in mounts if not path.startswith("/run/credentials/")}
+    found = {f"mount {path}" for path in mounts if not path.startswith("/run/credentials/systemd-")}
     found |= {f"cgroup {top}" for top, _, _ in os.walk("/sys/fs/cgroup") if is_ours(top)}
     found |= {f"hierarchy {line}" for line in Path("/proc/1/cgroup").read_text().splitlines()}
     found |= {f"netns {path.name}" for path in Path("/run/netns").glob("*")}
