@@ -105,6 +105,7 @@ ALONE = (
     HEAD + STREAM + STREAM + "parameters = { threads = 1 }\n",
     HEAD + "[benchmark]\nname = 'stream'\n",
     HEAD + "[[platforms]]\nname = 'mine'\n" + STREAM,
+    HEAD + "[[platform]]\nname = 'mine'\ndriver = 'podman'\nconfinement = ['none', 'default']\n" + STREAM,
     "name = 'small'\n[[platforms]]\nname = 'mine'\ndriver = 'lxc'\n" + STREAM,
 )
 

@@ -76,6 +76,8 @@ def _hinted(problem: Problem) -> Problem:
         if len(problem.place) == 3 and table == "benchmark" and not problem.near:
             hint = "parameters or factors hold what the tool is given, link or link_factors what its links are"
             return replace(problem, hint=hint)
+    if table == "platform" and len(problem.place) == 3 and isinstance(problem.given, list):
+        return replace(problem, hint=f"each value of {name} needs a platform of its own, with a name and a table")
     if table == "benchmark" and len(problem.place) == 4 and isinstance(problem.given, list):
         factors = {"parameters": "factors", "link": "link_factors"}.get(str(problem.place[2]))
         return replace(problem, hint=f"a list of levels belongs in {factors}") if factors else problem
