@@ -60,7 +60,7 @@ def test_a_bucket_of_one_frame_is_near_a_wire_for_messages_of_several_frames_and
         at.apply(link)
         assert any("delays no single frame as a wire would" in text for text in at.links.warnings)
         trial = at.trial("netperf", test="tcp_rr", duration_s=1)
-        assert 30 < trial.outcome.values["wire_share"] < 105  # per cent: near a wire for 8 KiB; busy hosts 43
+        assert 50 < trial.outcome.values["wire_share"] < 105  # per cent: near a wire for 8 KiB
         found = rates(at, 8192, 65536)
         assert all(0.6 < found[size][0] < 1.05 and "not-a-wire" not in found[size][1] for size in (8192, 65536)), (
             found

@@ -33,13 +33,9 @@ _FORMATS = ("svg", "pdf", "png")
     "--only", "only", multiple=True, callback=listed, metavar="ID,...", help="Write these figures only (repeatable)."
 )
 @click.option(
-    "--format",
-    "file_format",
-    type=click.Choice(_FORMATS),
-    default="svg",
-    show_default=True,
+    "--format", "file_format", type=click.Choice(_FORMATS), default="svg", show_default=True,
     help="Write files of this format.",
-)
+)  # fmt: skip
 @click.option(
     "--output", "-o", type=click.Path(path_type=Path, file_okay=False), default=Path(),
     help="Write into this directory, made if absent; default: the current one.",

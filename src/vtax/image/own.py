@@ -73,7 +73,7 @@ class FileSource:
                 f"{text!r} is no source of an image", hint=f"one of {', '.join(f'{each}:...' for each in kinds)}"
             )
         path = Path(place if kind in _PLAIN else place.partition(":")[0])
-        if kind in (*_PLAIN, "docker-archive", "oci-archive", "oci") and not path.exists():
+        if kind in (*_FILES, "dir", "oci") and not path.exists():
             raise BadInput(f"there is no {place}", where=text)
         if kind in _FILES and not path.is_file():
             raise BadInput(f"{path} is no file", where=text)

@@ -18,7 +18,7 @@ from vtax import __version__
 from vtax.report.document import Document, Inline, Moment, msg
 from vtax.report.renderers import vega
 from vtax.report.renderers.format import Formatter
-from vtax.report.renderers.html_parts import COLOUR, HtmlParts, element
+from vtax.report.renderers.html_parts import COLOUR, HtmlParts, element, joined
 from vtax.report.renderers.language import ENGLISH, Language
 
 
@@ -45,6 +45,7 @@ def html(document: Document, language: Language = ENGLISH, chapters: Sequence[Do
             version=__version__, moment=Moment(time.time()),
         )),
         specs=specs,
+        placeholders=joined((name[1:] for name in vega.PLACEHOLDERS), "|"),
         javascript=Markup(vega.javascript()) if specs else "",
     )  # fmt: skip
 
@@ -62,7 +63,7 @@ def _drawn(key: str, document: Document, formatter: Formatter) -> dict[str, Any]
         "title": formatter.text(document.title),
         "lead": [page.inline(line) for line in document.lead],
         "contents": page.contents(),
-        "body": Markup("\n").join(map(page.top, document.parts)),
+        "body": joined(map(page.top, document.parts), "\n"),
         "specs": page.specs,
     }
 
@@ -91,8 +92,8 @@ class Fragments:
     def lead(self, document: Document) -> Markup:
         """Return the lines under the title of a document."""
         lines = (element('<p class="meta">{}</p>', self.inline(line)) for line in document.lead)
-        return Markup("\n").join(lines)
+        return joined(lines, "\n")
 
     def body(self, document: Document) -> Markup:
         """Return the parts of a document."""
-        return Markup("\n").join(map(self._page.top, document.parts))
+        return joined(map(self._page.top, document.parts), "\n")

@@ -254,7 +254,7 @@ class HtmlParts:
             element('<span class="key {}">{} {}</span>', kind, SIGNS[kind], self.formatter.text(word))
             for kind, word in WORDS.items()
         ]
-        return element('<p class="legend">{}</p>', Markup(" ").join(keys))
+        return element('<p class="legend">{}</p>', joined(keys, " "))
 
     def _body(self, group: Group, columns: list[_Column]) -> Markup:
         title = ""
@@ -300,7 +300,7 @@ class HtmlParts:
     def _chart(self, chart: Chart) -> Markup:
         name = f"{self.prefix}c{self._charts}"
         self._charts += 1
-        notes = Markup("<br>").join(map(self.formatter.text, chart.notes))
+        notes = joined(map(self.formatter.text, chart.notes), "<br>")
         wide, narrow = (
             Markup('<div class="{}">{}</div>').format(kind, Markup(vega.static_svg(spec, f"{name}-{kind}")))
             for kind, spec in (
