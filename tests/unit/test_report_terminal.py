@@ -12,11 +12,12 @@ from shown import terminal
 from synthetic_run import DECLARED, METRICS, begin, trial
 
 from vtax.report.analysis import Analysis, analyse
+from vtax.report.document import Column, Document, Group, Table, TableRow
 from vtax.report.parts.shared import levels
 from vtax.report.renderers import numbers
 from vtax.report.renderers.format import english
 from vtax.report.renderers.grid import TextGrid, fitted
-from vtax.report.renderers.terminal import Bulleted, put
+from vtax.report.renderers.terminal import Bulleted, put, render
 from vtax.store.records import CellRecord, PlatformRecord
 from vtax.store.store import Store
 
@@ -126,6 +127,18 @@ def test_names_stand_above_the_rest_where_the_words_do_not_fit_beside_them():
     grid.add_row("qemu-tcg-virtio", "0.000123")
     assert drawn(grid, 30) == ["platform         mean", "─" * 25, "qemu-tcg-virtio  0.000123"]
     assert drawn(grid, 20) == ["platform", "  mean", "─" * 20, "qemu-tcg-virtio", "  0.000123"]
+
+
+@pytest.mark.parametrize(("width", "titles"), [(30, "name value cost"), (24, "name value")])
+def test_a_spare_column_stands_where_no_row_wraps_for_it(width, titles):
+    columns = (Column("name", "name"), Column("value", "value"), Column("cost", "cost", room="spare"))
+    table = Table(columns, (Group((TableRow(("qemu-tcg-virtio", "1.234", "5.67")),)),))
+    console = Console(file=io.StringIO(), width=width)
+    render(Document("", (table,)), console)
+    assert isinstance(console.file, io.StringIO)
+    head, _, *rows = console.file.getvalue().splitlines()
+    assert head.split() == titles.split()
+    assert "".join(rows).split() == ["qemu-tcg-virtio", "1.234", "5.67"][: len(titles.split())]
 
 
 @pytest.mark.parametrize(

@@ -175,7 +175,8 @@ class Relative(Value):
     It reads as percent. What `is_of` performance, of which more is better, reads as "times slower" below half and as
     "times faster" above twice; an amount reads as "times" above twice. low, high: 0 and inf without an interval.
     shows: the estimate, the interval, both, or the interval's end of least performance. baseline: named behind the
-    percent in a sentence. verdict: the word that follows in an overview.
+    percent in a sentence. verdict: the word that follows in an overview. has_word: whether "slower" and "faster" are
+    said; a verdict in the next column says so too.
     """
 
     estimate: float
@@ -185,6 +186,7 @@ class Relative(Value):
     shows: Literal["both", "estimate", "interval", "low"] = "both"
     baseline: str = ""
     verdict: VerdictCell | None = None
+    has_word: bool = True
 
 
 @dataclass(frozen=True)

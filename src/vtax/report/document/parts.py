@@ -31,15 +31,16 @@ class Bullets:
 class Column:
     """A column of a table.
 
-    key: its name for programs. room: `wide` columns are left out where there is little of it; a `sketch` draws what
-    other columns say in numbers, for renderers without figures. joins: where there is little room it shares the cell
-    of the column before it. is_number: whether its cells end flush.
+    key: its name for programs. room: `wide` columns are left out where there is little of it, `spare` ones where rows
+    would take more than a line; a `sketch` draws what other columns say in numbers, for renderers without figures.
+    joins: where there is little room it shares the cell of the column before it. is_number: whether its cells end
+    flush.
     """
 
     key: str
     title: Inline
     is_number: bool = False
-    room: Literal["", "wide", "sketch"] = ""
+    room: Literal["", "wide", "spare", "sketch"] = ""
     joins: bool = False
     wraps: bool = False
 

@@ -82,7 +82,8 @@ def _cells(row: Row, section: Section, scale: Scale) -> Sequence[Inline]:
         return [*shown, joined([Share(1.0, "whole"), muted(msg("baseline"))], " "), Bar(1.0, 1.0, 1.0), _verdict(row)]
     if row.ratio is None:
         return [*shown, "", "", _verdict(row)]
-    relative = shared.relative_of(row.ratio, section.better)
+    is_said = row.verdict is not None and row.verdict.kind in {"slower", "faster"}
+    relative = replace(shared.relative_of(row.ratio, section.better), has_word=not is_said)
     bar = Bar(relative.low, relative.estimate, relative.high)
     return [*shown, styled(relative, "strong"), bar, _verdict(row)]
 
@@ -122,7 +123,12 @@ def _cost_columns(section: Section, baseline: Inline) -> tuple[Column, ...]:
     title = msg("host CPU,\n{unit}", unit=unit_of(units.pop())) if len(units) == 1 else msg("host CPU")
     return (
         Column("host_cpu", title, is_number=True, room="wide"),
-        Column("host_cpu_percent", msg("host CPU, percent\nof {baseline}", baseline=baseline), is_number=True),
+        Column(
+            "host_cpu_percent",
+            msg("host CPU, percent\nof {baseline}", baseline=baseline),
+            is_number=True,
+            room="spare",
+        ),
         Column("host_cpu_interval", msg("interval"), room="wide"),
     )
 

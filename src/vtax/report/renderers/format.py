@@ -114,7 +114,8 @@ class Formatter:
             shown = high if kind == "slower" else low
         parts: list[Run] = []
         if value.shows != "interval":
-            parts.append(Run(self._share_of(value, self.number(shown), kind), role, value))
+            spoken = "times" if kind != "percent" and not value.has_word else kind
+            parts.append(Run(self._share_of(value, self.number(shown), spoken), role, value))
         if interval and value.shows in ("both", "interval"):
             parts.append(Run(self.number(interval), "muted", cells.IntervalCell(value.low, value.high, "quantity")))
         if value.verdict is not None and kind != value.verdict.kind:

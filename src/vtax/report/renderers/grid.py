@@ -61,16 +61,21 @@ class TextGrid:
         texts += [Text()] * (len(self._titles) - len(texts))
         self._rows.append(_Row(tuple(texts), _INDENT if indent else 0))
 
+    @property
+    def natural_width(self) -> int:
+        """Columns of a terminal in which no cell wraps, at the narrowest gaps."""
+        columns = range(len(self._titles))
+        return sum(_extent(self._all_rows(), column, _lines_of) for column in columns) + len(columns) - 1
+
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         for line in self._lines(console, options.max_width):
             line.plain = release_spaces(line.plain)
             yield line
 
     def _lines(self, console: Console, room: int) -> Iterator[Text]:
-        titles = _Row(tuple(_styled(title, self._title_style) for title in self._titles), 0)
-        rows = [titles, *(row for row in self._rows if isinstance(row, _Row))]
+        titles, *_ = rows = self._all_rows()
         columns = range(len(self._titles))
-        natural = [_extent(rows, column, lambda text: text.split("\n")) for column in columns]
+        natural = [_extent(rows, column, _lines_of) for column in columns]
         minimum = [_extent(rows, column, str.split) for column in columns]
         gap = 2 if sum(natural) + 2 * (len(columns) - 1) <= room else 1
         gaps = gap * (len(columns) - 1)
@@ -90,6 +95,11 @@ class TextGrid:
                 yield from row.wrap(console, room, overflow="fold")
             else:
                 yield from self._drawn(console, row, shape)
+
+    def _all_rows(self) -> list[_Row]:
+        """Return the titles and the rows below them."""
+        titles = _Row(tuple(_styled(title, self._title_style) for title in self._titles), 0)
+        return [titles, *(row for row in self._rows if isinstance(row, _Row))]
 
     def _drawn(self, console: Console, row: _Row, shape: _Shape, *, is_head: bool = False) -> Iterator[Text]:
         """Yield the lines of a row; those of titles stand at the foot of the highest."""
@@ -143,6 +153,10 @@ def _extent(rows: Sequence[_Row], column: int, parts: Callable[[str], list[str]]
         Text(part).cell_len + (0 if column else row.indent) for row in rows for part in parts(row.cells[column].plain)
     ]
     return max([1, *found])
+
+
+def _lines_of(text: str) -> list[str]:
+    return text.split("\n")
 
 
 def _wrapped(console: Console, cell: Text, width: int) -> list[Text]:

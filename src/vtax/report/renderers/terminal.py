@@ -50,7 +50,7 @@ _WIDE = 132
 
 def render(document: Document, console: Console, language: Language = ENGLISH) -> None:
     """Print a document. Its title is printed where it has lines below it, which say what it is about."""
-    terminal = _Terminal(Formatter(language), is_wide(console))
+    terminal = _Terminal(Formatter(language), console.width)
     parts = list(terminal.parts(_reading_order(document.parts), is_top=True))
     if document.lead:
         title = terminal.text(document.title)
@@ -61,7 +61,7 @@ def render(document: Document, console: Console, language: Language = ENGLISH) -
 
 def drawn(document: Document, console: Console, language: Language = ENGLISH) -> RenderableType:
     """Return a document with its title as something that rich draws, and draws again."""
-    terminal = _Terminal(Formatter(language), is_wide(console))
+    terminal = _Terminal(Formatter(language), console.width)
     title = terminal.text(document.title)
     title.stylize("bold")
     return Unbroken([title, *terminal.parts(document.parts)])
@@ -88,9 +88,10 @@ def _reading_order(parts: Sequence[Part]) -> list[Part]:
 
 
 class _Terminal:
-    def __init__(self, formatter: Formatter, is_wide: bool) -> None:
+    def __init__(self, formatter: Formatter, width: int) -> None:
         self.formatter = formatter
-        self.is_wide = is_wide
+        self.width = width
+        self.is_wide = width >= _WIDE
 
     def parts(self, parts: Sequence[Part], *, is_top: bool = False) -> Iterator[RenderableType]:
         """Drawn one below the other; sections end with an empty line, and tables stand apart."""
@@ -143,7 +144,13 @@ class _Terminal:
         return text.append(f"  {where}", "dim") if where else text
 
     def _table(self, table: Table) -> TextGrid:
-        shown = [n for n, column in enumerate(table.columns) if self.is_wide or not column.room]
+        shown = [n for n, column in enumerate(table.columns) if self.is_wide or column.room in {"", "spare"}]
+        grid = self._grid(table, shown)
+        if grid.natural_width > self.width:
+            grid = self._grid(table, [n for n in shown if table.columns[n].room != "spare"])
+        return grid
+
+    def _grid(self, table: Table, shown: Sequence[int]) -> TextGrid:
         joins = {} if self.is_wide else {a: b for a, b in pairwise(shown) if table.columns[b].joins}
         shown = [n for n in shown if n not in joins.values()]
         grid = TextGrid()
