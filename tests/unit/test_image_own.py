@@ -39,13 +39,23 @@ def tools(monkeypatch):
         ("shop", "dir:/proc/self", "not the one of this host"),
         ("shop", "tar:/dev/null", "/dev/null is no file"),
         ("shop", "oci-archive:/usr", "/usr is no file"),
-        ("Shop", "dir:/usr", "no name of an image"),
-        ("../shop", "dir:/usr", "no name of an image"),
+        ("Shop", "dir:/usr", "'Shop' cannot name an image: names are at most 64 lower-case letters"),
+        ("../shop", "dir:/usr", "cannot name an image"),
     ],
 )
 def test_what_is_no_source_is_refused(name, source, what, tools):
     with pytest.raises(BadInput, match=what):
         FileSource.of(name, source)
+
+
+def test_what_cannot_be_unpacked_is_said_in_one_line_with_its_source(tmp_path):
+    (tmp_path / "shop.tar").write_text("no archive")
+    (tmp_path / "place").mkdir()
+    source = FileSource("tar", str(tmp_path / "shop.tar"))
+    with pytest.raises(BadInput) as refused:
+        own.unpack("shop", source, tmp_path / "place", "vtax-test-unpack")
+    assert refused.value.what == "the image could not be unpacked: tar: This does not look like a tar archive"
+    assert refused.value.hint == f"tar --list --file {tmp_path}/shop.tar"
 
 
 def test_a_program_that_unpacks_is_named_with_its_package(monkeypatch):

@@ -60,8 +60,10 @@ def test_without_the_option_guests_are_on_cpus_of_their_own_and_vms_are_not_limi
         ({"cpu_period": "10ms"}, "need cpu_limit quota"),
         ({"cpu_limit": "weight", "cpu_burst": "10ms"}, "need cpu_limit quota"),
         ({"cpu_limit": "quota", "cpu_burst": "200ms"}, "at most cpu_period"),
-        ({"cpu_limit": "quota", "cpu_period": "2s"}, "a duration from 0.001s to 1s"),
-        ({"cpu_limit": "quota", "cpu_period": "0.5ms"}, "a duration from 0.001s to 1s"),
+        ({"cpu_limit": "quota", "cpu_period": "2s"}, "a duration from 1ms to 1s"),
+        ({"cpu_limit": "quota", "cpu_period": "0.5ms"}, "cpu_period is 0.5ms; it must be a duration from 1ms to 1s"),
+        ({"cpu_limit": "quota", "cpu_period": "10"}, "option cpu_period: '10' has no unit; write for example 500ms"),
+        ({"cpu_limit": "quota", "cpu_burst": "-5ms"}, "option cpu_burst: '-5ms' is not understood"),
         ({"cpu_limit": "share"}, "cpu_limit"),
     ],
 )

@@ -236,9 +236,9 @@ def test_bits_are_never_taken_for_bytes(text):
 
 @pytest.mark.parametrize("text", ["60", " 1.5 "])
 def test_a_text_without_a_unit_is_refused(text):
-    with pytest.raises(ValueError, match=f"has no unit; write '{text.strip()}B'"):
+    with pytest.raises(ValueError, match="has no unit; write for example 512MiB"):
         size_bytes(text)
-    with pytest.raises(ValueError, match=f"has no unit; write '{text.strip()}s'"):
+    with pytest.raises(ValueError, match="has no unit; write for example 500ms"):
         duration_s(text)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 import sys
 from collections.abc import Callable, Sequence
@@ -19,6 +18,7 @@ from vtax.errors import BadInput
 from vtax.platforms import registry
 from vtax.stats.terms import MINIMUM_BLOCKS
 from vtax.study.drafts import DENSE, QUESTIONS, TABLES, Draft, Question
+from vtax.study.fields import checked_name
 from vtax.study.limits import MAX_GUESTS
 from vtax.study.load import shipped
 from vtax.study.units import duration_s, format_count, format_duration, format_percent
@@ -82,9 +82,11 @@ def command(name: str, force: bool, as_json: bool, **given: Any) -> None:
 
 def _check_name(name: str) -> None:
     """Raise BadInput for a name that a study cannot have, or that a shipped study has."""
-    if not re.fullmatch(r"[a-z0-9][a-z0-9._-]{0,63}", name):
-        what = f"{name!r} cannot name a study: names are at most 64 lower-case letters, digits, '.', '_' and '-'"
-        raise BadInput(what, hint="the file is written into this directory, such as mine.toml")
+    try:
+        checked_name(name)
+    except ValueError as error:
+        what = f"{name!r} cannot name a study: {error}"
+        raise BadInput(what, hint="the file is written into this directory, such as mine.toml") from error
     if name in shipped():
         raise BadInput(f"{name} is a study of vtax", hint="choose another name; vtax studies lists those of vtax")
 

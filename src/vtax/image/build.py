@@ -22,7 +22,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from vtax.errors import BadInput, ImageError
+from vtax.errors import BadInput, ImageError, placed
 from vtax.host import architecture
 from vtax.host.home import Home
 from vtax.host.journal import Journal, Registration
@@ -173,7 +173,8 @@ def add(
     try:
         directory.mkdir()
         progress(f"files from {source.kind}:{source.place}")
-        own = unpack(name, source, directory, tag)
+        with placed(f"{source.kind}:{source.place}"):
+            own = unpack(name, source, directory, tag)
         image = build(home, replace(DEFAULT, own=own), journal, progress, directory / "tree")
         os.utime(image.directory)  # the newest of a name is the one that it means
         return image

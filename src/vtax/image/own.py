@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import stat
 import threading
@@ -19,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from vtax.errors import BadInput, CommandFailed, ImageError
+from vtax.errors import BadInput, ImageError
 from vtax.guest.bootstrap import PYTHON, TOOLBOX
 from vtax.host.architecture import HOST
 from vtax.host.packages import packages_hint
@@ -29,6 +28,7 @@ from vtax.image import contents, toolbox
 from vtax.image.image import Image, disk_usage_bytes
 from vtax.image.layer import FORMS, with_base
 from vtax.image.recipe import OwnFiles, Recipe, data
+from vtax.study.fields import checked_name
 from vtax.study.units import about_size
 
 SOURCES = {
@@ -61,11 +61,10 @@ class FileSource:
     @classmethod
     def of(cls, name: str, text: str) -> FileSource:
         """Return what `KIND:PLACE` means. name: that the image gets. Raises BadInput."""
-        if not re.fullmatch(r"[a-z][a-z0-9_-]{0,39}", name):
-            raise BadInput(
-                f"{name!r} is no name of an image",
-                hint="lower-case letters, digits, '_' and '-', a letter first",
-            )
+        try:
+            checked_name(name)
+        except ValueError as error:
+            raise BadInput(f"{name!r} cannot name an image: {error}") from error
         kind, _, place = text.partition(":")
         kinds = (*_PLAIN, *SOURCES)
         if kind not in kinds or not place:
@@ -96,7 +95,7 @@ def unpack(name: str, source: FileSource, directory: Path, tag: str) -> OwnFiles
     """Unpack files of a source into `directory/tree`, clean them, and return what they are.
 
     directory: empty, on the disk of images, in the journal. tag: of the processes, in the journal. Raises BadInput
-    for files that cannot be an image, ImageError when unpacking fails.
+    for files that cannot be unpacked or be an image.
     """
     tree = directory / "tree"
     with _while_room(directory, tag):
@@ -181,11 +180,13 @@ def _unpack_oci(source: FileSource, directory: Path, tag: str) -> dict[str, Any]
 
 
 def _run(argv: Sequence[str | Path], tag: str, hint: str = "") -> str:
-    """Return what a program prints. hint: a command that shows what it cannot read."""
-    try:
-        return run(argv, timeout_s=_UNPACK_S, tag=tag).stdout
-    except CommandFailed as error:
-        raise ImageError("the image could not be unpacked", where=error.what[-500:], hint=hint) from error
+    """Return what a program prints. hint: a command that shows what it cannot read. Raises BadInput."""
+    done = run(argv, timeout_s=_UNPACK_S, tag=tag, check=False)
+    if done.status != 0:
+        lines = [line for line in done.stderr.splitlines() if line.strip() and "Exiting with failure" not in line]
+        reason = lines[-1] if lines else f"{argv[0]} failed with status {done.status}"
+        raise BadInput(f"the image could not be unpacked: {reason}", hint=hint)
+    return done.stdout
 
 
 @contextmanager
@@ -214,7 +215,7 @@ def _while_room(directory: Path, tag: str) -> Iterator[None]:
     watching.start()
     try:
         yield
-    except ImageError:
+    except BadInput:
         if not (was_full.is_set() or are_many.is_set()):
             raise
     finally:

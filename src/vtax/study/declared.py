@@ -143,6 +143,8 @@ def written_bound(bound: float, conversion: Any) -> str:
     `conversion_of`."""
     if conversion is size_bytes:
         return format_size(int(bound))
+    if 0 < bound < 1:
+        return f"{1000 * bound:g}ms"
     unit, seconds = next(((u, s) for u, s in _TIMES if bound >= s and bound % s == 0), ("s", 1))
     return f"{bound / seconds:g}{unit}"
 

@@ -69,7 +69,7 @@ LOADS: Mapping[str, Load] = {
 def served(image: str, server: Sequence[str], load: Sequence[str], port: int) -> str:
     """Return a study of a server of an image of the user's and the command that loads it, in which `{url}` stands for
     the server's."""
-    known, served_name = LOADS.get(PurePath(load[0]).name), f"{image}-served"  # redis is a benchmark's name
+    known, served_name = LOADS.get(PurePath(load[0]).name), f"{image[:57]}-served"  # redis is a benchmark's name
     client = [word.replace("{url}", "http://{guest_address}:{port}/") for word in load]
     if known and known.first:
         client = ["sh", "-c", f'{known.first}; exec "$@"', "sh", *client]

@@ -16,13 +16,14 @@ Level = bool | int | float | str
 Text = TypeVar("Text", bound=str)
 
 
-def _name(text: str) -> str:
+def checked_name(text: str) -> str:
+    """Return a name of something in a study, or of an image. Raises ValueError."""
     if not re.fullmatch(r"[a-z0-9][a-z0-9._-]{0,63}", text):
         raise ValueError("names are at most 64 lower-case letters, digits, '.', '_' and '-'")
     return text
 
 
-Name = Annotated[str, AfterValidator(_name)]
+Name = Annotated[str, AfterValidator(checked_name)]
 
 
 def as_tuple(given: Text | Sequence[Text]) -> tuple[Text, ...]:

@@ -130,8 +130,12 @@ def _problem(model: type[BaseModel], each: Any, place: Place, declaration: Decla
     if each["type"] in ("value_error", "assertion_error"):
         text = str(each["msg"]).removeprefix("Value error, ").removeprefix("Assertion failed, ")
         given = each["input"]
-        is_plain = isinstance(given, bool | int | float | str) and repr(given) not in text
-        return Problem(place, f"{_called(place, word)} cannot be {shown(given)}: {text}" if is_plain else text)
+        is_plain = isinstance(given, bool | int | float | str)
+        if is_plain and repr(given) not in text:
+            text = f"{_called(place, word)} cannot be {shown(given)}: {text}"
+        elif is_plain and place and word == "option":  # of others `where` has the name
+            text = f"{_called(place, word)}: {text}"
+        return Problem(place, text)
     return Problem(
         place,
         _refusal(each["input"], place, declaration, word),

@@ -107,8 +107,7 @@ def _split(text: str, factors: Mapping[str, float], examples: str) -> tuple[floa
     """Return number and unit of a quantity, the unit in the letters it was written in."""
     match = _NUMBER.fullmatch(text)
     if match and not match[2]:
-        base = "B" if "b" in factors else "s"
-        raise ValueError(f"{_cut(text)} has no unit; write {_cut(match[1] + base)}, or for example {examples}")
+        raise ValueError(f"{_cut(text)} has no unit; write for example {examples}")
     if not match or match[2].lower() not in factors:
         raise ValueError(f"{_cut(text)} is not understood; write for example {examples}")
     return float(match[1]), match[2]
