@@ -173,7 +173,7 @@ def test_a_campaign_of_such_a_study_is_made_with_blocks(tmp_path, monkeypatch, t
         raise BadInput("no image yet")
 
     monkeypatch.setattr("vtax.cli.campaign.built_image", wanted)
-    new = ("campaign", "new", "tour", "-o", str(tmp_path / "new"))
+    new = ("campaign", "new", "sandboxes", "-o", str(tmp_path / "new"))
     assert "--blocks N" in str(refusal(*new))
     assert "no image yet" in str(refusal(*new, "--blocks", "30"))
 

@@ -92,7 +92,12 @@ def test_a_plan_is_printed(name, tmp_path, golden):
 
 
 @pytest.mark.parametrize(
-    "options", ["tour", "tour --memory 600MiB --disk 3GiB", "ufla2010 --scale quick -p native,docker -p lxc,docker"]
+    "options",
+    [
+        "tour",
+        "tour --budget 6min --memory 600MiB --disk 3GiB",
+        "ufla2010 --scale quick -p native,docker -p lxc,docker",
+    ],
 )
 def test_a_plan_needs_no_root_and_no_home(options, golden, monkeypatch):
     monkeypatch.setattr("vtax.cli.probing.measuring_lock", lambda name: pytest.fail("took the lock"))

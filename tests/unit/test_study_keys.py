@@ -40,6 +40,7 @@ class Table(BaseModel):
     warm: Annotated[int, Field(ge=0)] | Literal["detect"] = 0
     host: str = Field("a", pattern="^[a-z]+$")
     names: list[str] = Field(default_factory=list)
+    counts: list[Annotated[int, Field(ge=1)]] = Field(default_factory=list)
     inner: Inner = Inner()
     open: Open = Open()
     inners: list[Inner] = Field(default_factory=list)
@@ -156,6 +157,8 @@ def test_all_problems_are_found_and_unknown_keys_come_first():
         ({"names": "x"}, 'write a list: names = ["x"]'),
         ({"names": "[x, 2]"}, 'write a list: names = ["x", 2]'),
         ({"levels": {"a": "1500"}}, "write a list: a = [1500]"),
+        ({"counts": "x"}, "write a list: counts = [1, 2]"),
+        ({"counts": "2, 4"}, "write a list: counts = [2, 4]"),
         ({"inners": {"depth": 1}}, "write [[inners]], in two brackets: there may be several"),
         ({"way": "sned"}, "did you mean 'send'?"),
         ({"warm": "detct"}, "did you mean 'detect'?"),

@@ -217,8 +217,14 @@ def _hint(value: Any, name: str, declaration: Declaration | None) -> str:
     if share and isinstance(value, int | float) and not isinstance(value, bool) and 1 < value < 100:
         return f"for {value:g} % write {value / 100:g}"
     if list in kinds and isinstance(value, str | int | float) and not isinstance(value, bool):
-        entries = [each.strip("[]\"' ") for each in str(value).split(",")]
-        return f"write a list: {name} = [{', '.join(_toml(each) for each in entries if each)}]"
+        entries = ", ".join(_toml(each) for each in (part.strip("[]\"' ") for part in str(value).split(",")) if each)
+        items = [get_args(each.annotation)[0] for each in alternatives if get_origin(each.annotation) is list]
+        if '"' in entries and {each.annotation for item in items for each in alternatives_of(item, ())} <= {
+            int,
+            float,
+        }:
+            entries = "1, 2"
+        return f"write a list: {name} = [{entries}]"
     if isinstance(value, list) and (
         table := next((k for k in kinds if is_model(k) and "guest" in k.model_fields), None)
     ):
