@@ -107,25 +107,41 @@ def own_images(private_home):
             images.remove(private_home, image.key)
 
 
-@pytest.fixture
-def archive(image, tmp_path):
-    """An image without a shell, a user list or a C library: two static programs, and a page."""
+def archived(tmp_path, fill, entry, *settings):
+    """Return an archive of `docker save`. fill: writes files into a root. settings: of umoci-config(1)."""
     layout, bundle = f"{tmp_path}/layout", tmp_path / "bundle"
     run(["umoci", "init", "--layout", layout])
     run(["umoci", "new", "--image", f"{layout}:shop"])
     run(["umoci", "unpack", "--image", f"{layout}:shop", bundle])
-    app = bundle / "rootfs/app"
-    app.mkdir()
-    for name in ("httpd", "id"):
-        shutil.copy(image.tree / "usr/bin/busybox", app / name)
-    (app / "page").write_text("page of 42 bytes\n")
+    fill(bundle / "rootfs")
     run(["umoci", "repack", "--image", f"{layout}:shop", bundle])
-    entry = [f"--config.entrypoint={word}" for word in ("./httpd", "-f", "-p", "5480")]
-    settings = [*entry, "--config.workingdir=/app", "--config.user=65532:65532"]
-    run(["umoci", "config", "--image", f"{layout}:shop", *settings])
+    started = [f"--config.entrypoint={word}" for word in entry]
+    run(["umoci", "config", "--image", f"{layout}:shop", *started, *(f"--config.{each}" for each in settings)])
     target = tmp_path / "shop.tar"
     run(["skopeo", "--insecure-policy", "copy", f"oci:{layout}:shop", f"docker-archive:{target}:shop:1"])
     return target
+
+
+@pytest.fixture
+def archive(image, tmp_path):
+    """An image without a shell, a user list or a C library: two static programs, and a page."""
+
+    def fill(tree):
+        (tree / "app").mkdir()
+        for name in ("httpd", "id"):
+            shutil.copy(image.tree / "usr/bin/busybox", tree / "app" / name)
+        (tree / "app/page").write_text("page of 42 bytes\n")
+
+    entry = ("./httpd", "-f", "-p", "5480")
+    return archived(tmp_path, fill, entry, "workingdir=/app", "user=65532:65532")
+
+
+def copy_libraries(packaged, programs, directory, *more):
+    """Copy the libraries of programs of a tree, their loader among them. more: libraries that no program names."""
+    needed = run(["chroot", packaged, "ldd", *programs]).stdout.split()
+    for path in {*(word for word in needed if word.startswith("/") and not word.endswith(":")), *more}:
+        if (packaged / path.lstrip("/")).exists():
+            shutil.copy(packaged / path.lstrip("/"), directory)
 
 
 def serves_the_page(name, entry, platforms, image, tmp_path):
@@ -229,10 +245,7 @@ def fedora_like(shared_home, tmp_path):
     for name, target in {"bin": "usr/bin", "sbin": "usr/bin", "usr/sbin": "bin", "lib64": "usr/lib64"}.items():
         (tree / name).symlink_to(target)
     shutil.copy(packaged / "usr/sbin/nginx", tree / "usr/bin")
-    needed = run(["chroot", packaged, "ldd", "/usr/sbin/nginx"]).stdout.split()
-    for path in {*(word for word in needed if word.startswith("/")), "/lib/x86_64-linux-gnu/libnss_files.so.2"}:
-        if (packaged / path.lstrip("/")).exists():
-            shutil.copy(packaged / path.lstrip("/"), tree / "usr/lib64")
+    copy_libraries(packaged, ["/usr/sbin/nginx"], tree / "usr/lib64", "/lib/x86_64-linux-gnu/libnss_files.so.2")
     (tree / "etc/ld.so.conf").write_text("/usr/lib64\n")
     run(["ldconfig", "-r", tree])
     (tree / "etc/passwd").write_text("root:x:0:0::/:/sbin/nologin\nnginx:x:997:995::/:/sbin/nologin\n")
@@ -246,3 +259,99 @@ def test_nginx_in_the_layout_of_another_distribution_serves_everywhere(fedora_li
     assert vtax("image", "add", "fedora", "--from", f"dir:{fedora_like}").returncode == 0
     entry = ["/usr/sbin/nginx", "-c", "/etc/nginx/nginx.conf"]
     serves_the_page("fedora", entry, PLATFORMS, image, tmp_path)
+
+
+def is_loaded(archive, load, port, platforms, image):
+    """Measure the image's own program without a study file, once on each platform; return the trials."""
+    assert vtax("image", "add", "shop", "--from", f"docker-archive:{archive}").returncode == 0
+    here = [each for each in platforms if registry.get(each).probe(image).available]
+    words = ["--port", str(port), "--load", load, "--blocks", "1", "-p", ",".join(here)]
+    made = vtax("run", "--image", "shop", *words, "--trust", "--json")
+    assert made.returncode == 0, made.stderr
+    trials = json.loads(vtax("show", "last", "--raw", "all", "--json").stdout)["trials"]
+    assert {trial["platform"]: trial["status"] for trial in trials} == dict.fromkeys(here, "ok"), made.stderr
+    return trials
+
+
+SERVICE = """
+import os
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+class Answer(BaseHTTPRequestHandler):
+    def do_GET(self):
+        body = f"uid {os.getuid()} in {os.getcwd()} greets {os.environ['GREETED']}\\n".encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+ThreadingHTTPServer(("", 8000), Answer).serve_forever()
+"""
+
+
+def test_a_service_in_python_without_a_shell(image, tmp_path):
+    """Its Python, of the same name as the agent's, has a standard library and an environment of its own."""
+
+    def fill(tree):
+        for name in ("usr/bin", "usr/lib", "lib64", "srv", "etc"):
+            (tree / name).mkdir(parents=True)
+        shutil.copy(image.tree / "usr/bin/python3", tree / "usr/bin/python3")
+        [library] = (image.tree / "usr/lib").glob("python3.*")
+        shutil.copytree(library, tree / "usr/lib" / library.name, symlinks=True)
+        copy_libraries(image.tree, ["/usr/bin/python3"], tree / "lib64")
+        (tree / "etc/ld.so.conf").write_text("/lib64\n")
+        run(["ldconfig", "-r", tree])
+        (tree / "etc/passwd").write_text("nobody:x:65534:65534::/:/sbin/nologin\n")
+        (tree / "srv/service.py").write_text(SERVICE)
+
+    settings = ("workingdir=/srv", "user=nobody", "env=GREETED=you")
+    archive = archived(tmp_path, fill, ("python3", "service.py"), *settings)
+    trials = is_loaded(archive, "busybox wget -q -O - {url}", 8000, ("native", "nspawn", "qemu-tcg-virtio"), image)
+    said = [output["stdout"] for trial in trials for output in trial["outputs"] if "greets" in output["stdout"]]
+    assert said == ["uid 65534 in /srv greets you\n"] * len(trials)
+
+
+TABLES = """
+CREATE TABLE pgbench_branches (bid int PRIMARY KEY);
+INSERT INTO pgbench_branches VALUES (1);
+CREATE TABLE pgbench_accounts (aid int PRIMARY KEY, abalance int);
+INSERT INTO pgbench_accounts SELECT n, 0 FROM generate_series(1, 100000) n;
+"""
+
+
+def test_postgresql_as_its_own_user(shared_home, image, tmp_path):
+    """The server, its cluster and a shell, as images of databases have them; pgbench is on the peer."""
+    packaged = images.ensure(shared_home, DEFAULT.with_packages(["postgresql-contrib"])).tree
+    [programs] = (f"/{path.relative_to(packaged)}" for path in (packaged / "usr/lib/postgresql").glob("*/bin"))
+    cluster = "var/lib/postgresql/data"
+
+    def fill(tree):
+        for name in ("bin", "lib64", "etc", "dev", "tmp", "usr/lib", "usr/share", cluster):
+            (tree / name).mkdir(parents=True)
+        (tree / "tmp").chmod(0o1777)
+        shutil.copy(packaged / "usr/bin/busybox", tree / "bin/sh")
+        for name in ("usr/lib/postgresql", "usr/share/postgresql"):
+            shutil.copytree(packaged / name, tree / name, symlinks=True)
+        copy_libraries(packaged, [f"{programs}/{name}" for name in ("postgres", "initdb")], tree / "lib64")
+        (tree / "etc/ld.so.conf").write_text("/lib64\n")
+        run(["ldconfig", "-r", tree])
+        (tree / "etc/passwd").write_text("postgres:x:999:999::/:/bin/sh\n")
+        (tree / "etc/group").write_text("postgres:x:999:\n")
+        (tree / cluster).chmod(0o700)
+        shutil.chown(tree / cluster, 999, 999)
+        (tree / "tables.sql").write_text(TABLES)
+        make = (
+            f"initdb -D /{cluster} -A trust -U postgres --locale=C && "
+            f"postgres --single -D /{cluster} postgres </tables.sql && "
+            f"echo host all all all trust >>/{cluster}/pg_hba.conf"
+        )
+        inside = f"exec chroot --userspec=999:999 {tree} /bin/sh -ec 'PATH={programs}; {make}'"
+        run(["unshare", "--mount", "sh", "-ec", f"mount --bind /dev {tree}/dev; {inside}"], timeout_s=300)
+
+    entry = ("postgres", "-D", f"/{cluster}", "-h", "*", "-k", "/tmp")
+    archive = archived(tmp_path, fill, entry, "user=postgres", f"env=PATH={programs}")
+    load = "pgbench -S -n -T 2 -h {guest_address} -p {port} -U postgres postgres"
+    trials = is_loaded(archive, load, 5432, ("native", "podman", "qemu-tcg-virtio"), image)
+    said = [output["stdout"] for trial in trials for output in trial["outputs"] if "tps = " in output["stdout"]]
+    assert len(said) == len(trials)
+    assert all("number of failed transactions: 0 (" in each for each in said)
