@@ -19,17 +19,22 @@ from vtax.platforms import registry
 from vtax.platforms.base import GuestSpec, Resources
 
 
-def kill_a_start(platform: str, name: str, image: Image, delay_s: float | None) -> None:
-    """Start a guest in a process that is killed delay_s after it began or, when None, with the guest ready."""
+def kill_a_start(platform: str, name: str, image: Image, delay_s: float | None) -> float:
+    """Start a guest in a process that is killed delay_s after it began or, when None, with the guest ready.
+
+    Returns the seconds from the beginning of the start to the kill.
+    """
     argv = [sys.executable, __file__, platform, name, str(image.directory)]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "starting\n"
+        started_at = time.monotonic()
         if delay_s is None:
             assert process.stdout.readline() == "ready\n"
         else:
             time.sleep(delay_s)
         process.kill()
+        return time.monotonic() - started_at
 
 
 def what_stays(find: Callable[[], list[str]]) -> list[str]:

@@ -10,7 +10,7 @@ from vtax.platforms import registry as platforms
 
 pytestmark = [needs_root, needs_program("ip", "nsenter", "ethtool", "tc"), pytest.mark.root]
 SMALLEST = 68  # RFC 791
-PLATFORMS = ["native", "lxc", "gvisor-systrap", *thorough("bubblewrap", "docker", "podman", "nspawn")]
+PLATFORMS = ["native", "gvisor-systrap", *thorough("lxc", "bubblewrap", "docker", "podman", "nspawn")]
 MACHINES = {
     "qemu-tcg": "virtio_net",
     "qemu-tcg-e1000": "e1000",

@@ -152,7 +152,7 @@ def shared_huge_bytes() -> int:
 def test_a_run_measures_every_platform_at_every_level_and_contrasts_levels(
     image, private_home, tmp_path, monkeypatch
 ):
-    names = [n for n in ("native", "docker", "qemu-tcg") if registry.get(n).probe(image).available]
+    names = [n for n in ("native", "docker") if registry.get(n).probe(image).available]
     before = [(huge_pages.POLICY / name).read_text() for name in ("enabled", "defrag", "shmem_enabled")]
     monkeypatch.setattr(cli_run, "measuring_lock", partial(measuring_lock, path=tmp_path / "lock"))
     study = tmp_path / "tuned.toml"
