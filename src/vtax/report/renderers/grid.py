@@ -63,9 +63,11 @@ class TextGrid:
 
     @property
     def natural_width(self) -> int:
-        """Columns of a terminal in which no cell wraps, at the narrowest gaps."""
+        """Columns of a terminal in which no row wraps, though titles may, at the narrowest gaps."""
+        titles, *rows = self._all_rows()
         columns = range(len(self._titles))
-        return sum(_extent(self._all_rows(), column, _lines_of) for column in columns) + len(columns) - 1
+        widths = (max(_extent([titles], n, str.split), _extent(rows, n, _lines_of)) for n in columns)
+        return sum(widths) + len(columns) - 1
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         for line in self._lines(console, options.max_width):
