@@ -105,8 +105,6 @@ class Controller:
 
     def given_up(self) -> list[str]:
         """Return the pairs that are tried no more, as `a-b` where a measures."""
-        if not self.settings.has_pairs:
-            return []
         return ["-".join(pair) for pair in pairs.given_up([*self.hosts.values()], self.settings)]
 
     def look(self) -> None:
@@ -116,8 +114,7 @@ class Controller:
     def launch(self) -> str:
         """Prepare and launch whoever is due; return why nothing is launched any more, empty while that goes on."""
         self._refuse_aborted()
-        if self.settings.has_pairs:
-            pairs.check_hosts(self.hosts.values(), self.settings)
+        pairs.check_hosts(self.hosts.values(), self.settings)
         screening.declare(self.campaign)
         refused = [
             host.name for host in self.hosts.values()
@@ -188,7 +185,7 @@ class Controller:
         while pending := self._pending(tried):
             tried |= {session.id + name for name, session in pending.items()}
             found += self._fetch(pending, loader)
-        for host in pairs.ended([*self.hosts.values()], self.settings) if self.settings.has_pairs else ():
+        for host in pairs.ended([*self.hosts.values()], self.settings):
             self._keep(host)
         return Collected(found.count(True), found.count(False))
 

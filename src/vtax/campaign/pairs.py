@@ -95,7 +95,9 @@ def check_study(study: Study, source: str, inventory: str) -> None:
 
 
 def check_hosts(listed: Iterable[InventoryHost | CampaignHost], settings: Settings) -> None:
-    """Raise BadInput for an inventory, or a campaign.toml, that has no pairs."""
+    """Raise BadInput where hosts of a campaign of pairs cannot be paired; nothing for one of single hosts."""
+    if not settings.has_pairs:
+        return
     hosts, wanted = [each for each in listed if not each.skip], PairsTable.of(settings)
     where = settings.inventory
     if CHANGE in settings.tables:
@@ -164,7 +166,9 @@ def rounds_of(names: Sequence[str]) -> Iterator[list[Pair]]:
 
 
 def wanted_pairs(hosts: Iterable[CampaignHost], settings: Settings) -> list[Pair]:
-    """Return the pairs that the campaign asks for, in the order of their rounds."""
+    """Return the pairs that the campaign asks for, in the order of their rounds; none of one of single hosts."""
+    if not settings.has_pairs:
+        return []
     wanted = PairsTable.of(settings)
     there = sorted((host for host in hosts if not host.skip and host.state != "excluded"), key=lambda each: each.name)
     names = {host.name for host in there}

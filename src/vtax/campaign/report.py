@@ -30,7 +30,7 @@ def reported_run(store: Store, campaign: Campaign, watch: Watch = unwatched) -> 
     known = campaign.hosts()
     lost = [CampaignHost(name, state="collected") for name in runs_of.keys() - {host.name for host in known}]
     lacking = Counter[str]()
-    for pair, count in pairs.missing(known, settings).items() if settings.has_pairs else ():
+    for pair, count in pairs.missing(known, settings).items():
         lacking.update(dict.fromkeys(pair, count))
     hosts = []
     for host in (*known, *lost):

@@ -74,8 +74,7 @@ def new(study: str, inventory: Path | None, output: Path | None, blocks: int | N
             shutil.copyfile(source, made / PACK)
         else:
             _write_pack(study, wanted, made / PACK)
-        if (settings := fill(made, name, wanted)).has_pairs:
-            check_hosts(hosts, settings)
+        check_hosts(hosts, fill(made, name, wanted))
         give_to_caller(made)
     if hosts:
         say(f"campaign {name} is made, hosts: {len(hosts)}; start it: vtax campaign go {target}")
