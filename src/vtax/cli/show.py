@@ -16,9 +16,9 @@ from vtax.cli.pivot import pivot_options, print_pivot, refuse_beside_axes, reque
 from vtax.cli.raw import EVERY, print_raw
 from vtax.cli.streams import document_stream
 from vtax.errors import BadInput
+from vtax.report import document as doc
 from vtax.report.analysis import Analysis
 from vtax.report.analysis.source import Source, source_of
-from vtax.report.document import Document
 from vtax.report.parts.header import filter_line
 from vtax.report.renderers.format import english
 from vtax.report.views import result
@@ -131,7 +131,7 @@ def console() -> Console:
     return Printer(file=document_stream(), highlight=False, width=width())
 
 
-def print_document(document: Document, *, as_json: bool, schema: str = "", of: Analysis | None = None) -> None:
+def print_document(document: doc.Document, *, as_json: bool, schema: str = "", of: Analysis | None = None) -> None:
     """Print a document, or its values as JSON; those of a run after the schema, the run and its study."""
     from vtax.report.renderers.json import as_json as values_of
     from vtax.report.renderers.language import of_reader
@@ -166,7 +166,7 @@ def print_views(chosen: Collection[str], source: Source, *, as_json: bool, every
         print_document(document, as_json=False)
 
 
-def _with_filter(document: Document, analysis: Analysis) -> Document:
+def _with_filter(document: doc.Document, analysis: Analysis) -> doc.Document:
     """Return a view with a line that names the filter, unless it has one or nothing is filtered."""
     line = filter_line(analysis)
     return document if line == "" or line in document.lead else replace(document, lead=(*document.lead, line))

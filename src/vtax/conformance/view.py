@@ -13,8 +13,8 @@ from rich.console import Console
 from vtax.conformance import declared, sample
 from vtax.conformance.check import Check, require
 from vtax.conformance.target import Target
+from vtax.report import document as doc
 from vtax.report.analysis.source import Source, source_of
-from vtax.report.document import Document
 from vtax.report.renderers.format import english
 from vtax.report.renderers.html import html
 from vtax.report.renderers.json import as_json
@@ -34,12 +34,12 @@ class ViewSubject:
         self.view: View = target.plugin
 
     @contextmanager
-    def documents(self) -> Iterator[list[Document]]:
+    def documents(self) -> Iterator[list[doc.Document]]:
         """Documents of a run without trials and of a run with trials, one of them failed, at every depth."""
         with sample.runs() as stores:
             yield [self._document(source_of(store)) for store in stores]
 
-    def _document(self, source: Source) -> Document:
+    def _document(self, source: Source) -> doc.Document:
         for depth in ("brief", "all", "report"):
             document = self.view.document(source, Options(depth))
         return document
@@ -61,7 +61,7 @@ def _help(subject: ViewSubject) -> None:
 def _document(subject: ViewSubject) -> None:
     with subject.documents() as documents:
         for document in documents:
-            require(isinstance(document, Document), f"document returns {document!r}")
+            require(isinstance(document, doc.Document), f"document returns {document!r}")
 
 
 def _json(subject: ViewSubject) -> None:

@@ -9,32 +9,9 @@ from vtax.described import moment
 from vtax.live.events import Event
 from vtax.live.state import LiveState
 from vtax.messages import restored
+from vtax.report import document as doc
 from vtax.report.analysis import Analysis, ResultPoint, Row, Section, every_row
-from vtax.report.document import (
-    UNSCALED,
-    Column,
-    Count,
-    Document,
-    Duration,
-    Group,
-    Inline,
-    Paragraph,
-    Part,
-    Quantity,
-    Scale,
-    Share,
-    Table,
-    TableRow,
-    Titled,
-    VerdictCell,
-    joined,
-    msg,
-    muted,
-    plural,
-    scale_for,
-    stored,
-    styled,
-)
+from vtax.report.document import joined, msg, muted, plural, scale_for, stored, styled
 from vtax.report.parts import shared
 from vtax.report.parts.header import status_word
 
@@ -43,45 +20,45 @@ Widths = Mapping[tuple[str, str, str], float]
 _SHOWN = 12
 
 
-def document(state: LiveState, analysis: Analysis | None, before: Widths, events: int = _SHOWN) -> Document:
+def document(state: LiveState, analysis: Analysis | None, before: Widths, events: int = _SHOWN) -> doc.Document:
     """Return all of a live run. analysis: after its last block, None before. before: widths after the block before
     that."""
-    parts: list[Part] = [Paragraph(now(state))]
+    parts: list[doc.Part] = [doc.Paragraph(now(state))]
     if analysis is not None and (table := estimates(analysis, before)) is not None:
-        parts.append(Titled(msg("Percent of {baseline} so far", baseline=analysis.baseline), (table,)))
+        parts.append(doc.Titled(msg("Percent of {baseline} so far", baseline=analysis.baseline), (table,)))
     if state.events:
-        parts.append(Titled(msg("Log"), (log(state, events),)))
-    return Document(joined([state.run, progress(state)], ": "), tuple(parts))
+        parts.append(doc.Titled(msg("Log"), (log(state, events),)))
+    return doc.Document(joined([state.run, progress(state)], ": "), tuple(parts))
 
 
-def position(state: LiveState) -> Inline:
+def position(state: LiveState) -> doc.Inline:
     """`block 2 of 5`; nothing before the first trial."""
     at = state.progress
     if at.block is None:
         return ""
-    number = Count(at.block + 1)
+    number = doc.Count(at.block + 1)
     if not state.is_running:
         return plural("{count} block", "{count} blocks", at.block + 1)
     if at.blocks:
-        return msg("block {block} of {blocks}", block=number, blocks=Count(at.blocks))
+        return msg("block {block} of {blocks}", block=number, blocks=doc.Count(at.blocks))
     return msg("block {block}", block=number)
 
 
-def progress(state: LiveState) -> Inline:
+def progress(state: LiveState) -> doc.Inline:
     """Return `running, block 2 of 5, 5 of 336 trials, 1 failed, about 4 min left`."""
     at = state.progress
-    done = Count(at.done_trials)
-    trials: Inline = plural("{count} trial", "{count} trials", at.done_trials)
+    done = doc.Count(at.done_trials)
+    trials: doc.Inline = plural("{count} trial", "{count} trials", at.done_trials)
     if at.total_trials and state.is_running:
         trials = plural("{done} of {count} trial", "{done} of {count} trials", at.total_trials, done=done)
-    failed = styled(msg("{count} failed", count=Count(at.failed_trials)), "error") if at.failed_trials else ""
-    left: Inline = ""
+    failed = styled(msg("{count} failed", count=doc.Count(at.failed_trials)), "error") if at.failed_trials else ""
+    left: doc.Inline = ""
     if state.is_running and at.left_s is not None:
-        left = msg("about {duration} left", duration=Duration(at.left_s))
+        left = msg("about {duration} left", duration=doc.Duration(at.left_s))
     return joined([status_word(state.status), position(state), trials, failed, left])
 
 
-def now(state: LiveState) -> Inline:
+def now(state: LiveState) -> doc.Inline:
     """Return what runs at this moment, or why the run ended."""
     at = state.progress
     if not state.is_running:
@@ -105,17 +82,17 @@ def widths(analysis: Analysis) -> Widths:
     }
 
 
-def estimates(analysis: Analysis, before: Widths) -> Table | None:
+def estimates(analysis: Analysis, before: Widths) -> doc.Table | None:
     """Return a row for every percent with its interval, its half-width and that of the block before; None without
     any."""
     rows = [
-        TableRow((
+        doc.TableRow((
             joined([shared.title_of(section), muted(shared.levels(point))], " "),
             shared.platform_of(row.platform, analysis.colours),
             styled(shared.relative_of(row.ratio, section.better), "strong"),
             _half_width(row.ratio.half_width),
             muted(_half_width(before.get((section.name, point.key, row.platform.name)))),
-            VerdictCell(row.verdict.kind) if row.verdict else muted(msg("no verdict")),
+            doc.VerdictCell(row.verdict.kind) if row.verdict else muted(msg("no verdict")),
         ))
         for section, point, row in _compared(analysis)
         if row.ratio is not None
@@ -124,26 +101,28 @@ def estimates(analysis: Analysis, before: Widths) -> Table | None:
         return None
     interval = msg("{level} interval", level=analysis.level)
     columns = (
-        Column("benchmark", msg("benchmark"), wraps=True),
+        doc.Column("benchmark", msg("benchmark"), wraps=True),
         shared.PLATFORM,
-        Column("percent", shared.percent_title(analysis.baseline, interval), is_number=True),
-        Column("half_width", msg("half-width"), is_number=True),
-        Column("before", msg("a block\nbefore"), is_number=True, room="wide"),
-        Column("verdict", msg("verdict")),
+        doc.Column("percent", shared.percent_title(analysis.baseline, interval), is_number=True),
+        doc.Column("half_width", msg("half-width"), is_number=True),
+        doc.Column("before", msg("a block\nbefore"), is_number=True, room="wide"),
+        doc.Column("verdict", msg("verdict")),
     )
-    return Table(columns, (Group(tuple(rows)),), key="estimates", label=msg("percents so far"), style="result")
+    return doc.Table(
+        columns, (doc.Group(tuple(rows)),), key="estimates", label=msg("percents so far"), style="result"
+    )
 
 
-def log(state: LiveState, events: int = _SHOWN) -> Table:
+def log(state: LiveState, events: int = _SHOWN) -> doc.Table:
     """Return the last events, the newest first; the start of a trial is seen in `now` and at its end."""
     began = state.events[0].at if state.events else 0.0
     ended = [event for event in reversed(state.events) if event.name != "trial_starting"][:events]
-    shown = [TableRow((muted(_after(event, began)), happened(event))) for event in ended]
-    columns = (Column("after", msg("after"), is_number=True), Column("event", msg("event"), wraps=True))
-    return Table(columns, (Group(tuple(shown)),), key="log", label=msg("Log"))
+    shown = [doc.TableRow((muted(_after(event, began)), happened(event))) for event in ended]
+    columns = (doc.Column("after", msg("after"), is_number=True), doc.Column("event", msg("event"), wraps=True))
+    return doc.Table(columns, (doc.Group(tuple(shown)),), key="log", label=msg("Log"))
 
 
-def happened(event: Event) -> Inline:
+def happened(event: Event) -> doc.Inline:
     """Return an event as a sentence."""
     data = event.data
     platform, label = str(data.get("platform", "")), str(data.get("label", ""))
@@ -193,29 +172,29 @@ def _compared(analysis: Analysis) -> Sequence[tuple[Section, ResultPoint, Row]]:
     ]
 
 
-def _half_width(value: float | None) -> Inline:
+def _half_width(value: float | None) -> doc.Inline:
     if value is None:
         return ""
-    return msg("±{width}", width=Share(value)) if value < float("inf") else msg("no interval")
+    return msg("±{width}", width=doc.Share(value)) if value < float("inf") else msg("no interval")
 
 
-def _after(event: Event, began: float) -> Inline:
-    return Duration(max(event.at - began, 0.0))
+def _after(event: Event, began: float) -> doc.Inline:
+    return doc.Duration(max(event.at - began, 0.0))
 
 
-def _trial(platform: str, label: str, levels: str) -> Inline:
+def _trial(platform: str, label: str, levels: str) -> doc.Inline:
     return joined([platform, joined([label, levels], " ")], ": ")
 
 
-def _ready(platform: str, ready_s: float) -> Inline:
-    seconds = Quantity(ready_s, Scale("s"), 3, has_unit=True)
+def _ready(platform: str, ready_s: float) -> doc.Inline:
+    seconds = doc.Quantity(ready_s, doc.Scale("s"), 3, has_unit=True)
     return msg("{platform}: guest ready in {duration}", platform=platform, duration=seconds)
 
 
-def _outcome(data: Mapping[str, Any]) -> Inline:
+def _outcome(data: Mapping[str, Any]) -> doc.Inline:
     if data.get("error"):
         return styled(msg("failed: {error}", error=restored(str(data["error"]))), "error")
     value, unit = data.get("value"), str(data.get("unit", ""))
     if not isinstance(value, int | float):
         return ""
-    return Quantity(float(value), scale_for(unit, [float(value)]) if unit else UNSCALED, has_unit=True)
+    return doc.Quantity(float(value), scale_for(unit, [float(value)]) if unit else doc.UNSCALED, has_unit=True)

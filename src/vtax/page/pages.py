@@ -29,7 +29,8 @@ from vtax.page.access import own_path, with_back_link
 from vtax.page.contrast import Offer, offer, side_of, state_of_sides
 from vtax.page.result_cache import ResultCache
 from vtax.page.worker import DOWNLOADS, Task
-from vtax.report.document import Count, Document, Duration, Inline, Moment, msg, plural, stored
+from vtax.report import document as doc
+from vtax.report.document import msg, plural, stored
 from vtax.report.parts.header import STATUSES, status_word
 from vtax.report.renderers.html import Fragments
 from vtax.report.renderers.language import Language, codes, language
@@ -59,12 +60,23 @@ class Pages:
             lstrip_blocks=True,
         )  # fmt: skip
         self._templates.globals |= {
-            "msg": msg, "plural": plural, "stored": stored, "Count": Count, "Moment": Moment, "Duration": Duration,
-            "status_word": status_word, "progress": progress, "now": now, "log": log,
-            "path_of": path_of, "statuses": STATUSES, "origin_words": origin_words, "downloads": list(DOWNLOADS),
+            "msg": msg,
+            "plural": plural,
+            "stored": stored,
+            "Count": doc.Count,
+            "Moment": doc.Moment,
+            "Duration": doc.Duration,
+            "status_word": status_word,
+            "progress": progress,
+            "now": now,
+            "log": log,
+            "path_of": path_of,
+            "statuses": STATUSES,
+            "origin_words": origin_words,
+            "downloads": list(DOWNLOADS),
             "version": __version__,
             "languages": [(code, _LANGUAGES.get(code, code)) for code in codes()],
-        }  # fmt: skip
+        }
 
     async def runs(self, request: Request) -> Response:
         """Return the runs, a page at a time, the newest first."""
@@ -250,7 +262,7 @@ def chosen(request: Request) -> Language:
 
 def _drawing(fragments: Fragments) -> dict[str, Any]:
     """Return the functions by which templates draw texts and tables."""
-    return {"t": fragments.inline, "table": lambda part: fragments.body(Document("", (part,)))}
+    return {"t": fragments.inline, "table": lambda part: fragments.body(doc.Document("", (part,)))}
 
 
 def path_of(*parts: str) -> str:
@@ -283,7 +295,7 @@ def _check_filter(wanted: RunFilter, names: Mapping[str, Sequence[str]]) -> None
             raise NotFound(f"no run has the {key} {given!r}", hint=f"there are: {', '.join(near)}" if near else "")
 
 
-def origin_words(origin: str) -> Inline:
+def origin_words(origin: str) -> doc.Inline:
     """Return where a run is from, as `store.provenance.origin_of` says it."""
     words = {
         "merged": msg("merged"), "imported": msg("imported"),

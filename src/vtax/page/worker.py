@@ -17,7 +17,7 @@ from pathlib import Path
 
 from vtax.errors import BadInput, NotFound, StoreError, VtaxError
 from vtax.live.scheduling import set_idle
-from vtax.report.document import Document, Titled
+from vtax.report import document as doc
 from vtax.store.store import Store
 
 DOWNLOADS = {
@@ -113,7 +113,7 @@ def _result(store: Store, task: Task) -> str:
     source = source_of(store, task.names[0])
     found, of_hosts = (view.VIEW.document(source, Options()) for view in (result, hosts))
     if not of_hosts.nothing:
-        found = replace(found, parts=(*found.parts, Titled(of_hosts.title, of_hosts.parts)))
+        found = replace(found, parts=(*found.parts, doc.Titled(of_hosts.title, of_hosts.parts)))
     return _drawn(found, task, with_lead=True)
 
 
@@ -133,7 +133,7 @@ def _estimates(store: Store, task: Task) -> str:
         del _WIDTHS[next(iter(_WIDTHS))]
     before = known[-2][1] if len(known) > 1 else {}
     table = estimates(analysis, before)
-    return _drawn(Document("", (table,) if table else ()), task)
+    return _drawn(doc.Document("", (table,) if table else ()), task)
 
 
 def _contrast(store: Store, task: Task) -> str:
@@ -175,7 +175,7 @@ KINDS: Mapping[str, Callable[[Store, Task], str]] = {
 }  # fmt: skip
 
 
-def _drawn(document: Document, task: Task, *, with_lead: bool = False) -> str:
+def _drawn(document: doc.Document, task: Task, *, with_lead: bool = False) -> str:
     from vtax.report.renderers.html import Fragments
     from vtax.report.renderers.language import language
 

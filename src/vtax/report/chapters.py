@@ -6,28 +6,11 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import get_args
 
+from vtax.report import document as doc
 from vtax.report.analysis import Analysis, mapping
 from vtax.report.analysis.answers import is_measured
 from vtax.report.analysis.source import Source
-from vtax.report.document import (
-    Column,
-    Count,
-    Document,
-    Group,
-    Inline,
-    Link,
-    Moment,
-    Nothing,
-    Paragraph,
-    Part,
-    Table,
-    TableRow,
-    Titled,
-    joined,
-    msg,
-    plural,
-    stored,
-)
+from vtax.report.document import joined, msg, plural, stored
 from vtax.report.parts import shared
 from vtax.report.parts.first_screen import answer_line, caution_line
 from vtax.report.parts.header import header_of, host_line, status_word
@@ -43,7 +26,7 @@ _FOLDED = frozenset({
 """Chapters that answer what few readers ask: a page shows their summaries, and the rest on demand."""
 
 
-def report(source: Source, options: Options = REPORT) -> Document:
+def report(source: Source, options: Options = REPORT) -> doc.Document:
     """Return the whole report of a run.
 
     Raises BadInput for a mapping that neither claims nor figures know, or to a platform that was not measured.
@@ -52,68 +35,72 @@ def report(source: Source, options: Options = REPORT) -> Document:
     mapping.check(analysis, options.mapped)
     title, lead = header_of(analysis)
     question = stored(str(analysis.declared.get("question") or ""))
-    parts: list[Part] = []
+    parts: list[doc.Part] = []
     for view in in_reports():
         document = view.document(source, options)
         if document.nothing == "":
             parts += _chapters(view, document)
     lead = (*((question,) if question else ()), *lead, *cited(analysis), *changes_of(analysis))
-    return Document(title, tuple(parts), lead, colours=analysis.colours)
+    return doc.Document(title, tuple(parts), lead, colours=analysis.colours)
 
 
-def _chapters(view: View, document: Document) -> list[Part]:
+def _chapters(view: View, document: doc.Document) -> list[doc.Part]:
     """Return the sections of a view as chapters of their own, where it asks for that; else one chapter with its
     title."""
     if view.has_chapters:
         return list(document.parts)
     if view.name not in _FOLDED:
-        return [Titled(view.title, document.parts, key=view.name)]
-    summary = [part for part in document.parts if isinstance(part, Titled) and part.role == "summary"]
+        return [doc.Titled(view.title, document.parts, key=view.name)]
+    summary = [part for part in document.parts if isinstance(part, doc.Titled) and part.role == "summary"]
     others = tuple(part for part in document.parts if part not in summary)
-    folded = Titled(view.help, others, is_folded=True)
-    return [Titled(view.title, (*summary, folded), key=view.name)]
+    folded = doc.Titled(view.help, others, is_folded=True)
+    return [doc.Titled(view.title, (*summary, folded), key=view.name)]
 
 
-def several(analyses: Sequence[Analysis], keys: Sequence[str]) -> Document:
+def several(analyses: Sequence[Analysis], keys: Sequence[str]) -> doc.Document:
     """Return a row for every run, which links its chapter. keys: of the chapters, see renderers.html.chapter_key."""
     columns = (
-        Column("run", msg("run")), Column("study", msg("study"), wraps=True), Column("start", msg("start")),
-        Column("blocks", msg("blocks"), is_number=True), Column("platforms", msg("platforms"), wraps=True),
-        Column("slower", msg("slower"), is_number=True), Column("faster", msg("faster"), is_number=True),
-        Column("equivalent", msg("equivalent"), is_number=True),
-        Column("undecided", msg("undecided"), is_number=True),
-    )  # fmt: skip
+        doc.Column("run", msg("run")),
+        doc.Column("study", msg("study"), wraps=True),
+        doc.Column("start", msg("start")),
+        doc.Column("blocks", msg("blocks"), is_number=True),
+        doc.Column("platforms", msg("platforms"), wraps=True),
+        doc.Column("slower", msg("slower"), is_number=True),
+        doc.Column("faster", msg("faster"), is_number=True),
+        doc.Column("equivalent", msg("equivalent"), is_number=True),
+        doc.Column("undecided", msg("undecided"), is_number=True),
+    )
     rows = tuple(_row(each, key) for each, key in zip(analyses, keys, strict=True))
     title = plural("Report of {count} run", "Report of {count} runs", len(analyses))
     lines = [host_line(each.host) for each in analyses]  # what is shown, since anonymous hosts have no identity
     hosts = [line for n, line in enumerate(lines) if line not in lines[:n]]
-    lead: tuple[Inline, ...] = tuple(joined([msg("host"), host], ": ") for host in hosts if host != "")
-    table: list[Part] = [
-        Table(columns, (Group(rows),), key="runs", label=msg("Runs"), style="list"),
+    lead: tuple[doc.Inline, ...] = tuple(joined([msg("host"), host], ": ") for host in hosts if host != "")
+    table: list[doc.Part] = [
+        doc.Table(columns, (doc.Group(rows),), key="runs", label=msg("Runs"), style="list"),
         *_emulated(analyses),
     ]
     answers = tuple(_answer(each, key) for each, key in zip(analyses, keys, strict=True))
-    summary = Titled(msg("Summary"), answers, key="answers", role="summary")
-    return Document(title, (summary, Titled(msg("Runs"), tuple(table), key="runs")), lead)
+    summary = doc.Titled(msg("Summary"), answers, key="answers", role="summary")
+    return doc.Document(title, (summary, doc.Titled(msg("Runs"), tuple(table), key="runs")), lead)
 
 
-def _answer(analysis: Analysis, key: str) -> Titled:
+def _answer(analysis: Analysis, key: str) -> doc.Titled:
     """Return the answer of one run, and the cautions."""
     found = (*answer_line(analysis), *caution_line(analysis, key)) if is_measured(analysis) else ()
-    name = joined([Link(analysis.name, key), header_of(analysis)[0]], ": ")
-    return Titled(name, found or (Paragraph(msg("Nothing was measured.")),))
+    name = joined([doc.Link(analysis.name, key), header_of(analysis)[0]], ": ")
+    return doc.Titled(name, found or (doc.Paragraph(msg("Nothing was measured.")),))
 
 
-def _emulated(analyses: Sequence[Analysis]) -> Iterator[Part]:
+def _emulated(analyses: Sequence[Analysis]) -> Iterator[doc.Part]:
     if any(_is_emulated(platform) for analysis in analyses for platform in analysis.platforms if platform.available):
-        yield Paragraph(msg("Verdicts on emulated platforms are not counted."), "muted")
+        yield doc.Paragraph(msg("Verdicts on emulated platforms are not counted."), "muted")
 
 
 def _is_emulated(platform: PlatformRecord) -> bool:
     return "emulated" in platform.marks
 
 
-def _row(analysis: Analysis, key: str) -> TableRow:
+def _row(analysis: Analysis, key: str) -> doc.TableRow:
     verdicts = Counter(
         row.verdict.kind
         for s in analysis.primary
@@ -121,10 +108,12 @@ def _row(analysis: Analysis, key: str) -> TableRow:
         for row in p.rows
         if row.verdict is not None and not _is_emulated(row.platform)
     )
-    name: Inline = Link(analysis.name, key)
+    name: doc.Inline = doc.Link(analysis.name, key)
     if analysis.status != "finished":
         name = joined([name, status_word(analysis.status)], ": ")
-    counts = [Count(verdicts[kind]) if verdicts else Nothing() for kind in get_args(Kind)]
+    counts = [doc.Count(verdicts[kind]) if verdicts else doc.Nothing() for kind in get_args(Kind)]
     platforms = joined([shared.platform_of(platform) for platform in analysis.platforms if platform.available])
     title = header_of(analysis)[0]
-    return TableRow((name, title, Moment(analysis.started_at), Count(analysis.blocks), platforms, *counts))
+    return doc.TableRow(
+        (name, title, doc.Moment(analysis.started_at), doc.Count(analysis.blocks), platforms, *counts)
+    )

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from vtax.errors import BadInput
+from vtax.report import document as doc
 from vtax.report.analysis.exported import exported_whole
 from vtax.report.analysis.source import Source, source_of
 from vtax.report.chapters import report
-from vtax.report.document import Document
 from vtax.report.renderers.json import plain
 from vtax.report.renderers.language import ENGLISH, Language
 from vtax.report.replacing import replacing
@@ -80,7 +80,9 @@ def write_whole(
         write_table(tidy(source.data, source.effective), file_format, path)
 
 
-def _rendered(file_format: str, document: Document, language: Language, chapters: Sequence[Document] = ()) -> str:
+def _rendered(
+    file_format: str, document: doc.Document, language: Language, chapters: Sequence[doc.Document] = ()
+) -> str:
     """Return a document as text of one of the formats with chapters."""
     if file_format == "html":
         from vtax.report.renderers.html import html as render

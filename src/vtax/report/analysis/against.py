@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from vtax.errors import BadInput
 from vtax.messages import Note
+from vtax.report import document as doc
 from vtax.report.analysis.check import Against, Checks, NotTested, finding, judged, require_block, untested
 from vtax.report.analysis.compared import Cell, Compared, Side
 from vtax.report.analysis.contrast import check_names, differences_of, pairs_of, unmatched_cells
@@ -18,7 +19,7 @@ from vtax.report.analysis.lookup import unknown
 from vtax.report.analysis.run_differences import design_differences
 from vtax.report.analysis.unpaired import logs_of_runs, logs_to_baseline, trials_of
 from vtax.report.analysis.values import Analysis
-from vtax.report.document import Factor, Inline, joined, levels_of, msg
+from vtax.report.document import joined, levels_of, msg
 from vtax.stats.checks import StatsError
 from vtax.stats.claims import RangeTest, Sample
 from vtax.stats.stopping import Rule, interval_confidence
@@ -117,8 +118,8 @@ def _split(pairs: Sequence[Compared]) -> tuple[list[Compared], list[NotTested]]:
     return alike, unlike
 
 
-def _at(levels: Mapping[str, object], reason: Inline) -> Inline:
-    return joined([Factor(levels_of(levels)), reason], ": ") if levels else reason
+def _at(levels: Mapping[str, object], reason: doc.Inline) -> doc.Inline:
+    return joined([doc.Factor(levels_of(levels)), reason], ": ") if levels else reason
 
 
 def _rule(runs: Sequence[Analysis], pairs: Sequence[Compared], margin: float | None) -> Rule:

@@ -9,25 +9,10 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from vtax.described import Means
+from vtax.report import document as doc
 from vtax.report.analysis.next_step import withheld
 from vtax.report.analysis.values import Analysis, Row, every_row
-from vtax.report.document import (
-    Count,
-    Factor,
-    Inline,
-    Message,
-    Number,
-    PlatformCell,
-    Range,
-    Relative,
-    Share,
-    joined,
-    levels_of,
-    listed,
-    msg,
-    plural,
-    stored,
-)
+from vtax.report.document import joined, levels_of, listed, msg, plural, stored
 from vtax.stats.checks import MINIMUM_BLOCKS, Better
 from vtax.store.records import PlatformRecord
 
@@ -35,7 +20,10 @@ _MOST_PLATFORMS = 6  # that are named
 _MOST_NAMED = 2  # comparisons
 _FAR = 2.0  # times, from which "times slower" is clearer than a percentage
 _KINDS = ("slower", "faster", "equivalent", "few", "perhaps slower", "perhaps faster")  # in the order they are said
-PERHAPS: Mapping[str, Message] = {"perhaps slower": msg("perhaps slower"), "perhaps faster": msg("perhaps faster")}
+PERHAPS: Mapping[str, doc.Message] = {
+    "perhaps slower": msg("perhaps slower"),
+    "perhaps faster": msg("perhaps faster"),
+}
 _DIFFERENT = frozenset({"slower", "faster", *PERHAPS})  # said only together where they are at the same places
 
 
@@ -45,14 +33,14 @@ class PlatformAnswer:
 
     platform: Annotated[str, Means("name")]
     marks: Annotated[tuple[str, ...], Means("its marks")]
-    text: Annotated[Inline, Means("what is said of it, after its name and a colon")]
+    text: Annotated[doc.Inline, Means("what is said of it, after its name and a colon")]
 
 
 @dataclass(frozen=True)
 class SpokenComparison:
     """A comparison of which a sentence speaks. name: of its benchmark, with metric and levels where these vary."""
 
-    name: Inline
+    name: doc.Inline
     label: str
     better: Better
     row: Row
@@ -99,21 +87,21 @@ def answers(analysis: Analysis) -> tuple[PlatformAnswer, ...]:
     for each in analysis.platforms:
         if each.is_baseline:
             continue
-        text: Inline = msg("was not tested: {reason}", reason=stored(each.reason))
+        text: doc.Inline = msg("was not tested: {reason}", reason=stored(each.reason))
         if each.available:
             text = words_of(judged[each.name], analysis.baseline) if judged[each.name] else msg("has no results yet")
         found.append(PlatformAnswer(each.name, each.marks, text))
     return tuple(found)
 
 
-def sentence_of(analysis: Analysis) -> Inline:
+def sentence_of(analysis: Analysis) -> doc.Inline:
     """`podman, docker: no difference shown; intervals reach down to 72 % of native (dd). qemu: 21 times slower.`
 
     Platforms with the same marks and verdicts stand together, where they differ at the same places. Empty where
     nothing is judged.
     """
     judged = _judged(analysis)
-    groups: dict[tuple[frozenset[tuple[str, Inline]], tuple[str, ...]], list[PlatformRecord]] = {}
+    groups: dict[tuple[frozenset[tuple[str, doc.Inline]], tuple[str, ...]], list[PlatformRecord]] = {}
     for each in analysis.platforms:
         kinds = frozenset(map(_likeness, judged[each.name]))
         if not each.is_baseline and each.available and kinds:
@@ -127,7 +115,7 @@ def sentence_of(analysis: Analysis) -> Inline:
     )  # fmt: skip
 
 
-def _likeness(one: SpokenComparison) -> tuple[str, Inline]:
+def _likeness(one: SpokenComparison) -> tuple[str, doc.Inline]:
     """Return the common part of platforms that stand together: verdicts, and the places of differences."""
     if one.kind in _DIFFERENT:
         return one.kind, one.name
@@ -140,14 +128,14 @@ def _judged(analysis: Analysis) -> dict[str, list[SpokenComparison]]:
     labels = Counter(section.label for section in analysis.primary)
     for section, point, row in every_row(analysis.primary):
         name = section.label if labels[section.label] == 1 else section.name
-        levels = Factor(levels_of(point.levels)) if point.levels else ""
+        levels = doc.Factor(levels_of(point.levels)) if point.levels else ""
         found[row.platform.name].append(
             SpokenComparison(joined([name, levels], " "), section.label, section.better, row)
         )
     return found
 
 
-def words_of(judged: Sequence[SpokenComparison], baseline: str, platforms: int = 1) -> Inline:
+def words_of(judged: Sequence[SpokenComparison], baseline: str, platforms: int = 1) -> doc.Inline:
     """`slower on iperf3 (91 % of native), no difference shown elsewhere`. platforms: to which they belong."""
     of: dict[str, list[SpokenComparison]] = {}
     for each in judged:
@@ -166,7 +154,7 @@ def words_of(judged: Sequence[SpokenComparison], baseline: str, platforms: int =
     return joined([joined(parts), "" if is_decided else _bounds(judged, baseline)], "; ")
 
 
-def _word(kind: str, these: Sequence[SpokenComparison], baseline: str) -> Inline:
+def _word(kind: str, these: Sequence[SpokenComparison], baseline: str) -> doc.Inline:
     """Return the name of a kind of comparisons, with the number that says most."""
     if kind == "slower":
         share = _range(these, baseline)
@@ -175,7 +163,7 @@ def _word(kind: str, these: Sequence[SpokenComparison], baseline: str) -> Inline
     if kind == "faster":
         return joined([msg("faster"), joined(["(", _range(these, baseline), ")"], "")], " ")
     if kind == "equivalent":
-        margin = Share(max(each.row.verdict.margin for each in these if each.row.verdict), "declared")
+        margin = doc.Share(max(each.row.verdict.margin for each in these if each.row.verdict), "declared")
         return msg("equivalent within ±{margin}", margin=margin)
     if kind == "few":
         blocks = min(each.row.ratio.n_blocks for each in these if each.row.ratio)
@@ -185,7 +173,7 @@ def _word(kind: str, these: Sequence[SpokenComparison], baseline: str) -> Inline
     return PERHAPS[kind]
 
 
-def _without(these: Sequence[SpokenComparison], where: Inline, baseline: str) -> Iterator[Inline]:
+def _without(these: Sequence[SpokenComparison], where: doc.Inline, baseline: str) -> Iterator[doc.Inline]:
     """Yield why there is no verdict, with the range of the ratios, and where there is no result."""
     if compared := [each for each in these if each.row.ratio]:
         yield joined([_placed(compared[0].row.reason, where), _range(compared, baseline)], "; ")
@@ -193,35 +181,35 @@ def _without(these: Sequence[SpokenComparison], where: Inline, baseline: str) ->
         yield _placed(msg("no result"), where)
 
 
-def _placed(word: Inline, where: Inline) -> Inline:
+def _placed(word: doc.Inline, where: doc.Inline) -> doc.Inline:
     return joined([word, where], " ")
 
 
-def _where(these: Sequence[SpokenComparison], total: int, platforms: int) -> Inline:
+def _where(these: Sequence[SpokenComparison], total: int, platforms: int) -> doc.Inline:
     """`on dd and stream`, `in 3 of 20`; empty for all."""
     if len(these) == total:
         return ""
     names = [each.name for n, each in enumerate(these) if all(each.name != other.name for other in these[:n])]
     if len(names) <= _MOST_NAMED and len(these) == platforms * len(names):
         return msg("on {names}", names=listed(names))
-    return msg("in {count} of {total}", count=Count(len(these)), total=Count(total))
+    return msg("in {count} of {total}", count=doc.Count(len(these)), total=doc.Count(total))
 
 
-def _range(judged: Sequence[SpokenComparison], baseline: str) -> Inline:
+def _range(judged: Sequence[SpokenComparison], baseline: str) -> doc.Inline:
     """`2.1 to 22 times slower`, `82 % of native to 2.4 times slower`, `91 % to 95 % of native`."""
     shares = [each.share for each in judged]
     low, high = min(shares), max(shares)
     if low == high:
-        return Relative(low, baseline=baseline)
+        return doc.Relative(low, baseline=baseline)
     if high < 1 / _FAR:
-        times = [Number(1 / share if share else math.inf, 2) for share in (high, low)]
+        times = [doc.Number(1 / share if share else math.inf, 2) for share in (high, low)]
         return msg("{low} to {high} times slower", low=times[0], high=times[1])
     if low < 1 / _FAR:
-        return Range(Relative(high, baseline=baseline), Relative(low))
-    return Range(Relative(low), Relative(high, baseline=baseline))
+        return doc.Range(doc.Relative(high, baseline=baseline), doc.Relative(low))
+    return doc.Range(doc.Relative(low), doc.Relative(high, baseline=baseline))
 
 
-def _bounds(judged: Sequence[SpokenComparison], baseline: str) -> Inline:
+def _bounds(judged: Sequence[SpokenComparison], baseline: str) -> doc.Inline:
     """`intervals reach down to 72 % of native (dd)`: the lowest end shown of what is undecided, each by itself."""
     these = [each for each in judged if each.row.ratio and each.kind in ("open", "undecided", *PERHAPS)]
     if not these:
@@ -229,7 +217,7 @@ def _bounds(judged: Sequence[SpokenComparison], baseline: str) -> Inline:
     found, worst = min(
         ((each.row.ratio.efficiency(each.better), each) for each in these if each.row.ratio), key=lambda of: of[0].low
     )
-    share = Relative(found.estimate, found.low, found.high, shows="low", baseline=baseline)
+    share = doc.Relative(found.estimate, found.low, found.high, shows="low", baseline=baseline)
     if len(these) == 1:
         return msg("its interval reaches down to {share}", share=share)
     if len({each.label for each in these}) == 1:
@@ -237,7 +225,7 @@ def _bounds(judged: Sequence[SpokenComparison], baseline: str) -> Inline:
     return msg("intervals reach down to {share} ({name})", share=share, name=worst.label)
 
 
-def _names(platforms: Sequence[PlatformRecord]) -> Inline:
+def _names(platforms: Sequence[PlatformRecord]) -> doc.Inline:
     if len(platforms) > _MOST_PLATFORMS:
         return plural("{count} platform", "{count} platforms", len(platforms))
-    return joined([PlatformCell(each.name, each.marks) for each in platforms])
+    return joined([doc.PlatformCell(each.name, each.marks) for each in platforms])

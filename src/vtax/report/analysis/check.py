@@ -15,11 +15,11 @@ from typing import Annotated, Literal
 from vtax.described import Means, Only
 from vtax.errors import BadInput
 from vtax.messages import Note
+from vtax.report import document as doc
 from vtax.report.analysis.calibrated import HostSees, host_sees
 from vtax.report.analysis.compared import Compared, Side, by_table
 from vtax.report.analysis.contrast import check_names, paired, pairs_of, side_of
 from vtax.report.analysis.values import Analysis
-from vtax.report.document import Inline
 from vtax.stats.checks import MINIMUM_BLOCKS, StatsError
 from vtax.stats.claims import Claimed, Judgement, RangeTest, Sample, Tested, judge_claims
 from vtax.stats.contrasts import Contrast
@@ -84,7 +84,7 @@ class NotTested:
     """A thing that was not compared at all: a platform, or a point of it."""
 
     platform: Annotated[str, Means("platform")]
-    reason: Annotated[Inline, Means("why not")]
+    reason: Annotated[doc.Inline, Means("why not")]
     hint: Annotated[str, Means("how it could")] = ""
     label: Annotated[str, Means("name of the benchmark table; empty for all")] = ""
 
@@ -99,7 +99,7 @@ class Against:
     runs: tuple[Analysis, ...]
     others: tuple[Analysis, ...]
     differences: Annotated[
-        tuple[Inline, ...], Means("what differs between the runs besides what is compared, one text each")
+        tuple[doc.Inline, ...], Means("what differs between the runs besides what is compared, one text each")
     ]
 
     @property

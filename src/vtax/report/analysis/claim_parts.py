@@ -7,11 +7,12 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from vtax.counters.host import XEN_BELOW
+from vtax.report import document as doc
 from vtax.report.analysis.claim_cells import Mapped, has_values_on, host_here, mapped_side, selected
 from vtax.report.analysis.compared import Cell
 from vtax.report.analysis.sessions import of_hosts
 from vtax.report.analysis.values import Analysis
-from vtax.report.document import Count, Inline, Number, msg, plural, stored
+from vtax.report.document import msg, plural, stored
 from vtax.study.claims import HOST, METRIC, CheckTable, ClaimSide, ClaimTable, canonical
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ PACKETS_APART = 1.25
 """Ratio of two mean sizes of packets from which a claim says so."""
 
 
-def why_not(analysis: Analysis, claim: ClaimTable, mapped: Mapped, entries: Sequence[Cell]) -> Inline:
+def why_not(analysis: Analysis, claim: ClaimTable, mapped: Mapped, entries: Sequence[Cell]) -> doc.Inline:
     """Return why a claim cannot be judged by this run; nothing when it can."""
     if claim.not_tested:
         return stored(claim.not_tested)
@@ -32,12 +33,14 @@ def why_not(analysis: Analysis, claim: ClaimTable, mapped: Mapped, entries: Sequ
     )
 
 
-def missing_parts(analysis: Analysis, entries: Sequence[Cell], claim: ClaimTable, mapped: Mapped) -> Iterator[Inline]:
+def missing_parts(
+    analysis: Analysis, entries: Sequence[Cell], claim: ClaimTable, mapped: Mapped
+) -> Iterator[doc.Inline]:
     """Yield a sentence for all that the claim's checks name and the run has no value of. entries: without values too.
 
     A claim of which a part is missing is judged in part.
     """
-    found: dict[str, Inline] = {"scale": stored(claim.in_part)} if claim.in_part else {}
+    found: dict[str, doc.Inline] = {"scale": stored(claim.in_part)} if claim.in_part else {}
     for check in claim.check:
         for side in _sides(check, analysis.baseline, mapped):
             of_side = [entry for entry in entries if entry.row.platform.name == side.platform]
@@ -48,7 +51,7 @@ def missing_parts(analysis: Analysis, entries: Sequence[Cell], claim: ClaimTable
     yield from found.values()
 
 
-def _why_not_there(analysis: Analysis, claim: ClaimTable, mapped: Mapped) -> Inline:
+def _why_not_there(analysis: Analysis, claim: ClaimTable, mapped: Mapped) -> doc.Inline:
     """Return which platform or host of a claim the run did not measure; nothing when it measured all."""
     hosts = {host for check in claim.check for host in check.hosts}
     needed, count = max((host_here(host, mapped) for host in hosts), default=1), len(of_hosts(analysis.sessions))
@@ -56,7 +59,7 @@ def _why_not_there(analysis: Analysis, claim: ClaimTable, mapped: Mapped) -> Inl
         return plural(
             "it compares {needed} hosts, and this run is of {count} host; vtax merge combines runs of several",
             "it compares {needed} hosts, and this run is of {count} hosts; vtax merge combines runs of several",
-            count, needed=Count(needed),
+            count, needed=doc.Count(needed),
         )  # fmt: skip
     if len({host_here(host, mapped) for host in hosts}) < len(hosts):
         return msg("two hosts are mapped to one")
@@ -77,7 +80,7 @@ def _why_not_there(analysis: Analysis, claim: ClaimTable, mapped: Mapped) -> Inl
     return ""
 
 
-def _why_no_link_rate(analysis: Analysis, entries: Sequence[Cell], claim: ClaimTable, mapped: Mapped) -> Inline:
+def _why_no_link_rate(analysis: Analysis, entries: Sequence[Cell], claim: ClaimTable, mapped: Mapped) -> doc.Inline:
     """Return why values cannot be compared with the rates of links; nothing when they can, or no check does."""
     for check in (check for check in claim.check if check.kind == "link_rate"):
         for side in check.sides("of"):
@@ -90,7 +93,7 @@ def _why_no_link_rate(analysis: Analysis, entries: Sequence[Cell], claim: ClaimT
     return ""
 
 
-def _why_no_bare_linux(analysis: Analysis, claim: ClaimTable, mapped: Mapped) -> Inline:
+def _why_no_bare_linux(analysis: Analysis, claim: ClaimTable, mapped: Mapped) -> doc.Inline:
     """Return why the baseline is no bare Linux beside a hypervisor below the host's kernel; nothing where it is."""
     from vtax.platforms.registry import drivers
 
@@ -132,7 +135,7 @@ def _absent_levels(check: CheckTable, side: ClaimSide, entries: Sequence[Cell]) 
 
 def _without_host(
     analysis: Analysis, check: CheckTable, side: ClaimSide, entries: Sequence[Cell]
-) -> Iterator[tuple[str, Inline]]:
+) -> Iterator[tuple[str, doc.Inline]]:
     """Yield a sentence for each host on which a platform was not measured, of checks that are judged on each."""
     for host in range(1, 1 + (len(of_hosts(analysis.sessions)) if check.each_host else 0)):
         if not has_values_on(analysis, entries, side.platform, host):
@@ -143,7 +146,7 @@ def _without_host(
             )
 
 
-def _without_value(check: CheckTable, side: ClaimSide, entries: Sequence[Cell]) -> Iterator[tuple[str, Inline]]:
+def _without_value(check: CheckTable, side: ClaimSide, entries: Sequence[Cell]) -> Iterator[tuple[str, doc.Inline]]:
     """Yield a sentence for each metric that has no value at some of the side's points."""
     chosen = selected(entries, check, side, (), ())
     points: dict[str, list[bool]] = defaultdict(list)
@@ -159,15 +162,15 @@ def _without_value(check: CheckTable, side: ClaimSide, entries: Sequence[Cell]) 
                 key,
                 msg(
                     "{platform} has no value of {metric} at {count} of {total} points",
-                    platform=side.platform, metric=metric, count=Count(lacking), total=Count(len(has_value)),
+                    platform=side.platform, metric=metric, count=doc.Count(lacking), total=doc.Count(len(has_value)),
                 ),
             )  # fmt: skip
 
 
-def notes_of(analysis: Analysis, compared: Sequence[ClaimedComparison]) -> Iterator[Inline]:
+def notes_of(analysis: Analysis, compared: Sequence[ClaimedComparison]) -> Iterator[doc.Inline]:
     """Blocks that are left out, equality that is the link's, and files that a cache held on one side alone."""
     if lacking := max((each.left_out for each in compared), default=0):
-        total = Count(sum(len(session.blocks) for session in analysis.sessions))
+        total = doc.Count(sum(len(session.blocks) for session in analysis.sessions))
         yield plural(
             "{count} block of {total} is left out: not every value of a comparison is there",
             "{count} blocks of {total} are left out: not every value of a comparison is there", lacking, total=total,
@@ -181,13 +184,13 @@ def notes_of(analysis: Analysis, compared: Sequence[ClaimedComparison]) -> Itera
         yield msg(
             "packets of one side are up to {factor} times as large as those of the other: part of the ratio is "
             "their number",
-            factor=Number(apart, 2),
+            factor=doc.Number(apart, 2),
         )
     if any(each.is_held_below for each in compared):
         yield msg("on one side the page cache of the host, below the disk of the guest, held the files")
 
 
-def not_carried(analysis: Analysis, compared: Sequence[ClaimedComparison]) -> Iterator[Inline]:
+def not_carried(analysis: Analysis, compared: Sequence[ClaimedComparison]) -> Iterator[doc.Inline]:
     """Yield which platforms could not carry every point: a part of the claim that is missing."""
     untested = {each.platform for each in analysis.untested} & {each.of.platform for each in compared}
     if untested:

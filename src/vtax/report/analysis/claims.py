@@ -13,6 +13,7 @@ import numpy as np
 from vtax.described import BESIDE, Means, Only
 from vtax.errors import BadInput
 from vtax.messages import Note
+from vtax.report import document as doc
 from vtax.report.analysis.claim_cells import (
     AveragedEntries,
     Mapped,
@@ -33,7 +34,7 @@ from vtax.report.analysis.published import Published, Repeated, published, repea
 from vtax.report.analysis.result import tried
 from vtax.report.analysis.sessions import of_hosts
 from vtax.report.analysis.values import Analysis
-from vtax.report.document import Inline, msg
+from vtax.report.document import msg
 from vtax.stats.checks import Better, StatsError
 from vtax.stats.claims import Claimed, Judgement, RangeTest, Tested, judge_claims
 from vtax.stats.contrasts import Contrast
@@ -115,15 +116,15 @@ class JudgedClaim:
     ]
     platforms: Annotated[tuple[str, ...], Means("platforms that it compares, as the publication calls them")]
     judgement: Annotated[Judgement | None, Only("p_reproduced", "p_contradicted", "blocks_low", "blocks_needed")]
-    why: Annotated[Inline, Means("why it is not tested, or what decides it")] = ""
+    why: Annotated[doc.Inline, Means("why it is not tested, or what decides it")] = ""
     compared: Annotated[
         tuple[ClaimedComparison, ...], Means("the ratios that it was judged by", name="comparisons")
     ] = ()
     notes: Annotated[
-        tuple[Inline, ...], Means("sentences of what was not measured, and of what else a reader should know")
+        tuple[doc.Inline, ...], Means("sentences of what was not measured, and of what else a reader should know")
     ] = ()
     missing: Annotated[
-        tuple[Inline, ...],
+        tuple[doc.Inline, ...],
         Means("those of the notes that name a part of the claim without values: it is judged in part"),
     ] = ()
 

@@ -8,8 +8,9 @@ from functools import cached_property
 from typing import Annotated, Any
 
 from vtax.described import Means, Warnings
+from vtax.report import document as doc
 from vtax.report.analysis.values import Analysis, OfSection, Row, Section, every_row
-from vtax.report.document import Inline, joined
+from vtax.report.document import joined
 from vtax.stats.ratio import Ratio
 from vtax.stats.verdict import Verdict
 from vtax.store.records import LEVELS, MARKS, CellRecord
@@ -143,7 +144,7 @@ class Mismatch:
 
     treatment: Annotated[CellRecord, Means("cell of the treatment")]
     baseline: Annotated[CellRecord, Means("cell of the baseline")]
-    reasons: Annotated[tuple[Inline, ...], Means("how their settings differ")]
+    reasons: Annotated[tuple[doc.Inline, ...], Means("how their settings differ")]
 
 
 @dataclass(frozen=True)
@@ -165,7 +166,7 @@ class Contrasts:
     margin: Annotated[float, Means("what counts as equivalent; of several runs the smallest")]
     confidence: Annotated[float, Means("confidence level of intervals; of several runs the largest")]
     compared: Annotated[tuple[Compared, ...], Means("one for every metric and common point", name="contrasts")]
-    warnings: Annotated[tuple[Inline, ...], Means("texts about the runs")] = ()
+    warnings: Annotated[tuple[doc.Inline, ...], Means("texts about the runs")] = ()
     unmatched: Annotated[Unmatched, Means("cells of whole runs that are not compared")] = Unmatched()
     mismatched: Annotated[
         tuple[Mismatch, ...], Means("cells of whole runs that both have with other settings, which are not compared")
@@ -188,7 +189,7 @@ class Contrasts:
         blocks."""
         return not self.is_paired and ratio is not None and ratio.n_sessions == 1
 
-    def reason_empty(self) -> Inline:
+    def reason_empty(self) -> doc.Inline:
         """Return why there is no ratio at all: what each side lacks, or else what stands between them."""
         if not self.compared:
             reasons = {repr(reason): reason for each in self.mismatched for reason in each.reasons}

@@ -15,13 +15,13 @@ import numpy as np
 
 from vtax.errors import BadInput
 from vtax.messages import Note
+from vtax.report import document as doc
 from vtax.report.analysis.compared import Cell, Compared, Contrasts, Mismatch, Side, Unmatched, by_table
 from vtax.report.analysis.lookup import Levels, neither, unknown
 from vtax.report.analysis.result import analyse, row_contrast
 from vtax.report.analysis.run_differences import differences, setting_differences
 from vtax.report.analysis.unpaired import check, shared_baseline, unpaired
 from vtax.report.analysis.values import Analysis, Row, Section
-from vtax.report.document import Inline
 from vtax.stats.checks import StatsError
 from vtax.stats.judge import Comparison, Contrast
 from vtax.stats.judge import analyse as judge
@@ -345,7 +345,7 @@ def _answered(pair: Compared, answer: Comparison | StatsError) -> Compared:
     return replace(pair, ratio=answer.ratio, verdict=answer.verdict)
 
 
-def differences_of(sides: tuple[Side, Side], pairs: Sequence[Compared]) -> Iterator[Inline]:
+def differences_of(sides: tuple[Side, Side], pairs: Sequence[Compared]) -> Iterator[doc.Inline]:
     """Yield what differs between the runs besides what is compared, see `run_differences`."""
     treatment, baseline = sides
     fixed = {*treatment.levels, *baseline.levels}

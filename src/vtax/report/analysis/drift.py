@@ -10,23 +10,24 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
+from vtax.report import document as doc
 from vtax.report.analysis.warnings import Given, merged
-from vtax.report.document import Count, Inline, PValue, Share, WarnedPlace, Warning, msg
+from vtax.report.document import msg
 from vtax.stats.checks import StatsError
 from vtax.stats.steadiness import find_drift
 from vtax.stats.verdict import holm
 
-Series = tuple[WarnedPlace, NDArray[np.int64] | NDArray[np.float64], NDArray[np.float64]]
+Series = tuple[doc.WarnedPlace, NDArray[np.int64] | NDArray[np.float64], NDArray[np.float64]]
 _MOST = 1000  # values of which every pair is looked at
 
 
 def drift_warnings(
     series: Sequence[Series],
     confidence: float,
-    shown: Container[WarnedPlace] | None = None,
+    shown: Container[doc.WarnedPlace] | None = None,
     *,
     sessions: int = 1,
-) -> tuple[Warning, ...]:
+) -> tuple[doc.Warning, ...]:
     """Return one warning about all cells whose block means drift significantly over the run, Holm-adjusted.
 
     series: (place, blocks, block means) of every cell that is judged. shown: the places that the warning
@@ -57,15 +58,15 @@ def drift_warnings(
         if sessions == 1
         else msg("a trend, slow wander, or sessions that differ, which this test of blocks does not tell apart")
     )
-    shared: dict[str, Inline] = {"p": PValue(max(p for _, _, p in drifting), is_named=True), "cause": cause}
-    low, high = (Share(each, "signed decimal") for each in (min(changes), max(changes)))
+    shared: dict[str, doc.Inline] = {"p": doc.PValue(max(p for _, _, p in drifting), is_named=True), "cause": cause}
+    low, high = (doc.Share(each, "signed decimal") for each in (min(changes), max(changes)))
     if len(changes) == 1:
         found_here = Given("drift", {"change": low, **shared})
     elif f"{low.value:.3f}" == f"{high.value:.3f}":
-        found_here = Given("drift-of-cells", {"cells": Count(len(changes)), "change": low, **shared})
+        found_here = Given("drift-of-cells", {"cells": doc.Count(len(changes)), "change": low, **shared})
     else:
         found_here = Given(
-            "drift-of-cells-between", {"cells": Count(len(changes)), "low": low, "high": high, **shared}
+            "drift-of-cells-between", {"cells": doc.Count(len(changes)), "low": low, "high": high, **shared}
         )
     (warning,) = merged([found_here])
     return (replace(warning, places=tuple(place for place, _, _ in drifting)),)

@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from vtax.messages import restored
-from vtax.report.document import Inline, Message, Size, msg
+from vtax.report import document as doc
+from vtax.report.document import msg
 
-_NAMES: Mapping[str, Message] = {
+_NAMES: Mapping[str, doc.Message] = {
     "cpu_model": msg("CPU"), "cpu_family_model_stepping": msg("CPU family, model, stepping"),
     "cpu_microcode": msg("CPU microcode"), "cpu_sockets": msg("CPU sockets"), "cpu_cores": msg("CPU cores"),
     "cpu_threads_per_core": msg("threads per core"), "cpu_emulated": msg("CPU is emulated"), "cpus": msg("CPUs"),
@@ -36,19 +37,19 @@ def facts_of(host: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**host, "not_counted": {what: restored(str(why)) for what, why in kept.items()}}
 
 
-def fact_name(key: str) -> Inline:
+def fact_name(key: str) -> doc.Inline:
     """Return what a fact is called; one of another version by its key."""
     return _NAMES.get(key, key.replace("_", " "))
 
 
-def fact_value(key: str, value: Any) -> Inline:
+def fact_value(key: str, value: Any) -> doc.Inline:
     """Return a fact as people read it: sizes in binary units, yes or no, lists with commas."""
     if value is None:
         return msg("not known")
     if isinstance(value, bool):
         return msg("yes") if value else msg("no")
     if key.endswith("_bytes") and isinstance(value, int | float):
-        return Size(value)
+        return doc.Size(value)
     if isinstance(value, list | tuple) and all(isinstance(each, int | str) for each in value):
         return ", ".join(map(str, value))
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -14,11 +14,12 @@ from vtax.errors import BadInput, NotFound
 from vtax.guest.audit import differences as guest_differences
 from vtax.guest.audit import started_alike
 from vtax.messages import Note
+from vtax.report import document as doc
 from vtax.report.analysis.lookup import unknown
 from vtax.report.analysis.result import analyse
 from vtax.report.analysis.run_differences import design_differences, differences
 from vtax.report.analysis.values import Analysis, Floats, OfSection, ResultPoint, Row, Section
-from vtax.report.document import Inline, msg
+from vtax.report.document import msg
 from vtax.stats.change_points import FEWEST, change_points_of
 from vtax.stats.checks import Better
 from vtax.store.provenance import merged_runs
@@ -65,7 +66,7 @@ class HistoryChange:
     p_value: Annotated[float, Means("of its test alone")]
     before: Annotated[float, Means("mean of the values from the change point before it")]
     after: Annotated[float, Means("mean of the values to the next one")]
-    differences: Annotated[tuple[Inline, ...], Means("what the two runs do not have in common")] = ()
+    differences: Annotated[tuple[doc.Inline, ...], Means("what the two runs do not have in common")] = ()
     warnings: Annotated[tuple[str, ...], Means("what its test takes for granted")] = ()
 
 
@@ -89,7 +90,7 @@ class Plot(OfSection):
     quantity: Quantity
     series: Annotated[tuple[Series, ...], Means("one for each platform")]
     differences: Annotated[
-        tuple[Inline, ...],
+        tuple[doc.Inline, ...],
         Means(
             "how it differs from the newest runs of this point, which measure something else; empty for these",
             name="design_differences",
@@ -261,7 +262,7 @@ def _plots(
                     design.found.items(), key=lambda each: order.index(each[0]) if each[0] in order else 0
                 )
             )
-            unlike: list[Inline] = []
+            unlike: list[doc.Inline] = []
             if design is not newest:
                 unlike = design_differences(design.first, newest.first, (design.cell, newest.cell))
             yield Plot(design.section, design.levels, design.first.baseline, quantity, series, tuple(unlike))
@@ -318,7 +319,7 @@ def _mean(series: Series, start: int, end: int) -> float:
     return float(values[start:end].mean())
 
 
-def _between(before: Analysis, after: Analysis, old: CellRecord, new: CellRecord) -> Iterator[Inline]:
+def _between(before: Analysis, after: Analysis, old: CellRecord, new: CellRecord) -> Iterator[doc.Inline]:
     """Yield what differs between runs: host, image, versions, settings; then the facts of the platform's guests."""
     yield from differences(before, after, {new.platform, after.baseline}, [(old, new)], ())
     audits = [

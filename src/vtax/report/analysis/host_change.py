@@ -13,11 +13,12 @@ from statistics import median
 from typing import Annotated
 
 from vtax.described import BESIDE, Means
+from vtax.report import document as doc
 from vtax.report.analysis.campaign import PlannedChange, campaign_of
 from vtax.report.analysis.hosts import HostLogs, MeasuredHost, logs_by_host
 from vtax.report.analysis.odd_hosts import Key, flat_facts, name_of, written_key
 from vtax.report.analysis.values import Analysis, OfSection, ResultPoint, Row, Section, every_row
-from vtax.report.document import Inline, joined
+from vtax.report.document import joined
 from vtax.stats.checks import StatsError
 from vtax.stats.host_change import Effect, effect_of_change
 from vtax.stats.verdict import holm
@@ -67,7 +68,7 @@ class ChangeOfHosts:
     overlap: bool = False
 
     @property
-    def title(self) -> Inline:
+    def title(self) -> doc.Inline:
         """`kernel`, `kernel and mitigations`: what was declared, else the first facts that changed."""
         return self.what or joined([name_of(each.key) for each in self.facts[:2]])
 

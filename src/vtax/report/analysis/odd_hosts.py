@@ -12,10 +12,11 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 from vtax.described import BESIDE, Means
+from vtax.report import document as doc
 from vtax.report.analysis.facts import fact_name
 from vtax.report.analysis.hosts import MeasuredHost, logs_by_host
 from vtax.report.analysis.values import Analysis, OfSection, ResultPoint, Row, Section, every_row
-from vtax.report.document import Inline, joined, msg
+from vtax.report.document import joined, msg
 from vtax.stats.checks import StatsError
 from vtax.stats.odd_hosts import MIN_OTHERS, Apart, against_the_others
 from vtax.stats.verdict import holm
@@ -38,7 +39,7 @@ class DifferingFact:
     values: tuple[tuple[str, tuple[str, ...]], ...]
 
     @property
-    def name(self) -> Inline:
+    def name(self) -> doc.Inline:
         """As people call it."""
         return name_of(self.key)
 
@@ -70,21 +71,21 @@ def written_key(key: Key) -> str:
     return ".".join(filter(None, key))
 
 
-def name_of(key: Key) -> Inline:
+def name_of(key: Key) -> doc.Inline:
     """Return what a fact is called, with its field."""
     fact, field = key
     name = msg("resident agent") if fact == _AGENTS else fact_name(fact)
     return joined([name, field], ": ") if field else name
 
 
-def shown_value(key: Key, value: str) -> Inline:
+def shown_value(key: Key, value: str) -> doc.Inline:
     """Return a value of a fact as people read it."""
     if key[0] == _AGENTS:
         return msg("yes") if value else msg("no")
     return value or msg("(not reported)")
 
 
-def fact_with(key: Key, value: str) -> Inline:
+def fact_with(key: Key, value: str) -> doc.Inline:
     """`kernel 6.1`, `resident agent: kubelet`: a fact with its value, in a sentence."""
     if key[0] == _AGENTS and value:
         return name_of(key)

@@ -17,6 +17,7 @@ from typing import Annotated
 
 from vtax.described import BESIDE, Means, Only
 from vtax.errors import BadInput
+from vtax.report import document as doc
 from vtax.report.analysis.factors import (
     BENCHMARK,
     BLOCK,
@@ -38,7 +39,7 @@ from vtax.report.analysis.sessions import MeasuredSession
 from vtax.report.analysis.source import Source
 from vtax.report.analysis.values import Analysis, OfSection, ResultPoint, Row, Section, every_row
 from vtax.report.analysis.warnings import at_places
-from vtax.report.document import Inline, WarnedPlace, Warning, levels_of, msg, stored
+from vtax.report.document import levels_of, msg, stored
 from vtax.store.hosts import host_id
 from vtax.store.records import CellRecord, UntestedRecord
 from vtax.study.claims import canonical
@@ -82,7 +83,7 @@ class PivotCell(OfSection):
     unit: Annotated[str, Means("unit of a mean; empty for ratios and shares, fractions of 1")]
     blocks: Annotated[int, Means("blocks that the value is of")]
     is_whole: bool
-    reason: Inline = ""
+    reason: doc.Inline = ""
 
     @property
     def verdict(self) -> Annotated[str | None, Means("of the result; null of a part of the run and of the baseline")]:
@@ -101,7 +102,7 @@ class PivotPlace:
         "row.platform.name", "label", "metric.name", "unit", "row.cell.levels", "value.value", "value.low",
         "value.high", "blocks", "verdict",
     )]  # fmt: skip
-    reason: Annotated[Inline, Means("why there is no value; empty where there is one")]
+    reason: Annotated[doc.Inline, Means("why there is no value; empty where there is one")]
 
 
 @dataclass(frozen=True)
@@ -120,10 +121,10 @@ class Pivot:
     rows: Annotated[tuple[str, ...], Means("likewise")]
     columns: Annotated[tuple[str, ...], Means("likewise")]
     cells: Mapping[TablePlace, PivotCell]
-    empty: Mapping[TablePlace, Inline]
+    empty: Mapping[TablePlace, doc.Inline]
     where: Annotated[Mapping[str, tuple[str, ...]], Means("factor -> levels that are shown")]
     to: Annotated[Mapping[str, tuple[str, ...]], Means("factor -> level whose figures are 1; empty for none")]
-    warnings: Annotated[tuple[Warning, ...], Means("those of the whole run, and of the cells that are shown")]
+    warnings: Annotated[tuple[doc.Warning, ...], Means("those of the whole run, and of the cells that are shown")]
 
     @property
     def places(self) -> Annotated[tuple[PivotPlace, ...], Means("every combination of levels", name="cells")]:
@@ -345,7 +346,7 @@ class _PivotBuilder:
         )
         return panel, row, column
 
-    def _why_empty(self, place: TablePlace) -> Inline:
+    def _why_empty(self, place: TablePlace) -> doc.Inline:
         """Return why no figure stands at a place of the table."""
         wanted = {
             name: level
@@ -364,10 +365,10 @@ class _PivotBuilder:
         untested = next((each.reason for each in self.analysis.untested if fits(each)), "")
         return stored(untested) if untested else _NOT_HERE
 
-    def _warnings(self, cells: Sequence[PivotCell]) -> tuple[Warning, ...]:
+    def _warnings(self, cells: Sequence[PivotCell]) -> tuple[doc.Warning, ...]:
         """Return the warnings of the run that are about these cells, or about all of it."""
         shown = {
-            WarnedPlace(cell.row.platform.name, subject, levels_of(cell.row.cell.levels))
+            doc.WarnedPlace(cell.row.platform.name, subject, levels_of(cell.row.cell.levels))
             for cell in cells
             for subject in (cell.section.name, cell.section.label, "")
         }

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from vtax.messages import Note
+from vtax.report import document as doc
 from vtax.report.analysis.factors import PLATFORM, recorded
 from vtax.report.analysis.figure_values import Estimate
 from vtax.report.analysis.result import logs_to, row_contrast
@@ -17,7 +18,7 @@ from vtax.report.analysis.sessions import MeasuredSession, ratio_in
 from vtax.report.analysis.source import Source
 from vtax.report.analysis.values import ResultPoint, Row, Section
 from vtax.report.analysis.within_trials import trials_of
-from vtax.report.document import Inline, msg
+from vtax.report.document import msg
 from vtax.stats.checks import StatsError
 from vtax.stats.contrasts import ContrastSide, paired_contrast
 from vtax.stats.intervals import Interval, mean_interval
@@ -47,7 +48,7 @@ class Values:
 
     def of(
         self, section: Section, point: ResultPoint, row: Row, sessions: Sequence[MeasuredSession]
-    ) -> tuple[Estimate | None, Inline]:
+    ) -> tuple[Estimate | None, doc.Inline]:
         """(value of a row that has values, why there is none). sessions: with their blocks; none for the whole."""
         if self.quantity == "efficiency" and row.platform.is_baseline:
             return Estimate(1.0), ""

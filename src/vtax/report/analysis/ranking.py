@@ -9,9 +9,9 @@ from typing import Annotated
 import numpy as np
 
 from vtax.described import Means
+from vtax.report import document as doc
 from vtax.report.analysis.values import Analysis
 from vtax.report.analysis.workload import Missing, Unmeasured, Weighted
-from vtax.report.document import Inline, Warning
 from vtax.stats.intervals import Interval
 from vtax.store.records import MARKS, STATUS, PlatformRecord
 
@@ -97,7 +97,7 @@ class Unranked:
     """A platform without any figure."""
 
     platform: Annotated[PlatformRecord, Means("its name", take="name")]
-    reason: Annotated[Inline, Means("why")]
+    reason: Annotated[doc.Inline, Means("why")]
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ class Recommendation:
     margin: Annotated[float, Means("margin of equivalence")]
     confidence: Annotated[float, Means("confidence level of intervals")]
     warnings: Annotated[
-        tuple[Warning, ...], Means("those of the ranking, and those of the run that are about what was weighed")
+        tuple[doc.Warning, ...], Means("those of the ranking, and those of the run that are about what was weighed")
     ]
     link_limits_mbit_s: Annotated[
         tuple[float, ...], Means("rate limits of the links that the figures were measured through", unit="Mbit/s")

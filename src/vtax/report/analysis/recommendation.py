@@ -10,6 +10,7 @@ import numpy as np
 
 from vtax.errors import BadInput
 from vtax.messages import Note
+from vtax.report import document as doc
 from vtax.report.analysis.check import require_block
 from vtax.report.analysis.ranking import Contribution, RankSwitch, Recommendation, Standing, Unranked
 from vtax.report.analysis.result import tried
@@ -26,7 +27,7 @@ from vtax.report.analysis.workload import (
     unmeasured_of,
     weighted_of,
 )
-from vtax.report.document import WarnedPlace, Warning, levels_of, msg, stored
+from vtax.report.document import levels_of, msg, stored
 from vtax.stats import scores
 from vtax.stats.intervals import Interval
 from vtax.stats.withholding import MOST_LOST
@@ -253,7 +254,7 @@ def _beside(full: Sequence[Standing], partial: Sequence[Standing]) -> list[Stand
 def _warnings(
     analysis: Analysis, figures: Sequence[WorkloadMetric], standings: Sequence[Standing], given: Sequence[Note],
     left_out: Sequence[tuple[Section, ResultPoint]],
-) -> tuple[Warning, ...]:  # fmt: skip
+) -> tuple[doc.Warning, ...]:  # fmt: skip
     """Warnings of the ranking itself, then those of the run that are about what was weighed."""
     names = {each.platform.name for each in standings} | {analysis.baseline, ""}
     subjects = {"", *(f.section.label for f in figures), *(f.section.name for f in figures)}
@@ -261,14 +262,14 @@ def _warnings(
     own += [
         noted(
             Note("better-than-baseline", baseline=analysis.baseline),
-            WarnedPlace(each.platform.name, subject=resource),
+            doc.WarnedPlace(each.platform.name, subject=resource),
         )
         for each in standings
         for resource, ratio in each.resources.items()
         if ratio.estimate > 1 + analysis.rule.margin and ratio.low > 1
     ]
     own += [
-        noted(Note("no-baseline-here"), WarnedPlace(subject=section.name, levels=levels_of(point.levels)))
+        noted(Note("no-baseline-here"), doc.WarnedPlace(subject=section.name, levels=levels_of(point.levels)))
         for section, point in left_out
     ]
     travelling = [

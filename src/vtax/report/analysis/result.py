@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from vtax.benchmarks.base import is_timed
 from vtax.messages import Note
+from vtax.report import document as doc
 from vtax.report.analysis.drift import Series, drift_warnings
 from vtax.report.analysis.facts import facts_of
 from vtax.report.analysis.filters import EVERYTHING, Filter, narrowed
@@ -25,7 +26,6 @@ from vtax.report.analysis.targets import Aim, Targets, failures, judged, missed_
 from vtax.report.analysis.timeouts import timeouts_of
 from vtax.report.analysis.values import Analysis, Floats, Ints, ResultPoint, Row, Section, every_row, place_of
 from vtax.report.analysis.warnings import warnings_of
-from vtax.report.document import WarnedPlace
 from vtax.stats.checks import StatsError
 from vtax.stats.contrasts import ContrastSide, paired_contrast
 from vtax.stats.describe import describe_blocks
@@ -136,7 +136,7 @@ def _sections_shown(sections: Sequence[Section], only: Filter) -> Iterator[Secti
             yield replace(section, points=points)
 
 
-def _placed(sections: tuple[Section, ...]) -> list[tuple[WarnedPlace, Row, bool]]:
+def _placed(sections: tuple[Section, ...]) -> list[tuple[doc.WarnedPlace, Row, bool]]:
     return [(place_of(s, p, r), r, s.metric.is_primary) for s in sections for p in s.points for r in p.rows]
 
 

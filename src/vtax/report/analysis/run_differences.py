@@ -7,9 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from vtax.benchmarks.registry import benchmarks
+from vtax.report import document as doc
 from vtax.report.analysis.facts import fact_name, fact_value
 from vtax.report.analysis.values import Analysis
-from vtax.report.document import Count, Inline, joined, msg
+from vtax.report.document import joined, msg
 from vtax.store.records import CellRecord
 from vtax.study.declared import with_units
 from vtax.study.model import DesignTable, GuestTable
@@ -33,7 +34,7 @@ def differences(
     platforms: Collection[str],
     cells: Iterable[tuple[CellRecord, CellRecord]],
     fixed: Collection[str],
-) -> Iterator[Inline]:
+) -> Iterator[doc.Inline]:
     """Yield each difference once. platforms: compared with themselves. cells: the pairs compared. fixed: factors that
     a person chose to differ."""
     facts = [f for f in sorted({*a.host, *b.host} - _MOMENTS) if a.host.get(f) != b.host.get(f)]
@@ -55,7 +56,7 @@ def differences(
     yield from {repr(each): each for each in found}.values()
 
 
-def _of_hosts(key: str, treatment: Any, baseline: Any) -> Inline:
+def _of_hosts(key: str, treatment: Any, baseline: Any) -> doc.Inline:
     """Return how a fact differs; of one that has fields, which of them."""
     fact = fact_name(key)
     if not isinstance(treatment, Mapping) and not isinstance(baseline, Mapping):
@@ -66,11 +67,11 @@ def _of_hosts(key: str, treatment: Any, baseline: Any) -> Inline:
     names = [str(name) for name in sorted({*treatment, *baseline}) if treatment.get(name) != baseline.get(name)]
     if len(names) <= _MAX_NAMED:
         return msg("hosts differ in {fact}: {names}", fact=fact, names=", ".join(names))
-    shown, more = ", ".join(names[:_MAX_NAMED]), Count(len(names) - _MAX_NAMED)
+    shown, more = ", ".join(names[:_MAX_NAMED]), doc.Count(len(names) - _MAX_NAMED)
     return msg("hosts differ in {fact}: {names} and {count} more", fact=fact, names=shown, count=more)
 
 
-def _of_designs(a: Analysis, b: Analysis) -> Iterator[Inline]:
+def _of_designs(a: Analysis, b: Analysis) -> Iterator[doc.Inline]:
     """Yield what differs in the keys that both rules read, and in the blocks and sessions that were made."""
     stops = {a.rule.stop, b.rule.stop}
     designs = [
@@ -85,21 +86,21 @@ def _of_designs(a: Analysis, b: Analysis) -> Iterator[Inline]:
     if a.blocks != b.blocks:
         yield msg(
             "numbers of blocks differ: {treatment} and {baseline}",
-            treatment=Count(a.blocks),
-            baseline=Count(b.blocks),
+            treatment=doc.Count(a.blocks),
+            baseline=doc.Count(b.blocks),
         )
     if len(a.sessions) != len(b.sessions):
-        sides = {"treatment": Count(len(a.sessions)), "baseline": Count(len(b.sessions))}
+        sides = {"treatment": doc.Count(len(a.sessions)), "baseline": doc.Count(len(b.sessions))}
         yield msg("numbers of sessions differ: {treatment} and {baseline}", **sides)
 
 
-def _versions(of: str, treatment: str, baseline: str) -> Inline:
+def _versions(of: str, treatment: str, baseline: str) -> doc.Inline:
     return msg(
         "versions of {name} differ: {treatment} and {baseline}", name=of, treatment=treatment, baseline=baseline
     )
 
 
-def _of_cells(treatment_cell: CellRecord, baseline_cell: CellRecord, fixed: Collection[str]) -> Iterator[Inline]:
+def _of_cells(treatment_cell: CellRecord, baseline_cell: CellRecord, fixed: Collection[str]) -> Iterator[doc.Inline]:
     if treatment_cell.tool_version != baseline_cell.tool_version:
         yield _versions(treatment_cell.benchmark, treatment_cell.tool_version, baseline_cell.tool_version)
     yield from setting_differences(treatment_cell, baseline_cell, fixed)
@@ -107,7 +108,7 @@ def _of_cells(treatment_cell: CellRecord, baseline_cell: CellRecord, fixed: Coll
 
 def setting_differences(
     treatment_cell: CellRecord, baseline_cell: CellRecord, fixed: Collection[str]
-) -> Iterator[Inline]:
+) -> Iterator[doc.Inline]:
     """Yield how topology, parameters and link of two cells differ. fixed: factors that are not looked at."""
     if treatment_cell.topology != baseline_cell.topology:
         sides = {"treatment": treatment_cell.topology, "baseline": baseline_cell.topology}
@@ -123,13 +124,13 @@ def setting_differences(
     yield from _unlike(msg("link of {name}", name=treatment_cell.label), *links)
 
 
-def design_differences(earlier: Analysis, later: Analysis, cells: tuple[CellRecord, CellRecord]) -> list[Inline]:
+def design_differences(earlier: Analysis, later: Analysis, cells: tuple[CellRecord, CellRecord]) -> list[doc.Inline]:
     """Return what makes two runs measure different things at one point: baseline, guest, topology, parameters, link.
 
     cells: of both runs. What only one of them recorded is not looked at, since another version may record more.
     """
     a, b = cells
-    found: list[Inline] = []
+    found: list[doc.Inline] = []
     if earlier.baseline != later.baseline:
         sides = {"treatment": earlier.baseline, "baseline": later.baseline}
         found.append(msg("baselines differ: {treatment} and {baseline}", **sides))
@@ -145,7 +146,7 @@ def _shared(a: Mapping[str, Any], b: Mapping[str, Any]) -> tuple[Mapping[str, An
     return {key: a[key] for key in keys}, {key: b[key] for key in keys}
 
 
-def _unlike(what: Inline, treatment: Mapping[str, Any], baseline: Mapping[str, Any]) -> Iterator[Inline]:
+def _unlike(what: doc.Inline, treatment: Mapping[str, Any], baseline: Mapping[str, Any]) -> Iterator[doc.Inline]:
     for key in sorted({*treatment, *baseline}):
         if isinstance(treatment.get(key), Mapping) and isinstance(baseline.get(key), Mapping):
             inner = [{f"{key}.{name}": value for name, value in side[key].items()} for side in (treatment, baseline)]
@@ -163,14 +164,14 @@ def _named(key: str) -> tuple[str, str]:
     return key.removesuffix(suffix).replace("_", " "), _UNITS.get(suffix, "")
 
 
-def _valued(value: Any, unit: str) -> Inline:
+def _valued(value: Any, unit: str) -> doc.Inline:
     """`5 s`."""
     shown = _short(value)
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return joined([shown, unit if is_number else ""], "\N{NO-BREAK SPACE}")
 
 
-def _short(value: Any) -> Inline:
+def _short(value: Any) -> doc.Inline:
     if value is None:
         return msg("not known")
     if isinstance(value, bool):
@@ -182,5 +183,5 @@ def _short(value: Any) -> Inline:
     return _cut(f"{value:.15g}" if isinstance(value, float) else str(value))
 
 
-def _cut(text: Inline) -> Inline:
+def _cut(text: doc.Inline) -> doc.Inline:
     return f"{text[:57]}..." if isinstance(text, str) and len(text) > 60 else text

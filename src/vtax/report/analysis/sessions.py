@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 
 from vtax.described import Means
+from vtax.report import document as doc
 from vtax.report.analysis.facts import fact_name, facts_of
-from vtax.report.document import Count, Inline, joined, msg
+from vtax.report.document import joined, msg
 from vtax.stats.checks import StatsError, Values
 from vtax.stats.level_shares import share_intervals
 from vtax.stats.ratio import Ratio, log_ratios
@@ -53,7 +54,7 @@ class MeasuredSession:
 class HostChange:
     """A fact of the host that is not the same in all sessions. values: of each, in their order."""
 
-    name: Inline
+    name: doc.Inline
     values: tuple[Any, ...]
 
 
@@ -177,17 +178,17 @@ def _changes(hosts: Sequence[Mapping[str, Any]]) -> Iterator[HostChange]:
                 yield HostChange(joined([fact_name(fact), field], ": "), each)
 
 
-def scope(sessions: Sequence[MeasuredSession]) -> Inline:
+def scope(sessions: Sequence[MeasuredSession]) -> doc.Inline:
     """Return one sentence: what intervals over these sessions contain, and what they leave out; empty without any."""
     if not sessions:
         return ""
     if len(sessions) == 1:
         return msg("measured in one session; results may differ after a reboot")
-    count, of_boots = Count(len(sessions)), boots(sessions)
+    count, of_boots = doc.Count(len(sessions)), boots(sessions)
     if (hosts := unit_hosts(sessions)) > 1:
         return msg(
             "{sessions} sessions on {hosts} hosts: intervals are over hosts, and hold for hosts like these",
-            sessions=count, hosts=Count(hosts),
+            sessions=count, hosts=doc.Count(hosts),
         )  # fmt: skip
     if names := list(dict.fromkeys(name for session in sessions for name in session.host.get("boots", {}))):
         return msg(
@@ -203,5 +204,5 @@ def scope(sessions: Sequence[MeasuredSession]) -> Inline:
         return msg("{sessions} sessions: intervals are over sessions", sessions=count)
     return msg(
         "{sessions} sessions in {boots} boots of the host: intervals are over sessions",
-        sessions=count, boots=Count(of_boots),
+        sessions=count, boots=doc.Count(of_boots),
     )  # fmt: skip

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from vtax.report import document as doc
 from vtax.report.analysis.warnings import place_of
-from vtax.report.document import Count, Inline, Share, WarnedPlace, joined, msg, plural, stored
+from vtax.report.document import joined, msg, plural, stored
 from vtax.stats.judge import Comparison, missed_of
 from vtax.stats.stopping import Decision, Rule, decide, half_width
 from vtax.store.query import RunData
@@ -28,7 +29,7 @@ class Aim:
 
     name: str
     family: str
-    place: WarnedPlace
+    place: doc.WarnedPlace
     logs: NDArray[np.float64]
     answer: Comparison | None = None
 
@@ -55,7 +56,7 @@ def judged(rule: Rule, aims: Sequence[Aim], blocks: int) -> Targets:
     return Targets(decision, frozenset(decision.open if rule.stop in _MISSES else ()))
 
 
-def missed_targets(rule: Rule, aims: Sequence[Aim], blocks: int, targets: Targets, because: str) -> list[Inline]:
+def missed_targets(rule: Rule, aims: Sequence[Aim], blocks: int, targets: Targets, because: str) -> list[doc.Inline]:
     """Return the missed targets of a finished run. because: why it stopped."""
     if targets.decision.reached:
         return []
@@ -65,7 +66,7 @@ def missed_targets(rule: Rule, aims: Sequence[Aim], blocks: int, targets: Target
         return [joined([_reason(rule, blocks, targets), stored(because)], ": ")]
     missed = [aim for aim in aims if aim.name in targets.missed]
     if rule.stop == "verdict" and len(missed) > _MOST_NAMED:
-        total = Count(len(aims))
+        total = doc.Count(len(aims))
         return [
             plural("no verdict in {count} of {total} comparison", "no verdict in {count} of {total} comparisons",
                    len(missed), total=total)
@@ -73,19 +74,19 @@ def missed_targets(rule: Rule, aims: Sequence[Aim], blocks: int, targets: Target
     return [joined([_lack(rule, aim), aim.place.inline], ": ") for aim in missed]
 
 
-def _reason(rule: Rule, blocks: int, targets: Targets) -> Inline:
+def _reason(rule: Rule, blocks: int, targets: Targets) -> doc.Inline:
     """Return why the target of a rule without targets for single contrasts was missed."""
     if rule.is_counted:
-        made, total = Count(blocks), rule.blocks
+        made, total = doc.Count(blocks), rule.blocks
         if blocks == 1:
             return plural("{made} of {count} block is made", "{made} of {count} blocks is made", total, made=made)
         return plural("{made} of {count} block are made", "{made} of {count} blocks are made", total, made=made)
     return stored(targets.decision.reason)
 
 
-def failures(data: RunData) -> list[Inline]:
+def failures(data: RunData) -> list[doc.Inline]:
     """Return a sentence for a run that was not finished, and for every cell with failed trials."""
-    found: list[Inline] = []
+    found: list[doc.Inline] = []
     if data.run.status in ("interrupted", "failed"):
         found.append(
             msg("the run was not finished: {reason}", reason=stored(data.run.stopped_because or data.run.status))
@@ -100,17 +101,17 @@ def failures(data: RunData) -> list[Inline]:
     return found
 
 
-def _lack(rule: Rule, aim: Aim) -> Inline:
+def _lack(rule: Rule, aim: Aim) -> doc.Inline:
     made = int((~np.isnan(aim.logs)).sum())
     if rule.stop == "verdict":
         return msg("no verdict")
-    wanted = Share(rule.precision, "declared")
+    wanted = doc.Share(rule.precision, "declared")
     if not made:
         return msg("no interval, requested ±{wanted}", wanted=wanted)
     if made < rule.min_blocks:
         return plural(
             "{count} block, at least {minimum} requested", "{count} blocks, at least {minimum} requested",
-            made, minimum=Count(rule.min_blocks),
+            made, minimum=doc.Count(rule.min_blocks),
         )  # fmt: skip
-    found = Share(half_width(rule, aim.logs) if aim.answer is None else aim.answer.ratio.half_width)
+    found = doc.Share(half_width(rule, aim.logs) if aim.answer is None else aim.answer.ratio.half_width)
     return msg("half-width ±{found}, requested ±{wanted}", found=found, wanted=wanted)

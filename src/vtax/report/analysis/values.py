@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vtax.described import BESIDE, Means, Warnings
+from vtax.report import document as doc
 from vtax.report.analysis.filters import EVERYTHING, Filter
 from vtax.report.analysis.sessions import MeasuredSession, units_of
-from vtax.report.document import Inline, PlatformCell, Share, WarnedPlace, Warning, levels_of
+from vtax.report.document import levels_of
 from vtax.stats.censoring import Timeouts
 from vtax.stats.checks import Better
 from vtax.stats.describe import Summary, outlier_warnings
@@ -233,9 +234,9 @@ def every_row(sections: Iterable[Section]) -> Iterator[tuple[Section, ResultPoin
     return ((section, point, row) for section in sections for point in section.points for row in point.rows)
 
 
-def place_of(section: Section, point: ResultPoint, row: Row) -> WarnedPlace:
+def place_of(section: Section, point: ResultPoint, row: Row) -> doc.WarnedPlace:
     """`docker, iperf3 throughput, direction=send`: where something about a row holds."""
-    return WarnedPlace(row.platform.name, section.name, levels_of(point.levels))
+    return doc.WarnedPlace(row.platform.name, section.name, levels_of(point.levels))
 
 
 _FILTER = Means("what of the run is shown; null when all is", name="filter")
@@ -288,8 +289,8 @@ class Analysis:
     failures: tuple[FailureRow, ...]
     cells: tuple[CellRecord, ...]
     untested: Annotated[tuple[UntestedRecord, ...], Means("points that a platform cannot carry", name="not_tested")]
-    warnings: Annotated[tuple[Warning, ...], Means("all warnings, merged")]
-    missed_targets: Annotated[tuple[Inline, ...], Means("a sentence for every missed target")]
+    warnings: Annotated[tuple[doc.Warning, ...], Means("all warnings, merged")]
+    missed_targets: Annotated[tuple[doc.Inline, ...], Means("a sentence for every missed target")]
     filter: Filter = EVERYTHING
     sessions: Annotated[tuple[MeasuredSession, ...], Means("sessions that have a trial")] = ()
     identity: Annotated[
@@ -332,9 +333,9 @@ class Analysis:
         return bool(self.declared.get("boot"))
 
     @property
-    def level(self) -> Share:
+    def level(self) -> doc.Share:
         """The confidence of every interval: `95 %`."""
-        return Share(self.rule.confidence, "declared")
+        return doc.Share(self.rule.confidence, "declared")
 
     @property
     def colours(self) -> dict[str, int]:
@@ -365,10 +366,10 @@ class Analysis:
         fixed = links[label].get("rate_mbit_s", 0) if label in links else 0
         return number_of(levels.get("link.rate_mbit_s", fixed)) or None
 
-    def platform_of(self, name: str) -> PlatformCell:
+    def platform_of(self, name: str) -> doc.PlatformCell:
         """Return a platform's name with its marks, such as `emulated`: how texts, tables and figures show it."""
         marks = next((platform.marks for platform in self.platforms if platform.name == name), ())
-        return PlatformCell(name, marks)
+        return doc.PlatformCell(name, marks)
 
     def ready_s(self, platform: str) -> list[float]:
         """Start to agent ready of every guest of a platform that became ready."""

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from vtax.described import Means, Only, Warnings
 from vtax.messages import Note
+from vtax.report import document as doc
 from vtax.report.analysis.values import Analysis, OfSection, ResultPoint, Row, Section, every_row, place_of
 from vtax.report.analysis.waits import Waited, Waits
-from vtax.report.document import WarnedPlace
 from vtax.stats.checks import MINIMUM_BLOCKS, StatsError
 from vtax.stats.planning import of_ratio
 from vtax.stats.steadiness import Drift, find_drift
@@ -69,7 +69,7 @@ class CellVariance(OfSection):
         return int(self.row.blocks.size)
 
     @property
-    def place(self) -> WarnedPlace:
+    def place(self) -> doc.WarnedPlace:
         """Where it is."""
         return place_of(self.section, self.point, self.row)
 
@@ -214,9 +214,9 @@ def by_section(cells: Iterable[CellVariance]) -> list[list[CellVariance]]:
 class Hardest:
     """The contrast whose plan takes the most time. unsure: the least sure plan of few blocks, and where; or None."""
 
-    where: WarnedPlace
+    where: doc.WarnedPlace
     plan: Replication
-    unsure: tuple[WarnedPlace, Replication] | None = None
+    unsure: tuple[doc.WarnedPlace, Replication] | None = None
 
 
 def hardest(cells: Iterable[CellVariance]) -> Hardest | None:

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from vtax.messages import Note, forms_of, quoted, severity_of
 from vtax.messages.statistics import SENTENCES
-from vtax.report.document import Count, Inline, Message, Number, Offset, PValue, Range, Share
+from vtax.report import document as doc
 from vtax.report.document.notes import TEXT, data_of
 from vtax.report.document.warnings import WarnedPlace, Warning, levels_of
 from vtax.store.query import RunData
@@ -19,7 +19,7 @@ _NUMBER = re.compile(r"\d+(\.\d+)?")
 _WHOLE_NUMBER = re.compile(r"((?:(?<![\w.])[-+])?(?<![\w.])\d+(?:\.\d+)?(?:e[-+]?\d+)?(?!\w|\.\d))")  # of no name
 CLOCK_ALLOWANCE_S = 2.0  # a guest that reads its time from a real-time clock knows it to a second
 STATISTICS = "statistics"  # the family of all that the statistics warn of
-_NUMERIC = (Count, Number, Offset, PValue, Share)
+_NUMERIC = (doc.Count, doc.Number, doc.Offset, doc.PValue, doc.Share)
 
 
 class _WarnedRow(Protocol):
@@ -34,7 +34,7 @@ class Given:
     """A warning as it was given once, or `times` times alike. place: None for the whole run."""
 
     code: str
-    data: Mapping[str, Inline]
+    data: Mapping[str, doc.Inline]
     place: WarnedPlace | None = None
     times: int = 1
     is_primary: bool = True
@@ -44,7 +44,7 @@ class Given:
 @dataclass
 class _Gathered:
     first: Given
-    cases: dict[str, Mapping[str, Inline]] = field(default_factory=dict)
+    cases: dict[str, Mapping[str, doc.Inline]] = field(default_factory=dict)
     places: dict[WarnedPlace, None] = field(default_factory=dict)
     times: int = 0
     given: list[Given] = field(default_factory=list)
@@ -92,7 +92,7 @@ def carried(code: str, text: str, place: WarnedPlace | None) -> Given:
     return Given(code, {TEXT: text if isinstance(text, Note) else one_line(text)}, place, kind=code)
 
 
-def _words(data: Mapping[str, Inline]) -> Iterator[str]:
+def _words(data: Mapping[str, doc.Inline]) -> Iterator[str]:
     """Yield what warnings must have in common to be one: all that is no number."""
     for name, value in data.items():
         if isinstance(value, Note):
@@ -113,23 +113,23 @@ def _warning(gathered: _Gathered) -> Warning:
     )  # fmt: skip
 
 
-def _range(name: str, values: list[Inline]) -> Inline:
+def _range(name: str, values: list[doc.Inline]) -> doc.Inline:
     first = values[0]
     if isinstance(first, Note):
         one, many = forms_of(first.code)
         each = [data_of(value) for value in values if isinstance(value, Note)]
         data = {inner: _range(inner, [case[inner] for case in each]) for inner in each[0]}
-        return Message(one, data, many, first.data.get("count", 1))
+        return doc.Message(one, data, many, first.data.get("count", 1))
     if name == TEXT and isinstance(first, str):
         return merged_texts([str(value) for value in values])
     if isinstance(first, _NUMERIC) and any(value != first for value in values):
         numbers = [value for value in values if isinstance(value, _NUMERIC)]
-        return Range(min(numbers, key=_size), max(numbers, key=_size))
+        return doc.Range(min(numbers, key=_size), max(numbers, key=_size))
     return first
 
 
-def _size(value: Count | Number | Offset | PValue | Share) -> float:
-    return value.seconds if isinstance(value, Offset) else value.value
+def _size(value: doc.Count | doc.Number | doc.Offset | doc.PValue | doc.Share) -> float:
+    return value.seconds if isinstance(value, doc.Offset) else value.value
 
 
 def _of_host(data: RunData) -> Iterator[Given]:
@@ -153,7 +153,7 @@ def _of_guests(data: RunData) -> Iterator[Given]:
         if guest.error:
             yield carried("lost-guest", guest.error, WarnedPlace(guest.platform, block=max(guest.block, -1)))
         if guest.clock_offset_s is not None and abs(guest.clock_offset_s) > CLOCK_ALLOWANCE_S:
-            yield Given("clock", {"offset": Offset(guest.clock_offset_s, 1)}, WarnedPlace(guest.platform))
+            yield Given("clock", {"offset": doc.Offset(guest.clock_offset_s, 1)}, WarnedPlace(guest.platform))
         for note in guest.notes:
             yield noted(note, WarnedPlace(guest.platform))
 

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from vtax.benchmarks.base import INTERVAL_S
 from vtax.benchmarks.histograms import is_one, together
+from vtax.report import document as doc
 from vtax.report.analysis.source import Source
 from vtax.report.analysis.tails import BEYOND
 from vtax.report.analysis.values import Ints, ResultPoint, Row
-from vtax.report.document import Bounded
 from vtax.stats.checks import StatsError
 from vtax.stats.intervals import mean_interval
 from vtax.stats.means import block_means
@@ -32,7 +32,7 @@ class Course:
     """Means over blocks of a cell. values: x -> mean with its interval; the functions below define x."""
 
     row: Row
-    values: Mapping[float, Bounded]
+    values: Mapping[float, doc.Bounded]
 
 
 def over_time(point: ResultPoint, metric: str, source: Source) -> list[Course]:
@@ -101,7 +101,7 @@ def _condensed(samples: Sequence[Sequence[float]]) -> tuple[NDArray[np.float64],
 
 def _course(row: Row, x: NDArray[np.float64], values: NDArray[np.float64], blocks: Ints, source: Source) -> Course:
     confidence = source.analysis.rule.confidence
-    found: dict[float, Bounded] = {}
+    found: dict[float, doc.Bounded] = {}
     for number, place in enumerate(x.tolist()):
         with suppress(StatsError):  # too large to compute with
             interval = mean_interval(block_means(blocks, values[:, number])[1], confidence)

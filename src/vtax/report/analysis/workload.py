@@ -12,8 +12,9 @@ from vtax.benchmarks.base import CPU_PER_GIGABYTE, ENERGY_PER, HOST_CPU_PER, Res
 from vtax.benchmarks.registry import resource_of
 from vtax.described import Means
 from vtax.errors import BadInput
+from vtax.report import document as doc
 from vtax.report.analysis.values import Analysis, Floats, ResultPoint, Row, Section, aligned, every_row
-from vtax.report.document import Inline, msg, stored
+from vtax.report.document import msg, stored
 from vtax.stats.checks import StatsError
 from vtax.stats.describe import describe_blocks
 from vtax.store.records import CellRecord, MetricRecord, PlatformRecord
@@ -46,7 +47,7 @@ class Unmeasured:
     resource: Annotated[str, Means("resource")]
     weight: Annotated[float, Means("as given")]
     share: Annotated[float, Means("share of the sum of all weights")]
-    reason: Annotated[Inline, Means("why not")]
+    reason: Annotated[doc.Inline, Means("why not")]
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ class Missing:
     resource: Annotated[str, Means("resource")]
     labels: Annotated[tuple[str, ...], Means("its benchmarks that were not tested", name="benchmarks")]
     whole: Annotated[bool, Means("whether nothing of the resource was tested", name="is_whole")]
-    reason: Annotated[Inline, Means("why not")]
+    reason: Annotated[doc.Inline, Means("why not")]
 
 
 @dataclass(frozen=True)
@@ -137,7 +138,7 @@ def unmeasured_of(
     )
 
 
-def _why_unmeasured(analysis: Analysis, labels: Sequence[str]) -> Inline:
+def _why_unmeasured(analysis: Analysis, labels: Sequence[str]) -> doc.Inline:
     if not labels:
         return msg("no benchmark of this run measures it")
     of_baseline = [each for each in analysis.untested if each.platform == analysis.baseline]
@@ -224,7 +225,7 @@ def missing_of(
     return tuple(found)
 
 
-def _why_missing(analysis: Analysis, platform: PlatformRecord, figure: WorkloadMetric) -> Inline:
+def _why_missing(analysis: Analysis, platform: PlatformRecord, figure: WorkloadMetric) -> doc.Inline:
     for each in analysis.untested:
         if (each.platform, each.label) == (platform.name, figure.section.label) and dict(each.levels) == dict(
             figure.point.levels

@@ -8,45 +8,16 @@ from typing import Any
 
 from vtax.described import values_of
 from vtax.messages import Note
+from vtax.report import document as doc
 from vtax.report.analysis.check import Checked, Checks, NotTested, Status
 from vtax.report.analysis.values import place_of
 from vtax.report.analysis.warnings import merged, noted
-from vtax.report.document import (
-    Bullets,
-    Case,
-    Column,
-    Count,
-    Document,
-    Factor,
-    Group,
-    Inline,
-    Message,
-    Nothing,
-    Paragraph,
-    Part,
-    Relative,
-    Share,
-    Suite,
-    Table,
-    TableRow,
-    Titled,
-    WarnedPlace,
-    Warning,
-    first_of,
-    joined,
-    levels_of,
-    listed,
-    more_blocks,
-    msg,
-    plural,
-    stored,
-    styled,
-)
+from vtax.report.document import first_of, joined, levels_of, listed, more_blocks, msg, plural, stored, styled
 from vtax.report.document.text import Role
 from vtax.report.parts import shared
 
 _MAX_NAMED = 6
-_OUTCOMES: Mapping[str, Message] = {
+_OUTCOMES: Mapping[str, doc.Message] = {
     "passed": msg("passed"), "slower": msg("slower"), "undecided": msg("undecided"), "no-result": msg("no result"),
     "not-tested": msg("not tested"),
 }  # fmt: skip
@@ -56,7 +27,7 @@ _REASONS: Mapping[str, Status] = {
     "passed": "passed",
 }  # fmt: skip
 """Outcome of a comparison -> the outcome of the check that it gives."""
-_SHORT: Mapping[str, Message] = {
+_SHORT: Mapping[str, doc.Message] = {
     "withheld-likely-dependent": msg("slow blocks may come in a row"),
     "withheld-dependent": msg("neighbouring blocks are alike"),
     "withheld-noisier": msg("noisier side"),
@@ -69,47 +40,47 @@ _CASES: Mapping[str, Any] = {
 }  # fmt: skip
 
 
-def document_of(found: Checks, seconds: Mapping[str, float] | None = None) -> Document:
+def document_of(found: Checks, seconds: Mapping[str, float] | None = None) -> doc.Document:
     """Return the summary, the table and the warnings. seconds: key of a cell -> duration of its trials, for test
     reports."""
-    parts: list[Part] = [
+    parts: list[doc.Part] = [
         _summary(found),
-        Titled(msg("Comparisons"), (_table(found), *_below(found)), key="comparisons"),
+        doc.Titled(msg("Comparisons"), (_table(found), *_below(found)), key="comparisons"),
     ]
     warnings = _warnings(found)
     parts += shared.warnings_part(warnings)
     name = (
         "vtax compare {} {}".format(*found.against.names) if found.against else f"vtax compare {found.analysis.name}"
     )
-    suite = Suite(name, found.analysis.started_at, tuple(_cases(found, seconds or {})), _properties(found))
-    return Document(
+    suite = doc.Suite(name, found.analysis.started_at, tuple(_cases(found, seconds or {})), _properties(found))
+    return doc.Document(
         msg("Check"), tuple(parts), (_lead(found),), data={**values_of(found), "warnings": warnings}, suite=suite
     )
 
 
-def _lead(found: Checks) -> Inline:
+def _lead(found: Checks) -> doc.Inline:
     if found.against:
         run, other = found.against.names
         return msg(
             "{run} against {other}: {treatments}, each relative to {baseline}; fails below {limit}; Holm-corrected "
             "over all comparisons of a metric ({families})",
-            families=listed([Count(each) for each in found.families]), run=run, other=other,
+            families=listed([doc.Count(each) for each in found.families]), run=run, other=other,
             treatments=joined(found.treatments), baseline=found.baseline, limit=_limit(found),
         )  # fmt: skip
     return msg(
         "{run}: {treatments} against {baseline}; fails below {limit}; Holm-corrected over all comparisons of a "
         "metric ({families})",
-        families=listed([Count(each) for each in found.families]), run=found.analysis.name,
+        families=listed([doc.Count(each) for each in found.families]), run=found.analysis.name,
         treatments=joined(found.treatments), baseline=found.baseline, limit=_limit(found, found.baseline),
     )  # fmt: skip
 
 
-def _limit(found: Checks, baseline: str = "") -> Relative:
+def _limit(found: Checks, baseline: str = "") -> doc.Relative:
     """Return the share of the baseline below which the check fails."""
-    return Relative(1 - found.margin, is_of="amount", baseline=baseline)
+    return doc.Relative(1 - found.margin, is_of="amount", baseline=baseline)
 
 
-def _summary(found: Checks) -> Titled:
+def _summary(found: Checks) -> doc.Titled:
     """Return how many comparisons have which outcome, what was not tested, and last whether the check failed, with
     the reasons."""
     status = "failed" if found.blind else found.status
@@ -122,25 +93,28 @@ def _summary(found: Checks) -> Titled:
         "undecided": msg("The check is undecided: {reasons}.", reasons=joined(reasons, "; ")),
         "passed": msg("The check passed: {reasons}.", reasons=joined(reasons, "; ")),
     }[status]
-    parts: list[Part] = [Bullets(tuple(others))] if others else []
+    parts: list[doc.Part] = [doc.Bullets(tuple(others))] if others else []
     if untested := list(_untested(found)):
-        parts.append(Titled(msg("Not tested"), (Bullets(tuple(untested)),)))
+        parts.append(doc.Titled(msg("Not tested"), (doc.Bullets(tuple(untested)),)))
     for each in found.below_sight:
         text = plural(
             "a margin of {margin} is below what this host can see with {count} block of {benchmark}: it sees {sees} "
             "({run}, the baseline against itself)",
             "a margin of {margin} is below what this host can see with {count} blocks of {benchmark}: it sees {sees} "
             "({run}, the baseline against itself)",
-            each.blocks, margin=Share(found.margin, "declared"), benchmark=each.benchmark, sees=Share(each.sees),
+            each.blocks,
+            margin=doc.Share(found.margin, "declared"),
+            benchmark=each.benchmark,
+            sees=doc.Share(each.sees),
             run=each.run,
-        )  # fmt: skip
-        parts.append(Paragraph(text, "caution"))
+        )
+        parts.append(doc.Paragraph(text, "caution"))
     role: Role = "error" if status == "failed" else "caution" if status == "undecided" else ""
-    parts.append(Paragraph(styled(ending, "strong"), role))
-    return Titled(msg("Summary"), tuple(parts), key="answer", role="summary")
+    parts.append(doc.Paragraph(styled(ending, "strong"), role))
+    return doc.Titled(msg("Summary"), tuple(parts), key="answer", role="summary")
 
 
-def _said(outcome: str, found: Checks) -> Iterator[Inline]:
+def _said(outcome: str, found: Checks) -> Iterator[doc.Inline]:
     """Yield how many comparisons have an outcome, and where the worst of them is."""
     if outcome == "not-tested":
         if found.not_tested:
@@ -153,9 +127,9 @@ def _said(outcome: str, found: Checks) -> Iterator[Inline]:
         yield text if outcome == "passed" else joined([text, _where(these, found)], ": ")
 
 
-def _untested(found: Checks) -> Iterator[Inline]:
+def _untested(found: Checks) -> Iterator[doc.Inline]:
     """`kvm-virtio: REASON; hint`: platforms and benchmarks, each reason once."""
-    reasons: dict[str, tuple[Inline, list[Inline]]] = {}
+    reasons: dict[str, tuple[doc.Inline, list[doc.Inline]]] = {}
     for each in found.not_tested:
         why = _why(each)
         reasons.setdefault(repr(why), (why, []))[1].append(joined([each.platform, each.label], " "))
@@ -163,13 +137,15 @@ def _untested(found: Checks) -> Iterator[Inline]:
         yield joined([joined(first_of(names, _MAX_NAMED)), why], ": ")
 
 
-def _where(these: Sequence[Checked], found: Checks) -> Inline:
+def _where(these: Sequence[Checked], found: Checks) -> doc.Inline:
     """`iperf3 (2), dd; worst qemu-tcg (emulated) on dd: 36 % [32, 41]`; of a single one where and how much."""
     worst = min(these, key=lambda each: each.efficiency.low if each.efficiency else 0.0)
     pair = worst.pair
     name = shared.name_of(pair.section, (each.pair.section for each in found.compared))
-    place = joined([name, Factor(levels_of(pair.levels)) if pair.levels else ""], " ")
-    of_worst: Inline = msg("{platforms} on {name}", platforms=shared.platform_of(pair.treatment.platform), name=place)
+    place = joined([name, doc.Factor(levels_of(pair.levels)) if pair.levels else ""], " ")
+    of_worst: doc.Inline = msg(
+        "{platforms} on {name}", platforms=shared.platform_of(pair.treatment.platform), name=place
+    )
     if worst.ratio:
         of_worst = joined([of_worst, _share(worst)], ": ")
     if len(these) == 1:
@@ -177,14 +153,14 @@ def _where(these: Sequence[Checked], found: Checks) -> Inline:
     return joined([_counts(each.pair.section.label for each in these), msg("worst {name}", name=of_worst)], "; ")
 
 
-def _counts(names: Iterable[str]) -> Inline:
+def _counts(names: Iterable[str]) -> doc.Inline:
     """`iperf3 (2) and dd`: each name with how often it is there; at most _MAX_NAMED of them."""
     found = Counter(names)
     texts = [joined([name, f"({count})" if count > 1 else ""], " ") for name, count in found.most_common()]
     return joined(first_of(texts, _MAX_NAMED))
 
 
-def _counted(outcome: str, count: int, found: Checks) -> Inline:
+def _counted(outcome: str, count: int, found: Checks) -> doc.Inline:
     limit = _limit(found, found.baseline if not found.against else "")
     if outcome == "slower":
         return plural("{count} comparison is slower, below {limit}", "{count} comparisons are slower, below {limit}",
@@ -192,7 +168,7 @@ def _counted(outcome: str, count: int, found: Checks) -> Inline:
     if outcome == "no-result":
         return plural("{count} comparison has no result", "{count} comparisons have no result", count)
     if outcome == "blind":
-        share = Relative(1 - (found.detect or 0.0), is_of="amount")
+        share = doc.Relative(1 - (found.detect or 0.0), is_of="amount")
         return plural(
             "{count} comparison could not have shown a fall to {share}",
             "{count} comparisons could not have shown a fall to {share}", count, share=share,
@@ -202,44 +178,44 @@ def _counted(outcome: str, count: int, found: Checks) -> Inline:
     return plural("{count} comparison is above {limit}", "{count} comparisons are above {limit}", count, limit=limit)
 
 
-def _what(each: Checked) -> Inline:
+def _what(each: Checked) -> doc.Inline:
     levels = each.pair.levels
-    return joined([shared.title_of(each.pair.section), Factor(levels_of(levels)) if levels else ""])
+    return joined([shared.title_of(each.pair.section), doc.Factor(levels_of(levels)) if levels else ""])
 
 
-def _table(found: Checks) -> Table:
+def _table(found: Checks) -> doc.Table:
     columns = (
         shared.PLATFORM,
-        Column("comparison", msg("comparison"), wraps=True),
-        Column("percent", shared.percent_title(_hundred(found), _interval_title(found)), is_number=True),
-        Column("detectable", msg("detectable\nbelow"), is_number=True),
-        Column("outcome", msg("outcome"), wraps=True),
+        doc.Column("comparison", msg("comparison"), wraps=True),
+        doc.Column("percent", shared.percent_title(_hundred(found), _interval_title(found)), is_number=True),
+        doc.Column("detectable", msg("detectable\nbelow"), is_number=True),
+        doc.Column("outcome", msg("outcome"), wraps=True),
     )
     rows = [_row(each) for each in found.compared]
-    return Table(columns, (Group(tuple(rows)),), key="comparisons", label=msg("comparisons of the check"))
+    return doc.Table(columns, (doc.Group(tuple(rows)),), key="comparisons", label=msg("comparisons of the check"))
 
 
-def _hundred(found: Checks) -> Inline:
+def _hundred(found: Checks) -> doc.Inline:
     """Return what is 100 % in the table."""
     return found.against.names[1] if found.against else found.baseline
 
 
-def _interval_title(found: Checks) -> Inline:
+def _interval_title(found: Checks) -> doc.Inline:
     """Name intervals that say nothing of another session."""
     if found.against and found.against.is_of_one_session:
         return msg("{level} interval of these sessions", level=found.analysis.level)
     return msg("{level} interval", level=found.analysis.level)
 
 
-def _row(each: Checked) -> TableRow:
-    detectable: Inline = Nothing() if each.detectable is None else _seen(each.detectable)
+def _row(each: Checked) -> doc.TableRow:
+    detectable: doc.Inline = doc.Nothing() if each.detectable is None else _seen(each.detectable)
     platform = shared.platform_of(each.pair.treatment.platform)
     word = styled(_OUTCOMES[each.outcome], _ROLES.get(each.outcome, ""))
     outcome = joined([word, *_reason(each), *_needed(each)])
-    return TableRow((platform, _what(each), styled(_share(each), "strong"), detectable, outcome))
+    return doc.TableRow((platform, _what(each), styled(_share(each), "strong"), detectable, outcome))
 
 
-def _reason(each: Checked) -> Iterator[Inline]:
+def _reason(each: Checked) -> Iterator[doc.Inline]:
     """Yield why there is no result, or, in short, no word that the interval supports."""
     for reason in each.reasons[:1]:
         if each.outcome == "no-result":
@@ -248,7 +224,7 @@ def _reason(each: Checked) -> Iterator[Inline]:
             yield _SHORT[reason.code]
 
 
-def _needed(each: Checked) -> Iterator[Inline]:
+def _needed(each: Checked) -> Iterator[doc.Inline]:
     """Yield how many further blocks decide an undecided comparison, or that noise hides it."""
     if each.outcome != "undecided" or each.ratio is None or each.ratio.n_sessions > 1:
         return
@@ -258,20 +234,20 @@ def _needed(each: Checked) -> Iterator[Inline]:
         yield msg("too noisy")
 
 
-def _share(each: Checked) -> Inline:
-    return shared.relative_of(each.ratio, each.pair.section.better) if each.ratio else Nothing()
+def _share(each: Checked) -> doc.Inline:
+    return shared.relative_of(each.ratio, each.pair.section.better) if each.ratio else doc.Nothing()
 
 
-def _seen(detectable: float) -> Relative:
-    return Relative(1 - detectable, is_of="amount")
+def _seen(detectable: float) -> doc.Relative:
+    return doc.Relative(1 - detectable, is_of="amount")
 
 
-def _why(each: NotTested) -> Inline:
+def _why(each: NotTested) -> doc.Inline:
     reason = stored(each.reason) if isinstance(each.reason, str) else each.reason
     return joined([reason, stored(each.hint)], "; ")
 
 
-def _details(each: Checked, found: Checks) -> Iterator[Inline]:
+def _details(each: Checked, found: Checks) -> Iterator[doc.Inline]:
     """Yield why it is undecided or has no result, and what would decide it."""
     yield from (*each.reasons, *each.assumptions, *_needed(each))
     if each.outcome != "undecided" or each.ratio is None:
@@ -288,12 +264,12 @@ def _details(each: Checked, found: Checks) -> Iterator[Inline]:
         yield msg("two sessions a side or more would decide: further runs, or vtax resume --session")
 
 
-def _below(found: Checks) -> Iterator[Part]:
+def _below(found: Checks) -> Iterator[doc.Part]:
     passed = [each.ratio.n_blocks for each in found.compared if each.ratio and each.outcome == "passed"]
-    yield from (Paragraph(text, "muted") for text in shared.as_far_as_shown(_OUTCOMES["passed"], passed))
+    yield from (doc.Paragraph(text, "muted") for text in shared.as_far_as_shown(_OUTCOMES["passed"], passed))
     if found.against:
         run, other = found.against.names
-        yield Paragraph(
+        yield doc.Paragraph(
             msg(
                 "percent: what {run} reaches of {baseline}, relative to what {other} reaches; effects common to both "
                 "platforms cancel. Slower: the interval, corrected for all comparisons of a metric, lies below "
@@ -302,7 +278,7 @@ def _below(found: Checks) -> Iterator[Part]:
             ), "muted",
         )  # fmt: skip
         return
-    yield Paragraph(
+    yield doc.Paragraph(
         msg(
             "Slower: the interval, corrected for all comparisons of a metric, lies below {limit}; passed: it lies "
             "above. Detectable below: what this comparison finds to be slower with a probability of 80 %",
@@ -312,9 +288,9 @@ def _below(found: Checks) -> Iterator[Part]:
     yield from _differences_from_show(found)
 
 
-def _differences_from_show(found: Checks) -> Iterator[Part]:
+def _differences_from_show(found: Checks) -> Iterator[doc.Part]:
     """Yield why words and numbers of the same comparisons are others in `vtax show`."""
-    yield Paragraph(
+    yield doc.Paragraph(
         msg(
             "families are those of vtax show: all comparisons of a metric in the run, whichever are shown; slower "
             "there is below 100 %, here below {limit}",
@@ -324,7 +300,7 @@ def _differences_from_show(found: Checks) -> Iterator[Part]:
     )
 
 
-def _warnings(found: Checks) -> tuple[Warning, ...]:
+def _warnings(found: Checks) -> tuple[doc.Warning, ...]:
     """About the run, then about figures."""
     about_run = [each for each in found.analysis.warnings if not each.places]
     if found.against:
@@ -332,9 +308,11 @@ def _warnings(found: Checks) -> tuple[Warning, ...]:
             w for run in (*found.against.runs[1:], *found.against.others) for w in run.warnings if not w.places
         ]
         about_run += [each for n, each in enumerate(further) if each not in (*about_run, *further[:n])]
-        about_run += [Warning("runs-differ", "warning", {"text": t}, kind="check") for t in found.against.differences]
+        about_run += [
+            doc.Warning("runs-differ", "warning", {"text": t}, kind="check") for t in found.against.differences
+        ]
         if found.against.is_of_one_session:
-            about_run.insert(0, Warning("session-effects", "warning", {}, kind="check"))
+            about_run.insert(0, doc.Warning("session-effects", "warning", {}, kind="check"))
     given = [
         noted(text, _place(each))
         for each in found.compared
@@ -344,24 +322,30 @@ def _warnings(found: Checks) -> tuple[Warning, ...]:
     return (*about_run, *merged(given))
 
 
-def _place(each: Checked) -> WarnedPlace:
+def _place(each: Checked) -> doc.WarnedPlace:
     pair = each.pair
     return place_of(pair.section, pair.section.point_of(pair.treatment), pair.treatment)
 
 
-def _cases(found: Checks, seconds: Mapping[str, float]) -> Iterator[Case]:
+def _cases(found: Checks, seconds: Mapping[str, float]) -> Iterator[doc.Case]:
     for each in found.compared:
         duration = seconds.get(each.pair.treatment.cell.key, 0.0)
-        yield Case(shared.platform_of(each.pair.treatment.platform), _what(each), _CASES[each.outcome], each.outcome,
-                   "" if each.outcome == "passed" else _finding(each, found), duration)  # fmt: skip
+        yield doc.Case(
+            shared.platform_of(each.pair.treatment.platform),
+            _what(each),
+            _CASES[each.outcome],
+            each.outcome,
+            "" if each.outcome == "passed" else _finding(each, found),
+            duration,
+        )
     for untested in found.not_tested:
-        name: Inline = untested.label or msg("all comparisons")
-        yield Case(untested.platform, name, "skipped", "not-tested", _why(untested))
+        name: doc.Inline = untested.label or msg("all comparisons")
+        yield doc.Case(untested.platform, name, "skipped", "not-tested", _why(untested))
 
 
-def _finding(each: Checked, found: Checks) -> Inline:
+def _finding(each: Checked, found: Checks) -> doc.Inline:
     """`91.2 % of native [89.0, 93.5], fails below 95 %` as in the table, what it could see, and what would decide."""
-    parts: list[Inline] = []
+    parts: list[doc.Inline] = []
     if each.ratio is not None:
         share = shared.relative_of(each.ratio, each.pair.section.better, found.baseline if not found.against else "")
         parts.append(msg("{share}, fails below {limit}", share=share, limit=_limit(found)))
@@ -370,8 +354,8 @@ def _finding(each: Checked, found: Checks) -> Inline:
     return joined([*parts, *_details(each, found)], "; ")
 
 
-def _properties(found: Checks) -> dict[str, Inline]:
+def _properties(found: Checks) -> dict[str, doc.Inline]:
     return {
         "run": found.analysis.name, "study": found.analysis.study, "baseline": found.baseline,
-        "margin": Share(found.margin, "declared"), "confidence": found.analysis.level, "status": found.status,
+        "margin": doc.Share(found.margin, "declared"), "confidence": found.analysis.level, "status": found.status,
     }  # fmt: skip

@@ -6,27 +6,10 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 
+from vtax.report import document as doc
 from vtax.report.analysis.figure_values import Drawing, Estimate, Plotted
 from vtax.report.analysis.values import Analysis
-from vtax.report.document import (
-    UNSCALED,
-    Bounded,
-    Chart,
-    ChartPanel,
-    ChartSeries,
-    ChartValue,
-    Inline,
-    PlatformCell,
-    Scale,
-    Size,
-    Translated,
-    joined,
-    listed,
-    msg,
-    plural,
-    scale_for,
-    stored,
-)
+from vtax.report.document import joined, listed, msg, plural, scale_for, stored
 from vtax.report.document.stored_texts import unit_of
 from vtax.report.parts import shared
 from vtax.report.parts.published import changes_of, cited
@@ -34,15 +17,15 @@ from vtax.study.claims import BENCHMARK, HOST, METRIC, number_of
 from vtax.study.figures import NAMED_AXES, PLATFORM, QUANTITY, TEST, Quantity
 
 _BYTES = re.compile(r"(^|[._])(size|buffer|length)$|_(size|buffer|length)$")
-_PERCENT = Scale("%", 0.01)
+_PERCENT = doc.Scale("%", 0.01)
 _ROW = "row"  # of a table: a benchmark with a metric
 _LARGEST_CV = msg("largest coefficient of variation")
 
 
-def title_of(drawing: Drawing) -> Inline:
+def title_of(drawing: Drawing) -> doc.Inline:
     """`Figure 5.1: TCP throughput, test by test`."""
     kind, _, number = drawing.figure.id.partition("-")
-    title = Translated(drawing.figure.title, {"pt": drawing.figure.title_pt})
+    title = doc.Translated(drawing.figure.title, {"pt": drawing.figure.title_pt})
     if kind == "figure":
         return msg("Figure {number}: {title}", number=number, title=title)
     if kind == "table":
@@ -50,7 +33,7 @@ def title_of(drawing: Drawing) -> Inline:
     return title
 
 
-def left_of(drawing: Drawing, analysis: Analysis, quantity: Quantity) -> Inline:
+def left_of(drawing: Drawing, analysis: Analysis, quantity: Quantity) -> doc.Inline:
     """Return what the left side shows: the statistic of the publication."""
     if quantity == "efficiency":
         return msg("percent from the means of all tests, as the publication computes it")
@@ -65,7 +48,7 @@ def left_of(drawing: Drawing, analysis: Analysis, quantity: Quantity) -> Inline:
     return msg("mean of all tests, as the publication computes it")
 
 
-def right_of(drawing: Drawing, analysis: Analysis, quantity: Quantity) -> Inline:
+def right_of(drawing: Drawing, analysis: Analysis, quantity: Quantity) -> doc.Inline:
     """Return what the right side shows: the statistic of this run."""
     is_over_sessions = len(analysis.sessions) > 1 and not any(place.host for place in drawing.places)
     level = analysis.level
@@ -82,13 +65,13 @@ def right_of(drawing: Drawing, analysis: Analysis, quantity: Quantity) -> Inline
     return msg("mean, {level} interval from blocks", level=level)
 
 
-def chart_of(drawing: Drawing, analysis: Analysis, *, is_alone: bool = True) -> Chart:
+def chart_of(drawing: Drawing, analysis: Analysis, *, is_alone: bool = True) -> doc.Chart:
     """Return the chart of a figure that has a value. is_alone: with the publication and what was changed of the study
     below it, which a document says once."""
     return _Builder(drawing, analysis, is_alone=is_alone).chart()
 
 
-def mapping_of(mapped: Mapping[str, str]) -> list[Inline]:
+def mapping_of(mapped: Mapping[str, str]) -> list[doc.Inline]:
     """Return what stands for a platform or host of the publication, a sentence each."""
     return [msg("{here} stands for {there}, by request.", here=here, there=there) for there, here in mapped.items()]
 
@@ -109,7 +92,7 @@ class _Builder:
             (section.label, section.metric.name): shared.metric_of(section) for section in analysis.sections
         }
 
-    def chart(self) -> Chart:
+    def chart(self) -> doc.Chart:
         """Return the chart; of a table its rows are benchmarks with their metrics, or platforms."""
         figure, places = self.figure, self.drawing.single or self.drawing.places
         row_axis = figure.y
@@ -124,7 +107,7 @@ class _Builder:
             own = [place for place in places if self._key(place, figure.panel) == panel]
             drawn.append(self._panel(panel, self._scale(own), own))
             values += [
-                ChartValue(
+                doc.ChartValue(
                     panel=number,
                     x=at_x[self._key(place, figure.x)],
                     series=series.index(self._key(place, figure.series)),
@@ -136,14 +119,14 @@ class _Builder:
                 for place in own
                 if place.tests or place.here or place.printed
             ]
-        return Chart(
+        return doc.Chart(
             kind=figure.kind,
             key=figure.id,
             title=title_of(self.drawing),
             notes=tuple(self._notes()),
             panels=tuple(drawn),
             series=tuple(
-                ChartSeries(self._label(key, figure.series, places), self._colour(key, n))
+                doc.ChartSeries(self._label(key, figure.series, places), self._colour(key, n))
                 for n, key in enumerate(series)
             ),
             values=tuple(values),
@@ -157,12 +140,12 @@ class _Builder:
             is_share=figure.is_of_largest_cv,
         )
 
-    def _bands(self, panels: Sequence[str], series: Sequence[str]) -> list[ChartValue]:
+    def _bands(self, panels: Sequence[str], series: Sequence[str]) -> list[doc.ChartValue]:
         """Make the bands of a figure over tests: the mean of each series with its interval from blocks."""
         if not self.drawing.single:
             return []
         return [
-            ChartValue(
+            doc.ChartValue(
                 panels.index(self._key(place, self.figure.panel)), 0.0,
                 series.index(self._key(place, self.figure.series)), right=_bounded(place.here),
             )
@@ -197,11 +180,11 @@ class _Builder:
             return sorted(found, key=_number)
         return found
 
-    def _label(self, key: str, axis: str | None, places: Sequence[Plotted]) -> Inline:
+    def _label(self, key: str, axis: str | None, places: Sequence[Plotted]) -> doc.Inline:
         """Return what a key is called beside its axis."""
         if axis == PLATFORM:
             there = next((place.there for place in places if place.platform == key), key)
-            name: Inline = PlatformCell(key, self.marks.get(key, ()))
+            name: doc.Inline = doc.PlatformCell(key, self.marks.get(key, ()))
             return msg("{here} for {there}", here=name, there=there) if there != key else name
         if axis == HOST:
             return msg("host {number}", number=key) if key != "0" and self.drawing.hosts > 1 else ""
@@ -215,15 +198,15 @@ class _Builder:
             return label if is_alone else joined([label, metric], " ")
         return level_of(axis, key) if axis else key
 
-    def _axis_title(self, axis: str) -> Inline:
+    def _axis_title(self, axis: str) -> doc.Inline:
         if axis == TEST:
             return msg("test number")
         return "" if axis in (*NAMED_AXES, _ROW) else words_of(axis)
 
-    def _panel(self, key: str, scale: Scale, places: Sequence[Plotted]) -> ChartPanel:
+    def _panel(self, key: str, scale: doc.Scale, places: Sequence[Plotted]) -> doc.ChartPanel:
         """Return a panel with the title of its values. places: its own."""
         first, *others = map(self._value_title, places)
-        value: Inline = first if all(title == first for title in others) else ""
+        value: doc.Inline = first if all(title == first for title in others) else ""
         axis = (
             msg("{metric} ({unit})", metric=value, unit=unit_of(scale.unit)) if value != "" else unit_of(scale.unit)
         )
@@ -237,21 +220,21 @@ class _Builder:
         left, right = left_of(self.drawing, self.analysis, quantity), right_of(self.drawing, self.analysis, quantity)
         if middle is not None:
             left, right = (msg("{side}; white at 100 %", side=side) for side in (left, right))
-        return ChartPanel(title, axis, left, right, scale, middle)
+        return doc.ChartPanel(title, axis, left, right, scale, middle)
 
-    def _value_title(self, place: Plotted) -> Inline:
+    def _value_title(self, place: Plotted) -> doc.Inline:
         if place.quantity == "value":
             return self.titles.get((place.levels[BENCHMARK], place.levels[METRIC]), place.levels[METRIC])
         if place.quantity == "efficiency":
             return self._percent()
         return _LARGEST_CV
 
-    def _percent(self) -> Inline:
+    def _percent(self) -> doc.Inline:
         return msg("percent of {baseline}", baseline=self.analysis.baseline)
 
-    def _scale(self, places: Sequence[Plotted]) -> Scale:
+    def _scale(self, places: Sequence[Plotted]) -> doc.Scale:
         if any(place.quantity == "largest_cv" for place in places):
-            return UNSCALED
+            return doc.UNSCALED
         if any(place.quantity == "efficiency" for place in places):
             return _PERCENT
         unit = next((place.unit for place in places if place.unit), "")
@@ -282,10 +265,10 @@ class _Builder:
             )
         )
 
-    def _notes(self) -> list[Inline]:
+    def _notes(self) -> list[doc.Inline]:
         """Sentences below the chart: the run, what is marked, what is absent, what the study chose."""
         analysis, figure = self.analysis, self.figure
-        found: list[Inline] = [
+        found: list[doc.Inline] = [
             *mapping_of(self.drawing.mapped),
             plural("{run}: {count} block.", "{run}: {count} blocks.", analysis.blocks, run=analysis.name),
             *(changes_of(analysis, figure.benchmarks) if self.is_alone else ()),
@@ -297,7 +280,7 @@ class _Builder:
                 msg("Left out by --scale: {factor} {levels}.", factor=self._axis_title(factor), levels=names)
             )
         drawn = {place.platform for place in self.drawing.places if place.here or place.tests}
-        marked = [PlatformCell(name, marks) for name, marks in self.marks.items() if marks and name in drawn]
+        marked = [doc.PlatformCell(name, marks) for name, marks in self.marks.items() if marks and name in drawn]
         if marked:
             found.append(msg("Rates of {platforms} are not those of hardware.", platforms=listed(marked)))
         if self.drawing.absent:
@@ -323,22 +306,22 @@ def words_of(factor: str) -> str:
     return factor.removeprefix("link.").replace("_", " ")
 
 
-def level_of(factor: str, level: str) -> Inline:
+def level_of(factor: str, level: str) -> doc.Inline:
     """Return a level as figures label it: sizes as `64 KiB`."""
     number = number_of(level)
-    return Size(number) if number is not None and _BYTES.search(factor) else level
+    return doc.Size(number) if number is not None and _BYTES.search(factor) else level
 
 
 def _number(key: str) -> float:
     return number_of(key) or 0.0
 
 
-def _right(place: Plotted) -> Bounded | None:
+def _right(place: Plotted) -> doc.Bounded | None:
     """Return what the right side shows of a place: a single test is the same there."""
     if place.here is None:
         return _bounded(place.tests.drawn) if place.test and place.tests else None
     return _bounded(place.here)
 
 
-def _bounded(estimate: Estimate) -> Bounded:
+def _bounded(estimate: Estimate) -> doc.Bounded:
     return estimate.value, estimate.low, estimate.high

@@ -8,21 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from vtax.report import document as doc
 from vtax.report.analysis import Analysis, ResultPoint, Row, Section, every_row
-from vtax.report.document import (
-    FigureGroup,
-    FigureRow,
-    Inline,
-    Mean,
-    Paragraph,
-    Part,
-    RowFigure,
-    Share,
-    Titled,
-    joined,
-    msg,
-    plural,
-)
+from vtax.report.document import joined, msg, plural
 from vtax.report.document.stored_texts import unit_of
 from vtax.report.parts import shared
 from vtax.stats.checks import Better
@@ -33,7 +21,7 @@ _FEWEST = 3  # trials of a cell that have an order and a distribution
 _LARGEST_LOG = 690.0  # of a ratio that is drawn: those beyond it are no numbers in JSON
 
 
-def figures_of(section: Section, analysis: Analysis) -> Iterator[Part]:
+def figures_of(section: Section, analysis: Analysis) -> Iterator[doc.Part]:
     """Yield every figure of a metric for which there are values; of ratios only where there are any."""
     yield means(section, analysis)
     if any(row.ratio is not None for row in section.rows):
@@ -43,21 +31,21 @@ def figures_of(section: Section, analysis: Analysis) -> Iterator[Part]:
         yield distribution(section, analysis)
 
 
-def means(section: Section, analysis: Analysis) -> RowFigure:
+def means(section: Section, analysis: Analysis) -> doc.RowFigure:
     """Return every cell's mean with its interval, and one value per block."""
     scale, title = shared.scale_of(section), shared.metric_of(section)
 
-    def row_of(row: Row, _: ResultPoint) -> FigureRow:
+    def row_of(row: Row, _: ResultPoint) -> doc.FigureRow:
         blank = _blank(row, analysis)
         if row.summary is None:
             return blank
         s = row.summary
         low, high = (bound if np.isfinite(bound) else None for bound in (s.low, s.high))
-        text = Mean(s.mean, (s.high - s.low) / 2, scale, "both")
+        text = doc.Mean(s.mean, (s.high - s.low) / 2, scale, "both")
         blocks, values = tuple(row.blocks.tolist()), tuple(row.block_means.tolist())
         return replace(blank, shown=(s.mean, low, high), blocks=blocks, values=values, text=text)
 
-    return RowFigure(
+    return doc.RowFigure(
         "values",
         f"means {section.name}",
         msg("{title}: mean, {level} interval and every block", title=shared.title_of(section), level=analysis.level),
@@ -70,19 +58,19 @@ def means(section: Section, analysis: Analysis) -> RowFigure:
     )
 
 
-def ratios(section: Section, analysis: Analysis) -> RowFigure:
+def ratios(section: Section, analysis: Analysis) -> doc.RowFigure:
     """Shares of the baseline, per block and estimated; of times the inverse ratios, so that more is faster."""
 
-    def row_of(row: Row, point: ResultPoint) -> FigureRow:
+    def row_of(row: Row, point: ResultPoint) -> doc.FigureRow:
         base = point.baseline
         if row.ratio is None or base is None:
             return _blank(row, analysis)
         blocks, shares = _block_shares(row, base, section.better)
         return replace(compared(row, section, analysis), blocks=tuple(blocks.tolist()), values=tuple(shares.tolist()))
 
-    to_baseline: dict[str, Inline] = {"baseline": analysis.baseline, "level": analysis.level}
+    to_baseline: dict[str, doc.Inline] = {"baseline": analysis.baseline, "level": analysis.level}
     title = shared.title_of(section)
-    return RowFigure(
+    return doc.RowFigure(
         "ratios",
         f"ratios {section.name}",
         msg("{title}: percent of {baseline}, {level} interval and every block", title=title, **to_baseline),
@@ -90,7 +78,7 @@ def ratios(section: Section, analysis: Analysis) -> RowFigure:
             "Percent of {baseline} with its {level} interval; above 100 % is faster, and in the grey band "
             "(±{margin}) it is equivalent; "
             "▲ faster, ▼ slower, ■ equivalent, ◆ undecided",
-            margin=Share(analysis.rule.margin, "declared"), **to_baseline,
+            margin=doc.Share(analysis.rule.margin, "declared"), **to_baseline,
         ),),
         msg("percent of {baseline}", baseline=analysis.baseline),
         _groups(section, row_of),
@@ -101,27 +89,27 @@ def ratios(section: Section, analysis: Analysis) -> RowFigure:
     )  # fmt: skip
 
 
-def order(section: Section, analysis: Analysis) -> RowFigure:
+def order(section: Section, analysis: Analysis) -> doc.RowFigure:
     """Return every trial as deviation from the median of its cell, over its position in the run."""
     of_platform: dict[str, list[Row]] = {}
     for row in filter(_has_trials, section.rows):
         of_platform.setdefault(row.platform.name, []).append(row)
-    return RowFigure(
+    return doc.RowFigure(
         "order",
         f"order {section.name}",
         msg("{title}: every trial in the order of execution", title=shared.title_of(section)),
         (msg("Trials in the order of execution, as deviations from the median of their cell"),),
         msg("trial of the run, in the order of execution"),
-        (FigureGroup("", tuple(_deviations(rows, analysis) for rows in of_platform.values())),),
+        (doc.FigureGroup("", tuple(_deviations(rows, analysis) for rows in of_platform.values())),),
         msg("deviation"),
         msg("deviation"),
         marks=_sessions(analysis, section),
     )
 
 
-def distribution(section: Section, analysis: Analysis) -> RowFigure:
+def distribution(section: Section, analysis: Analysis) -> doc.RowFigure:
     """Return every trial of every cell, relative to the median of the cell."""
-    return RowFigure(
+    return doc.RowFigure(
         "distribution",
         f"distribution {section.name}",
         msg("{title}: distribution of the trials of every cell", title=shared.title_of(section)),
@@ -133,7 +121,7 @@ def distribution(section: Section, analysis: Analysis) -> RowFigure:
     )
 
 
-def compared(row: Row, section: Section, analysis: Analysis) -> FigureRow:
+def compared(row: Row, section: Section, analysis: Analysis) -> doc.FigureRow:
     """Return a comparison with the baseline and its verdict as a row of a figure, without its blocks."""
     assert row.ratio is not None
     found = share_row(shared.platform_of(row.platform), row.ratio, row, section, analysis)
@@ -143,27 +131,28 @@ def compared(row: Row, section: Section, analysis: Analysis) -> FigureRow:
     return found
 
 
-def share_row(label: Inline, ratio: Ratio, row: Row, section: Section, analysis: Analysis) -> FigureRow:
+def share_row(label: doc.Inline, ratio: Ratio, row: Row, section: Section, analysis: Analysis) -> doc.FigureRow:
     """Return a ratio to the baseline as a row in the colour of a row's platform."""
     share = shared.relative_of(ratio, section.better)
     bounds = (share.low, share.high) if np.isfinite(share.high) else (None, None)
-    return FigureRow(label, analysis.colours[row.platform.name], (share.estimate, *bounds), text=share)
+    return doc.FigureRow(label, analysis.colours[row.platform.name], (share.estimate, *bounds), text=share)
 
 
-def below(title: Inline, groups: Sequence[FigureGroup]) -> list[FigureGroup]:
+def below(title: doc.Inline, groups: Sequence[doc.FigureGroup]) -> list[doc.FigureGroup]:
     """Return groups below a heading; one alone has it before its own."""
     if len(groups) < 2:
-        return [FigureGroup(joined([title, group.title]), group.rows) for group in groups]
-    return [FigureGroup(title, ()), *groups]
+        return [doc.FigureGroup(joined([title, group.title]), group.rows) for group in groups]
+    return [doc.FigureGroup(title, ()), *groups]
 
 
-def _blank(row: Row, analysis: Analysis) -> FigureRow:
-    return FigureRow(shared.platform_of(row.platform), analysis.colours[row.platform.name], None)
+def _blank(row: Row, analysis: Analysis) -> doc.FigureRow:
+    return doc.FigureRow(shared.platform_of(row.platform), analysis.colours[row.platform.name], None)
 
 
-def _groups(section: Section, row_of: Callable[[Row, ResultPoint], FigureRow]) -> tuple[FigureGroup, ...]:
+def _groups(section: Section, row_of: Callable[[Row, ResultPoint], doc.FigureRow]) -> tuple[doc.FigureGroup, ...]:
     return tuple(
-        FigureGroup(shared.levels(point), tuple(row_of(row, point) for row in point.rows)) for point in section.points
+        doc.FigureGroup(shared.levels(point), tuple(row_of(row, point) for row in point.rows))
+        for point in section.points
     )
 
 
@@ -177,7 +166,7 @@ def _has_trials(row: Row) -> bool:
     return row.trial_values.size >= _FEWEST and bool(np.median(row.trial_values) > 0)
 
 
-def _deviations(rows: list[Row], analysis: Analysis) -> FigureRow:
+def _deviations(rows: list[Row], analysis: Analysis) -> doc.FigureRow:
     """Return all trials of cells of one platform, by their position; 0.02 is 2 % above the median of the cell."""
     values = np.concatenate([row.trial_values / np.median(row.trial_values) - 1 for row in rows])
     blocks = np.concatenate([row.trial_blocks for row in rows])
@@ -189,14 +178,14 @@ def _deviations(rows: list[Row], analysis: Analysis) -> FigureRow:
     )  # fmt: skip
 
 
-def _sessions(analysis: Analysis, section: Section) -> tuple[tuple[int, Inline], ...]:
+def _sessions(analysis: Analysis, section: Section) -> tuple[tuple[int, doc.Inline], ...]:
     """Return where each session after the first begins: its number, at the first of its trials that is shown."""
     if len(analysis.sessions) < 2:
         return ()
     shown = [row for row in section.rows if _has_trials(row)]
     blocks = np.concatenate([row.trial_blocks for row in shown])
     positions = np.concatenate([row.trial_positions for row in shown])
-    found: list[tuple[int, Inline]] = []
+    found: list[tuple[int, doc.Inline]] = []
     for session in analysis.sessions[1:]:
         here = positions[np.isin(blocks, session.blocks)]
         if here.size:
@@ -204,7 +193,7 @@ def _sessions(analysis: Analysis, section: Section) -> tuple[tuple[int, Inline],
     return tuple(found)
 
 
-def forest(analysis: Analysis) -> Iterator[Part]:
+def forest(analysis: Analysis) -> Iterator[doc.Part]:
     """Yield a section with the figure, where there are comparisons of several metrics or points."""
     count = sum(row.ratio is not None for *_, row in every_row(analysis.primary))
     groups = tuple(_forest_groups(analysis))
@@ -216,14 +205,17 @@ def forest(analysis: Analysis) -> Iterator[Part]:
             "A figure of {count} comparison is too long to be read: the figures of each metric show them.",
             "A figure of {count} comparisons is too long to be read: the figures of each metric show them.", count,
         )  # fmt: skip
-        yield Titled(title, (Paragraph(text, "muted"),), key="forest")
+        yield doc.Titled(title, (doc.Paragraph(text, "muted"),), key="forest")
         return
-    yield Titled(title, (_forest_figure(analysis, groups),), key="forest")
+    yield doc.Titled(title, (_forest_figure(analysis, groups),), key="forest")
 
 
-def _forest_figure(analysis: Analysis, groups: tuple[FigureGroup, ...]) -> RowFigure:
-    to_baseline: dict[str, Inline] = {"baseline": analysis.platform_of(analysis.baseline), "level": analysis.level}
-    return RowFigure(
+def _forest_figure(analysis: Analysis, groups: tuple[doc.FigureGroup, ...]) -> doc.RowFigure:
+    to_baseline: dict[str, doc.Inline] = {
+        "baseline": analysis.platform_of(analysis.baseline),
+        "level": analysis.level,
+    }
+    return doc.RowFigure(
         "ratios",
         "forest",
         msg("Every comparison: percent of {baseline}, {level} interval", **to_baseline),
@@ -231,7 +223,7 @@ def _forest_figure(analysis: Analysis, groups: tuple[FigureGroup, ...]) -> RowFi
             "Every platform on every metric with its {level} interval, on a logarithmic axis where they are far "
             "apart; above 100 % is faster than {baseline}, and in the grey band (±{margin}) it is equivalent; "
             "▲ faster, ▼ slower, ■ equivalent, ◆ undecided",
-            margin=Share(analysis.rule.margin, "declared"), **to_baseline,
+            margin=doc.Share(analysis.rule.margin, "declared"), **to_baseline,
         ),),
         msg("percent of {baseline}", baseline=to_baseline["baseline"]),
         groups,
@@ -241,11 +233,11 @@ def _forest_figure(analysis: Analysis, groups: tuple[FigureGroup, ...]) -> RowFi
     )  # fmt: skip
 
 
-def _forest_groups(analysis: Analysis) -> Iterator[FigureGroup]:
+def _forest_groups(analysis: Analysis) -> Iterator[doc.FigureGroup]:
     """Yield the comparisons of every point, below the name of the metric."""
     for section in analysis.primary:
         found = []
         for point in section.points:
             if rows := tuple(compared(row, section, analysis) for row in point.rows if row.ratio is not None):
-                found.append(FigureGroup(shared.levels(point), rows))
+                found.append(doc.FigureGroup(shared.levels(point), rows))
         yield from below(shared.title_of(section), found)

@@ -4,25 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from vtax.report import document as doc
 from vtax.report.analysis import Analysis
 from vtax.report.analysis.answers import sentence_of
 from vtax.report.analysis.next_step import NextStep, UndecidedRow
 from vtax.report.analysis.sessions import scope
 from vtax.report.analysis.warnings import STATISTICS
-from vtax.report.document import (
-    Count,
-    Duration,
-    Inline,
-    Link,
-    Paragraph,
-    Part,
-    PlatformCell,
-    joined,
-    listed,
-    msg,
-    plural,
-    styled,
-)
+from vtax.report.document import joined, listed, msg, plural, styled
 from vtax.report.document.warnings import Warning
 from vtax.report.parts import shared
 
@@ -33,25 +21,25 @@ _FLAGGED = frozenset({"outliers"})  # which stay in the figures
 _NO_DOUBTS = frozenset({"study-changed", "trusted", "trusted-file", "few-blocks"})  # asked for, or said before
 
 
-def next_line(analysis: Analysis, step: NextStep | None) -> Iterator[Part]:
+def next_line(analysis: Analysis, step: NextStep | None) -> Iterator[doc.Part]:
     """Yield what to do about what is undecided in a run."""
     if step:
-        yield Paragraph(_next_step(step))
+        yield doc.Paragraph(_next_step(step))
 
 
-def answer_line(analysis: Analysis) -> Iterator[Part]:
+def answer_line(analysis: Analysis) -> Iterator[doc.Part]:
     """Yield the sentence that answers."""
     if (found := sentence_of(analysis)) != "":
-        yield Paragraph(styled(found, "strong"))
+        yield doc.Paragraph(styled(found, "strong"))
 
 
-def caution_line(analysis: Analysis, chapter: str = "") -> Iterator[Part]:
+def caution_line(analysis: Analysis, chapter: str = "") -> Iterator[doc.Part]:
     """Yield what bears on all figures. chapter: key of the run's chapter among several."""
     if doubts := list(_doubts(analysis, f"{chapter}-warnings" if chapter else "warnings")):
-        yield Paragraph(joined([msg("Caution:"), joined(doubts, "; ")], " "), "caution")
+        yield doc.Paragraph(joined([msg("Caution:"), joined(doubts, "; ")], " "), "caution")
 
 
-def _doubts(analysis: Analysis, warnings: str) -> Iterator[Inline]:
+def _doubts(analysis: Analysis, warnings: str) -> Iterator[doc.Inline]:
     """Yield the gravest warnings in the order of harm (see `_harm`), and the scope. That a study was changed or
     trusted by request is no reason to doubt a figure.
 
@@ -63,7 +51,7 @@ def _doubts(analysis: Analysis, warnings: str) -> Iterator[Inline]:
     if analysis.sessions:
         yield scope(analysis.sessions)
     if (more := len(kept) - _MOST_WARNINGS) > 0:
-        yield Link(plural("{count} more warning", "{count} more warnings", more), warnings)
+        yield doc.Link(plural("{count} more warning", "{count} more warnings", more), warnings)
 
 
 def _harm(warning: Warning) -> int:
@@ -80,12 +68,12 @@ def _harm(warning: Warning) -> int:
     return 3 if warning.kind == STATISTICS else 4
 
 
-def _doubt(warning: Warning, analysis: Analysis) -> Inline:
+def _doubt(warning: Warning, analysis: Analysis) -> doc.Inline:
     """`other programs used 0.36 CPUs (46 times, all platforms)`."""
-    times: Inline = plural("{count} time", "{count} times", warning.times) if warning.times > 1 else ""
+    times: doc.Inline = plural("{count} time", "{count} times", warning.times) if warning.times > 1 else ""
     found = list(dict.fromkeys(place.platform for place in warning.places if place.platform))
     of_run = [each.name for each in analysis.platforms if each.available]
-    where: Inline = joined(found)
+    where: doc.Inline = joined(found)
     if len(found) > _MOST_NAMED:
         where = plural("{count} platform", "{count} platforms", len(found))
     if len(found) > 1 and set(found) >= set(of_run):
@@ -96,7 +84,7 @@ def _doubt(warning: Warning, analysis: Analysis) -> Inline:
     return warning.text if where == "" else joined([warning.text, joined(["(", where, ")"], "")], " ")
 
 
-def _next_step(step: NextStep) -> Inline:
+def _next_step(step: NextStep) -> doc.Inline:
     """`Next: COMMAND (5 more blocks, about 9 min) would probably decide lxc on iperf3.`"""
     undecided = _named(step.left)
     if step.is_new_session and step.is_new_run:
@@ -117,7 +105,7 @@ def _next_step(step: NextStep) -> Inline:
                command=command, comparisons=undecided)  # fmt: skip
 
 
-def _new_session(step: NextStep) -> Inline:
+def _new_session(step: NextStep) -> doc.Inline:
     """Return the step of a run that cannot go on: a further run, merged with it."""
     run = msg("a further run of the study")
     return msg(
@@ -127,14 +115,14 @@ def _new_session(step: NextStep) -> Inline:
     )
 
 
-def _further_blocks(step: NextStep) -> Inline:
+def _further_blocks(step: NextStep) -> doc.Inline:
     """Say what further blocks would decide, in this run or in a new one."""
     do = _of_blocks(step)
     if not step.decides:
         return plural(
             "Next: {step} would decide about {decides} of {count} undecided comparison.",
             "Next: {step} would decide about {decides} of {count} undecided comparisons.",
-            len(step.left), step=do, decides=Count(round(step.chances)),
+            len(step.left), step=do, decides=doc.Count(round(step.chances)),
         )  # fmt: skip
     decides = _named(step.decides)
     if step.is_first_verdict:
@@ -148,7 +136,7 @@ def _further_blocks(step: NextStep) -> Inline:
     )  # fmt: skip
 
 
-def _of_blocks(step: NextStep) -> Inline:
+def _of_blocks(step: NextStep) -> doc.Inline:
     """`COMMAND (5 more blocks, about 9 min)`, `a new run of 10 blocks (about 9 min)`."""
     if step.is_new_run:
         return _timed(plural("a new run of {count} block", "a new run of {count} blocks", step.blocks), step)
@@ -159,15 +147,15 @@ def _of_blocks(step: NextStep) -> Inline:
     return joined([styled(step.command, "code"), joined(["(", inside, ")"], "")], " ")
 
 
-def _timed(run: Inline, step: NextStep) -> Inline:
+def _timed(run: doc.Inline, step: NextStep) -> doc.Inline:
     """`RUN (about 9 min)`."""
     if step.duration_s is None:
         return run
     return joined([run, joined(["(", _about(step.duration_s), ")"], "")], " ")
 
 
-def _about(seconds: float) -> Inline:
-    return msg("about {duration}", duration=Duration(seconds))
+def _about(seconds: float) -> doc.Inline:
+    return msg("about {duration}", duration=doc.Duration(seconds))
 
 
 def _are_counted(comparisons: Sequence[UndecidedRow]) -> bool:
@@ -175,9 +163,9 @@ def _are_counted(comparisons: Sequence[UndecidedRow]) -> bool:
     return len({(each.section.label, each.row.platform.name) for each in comparisons}) > _MOST_NAMED
 
 
-def _named(comparisons: Sequence[UndecidedRow]) -> Inline:
+def _named(comparisons: Sequence[UndecidedRow]) -> doc.Inline:
     """`lxc and podman on iperf3`: by benchmark; how many where they are many."""
-    of: dict[str, list[PlatformCell]] = {}
+    of: dict[str, list[doc.PlatformCell]] = {}
     for each in comparisons:
         of.setdefault(each.section.label, []).append(shared.platform_of(each.row.platform))
     if _are_counted(comparisons):
@@ -187,7 +175,7 @@ def _named(comparisons: Sequence[UndecidedRow]) -> Inline:
     )
 
 
-def _platforms(found: Sequence[PlatformCell]) -> Inline:
+def _platforms(found: Sequence[doc.PlatformCell]) -> doc.Inline:
     """Return each once; with the number of its comparisons where it has several."""
     several = {each: plural("{count} comparison", "{count} comparisons", found.count(each)) for each in found}
     return listed(

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from vtax.report import document as doc
 from vtax.report.analysis import Analysis
-from vtax.report.document import Count, Duration, Inline, Moment, Nothing, Size, joined, msg, plural, stored
+from vtax.report.document import joined, msg, plural, stored
 from vtax.store.annotations import Annotations
 from vtax.store.provenance import imported, merged_runs
 
 
-def header_of(analysis: Analysis) -> tuple[Inline, tuple[Inline, ...]]:
+def header_of(analysis: Analysis) -> tuple[doc.Inline, tuple[doc.Inline, ...]]:
     """(title, lines below it)."""
     title = stored(str(analysis.declared.get("title") or analysis.study))
     lines = (
@@ -28,7 +29,7 @@ STATUSES = ("running", "finished", "failed", "interrupted", "paused")
 _MOST_NAMED = 8  # runs of a merged one
 
 
-def status_word(status: str) -> Inline:
+def status_word(status: str) -> doc.Inline:
     """Return the word about how far a run is. status: as it is stored."""
     return {
         "finished": msg("finished"), "interrupted": msg("interrupted"), "failed": msg("failed"),
@@ -36,41 +37,41 @@ def status_word(status: str) -> Inline:
     }.get(status, status)  # fmt: skip
 
 
-def run_line(analysis: Analysis) -> Inline:
+def run_line(analysis: Analysis) -> doc.Inline:
     """`finished: 5 blocks, 2024-03-01 12:30, duration 4 min 10 s, seed 17`."""
     status = status_word(analysis.status)
-    trials: Inline = plural("{count} trial", "{count} trials", analysis.trials)
+    trials: doc.Inline = plural("{count} trial", "{count} trials", analysis.trials)
     if analysis.failed:
         trials = joined([trials, plural("({count} failed)", "({count} failed)", analysis.failed)], " ")
     blocks = plural("{count} block", "{count} blocks", analysis.blocks)
-    parts: list[Inline] = [joined([status, blocks], ": "), trials, Moment(analysis.started_at)]
+    parts: list[doc.Inline] = [joined([status, blocks], ": "), trials, doc.Moment(analysis.started_at)]
     if (planned := max(analysis.planned_sessions, len(analysis.sessions))) > 1:
-        made = Count(len(analysis.sessions))
+        made = doc.Count(len(analysis.sessions))
         parts.append(plural("{made} of {count} session", "{made} of {count} sessions", planned, made=made))
     if analysis.duration_s is not None:
-        parts.append(msg("duration {duration}", duration=Duration(analysis.duration_s)))
+        parts.append(msg("duration {duration}", duration=doc.Duration(analysis.duration_s)))
     return joined([*parts, msg("seed {seed}", seed=str(analysis.seed))])
 
 
-def changed_line(analysis: Analysis) -> Iterator[Inline]:
+def changed_line(analysis: Analysis) -> Iterator[doc.Inline]:
     """Yield which options changed the study, if any: `changed by --scale quick`; a report says in what."""
     changes = [case for each in analysis.warnings if each.code == "study-changed" for case in each.cases]
     if changes:
         yield msg("changed by {options}", options=joined([each["option"] for each in changes]))
 
 
-def provenance_line(provenance: Mapping[str, Any]) -> Inline:
+def provenance_line(provenance: Mapping[str, Any]) -> doc.Inline:
     """Return whether a run was imported, and what it was merged from; empty for one that was measured into this
     store."""
-    parts: list[Inline] = []
+    parts: list[doc.Inline] = []
     if runs := merged_runs(provenance):
         named = len(runs) <= _MOST_NAMED
         names = ", ".join(str(each.get("name", "")) for each in runs)
-        many = msg("merged from {count} runs", count=Count(len(runs)))
+        many = msg("merged from {count} runs", count=doc.Count(len(runs)))
         parts.append(msg("merged from {runs}", runs=names) if named else many)
     if known := imported(provenance):
         name, at = str(known.get("name", "")), known.get("at")
-        when = Moment(at) if isinstance(at, int | float) else Nothing()
+        when = doc.Moment(at) if isinstance(at, int | float) else doc.Nothing()
         parts.append(
             msg("imported from another host, where it is {name}, on {when}", name=name, when=when)
             if known.get("is_other_host")
@@ -81,26 +82,26 @@ def provenance_line(provenance: Mapping[str, Any]) -> Inline:
     return joined(parts)
 
 
-def annotation_lines(annotations: Annotations) -> list[Inline]:
+def annotation_lines(annotations: Annotations) -> list[doc.Inline]:
     """Return what people wrote beside the run: its tags, and each note."""
-    tags: list[Inline] = [msg("tags: {tags}", tags=", ".join(annotations.tags))] if annotations.tags else []
+    tags: list[doc.Inline] = [msg("tags: {tags}", tags=", ".join(annotations.tags))] if annotations.tags else []
     return [*tags, *(msg("note: {note}", note=note) for note in annotations.notes)]
 
 
-def filter_line(analysis: Analysis) -> Inline:
+def filter_line(analysis: Analysis) -> doc.Inline:
     """Return the filter of the run; empty without one."""
     if not analysis.filter:
         return ""
     return msg("shown: {filter}; verdicts and warnings are judged over the whole run", filter=analysis.filter.text)
 
 
-def host_line(host: Mapping[str, Any]) -> Inline:
+def host_line(host: Mapping[str, Any]) -> doc.Inline:
     """`AMD EPYC 7B13, 2 CPUs, 24 GiB, Linux 6.18.0, Debian GNU/Linux 12`."""
-    parts: list[Inline] = [str(host.get("cpu_model", ""))]
+    parts: list[doc.Inline] = [str(host.get("cpu_model", ""))]
     if "cpus" in host:
         parts.append(plural("{count} CPU", "{count} CPUs", host["cpus"]))
     if "memory_bytes" in host:
-        parts.append(Size(host["memory_bytes"]))
+        parts.append(doc.Size(host["memory_bytes"]))
     if "kernel" in host:
         parts.append(f"Linux {host['kernel']}")
     parts.append(str(host.get("distribution", "")))

@@ -5,62 +5,31 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from vtax.described import values_of
+from vtax.report import document as doc
 from vtax.report.analysis.history import LEVEL, History, HistoryChange, Measured, Plot, Series
 from vtax.report.analysis.warnings import merged, noted
-from vtax.report.document import (
-    Bullets,
-    Chart,
-    ChartEvent,
-    ChartPanel,
-    ChartSeries,
-    ChartValue,
-    Column,
-    Count,
-    Document,
-    Factor,
-    Group,
-    Inline,
-    IntervalCell,
-    Moment,
-    Nothing,
-    Paragraph,
-    Part,
-    PValue,
-    Quantity,
-    Relative,
-    Scale,
-    Share,
-    Table,
-    TableRow,
-    Titled,
-    WarnedPlace,
-    Warning,
-    first_of,
-    joined,
-    levels_of,
-    msg,
-    plural,
-    scale_for,
-)
+from vtax.report.document import first_of, joined, levels_of, msg, plural, scale_for
 from vtax.report.parts import shared
 from vtax.stats.change_points import FEWEST
 
-_PERCENT = Scale("%", 0.01)
+_PERCENT = doc.Scale("%", 0.01)
 _MAX_NAMED = 8  # differences beside a change point
 
 
-def document_of(found: History) -> Document:
+def document_of(found: History) -> doc.Document:
     """Return the change points first, then a chapter for every metric and point."""
-    parts: list[Part] = [
-        Titled(msg("Summary"), (Bullets(tuple(_summary(found))), *_notes(found)), key="answer", role="summary")
+    parts: list[doc.Part] = [
+        doc.Titled(
+            msg("Summary"), (doc.Bullets(tuple(_summary(found))), *_notes(found)), key="answer", role="summary"
+        )
     ]
     for number, plot in enumerate(found.plots):
-        notes: list[Part] = []
+        notes: list[doc.Part] = []
         if plot.differences:
             text = msg("Apart from the newest runs of this metric, which measure something else: {differences}.",
                        differences=joined(plot.differences, "; "))  # fmt: skip
-            notes = [Paragraph(text, "caution")]
-        parts.append(Titled(
+            notes = [doc.Paragraph(text, "caution")]
+        parts.append(doc.Titled(
             _title(plot), (*notes, *_figure(plot, found, number), _table(plot, found), *_changes(plot)),
             subtitle=shared.subtitle_of(plot.section),
         ))  # fmt: skip
@@ -68,16 +37,16 @@ def document_of(found: History) -> Document:
     lead = plural(
         "{count} finished run, in the order of time; intervals of {level} are of each run alone",
         "{count} finished runs, in the order of time; intervals of {level} are of each run alone",
-        len(found.runs), level=Share(found.confidence, "declared"),
+        len(found.runs), level=doc.Share(found.confidence, "declared"),
     )  # fmt: skip
     nothing = "" if found.plots else msg("No run measured this.")
     title = msg("History of {study}", study=found.study)
-    return Document(
+    return doc.Document(
         title, tuple(parts), (lead,), data={"schema": "vtax.history/1", **values_of(found)}, nothing=nothing
     )
 
 
-def _summary(found: History) -> Iterator[Inline]:
+def _summary(found: History) -> Iterator[doc.Inline]:
     changes = [(plot, series, change) for plot in found.plots for series in plot.series for change in series.changes]
     for plot, series, change in changes:
         yield joined([
@@ -89,178 +58,183 @@ def _summary(found: History) -> Iterator[Inline]:
         ], "; ")  # fmt: skip
     if not found.tested:
         if len(found.runs) == 1:
-            yield msg("One run: a chart begins with the second, and a change point needs {fewest} runs.",
-                      fewest=Count(FEWEST))  # fmt: skip
+            yield msg(
+                "One run: a chart begins with the second, and a change point needs {fewest} runs.",
+                fewest=doc.Count(FEWEST),
+            )
         else:
-            yield msg("No series has {fewest} runs, from which a change point can be found.", fewest=Count(FEWEST))
+            yield msg(
+                "No series has {fewest} runs, from which a change point can be found.", fewest=doc.Count(FEWEST)
+            )
     elif not changes:
         yield msg(
             "No change point in {count} series of at least {fewest} runs.",
-            count=Count(found.tested), fewest=Count(FEWEST),
+            count=doc.Count(found.tested), fewest=doc.Count(FEWEST),
         )  # fmt: skip
 
 
-def _warnings(found: History) -> tuple[Warning, ...]:
+def _warnings(found: History) -> tuple[doc.Warning, ...]:
     return merged(
-        noted(text, WarnedPlace(series.platform.name, plot.section.name, levels_of(plot.levels)))
+        noted(text, doc.WarnedPlace(series.platform.name, plot.section.name, levels_of(plot.levels)))
         for plot in found.plots for series in plot.series for change in series.changes for text in change.warnings
     )  # fmt: skip
 
 
-def _notes(found: History) -> Iterator[Part]:
+def _notes(found: History) -> Iterator[doc.Part]:
     if found.tested:
-        yield Paragraph(msg(
+        yield doc.Paragraph(msg(
             "Change points: E-divisive, permutation test; where nothing changed, the probability of one in any "
             "series is {level} (Holm). The data choose the place of a change point, so its size has no interval.",
-            level=Share(LEVEL, "declared"),
+            level=doc.Share(LEVEL, "declared"),
         ), "muted")  # fmt: skip
     if found.unfinished:
-        yield Paragraph(plural(
+        yield doc.Paragraph(plural(
             "{count} run is not finished and left out: {names}.",
             "{count} runs are not finished and left out: {names}.",
             len(found.unfinished), names=", ".join(found.unfinished),
         ), "muted")  # fmt: skip
     if found.merged:
-        yield Paragraph(msg("Merged from runs that are shown, and left out: {names}.", names=", ".join(found.merged)),
-                        "muted")  # fmt: skip
+        yield doc.Paragraph(
+            msg("Merged from runs that are shown, and left out: {names}.", names=", ".join(found.merged)), "muted"
+        )
     if len({run.host for run in found.runs}) > 1:
-        yield Paragraph(msg("The runs are of several hosts: a change may be that of the host."), "caution")
+        yield doc.Paragraph(msg("The runs are of several hosts: a change may be that of the host."), "caution")
 
 
-def _title(plot: Plot) -> Inline:
+def _title(plot: Plot) -> doc.Inline:
     title = shared.title_of(plot.section)
-    return joined([title, Factor(levels_of(plot.levels))], ", ") if plot.levels else title
+    return joined([title, doc.Factor(levels_of(plot.levels))], ", ") if plot.levels else title
 
 
-def _change(plot: Plot, series: Series, change: HistoryChange) -> Inline:
+def _change(plot: Plot, series: Series, change: HistoryChange) -> doc.Inline:
     """Return `changed with tour-9 from 98.1 % to 93.4 % (-4.8 %, p = 0.001)`."""
     scale = _scale(plot)
     sides = {"before": _value(change.before, scale), "after": _value(change.after, scale)}
     run = series.measured[change.index].run.name
-    p_value = PValue(change.p_value, is_named=True)
+    p_value = doc.PValue(change.p_value, is_named=True)
     if change.before > 0 and change.after > 0:
-        by = Share(change.after / change.before - 1, "change")
+        by = doc.Share(change.after / change.before - 1, "change")
         return msg(
             "changed with {run} from {before} to {after} ({change}, {p})", run=run, change=by, p=p_value, **sides
         )
     return msg("changed with {run} from {before} to {after} ({p})", run=run, p=p_value, **sides)
 
 
-def _few(change: HistoryChange) -> Inline:
+def _few(change: HistoryChange) -> doc.Inline:
     return joined(first_of(change.differences, _MAX_NAMED), "; ")
 
 
-def _changes(plot: Plot) -> Iterator[Part]:
+def _changes(plot: Plot) -> Iterator[doc.Part]:
     """Yield all that differs at change points of which the summary names only some."""
     for series in plot.series:
         for change in series.changes:
             if len(change.differences) > _MAX_NAMED:
                 before, after = (series.measured[change.index + step].run.name for step in (-1, 0))
                 title = msg("All differences of {after} from {before}", before=before, after=after)
-                yield Titled(title, (Bullets(change.differences),), is_folded=True)
+                yield doc.Titled(title, (doc.Bullets(change.differences),), is_folded=True)
 
 
-def _scale(plot: Plot) -> Scale:
+def _scale(plot: Plot) -> doc.Scale:
     """Return the unit of all values of a plot; of ratios none."""
     if plot.quantity == "efficiency":
         return _PERCENT
     return scale_for(plot.section.metric.unit, [each.value for series in plot.series for each in series.measured])
 
 
-def _value(value: float, scale: Scale) -> Inline:
-    return Relative(value) if scale is _PERCENT else Quantity(value, scale, has_unit=True)
+def _value(value: float, scale: doc.Scale) -> doc.Inline:
+    return doc.Relative(value) if scale is _PERCENT else doc.Quantity(value, scale, has_unit=True)
 
 
-def _axis(plot: Plot) -> Inline:
+def _axis(plot: Plot) -> doc.Inline:
     if plot.quantity == "efficiency":
         return msg("percent of {baseline}", baseline=plot.baseline)
     unit = _scale(plot).unit
     return msg("mean ({unit})", unit=unit) if unit else msg("mean")
 
 
-def _figure(plot: Plot, found: History, number: int) -> Iterator[Part]:
+def _figure(plot: Plot, found: History, number: int) -> Iterator[doc.Part]:
     """Yield the chart, or why there is none; of a history of one run the summary says why."""
     if len({each.run.name for series in plot.series for each in series.measured}) > 1:
         yield _chart(plot, found, number)
     elif len(found.runs) > 1:
-        yield Paragraph(msg("One run measured this: a chart begins with the second."), "muted")
+        yield doc.Paragraph(msg("One run measured this: a chart begins with the second."), "muted")
 
 
-def _chart(plot: Plot, found: History, number: int) -> Chart:
-    level = Share(found.confidence, "declared")
-    panel = ChartPanel("", _axis(plot), "", msg("values of runs, {level} intervals", level=level), _scale(plot))
+def _chart(plot: Plot, found: History, number: int) -> doc.Chart:
+    level = doc.Share(found.confidence, "declared")
+    panel = doc.ChartPanel("", _axis(plot), "", msg("values of runs, {level} intervals", level=level), _scale(plot))
     values = [
-        ChartValue(0, each.run.started_at, position, right=(each.value, each.low, each.high))
+        doc.ChartValue(0, each.run.started_at, position, right=(each.value, each.low, each.high))
         for position, series in enumerate(plot.series)
         for each in series.measured
     ]
-    return Chart(
+    return doc.Chart(
         kind="history", key=f"history-{number}", title=_title(plot), notes=tuple(_chart_notes(plot)), panels=(panel,),
-        series=tuple(ChartSeries(shared.platform_of(series.platform), series.colour) for series in plot.series),
+        series=tuple(doc.ChartSeries(shared.platform_of(series.platform), series.colour) for series in plot.series),
         values=tuple(values),
         x_title=msg("start of the run, local time"), events=tuple(_events(plot)),
     )  # fmt: skip
 
 
-def _chart_notes(plot: Plot) -> Iterator[Inline]:
+def _chart_notes(plot: Plot) -> Iterator[doc.Inline]:
     if any(series.changes for series in plot.series):
         yield msg("A dashed line marks a change point, between the runs beside it.")
     yield msg("The axis does not begin at zero.")
 
 
-def _events(plot: Plot) -> Iterator[ChartEvent]:
+def _events(plot: Plot) -> Iterator[doc.ChartEvent]:
     """Yield one for each place, which may be that of several platforms."""
-    places: dict[float, list[Inline]] = {}
+    places: dict[float, list[doc.Inline]] = {}
     for series in plot.series:
         for change in series.changes:
             before, after = (series.measured[change.index + step].run.started_at for step in (-1, 0))
             places.setdefault((before + after) / 2, []).append(shared.platform_of(series.platform))
     for place, names in sorted(places.items()):
-        yield ChartEvent(0, place, joined(names))
+        yield doc.ChartEvent(0, place, joined(names))
 
 
-def _table(plot: Plot, found: History) -> Table:
+def _table(plot: Plot, found: History) -> doc.Table:
     """Return a group for every platform, a row for every run."""
     scale = _scale(plot)
-    interval = msg("{level} interval", level=Share(found.confidence, "declared"))
+    interval = msg("{level} interval", level=doc.Share(found.confidence, "declared"))
     has_hosts = len({run.host for run in found.runs}) > 1
     columns = [
-        Column("run", msg("run")), Column("started", msg("started")),
-        *([Column("host", msg("host"))] if has_hosts else ()),
-        Column("kernel", msg("kernel"), room="wide"), Column("vtax_version", "vtax", room="wide"),
-        Column("blocks", msg("blocks"), is_number=True), Column("value", _axis(plot), is_number=True),
-        *([Column("interval", interval, is_number=True)] if plot.quantity == "mean" else ()),
-        Column("change", msg("change point")),
+        doc.Column("run", msg("run")), doc.Column("started", msg("started")),
+        *([doc.Column("host", msg("host"))] if has_hosts else ()),
+        doc.Column("kernel", msg("kernel"), room="wide"), doc.Column("vtax_version", "vtax", room="wide"),
+        doc.Column("blocks", msg("blocks"), is_number=True), doc.Column("value", _axis(plot), is_number=True),
+        *([doc.Column("interval", interval, is_number=True)] if plot.quantity == "mean" else ()),
+        doc.Column("change", msg("change point")),
     ]  # fmt: skip
     groups = tuple(
-        Group(tuple(_rows(plot, series, scale, has_hosts=has_hosts)), title=shared.platform_of(series.platform))
+        doc.Group(tuple(_rows(plot, series, scale, has_hosts=has_hosts)), title=shared.platform_of(series.platform))
         for series in plot.series
     )
-    return Table(tuple(columns), groups, key="history", label=_title(plot))
+    return doc.Table(tuple(columns), groups, key="history", label=_title(plot))
 
 
-def _rows(plot: Plot, series: Series, scale: Scale, *, has_hosts: bool) -> Iterator[TableRow]:
+def _rows(plot: Plot, series: Series, scale: doc.Scale, *, has_hosts: bool) -> Iterator[doc.TableRow]:
     changes = {change.index: change for change in series.changes}
     for index, each in enumerate(series.measured):
-        value: tuple[Inline, ...] = (Quantity(each.value, scale), _interval(each, scale))
+        value: tuple[doc.Inline, ...] = (doc.Quantity(each.value, scale), _interval(each, scale))
         if plot.quantity == "efficiency":
             value = (shared.share_of(each.value, each.low, each.high),)
         change = changes.get(index)
-        yield TableRow((
-            each.run.name, Moment(each.run.started_at), *([each.run.host or Nothing()] if has_hosts else ()),
-            each.run.kernel, each.run.vtax_version, Count(each.run.blocks), *value,
+        yield doc.TableRow((
+            each.run.name, doc.Moment(each.run.started_at), *([each.run.host or doc.Nothing()] if has_hosts else ()),
+            each.run.kernel, each.run.vtax_version, doc.Count(each.run.blocks), *value,
             _step(change) if change else "",
         ))  # fmt: skip
 
 
-def _interval(each: Measured, scale: Scale) -> Inline:
+def _interval(each: Measured, scale: doc.Scale) -> doc.Inline:
     if each.low is None or each.high is None:
-        return Nothing()
-    return IntervalCell(each.low, each.high, "quantity", scale)
+        return doc.Nothing()
+    return doc.IntervalCell(each.low, each.high, "quantity", scale)
 
 
-def _step(change: HistoryChange) -> Inline:
-    p_value = PValue(change.p_value, is_named=True)
+def _step(change: HistoryChange) -> doc.Inline:
+    p_value = doc.PValue(change.p_value, is_named=True)
     if change.before > 0 and change.after > 0:
-        return msg("{change} ({p})", change=Share(change.after / change.before - 1, "change"), p=p_value)
+        return msg("{change} ({p})", change=doc.Share(change.after / change.before - 1, "change"), p=p_value)
     return p_value

@@ -7,43 +7,27 @@ from itertools import groupby
 from typing import Any
 
 from vtax.described import values_of
+from vtax.report import document as doc
 from vtax.report.analysis import Analysis
 from vtax.report.analysis.host_change import ChangeEffect, ChangeOfHosts
 from vtax.report.analysis.odd_hosts import name_of, shown_value
-from vtax.report.document import (
-    Bullets,
-    Column,
-    Count,
-    Group,
-    Inline,
-    Nothing,
-    Paragraph,
-    Part,
-    PValue,
-    Table,
-    TableRow,
-    Titled,
-    joined,
-    msg,
-    plural,
-    styled,
-)
+from vtax.report.document import joined, msg, plural, styled
 from vtax.report.parts import shared
 
 _MAX_SHOWN = 3  # effects in the summary
 
 
-def part_of(change: ChangeOfHosts, effects: Sequence[ChangeEffect], analysis: Analysis) -> Titled:
+def part_of(change: ChangeOfHosts, effects: Sequence[ChangeEffect], analysis: Analysis) -> doc.Titled:
     """Return the section of one change: what is known of it, the facts that changed, and what that did."""
-    parts: list[Part] = [Bullets(tuple(_about(change))), *_facts(change)]
+    parts: list[doc.Part] = [doc.Bullets(tuple(_about(change))), *_facts(change)]
     for baseline in dict.fromkeys(each.baseline for each in effects):
         of = [each for each in effects if each.baseline == baseline]
         parts += [_table(list(each), change, baseline, analysis) for _, each in groupby(of, lambda e: e.section.name)]
-    parts.append(Paragraph(_legend(change), "muted"))
-    return Titled(msg("Before and after: {what}", what=change.title), tuple(parts), key="change")
+    parts.append(doc.Paragraph(_legend(change), "muted"))
+    return doc.Titled(msg("Before and after: {what}", what=change.title), tuple(parts), key="change")
 
 
-def summary_of(change: ChangeOfHosts, effects: Sequence[ChangeEffect], alpha: float) -> Iterator[Inline]:
+def summary_of(change: ChangeOfHosts, effects: Sequence[ChangeEffect], alpha: float) -> Iterator[doc.Inline]:
     """Yield what the change did: its surest effects, or that none is shown."""
     yield _offer(change)
     sure = sorted((each for each in effects if each.p_adjusted <= alpha), key=lambda each: each.p_adjusted)
@@ -51,7 +35,7 @@ def summary_of(change: ChangeOfHosts, effects: Sequence[ChangeEffect], alpha: fl
         yield msg(
             "{place}: {share} of what it would be without the change ({p})",
             place=_place(each), share=shared.relative_of(each.effect, each.section.better),
-            p=PValue(each.p_adjusted, is_named=True),
+            p=doc.PValue(each.p_adjusted, is_named=True),
         )  # fmt: skip
     if len(sure) > _MAX_SHOWN:
         yield plural("{count} further effect", "{count} further effects", len(sure) - _MAX_SHOWN)
@@ -59,15 +43,15 @@ def summary_of(change: ChangeOfHosts, effects: Sequence[ChangeEffect], alpha: fl
         yield plural(
             "No effect of the change is shown in {count} comparison (smallest p, adjusted: {p}).",
             "No effect of the change is shown in {count} comparisons (smallest p, adjusted: {p}).",
-            len(effects), p=PValue(min(each.p_adjusted for each in effects)),
+            len(effects), p=doc.PValue(min(each.p_adjusted for each in effects)),
         )  # fmt: skip
 
 
-def _offer(change: ChangeOfHosts) -> Inline:
+def _offer(change: ChangeOfHosts) -> doc.Inline:
     """Say what changed where, and what it can be compared with."""
-    data: dict[str, Inline] = {
-        "what": change.title, "changed": Count(len(change.changed)), "controls": Count(len(change.controls)),
-        "hosts": Count(len(change.changed) + len(change.controls)),
+    data: dict[str, doc.Inline] = {
+        "what": change.title, "changed": doc.Count(len(change.changed)), "controls": doc.Count(len(change.controls)),
+        "hosts": doc.Count(len(change.changed) + len(change.controls)),
     }  # fmt: skip
     if change.is_declared:
         return msg("{what} changed on {changed} of {hosts} hosts, and the other {controls} are controls", **data)
@@ -82,7 +66,7 @@ def _offer(change: ChangeOfHosts) -> Inline:
     )  # fmt: skip
 
 
-def _about(change: ChangeOfHosts) -> Iterator[Inline]:
+def _about(change: ChangeOfHosts) -> Iterator[doc.Inline]:
     yield joined([msg("changed"), shared.few_of(change.changed)], ": ")
     yield joined([msg("controls"), shared.few_of(change.controls) if change.controls else msg("none")], ": ")
     if not change.is_random:
@@ -98,54 +82,59 @@ def _about(change: ChangeOfHosts) -> Iterator[Inline]:
         )
 
 
-def _facts(change: ChangeOfHosts) -> Iterator[Table]:
+def _facts(change: ChangeOfHosts) -> Iterator[doc.Table]:
     if not change.facts:
         return
     columns = (
-        Column("fact", msg("fact")), Column("before", msg("before"), wraps=True),
-        Column("after", msg("after"), wraps=True), Column("changed", msg("hosts that\nchanged"), is_number=True),
-        Column("controls", msg("controls"), is_number=True),
-    )  # fmt: skip
+        doc.Column("fact", msg("fact")),
+        doc.Column("before", msg("before"), wraps=True),
+        doc.Column("after", msg("after"), wraps=True),
+        doc.Column("changed", msg("hosts that\nchanged"), is_number=True),
+        doc.Column("controls", msg("controls"), is_number=True),
+    )
     rows = tuple(
-        TableRow(
+        doc.TableRow(
             (
                 name_of(each.key),
                 shown_value(each.key, each.before),
                 shown_value(each.key, each.after),
-                Count(each.changed),
-                Count(each.controls),
+                doc.Count(each.changed),
+                doc.Count(each.controls),
             )
         )
         for each in change.facts
     )
-    yield Table(columns, (Group(rows),), key="changed-facts", label=msg("Facts that changed"), style="facts")
+    yield doc.Table(columns, (doc.Group(rows),), key="changed-facts", label=msg("Facts that changed"), style="facts")
 
 
-def _table(effects: Sequence[ChangeEffect], change: ChangeOfHosts, baseline: str, analysis: Analysis) -> Titled:
+def _table(effects: Sequence[ChangeEffect], change: ChangeOfHosts, baseline: str, analysis: Analysis) -> doc.Titled:
     interval = msg("{level} interval", level=analysis.level)
     columns = [
         shared.PLATFORM,
-        Column("changed", msg("after, percent of before:\nhosts that changed"), is_number=True),
+        doc.Column("changed", msg("after, percent of before:\nhosts that changed"), is_number=True),
     ]
     if change.controls:
         columns += [
-            Column("controls", msg("controls"), is_number=True),
-            Column("effect", msg("changed, percent of\ncontrols [{interval}]", interval=interval), is_number=True),
+            doc.Column("controls", msg("controls"), is_number=True),
+            doc.Column(
+                "effect", msg("changed, percent of\ncontrols [{interval}]", interval=interval), is_number=True
+            ),
         ]
-    columns.append(Column("p", msg("p,\nadjusted"), is_number=True))
+    columns.append(doc.Column("p", msg("p,\nadjusted"), is_number=True))
 
-    def cells(each: ChangeEffect) -> list[Inline]:
+    def cells(each: ChangeEffect) -> list[doc.Inline]:
         better = each.section.better
-        found: list[Inline] = [shared.relative_of(each.alone, better)]
+        found: list[doc.Inline] = [shared.relative_of(each.alone, better)]
         if change.controls:
-            found.append(shared.relative_of(each.of_controls, better) if each.of_controls else Nothing())
+            found.append(shared.relative_of(each.of_controls, better) if each.of_controls else doc.Nothing())
             found.append(styled(shared.relative_of(each.effect, better), "strong"))
-        return [*found, PValue(each.p_adjusted)]
+        return [*found, doc.PValue(each.p_adjusted)]
 
     section = effects[0].section
     groups = tuple(
-        Group(
-            tuple(TableRow((shared.platform_of(e.row.platform), *cells(e))) for e in of), shared.levels(of[0].point)
+        doc.Group(
+            tuple(doc.TableRow((shared.platform_of(e.row.platform), *cells(e))) for e in of),
+            shared.levels(of[0].point),
         )
         for of in (list(each) for _, each in groupby(effects, lambda e: e.point.key))
     )
@@ -153,11 +142,11 @@ def _table(effects: Sequence[ChangeEffect], change: ChangeOfHosts, baseline: str
     label = msg("{title}: ratio to {baseline}", title=title, baseline=baseline) if baseline else msg(
         "{title}: performance", title=title
     )  # fmt: skip
-    table = Table(tuple(columns), groups, key=f"change {baseline} {section.name}", label=label, style="result")
-    return Titled(label, (table,))
+    table = doc.Table(tuple(columns), groups, key=f"change {baseline} {section.name}", label=label, style="result")
+    return doc.Titled(label, (table,))
 
 
-def _legend(change: ChangeOfHosts) -> Inline:
+def _legend(change: ChangeOfHosts) -> doc.Inline:
     if change.controls:
         return msg(
             "Each host is one value, after relative to before; the mean of those that changed, relative to that of "
@@ -166,7 +155,7 @@ def _legend(change: ChangeOfHosts) -> Inline:
     return msg("Each host is one value, after relative to before; the mean of all, by t over hosts.")
 
 
-def _place(each: ChangeEffect) -> Inline:
+def _place(each: ChangeEffect) -> doc.Inline:
     what = msg("ratio to {baseline}", baseline=each.baseline) if each.baseline else msg("performance")
     levels = shared.levels(each.point)
     return joined([shared.platform_of(each.row.platform), shared.title_of(each.section), levels, what])

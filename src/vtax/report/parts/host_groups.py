@@ -6,14 +6,15 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import Any
 
+from vtax.report import document as doc
 from vtax.report.analysis import Analysis
 from vtax.report.analysis.hosts import GroupRatio, HostGroup, group_ratios, groups_of
-from vtax.report.document import Column, Count, Group, Inline, Nothing, Part, PValue, Table, TableRow, Titled, msg
+from vtax.report.document import msg
 from vtax.report.parts import shared
 from vtax.stats.checks import Better
 
 
-def groups_apart(analysis: Analysis) -> Iterator[Part]:
+def groups_apart(analysis: Analysis) -> Iterator[doc.Part]:
     """Yield the ratios of every group of alike hosts, where there are several groups."""
     groups = groups_of(analysis.sessions)
     if not groups:
@@ -21,12 +22,12 @@ def groups_apart(analysis: Analysis) -> Iterator[Part]:
     interval = msg("{level} interval", level=analysis.level)
     columns = (
         shared.PLATFORM,
-        Column("cpu_model", msg("CPU"), wraps=True),
-        Column("kernel", msg("kernel")),
-        Column("hosts", msg("hosts"), is_number=True),
-        Column("percent", shared.percent_title(analysis.baseline, interval), is_number=True),
-        Column("relative", msg("percent of the\nfirst group"), is_number=True),
-        Column("p_value", msg("p that they\nare alike"), is_number=True),
+        doc.Column("cpu_model", msg("CPU"), wraps=True),
+        doc.Column("kernel", msg("kernel")),
+        doc.Column("hosts", msg("hosts"), is_number=True),
+        doc.Column("percent", shared.percent_title(analysis.baseline, interval), is_number=True),
+        doc.Column("relative", msg("percent of the\nfirst group"), is_number=True),
+        doc.Column("p_value", msg("p that they\nare alike"), is_number=True),
     )
     for section in analysis.primary:
         found = group_ratios(section, groups, analysis.rule.confidence)
@@ -34,9 +35,9 @@ def groups_apart(analysis: Analysis) -> Iterator[Part]:
             continue
         label = msg("{title}: groups of hosts", title=shared.title_of(section))
         rows = tuple(
-            Group(
+            doc.Group(
                 tuple(
-                    TableRow(
+                    doc.TableRow(
                         (shared.platform_of(row.platform), *_group_cells(groups[each.group], each, section.better))
                     )
                     for _, row, of_row in of_point
@@ -46,17 +47,17 @@ def groups_apart(analysis: Analysis) -> Iterator[Part]:
             )
             for of_point in (list(each) for _, each in groupby(found, key=lambda each: each[0].key))
         )
-        table = Table(columns, rows, key=f"groups {section.name}", label=label, style="result")
-        yield Titled(label, (table,))
+        table = doc.Table(columns, rows, key=f"groups {section.name}", label=label, style="result")
+        yield doc.Titled(label, (table,))
 
 
-def _group_cells(group: HostGroup, found: GroupRatio, better: Better) -> list[Inline]:
+def _group_cells(group: HostGroup, found: GroupRatio, better: Better) -> list[doc.Inline]:
     ratio, relative = found.ratio, found.relative
     return [
-        group.cpu_model, group.kernel, Count(group.hosts),
-        shared.relative_of(ratio, better) if ratio else Nothing(),
-        shared.relative_of(relative, better) if relative else Nothing(),
-        PValue(found.p_value) if found.p_value is not None else Nothing(),
+        group.cpu_model, group.kernel, doc.Count(group.hosts),
+        shared.relative_of(ratio, better) if ratio else doc.Nothing(),
+        shared.relative_of(relative, better) if relative else doc.Nothing(),
+        doc.PValue(found.p_value) if found.p_value is not None else doc.Nothing(),
     ]  # fmt: skip
 
 

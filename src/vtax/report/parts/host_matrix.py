@@ -7,27 +7,10 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
+from vtax.report import document as doc
 from vtax.report.analysis import Analysis, ResultPoint, Row, Section
 from vtax.report.analysis.hosts import MeasuredHost, logs_by_host
-from vtax.report.document import (
-    Column,
-    Count,
-    FigureGroup,
-    Group,
-    Inline,
-    Nothing,
-    Paragraph,
-    Part,
-    RowFigure,
-    Share,
-    Table,
-    TableRow,
-    Titled,
-    joined,
-    msg,
-    muted,
-    plural,
-)
+from vtax.report.document import joined, msg, muted, plural
 from vtax.report.parts import shared
 from vtax.report.parts.figures import MOST_ROWS, share_row
 from vtax.stats.checks import StatsError
@@ -66,7 +49,7 @@ def lines_of(analysis: Analysis, hosts: Sequence[MeasuredHost]) -> tuple[Line, .
 
 def matrices(
     lines: Sequence[Line], hosts: Sequence[MeasuredHost], analysis: Analysis, most: int | None
-) -> Iterator[Part]:
+) -> Iterator[doc.Part]:
     """Yield a table for each metric: a line a host, a column a platform. most: lines at a point; None: all."""
     named = len({host.group for host in hosts}) > 1
     for section in dict.fromkeys(line.section.name for line in lines):
@@ -74,30 +57,30 @@ def matrices(
         shown = _shown(of, hosts, most)
         names = list(dict.fromkeys(line.row.platform.name for line in of))
         columns = (
-            Column("host", msg("host")),
-            *((Column("group", msg("group")),) if named else ()),
-            Column("sessions", msg("sessions"), is_number=True),
-            *(Column(name, shared.platform_of(_row_of(of, name).platform), is_number=True) for name in names),
+            doc.Column("host", msg("host")),
+            *((doc.Column("group", msg("group")),) if named else ()),
+            doc.Column("sessions", msg("sessions"), is_number=True),
+            *(doc.Column(name, shared.platform_of(_row_of(of, name).platform), is_number=True) for name in names),
         )
         groups = tuple(
-            Group(tuple(_row(host, point, of, names, named=named) for host in shown), shared.levels(point))
+            doc.Group(tuple(_row(host, point, of, names, named=named) for host in shown), shared.levels(point))
             for point in {line.point.key: line.point for line in of}.values()
         )
         label = msg(
             "{title}: percent of {baseline} on each host", title=shared.title_of(of[0].section),
             baseline=analysis.baseline,
         )  # fmt: skip
-        parts: list[Part] = [Table(columns, groups, key=f"hosts {section}", label=label, style="result")]
+        parts: list[doc.Part] = [doc.Table(columns, groups, key=f"hosts {section}", label=label, style="result")]
         if len(shown) < len(hosts):
-            parts.append(Paragraph(_left_out(len(hosts) - len(shown)), "muted"))
-        yield Titled(label, tuple(parts))
+            parts.append(doc.Paragraph(_left_out(len(hosts) - len(shown)), "muted"))
+        yield doc.Titled(label, tuple(parts))
 
 
 def _row_of(lines: Sequence[Line], platform: str) -> Row:
     return next(line.row for line in lines if line.row.platform.name == platform)
 
 
-def _left_out(count: int) -> Inline:
+def _left_out(count: int) -> doc.Inline:
     return plural(
         "{count} host nearer to the others is left out; vtax show RUN --hosts --all has it",
         "{count} hosts nearer to the others are left out; vtax show RUN --hosts --all has them", count,
@@ -119,17 +102,17 @@ def _shown(lines: Sequence[Line], hosts: Sequence[MeasuredHost], most: int | Non
 
 def _row(
     host: MeasuredHost, point: ResultPoint, lines: Sequence[Line], names: Sequence[str], *, named: bool
-) -> TableRow:
-    cells: list[Inline] = [host.name, *([host.group] if named else []), Count(len(host.sessions))]
+) -> doc.TableRow:
+    cells: list[doc.Inline] = [host.name, *([host.group] if named else []), doc.Count(len(host.sessions))]
     of_point = {line.row.platform.name: line for line in lines if line.point is point}
     for name in names:
         line = of_point.get(name)
         ratio = line.ratios.get(host.name) if line else None
-        cells.append(shared.relative_of(ratio, line.section.better) if line and ratio else muted(Nothing()))
-    return TableRow(tuple(cells))
+        cells.append(shared.relative_of(ratio, line.section.better) if line and ratio else muted(doc.Nothing()))
+    return doc.TableRow(tuple(cells))
 
 
-def forest(lines: Sequence[Line], hosts: Sequence[MeasuredHost], analysis: Analysis) -> Iterator[Part]:
+def forest(lines: Sequence[Line], hosts: Sequence[MeasuredHost], analysis: Analysis) -> Iterator[doc.Part]:
     """Yield a figure with an interval for each host below that of hosts like these; nothing where it is too long."""
     groups = []
     for line in lines:
@@ -138,19 +121,19 @@ def forest(lines: Sequence[Line], hosts: Sequence[MeasuredHost], analysis: Analy
         )
         ratios = [(host.name, line.ratios[host.name]) for host in hosts if host.name in line.ratios]
         if line.row.ratio is not None and ratios:
-            named: list[tuple[Inline, Ratio]] = [(msg("hosts like these"), line.row.ratio), *ratios]
+            named: list[tuple[doc.Inline, Ratio]] = [(msg("hosts like these"), line.row.ratio), *ratios]
             rows = tuple(share_row(name, ratio, line.row, line.section, analysis) for name, ratio in named)
-            groups.append(FigureGroup(title, rows))
+            groups.append(doc.FigureGroup(title, rows))
     if not groups or sum(len(group.rows) + 1 for group in groups) > MOST_ROWS:
         return
-    to_baseline: dict[str, Inline] = {"baseline": analysis.baseline, "level": analysis.level}
-    figure = RowFigure(
+    to_baseline: dict[str, doc.Inline] = {"baseline": analysis.baseline, "level": analysis.level}
+    figure = doc.RowFigure(
         "ratios",
         "hosts",
         msg("Every host: percent of {baseline}, {level} interval", **to_baseline),
         (msg(
             "Every host over its own sessions, or blocks where it has one; above them hosts like these, over hosts; "
-            "in the grey band (±{margin}) it is equivalent", margin=Share(analysis.rule.margin, "declared"),
+            "in the grey band (±{margin}) it is equivalent", margin=doc.Share(analysis.rule.margin, "declared"),
         ),),
         msg("percent of {baseline}", baseline=analysis.baseline),
         tuple(groups),
@@ -158,7 +141,7 @@ def forest(lines: Sequence[Line], hosts: Sequence[MeasuredHost], analysis: Analy
         msg("percent, {level} interval", level=analysis.level),
         margin=analysis.rule.margin,
     )  # fmt: skip
-    yield Titled(msg("Every host"), (figure,), key="forest-of-hosts")
+    yield doc.Titled(msg("Every host"), (figure,), key="forest-of-hosts")
 
 
 def plain(lines: Sequence[Line], hosts: Sequence[MeasuredHost]) -> list[dict[str, Any]]:

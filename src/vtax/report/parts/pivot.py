@@ -5,37 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from vtax.described import values_of
+from vtax.report import document as doc
 from vtax.report.analysis import Analysis
 from vtax.report.analysis.factors import PARTS, PLATFORM
 from vtax.report.analysis.pivot import Pivot, PivotCell
 from vtax.report.analysis.pivot_values import PERCENTILES
-from vtax.report.document import (
-    Bullets,
-    Column,
-    Count,
-    Document,
-    Factor,
-    Group,
-    Inline,
-    IntervalCell,
-    Mean,
-    Nothing,
-    Paragraph,
-    Part,
-    Quantity,
-    Scale,
-    Table,
-    TableRow,
-    Titled,
-    joined,
-    levels_of,
-    listed,
-    msg,
-    muted,
-    plural,
-    scale_for,
-    styled,
-)
+from vtax.report.document import joined, levels_of, listed, msg, muted, plural, scale_for, styled
 from vtax.report.document.stored_texts import unit_of
 from vtax.report.parts import shared
 from vtax.report.parts.header import header_of
@@ -44,22 +19,22 @@ from vtax.stats.quantiles import fewest_values
 _MOST_NAMED = 6
 
 
-def document_of(pivot: Pivot, analysis: Analysis) -> Document:
+def document_of(pivot: Pivot, analysis: Analysis) -> doc.Document:
     """Return a table for each panel; below them what the figures are, why some are not there, and the warnings."""
     title, lead = header_of(analysis)
     if pivot.where:
-        written = Factor(levels_of({name: "|".join(levels) for name, levels in pivot.where.items()}))
+        written = doc.Factor(levels_of({name: "|".join(levels) for name, levels in pivot.where.items()}))
         lead = (*lead, msg("where {levels}", levels=written))
-    parts: list[Part] = [_panel(pivot, analysis, panel) for panel in pivot.panels]
-    parts += [Paragraph(text, "muted") for text in about(pivot, analysis)]
+    parts: list[doc.Part] = [_panel(pivot, analysis, panel) for panel in pivot.panels]
+    parts += [doc.Paragraph(text, "muted") for text in about(pivot, analysis)]
     if pivot.empty:
-        parts.append(Titled(msg("Without a figure"), (Bullets(tuple(_reasons(pivot))),)))
+        parts.append(doc.Titled(msg("Without a figure"), (doc.Bullets(tuple(_reasons(pivot))),)))
     parts += shared.warnings_part(pivot.warnings, shows_code=True)
-    made = Document(title, tuple(parts), lead, data=values_of(pivot), colours=analysis.colours)
+    made = doc.Document(title, tuple(parts), lead, data=values_of(pivot), colours=analysis.colours)
     return shared.of_blocks(made, analysis) if pivot.quantity in PERCENTILES else made
 
 
-def quantity_of(pivot: Pivot, analysis: Analysis) -> Inline:
+def quantity_of(pivot: Pivot, analysis: Analysis) -> doc.Inline:
     """Return what the figures are called."""
     name = {
         "mean": msg("mean"), "efficiency": msg("percent of {baseline}", baseline=analysis.baseline),
@@ -67,11 +42,11 @@ def quantity_of(pivot: Pivot, analysis: Analysis) -> Inline:
     }[pivot.quantity]  # fmt: skip
     if not pivot.to:
         return name
-    level = Factor(levels_of({factor: levels[0] for factor, levels in pivot.to.items()}))
+    level = doc.Factor(levels_of({factor: levels[0] for factor, levels in pivot.to.items()}))
     return msg("{figure}, as percent of that at {level}", figure=name, level=level)
 
 
-def scale_of(pivot: Pivot, panel: str | None) -> Scale | None:
+def scale_of(pivot: Pivot, panel: str | None) -> doc.Scale | None:
     """Return the unit that all means of a panel share, or, of None, those of all panels; None where there are
     several."""
     cells = [cell for place, cell in pivot.cells.items() if panel is None or place[0] == panel]
@@ -81,25 +56,25 @@ def scale_of(pivot: Pivot, panel: str | None) -> Scale | None:
     return scale_for(units.pop(), [cell.value.value for cell in cells if cell.value])
 
 
-def title_of(pivot: Pivot, panel: str) -> Inline:
+def title_of(pivot: Pivot, panel: str) -> doc.Inline:
     """`iperf3 · throughput · direction=send`; panel: empty for all."""
     sections = pivot.sections
-    metric: Inline = shared.title_of(sections[0]) if len(sections) == 1 else ""
-    level: Inline = Factor(((pivot.axes.panels, panel),)) if panel else ""
+    metric: doc.Inline = shared.title_of(sections[0]) if len(sections) == 1 else ""
+    level: doc.Inline = doc.Factor(((pivot.axes.panels, panel),)) if panel else ""
     return joined([metric, level], " · ")
 
 
-def _panel(pivot: Pivot, analysis: Analysis, panel: str) -> Titled:
+def _panel(pivot: Pivot, analysis: Analysis, panel: str) -> doc.Titled:
     scale = scale_of(pivot, panel)
     quantity = quantity_of(pivot, analysis)
     unit = unit_of(scale.unit) if scale and not pivot.is_relative else ""
     axes = pivot.axes
-    across: Inline = msg("columns: {factor}", factor=axes.columns) if axes.columns else ""
+    across: doc.Inline = msg("columns: {factor}", factor=axes.columns) if axes.columns else ""
     subtitle = joined([joined([quantity, unit]), _direction(pivot), across], "; ")
     columns = (
-        Column(axes.rows, axes.rows),
+        doc.Column(axes.rows, axes.rows),
         *(
-            Column(
+            doc.Column(
                 column or pivot.quantity,
                 _level(analysis, axes.columns, column) if column else quantity,
                 is_number=True,
@@ -108,7 +83,7 @@ def _panel(pivot: Pivot, analysis: Analysis, panel: str) -> Titled:
         ),
     )
     rows = tuple(
-        TableRow(
+        doc.TableRow(
             (
                 _level(analysis, axes.rows, row),
                 *(_shown(pivot, pivot.cells.get((panel, row, column)), scale) for column in pivot.columns),
@@ -117,13 +92,15 @@ def _panel(pivot: Pivot, analysis: Analysis, panel: str) -> Titled:
         )
         for row in pivot.rows_of(panel)
     )
-    table = Table(columns, (Group(rows),), key=panel or "pivot", label=joined([title_of(pivot, panel), quantity]))
+    table = doc.Table(
+        columns, (doc.Group(rows),), key=panel or "pivot", label=joined([title_of(pivot, panel), quantity])
+    )
     by = msg("{rows} by {columns}", rows=axes.rows, columns=axes.columns) if axes.columns else axes.rows
     title = title_of(pivot, panel)
-    return Titled(title if title != "" else by, (table,), subtitle=subtitle)
+    return doc.Titled(title if title != "" else by, (table,), subtitle=subtitle)
 
 
-def _direction(pivot: Pivot) -> Inline:
+def _direction(pivot: Pivot) -> doc.Inline:
     """Return which way is better; empty where that differs."""
     if pivot.is_relative:
         return msg("higher is better")
@@ -131,42 +108,43 @@ def _direction(pivot: Pivot) -> Inline:
     return next(iter(found.values())) if len(found) == 1 else ""
 
 
-def _level(analysis: Analysis, factor: str, level: str) -> Inline:
+def _level(analysis: Analysis, factor: str, level: str) -> doc.Inline:
     if factor == PLATFORM:
         record = next(each for each in analysis.platforms if each.name == level)
         return shared.platform_of(record, analysis.colours)
     return level
 
 
-def _shown(pivot: Pivot, cell: PivotCell | None, scale: Scale | None) -> Inline:
+def _shown(pivot: Pivot, cell: PivotCell | None, scale: doc.Scale | None) -> doc.Inline:
     """Return a figure with its interval."""
     if cell is None or cell.value is None:
-        return Nothing()
+        return doc.Nothing()
     value = cell.value
     if pivot.is_relative:
         share = shared.share_of(value.value, value.low, value.high)
         return muted(msg("baseline")) if pivot.is_reference(cell) else styled(share, "strong")
     own = scale or scale_for(cell.section.metric.unit, [value.value])
     if pivot.quantity in PERCENTILES:
-        shown: list[Inline] = [Quantity(value.value, own, 3), "" if scale else unit_of(own.unit)]
+        shown: list[doc.Inline] = [doc.Quantity(value.value, own, 3), "" if scale else unit_of(own.unit)]
         if value.low is not None and value.high is not None:
-            shown.append(muted(IntervalCell(value.low, value.high, "quantity", own)))
+            shown.append(muted(doc.IntervalCell(value.low, value.high, "quantity", own)))
         return joined(shown, " ")
     half = (value.high - value.low) / 2 if value.low is not None and value.high is not None else float("inf")
     if scale is None:
-        return Mean(value.value, half, own, "both")
-    return joined([Mean(value.value, half, own), muted(Mean(value.value, half, own, "half-width"))], " ")
+        return doc.Mean(value.value, half, own, "both")
+    return joined([doc.Mean(value.value, half, own), muted(doc.Mean(value.value, half, own, "half-width"))], " ")
 
 
-def about(pivot: Pivot, analysis: Analysis) -> Iterator[Inline]:
+def about(pivot: Pivot, analysis: Analysis) -> Iterator[doc.Inline]:
     """Yield what the figures are, and what they leave out."""
     if pivot.quantity in PERCENTILES:
         yield msg(
             "percentiles of all single values; {level} intervals are between order statistics, for as many "
             "independent values as those of the blocks are worth, and need at least {values}; a ratio takes its "
             "sides as independent",
-            level=analysis.level, values=Count(fewest_values(PERCENTILES[pivot.quantity], analysis.rule.confidence)),
-        )  # fmt: skip
+            level=analysis.level,
+            values=doc.Count(fewest_values(PERCENTILES[pivot.quantity], analysis.rule.confidence)),
+        )
     elif pivot.is_relative:
         yield msg(
             "percents are of ratios within blocks; intervals are {level}, each of one comparison alone",
@@ -183,9 +161,9 @@ def about(pivot: Pivot, analysis: Analysis) -> Iterator[Inline]:
         )
 
 
-def _reasons(pivot: Pivot) -> Iterator[Inline]:
+def _reasons(pivot: Pivot) -> Iterator[doc.Inline]:
     """Yield why places are empty; those with the same reason together."""
-    groups: list[tuple[Inline, list[tuple[str, str, str]]]] = []
+    groups: list[tuple[doc.Inline, list[tuple[str, str, str]]]] = []
     for place, reason in pivot.empty.items():
         places = next((each for known, each in groups if known == reason), None)
         if places is None:
@@ -195,10 +173,10 @@ def _reasons(pivot: Pivot) -> Iterator[Inline]:
     names = (pivot.axes.panels, pivot.axes.rows, pivot.axes.columns)
     for reason, places in groups:
         shown = [
-            Factor(tuple((name, level) for name, level in zip(names, place, strict=True) if name))
+            doc.Factor(tuple((name, level) for name, level in zip(names, place, strict=True) if name))
             for place in places[:_MOST_NAMED]
         ]
-        where: Inline = listed(shown) if len(places) <= _MOST_NAMED else joined(shown, "; ")
+        where: doc.Inline = listed(shown) if len(places) <= _MOST_NAMED else joined(shown, "; ")
         if left := len(places) - len(shown):
             where = joined([where, plural("and {count} more place", "and {count} more places", left)])
         yield joined([where, reason], ": ")

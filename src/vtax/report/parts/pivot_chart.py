@@ -5,32 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal
 
+from vtax.report import document as doc
 from vtax.report.analysis import Analysis
 from vtax.report.analysis.factors import BENCHMARK, METRIC, PLATFORM
 from vtax.report.analysis.pivot import Pivot
-from vtax.report.document import (
-    Chart,
-    ChartPanel,
-    ChartSeries,
-    ChartValue,
-    Factor,
-    Inline,
-    Scale,
-    joined,
-    levels_of,
-    msg,
-    plural,
-)
+from vtax.report.document import joined, levels_of, msg, plural
 from vtax.report.document.stored_texts import unit_of
 from vtax.report.parts.figure_charts import level_of, words_of
 from vtax.report.parts.pivot import about, quantity_of, scale_of, title_of
 from vtax.study.claims import number_of
 
-_PERCENT = Scale("%", 0.01)
+_PERCENT = doc.Scale("%", 0.01)
 _LOG_FROM = 20.0  # largest / smallest number, from which an axis is logarithmic
 
 
-def chart_of(pivot: Pivot, analysis: Analysis) -> Chart | None:
+def chart_of(pivot: Pivot, analysis: Analysis) -> doc.Chart | None:
     """Return lines where the columns are numbers, else bars. None where figures of one panel have several units.
 
     Without columns the rows are the places of the bars.
@@ -52,18 +41,18 @@ def chart_of(pivot: Pivot, analysis: Analysis) -> Chart | None:
         axis = joined(
             [quantity_of(pivot, analysis), joined(["(", unit_of(scale.unit), ")"], "") if scale.unit else ""], " "
         )
-        name: Inline = _panel_name(analysis, pivot.axes.panels, panel) if pivot.axes.panels else ""
-        panels.append(ChartPanel(name, axis, "", msg("intervals of {level}", level=analysis.level), scale))
+        name: doc.Inline = _panel_name(analysis, pivot.axes.panels, panel) if pivot.axes.panels else ""
+        panels.append(doc.ChartPanel(name, axis, "", msg("intervals of {level}", level=analysis.level), scale))
     is_log = kind == "lines" and min(known) > 0 and max(known) / min(known) >= _LOG_FROM
     shown = pivot.axes.columns or pivot.axes.rows
-    return Chart(
+    return doc.Chart(
         kind=kind,
         key="pivot",
         title=title_of(pivot, ""),
         notes=tuple(_notes(pivot, analysis)),
         panels=tuple(panels),
         series=tuple(
-            ChartSeries(_label(analysis, pivot.axes.rows, row), _colour(analysis, pivot.axes.rows, row, n))
+            doc.ChartSeries(_label(analysis, pivot.axes.rows, row), _colour(analysis, pivot.axes.rows, row, n))
             for n, row in enumerate(pivot.rows)
         ),
         values=tuple(_values(pivot, places)),
@@ -75,24 +64,24 @@ def chart_of(pivot: Pivot, analysis: Analysis) -> Chart | None:
     )
 
 
-def _scale(pivot: Pivot, panel: str | None) -> Scale | None:
+def _scale(pivot: Pivot, panel: str | None) -> doc.Scale | None:
     """Return the unit of a panel, or of all; None where there are several."""
     return _PERCENT if pivot.is_relative else scale_of(pivot, panel)
 
 
-def _values(pivot: Pivot, places: dict[str, float]) -> Iterator[ChartValue]:
+def _values(pivot: Pivot, places: dict[str, float]) -> Iterator[doc.ChartValue]:
     for (panel, row, column), cell in pivot.cells.items():
         if cell.value is not None:
             shown = (cell.value.value, cell.value.low, cell.value.high)
             place = places[column if pivot.axes.columns else row]
-            yield ChartValue(pivot.panels.index(panel), place, pivot.rows.index(row), right=shown)
+            yield doc.ChartValue(pivot.panels.index(panel), place, pivot.rows.index(row), right=shown)
 
 
-def _label(analysis: Analysis, factor: str, level: str) -> Inline:
+def _label(analysis: Analysis, factor: str, level: str) -> doc.Inline:
     return analysis.platform_of(level) if factor == PLATFORM else level_of(factor, level)
 
 
-def _panel_name(analysis: Analysis, factor: str, level: str) -> Inline:
+def _panel_name(analysis: Analysis, factor: str, level: str) -> doc.Inline:
     return msg("{name}: {value}", name=words_of(factor), value=_label(analysis, factor, level))
 
 
@@ -100,11 +89,13 @@ def _colour(analysis: Analysis, factor: str, level: str, number: int) -> int:
     return analysis.colours[level] if factor == PLATFORM else number + 1
 
 
-def _notes(pivot: Pivot, analysis: Analysis) -> Iterator[Inline]:
+def _notes(pivot: Pivot, analysis: Analysis) -> Iterator[doc.Inline]:
     """Yield the run, what is shown of it, what the values are, and how much is missing or to beware of."""
     yield plural("{run}: {count} block.", "{run}: {count} blocks.", analysis.blocks, run=analysis.name)
     if pivot.where:
-        yield msg("where {levels}", levels=Factor(levels_of({name: "|".join(v) for name, v in pivot.where.items()})))
+        yield msg(
+            "where {levels}", levels=doc.Factor(levels_of({name: "|".join(v) for name, v in pivot.where.items()}))
+        )
     yield from about(pivot, analysis)
     if count := len(pivot.empty):
         yield plural("{count} place has no figure", "{count} places have no figure", count)

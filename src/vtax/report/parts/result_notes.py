@@ -6,36 +6,23 @@ import math
 from collections.abc import Iterator, Sequence
 
 from vtax.messages import Note
+from vtax.report import document as doc
 from vtax.report.analysis import Analysis, Row, Section, every_row
 from vtax.report.analysis.next_step import withheld
-from vtax.report.document import (
-    Column,
-    Count,
-    Inline,
-    IntervalCell,
-    PlatformCell,
-    Quantity,
-    Range,
-    Scale,
-    Share,
-    Table,
-    joined,
-    listed,
-    msg,
-)
+from vtax.report.document import joined, listed, msg
 from vtax.report.document.stored_texts import unit_of
 from vtax.report.parts import shared
 from vtax.stats.stopping import Rule, interval_confidence
 
 
-def notes_under(section: Section, analysis: Analysis) -> Iterator[Inline]:
+def notes_under(section: Section, analysis: Analysis) -> Iterator[doc.Inline]:
     """Yield what a reader of a table would stumble over, where it has that; of ratios under the first table only."""
     yield from shared.equivalent_as_far_as_shown((row.ratio, row.verdict) for row in section.rows)
     if any(_is_undecided_by_correction(row) for row in section.rows):
         yield msg(
             "undecided beside an interval without 100 %: the interval is of one comparison alone, the verdict is "
             "corrected for {family}",
-            family=Count(section.family),
+            family=doc.Count(section.family),
         )
     yield from _withheld(section, analysis)
     compared = [each for each in analysis.primary if each.family]
@@ -48,10 +35,10 @@ def notes_under(section: Section, analysis: Analysis) -> Iterator[Inline]:
         yield from _widened(compared, analysis)
 
 
-def _withheld(section: Section, analysis: Analysis) -> Iterator[Inline]:
+def _withheld(section: Section, analysis: Analysis) -> Iterator[doc.Inline]:
     """Yield why a verdict is not given that the interval seems to support."""
     margin = analysis.rule.margin
-    of_reason: dict[Note, list[PlatformCell]] = {}
+    of_reason: dict[Note, list[doc.PlatformCell]] = {}
     for row in section.rows:
         if row.ratio is not None and 1 - margin < row.ratio.low and row.ratio.high < 1 + margin:
             for reason in withheld(row):
@@ -63,16 +50,16 @@ def _withheld(section: Section, analysis: Analysis) -> Iterator[Inline]:
         )  # fmt: skip
 
 
-def _widened(compared: Sequence[Section], analysis: Analysis) -> Iterator[Inline]:
+def _widened(compared: Sequence[Section], analysis: Analysis) -> Iterator[doc.Inline]:
     """At which level intervals are computed under a rule that looks at figures to decide what it measures."""
     rows = (row for *_, row in every_row(compared))
     levels = {_level(analysis.rule, row, row.ratio.n_blocks) for row in rows if row.ratio is not None}
     if levels and max(levels) > analysis.rule.confidence:
-        low, high = (Share(round(level, 3), "declared") for level in (min(levels), max(levels)))
+        low, high = (doc.Share(round(level, 3), "declared") for level in (min(levels), max(levels)))
         yield msg(
             "intervals are computed at {level} so that they hold at {confidence}: the rule {rule} decides "
             "by the figures what it measures",
-            level=low if low == high else Range(low, high), confidence=analysis.level, rule=analysis.rule.stop,
+            level=low if low == high else doc.Range(low, high), confidence=analysis.level, rule=analysis.rule.stop,
         )  # fmt: skip
 
 
@@ -88,7 +75,7 @@ def _is_undecided_by_correction(row: Row) -> bool:
     return has_no_one and row.verdict.family > 1 and row.verdict.p_difference > row.verdict.alpha
 
 
-def further_statistics(section: Section, analysis: Analysis) -> Table:
+def further_statistics(section: Section, analysis: Analysis) -> doc.Table:
     """Return what the table of the result leaves out of its cells; all in the mean's unit."""
     scales = set(shared.scales_of(section))
     unit = unit_of(scales.pop().unit) if len(scales) == 1 else ""
@@ -96,19 +83,19 @@ def further_statistics(section: Section, analysis: Analysis) -> Table:
     titles = {"SD": msg("SD"), "min": msg("min"), "median": msg("median"), "max": msg("max")}
     columns = [
         shared.PLATFORM,
-        *(Column(key, joined([titles[title], unit], ",\n"), is_number=True) for title, key in named.items()),
-        Column("median_interval", msg("median interval,\nconfidence level")),
+        *(doc.Column(key, joined([titles[title], unit], ",\n"), is_number=True) for title, key in named.items()),
+        doc.Column("median_interval", msg("median interval,\nconfidence level")),
     ]
 
-    def cells(row: Row, scale: Scale) -> Sequence[Inline] | None:
+    def cells(row: Row, scale: doc.Scale) -> Sequence[doc.Inline] | None:
         if row.summary is None:
             return None
         s = row.summary
-        shown = [Quantity(each, scale) for each in (s.sd, s.minimum, s.median, s.maximum)]
+        shown = [doc.Quantity(each, scale) for each in (s.sd, s.minimum, s.median, s.maximum)]
         return [*shown, _median_interval(row, scale)]
 
     label = msg("further statistics of {name}", name=section.name)
-    return Table(
+    return doc.Table(
         tuple(columns),
         shared.scaled_groups(section, cells, analysis.colours),
         key=f"{section.name} figures",
@@ -116,8 +103,10 @@ def further_statistics(section: Section, analysis: Analysis) -> Table:
     )
 
 
-def _median_interval(row: Row, scale: Scale) -> Inline:
+def _median_interval(row: Row, scale: doc.Scale) -> doc.Inline:
     s = row.summary
     if s is None or s.blocks < 2 or not (math.isfinite(s.median_low) and math.isfinite(s.median_high)):
         return ""
-    return joined([IntervalCell(s.median_low, s.median_high, "quantity", scale), Share(s.median_confidence)], " ")
+    return joined(
+        [doc.IntervalCell(s.median_low, s.median_high, "quantity", scale), doc.Share(s.median_confidence)], " "
+    )

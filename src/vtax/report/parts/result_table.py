@@ -5,91 +5,82 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from vtax.report import document as doc
 from vtax.report.analysis import Row, Section
-from vtax.report.document import (
-    Bar,
-    Column,
-    Count,
-    Inline,
-    Mean,
-    Relative,
-    Scale,
-    Share,
-    Table,
-    joined,
-    msg,
-    muted,
-    scale_for,
-    styled,
-)
+from vtax.report.document import joined, msg, muted, scale_for, styled
 from vtax.report.document.stored_texts import unit_of
 from vtax.report.parts import shared
 
-_Costs = Mapping[tuple[str, str], tuple[Row, Scale]]
+_Costs = Mapping[tuple[str, str], tuple[Row, doc.Scale]]
 """(platform, key of the point) -> its CPU time of the host for a unit of work, and the scale of that."""
 
 
 def result_table(
     section: Section,
-    level: Share,
-    baseline: Inline,
+    level: doc.Share,
+    baseline: doc.Inline,
     names: Mapping[str, int],
     blocks: int | None = None,
     cost: Section | None = None,
-) -> Table:
+) -> doc.Table:
     """Return a row per platform below every point. level: of the intervals. baseline: what is 100 %.
 
     blocks: of the run; where a row has others, every row says how many, however little room there is. cost: the CPU
     time that the host spends on a unit of the same work.
     """
     of_rows = {row.blocks.size for row in section.rows if row.summary is not None}
-    mean: Inline = msg("mean")
+    mean: doc.Inline = msg("mean")
     if len(scales := set(shared.scales_of(section))) == 1:
         mean = msg("mean,\n{unit}", unit=unit_of(scales.pop().unit))
     columns = (
         shared.PLATFORM,
-        Column("mean", mean, is_number=True),
-        Column("half_width", msg("±{level}", level=level)),
-        Column("cv", msg("CV"), is_number=True, room="wide"),
-        Column("trials", msg("trials"), is_number=True, room="wide"),
-        Column("blocks", msg("blocks"), is_number=True, room="wide" if of_rows <= {blocks} else ""),
-        Column("percent", shared.percent_title(baseline, msg("{level} interval", level=level)), is_number=True),
-        Column("sketch", msg("percent ◆\ninterval ░"), room="sketch"),
-        Column("verdict", msg("verdict")),
+        doc.Column("mean", mean, is_number=True),
+        doc.Column("half_width", msg("±{level}", level=level)),
+        doc.Column("cv", msg("CV"), is_number=True, room="wide"),
+        doc.Column("trials", msg("trials"), is_number=True, room="wide"),
+        doc.Column("blocks", msg("blocks"), is_number=True, room="wide" if of_rows <= {blocks} else ""),
+        doc.Column("percent", shared.percent_title(baseline, msg("{level} interval", level=level)), is_number=True),
+        doc.Column("sketch", msg("percent ◆\ninterval ░"), room="sketch"),
+        doc.Column("verdict", msg("verdict")),
         *(_cost_columns(cost, baseline) if cost else ()),
     )
     costs = _costs_of(cost) if cost else None
     has_units = len({scale.unit for _, scale in (costs or {}).values()}) > 1
 
-    def cells(row: Row, scale: Scale) -> Sequence[Inline]:
+    def cells(row: Row, scale: doc.Scale) -> Sequence[doc.Inline]:
         found = _cells(row, section, scale)
         return found if costs is None else [*found, *_cost_cells(costs, row, has_units=has_units)]
 
     rows = shared.scaled_groups(section, cells, names)
-    return Table(columns, rows, key=section.name, label=shared.title_of(section), style="result")
+    return doc.Table(columns, rows, key=section.name, label=shared.title_of(section), style="result")
 
 
-def _cells(row: Row, section: Section, scale: Scale) -> Sequence[Inline]:
+def _cells(row: Row, section: Section, scale: doc.Scale) -> Sequence[doc.Inline]:
     if row.summary is None:
         return ["", "", "", "", "", "", "", _verdict(row)]
     half = (row.summary.high - row.summary.low) / 2
-    shown: list[Inline] = [
-        Mean(row.summary.mean, half, scale),
-        muted(Mean(row.summary.mean, half, scale, "half-width")),
-        Share(row.summary.cv), Count(row.summary.n), Count(int(row.blocks.size)),
+    shown: list[doc.Inline] = [
+        doc.Mean(row.summary.mean, half, scale),
+        muted(doc.Mean(row.summary.mean, half, scale, "half-width")),
+        doc.Share(row.summary.cv), doc.Count(row.summary.n), doc.Count(int(row.blocks.size)),
     ]  # fmt: skip
     if row.platform.is_baseline:
-        return [*shown, joined([Share(1.0, "whole"), muted(msg("baseline"))], " "), Bar(1.0, 1.0, 1.0), _verdict(row)]
+        return [
+            *shown,
+            joined([doc.Share(1.0, "whole"), muted(msg("baseline"))], " "),
+            doc.Bar(1.0, 1.0, 1.0),
+            _verdict(row),
+        ]
     if row.ratio is None:
         return [*shown, "", "", _verdict(row)]
     is_said = row.verdict is not None and row.verdict.kind in {"slower", "faster"}
     relative = replace(shared.relative_of(row.ratio, section.better), has_word=not is_said)
-    bar = Bar(relative.low, relative.estimate, relative.high)
+    bar = doc.Bar(relative.low, relative.estimate, relative.high)
     return [*shown, styled(relative, "strong"), bar, _verdict(row)]
 
 
-def _verdict(row: Row) -> Inline:
-    parts: list[Inline] = []
+def _verdict(row: Row) -> doc.Inline:
+    parts: list[doc.Inline] = []
     if row.verdict is not None:
         parts.append(shared.verdict_of(row.verdict))
     elif row.reason:
@@ -99,7 +90,7 @@ def _verdict(row: Row) -> Inline:
     if row.target_missed:
         parts.append(styled(msg("target missed"), "caution"))
     if row.failed:
-        parts.append(styled(msg("{count} failed", count=Count(row.failed)), "error"))
+        parts.append(styled(msg("{count} failed", count=doc.Count(row.failed)), "error"))
     return joined(parts)
 
 
@@ -112,37 +103,37 @@ def _costs_of(section: Section) -> _Costs:
     }
 
 
-def _cost_scales(section: Section) -> list[Scale]:
+def _cost_scales(section: Section) -> list[doc.Scale]:
     """Return the unit of each point's costs."""
     return [scale_for(section.metric.unit, [r.summary.mean for r in p.rows if r.summary]) for p in section.points]
 
 
-def _cost_columns(section: Section, baseline: Inline) -> tuple[Column, ...]:
+def _cost_columns(section: Section, baseline: doc.Inline) -> tuple[doc.Column, ...]:
     """Return the mean and an interval where there is room for them, and what share of the baseline's it is."""
     units = {scale.unit for scale in _cost_scales(section)}
     title = msg("host CPU,\n{unit}", unit=unit_of(units.pop())) if len(units) == 1 else msg("host CPU")
     return (
-        Column("host_cpu", title, is_number=True, room="wide"),
-        Column(
+        doc.Column("host_cpu", title, is_number=True, room="wide"),
+        doc.Column(
             "host_cpu_percent",
             msg("host CPU, percent\nof {baseline}", baseline=baseline),
             is_number=True,
             room="spare",
         ),
-        Column("host_cpu_interval", msg("interval"), room="wide"),
+        doc.Column("host_cpu_interval", msg("interval"), room="wide"),
     )
 
 
-def _cost_cells(costs: _Costs, row: Row, *, has_units: bool) -> Sequence[Inline]:
+def _cost_cells(costs: _Costs, row: Row, *, has_units: bool) -> Sequence[doc.Inline]:
     """Return what the columns of costs show of a row. has_units: points have different ones."""
-    found, scale = costs.get((row.platform.name, row.cell.point), (None, Scale("")))
+    found, scale = costs.get((row.platform.name, row.cell.point), (None, doc.Scale("")))
     if found is None or found.summary is None:
         return "", "", ""
-    number = Mean(found.summary.mean, (found.summary.high - found.summary.low) / 2, scale)
+    number = doc.Mean(found.summary.mean, (found.summary.high - found.summary.low) / 2, scale)
     mean = joined([number, unit_of(scale.unit)], " ") if has_units else number
     if found.platform.is_baseline:
-        return mean, Share(1.0, "whole"), ""
+        return mean, doc.Share(1.0, "whole"), ""
     if found.ratio is None:
         return mean, "", ""
-    shown = Relative(found.ratio.estimate, found.ratio.low, found.ratio.high, "amount", "estimate")
+    shown = doc.Relative(found.ratio.estimate, found.ratio.low, found.ratio.high, "amount", "estimate")
     return mean, shown, replace(shown, shows="interval")

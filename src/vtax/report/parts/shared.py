@@ -6,33 +6,9 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from vtax.report import document as doc
 from vtax.report.analysis import Analysis, ResultPoint, Row, Section
-from vtax.report.document import (
-    Column,
-    Count,
-    Document,
-    Factor,
-    Group,
-    Inline,
-    Message,
-    Nothing,
-    Paragraph,
-    PlatformCell,
-    Relative,
-    Scale,
-    Share,
-    TableRow,
-    VerdictCell,
-    Warnings,
-    first_of,
-    joined,
-    levels_of,
-    msg,
-    muted,
-    scale_for,
-    stored,
-)
-from vtax.report.document import Titled as Part
+from vtax.report.document import first_of, joined, levels_of, msg, muted, scale_for, stored
 from vtax.report.document.stored_texts import unit_of
 from vtax.report.document.warnings import Warning
 from vtax.stats.assumptions import unmet_share
@@ -45,15 +21,15 @@ from vtax.store.records import PlatformRecord
 _MIN_SHOWN = 0.01
 _MOST_NAMED = 8  # in a sentence
 _FLAGS = re.compile(r"; -[^()]*(?=\))")  # of a compiler: `(gcc 14.2.0; -O2 -pthread)`
-PLATFORM = Column("platform", msg("platform"))
+PLATFORM = doc.Column("platform", msg("platform"))
 
 
-def platform_of(record: PlatformRecord, numbers: Mapping[str, int] | None = None) -> PlatformCell:
+def platform_of(record: PlatformRecord, numbers: Mapping[str, int] | None = None) -> doc.PlatformCell:
     """Return a platform with its marks."""
-    return PlatformCell(record.name, record.marks, (numbers or {}).get(record.name, -1))
+    return doc.PlatformCell(record.name, record.marks, (numbers or {}).get(record.name, -1))
 
 
-def resource(name: str) -> Inline:
+def resource(name: str) -> doc.Inline:
     """Return a resource in the reader's language."""
     return {
         "cpu": msg("cpu"), "memory": msg("memory"), "disk": msg("disk"), "network": msg("network"),
@@ -63,61 +39,61 @@ def resource(name: str) -> Inline:
     }[name]  # fmt: skip
 
 
-def verdict_of(verdict: Verdict) -> VerdictCell:
+def verdict_of(verdict: Verdict) -> doc.VerdictCell:
     """Return the word, and the range of blocks that it still needs where that is known."""
-    return VerdictCell(verdict.kind, verdict.blocks_needed or 0, verdict.blocks_needed_low or 0)
+    return doc.VerdictCell(verdict.kind, verdict.blocks_needed or 0, verdict.blocks_needed_low or 0)
 
 
-def no_verdict() -> Inline:
+def no_verdict() -> doc.Inline:
     """Return the verdict of a ratio that is not judged."""
     return muted(msg("no verdict"))
 
 
-def as_far_as_shown(word: Inline, blocks: Iterable[int]) -> Iterator[Inline]:
+def as_far_as_shown(word: doc.Inline, blocks: Iterable[int]) -> Iterator[doc.Inline]:
     """Yield what no blocks can exclude of a word that says something is absent. blocks: of each such word."""
     for fewest in sorted(blocks)[:1]:
         yield msg(
             "{word} as far as {blocks} blocks show: if fewer than {share} are slow, none may have occurred yet",
-            word=word, blocks=Count(fewest), share=Share(unmet_share(fewest), "whole"),
+            word=word, blocks=doc.Count(fewest), share=doc.Share(unmet_share(fewest), "whole"),
         )  # fmt: skip
 
 
-def equivalent_as_far_as_shown(judged: Iterable[tuple[Ratio | None, Verdict | None]]) -> Iterator[Inline]:
+def equivalent_as_far_as_shown(judged: Iterable[tuple[Ratio | None, Verdict | None]]) -> Iterator[doc.Inline]:
     """Yield the same of the comparisons that are equivalent."""
     blocks = [ratio.n_blocks for ratio, verdict in judged if ratio and verdict and verdict.kind == "equivalent"]
     return as_far_as_shown(msg("equivalent"), blocks)
 
 
-def few_of(names: Sequence[str]) -> Inline:
+def few_of(names: Sequence[str]) -> doc.Inline:
     """Return names for a sentence, the first few and how many more."""
     return joined(first_of(names, _MOST_NAMED))
 
 
-def relative_of(ratio: Ratio | Effect, better: Better, baseline: str = "") -> Relative:
+def relative_of(ratio: Ratio | Effect, better: Better, baseline: str = "") -> doc.Relative:
     """Return a ratio as a share of the baseline's performance. better: of its metric. baseline: to be named."""
     found = ratio.efficiency(better)
-    return Relative(found.estimate, found.low, found.high, baseline=baseline)
+    return doc.Relative(found.estimate, found.low, found.high, baseline=baseline)
 
 
-def share_of(value: float, low: float | None, high: float | None) -> Relative:
+def share_of(value: float, low: float | None, high: float | None) -> doc.Relative:
     """Return an efficiency as a share of the baseline; without bounds it has no interval."""
-    return Relative(value) if low is None or high is None else Relative(value, low, high)
+    return doc.Relative(value) if low is None or high is None else doc.Relative(value, low, high)
 
 
-def predicted_of(ratio: Ratio, better: Better) -> Inline:
+def predicted_of(ratio: Ratio, better: Better) -> doc.Inline:
     """Return the interval of one more session as a share of the baseline's performance; nothing without one."""
     found = ratio if better == "higher" else ratio.inverse
     if found.predicted_low is None or found.predicted_high is None:
-        return Nothing()
-    return Relative(found.estimate, found.predicted_low, found.predicted_high, shows="interval")
+        return doc.Nothing()
+    return doc.Relative(found.estimate, found.predicted_low, found.predicted_high, shows="interval")
 
 
-def percent_title(baseline: Inline, interval: Inline) -> Inline:
+def percent_title(baseline: doc.Inline, interval: doc.Inline) -> doc.Inline:
     """Return the head of a column of shares of a baseline with their intervals."""
     return msg("percent of {baseline}\n[{interval}]", baseline=baseline, interval=interval)
 
 
-def title_of(section: Section) -> Inline:
+def title_of(section: Section) -> doc.Inline:
     """`stream · triad`."""
     return joined([section.label, metric_of(section)], " · ")
 
@@ -127,12 +103,12 @@ def name_of(section: Section, among: Iterable[Section]) -> str:
     return section.name if len({each.name for each in among if each.label == section.label}) > 1 else section.label
 
 
-def metric_of(section: Section) -> Inline:
+def metric_of(section: Section) -> doc.Inline:
     """Return what a section's metric is called."""
     return stored(section.metric.title or section.metric.name)
 
 
-def subtitle_of(section: Section) -> Inline:
+def subtitle_of(section: Section) -> doc.Inline:
     """Return which way is better, and the tool."""
     return joined([direction_of(section), tool_of(section)], ", ")
 
@@ -151,22 +127,22 @@ def tool_of(section: Section) -> str:
     return tool if section.label == section.benchmark else f"{section.benchmark} ({tool})"
 
 
-def direction_of(section: Section) -> Message:
+def direction_of(section: Section) -> doc.Message:
     """Return which way is better."""
     return msg("higher is better") if section.better == "higher" else msg("lower is better")
 
 
-def levels(point: ResultPoint) -> Inline:
+def levels(point: ResultPoint) -> doc.Inline:
     """Return the levels of a point; nothing when nothing varies."""
-    return Factor(levels_of(point.levels)) if point.levels else ""
+    return doc.Factor(levels_of(point.levels)) if point.levels else ""
 
 
-def scale_of(section: Section) -> Scale:
+def scale_of(section: Section) -> doc.Scale:
     """Return the unit that a section's tables and figures share."""
     return scale_for(section.metric.unit, [row.summary.mean for row in section.rows if row.summary])
 
 
-def scales_of(section: Section) -> tuple[Scale, ...]:
+def scales_of(section: Section) -> tuple[doc.Scale, ...]:
     """Return the unit of each point: that of the section, or its own where one would read below 0.01 in that."""
     whole = scale_of(section)
     means = [[r.summary.mean for r in point.rows if r.summary] for point in section.points]
@@ -178,12 +154,12 @@ def scales_of(section: Section) -> tuple[Scale, ...]:
 
 def scaled_groups(
     section: Section,
-    cells_of: Callable[[Row, Scale], Sequence[Inline] | None],
+    cells_of: Callable[[Row, doc.Scale], Sequence[doc.Inline] | None],
     numbers: Mapping[str, int] | None = None,
-) -> tuple[Group, ...]:
+) -> tuple[doc.Group, ...]:
     """As groups of all points, with the unit beside the name of each point where units differ."""
     scales = scales_of(section)
-    found: list[Group] = []
+    found: list[doc.Group] = []
     for point, scale in zip(section.points, scales, strict=True):
         for group in groups((point,), lambda row, scale=scale: cells_of(row, scale), numbers):  # type: ignore[misc]
             title = joined([group.title, unit_of(scale.unit)], ", ") if len(set(scales)) > 1 else group.title
@@ -193,19 +169,19 @@ def scaled_groups(
 
 def groups(
     points: Iterable[ResultPoint],
-    cells_of: Callable[[Row], Sequence[Inline] | None],
+    cells_of: Callable[[Row], Sequence[doc.Inline] | None],
     numbers: Mapping[str, int] | None = None,
-) -> tuple[Group, ...]:
+) -> tuple[doc.Group, ...]:
     """Return a row for each for which there is something, below the name of its point where there are several."""
     found = []
     for point in points:
         rows = [
-            TableRow((platform_of(row.platform, numbers), *cells), "baseline" if row.platform.is_baseline else "")
+            doc.TableRow((platform_of(row.platform, numbers), *cells), "baseline" if row.platform.is_baseline else "")
             for row in point.rows
             if (cells := cells_of(row)) is not None
         ]
         if rows or point.levels:
-            found.append(Group(tuple(rows), levels(point)))
+            found.append(doc.Group(tuple(rows), levels(point)))
     return tuple(found)
 
 
@@ -214,16 +190,16 @@ def named(section: Section) -> dict[str, str]:
     return {"label": section.label, "benchmark": section.benchmark, "metric": section.metric.name}
 
 
-def of_blocks(document: Document, analysis: Analysis) -> Document:
+def of_blocks(document: doc.Document, analysis: Analysis) -> doc.Document:
     """Return a document whose figures are of blocks alone, with a sentence about it for a run of several sessions."""
     if len(analysis.sessions) < 2 or document.nothing != "":
         return document
     text = msg("These figures are of blocks, as if sessions did not differ: they look surer than they are.")
-    return replace(document, parts=(*document.parts, Paragraph(text, "caution")))
+    return replace(document, parts=(*document.parts, doc.Paragraph(text, "caution")))
 
 
-def warnings_part(warnings: Sequence[Warning], *, shows_code: bool = False) -> list[Part]:
+def warnings_part(warnings: Sequence[Warning], *, shows_code: bool = False) -> list[doc.Titled]:
     """Return a section of warnings; none without any."""
     if not warnings:
         return []
-    return [Part(msg("Warnings"), (Warnings(tuple(warnings), shows_code),))]
+    return [doc.Titled(msg("Warnings"), (doc.Warnings(tuple(warnings), shows_code),))]

@@ -8,28 +8,12 @@ from typing import Any
 
 from vtax.benchmarks.base import Tail
 from vtax.benchmarks.registry import benchmarks
+from vtax.report import document as doc
 from vtax.report.analysis import Analysis, Section
 from vtax.report.analysis.source import Source
 from vtax.report.analysis.tails import BEYOND, tail_of
 from vtax.report.analysis.within_trials import Course, over_shares, over_time
-from vtax.report.document import (
-    Chart,
-    ChartPanel,
-    ChartSeries,
-    ChartValue,
-    Count,
-    Factor,
-    Inline,
-    Number,
-    Part,
-    Share,
-    Titled,
-    joined,
-    levels_of,
-    msg,
-    plural,
-    scale_for,
-)
+from vtax.report.document import joined, levels_of, msg, plural, scale_for
 from vtax.report.document.stored_texts import unit_of
 from vtax.report.parts import shared
 from vtax.report.parts.figure_charts import level_of, words_of
@@ -40,10 +24,10 @@ _LOG_FROM, _LOG_TO = 20.0, 1e6  # largest / smallest value, between which their 
 _LOG_LOADS_FROM = 10.0  # largest / smallest load, from which their axis is
 _MOST_TICKS = 6
 _SHARES = (0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999)
-Panel = tuple[Inline, Sequence[Course]]
+Panel = tuple[doc.Inline, Sequence[Course]]
 
 
-def parts_of(section: Section, source: Source) -> Iterator[Part]:
+def parts_of(section: Section, source: Source) -> Iterator[doc.Part]:
     """Yield the charts of a metric; those of latencies with the first primary metric of a benchmark table."""
     analysis = source.analysis
     charts = [*_time_chart(section, source)]
@@ -51,10 +35,10 @@ def parts_of(section: Section, source: Source) -> Iterator[Part]:
         others = [(other, tail_of(other.benchmark, other.metric.name)) for other in analysis.sections]
         tails = [(other, tail) for other, tail in others if tail is not None and other.label == section.label]
         charts += [*_share_chart(section, tails, source), *_load_chart(section, tails, analysis)]
-    yield from (Titled(chart.title, (chart,), key=chart.key) for chart in charts)
+    yield from (doc.Titled(chart.title, (chart,), key=chart.key) for chart in charts)
 
 
-def _time_chart(section: Section, source: Source) -> Iterator[Chart]:
+def _time_chart(section: Section, source: Source) -> Iterator[doc.Chart]:
     """Yield a metric over the time within trials, a panel for every point."""
     found = [(shared.levels(point), over_time(point, section.metric.name, source)) for point in section.points]
     last = max((max(course.values) for _, courses in found for course in courses), default=0.0)
@@ -63,7 +47,7 @@ def _time_chart(section: Section, source: Source) -> Iterator[Chart]:
         "ends where the shortest trial does.",
         level=source.analysis.level,
     )
-    ticks = tuple((at, Number(at, len(f"{at:g}".replace(".", "").strip("0")) or 1)) for at in _ticks(last))
+    ticks = tuple((at, doc.Number(at, len(f"{at:g}".replace(".", "").strip("0")) or 1)) for at in _ticks(last))
     yield from _chart(
         found, section, source.analysis, key=f"time {section.name}",
         title=msg("{title} over time", title=shared.title_of(section)), axis="", note=note,
@@ -71,7 +55,7 @@ def _time_chart(section: Section, source: Source) -> Iterator[Chart]:
     )  # fmt: skip
 
 
-def _share_chart(section: Section, tails: Sequence[tuple[Section, Tail]], source: Source) -> Iterator[Chart]:
+def _share_chart(section: Section, tails: Sequence[tuple[Section, Tail]], source: Source) -> Iterator[doc.Chart]:
     """Yield the latencies of all requests by their share, a panel for every point and kind of request."""
     of_kinds = {tail.histogram: other for other, tail in tails}
     found = [
@@ -82,18 +66,18 @@ def _share_chart(section: Section, tails: Sequence[tuple[Section, Tail]], source
     note = msg(
         "Latency that a share of all requests of a block does not exceed, geometric mean of the blocks; the band is "
         "its {level} interval. A line ends where fewer than {count} requests of a block are slower.",
-        level=source.analysis.level, count=Count(round(BEYOND)),
+        level=source.analysis.level, count=doc.Count(round(BEYOND)),
     )  # fmt: skip
     for other in list(of_kinds.values())[:1]:
         yield from _chart(
             found, other, source.analysis, key=f"latency {section.label}",
             title=msg("{name}: latency by share of requests", name=section.label), axis=msg("latency"), note=note,
             x_title=msg("share of the requests"), log=("x",),
-            x_labels=tuple((round(1 / (1 - share)), Share(share, "declared")) for share in _SHARES),
+            x_labels=tuple((round(1 / (1 - share)), doc.Share(share, "declared")) for share in _SHARES),
         )  # fmt: skip
 
 
-def _load_chart(section: Section, tails: Sequence[tuple[Section, Tail]], analysis: Analysis) -> Iterator[Chart]:
+def _load_chart(section: Section, tails: Sequence[tuple[Section, Tail]], analysis: Analysis) -> Iterator[doc.Chart]:
     """Yield the percentiles of latencies over the parameter that loads the benchmark, where it varies."""
     known = benchmarks().get(section.benchmark)
     for factor in known.load if known else ():
@@ -118,11 +102,11 @@ def _load_chart(section: Section, tails: Sequence[tuple[Section, Tail]], analysi
 
 def _percentile(section: Section, factor: str) -> Iterator[Panel]:
     """Yield one percentile over a factor, for every combination of the other levels."""
-    of_rest: dict[Inline, dict[str, Course]] = {}
+    of_rest: dict[doc.Inline, dict[str, Course]] = {}
     for point in section.points:
         load = number_of(str(point.levels.get(factor, "")))
         others = {name: level for name, level in point.levels.items() if name != factor}
-        courses = of_rest.setdefault(Factor(levels_of(others)) if others else "", {})
+        courses = of_rest.setdefault(doc.Factor(levels_of(others)) if others else "", {})
         for row in point.rows:
             if load and row.summary is not None and not row.is_withheld:
                 low, high = (bound if math.isfinite(bound) else None for bound in (row.summary.low, row.summary.high))
@@ -133,8 +117,8 @@ def _percentile(section: Section, factor: str) -> Iterator[Panel]:
 
 
 def _chart(
-    panels: Sequence[Panel], section: Section, analysis: Analysis, *, axis: Inline, note: Inline, **given: Any
-) -> Iterator[Chart]:
+    panels: Sequence[Panel], section: Section, analysis: Analysis, *, axis: doc.Inline, note: doc.Inline, **given: Any
+) -> Iterator[doc.Chart]:
     """Yield the chart of panels that have a line, the first ones of many. section: with the unit."""
     found = [(name, courses) for name, courses in panels if courses]
     left_out, found = len(found[_MOST_PANELS:]), found[:_MOST_PANELS]
@@ -149,12 +133,12 @@ def _chart(
     notes = [note]
     if left_out:
         notes.append(plural("{count} more point is not drawn.", "{count} more points are not drawn.", left_out))
-    yield Chart(
+    yield doc.Chart(
         kind="lines",
-        panels=tuple(ChartPanel(name, joined([axis, unit]), "", "", scale) for name, _ in found),
-        series=tuple(ChartSeries(shared.platform_of(each), colours[each.name]) for each in analysis.platforms),
+        panels=tuple(doc.ChartPanel(name, joined([axis, unit]), "", "", scale) for name, _ in found),
+        series=tuple(doc.ChartSeries(shared.platform_of(each), colours[each.name]) for each in analysis.platforms),
         values=tuple(
-            ChartValue(number, x, names.index(course.row.platform.name), right=bounded)
+            doc.ChartValue(number, x, names.index(course.row.platform.name), right=bounded)
             for number, (_, courses) in enumerate(found)
             for course in courses
             for x, bounded in course.values.items()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from vtax.report.document import Bounded, ChartValue, Scale
+from vtax.report import document as doc
 from vtax.report.renderers.vega import PLACEHOLDERS, Spec
 
 _ROOM = 1.06
@@ -27,7 +27,7 @@ class Axis:
         kind = {"type": "log"} if self.is_log else {}
         return {"domain": [self.low, self.high], "nice": False, **kind}
 
-    def record(self, bounded: Bounded | None) -> Spec:
+    def record(self, bounded: doc.Bounded | None) -> Spec:
         """Fields of a value: `value`, `low`, `high` inside the axis, and `low_beyond`, `high_beyond`."""
         if bounded is None:
             return {"value": None, "low": None, "high": None}
@@ -40,7 +40,7 @@ class Axis:
             found["low_beyond"], found["high_beyond"] = low < self.low, high > self.high
         return found
 
-    def cuts(self, values: Sequence[ChartValue]) -> bool:
+    def cuts(self, values: Sequence[doc.ChartValue]) -> bool:
         """Return whether an interval of some value goes on beyond the axis."""
         shown = [self.record(each) for value in values for each in (value.left, value.right)]
         return any(each.get("low_beyond") or each.get("high_beyond") for each in shown)
@@ -59,7 +59,7 @@ class Axis:
         return layers
 
 
-def value_axis(values: Sequence[ChartValue], scale: Scale, is_log: bool) -> Axis:
+def value_axis(values: Sequence[doc.ChartValue], scale: doc.Scale, is_log: bool) -> Axis:
     """Return the axis of all values of a panel, both sides: from zero, or of a logarithmic one around what is
     positive."""
     shown = [each for value in values for each in (value.left, value.right, value.printed) if each is not None]

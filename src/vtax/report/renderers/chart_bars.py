@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import string
 
-from vtax.report.document import Chart, ChartValue, msg
+from vtax.report import document as doc
+from vtax.report.document import msg
 from vtax.report.renderers.chart_axes import Axis, value_axis
 from vtax.report.renderers.chart_layers import INK, MUTED, PAPER, WIDTH, Drawn, intervals, only, printed, record_of
 from vtax.report.renderers.format import Formatter
@@ -18,13 +19,13 @@ _TWO_LINES = (
 )
 
 
-def bars(chart: Chart, formatter: Formatter, number: int) -> list[Spec]:
+def bars(chart: doc.Chart, formatter: Formatter, number: int) -> list[Spec]:
     """Return both sides of a panel."""
     return _Bars(chart, formatter, number).sides()
 
 
 class _Bars(Drawn):
-    def __init__(self, chart: Chart, formatter: Formatter, number: int) -> None:
+    def __init__(self, chart: doc.Chart, formatter: Formatter, number: int) -> None:
         super().__init__(chart, formatter, number)
         labels = dict(chart.x_labels)
         self.places = {place: self.text(labels[place]) for place in sorted({value.x for value in self.values})}
@@ -55,7 +56,7 @@ class _Bars(Drawn):
             for is_right in (False, True)
         ]  # fmt: skip
 
-    def _inside(self, value: ChartValue, *, is_right: bool) -> Spec:
+    def _inside(self, value: doc.ChartValue, *, is_right: bool) -> Spec:
         """Return what stands in a bar: the letter of its group, or that this side has no bar."""
         shown = value.right if is_right else value.left or value.printed
         return {"letter": self.letters[value.series]} if shown else {"nothing": self.text(msg("not measured"))}

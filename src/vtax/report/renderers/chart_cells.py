@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from vtax.report.document import Bounded, Chart, Number, Share, joined
+from vtax.report import document as doc
+from vtax.report.document import joined
 from vtax.report.renderers.chart_layers import INK, PAPER, WIDTH, Drawn
 from vtax.report.renderers.format import Formatter
 from vtax.report.renderers.vega import Spec
@@ -14,7 +15,7 @@ _NARROW = 0.02  # width of an interval, as a share of its estimate
 _DARK = 0.55  # of the range of a heatmap, from which its numbers are white
 
 
-def cells(chart: Chart, formatter: Formatter, number: int) -> list[Spec]:
+def cells(chart: doc.Chart, formatter: Formatter, number: int) -> list[Spec]:
     """Return both sides of a panel."""
     return _Cells(chart, formatter, number).sides()
 
@@ -89,28 +90,30 @@ class _Cells(Drawn):
         """Return the largest distance from the middle, for which colours are darkest."""
         return max(high - middle, middle - low) or 1.0
 
-    def _cell(self, bounded: Bounded | None, printed: Bounded | None, *, is_spread: bool) -> str:
+    def _cell(self, bounded: doc.Bounded | None, printed: doc.Bounded | None, *, is_spread: bool) -> str:
         """is_spread: bounds are a deviation on either side of the value, as a publication prints it."""
         lines = []
         if bounded is not None:
             value, low, high = bounded
             is_narrow = low is not None and high is not None and high - low < _NARROW * abs(value)
             digits = 4 if is_narrow else 3  # 99.9 and 100.1 must not both be 100
-            text = Share(value) if self.chart.is_share else Number(value / self.panel.scale.divisor, digits)
+            text = doc.Share(value) if self.chart.is_share else doc.Number(value / self.panel.scale.divisor, digits)
             lines.append(self.text(text))
             if is_spread and high is not None:
-                lines.append(self.text(joined(["±", Number((high - value) / self.panel.scale.divisor, 3)], " ")))
+                lines.append(self.text(joined(["±", doc.Number((high - value) / self.panel.scale.divisor, 3)], " ")))
             elif low is not None and high is not None and value:
-                bounds = [Number(bound / self.panel.scale.divisor, digits) for bound in (low, high)]
+                bounds = [doc.Number(bound / self.panel.scale.divisor, digits) for bound in (low, high)]
                 lines.append(self.text(joined(["[", joined(bounds, self.separator), "]"], "")))
         if printed is not None:
             text = (
-                Share(printed[0], "declared")
+                doc.Share(printed[0], "declared")
                 if self.chart.is_share
-                else Number(printed[0] / self.panel.scale.divisor, 3)
+                else doc.Number(printed[0] / self.panel.scale.divisor, 3)
             )
             spread = (
-                () if printed[2] is None else ("±", Number((printed[2] - printed[0]) / self.panel.scale.divisor, 3))
+                ()
+                if printed[2] is None
+                else ("±", doc.Number((printed[2] - printed[0]) / self.panel.scale.divisor, 3))
             )
             lines.append(self.text(joined(["◇", text, *spread], " ")))
         return "\n".join(lines) or "–"

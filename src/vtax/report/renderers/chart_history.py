@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import textwrap
 
-from vtax.report.document import Chart
+from vtax.report import document as doc
 from vtax.report.renderers.chart_axes import Axis
 from vtax.report.renderers.chart_layers import INK, MUTED, WIDTH, intervals
 from vtax.report.renderers.chart_lines import LineLooks
@@ -22,7 +22,7 @@ _MAX_TICKS = 60
 _CHARACTER, _SYMBOL = 6.6, 40  # pixels of a legend's character, and of its symbol with the space between columns
 
 
-def history(chart: Chart, formatter: Formatter, number: int, *, is_narrow: bool = False) -> list[Spec]:
+def history(chart: doc.Chart, formatter: Formatter, number: int, *, is_narrow: bool = False) -> list[Spec]:
     """Return one drawing of a panel, as wide as two sides. is_narrow: as wide as the window of a phone."""
     return [_History(chart, formatter, number).drawing(_NARROW if is_narrow else _WIDE)]
 

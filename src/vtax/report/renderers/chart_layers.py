@@ -5,7 +5,8 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator
 
-from vtax.report.document import Bounded, Chart, ChartValue, joined, msg
+from vtax.report import document as doc
+from vtax.report.document import joined, msg
 from vtax.report.renderers.chart_axes import Axis
 from vtax.report.renderers.format import Formatter
 from vtax.report.renderers.vega import PLACEHOLDERS, Spec
@@ -20,7 +21,7 @@ INK, PAPER, MUTED, GRID = (PLACEHOLDERS[name] for name in ("@ink", "@paper", "@m
 class Drawn:
     """One panel of a chart, which a kind draws twice."""
 
-    def __init__(self, chart: Chart, formatter: Formatter, number: int) -> None:
+    def __init__(self, chart: doc.Chart, formatter: Formatter, number: int) -> None:
         self.chart, self.text, self.language = chart, formatter.text, formatter.language
         self.separator = self.language.separator
         self.used = sorted({value.series for value in (*chart.values, *chart.bands)})
@@ -50,9 +51,9 @@ class Drawn:
         return {"text": self.text(self.panel.title), "subtitle": lines, **frame}
 
 
-def record_of(value: ChartValue, axis: Axis, *, is_right: bool) -> Spec:
+def record_of(value: doc.ChartValue, axis: Axis, *, is_right: bool) -> Spec:
     """Return the fields of what a side shows of a value; on the left those of the printed one too."""
-    shown: Bounded | None = value.right if is_right else value.left
+    shown: doc.Bounded | None = value.right if is_right else value.left
     record = axis.record(shown)
     if not is_right and value.printed is not None:
         record |= {f"printed_{name}": each for name, each in axis.record(value.printed).items()}

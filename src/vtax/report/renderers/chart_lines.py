@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from vtax.report.document import Chart, ChartValue
+from vtax.report import document as doc
 from vtax.report.renderers.chart_axes import Axis, value_axis
 from vtax.report.renderers.chart_layers import WHOLE_WIDTH, WIDTH, Drawn, intervals, only, printed, record_of
 from vtax.report.renderers.format import Formatter
@@ -21,7 +21,7 @@ _DODGE = 3.7  # pixels between the intervals of two series
 _OF_A_GAP = 0.5  # of the gap between two neighbouring places, that all series of one may stand apart
 
 
-def lines(chart: Chart, formatter: Formatter, number: int) -> list[Spec]:
+def lines(chart: doc.Chart, formatter: Formatter, number: int) -> list[Spec]:
     """Return both sides of a panel; over tests the right side has means with bands in front of the tests."""
     return _Lines(chart, formatter, number).sides()
 
@@ -53,7 +53,7 @@ class LineLooks(Drawn):
         most = _OF_A_GAP * min(gaps, default=1.0) / max(1, len(self.used) - 1)
         return min(_DODGE / (WHOLE_WIDTH if self.chart.has_one_side else WIDTH), most)
 
-    def aside(self, value: ChartValue) -> float:
+    def aside(self, value: doc.ChartValue) -> float:
         """Return the part of the axis by which a value's interval stands aside from those of other series."""
         return (self.used.index(value.series) - (len(self.used) - 1) / 2) * self.dodge
 
@@ -140,7 +140,7 @@ class _Lines(LineLooks):
         arrows = axis.arrows({"x": {"field": "to", **x}}, y, "y")
         return [*layers, *({**own, **each} for each in arrows)]
 
-    def _dodged(self, value: ChartValue, domain: Sequence[float]) -> float:
+    def _dodged(self, value: doc.ChartValue, domain: Sequence[float]) -> float:
         """x a little aside, so that series stand beside each other; tests stay at their numbers."""
         if self.chart.bands or self.chart.is_banded:
             return value.x

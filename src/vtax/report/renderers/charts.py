@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from vtax.report.document import Chart
+from vtax.report import document as doc
 from vtax.report.renderers.chart_bars import bars
 from vtax.report.renderers.chart_cells import cells
 from vtax.report.renderers.chart_history import history
@@ -21,7 +21,7 @@ from vtax.report.renderers.chart_lines import lines
 from vtax.report.renderers.format import Formatter
 from vtax.report.renderers.vega import SCHEMA, Spec, locale_of
 
-_KINDS: Mapping[str, Callable[[Chart, Formatter, int], list[Spec]]] = {
+_KINDS: Mapping[str, Callable[[doc.Chart, Formatter, int], list[Spec]]] = {
     "bars": bars, "lines": lines, "heatmap": cells, "table": cells, "history": history,
 }  # fmt: skip
 _LEGEND_COLUMNS = 4
@@ -29,7 +29,7 @@ _MIN_FONT_PX = 11.5  # of a chart for narrow windows, which shrink it by a tenth
 PRINT_FONT = "DejaVu Sans, Liberation Sans, Arial, sans-serif"
 
 
-def chart_spec(chart: Chart, formatter: Formatter, *, is_stacked: bool = False) -> Spec:
+def chart_spec(chart: doc.Chart, formatter: Formatter, *, is_stacked: bool = False) -> Spec:
     """Return the specification of a chart, without its title and notes.
 
     is_stacked: for narrow windows, both drawings of a panel below each other, one of one side half as wide.

@@ -6,7 +6,8 @@ import re
 import textwrap
 from collections.abc import Callable, Mapping
 
-from vtax.report.document import Chart, Figure, Inline, RowFigure, joined, msg
+from vtax.report import document as doc
+from vtax.report.document import joined, msg
 from vtax.report.renderers import vega
 from vtax.report.renderers.charts import PRINT_FONT, chart_spec
 from vtax.report.renderers.format import Formatter
@@ -14,24 +15,24 @@ from vtax.report.renderers.vega_shares import shares
 from vtax.report.renderers.vega_trials import distribution, has_too_many_trials, order
 
 _WIDTH = 430  # pixels
-_KINDS: Mapping[str, Callable[[RowFigure, Formatter], vega.Spec]] = {
+_KINDS: Mapping[str, Callable[[doc.RowFigure, Formatter], vega.Spec]] = {
     "values": vega.values, "ratios": vega.ratios, "order": order, "distribution": distribution, "shares": shares,
 }  # fmt: skip
 
 
-def spec_of(figure: RowFigure, formatter: Formatter) -> vega.Spec:
+def spec_of(figure: doc.RowFigure, formatter: Formatter) -> vega.Spec:
     """Return the specification of a figure of rows."""
     return _KINDS[figure.kind](figure, formatter)
 
 
-def file_of(figure: Figure, formatter: Formatter, file_format: str) -> bytes:
+def file_of(figure: doc.Figure, formatter: Formatter, file_format: str) -> bytes:
     """Return a figure with its title and the sentences below it as the content of an svg, pdf or png file, for
     print."""
     title = {
         "anchor": "start", "subtitleFontSize": 10.5, "color": "@ink", "subtitleColor": "@muted", "offset": 12,
         "subtitlePadding": 4,
     }  # fmt: skip
-    if isinstance(figure, Chart):
+    if isinstance(figure, doc.Chart):
         spec, sentences, title_chars, chars = chart_spec(figure, formatter), figure.notes, 88, 118
         title["fontSize"] = 14
     else:
@@ -57,15 +58,15 @@ def _drawn(spec: vega.Spec, file_format: str) -> bytes:
     return vl_convert.vegalite_to_png(text, vl_version=vega.VEGA_LITE, scale=2)
 
 
-def id_of(figure: Figure) -> str:
+def id_of(figure: doc.Figure) -> str:
     """Return the name of a figure among those of a report: `order-iperf3-throughput`."""
     return re.sub(r"[^a-z0-9]+", "-", figure.key.lower()).strip("-")
 
 
-def caption_of(figure: RowFigure, spec: vega.Spec, formatter: Formatter) -> str:
+def caption_of(figure: doc.RowFigure, spec: vega.Spec, formatter: Formatter) -> str:
     """Return the sentences below a figure. spec: its specification."""
     (caption,) = figure.notes
-    sentences: list[Inline] = [joined([caption, "."], "")]
+    sentences: list[doc.Inline] = [joined([caption, "."], "")]
     if more := _what_stands_for_values(figure):
         sentences = [msg("{figure}, {blocks}.", figure=caption, blocks=more)]
     if vega.marks_what_lies_outside(spec):
@@ -74,7 +75,7 @@ def caption_of(figure: RowFigure, spec: vega.Spec, formatter: Formatter) -> str:
     return formatter.text(joined(sentences, " "))
 
 
-def _what_stands_for_values(figure: RowFigure) -> Inline:
+def _what_stands_for_values(figure: doc.RowFigure) -> doc.Inline:
     """Return how a figure shows single values; empty for one without."""
     if figure.kind == "shares" or not any(row.values for row in figure.rows):
         return ""

@@ -15,14 +15,15 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from vtax import __version__
-from vtax.report.document import Document, Inline, Moment, msg
+from vtax.report import document as doc
+from vtax.report.document import msg
 from vtax.report.renderers import vega
 from vtax.report.renderers.format import Formatter
 from vtax.report.renderers.html_parts import COLOUR, HtmlParts, element, joined
 from vtax.report.renderers.language import ENGLISH, Language
 
 
-def html(document: Document, language: Language = ENGLISH, chapters: Sequence[Document] = ()) -> str:
+def html(document: doc.Document, language: Language = ENGLISH, chapters: Sequence[doc.Document] = ()) -> str:
     """Return a document as one self-contained HTML page. chapters: documents below it, which it links as `run-1`,
     ..."""
     environment = Environment(
@@ -42,7 +43,7 @@ def html(document: Document, language: Language = ENGLISH, chapters: Sequence[Do
         running=Markup(_css_text(drawn[0]["title"])),
         footer=formatter.text(msg(
             "Made by vtax {version} on {moment}. This file is complete: it loads nothing from anywhere.",
-            version=__version__, moment=Moment(time.time()),
+            version=__version__, moment=doc.Moment(time.time()),
         )),
         specs=specs,
         placeholders=joined((name[1:] for name in vega.PLACEHOLDERS), "|"),
@@ -55,7 +56,7 @@ def chapter_key(number: int) -> str:
     return f"run-{number + 1}"
 
 
-def _drawn(key: str, document: Document, formatter: Formatter) -> dict[str, Any]:
+def _drawn(key: str, document: doc.Document, formatter: Formatter) -> dict[str, Any]:
     """Return a document as the template shows it. key: of a chapter, the beginning of all its ids."""
     page = HtmlParts(formatter, document, f"{key}-" if key else "")
     return {
@@ -83,17 +84,17 @@ class Fragments:
 
     def __init__(self, language: Language = ENGLISH, colours: Mapping[str, int] | None = None) -> None:
         """colours: of the document; see there."""
-        self._page = HtmlParts(Formatter(language), Document("", (), colours=colours or {}))
+        self._page = HtmlParts(Formatter(language), doc.Document("", (), colours=colours or {}))
 
-    def inline(self, text: Inline) -> Markup:
+    def inline(self, text: doc.Inline) -> Markup:
         """Return a text with its roles and values as elements."""
         return self._page.inline(text)
 
-    def lead(self, document: Document) -> Markup:
+    def lead(self, document: doc.Document) -> Markup:
         """Return the lines under the title of a document."""
         lines = (element('<p class="meta">{}</p>', self.inline(line)) for line in document.lead)
         return joined(lines, "\n")
 
-    def body(self, document: Document) -> Markup:
+    def body(self, document: doc.Document) -> Markup:
         """Return the parts of a document."""
         return joined(map(self._page.top, document.parts), "\n")

@@ -9,30 +9,8 @@ from itertools import groupby
 
 from markupsafe import Markup, escape
 
-from vtax.report.document import (
-    Bullets,
-    Chart,
-    Code,
-    Column,
-    Document,
-    Group,
-    Inline,
-    IntervalCell,
-    Nothing,
-    Paragraph,
-    Part,
-    PlatformCell,
-    Relative,
-    RowFigure,
-    Table,
-    TableRow,
-    Titled,
-    VerdictCell,
-    Warning,
-    Warnings,
-    msg,
-    plural,
-)
+from vtax.report import document as doc
+from vtax.report.document import msg, plural
 from vtax.report.document.text import Role
 from vtax.report.renderers import vega
 from vtax.report.renderers.charts import chart_spec
@@ -44,7 +22,7 @@ _LONG = 160  # characters of a cell beyond which it is folded
 _SHOWN = 120  # of a folded one
 _SIZE = re.compile(r'viewBox="0 0 [\d.]+ ([\d.]+)"')
 _PAGE = 1400  # height of a figure that is not readable on one printed page
-_ELEMENTS = (PlatformCell, VerdictCell, IntervalCell)
+_ELEMENTS = (doc.PlatformCell, doc.VerdictCell, doc.IntervalCell)
 _CLASSES = {"muted": "muted", "caution": "flag", "error": "flag", "strong": "strong"}
 
 
@@ -53,7 +31,7 @@ class _Column:
     """A column that is drawn. number: its place in rows. kind, label: attributes of its cells."""
 
     number: int
-    column: Column
+    column: doc.Column
     kind: Markup
     label: Markup
 
@@ -61,7 +39,7 @@ class _Column:
 class HtmlParts:
     """Draws parts. specs: (name, specification) of every figure drawn so far."""
 
-    def __init__(self, formatter: Formatter, document: Document, prefix: str = "") -> None:
+    def __init__(self, formatter: Formatter, document: doc.Document, prefix: str = "") -> None:
         """prefix: of every id, where a page has several documents."""
         self.formatter = formatter
         self._document = document
@@ -70,9 +48,9 @@ class HtmlParts:
         self._ids: set[str] = set()
         self._charts = 0
 
-    def top(self, part: Part) -> Markup:
+    def top(self, part: doc.Part) -> Markup:
         """Return a part of the page itself: sections become its chapters."""
-        if not isinstance(part, Titled):
+        if not isinstance(part, doc.Titled):
             return self.part(part)
         key = self._id(part.key)
         inner = joined((self.part(each) for each in part.parts), "\n")
@@ -81,35 +59,35 @@ class HtmlParts:
 
     def contents(self) -> list[tuple[str, str, list[tuple[str, str]]]]:
         """Return (id, title, (id, title) of the results in it) of every chapter that can be linked."""
-        titled = [(part, self._named(part)) for part in self._document.parts if isinstance(part, Titled)]
+        titled = [(part, self._named(part)) for part in self._document.parts if isinstance(part, doc.Titled)]
         return [(*named, self._results(part) if part.key == "results" else []) for part, named in titled if named]
 
-    def _results(self, chapter: Titled) -> list[tuple[str, str]]:
-        inner = (self._named(part) for part in chapter.parts if isinstance(part, Titled) and part.subtitle != "")
+    def _results(self, chapter: doc.Titled) -> list[tuple[str, str]]:
+        inner = (self._named(part) for part in chapter.parts if isinstance(part, doc.Titled) and part.subtitle != "")
         return [named for named in inner if named]
 
-    def _named(self, section: Titled) -> tuple[str, str] | None:
+    def _named(self, section: doc.Titled) -> tuple[str, str] | None:
         return (self._name(section.key), self.formatter.text(section.title)) if self._name(section.key) else None
 
-    def part(self, part: Part) -> Markup:
+    def part(self, part: doc.Part) -> Markup:
         """Return a part within a chapter."""
-        if isinstance(part, Titled):
+        if isinstance(part, doc.Titled):
             return self._section(part)
-        if isinstance(part, Table):
+        if isinstance(part, doc.Table):
             return self._table(part)
-        if isinstance(part, RowFigure):
+        if isinstance(part, doc.RowFigure):
             return self._figure(part)
-        if isinstance(part, Chart):
+        if isinstance(part, doc.Chart):
             return self._chart(part)
-        if isinstance(part, Bullets):
+        if isinstance(part, doc.Bullets):
             return self._bullets(part)
-        if isinstance(part, Warnings):
+        if isinstance(part, doc.Warnings):
             return element('<ul class="warnings">{}</ul>', joined(map(self._warning, part.warnings)))
-        if isinstance(part, Code):
+        if isinstance(part, doc.Code):
             return self._code(part)
         return self._paragraph(part)
 
-    def inline(self, text: Inline, *, breaks: bool = True) -> Markup:
+    def inline(self, text: doc.Inline, *, breaks: bool = True) -> Markup:
         """Return a text with its roles and values as elements. breaks: a line may end in it, but in no interval."""
         runs = list(self.formatter.runs(text))
         if len(runs) == 1:  # most cells
@@ -117,17 +95,17 @@ class HtmlParts:
         return joined(self._run(each, breaks=breaks) for each in _together(runs))
 
     def _run(self, run: Run, *, breaks: bool = True) -> Markup:
-        if isinstance(run.value, PlatformCell):
+        if isinstance(run.value, doc.PlatformCell):
             name = self._platform(run.value)
             return element('<span class="strong">{}</span>', name) if run.role == "strong" else name
-        if isinstance(run.value, VerdictCell):
+        if isinstance(run.value, doc.VerdictCell):
             word, more = self.formatter.verdict(run.value)
             rest = element(' <span class="muted">{}</span>', more) if more else ""
             return element('<span class="key {}">{}</span>{}', run.value.kind, word, rest)
         text = escape(run.text)
         if run.link:
             text = element('<a href="#{}">{}</a>', self._name(run.link), text)
-        if breaks and isinstance(run.value, IntervalCell):
+        if breaks and isinstance(run.value, doc.IntervalCell):
             text = element('<span class="whole">{}</span>', text)
         if run.role == "code":
             return element("<code>{}</code>", text)
@@ -135,14 +113,14 @@ class HtmlParts:
             return element('<span class="{}">{}</span>', _CLASSES[run.role], text)
         return text
 
-    def _platform(self, platform: PlatformCell) -> Markup:
+    def _platform(self, platform: doc.PlatformCell) -> Markup:
         marks = joined(element(' <span class="mark">{}</span>', mark) for mark in self.formatter.marks(platform))
         number = platform.colour
         style = COLOUR.format(vega.colour_of(number))
         swatch = element('<span class="swatch" style="{}"></span>', style)
         return element("{}{}{}", swatch if number >= 0 else "", platform.name, marks)
 
-    def _judged(self, value: Relative, verdict: VerdictCell) -> Markup:
+    def _judged(self, value: doc.Relative, verdict: doc.VerdictCell) -> Markup:
         shown, interval = (self.formatter.text(replace(value, verdict=None, shows=each)) for each in PARTS)
         return element(
             '<span class="sign" aria-hidden="true">{}</span> {} <span class="interval">{}</span>'
@@ -166,9 +144,9 @@ class HtmlParts:
         name = re.sub(r"[^A-Za-z0-9]+", "-", key).strip("-")
         return self.prefix + name if name else ""
 
-    def _section(self, section: Titled) -> Markup:
-        figures = [part for part in section.parts if isinstance(part, RowFigure)]
-        parts = [self.part(part) for part in section.parts if not isinstance(part, RowFigure)]
+    def _section(self, section: doc.Titled) -> Markup:
+        figures = [part for part in section.parts if isinstance(part, doc.RowFigure)]
+        parts = [self.part(part) for part in section.parts if not isinstance(part, doc.RowFigure)]
         if figures:
             drawn = joined(map(self._figure, figures), "\n")
             parts.append(element('<div class="figures">{}</div>', drawn))
@@ -178,21 +156,21 @@ class HtmlParts:
         small = element(" <small>{}</small>", self.inline(section.subtitle)) if section.subtitle != "" else ""
         return element("<article{}>\n<h3>{}{}</h3>\n{}\n</article>", self._id(section.key), title, small, inner)
 
-    def _paragraph(self, paragraph: Paragraph) -> Markup:
+    def _paragraph(self, paragraph: doc.Paragraph) -> Markup:
         kind = element(' class="{}"', _CLASSES[paragraph.role]) if paragraph.role in _CLASSES else ""
         return element("<p{}>{}</p>", kind, self.inline(paragraph.text))
 
-    def _bullets(self, bullets: Bullets) -> Markup:
+    def _bullets(self, bullets: doc.Bullets) -> Markup:
         items = joined(element("<li>{}</li>", self.inline(item)) for item in bullets.items)
         return element('<ul class="{}">{}</ul>', bullets.key or "plain", items)
 
-    def _code(self, code: Code) -> Markup:
+    def _code(self, code: doc.Code) -> Markup:
         text = element('<pre tabindex="0">{}</pre>', code.text)
         if code.title == "":
             return text
         return element("<details open><summary>{}</summary>{}</details>", self.inline(code.title), text)
 
-    def _warning(self, warning: Warning) -> Markup:
+    def _warning(self, warning: doc.Warning) -> Markup:
         code = element('<code class="{}">{}</code> ', warning.severity, warning.code)
         times = self.formatter.times(warning)
         text = element(
@@ -200,7 +178,7 @@ class HtmlParts:
         )
         return element("<li>{}{}{}</li>", code, text, self._places(warning))
 
-    def _places(self, warning: Warning) -> Markup:
+    def _places(self, warning: doc.Warning) -> Markup:
         """Return where a warning holds; every text and place of it on demand where there are several."""
         texts = self.formatter.cases(warning) if len(warning.cases) > 1 else []
         places = [self.formatter.text(place.inline) for place in warning.places]
@@ -214,7 +192,7 @@ class HtmlParts:
         summary = element('<summary class="muted">{}</summary>', summary)
         return element(" <details>{}{}{}</details>", summary, every, where)
 
-    def _table(self, table: Table) -> Markup:
+    def _table(self, table: doc.Table) -> Markup:
         columns = [
             _Column(number, column, _class(column), label)
             for number, (column, label) in enumerate(zip(table.columns, self._labels(table), strict=True))
@@ -237,7 +215,7 @@ class HtmlParts:
             legend,
         )
 
-    def _labels(self, table: Table) -> list[Markup]:
+    def _labels(self, table: doc.Table) -> list[Markup]:
         """Label the cells of each column, for windows so narrow that the headings have no room above them: without
         what stands in brackets, as the cells have it in brackets too."""
         if table.style not in ("result", "overview", "list"):
@@ -256,7 +234,7 @@ class HtmlParts:
         ]
         return element('<p class="legend">{}</p>', joined(keys, " "))
 
-    def _body(self, group: Group, columns: list[_Column]) -> Markup:
+    def _body(self, group: doc.Group, columns: list[_Column]) -> Markup:
         title = ""
         if group.title != "":
             title = element(
@@ -267,16 +245,16 @@ class HtmlParts:
         rows = joined((self._row(row, columns) for row in group.rows), "\n")
         return element("<tbody>{}{}</tbody>", title, rows)
 
-    def _row(self, row: TableRow, columns: list[_Column]) -> Markup:
+    def _row(self, row: doc.TableRow, columns: list[_Column]) -> Markup:
         cells = joined(self._cell(row.cells[each.number], each) for each in columns if each.number < len(row.cells))
         kind = element(' class="{}"', row.role) if row.role else ""
         return element("<tr{}>{}</tr>", kind, cells)
 
-    def _cell(self, cell: Inline, at: _Column) -> Markup:
+    def _cell(self, cell: doc.Inline, at: _Column) -> Markup:
         column = at.column
-        if isinstance(cell, Relative) and (verdict := cell.verdict) is not None:
+        if isinstance(cell, doc.Relative) and (verdict := cell.verdict) is not None:
             return element('<td class="kept {}"{}>{}</td>', verdict.kind, at.label, self._judged(cell, verdict))
-        if isinstance(cell, Nothing):
+        if isinstance(cell, doc.Nothing):
             return element('<td class="number none"{}>{}</td>', at.label, self.formatter.value(cell))
         shown = self.inline(cell, breaks=column.wraps or column.key == "verdict")
         if column.wraps and len(text := self.formatter.text(cell)) > _LONG:
@@ -285,7 +263,7 @@ class HtmlParts:
             return element('<th scope="row">{}</th>', shown)
         return element("<td{}{}>{}</td>", at.kind, at.label, shown)
 
-    def _figure(self, figure: RowFigure) -> Markup:
+    def _figure(self, figure: doc.RowFigure) -> Markup:
         spec, name = spec_of(figure, self.formatter), f"{self.prefix}f{len(self.specs)}"
         caption = caption_of(figure, spec, self.formatter)
         self.specs.append((name, Markup(vega.spec_text(spec))))
@@ -297,7 +275,7 @@ class HtmlParts:
             "<figcaption>{}</figcaption>\n</figure>"
         ).format(name, kind, Markup(svg), caption)
 
-    def _chart(self, chart: Chart) -> Markup:
+    def _chart(self, chart: doc.Chart) -> Markup:
         name = f"{self.prefix}c{self._charts}"
         self._charts += 1
         notes = joined(map(self.formatter.text, chart.notes), "<br>")
@@ -335,7 +313,7 @@ def _look(run: Run) -> tuple[Role, str, int]:
     return run.role, run.link, id(run) if isinstance(run.value, _ELEMENTS) else 0
 
 
-def _class(column: Column) -> Markup:
+def _class(column: doc.Column) -> Markup:
     found = (("number", column.is_number), ("wrap", column.wraps), ("wide", column.room == "wide"))
     names = [name for name, holds in found if holds]
     if column.key in ("verdict", "interval"):

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from vtax.described import values_of
-from vtax.report.document import Document, Joined, Link, Message, Stored, Styled, Table, Translated
+from vtax.report import document as doc
 from vtax.report.document.cells import (
     Count,
     Duration,
@@ -37,14 +37,14 @@ _SINGLE = (Number, Count, Quantity, Share, Probability, PValue)
 _SECONDS = (Duration, Offset, Moment)
 
 
-def as_json(document: Document) -> Any:
+def as_json(document: doc.Document) -> Any:
     """Return the values of a document."""
     if document.data is not None:
         return plain(document.data)
     return [plain({"table": table.key, "rows": _rows(table)}) for table in document.tables() if not table.repeats]
 
 
-def _rows(table: Table) -> list[dict[str, Any]]:
+def _rows(table: doc.Table) -> list[dict[str, Any]]:
     keys = [column.key for column in table.columns]
     return [
         {**({"group": group.title} if group.title != "" else {}), **dict(zip(keys, row.cells, strict=False))}
@@ -63,11 +63,11 @@ def plain(value: Any) -> Any:
         return {str(key): plain(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
         return [plain(each) for each in value]
-    if isinstance(value, Message | Joined):
+    if isinstance(value, doc.Message | doc.Joined):
         return Formatter().text(value)
-    if isinstance(value, Stored | Translated):
+    if isinstance(value, doc.Stored | doc.Translated):
         return value.text
-    if isinstance(value, Styled | Link):
+    if isinstance(value, doc.Styled | doc.Link):
         return plain(value.text)
     return _typed(value)
 

@@ -11,7 +11,7 @@ import re
 from datetime import UTC, datetime
 from xml.etree import ElementTree
 
-from vtax.report.document import Document
+from vtax.report import document as doc
 from vtax.report.renderers.format import Formatter
 from vtax.report.renderers.language import ENGLISH, Language
 
@@ -19,7 +19,7 @@ _ELEMENTS = {"failed": "failure", "error": "error", "skipped": "skipped"}
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def junit(document: Document, language: Language = ENGLISH) -> str:
+def junit(document: doc.Document, language: Language = ENGLISH) -> str:
     """Return the text of the file. Raises ValueError for a document without a suite."""
     suite, formatter = document.suite, Formatter(language)
     if suite is None:

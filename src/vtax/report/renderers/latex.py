@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from vtax.report.document import Code, Document, Inline, PlatformCell, Relative, Table, Titled, Warning
+from vtax.report import document as doc
 from vtax.report.renderers.format import PARTS, WORDS, Formatter
 from vtax.report.renderers.language import ENGLISH, Language
 from vtax.report.renderers.walk import TextPage, grid_of, one_line, titles_of, warning_lines
@@ -41,7 +41,7 @@ _ROOM_OF_NAMES = 0.18  # of a line, in a table on one line's width
 _HEADINGS = ("section", "subsection", "subsubsection", "paragraph")
 
 
-def latex(document: Document, language: Language = ENGLISH, chapters: Sequence[Document] = ()) -> str:
+def latex(document: doc.Document, language: Language = ENGLISH, chapters: Sequence[doc.Document] = ()) -> str:
     """Return a document as a LaTeX file that needs common packages alone. chapters: documents below it, a part
     each."""
     page = _Page(Formatter(language))
@@ -51,15 +51,15 @@ def latex(document: Document, language: Language = ENGLISH, chapters: Sequence[D
 
 
 class _Page(TextPage):
-    def heading(self, section: Titled, level: int) -> Iterator[str]:
+    def heading(self, section: doc.Titled, level: int) -> Iterator[str]:
         yield rf"\{_HEADINGS[min(level, 3)]}*{{{self.text(section.title)}}}"
         if section.subtitle != "":
             yield rf"\emph{{{self.text(section.subtitle)}}}\par"
 
-    def paragraph(self, text: Inline) -> str:
+    def paragraph(self, text: doc.Inline) -> str:
         return self.text(text) + r"\par"
 
-    def code(self, code: Code) -> str:
+    def code(self, code: doc.Code) -> str:
         title = [self.text(code.title) + r"\par"] if code.title != "" else []
         lines = [rf"\texttt{{{escaped(line)}}}\\" for line in code.text.splitlines() if line.strip()]
         return "\n".join([*title, r"\begin{flushleft}\small", *lines, r"\end{flushleft}"])
@@ -67,18 +67,18 @@ class _Page(TextPage):
     def items(self, items: Iterable[str]) -> str:
         return "\n".join([r"\begin{itemize}", *(rf"\item {{}}{item}" for item in items), r"\end{itemize}"])
 
-    def warning(self, warning: Warning, shows_code: bool) -> str:
+    def warning(self, warning: doc.Warning, shows_code: bool) -> str:
         sentence, places = warning_lines(warning, self.formatter)
         code = rf"\texttt{{{escaped(warning.code)}}}: " if shows_code else ""
         return f"{code}{escaped(sentence)}" + (f" ({escaped(places)})" if places else "")
 
-    def text(self, inline: Inline) -> str:
+    def text(self, inline: doc.Inline) -> str:
         return "".join(
             rf"\texttt{{{escaped(run.text)}}}" if run.role == "code" else escaped(run.text)
             for run in self.formatter.runs(inline)
         )
 
-    def table(self, table: Table) -> str:
+    def table(self, table: doc.Table) -> str:
         """Return a table over as many pages as it needs; one that repeats others on one line's width, however
         small."""
         grid = grid_of(table, self.formatter)
@@ -107,19 +107,19 @@ class _Page(TextPage):
         head = [r"\toprule", titles, r"\midrule", *([] if table.repeats else [r"\endhead"])]
         return "\n".join([begin % kinds, *head, *lines, r"\bottomrule", end])
 
-    def _stacked(self, cell: Inline) -> str:
+    def _stacked(self, cell: doc.Inline) -> str:
         """Return a figure that is judged, its interval and its word below each other."""
-        if not isinstance(cell, Relative) or cell.verdict is None:
+        if not isinstance(cell, doc.Relative) or cell.verdict is None:
             return self.text(cell)
         figure, interval = (replace(cell, verdict=None, shows=each) for each in PARTS)
         lines = [self.formatter.text(part) for part in (figure, interval)]
         word = self.formatter.text(WORDS[cell.verdict.kind])
         return _stack([*map(escaped, lines), *([] if word in lines[0] else [escaped(word)])], "t", "r")
 
-    def _title(self, title: Inline, is_number: bool) -> str:
+    def _title(self, title: doc.Inline, is_number: bool) -> str:
         """Return a heading of a column, on as many lines as it has."""
         lines = [escaped(line) for line in self.formatter.text(title).splitlines()]
-        if isinstance(title, PlatformCell):
+        if isinstance(title, doc.PlatformCell):
             lines = [escaped(title.name), *(escaped(f"({mark})") for mark in self.formatter.marks(title))]
         return _stack(lines, "b", "r" if is_number else "l") if len(lines) > 1 else lines[0]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from vtax.report.document import Bounded
+from vtax.report import document as doc
 
 _WIDE = 1.6  # from one end of an axis of ratios to the other: it is linear below, and logarithmic from here on
 _MOST_DECADES = 6  # with ticks within them
@@ -14,7 +14,7 @@ _ROOM = 0.06  # of the axis, free at either end
 _FINE_TICKS = (0.7, 0.8, 0.9, 1.1, 1.25, 1.5)
 
 
-def domain_of(shown: list[Bounded], margin: float) -> tuple[float, float]:
+def domain_of(shown: list[doc.Bounded], margin: float) -> tuple[float, float]:
     """Return what the axis of ratios shows: all that is finite, with its intervals."""
     found = [each for each in shown if 0 < each[0] < math.inf]
     lows = [low or estimate for estimate, low, _ in found]

@@ -12,26 +12,7 @@ from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.text import Text
 
 from vtax.messages import Severity
-from vtax.report.document import (
-    Bar,
-    Bullets,
-    Code,
-    Column,
-    Document,
-    Group,
-    Inline,
-    IntervalCell,
-    Paragraph,
-    Part,
-    PlatformCell,
-    Relative,
-    Table,
-    TableRow,
-    Titled,
-    VerdictCell,
-    Warning,
-    Warnings,
-)
+from vtax.report import document as doc
 from vtax.report.document.text import Role
 from vtax.report.renderers.format import Formatter, Run
 from vtax.report.renderers.grid import TextGrid
@@ -48,7 +29,7 @@ SEVERITIES: Mapping[Severity, str] = {"error": "red", "warning": "yellow", "note
 _WIDE = 132
 
 
-def render(document: Document, console: Console, language: Language = ENGLISH) -> None:
+def render(document: doc.Document, console: Console, language: Language = ENGLISH) -> None:
     """Print a document. Its title is printed where it has lines below it, which say what it is about."""
     terminal = _Terminal(Formatter(language), console.width)
     parts = list(terminal.parts(_reading_order(document.parts), is_top=True))
@@ -59,7 +40,7 @@ def render(document: Document, console: Console, language: Language = ENGLISH) -
     put(parts, console)
 
 
-def drawn(document: Document, console: Console, language: Language = ENGLISH) -> RenderableType:
+def drawn(document: doc.Document, console: Console, language: Language = ENGLISH) -> RenderableType:
     """Return a document with its title as something that rich draws, and draws again."""
     terminal = _Terminal(Formatter(language), console.width)
     title = terminal.text(document.title)
@@ -82,9 +63,9 @@ def is_wide(console: Console) -> bool:
     return console.width >= _WIDE
 
 
-def _reading_order(parts: Sequence[Part]) -> list[Part]:
+def _reading_order(parts: Sequence[doc.Part]) -> list[doc.Part]:
     """Return the answer last, where the eye is when all is printed."""
-    return sorted(parts, key=lambda part: isinstance(part, Titled) and part.role == "summary")
+    return sorted(parts, key=lambda part: isinstance(part, doc.Titled) and part.role == "summary")
 
 
 class _Terminal:
@@ -93,20 +74,20 @@ class _Terminal:
         self.width = width
         self.is_wide = width >= _WIDE
 
-    def parts(self, parts: Sequence[Part], *, is_top: bool = False) -> Iterator[RenderableType]:
+    def parts(self, parts: Sequence[doc.Part], *, is_top: bool = False) -> Iterator[RenderableType]:
         """Drawn one below the other; sections end with an empty line, and tables stand apart."""
         for number, part in enumerate(parts):
             drawn = list(self._part(part))
             if not drawn:
                 continue
-            if number and isinstance(part, Table):
+            if number and isinstance(part, doc.Table):
                 yield Text()
             yield from drawn
-            if is_top and not isinstance(part, Titled):
+            if is_top and not isinstance(part, doc.Titled):
                 yield Text()
 
-    def _part(self, part: Part) -> Iterator[RenderableType]:
-        if isinstance(part, Titled):
+    def _part(self, part: doc.Part) -> Iterator[RenderableType]:
+        if isinstance(part, doc.Titled):
             inner = list(self.parts(part.parts))
             if inner:
                 title = self.text(part.title)
@@ -114,21 +95,21 @@ class _Terminal:
                 if part.subtitle != "":
                     title.append("  ").append_text(self.text(part.subtitle, "dim"))
                 yield from (title, *inner, Text())
-        elif isinstance(part, Table):
+        elif isinstance(part, doc.Table):
             if not part.repeats:
                 yield self._table(part)
-        elif isinstance(part, Paragraph):
+        elif isinstance(part, doc.Paragraph):
             yield self.text(part.text, ROLES[part.role])
-        elif isinstance(part, Bullets):
+        elif isinstance(part, doc.Bullets):
             yield Bulleted([self.text(item) for item in part.items])
-        elif isinstance(part, Warnings):
+        elif isinstance(part, doc.Warnings):
             yield Bulleted([self._warning(warning, part.shows_code) for warning in part.warnings])
-        elif isinstance(part, Code):
+        elif isinstance(part, doc.Code):
             if part.title != "":
                 yield self.text(part.title, "dim")
             yield Text(part.text)
 
-    def text(self, inline: Inline, style: str = "") -> Text:
+    def text(self, inline: doc.Inline, style: str = "") -> Text:
         """Return a text with the styles of its roles; what must not break stays whole."""
         made = Text(style=style)
         for run in self.formatter.runs(inline):
@@ -136,21 +117,21 @@ class _Terminal:
                 made.append(text, of_run or None)
         return made
 
-    def _warning(self, warning: Warning, shows_code: bool) -> Text:
+    def _warning(self, warning: doc.Warning, shows_code: bool) -> Text:
         text = Text(f"{warning.code}: ", style=SEVERITIES[warning.severity]) if shows_code else Text()
         times = self.formatter.times(warning)
         text.append(self.formatter.sentence(warning) + times, style="default" if shows_code else None)
         where = self.formatter.where(warning)
         return text.append(f"  {where}", "dim") if where else text
 
-    def _table(self, table: Table) -> TextGrid:
+    def _table(self, table: doc.Table) -> TextGrid:
         shown = [n for n, column in enumerate(table.columns) if self.is_wide or column.room in {"", "spare"}]
         grid = self._grid(table, shown)
         if grid.natural_width > self.width:
             grid = self._grid(table, [n for n in shown if table.columns[n].room != "spare"])
         return grid
 
-    def _grid(self, table: Table, shown: Sequence[int]) -> TextGrid:
+    def _grid(self, table: doc.Table, shown: Sequence[int]) -> TextGrid:
         joins = {} if self.is_wide else {a: b for a, b in pairwise(shown) if table.columns[b].joins}
         shown = [n for n in shown if n not in joins.values()]
         grid = TextGrid()
@@ -165,7 +146,12 @@ class _Terminal:
         return grid
 
     def _group(
-        self, grid: TextGrid, group: Group, shown: Sequence[int], joins: Mapping[int, int], columns: Sequence[Column]
+        self,
+        grid: TextGrid,
+        group: doc.Group,
+        shown: Sequence[int],
+        joins: Mapping[int, int],
+        columns: Sequence[doc.Column],
     ) -> None:
         if group.title != "":
             grid.add_heading(self.text(group.title, "italic"))
@@ -176,7 +162,7 @@ class _Terminal:
                     cells[place] = cells[place].append(" ").append_text(other)
             grid.add_row(*cells, indent=group.title != "" and group.is_indented)
 
-    def _cell(self, row: TableRow, n: int) -> Text:
+    def _cell(self, row: doc.TableRow, n: int) -> Text:
         return self.text(row.cells[n]) if n < len(row.cells) else Text()
 
 
@@ -187,17 +173,17 @@ def _one_line(title: str) -> str:
 def _styled(run: Run, formatter: Formatter) -> Iterator[tuple[str, str]]:
     """Yield the stretches of a run with their styles."""
     style, value = ROLES[run.role], run.value
-    if isinstance(value, VerdictCell):
+    if isinstance(value, doc.VerdictCell):
         word, more = formatter.verdict(value)
         yield ", ".join(filter(None, (bind_spaces(word), more))), STYLES[value.kind]
-    elif isinstance(value, PlatformCell) and value.marks:
+    elif isinstance(value, doc.PlatformCell) and value.marks:
         yield value.name, style
         yield run.text.removeprefix(value.name), "yellow"
-    elif isinstance(value, Bar):
+    elif isinstance(value, doc.Bar):
         yield run.text, "blue"
-    elif isinstance(value, IntervalCell):
+    elif isinstance(value, doc.IntervalCell):
         yield bind_spaces(run.text), style
-    elif isinstance(value, Relative) and value.verdict is not None:
+    elif isinstance(value, doc.Relative) and value.verdict is not None:
         yield run.text, STYLES[value.verdict.kind]
     else:
         yield run.text, style

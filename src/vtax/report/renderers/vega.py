@@ -3,9 +3,8 @@
 Two kinds are here. `values`: a bar for every row with the interval of its mean and one dot per block. `ratios`: the
 share of the baseline in every block, its estimate and interval, and the band within which a ratio counts as
 equivalent. Of every interval the part inside the axis is drawn; whatever lies outside is marked at that end of its
-row by an arrow, so that nothing is cut off unseen. Colours are those of Okabe and Ito (2008), which people with any
-colour vision can tell apart; the baseline is grey. Ink, paper, muted ink and grid are placeholders (`@ink`, ...),
-because the page they stand on may be light or dark.
+row by an arrow, so that nothing is cut off unseen. Colours are those of Okabe and Ito (2008), which any colour vision
+tells apart; the baseline is grey. Ink, paper and grid are placeholders (`@ink`, ...), of light and dark pages.
 """
 
 from __future__ import annotations
@@ -22,7 +21,8 @@ from markupsafe import escape
 
 from vtax.errors import VtaxError
 from vtax.host.home import Home
-from vtax.report.document import FigureRow, Relative, RowFigure, msg
+from vtax.report import document as doc
+from vtax.report.document import msg
 from vtax.report.renderers.compact import compact, compact_svg
 from vtax.report.renderers.format import Formatter
 from vtax.report.renderers.ratio_axis import axis_of, domain_of
@@ -63,7 +63,7 @@ def colour_of(number: int) -> str:
     return GREY if number <= 0 else OKABE_ITO[(number - 1) % len(OKABE_ITO)]
 
 
-def values(figure: RowFigure, formatter: Formatter) -> Spec:
+def values(figure: doc.RowFigure, formatter: Formatter) -> Spec:
     """Bars, intervals and dots in their own unit, zero included."""
     rows, labels = rows_of(figure, formatter)
     divisor = figure.scale.divisor
@@ -92,7 +92,7 @@ def values(figure: RowFigure, formatter: Formatter) -> Spec:
     return frame(layers, labels, formatter.text(figure.title), formatter)
 
 
-def ratios(figure: RowFigure, formatter: Formatter) -> Spec:
+def ratios(figure: doc.RowFigure, formatter: Formatter) -> Spec:
     """Shares of the baseline, per block and estimated."""
     rows, labels = rows_of(figure, formatter)
     margin = figure.margin
@@ -105,7 +105,7 @@ def ratios(figure: RowFigure, formatter: Formatter) -> Spec:
             continue
         shared = shared_by(name, row, formatter)
         mean, low, high = row.shown
-        value_text, text = formatter.value(Relative(mean)), formatter.text(row.text)
+        value_text, text = formatter.value(doc.Relative(mean)), formatter.text(row.text)
         cells.append({
             **shared, "mean": mean, "text": text, "low": low, "high": high, "value_text": value_text, **_look(row),
         })  # fmt: skip
@@ -126,7 +126,7 @@ def ratios(figure: RowFigure, formatter: Formatter) -> Spec:
     return frame(layers, labels, formatter.text(figure.title), formatter)
 
 
-def axis_title(figure: RowFigure, formatter: Formatter) -> list[str]:
+def axis_title(figure: doc.RowFigure, formatter: Formatter) -> list[str]:
     """Return the title of the axis, in lines that fit a narrow window."""
     return textwrap.wrap(formatter.text(figure.axis), _TITLE_CHARS)
 
@@ -138,7 +138,7 @@ def marks_what_lies_outside(spec: Spec) -> bool:
     return any(text.startswith((_ARROWS[0], "▲", "▼")) or text.endswith(_ARROWS[1]) for text in texts)
 
 
-def has_too_many_dots(figure: RowFigure) -> bool:
+def has_too_many_dots(figure: doc.RowFigure) -> bool:
     """Return whether a figure has more blocks than can be drawn as dots, and shows quartiles and range."""
     return sum(len(row.blocks) for row in figure.rows) > MAX_DOTS
 
@@ -193,9 +193,9 @@ def spec_text(spec: Spec) -> str:
     return json.dumps(compact(spec), ensure_ascii=False, allow_nan=False, separators=(",", ":")).translate(_NO_MARKUP)
 
 
-def rows_of(figure: RowFigure, formatter: Formatter) -> tuple[list[tuple[str, FigureRow]], dict[str, str]]:
+def rows_of(figure: doc.RowFigure, formatter: Formatter) -> tuple[list[tuple[str, doc.FigureRow]], dict[str, str]]:
     """Return every row with an id, and id -> label in drawing order; ids of headings (levels) begin with h."""
-    rows: list[tuple[str, FigureRow]] = []
+    rows: list[tuple[str, doc.FigureRow]] = []
     labels: dict[str, str] = {}
     for number, group in enumerate(figure.groups):
         if title := formatter.text(group.title):
@@ -207,7 +207,7 @@ def rows_of(figure: RowFigure, formatter: Formatter) -> tuple[list[tuple[str, Fi
     return rows, labels
 
 
-def shared_by(name: str, row: FigureRow, formatter: Formatter) -> Spec:
+def shared_by(name: str, row: doc.FigureRow, formatter: Formatter) -> Spec:
     """Return the fields of all that is drawn in a row. name: its id."""
     return {"row": name, "platform": formatter.text(row.label), "colour": colour_of(row.colour)}
 
@@ -260,7 +260,7 @@ def dot_layers(dots: list[Spec], x: Spec, title: str, formatter: Formatter) -> l
     ]  # fmt: skip
 
 
-def _look(row: FigureRow) -> Spec:
+def _look(row: doc.FigureRow) -> Spec:
     """Return colour and shape of an estimate and its interval: those of its verdict, where it has one."""
     return {"ink": f"@{row.verdict or 'ink'}", "shape": _SHAPES.get(row.verdict or "", "diamond")}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vtax.report.document import RowFigure, Share
+from vtax.report import document as doc
 from vtax.report.renderers.format import Formatter
 from vtax.report.renderers.vega import BAR_PX, PLACEHOLDERS, Spec, axis_title, frame, layer, rows_of
 
@@ -12,7 +12,7 @@ _END = 1.28  # of the axis, room for the text of a row
 _LEAST = 0.12  # of the whole: smaller parts have no room for a number
 
 
-def shares(figure: RowFigure, formatter: Formatter) -> Spec:
+def shares(figure: doc.RowFigure, formatter: Formatter) -> Spec:
     """Return the specification of a figure of shares."""
     named, labels = rows_of(figure, formatter)
     names = [formatter.text(part) for part in figure.parts]
@@ -20,8 +20,14 @@ def shares(figure: RowFigure, formatter: Formatter) -> Spec:
     for name, row in named:
         at = 0.0
         for number, share in enumerate(row.values):
-            shown = {"row": name, "platform": formatter.text(row.label), "part": names[number],
-                     "from": at, "to": at + share, "share": formatter.value(Share(share, "whole"))}  # fmt: skip
+            shown = {
+                "row": name,
+                "platform": formatter.text(row.label),
+                "part": names[number],
+                "from": at,
+                "to": at + share,
+                "share": formatter.value(doc.Share(share, "whole")),
+            }
             parts.append(shown)
             if share >= _LEAST:
                 numbers.append({**shown, "at": at + share / 2, "ink": _INKS[number]})

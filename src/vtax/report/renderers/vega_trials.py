@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vtax.report.document import FigureRow, RowFigure, Share
+from vtax.report import document as doc
 from vtax.report.renderers.format import Formatter
 from vtax.report.renderers.vega import (
     BAR_PX,
@@ -51,7 +51,7 @@ class _Lane:
     middle: int
     reach: float
     label: str
-    row: FigureRow
+    row: doc.FigureRow
 
     @property
     def shared(self) -> Spec:
@@ -64,12 +64,12 @@ class _Lane:
         return np.array(self.row.blocks), np.array(self.row.positions) + 1, np.array(self.row.values) / self.reach
 
 
-def has_too_many_trials(figure: RowFigure) -> bool:
+def has_too_many_trials(figure: doc.RowFigure) -> bool:
     """Return whether a figure has more trials than can be drawn as dots."""
     return sum(len(row.values) for row in figure.rows) > MAX_TRIALS
 
 
-def order(figure: RowFigure, formatter: Formatter) -> Spec:
+def order(figure: doc.RowFigure, formatter: Formatter) -> Spec:
     """Return a lane for every platform: deviations of its trials over their positions, and the means of its
     blocks."""
     rows = figure.rows
@@ -104,7 +104,7 @@ def order(figure: RowFigure, formatter: Formatter) -> Spec:
     return plot(shown, lane_px * len(rows), formatter.text(figure.title), formatter)
 
 
-def distribution(figure: RowFigure, formatter: Formatter) -> Spec:
+def distribution(figure: doc.RowFigure, formatter: Formatter) -> Spec:
     """Return a row for every cell: its trials, those of the first block on top, with their median and quartiles."""
     named, labels = rows_of(figure, formatter)
     found = [(name, row) for name, row in named if row.shown is not None]
@@ -142,13 +142,18 @@ def distribution(figure: RowFigure, formatter: Formatter) -> Spec:
     return frame(layers, labels, formatter.text(figure.title), formatter)
 
 
-def _dots(row: FigureRow, shared: Spec, formatter: Formatter) -> Iterator[Spec]:
+def _dots(row: doc.FigureRow, shared: Spec, formatter: Formatter) -> Iterator[Spec]:
     blocks = sorted(set(row.blocks))
     places = np.linspace(1, -1, len(blocks)).tolist() if len(blocks) > 1 else [0.0]
     offset = dict(zip(blocks, places, strict=True))
     for value, block in zip(row.values, row.blocks, strict=True):
-        yield {**shared, "value": round(value * _PERCENT, 5), "block": block + 1, "offset": round(offset[block], 3),
-               "text": formatter.value(Share(value, "change"))}  # fmt: skip
+        yield {
+            **shared,
+            "value": round(value * _PERCENT, 5),
+            "block": block + 1,
+            "offset": round(offset[block], 3),
+            "text": formatter.value(doc.Share(value, "change")),
+        }
 
 
 def _common(reaches: Sequence[float]) -> float:
@@ -170,7 +175,7 @@ def _trials(lane: _Lane, formatter: Formatter) -> Iterator[Spec]:
     for at, value, block, deviation in zip(
         positions.tolist(), values.tolist(), lane.row.blocks, lane.row.values, strict=True
     ):
-        shown = {**lane.shared, "x": at, "block": block + 1, "text": formatter.value(Share(deviation, "change"))}
+        shown = {**lane.shared, "x": at, "block": block + 1, "text": formatter.value(doc.Share(deviation, "change"))}
         if abs(value) > 1:
             yield {**shown, "y": lane.middle + (1 if value > 0 else -1), "sign": "▲" if value > 0 else "▼"}
         else:
@@ -198,7 +203,7 @@ def _means(lane: _Lane) -> Iterator[Spec]:
         yield {"platform": lane.label, "x": round(float(positions[here].mean()), 1), "y": round(mean, 3)}
 
 
-def _marks(figure: RowFigure, x: Spec, formatter: Formatter) -> list[Spec]:
+def _marks(figure: doc.RowFigure, x: Spec, formatter: Formatter) -> list[Spec]:
     """Return where something else begins, such as a session."""
     values = [{"x": position + 1, "text": formatter.text(text)} for position, text in figure.marks]
     at = {"x": {"field": "x", **x}}
@@ -214,7 +219,7 @@ def _lanes_axis(lanes: Sequence[_Lane], formatter: Formatter) -> Spec:
     """Return every lane has its platform at its middle and its range at its ends."""
     texts: dict[int, list[str]] = {}
     for lane in lanes:
-        end = formatter.value(Share(lane.reach))
+        end = formatter.value(doc.Share(lane.reach))
         named = lane.label.replace(" (", "\n(", 1).split("\n")
         texts |= {lane.middle + 1: [f"+{end}"], lane.middle: named, lane.middle - 1: [f"−{end}"]}
     two = [lane.middle for lane in lanes if len(texts[lane.middle]) > 1]

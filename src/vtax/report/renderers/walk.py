@@ -6,21 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from vtax.report.document import (
-    Bullets,
-    Code,
-    Column,
-    Document,
-    Figure,
-    Group,
-    Inline,
-    Part,
-    Table,
-    TableRow,
-    Titled,
-    Warning,
-    Warnings,
-)
+from vtax.report import document as doc
 from vtax.report.renderers.format import Formatter
 
 
@@ -30,38 +16,38 @@ class TextPage(ABC):
     def __init__(self, formatter: Formatter) -> None:
         self.formatter = formatter
 
-    def blocks(self, document: Document) -> Iterator[str]:
+    def blocks(self, document: doc.Document) -> Iterator[str]:
         """Yield all blocks of a document below its title."""
         yield from map(self.paragraph, document.lead)
         for part in document.parts:
             yield from self._part(part, 0)
 
-    def _part(self, part: Part, level: int) -> Iterator[str]:
-        if isinstance(part, Titled):
+    def _part(self, part: doc.Part, level: int) -> Iterator[str]:
+        if isinstance(part, doc.Titled):
             if inner := [block for each in part.parts for block in self._part(each, level + 1)]:
                 yield from self.heading(part, level)
                 yield from inner
-        elif isinstance(part, Table):
+        elif isinstance(part, doc.Table):
             yield self.table(part)
-        elif isinstance(part, Bullets):
+        elif isinstance(part, doc.Bullets):
             yield self.items(map(self.text, part.items))
-        elif isinstance(part, Warnings):
+        elif isinstance(part, doc.Warnings):
             yield self.items(self.warning(each, part.shows_code) for each in part.warnings)
-        elif isinstance(part, Code):
+        elif isinstance(part, doc.Code):
             yield self.code(part)
-        elif not isinstance(part, Figure):
+        elif not isinstance(part, doc.Figure):
             yield self.paragraph(part.text)
 
     @abstractmethod
-    def heading(self, section: Titled, level: int) -> Iterator[str]:
+    def heading(self, section: doc.Titled, level: int) -> Iterator[str]:
         """Return the title of a section, and the line below it."""
 
     @abstractmethod
-    def paragraph(self, text: Inline) -> str:
+    def paragraph(self, text: doc.Inline) -> str:
         """Take running text."""
 
     @abstractmethod
-    def text(self, inline: Inline) -> str:
+    def text(self, inline: doc.Inline) -> str:
         """Return a text on one line, whose characters mean nothing to the format."""
 
     @abstractmethod
@@ -69,15 +55,15 @@ class TextPage(ABC):
         """Return a list of texts."""
 
     @abstractmethod
-    def table(self, table: Table) -> str:
+    def table(self, table: doc.Table) -> str:
         """Return a table; the title of a group stands in a line of its own."""
 
     @abstractmethod
-    def warning(self, warning: Warning, shows_code: bool) -> str:
+    def warning(self, warning: doc.Warning, shows_code: bool) -> str:
         """Return a warning on one line."""
 
     @abstractmethod
-    def code(self, code: Code) -> str:
+    def code(self, code: doc.Code) -> str:
         """Return lines that are typed."""
 
 
@@ -91,7 +77,7 @@ class Grid:
     lines: tuple[tuple[str, tuple[str, ...]], ...]
 
 
-def grid_of(table: Table, formatter: Formatter) -> Grid:
+def grid_of(table: doc.Table, formatter: Formatter) -> Grid:
     """Return every column but sketches, every cell as text."""
     shown = [(n, column) for n, column in enumerate(table.columns) if column.room != "sketch"]
     return Grid(
@@ -102,13 +88,13 @@ def grid_of(table: Table, formatter: Formatter) -> Grid:
     )
 
 
-def titles_of(table: Table) -> list[Inline]:
+def titles_of(table: doc.Table) -> list[doc.Inline]:
     """Return the titles of the columns of a grid, with their lines."""
     return [column.title for column in table.columns if column.room != "sketch"]
 
 
 def _lines(
-    group: Group, shown: Sequence[tuple[int, Column]], formatter: Formatter
+    group: doc.Group, shown: Sequence[tuple[int, doc.Column]], formatter: Formatter
 ) -> Iterator[tuple[str, tuple[str, ...]]]:
     if group.title != "":
         yield one_line(formatter.text(group.title)), ()
@@ -116,7 +102,7 @@ def _lines(
         yield "", tuple(one_line(formatter.text(_cell(row, n))) for n, _ in shown)
 
 
-def _cell(row: TableRow, n: int) -> Inline:
+def _cell(row: doc.TableRow, n: int) -> doc.Inline:
     return row.cells[n] if n < len(row.cells) else ""
 
 
@@ -125,7 +111,7 @@ def one_line(text: str) -> str:
     return " ".join(text.splitlines())
 
 
-def warning_lines(warning: Warning, formatter: Formatter) -> tuple[str, str]:
+def warning_lines(warning: doc.Warning, formatter: Formatter) -> tuple[str, str]:
     """Return (the sentence with how often it was given, every place where it holds)."""
     places = "; ".join(formatter.text(place.inline) for place in warning.places)
     return formatter.sentence(warning) + formatter.times(warning), places

@@ -6,30 +6,16 @@ from collections.abc import Iterator
 from typing import Any
 
 from vtax.guest.audit import ABSENT, COMMON, text_of
+from vtax.report import document as doc
 from vtax.report.analysis import Analysis
 from vtax.report.analysis.audit import Audit, audit
 from vtax.report.analysis.source import Source
-from vtax.report.document import (
-    Column,
-    Document,
-    Group,
-    Inline,
-    Message,
-    Offset,
-    Paragraph,
-    Part,
-    Table,
-    TableRow,
-    Titled,
-    joined,
-    msg,
-    muted,
-)
+from vtax.report.document import joined, msg, muted
 from vtax.report.views.base import Options, View
 from vtax.report.views.sessions import changes_part, plain_changes
 
-_WORDS: dict[str, Message] = {ABSENT: msg("(not reported)"), COMMON: msg("(common items only)")}
-_NOTES: dict[str, Message] = {
+_WORDS: dict[str, doc.Message] = {ABSENT: msg("(not reported)"), COMMON: msg("(common items only)")}
+_NOTES: dict[str, doc.Message] = {
     "tcp_congestion_control": msg(
         "tcp_congestion_control is the kernel's default. In a lab every route sets its own, equal at every end "
         "(except in gVisor's own network stack)."
@@ -37,12 +23,12 @@ _NOTES: dict[str, Message] = {
 }
 
 
-def document(source: Source, options: Options) -> Document:
+def document(source: Source, options: Options) -> doc.Document:
     """Differences and changes; with `all` also every fact of each platform's first guest."""
     return document_of(audit(source.analysis), source.analysis, every_field=options.depth == "all")
 
 
-def document_of(found: Audit, analysis: Analysis, *, every_field: bool) -> Document:
+def document_of(found: Audit, analysis: Analysis, *, every_field: bool) -> doc.Document:
     """Return the document of an audit."""
     parts = [
         *_differences(found),
@@ -51,82 +37,86 @@ def document_of(found: Audit, analysis: Analysis, *, every_field: bool) -> Docum
         *_clocks(found, analysis),
         *(_fields(found) if every_field else ()),
     ]
-    return Document(VIEW.title, tuple(parts), data=_plain(found))
+    return doc.Document(VIEW.title, tuple(parts), data=_plain(found))
 
 
-def legend(found: Audit) -> Inline:
+def legend(found: Audit) -> doc.Inline:
     """Return how to read the findings; empty without findings."""
     texts = [text for finding in found.findings for _, text in finding.shown]
-    notes: list[Inline] = []
+    notes: list[doc.Inline] = []
     if any(text == COMMON or text.startswith("+") for text in texts):
         notes.append(msg("+ marks items that some platforms lack; items of all platforms are omitted."))
     fields = {finding.field for finding in found.findings}
     return joined([*notes, *(note for field, note in _NOTES.items() if field in fields)], " ")
 
 
-def _differences(found: Audit) -> Iterator[Part]:
+def _differences(found: Audit) -> Iterator[doc.Part]:
     if not found.findings:
         if len(found.compared) > 1:
-            yield Paragraph(msg("The audit shows no difference between guests."))
+            yield doc.Paragraph(msg("The audit shows no difference between guests."))
         else:
-            yield Paragraph(msg("Fewer than two platforms have an audit."))
+            yield doc.Paragraph(msg("Fewer than two platforms have an audit."))
         return
     rows = []
     for finding in found.findings:
         where = muted(f"({finding.where})") if finding.where else ""
         name = joined([finding.field, where], " ")
         rows += [
-            TableRow(("" if number else name, ", ".join(platforms), _value(text)))
+            doc.TableRow(("" if number else name, ", ".join(platforms), _value(text)))
             for number, (platforms, text) in enumerate(finding.shown)
         ]
     columns = (
-        Column("fact", msg("fact")),
-        Column("platforms", msg("platforms"), wraps=True),
-        Column("value", msg("value"), wraps=True),
+        doc.Column("fact", msg("fact")),
+        doc.Column("platforms", msg("platforms"), wraps=True),
+        doc.Column("value", msg("value"), wraps=True),
     )
-    table = Table(columns, (Group(tuple(rows)),), key="differences", label=msg("Differences"), style="facts")
+    table = doc.Table(columns, (doc.Group(tuple(rows)),), key="differences", label=msg("Differences"), style="facts")
     text = legend(found)
-    notes = [Paragraph(text, "muted")] if text != "" else []
-    yield Titled(msg("Differences between guests"), (table, *notes), key="differences")
+    notes = [doc.Paragraph(text, "muted")] if text != "" else []
+    yield doc.Titled(msg("Differences between guests"), (table, *notes), key="differences")
 
 
-def _value(text: str) -> Inline:
+def _value(text: str) -> doc.Inline:
     return _WORDS.get(text, text)
 
 
-def _changes(found: Audit, analysis: Analysis) -> Iterator[Part]:
+def _changes(found: Audit, analysis: Analysis) -> Iterator[doc.Part]:
     if not found.changes:
         return
     columns = (
-        Column("platform", msg("platform")), Column("fact", msg("fact")),
-        Column("values", msg("values, in order"), wraps=True),
+        doc.Column("platform", msg("platform")), doc.Column("fact", msg("fact")),
+        doc.Column("values", msg("values, in order"), wraps=True),
     )  # fmt: skip
     rows = tuple(
-        TableRow((analysis.platform_of(change.platform), change.field, joined(map(_value, change.values), "; ")))
+        doc.TableRow((analysis.platform_of(change.platform), change.field, joined(map(_value, change.values), "; ")))
         for change in found.changes
     )
-    table = Table(columns, (Group(rows),), key="changes", label=msg("Changes"), style="facts")
-    yield Titled(msg("Changes between guests of one platform"), (table,), key="changes")
+    table = doc.Table(columns, (doc.Group(rows),), key="changes", label=msg("Changes"), style="facts")
+    yield doc.Titled(msg("Changes between guests of one platform"), (table,), key="changes")
 
 
-def _clocks(found: Audit, analysis: Analysis) -> Iterator[Part]:
+def _clocks(found: Audit, analysis: Analysis) -> Iterator[doc.Part]:
     if not found.clocks:
         return
     columns = (
-        Column("platform", msg("platform")),
-        Column("offset", msg("max. offset\nfrom the host"), is_number=True),
+        doc.Column("platform", msg("platform")),
+        doc.Column("offset", msg("max. offset\nfrom the host"), is_number=True),
     )
-    rows = tuple(TableRow((analysis.platform_of(name), Offset(offset_s))) for name, offset_s in found.clocks.items())
-    table = Table(columns, (Group(rows),), key="clocks", label=msg("Clocks"))
-    yield Titled(msg("Wall clocks of guests"), (table,), key="clocks")
+    rows = tuple(
+        doc.TableRow((analysis.platform_of(name), doc.Offset(offset_s))) for name, offset_s in found.clocks.items()
+    )
+    table = doc.Table(columns, (doc.Group(rows),), key="clocks", label=msg("Clocks"))
+    yield doc.Titled(msg("Wall clocks of guests"), (table,), key="clocks")
 
 
-def _fields(found: Audit) -> Iterator[Part]:
+def _fields(found: Audit) -> Iterator[doc.Part]:
     for (platform, how), facts in found.guests.items():
-        columns = (Column("fact", msg("fact")), Column("value", msg("value"), wraps=True))
-        rows = tuple(TableRow((field, text_of(value, field))) for field, value in sorted(facts.items()))
-        table = Table(columns, (Group(rows),), key=f"facts {platform} {how}".strip(), label=platform, style="facts")
-        yield Titled(platform + (f" ({how})" if how else ""), (table,))
+        columns = (doc.Column("fact", msg("fact")), doc.Column("value", msg("value"), wraps=True))
+        rows = tuple(doc.TableRow((field, text_of(value, field))) for field, value in sorted(facts.items()))
+        table = doc.Table(
+            columns, (doc.Group(rows),), key=f"facts {platform} {how}".strip(), label=platform, style="facts"
+        )
+        yield doc.Titled(platform + (f" ({how})" if how else ""), (table,))
 
 
 def _plain(found: Audit) -> dict[str, Any]:

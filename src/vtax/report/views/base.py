@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from vtax.report import document as doc
 from vtax.report.analysis.source import Source
-from vtax.report.document import Document, Message
 
 
 @dataclass(frozen=True)
@@ -41,9 +41,9 @@ class View:
     """
 
     name: str
-    title: Message
-    help: Message
-    document: Callable[[Source, Options], Document]
+    title: doc.Message
+    help: doc.Message
+    document: Callable[[Source, Options], doc.Document]
     place: int = 0
     has_chapters: bool = False
     command: str = ""

@@ -5,44 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from vtax.counters.table import Counter
+from vtax.report import document as doc
 from vtax.report.analysis import Analysis
 from vtax.report.analysis.explain import ComparedCounter, Explained, explainable, explained
 from vtax.report.analysis.source import Source
 from vtax.report.analysis.work import GIGABYTE, SECOND, TRIAL, operations_of
-from vtax.report.document import (
-    Bullets,
-    Column,
-    Count,
-    Document,
-    Factor,
-    Group,
-    Inline,
-    Nothing,
-    Number,
-    Paragraph,
-    Part,
-    Quantity,
-    Relative,
-    Scale,
-    Share,
-    Table,
-    TableRow,
-    Titled,
-    first_of,
-    joined,
-    levels_of,
-    listed,
-    msg,
-    plural,
-    scale_for,
-    stored,
-)
+from vtax.report.document import first_of, joined, levels_of, listed, msg, plural, scale_for, stored
 from vtax.report.document.stored_texts import unit_of
 from vtax.report.parts import shared
 from vtax.report.views.base import Options, View
 
 _BRIEF, _NAMED = 10, 8
-_PER: Mapping[str, Inline] = {
+_PER: Mapping[str, doc.Inline] = {
     "events": msg("per event"), "transactions": msg("per transaction"), "requests": msg("per request"),
     "queries": msg("per query"), "rows": msg("per row"), "seeks": msg("per seek"), "files": msg("per file"),
     "operation": msg("per operation"), "load": msg("per load"),
@@ -51,7 +25,7 @@ _LARGEST_FACTOR = 1000.0  # that is shown
 _FEWEST = 2  # blocks of an interval
 
 
-def document(source: Source, options: Options) -> Document:
+def document(source: Source, options: Options) -> doc.Document:
     """Return a table for every contrast that is not `equivalent`; counters are read from the store for these alone.
 
     They are judged over the whole run, whatever of it is shown.
@@ -69,7 +43,9 @@ def document(source: Source, options: Options) -> Document:
     return shared.of_blocks(made, analysis)
 
 
-def document_of(found: Sequence[Explained], analysis: Analysis, *, is_full: bool, has_contrasts: bool) -> Document:
+def document_of(
+    found: Sequence[Explained], analysis: Analysis, *, is_full: bool, has_contrasts: bool
+) -> doc.Document:
     """Return the document of the contrasts. is_full: list all that moved. has_contrasts: some are not equivalent."""
     missing = _missing(analysis)
     data = {"not_counted": missing, "contrasts": list(found)}
@@ -79,27 +55,27 @@ def document_of(found: Sequence[Explained], analysis: Analysis, *, is_full: bool
             if has_contrasts
             else msg("every contrast that has a verdict is equivalent: there is no difference to explain")
         )
-        return Document(VIEW.title, (Paragraph(text),), data=data, nothing=text)
+        return doc.Document(VIEW.title, (doc.Paragraph(text),), data=data, nothing=text)
     if not is_full and all(_blocks(each) < _FEWEST for each in found):
         text = msg("One block has no interval: which counters differ is not known.")
-        return Document(VIEW.title, (Paragraph(text),), data=data, nothing=text)
+        return doc.Document(VIEW.title, (doc.Paragraph(text),), data=data, nothing=text)
     with_finding = [each for each in found if _has_finding(each)]
     without = [each for each in found if not _has_finding(each)]
-    parts: list[Part] = [_section(each, analysis.baseline, is_full=is_full) for each in with_finding]
+    parts: list[doc.Part] = [_section(each, analysis.baseline, is_full=is_full) for each in with_finding]
     parts += _without_finding(without, analysis.baseline, is_full=is_full)
-    ending: list[Part] = [
-        Paragraph(
+    ending: list[doc.Part] = [
+        doc.Paragraph(
             msg(
                 "Percents of counters are formed within blocks, per unit of work. A counter moved when its interval "
                 "excludes 100 %; intervals hold at {level} for all counters of a table at once. What moved together "
                 "with a difference is associated with it and need not be its cause.",
-                level=Share(analysis.rule.confidence, "declared"),
+                level=doc.Share(analysis.rule.confidence, "declared"),
             ),
             "muted",
         ),
         *_not_counted(missing),
     ]
-    return Document(VIEW.title, (*parts, *ending), data=data)
+    return doc.Document(VIEW.title, (*parts, *ending), data=data)
 
 
 def _blocks(found: Explained) -> int:
@@ -111,7 +87,7 @@ def _has_finding(found: Explained) -> bool:
     return bool(found.moved or found.with_time)
 
 
-def _without_finding(found: Sequence[Explained], baseline: str, *, is_full: bool) -> list[Part]:
+def _without_finding(found: Sequence[Explained], baseline: str, *, is_full: bool) -> list[doc.Part]:
     """All contrasts without a finding on demand, so that they hide none that has one."""
     if not found:
         return []
@@ -121,30 +97,30 @@ def _without_finding(found: Sequence[Explained], baseline: str, *, is_full: bool
     plain = [each for each in found if not (each.one_sided or each.silent)]
     items = tuple(joined([_title(each), _nothing_moved(each)], ": ") for each in plain)
     more = [_section(each, baseline, is_full=is_full) for each in found if each.one_sided or each.silent]
-    return [Titled(title, (*((Bullets(items, "unmoved"),) if items else ()), *more), is_folded=True)]
+    return [doc.Titled(title, (*((doc.Bullets(items, "unmoved"),) if items else ()), *more), is_folded=True)]
 
 
-def _section(found: Explained, baseline: str, *, is_full: bool) -> Titled:
+def _section(found: Explained, baseline: str, *, is_full: bool) -> doc.Titled:
     parts = tuple(_parts(found, baseline, is_full=is_full))
-    return Titled(_title(found), parts, subtitle=_difference(found, baseline))
+    return doc.Titled(_title(found), parts, subtitle=_difference(found, baseline))
 
 
-def _title(found: Explained) -> Inline:
-    levels = Factor(levels_of(found.point.levels)) if found.point.levels else ""
+def _title(found: Explained) -> doc.Inline:
+    levels = doc.Factor(levels_of(found.point.levels)) if found.point.levels else ""
     return joined([shared.title_of(found.section), shared.platform_of(found.row.platform), levels], " · ")
 
 
-def _parts(found: Explained, baseline: str, *, is_full: bool) -> list[Part]:
+def _parts(found: Explained, baseline: str, *, is_full: bool) -> list[doc.Part]:
     moved = found.moved
     shown = moved if is_full else moved[:_BRIEF]
-    parts: list[Part] = []
+    parts: list[doc.Part] = []
     if not (_has_finding(found) or found.silent):
-        parts.append(Paragraph(_nothing_moved(found)))
+        parts.append(doc.Paragraph(_nothing_moved(found)))
     if shown:
         parts.append(_table(shown, found, baseline))
     if len(moved) > len(shown):
         parts.append(
-            Paragraph(
+            doc.Paragraph(
                 plural("{count} more counter moved.", "{count} more counters moved.", len(moved) - len(shown)),
                 "muted",
             )
@@ -152,12 +128,14 @@ def _parts(found: Explained, baseline: str, *, is_full: bool) -> list[Part]:
     return parts + _set_apart(found, is_full=is_full)
 
 
-def _nothing_moved(found: Explained) -> Inline:
+def _nothing_moved(found: Explained) -> doc.Inline:
     blocks = _blocks(found)
     if blocks < _FEWEST:
-        return msg("One block has no interval: which of {family} counters differ is not known.",
-                   family=Count(len(found.compared)))  # fmt: skip
-    family = Count(len(found.compared))
+        return msg(
+            "One block has no interval: which of {family} counters differ is not known.",
+            family=doc.Count(len(found.compared)),
+        )
+    family = doc.Count(len(found.compared))
     if found.is_narrow and not found.one_sided:
         return plural(
             "Nothing that was counted differs: after {count} block no interval of {family} counters excludes 100 %.",
@@ -171,15 +149,15 @@ def _nothing_moved(found: Explained) -> Inline:
         "had to change by a factor above {factor}.",
         "No difference was found among {family} counters after {count} blocks. To be found, half of them would have "
         "had to change by a factor above {factor}.",
-        blocks, family=family, factor=Number(min(found.detectable, _LARGEST_FACTOR), 3),
+        blocks, family=family, factor=doc.Number(min(found.detectable, _LARGEST_FACTOR), 3),
     )  # fmt: skip
 
 
-def _set_apart(found: Explained, *, is_full: bool) -> list[Part]:
+def _set_apart(found: Explained, *, is_full: bool) -> list[doc.Part]:
     """Counters that are only named: those that moved with time or may not be counted. Then those of one side."""
     with_time, silent = ([each.words for each in of] for of in (found.with_time, found.silent))
     most = max(map(len, (with_time, silent))) if is_full else _NAMED
-    sentences: list[Inline] = []
+    sentences: list[doc.Inline] = []
     if with_time:
         sentences.append(
             plural(
@@ -196,36 +174,36 @@ def _set_apart(found: Explained, *, is_full: bool) -> list[Part]:
                 len(silent), names=listed(first_of(silent, most)),
             )
         )  # fmt: skip
-    parts: list[Part] = [Paragraph(sentence, "muted") for sentence in sentences]
+    parts: list[doc.Part] = [doc.Paragraph(sentence, "muted") for sentence in sentences]
     return parts + (_alone(found, is_full=is_full) if found.one_sided else [])
 
 
-def _alone(found: Explained, *, is_full: bool) -> list[Part]:
+def _alone(found: Explained, *, is_full: bool) -> list[doc.Part]:
     """Counters that one platform alone has, such as those of the parts of its layer, with their values."""
     count = len(found.one_sided)
     shown = found.one_sided if is_full else found.one_sided[:_NAMED]
     sides = {found.row.platform.name: shared.platform_of(found.row.platform)}
     columns = (
-        Column("counter", msg("counter")),
-        Column("unit", msg("unit")),
-        Column("platform", msg("platform")),
-        Column("value", _unit(found.work), is_number=True),
+        doc.Column("counter", msg("counter")),
+        doc.Column("unit", msg("unit")),
+        doc.Column("platform", msg("platform")),
+        doc.Column("value", _unit(found.work), is_number=True),
     )
     rows = tuple(
-        TableRow(
+        doc.TableRow(
             (
                 each.words,
                 unit_of(scale.unit),
                 sides.get(each.platform, each.platform),
-                Quantity(each.value, scale, 3),
+                doc.Quantity(each.value, scale, 3),
             )
         )
         for each in shown
         for scale in [_scale_of(each.counter, each.value)]
     )
     key = f"{found.section.name} {found.row.cell.key} one_sided"
-    parts: list[Part] = [
-        Paragraph(
+    parts: list[doc.Part] = [
+        doc.Paragraph(
             plural(
                 "{count} counter exists only on one platform:",
                 "{count} counters exist only on one platform:",
@@ -233,16 +211,16 @@ def _alone(found: Explained, *, is_full: bool) -> list[Part]:
             ),
             "muted",
         ),
-        Table(columns, (Group(rows),), key=key, label=msg("counters of one platform")),
+        doc.Table(columns, (doc.Group(rows),), key=key, label=msg("counters of one platform")),
     ]
     if count > len(shown):
         parts.append(
-            Paragraph(plural("{count} more counter.", "{count} more counters.", count - len(shown)), "muted")
+            doc.Paragraph(plural("{count} more counter.", "{count} more counters.", count - len(shown)), "muted")
         )
     return parts
 
 
-def _difference(found: Explained, baseline: str) -> Inline:
+def _difference(found: Explained, baseline: str) -> doc.Inline:
     """Say what is to be explained: the verdict with the ratio of the metric."""
     assert found.row.ratio is not None
     assert found.row.verdict is not None
@@ -253,45 +231,51 @@ def _difference(found: Explained, baseline: str) -> Inline:
     )  # fmt: skip
 
 
-def _table(shown: Sequence[ComparedCounter], found: Explained, baseline: str) -> Table:
+def _table(shown: Sequence[ComparedCounter], found: Explained, baseline: str) -> doc.Table:
     has_seconds = any(each.per_second is not None for each in shown)
     per, treatment = _unit(found.work), shared.platform_of(found.row.platform)
     columns = (
-        Column("counter", msg("counter")),
-        Column("unit", msg("unit")),
-        Column("baseline", msg("{platform}\n{per}", platform=baseline, per=per), is_number=True),
-        Column("treatment", msg("{platform}\n{per}", platform=treatment, per=per), is_number=True),
-        Column("percent", shared.percent_title(baseline, msg("interval")), is_number=True),
-        *((Column("per_second", msg("the same\nper second"), is_number=True, room="wide"),) if has_seconds else ()),
+        doc.Column("counter", msg("counter")),
+        doc.Column("unit", msg("unit")),
+        doc.Column("baseline", msg("{platform}\n{per}", platform=baseline, per=per), is_number=True),
+        doc.Column("treatment", msg("{platform}\n{per}", platform=treatment, per=per), is_number=True),
+        doc.Column("percent", shared.percent_title(baseline, msg("interval")), is_number=True),
+        *(
+            (doc.Column("per_second", msg("the same\nper second"), is_number=True, room="wide"),)
+            if has_seconds
+            else ()
+        ),
     )
     rows = tuple(
-        TableRow(
+        doc.TableRow(
             (
                 each.words,
                 unit_of(scale.unit),
-                Quantity(each.baseline, scale, 3),
-                Quantity(each.treatment, scale, 3),
-                Relative(each.ratio.estimate, each.ratio.low, each.ratio.high, "amount"),
+                doc.Quantity(each.baseline, scale, 3),
+                doc.Quantity(each.treatment, scale, 3),
+                doc.Relative(each.ratio.estimate, each.ratio.low, each.ratio.high, "amount"),
                 *((_seconds(each),) if has_seconds else ()),
             )
         )
         for each in shown
         for scale in [_scale_of(each.counter, each.baseline, each.treatment)]
     )
-    return Table(columns, (Group(rows),), key=f"{found.section.name} {found.row.cell.key}", label=msg("counters"))
+    return doc.Table(
+        columns, (doc.Group(rows),), key=f"{found.section.name} {found.row.cell.key}", label=msg("counters")
+    )
 
 
-def _scale_of(counter: Counter, *values: float) -> Scale:
+def _scale_of(counter: Counter, *values: float) -> doc.Scale:
     """Return in which unit a counter's values are short: `MB`, `µs`; small numbers of bytes and others as counted."""
     scale = scale_for("B" if counter.unit == "bytes" else counter.unit, values)
-    return scale if scale.divisor != 1.0 else Scale(counter.unit)
+    return scale if scale.divisor != 1.0 else doc.Scale(counter.unit)
 
 
-def _seconds(each: ComparedCounter) -> Inline:
-    return Nothing() if each.per_second is None else Relative(each.per_second.estimate, is_of="amount")
+def _seconds(each: ComparedCounter) -> doc.Inline:
+    return doc.Nothing() if each.per_second is None else doc.Relative(each.per_second.estimate, is_of="amount")
 
 
-def _unit(work: str) -> Inline:
+def _unit(work: str) -> doc.Inline:
     """Return the work that values of a table are per; a gauge is as it is."""
     if work == TRIAL:
         return msg("per trial")
@@ -308,7 +292,7 @@ def _missing(analysis: Analysis) -> Mapping[str, str]:
     return found if isinstance(found, Mapping) else {}
 
 
-def _not_counted(missing: Mapping[str, str]) -> list[Part]:
+def _not_counted(missing: Mapping[str, str]) -> list[doc.Part]:
     if not missing:
         return []
     reasons: dict[str, list[str]] = {}
@@ -318,7 +302,7 @@ def _not_counted(missing: Mapping[str, str]) -> list[Part]:
         msg("{what}: {reason}", what=joined(map(stored, what), ", "), reason=stored(reason))
         for reason, what in reasons.items()
     ]
-    return [Paragraph(msg("Not available on this host:"), "muted"), Bullets(tuple(items))]
+    return [doc.Paragraph(msg("Not available on this host:"), "muted"), doc.Bullets(tuple(items))]
 
 
 VIEW = View(

@@ -5,47 +5,31 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterator
 
+from vtax.report import document as doc
 from vtax.report.analysis import Analysis
 from vtax.report.analysis.facts import fact_value
 from vtax.report.analysis.source import Source
-from vtax.report.document import (
-    Column,
-    Count,
-    Document,
-    Group,
-    Inline,
-    Nothing,
-    Paragraph,
-    Quantity,
-    Scale,
-    Size,
-    Table,
-    TableRow,
-    joined,
-    msg,
-    stored,
-    styled,
-)
+from vtax.report.document import joined, msg, stored, styled
 from vtax.report.parts import shared
 from vtax.report.views.base import Options, View
 
-_SECONDS = Scale("s")
+_SECONDS = doc.Scale("s")
 
 
-def document(source: Source, _: Options) -> Document:
+def document(source: Source, _: Options) -> doc.Document:
     """Return a row per tested platform, and what all guests share."""
     analysis = source.analysis
     columns = (
-        shared.PLATFORM, Column("driver", msg("driver")), Column("version", msg("version"), wraps=True),
-        Column("guests", msg("guests"), is_number=True),
-        Column("ready", msg("start to ready,\nmedian"), is_number=True),
-        Column("options", msg("options and limits"), wraps=True),
+        shared.PLATFORM, doc.Column("driver", msg("driver")), doc.Column("version", msg("version"), wraps=True),
+        doc.Column("guests", msg("guests"), is_number=True),
+        doc.Column("ready", msg("start to ready,\nmedian"), is_number=True),
+        doc.Column("options", msg("options and limits"), wraps=True),
     )  # fmt: skip
-    table = Table(columns, (Group(tuple(_rows(analysis))),), key="guests", label=msg("Guests"))
-    return Document(VIEW.title, (table, Paragraph(_shared(analysis), "muted")), data=_plain(analysis))
+    table = doc.Table(columns, (doc.Group(tuple(_rows(analysis))),), key="guests", label=msg("Guests"))
+    return doc.Document(VIEW.title, (table, doc.Paragraph(_shared(analysis), "muted")), data=_plain(analysis))
 
 
-def _rows(analysis: Analysis) -> Iterator[TableRow]:
+def _rows(analysis: Analysis) -> Iterator[doc.TableRow]:
     numbers = analysis.colours
     for platform in (p for p in analysis.platforms if p.available):
         ready = analysis.ready_s(platform.name)
@@ -53,20 +37,26 @@ def _rows(analysis: Analysis) -> Iterator[TableRow]:
         options = platform.identity.get("options") or {}
         chosen = joined([joined([f"{key}=", fact_value(key, value)], "") for key, value in options.items()])
         notes = dict.fromkeys(note for guest in guests for note in guest.notes)
-        median = Quantity(statistics.median(ready), _SECONDS, 3, has_unit=True) if ready else Nothing()
-        yield TableRow((
-            shared.platform_of(platform, numbers), str(platform.identity.get("driver", "")), platform.version,
-            Count(len(guests)), median, joined([chosen, *(styled(stored(note), "caution") for note in notes)], "; "),
-        ))  # fmt: skip
+        median = doc.Quantity(statistics.median(ready), _SECONDS, 3, has_unit=True) if ready else doc.Nothing()
+        yield doc.TableRow(
+            (
+                shared.platform_of(platform, numbers),
+                str(platform.identity.get("driver", "")),
+                platform.version,
+                doc.Count(len(guests)),
+                median,
+                joined([chosen, *(styled(stored(note), "caution") for note in notes)], "; "),
+            )
+        )
 
 
-def _shared(analysis: Analysis) -> Inline:
+def _shared(analysis: Analysis) -> doc.Inline:
     guest = analysis.declared.get("guest")
     if not guest:
         return msg("Image {image}.", image=analysis.image_key)
     return msg(
         "Image {image}; every guest: {cpus} vCPU, {memory} of memory.",
-        image=analysis.image_key, cpus=Count(guest["vcpus"]), memory=Size(guest["memory"]),
+        image=analysis.image_key, cpus=doc.Count(guest["vcpus"]), memory=doc.Size(guest["memory"]),
     )  # fmt: skip
 
 

@@ -6,35 +6,38 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from vtax.report import document as doc
 from vtax.report.analysis.facts import fact_name, fact_value
 from vtax.report.analysis.source import Source
-from vtax.report.document import Column, Document, Group, Inline, Table, TableRow, joined, msg, stored
+from vtax.report.document import joined, msg, stored
 from vtax.report.views.base import Options, View
 from vtax.store.records import PluginRecord
 
 
-def document(source: Source, _: Options) -> Document:
+def document(source: Source, _: Options) -> doc.Document:
     """Return a table of facts, and one of plug-ins when the run used some."""
     host, plugins = source.analysis.host, source.analysis.plugins
-    columns = (Column("fact", msg("fact")), Column("value", msg("value"), wraps=True))
-    rows = tuple(TableRow(cells) for cells in fact_rows(host))
-    table = Table(columns, (Group(rows),), key="host", label=msg("Host"), style="facts")
+    columns = (doc.Column("fact", msg("fact")), doc.Column("value", msg("value"), wraps=True))
+    rows = tuple(doc.TableRow(cells) for cells in fact_rows(host))
+    table = doc.Table(columns, (doc.Group(rows),), key="host", label=msg("Host"), style="facts")
     if not plugins:
-        return Document(VIEW.title, (table,), data=host)
+        return doc.Document(VIEW.title, (table,), data=host)
     data = {**host, "plugins": [asdict(plugin) for plugin in plugins]}
-    return Document(VIEW.title, (table, _plugins(plugins)), data=data)
+    return doc.Document(VIEW.title, (table, _plugins(plugins)), data=data)
 
 
-def _plugins(plugins: Sequence[PluginRecord]) -> Table:
+def _plugins(plugins: Sequence[PluginRecord]) -> doc.Table:
     """Return a row per plug-in that vtax does not ship."""
     columns = (
-        Column("plugin", msg("plug-in")),
-        Column("package", msg("package"), wraps=True),
-        Column("file", msg("file")),
-        Column("sha256", msg("SHA-256"), wraps=True),
+        doc.Column("plugin", msg("plug-in")),
+        doc.Column("package", msg("package"), wraps=True),
+        doc.Column("file", msg("file")),
+        doc.Column("sha256", msg("SHA-256"), wraps=True),
     )
-    rows = tuple(TableRow((f"{p.kind} {p.name}", package_of(p) or msg("none"), p.file, p.sha256)) for p in plugins)
-    return Table(columns, (Group(rows),), key="plugins", label=msg("Plug-ins that are not part of vtax"))
+    rows = tuple(
+        doc.TableRow((f"{p.kind} {p.name}", package_of(p) or msg("none"), p.file, p.sha256)) for p in plugins
+    )
+    return doc.Table(columns, (doc.Group(rows),), key="plugins", label=msg("Plug-ins that are not part of vtax"))
 
 
 def package_of(plugin: PluginRecord) -> str:
@@ -42,10 +45,10 @@ def package_of(plugin: PluginRecord) -> str:
     return f"{plugin.package} {plugin.version}" if plugin.package else ""
 
 
-def fact_rows(facts: Mapping[str, Any]) -> Iterator[tuple[Inline, Inline]]:
+def fact_rows(facts: Mapping[str, Any]) -> Iterator[tuple[doc.Inline, doc.Inline]]:
     """Facts as (name, text), nested ones flattened one level."""
     for key, value in facts.items():
-        name: Inline = fact_name(key)
+        name: doc.Inline = fact_name(key)
         if key == "not_counted" and isinstance(value, Mapping):
             yield from ((joined([name, stored(what)], ": "), why) for what, why in value.items())
         elif isinstance(value, Mapping):

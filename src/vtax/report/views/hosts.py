@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from vtax.described import values_of
+from vtax.report import document as doc
 from vtax.report.analysis import Analysis
 from vtax.report.analysis.campaign import CampaignRecord, HostRecord, campaign_of
 from vtax.report.analysis.host_change import ChangeEffect, ChangeOfHosts, changes_of, effects_of
@@ -14,28 +15,7 @@ from vtax.report.analysis.hosts import MeasuredHost, groups_of, hosts_of
 from vtax.report.analysis.odd_hosts import DifferingFact, OddHosts, differing_facts, fact_with, odd_hosts, shown_value
 from vtax.report.analysis.pairs import MeasuredPair, pairs_of
 from vtax.report.analysis.source import Source
-from vtax.report.document import (
-    Bullets,
-    Column,
-    Count,
-    Document,
-    Group,
-    Inline,
-    Nothing,
-    Number,
-    Paragraph,
-    Part,
-    PValue,
-    Relative,
-    Table,
-    TableRow,
-    Titled,
-    first_of,
-    joined,
-    msg,
-    plural,
-    styled,
-)
+from vtax.report.document import first_of, joined, msg, plural, styled
 from vtax.report.parts import host_change, host_groups, host_matrix, pair_matrix, shared
 from vtax.report.parts.host_matrix import Line
 from vtax.report.views.base import Options, View
@@ -59,13 +39,13 @@ class _Found:
     pairs: tuple[MeasuredPair, ...]
 
 
-def document(source: Source, options: Options) -> Document:
+def document(source: Source, options: Options) -> doc.Document:
     """Return what hosts show; nothing of a run of one host and no campaign."""
     analysis, only = source.whole.analysis, source.analysis.filter
     hosts, campaign = hosts_of(analysis), campaign_of(analysis.provenance)
     if len(hosts) < 2 and campaign is None:
         nothing = msg("The run is of one host.")
-        return Document(VIEW.title, (Paragraph(nothing),), data={"hosts": []}, nothing=nothing)
+        return doc.Document(VIEW.title, (doc.Paragraph(nothing),), data={"hosts": []}, nothing=nothing)
     facts = differing_facts(hosts)
     pairs = pairs_of(analysis, hosts)
     alone = () if pairs else hosts  # pairs share hosts: none is a value of its own
@@ -76,8 +56,8 @@ def document(source: Source, options: Options) -> Document:
         tuple((change, tuple(each for each in of if only.shows(each.row.cell))) for change, of in changes),
         pairs,
     )  # fmt: skip
-    parts: list[Part] = [
-        Titled(msg("Summary"), (Bullets(tuple(_summary(found, analysis))),), role="summary"),
+    parts: list[doc.Part] = [
+        doc.Titled(msg("Summary"), (doc.Bullets(tuple(_summary(found, analysis))),), role="summary"),
         *_missing(found),
         *(host_change.part_of(change, effects, analysis) for change, effects in found.changes),
         *host_matrix.matrices(found.lines, hosts, analysis, _MOST_HOSTS.get(options.depth)),
@@ -88,10 +68,10 @@ def document(source: Source, options: Options) -> Document:
         *_screening(found),
         *(() if pairs else host_groups.groups_apart(analysis)),
     ]
-    return Document(VIEW.title, tuple(parts), data=_plain(found, analysis))
+    return doc.Document(VIEW.title, tuple(parts), data=_plain(found, analysis))
 
 
-def _summary(found: _Found, analysis: Analysis) -> Iterator[Inline]:
+def _summary(found: _Found, analysis: Analysis) -> Iterator[doc.Inline]:
     sessions = plural("{count} session", "{count} sessions", len(analysis.sessions))
     peers = {pair.peer for pair in found.pairs}
     yield joined([plural("{count} host", "{count} hosts", len(found.hosts)), sessions])
@@ -106,7 +86,7 @@ def _summary(found: _Found, analysis: Analysis) -> Iterator[Inline]:
         yield msg(
             "{hosts}: {place}: {share} of the other hosts ({p}){facts}",
             hosts=shared.few_of(each.hosts), place=_place(each), share=_share(each),
-            p=PValue(each.apart.p_value, is_named=True), facts=_alone(each),
+            p=doc.PValue(each.apart.p_value, is_named=True), facts=_alone(each),
         )  # fmt: skip
     if len(found.odd) > _MAX_ODD:
         yield plural("{count} further difference", "{count} further differences", len(found.odd) - _MAX_ODD)
@@ -116,7 +96,7 @@ def _summary(found: _Found, analysis: Analysis) -> Iterator[Inline]:
         yield msg("No host is shown to lie apart from the others.")
 
 
-def _alone(each: OddHosts) -> Inline:
+def _alone(each: OddHosts) -> doc.Inline:
     """`; alone with kernel 6.1`: facts that only these hosts have."""
     if not each.keys:
         return ""
@@ -124,15 +104,15 @@ def _alone(each: OddHosts) -> Inline:
     return msg("; alone with {facts}", facts=facts)
 
 
-def _place(each: OddHosts) -> Inline:
+def _place(each: OddHosts) -> doc.Inline:
     what = msg("performance") if each.row.platform.is_baseline else msg("ratio to the baseline")
     parts = [shared.platform_of(each.row.platform), shared.title_of(each.section), shared.levels(each.point), what]
     return joined(parts)
 
 
-def _share(each: OddHosts) -> Relative:
+def _share(each: OddHosts) -> doc.Relative:
     found = each.apart.efficiency(each.section.better)
-    return Relative(found.estimate, found.low, found.high)
+    return doc.Relative(found.estimate, found.low, found.high)
 
 
 _STATES = {
@@ -143,102 +123,127 @@ _STATES = {
 }  # fmt: skip
 
 
-def _missing(found: _Found) -> Iterator[Part]:
+def _missing(found: _Found) -> Iterator[doc.Part]:
     """Yield the hosts with fewer sessions than the campaign asks for, each with its reason."""
     if not found.campaign or not found.campaign.missing:
         return
     columns = (
-        Column("host", msg("host")), Column("group", msg("group")),
-        Column("sessions", msg("sessions"), is_number=True), Column("planned", msg("planned"), is_number=True),
-        Column("state", msg("state")), Column("code", msg("reason")), Column("detail", msg("detail"), wraps=True),
-    )  # fmt: skip
-    rows = tuple(TableRow(_missing_row(host)) for host in found.campaign.missing)
-    table = Table(
-        columns, (Group(rows),), key="missing-hosts", label=msg("Hosts with missing sessions"), style="facts"
+        doc.Column("host", msg("host")),
+        doc.Column("group", msg("group")),
+        doc.Column("sessions", msg("sessions"), is_number=True),
+        doc.Column("planned", msg("planned"), is_number=True),
+        doc.Column("state", msg("state")),
+        doc.Column("code", msg("reason")),
+        doc.Column("detail", msg("detail"), wraps=True),
     )
-    yield Titled(msg("Hosts with missing sessions"), (table,), key="missing-hosts")
+    rows = tuple(doc.TableRow(_missing_row(host)) for host in found.campaign.missing)
+    table = doc.Table(
+        columns, (doc.Group(rows),), key="missing-hosts", label=msg("Hosts with missing sessions"), style="facts"
+    )
+    yield doc.Titled(msg("Hosts with missing sessions"), (table,), key="missing-hosts")
 
 
-def _missing_row(host: HostRecord) -> tuple[Inline, ...]:
-    state: Inline = _STATES.get(host.state, host.state)
-    return (host.host, host.group, Count(len(host.sessions)), Count(host.planned), state, host.code, host.detail)
+def _missing_row(host: HostRecord) -> tuple[doc.Inline, ...]:
+    state: doc.Inline = _STATES.get(host.state, host.state)
+    return (
+        host.host,
+        host.group,
+        doc.Count(len(host.sessions)),
+        doc.Count(host.planned),
+        state,
+        host.code,
+        host.detail,
+    )
 
 
-def _odd(found: _Found) -> Iterator[Part]:
+def _odd(found: _Found) -> Iterator[doc.Part]:
     if not found.odd:
         return
     columns = (
-        Column("hosts", msg("hosts"), wraps=True), shared.PLATFORM, Column("metric", msg("metric"), wraps=True),
-        Column("share", msg("percent of the\nother hosts"), is_number=True),
-        Column("p", msg("p,\nadjusted"), is_number=True), Column("facts", msg("only there"), wraps=True),
-    )  # fmt: skip
+        doc.Column("hosts", msg("hosts"), wraps=True),
+        shared.PLATFORM,
+        doc.Column("metric", msg("metric"), wraps=True),
+        doc.Column("share", msg("percent of the\nother hosts"), is_number=True),
+        doc.Column("p", msg("p,\nadjusted"), is_number=True),
+        doc.Column("facts", msg("only there"), wraps=True),
+    )
     rows = tuple(
-        TableRow((
+        doc.TableRow((
             shared.few_of(each.hosts), shared.platform_of(each.row.platform),
             joined([shared.title_of(each.section), shared.levels(each.point)]), _share(each),
-            PValue(each.apart.p_value), _only_there(each),
+            doc.PValue(each.apart.p_value), _only_there(each),
         ))
         for each in found.odd[:_MOST_FINDINGS]
     )  # fmt: skip
-    table = Table(columns, (Group(rows),), key="odd-hosts", label=msg("Hosts that lie apart"), style="list")
+    table = doc.Table(columns, (doc.Group(rows),), key="odd-hosts", label=msg("Hosts that lie apart"), style="list")
     note = msg(
         "Every host against all others, and every minority with a fact in common; the baseline by its own "
         "performance, other platforms by their ratio to it. p is adjusted for all of these comparisons (Holm). A "
         "fact that only these hosts have need not be the cause."
     )
-    yield Titled(msg("Hosts that lie apart"), (table, Paragraph(note, "muted")), key="odd-hosts")
+    yield doc.Titled(msg("Hosts that lie apart"), (table, doc.Paragraph(note, "muted")), key="odd-hosts")
 
 
-def _only_there(each: OddHosts) -> Inline:
+def _only_there(each: OddHosts) -> doc.Inline:
     facts = [fact_with(key, value) for key, value in each.keys]
-    return joined(first_of(facts, _MAX_ALONE), "; ") if facts else Nothing()
+    return joined(first_of(facts, _MAX_ALONE), "; ") if facts else doc.Nothing()
 
 
-def _facts(found: _Found) -> Iterator[Part]:
+def _facts(found: _Found) -> Iterator[doc.Part]:
     """Yield the facts that differ between hosts, clustered by value."""
     if not found.facts:
         return
     columns = (
-        Column("fact", msg("fact")), Column("value", msg("value"), wraps=True),
-        Column("hosts", msg("hosts"), is_number=True), Column("names", msg("names"), wraps=True),
+        doc.Column("fact", msg("fact")), doc.Column("value", msg("value"), wraps=True),
+        doc.Column("hosts", msg("hosts"), is_number=True), doc.Column("names", msg("names"), wraps=True),
     )  # fmt: skip
     rows = tuple(
-        TableRow(
+        doc.TableRow(
             (
                 "" if number else fact.name,
                 shown_value(fact.key, value),
-                Count(len(names)),
+                doc.Count(len(names)),
                 shared.few_of(names),
             )
         )
         for fact in found.facts
         for number, (value, names) in enumerate(fact.values)
     )
-    table = Table(columns, (Group(rows),), key="differing-facts", label=msg("Facts that differ"), style="facts")
-    yield Titled(msg("Facts that differ between hosts"), (table,), key="differing-facts")
+    table = doc.Table(
+        columns, (doc.Group(rows),), key="differing-facts", label=msg("Facts that differ"), style="facts"
+    )
+    yield doc.Titled(msg("Facts that differ between hosts"), (table,), key="differing-facts")
 
 
-def _screening(found: _Found) -> Iterator[Part]:
+def _screening(found: _Found) -> Iterator[doc.Part]:
     """Yield how far the native probe of each host was from the others', the farthest first."""
     probed = [host for host in (found.campaign.hosts if found.campaign else ()) if host.distance is not None]
     if not probed:
         return
     columns = (
-        Column("host", msg("host")), Column("group", msg("group")),
-        Column("distance", msg("energy distance"), is_number=True), Column("farthest", msg("work")),
-        Column("compared", msg("other hosts"), is_number=True), Column("state", msg("state")),
+        doc.Column("host", msg("host")), doc.Column("group", msg("group")),
+        doc.Column("distance", msg("energy distance"), is_number=True), doc.Column("farthest", msg("work")),
+        doc.Column("compared", msg("other hosts"), is_number=True), doc.Column("state", msg("state")),
     )  # fmt: skip
     rows = tuple(
-        TableRow((host.host, host.group, Number(host.distance or 0.0, 2), host.farthest, Count(host.compared),
-                  _STATES.get(host.state, host.state)))
+        doc.TableRow(
+            (
+                host.host,
+                host.group,
+                doc.Number(host.distance or 0.0, 2),
+                host.farthest,
+                doc.Count(host.compared),
+                _STATES.get(host.state, host.state),
+            )
+        )
         for host in sorted(probed, key=lambda host: (-(host.distance or 0.0), host.host))[:_MOST_FINDINGS]
-    )  # fmt: skip
+    )
     note = msg(
         "A native probe of each host before it measured, against the other hosts of its group. One that is slower or "
         "faster by a tenth in one kind of work, with little scatter, is 0.44 apart."
     )
-    table = Table(columns, (Group(rows),), key="screening", label=msg("Native probes"), style="facts")
-    yield Titled(msg("Native probes of the hosts"), (table, Paragraph(note, "muted")), key="screening")
+    table = doc.Table(columns, (doc.Group(rows),), key="screening", label=msg("Native probes"), style="facts")
+    yield doc.Titled(msg("Native probes of the hosts"), (table, doc.Paragraph(note, "muted")), key="screening")
 
 
 def _plain(found: _Found, analysis: Analysis) -> dict[str, Any]:

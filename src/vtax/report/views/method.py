@@ -5,22 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import asdict
 
+from vtax.report import document as doc
 from vtax.report.analysis import Analysis
 from vtax.report.analysis.reproduce import drivers_of
 from vtax.report.analysis.sessions import unit_hosts
 from vtax.report.analysis.source import Source
-from vtax.report.document import (
-    Count,
-    Document,
-    Duration,
-    Inline,
-    Paragraph,
-    Share,
-    joined,
-    msg,
-    plural,
-    stored,
-)
+from vtax.report.document import joined, msg, plural, stored
 from vtax.report.parts import typical
 from vtax.report.views.base import Options, View
 from vtax.report.views.host import package_of
@@ -31,15 +21,15 @@ _ORDER_SHOWN = 10  # blocks
 _HASH_SHOWN = 12  # digits; all are in the table of the host
 
 
-def document(source: Source, _: Options) -> Document:
+def document(source: Source, _: Options) -> doc.Document:
     """Return how the run was made and how its figures were computed, a paragraph each."""
     analysis = source.whole.analysis
-    paragraphs = tuple(Paragraph(text) for text in method(analysis))
+    paragraphs = tuple(doc.Paragraph(text) for text in method(analysis))
     plugins = [asdict(plugin) for plugin in analysis.plugins]
-    return Document(VIEW.title, paragraphs, data={"order": analysis.order, "plugins": plugins})
+    return doc.Document(VIEW.title, paragraphs, data={"order": analysis.order, "plugins": plugins})
 
 
-def method(analysis: Analysis) -> Iterator[Inline]:
+def method(analysis: Analysis) -> Iterator[doc.Inline]:
     """Yield how the run was made and how its figures were computed, a paragraph each."""
     yield joined(list(_blocks(analysis)), " ")
     if analysis.order:
@@ -48,7 +38,7 @@ def method(analysis: Analysis) -> Iterator[Inline]:
         yield msg("Not part of vtax: {plugins}.", plugins="; ".join(map(_plugin, analysis.plugins)))
     yield joined([*_rule(analysis)], " ")
     yield joined([_unit(analysis), _spread()], " ")
-    ratios: Inline = joined([_ratio(analysis), _averaged(analysis)], " ")
+    ratios: doc.Inline = joined([_ratio(analysis), _averaged(analysis)], " ")
     if any(section.better == "lower" for section in analysis.sections):
         turned = msg(
             "Where lower is better, percent of {baseline} is of the inverse ratio, so that higher is better for each "
@@ -72,11 +62,11 @@ def method(analysis: Analysis) -> Iterator[Inline]:
         "inside ±{margin}; else undecided. Both kinds of p-values are adjusted by Holm's method "
         "over the comparisons of one table, so that the chance of any false word of a kind in a table is at most "
         "{alpha}.",
-        margin=Share(analysis.rule.margin, "declared"), alpha=Share(analysis.rule.alpha, "declared"),
+        margin=doc.Share(analysis.rule.margin, "declared"), alpha=doc.Share(analysis.rule.alpha, "declared"),
     )  # fmt: skip
 
 
-def _unit(analysis: Analysis) -> Inline:
+def _unit(analysis: Analysis) -> doc.Inline:
     """Return what a mean and its interval are of."""
     if unit_hosts(analysis.sessions) > 1:
         return msg(
@@ -94,14 +84,14 @@ def _unit(analysis: Analysis) -> Inline:
     )
 
 
-def _spread() -> Inline:
+def _spread() -> doc.Inline:
     return msg(
         "SD and CV are of all trials. The median is the median of the block medians; its interval ends at two of "
         "them and states its own confidence level. Outliers (modified z above 3.5) are flagged and never removed."
     )
 
 
-def _ratio(analysis: Analysis) -> Inline:
+def _ratio(analysis: Analysis) -> doc.Inline:
     return msg(
         "Ratios to {baseline} are formed within a block, so that effects common to a block (time of day, "
         "temperature, other tenants) cancel.",
@@ -109,7 +99,7 @@ def _ratio(analysis: Analysis) -> Inline:
     )
 
 
-def _averaged(analysis: Analysis) -> Inline:
+def _averaged(analysis: Analysis) -> doc.Inline:
     """Return how the ratios of blocks become one."""
     if unit_hosts(analysis.sessions) > 1:
         return msg("They are averaged as logarithms: within each session, over each host's sessions, and over hosts.")
@@ -118,7 +108,7 @@ def _averaged(analysis: Analysis) -> Inline:
     return msg("Their geometric mean has a Student's t-interval on the log-ratios.")
 
 
-def _nesting(analysis: Analysis) -> Iterator[Inline]:
+def _nesting(analysis: Analysis) -> Iterator[doc.Inline]:
     """Yield how the sessions of a run that has several enter its figures."""
     if (hosts := unit_hosts(analysis.sessions)) > 1:
         yield msg(
@@ -127,14 +117,14 @@ def _nesting(analysis: Analysis) -> Iterator[Inline]:
             "never narrower than those over sessions or blocks. They hold for hosts like these; the interval of the "
             "measured ones alone is over sessions. The range of the next host holds the ratio of one more host of as "
             "many sessions.",
-            count=Count(len(analysis.sessions)), hosts=Count(hosts),
+            count=doc.Count(len(analysis.sessions)), hosts=doc.Count(hosts),
         )  # fmt: skip
     elif len(analysis.sessions) > 1:
         yield msg(
             "Blocks are nested in {count} sessions, and the session is the unit: every session counts alike, by the "
             "mean of its blocks, and intervals of ratios and means are Student's t of these, never narrower than the "
             "blocks' own. The range of the next session holds the ratio of one more session of as many blocks.",
-            count=Count(len(analysis.sessions)),
+            count=doc.Count(len(analysis.sessions)),
         )
 
 
@@ -144,7 +134,7 @@ def _plugin(plugin: PluginRecord) -> str:
     return f"{plugin.kind} {plugin.name} ({package_of(plugin) or file})"
 
 
-def _blocks(analysis: Analysis) -> Iterator[Inline]:
+def _blocks(analysis: Analysis) -> Iterator[doc.Inline]:
     design = analysis.declared.get("design", {})
     is_sequential = design.get("order", "randomized") == "sequential"
     yield plural("The run is made of {count} block.", "The run is made of {count} blocks.", analysis.blocks)
@@ -163,7 +153,7 @@ def _blocks(analysis: Analysis) -> Iterator[Inline]:
     )  # fmt: skip
 
 
-def _analysis(analysis: Analysis) -> Inline:
+def _analysis(analysis: Analysis) -> doc.Inline:
     """Return what an interval and a verdict allow for."""
     noisier = msg(
         "No verdict favours a side that is far noisier, unless slow blocks that did not happen could not undo it."
@@ -173,7 +163,7 @@ def _analysis(analysis: Analysis) -> Inline:
     tested = msg(
         "From {fewest} blocks on, autocorrelated blocks widen an interval, and so does skewness where variances are "
         "unequal.",
-        fewest=Count(FEWEST_TO_TEST),
+        fewest=doc.Count(FEWEST_TO_TEST),
     )
     guarded = msg(
         "Equivalent must hold under the correlation of neighbouring blocks that they leave plausible; a verdict that "
@@ -182,7 +172,7 @@ def _analysis(analysis: Analysis) -> Inline:
     return joined([tested, guarded, noisier], " ")
 
 
-def _equal(analysis: Analysis) -> Inline:
+def _equal(analysis: Analysis) -> doc.Inline:
     """Return what all guests have in common; machines of the user have nothing in common."""
     brought = [name for name, driver in drivers_of(analysis).items() if not driver.uses_image]
     if analysis.declared.get("tuning"):
@@ -195,11 +185,11 @@ def _equal(analysis: Analysis) -> Inline:
     return joined([equal, own], "")
 
 
-def _order(analysis: Analysis) -> Inline:
+def _order(analysis: Analysis) -> doc.Inline:
     found = [f"{each.block}: {', '.join(each.platforms)}" for each in analysis.order]
-    first: Inline = "; ".join(found[:_ORDER_SHOWN])
+    first: doc.Inline = "; ".join(found[:_ORDER_SHOWN])
     if len(found) > _ORDER_SHOWN:
-        rest = Count(len(found) - _ORDER_SHOWN)
+        rest = doc.Count(len(found) - _ORDER_SHOWN)
         more = msg("{count} more blocks: see `position` in the CSV file", count=rest)
         first = joined([first, more], "; ")
     return msg(
@@ -207,10 +197,10 @@ def _order(analysis: Analysis) -> Inline:
     )
 
 
-def _rule(analysis: Analysis) -> Iterator[Inline]:
+def _rule(analysis: Analysis) -> Iterator[doc.Inline]:
     rule = analysis.rule
     if rule.stop == "fixed":
-        yield msg("The number of blocks ({blocks}) was declared before the run.", blocks=Count(rule.blocks))
+        yield msg("The number of blocks ({blocks}) was declared before the run.", blocks=doc.Count(rule.blocks))
         yield from _added_sessions(analysis)
     elif rule.stop == "open":
         yield msg(
@@ -222,15 +212,15 @@ def _rule(analysis: Analysis) -> Iterator[Inline]:
             "Declared before the run: stop when every ratio's interval is within ±{precision}, "
             "after {minimum} to {maximum} blocks, judged on whole blocks; intervals are widened for "
             "repeated looks.",
-            precision=Share(rule.precision, "declared"),
-            minimum=Count(rule.min_blocks), maximum=Count(rule.max_blocks),
+            precision=doc.Share(rule.precision, "declared"),
+            minimum=doc.Count(rule.min_blocks), maximum=doc.Count(rule.max_blocks),
         )  # fmt: skip
     elif rule.stop == "verdict":
         yield msg(
             "Declared before the run: stop when every comparison has its verdict, after {minimum} to "
             "{maximum} blocks, with group-sequential boundaries for repeated looks; what is decided is measured no "
             "more.",
-            minimum=Count(rule.looks.first), maximum=Count(rule.looks.last),
+            minimum=doc.Count(rule.looks.first), maximum=doc.Count(rule.looks.last),
         )  # fmt: skip
         if rule.looks.ended is not None:
             yield msg("Its time ended it, so its last look spends all the error that the earlier ones had left.")
@@ -238,12 +228,12 @@ def _rule(analysis: Analysis) -> Iterator[Inline]:
         yield msg("Declared before the run: as many whole blocks as fit into the time budget.")
         yield from _added_sessions(analysis)
     if rule.budget_s:
-        yield msg("The time budget is {budget}.", budget=Duration(rule.budget_s))
+        yield msg("The time budget is {budget}.", budget=doc.Duration(rule.budget_s))
     if analysis.stopped_because:
         yield msg("The run stopped: {reason}.", reason=stored(analysis.stopped_because))
 
 
-def _added_sessions(analysis: Analysis) -> Iterator[Inline]:
+def _added_sessions(analysis: Analysis) -> Iterator[doc.Inline]:
     """Sessions beyond those of the study, whose blocks are none that were declared."""
     added = [session for session in analysis.sessions if session.number > analysis.planned_sessions]
     if added:
@@ -252,11 +242,11 @@ def _added_sessions(analysis: Analysis) -> Iterator[Inline]:
             "look.",
             "{count} sessions of {blocks} blocks in all were added after results were known; no interval allows for "
             "these looks.",
-            len(added), blocks=Count(sum(len(session.blocks) for session in added)),
+            len(added), blocks=doc.Count(sum(len(session.blocks) for session in added)),
         )  # fmt: skip
 
 
-def _warmup(warmup: int) -> Inline:
+def _warmup(warmup: int) -> doc.Inline:
     if not warmup:
         return "."
     return plural(

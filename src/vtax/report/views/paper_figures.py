@@ -9,37 +9,14 @@ from typing import Annotated
 import numpy as np
 
 from vtax.described import BESIDE, Means, Only, values_of
+from vtax.report import document as doc
 from vtax.report.analysis import mapping
 from vtax.report.analysis.drawings import drawings, efficiency_of
 from vtax.report.analysis.figure_values import Drawing, Estimate, Plotted
 from vtax.report.analysis.published import Repeated, repeated
 from vtax.report.analysis.source import Source
 from vtax.report.analysis.values import Analysis
-from vtax.report.document import (
-    Column,
-    Count,
-    Document,
-    Factor,
-    Group,
-    Inline,
-    IntervalCell,
-    Nothing,
-    Number,
-    Paragraph,
-    Part,
-    PlatformCell,
-    Relative,
-    Share,
-    Table,
-    TableRow,
-    Titled,
-    joined,
-    listed,
-    msg,
-    muted,
-    plural,
-    scale_for,
-)
+from vtax.report.document import joined, listed, msg, muted, plural, scale_for
 from vtax.report.parts import shared
 from vtax.report.parts.figure_charts import chart_of, left_of, mapping_of, right_of, title_of
 from vtax.report.parts.published import of_publication
@@ -55,9 +32,10 @@ class FigureResult:
 
     drawing: Annotated[Drawing, BESIDE]
     sides: Annotated[
-        Mapping[Quantity, Mapping[str, Inline]], Means("quantity -> `left`, `right`: what is drawn on either side")
+        Mapping[Quantity, Mapping[str, doc.Inline]],
+        Means("quantity -> `left`, `right`: what is drawn on either side"),
     ]
-    why_not: Annotated[Inline, Means("why it is not drawn")]
+    why_not: Annotated[doc.Inline, Means("why it is not drawn")]
 
 
 @dataclass(frozen=True)
@@ -69,7 +47,7 @@ class FiguresResult:
     figures: Annotated[tuple[FigureResult, ...], Means("all that the study declares, with their values")]
 
 
-def document(source: Source, options: Options) -> Document:
+def document(source: Source, options: Options) -> doc.Document:
     """Return every figure of the run's study; figures are of the whole run."""
     whole = source.whole
     mapped = mapping.of_figures(whole.analysis, options.mapped)
@@ -78,44 +56,52 @@ def document(source: Source, options: Options) -> Document:
     return document_of(found, whole.analysis, is_full=options.depth != "brief", is_report=is_report)
 
 
-def document_of(found: Sequence[Drawing], analysis: Analysis, *, is_full: bool, is_report: bool = False) -> Document:
+def document_of(
+    found: Sequence[Drawing], analysis: Analysis, *, is_full: bool, is_report: bool = False
+) -> doc.Document:
     """Return the document of figures. is_full: with the values of each, not only the list. is_report: it is part of
     one, which has named the publication."""
     if not found:
         text = msg("the study of this run declares no figures")
-        return Document(VIEW.title, (Paragraph(text),), data=values_of(_exported(found, analysis)), nothing=text)
+        return doc.Document(
+            VIEW.title, (doc.Paragraph(text),), data=values_of(_exported(found, analysis)), nothing=text
+        )
     changes = [] if is_report else of_publication(analysis)
     mapping = mapping_of({there: here for each in found for there, here in each.mapped.items()})
-    parts: list[Part] = [*changes, *(Paragraph(text, "caution") for text in mapping), _overview(found)]
+    parts: list[doc.Part] = [*changes, *(doc.Paragraph(text, "caution") for text in mapping), _overview(found)]
     if is_full:
         parts += [_section(each, analysis) for each in found if each.is_measured]
     else:
-        parts.append(Paragraph(msg("--all shows the values of each; vtax figures draws them."), "muted"))
-    return Document(VIEW.title, tuple(parts), data=values_of(_exported(found, analysis)), colours=analysis.colours)
-
-
-def _overview(found: Sequence[Drawing]) -> Table:
-    columns = (
-        Column("id", msg("figure")),
-        Column("title", msg("title"), wraps=True),
-        Column("drawn", msg("drawn here"), wraps=True),
+        parts.append(doc.Paragraph(msg("--all shows the values of each; vtax figures draws them."), "muted"))
+    return doc.Document(
+        VIEW.title, tuple(parts), data=values_of(_exported(found, analysis)), colours=analysis.colours
     )
-    rows = [TableRow((each.figure.id, title_of(each), _drawn(each))) for each in found]
-    return Table(columns, (Group(tuple(rows)),), key="figures", label=msg("figures of the publication"), style="list")
 
 
-def _drawn(each: Drawing) -> Inline:
+def _overview(found: Sequence[Drawing]) -> doc.Table:
+    columns = (
+        doc.Column("id", msg("figure")),
+        doc.Column("title", msg("title"), wraps=True),
+        doc.Column("drawn", msg("drawn here"), wraps=True),
+    )
+    rows = [doc.TableRow((each.figure.id, title_of(each), _drawn(each))) for each in found]
+    return doc.Table(
+        columns, (doc.Group(tuple(rows)),), key="figures", label=msg("figures of the publication"), style="list"
+    )
+
+
+def _drawn(each: Drawing) -> doc.Inline:
     """Say of which platforms a figure is, or why it is not drawn."""
     if not each.is_measured:
         return muted(why_not(each))
     names = list(dict.fromkeys(place.platform for place in each.places if place.here or place.tests))
-    shown: Inline = ", ".join(names)
+    shown: doc.Inline = ", ".join(names)
     if each.absent:
         return msg("{platforms}; without a value: {absent}", platforms=shown, absent=", ".join(each.absent))
     return shown
 
 
-def why_not(each: Drawing) -> Inline:
+def why_not(each: Drawing) -> doc.Inline:
     """Return why a figure has no value."""
     if each.figure.host and each.figure.host > each.hosts:
         count = plural("{count} host", "{count} hosts", each.hosts)
@@ -129,34 +115,38 @@ def why_not(each: Drawing) -> Inline:
     return msg("not drawn: the run has no value of its cells")
 
 
-def _section(each: Drawing, analysis: Analysis) -> Titled:
-    values = Titled(msg("Values"), (_values(each, analysis),), is_folded=True)
-    return Titled(title_of(each), (chart_of(each, analysis, is_alone=False), values), key=f"figure {each.figure.id}")
+def _section(each: Drawing, analysis: Analysis) -> doc.Titled:
+    values = doc.Titled(msg("Values"), (_values(each, analysis),), is_folded=True)
+    return doc.Titled(
+        title_of(each), (chart_of(each, analysis, is_alone=False), values), key=f"figure {each.figure.id}"
+    )
 
 
-def _values(each: Drawing, analysis: Analysis) -> Table:
+def _values(each: Drawing, analysis: Analysis) -> doc.Table:
     """Return every value of a figure: as the publication computes it, from blocks, and as printed."""
     is_table, statistic = each.figure.is_of_largest_cv, each.figure.statistic
     better = {(s.label, s.metric.name): s.better for s in analysis.sections}
     columns = [
         shared.PLATFORM,
-        Column("tests", msg("tests"), is_number=True),
-        Column("test_mean", msg("CV of tests") if is_table else msg("mean of tests"), is_number=True),
+        doc.Column("tests", msg("tests"), is_number=True),
+        doc.Column("test_mean", msg("CV of tests") if is_table else msg("mean of tests"), is_number=True),
     ]
     if statistic != "mean" and not is_table:
         heading = {"sd": msg("SD of tests"), "cv": msg("CV of tests"), "t_interval": msg("t-interval of tests")}
-        columns.append(Column("test_statistic", heading[statistic], is_number=True))
-    columns.append(Column("mean", msg("half-width") if is_table else msg("from blocks"), is_number=True))
+        columns.append(doc.Column("test_statistic", heading[statistic], is_number=True))
+    columns.append(doc.Column("mean", msg("half-width") if is_table else msg("from blocks"), is_number=True))
     if not is_table:
         columns += [
-            Column("interval", msg("interval"), joins=True),
-            Column("percent", shared.percent_title(analysis.baseline, msg("interval")), is_number=True, room="wide"),
+            doc.Column("interval", msg("interval"), joins=True),
+            doc.Column(
+                "percent", shared.percent_title(analysis.baseline, msg("interval")), is_number=True, room="wide"
+            ),
         ]
     has_printed = any(place.printed for place in each.places)
     if has_printed:
-        columns.append(Column("printed", msg("printed"), is_number=True))
+        columns.append(doc.Column("printed", msg("printed"), is_number=True))
     marks = {platform.name: platform.marks for platform in analysis.platforms}
-    groups: dict[tuple[tuple[str, str], ...], list[TableRow]] = {}
+    groups: dict[tuple[tuple[str, str], ...], list[doc.TableRow]] = {}
     units: dict[tuple[tuple[str, str], ...], str] = {}
     for place in each.places:
         key = _group_of(each, place)
@@ -164,13 +154,14 @@ def _values(each: Drawing, analysis: Analysis) -> Table:
         of = better.get((place.levels.get(BENCHMARK, ""), place.levels.get(METRIC, "")), "higher")
         cells = list(_cells(place, each, of, is_table=is_table, has_printed=has_printed))
         groups.setdefault(key, []).append(
-            TableRow((PlatformCell(place.platform, marks.get(place.platform, ())), *cells))
+            doc.TableRow((doc.PlatformCell(place.platform, marks.get(place.platform, ())), *cells))
         )
     shown = tuple(
-        Group(tuple(rows), joined([Factor(key) if key else "", units[key]], ", ")) for key, rows in groups.items()
+        doc.Group(tuple(rows), joined([doc.Factor(key) if key else "", units[key]], ", "))
+        for key, rows in groups.items()
     )
     label = msg("values of {figure}", figure=each.figure.id)
-    return Table(tuple(columns), shown, key=each.figure.id, label=label)
+    return doc.Table(tuple(columns), shown, key=each.figure.id, label=label)
 
 
 def _group_of(each: Drawing, place: Plotted) -> tuple[tuple[str, str], ...]:
@@ -187,53 +178,55 @@ def _group_of(each: Drawing, place: Plotted) -> tuple[tuple[str, str], ...]:
     return tuple(found)
 
 
-def _cells(place: Plotted, each: Drawing, better: Better, *, is_table: bool, has_printed: bool) -> Iterator[Inline]:
+def _cells(
+    place: Plotted, each: Drawing, better: Better, *, is_table: bool, has_printed: bool
+) -> Iterator[doc.Inline]:
     tests, quantity = place.tests, place.quantity
-    yield Count(tests.n) if tests else Nothing()
-    yield _shown(tests.mean, quantity) if tests else Nothing()
+    yield doc.Count(tests.n) if tests else doc.Nothing()
+    yield _shown(tests.mean, quantity) if tests else doc.Nothing()
     if each.figure.statistic != "mean" and not is_table:
         yield _statistic(place, each)
-    yield _shown(place.here.value, quantity) if place.here else Nothing()
+    yield _shown(place.here.value, quantity) if place.here else doc.Nothing()
     if not is_table:
         yield _interval(place.here, quantity)
         share = efficiency_of(better, place.ratio)
-        yield shared.share_of(share.value, share.low, share.high) if share else Nothing()
+        yield shared.share_of(share.value, share.low, share.high) if share else doc.Nothing()
     if has_printed:
         yield _printed(place.printed, quantity)
 
 
-def _statistic(place: Plotted, each: Drawing) -> Inline:
+def _statistic(place: Plotted, each: Drawing) -> doc.Inline:
     tests = place.tests
     if tests is None or not np.isfinite(tests.sd):
-        return Nothing()
+        return doc.Nothing()
     if each.figure.statistic == "sd":
-        return Number(tests.sd, 3)
-    return Share(tests.cv) if each.figure.statistic == "cv" else _interval(tests.drawn, place.quantity)
+        return doc.Number(tests.sd, 3)
+    return doc.Share(tests.cv) if each.figure.statistic == "cv" else _interval(tests.drawn, place.quantity)
 
 
-def _shown(value: float, quantity: Quantity) -> Inline:
+def _shown(value: float, quantity: Quantity) -> doc.Inline:
     if not np.isfinite(value):
-        return Nothing()
+        return doc.Nothing()
     if quantity == "efficiency":
-        return Relative(value)
-    return Share(value) if quantity == "largest_cv" else Number(value, 4)
+        return doc.Relative(value)
+    return doc.Share(value) if quantity == "largest_cv" else doc.Number(value, 4)
 
 
-def _interval(estimate: Estimate | None, quantity: Quantity) -> Inline:
+def _interval(estimate: Estimate | None, quantity: Quantity) -> doc.Inline:
     if estimate is None or estimate.low is None or estimate.high is None:
-        return Nothing()
+        return doc.Nothing()
     if quantity == "efficiency":
-        return Relative(estimate.value, estimate.low, estimate.high, shows="interval")
-    return IntervalCell(estimate.low, estimate.high, "quantity", scale_for("", ()))
+        return doc.Relative(estimate.value, estimate.low, estimate.high, shows="interval")
+    return doc.IntervalCell(estimate.low, estimate.high, "quantity", scale_for("", ()))
 
 
-def _printed(printed: Estimate | None, quantity: Quantity) -> Inline:
+def _printed(printed: Estimate | None, quantity: Quantity) -> doc.Inline:
     if printed is None:
-        return Nothing()
+        return doc.Nothing()
     value = _shown(printed.value, quantity)
     if printed.high is None:
         return value
-    return msg("{number} ± {deviation}", number=value, deviation=Number(printed.high - printed.value, 3))
+    return msg("{number} ± {deviation}", number=value, deviation=doc.Number(printed.high - printed.value, 3))
 
 
 def _exported(found: Sequence[Drawing], analysis: Analysis) -> FiguresResult:

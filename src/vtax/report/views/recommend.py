@@ -5,34 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from vtax.errors import BadInput
+from vtax.report import document as doc
 from vtax.report.analysis.ranking import RankSwitch, Recommendation, Standing
 from vtax.report.analysis.recommendation import recommend
 from vtax.report.analysis.source import Source
 from vtax.report.analysis.workload import Missing, Unmeasured
-from vtax.report.document import (
-    Bullets,
-    Column,
-    Count,
-    Document,
-    Group,
-    Inline,
-    Nothing,
-    Number,
-    Paragraph,
-    Part,
-    Probability,
-    Range,
-    Relative,
-    Share,
-    Table,
-    TableRow,
-    Titled,
-    joined,
-    listed,
-    msg,
-    plural,
-    styled,
-)
+from vtax.report.document import joined, listed, msg, plural, styled
 from vtax.report.parts import shared
 from vtax.report.parts.header import run_line
 from vtax.report.views.base import Options, View
@@ -41,32 +19,32 @@ from vtax.stats.intervals import Interval as Bounds
 _SURE = 0.95
 
 
-def document(source: Source, options: Options) -> Document:
+def document(source: Source, options: Options) -> doc.Document:
     """Return the ranking of the whole run; all resources count alike."""
     try:
         found = recommend(source.whole.analysis, None, source.analysis.filter.platforms)
     except BadInput:
         nothing = msg("There is nothing to rank.")
-        return Document(VIEW.title, (Paragraph(nothing),), nothing=nothing)
+        return doc.Document(VIEW.title, (doc.Paragraph(nothing),), nothing=nothing)
     return document_of(found)
 
 
-def document_of(found: Recommendation) -> Document:
+def document_of(found: Recommendation) -> doc.Document:
     """Return the answer, the places, what decides between the first two, and the warnings."""
-    parts: list[Part] = [
-        Titled(msg("Summary"), tuple(_summary(found)), key="answer", role="summary"),
-        Titled(msg("Places"), (_places(found), *_below_places(found)), key="places"),
+    parts: list[doc.Part] = [
+        doc.Titled(msg("Summary"), tuple(_summary(found)), key="answer", role="summary"),
+        doc.Titled(msg("Places"), (_places(found), *_below_places(found)), key="places"),
     ]
     if found.contributions:
-        parts.append(Titled(msg("What decides"), (_contributions(found), *_switches(found)), key="decides"))
+        parts.append(doc.Titled(msg("What decides"), (_contributions(found), *_switches(found)), key="decides"))
     parts += shared.warnings_part(found.warnings)
     run = joined([found.analysis.name, run_line(found.analysis)], ": ")
-    return Document(VIEW.title, tuple(parts), (run, _weights(found)), data=found)
+    return doc.Document(VIEW.title, tuple(parts), (run, _weights(found)), data=found)
 
 
-def _weights(found: Recommendation) -> Inline:
+def _weights(found: Recommendation) -> doc.Inline:
     each = [
-        msg("{resource} {share} ({benchmarks})", resource=shared.resource(r.name), share=Share(r.share, "whole"),
+        msg("{resource} {share} ({benchmarks})", resource=shared.resource(r.name), share=doc.Share(r.share, "whole"),
             benchmarks=", ".join(r.labels))
         for r in found.resources
         if r.share
@@ -76,30 +54,30 @@ def _weights(found: Recommendation) -> Inline:
     return joined([text, msg("without weight: {resources}", resources=joined(without)) if without else ""], "; ")
 
 
-def _summary(found: Recommendation) -> Iterator[Part]:
+def _summary(found: Recommendation) -> Iterator[doc.Part]:
     """Yield the answer, what was not tested, then what bears on all of it."""
     if found.full:
         decides = [_decides(found)] if found.contributions else []
-        yield Paragraph(styled(joined([_choice(found), *decides], "; "), "strong"))
+        yield doc.Paragraph(styled(joined([_choice(found), *decides], "; "), "strong"))
     items = [_unmeasured(each) for each in found.unmeasured]
     items += [_could_be_first(each, found) for each in found.standings if each.missing and each.place[0] == 1]
     items += [msg("{platform} is not ranked: {reason}", platform=out.platform.name, reason=out.reason)
               for out in found.unranked]  # fmt: skip
     if items:
-        yield Titled(msg("Not tested"), (Bullets(tuple(items)),))
+        yield doc.Titled(msg("Not tested"), (doc.Bullets(tuple(items)),))
     if cautions := list(_cautions(found)):
-        yield Paragraph(joined([msg("Caution:"), joined(cautions, "; ")], " "), "caution")
+        yield doc.Paragraph(joined([msg("Caution:"), joined(cautions, "; ")], " "), "caution")
 
 
-def _unmeasured(each: Unmeasured) -> Inline:
+def _unmeasured(each: Unmeasured) -> doc.Inline:
     """Say what has a weight and is in no score."""
     return msg(
         "{resource} was not tested: {reason}; it has {share} of the weight, and the places are of the rest",
-        resource=shared.resource(each.resource), reason=each.reason, share=Share(each.share, "whole"),
+        resource=shared.resource(each.resource), reason=each.reason, share=doc.Share(each.share, "whole"),
     )  # fmt: skip
 
 
-def _cautions(found: Recommendation) -> Iterator[Inline]:
+def _cautions(found: Recommendation) -> Iterator[doc.Inline]:
     if found.full and "emulated" in (first := found.full[0].platform).marks:
         yield msg(
             "{platform} is emulated: its score says how fast emulation is here, not how fast it is with hardware "
@@ -107,11 +85,11 @@ def _cautions(found: Recommendation) -> Iterator[Inline]:
             platform=first.name,
         )
     if found.link_limits_mbit_s:
-        rates = listed([Number(rate) for rate in found.link_limits_mbit_s])
+        rates = listed([doc.Number(rate) for rate in found.link_limits_mbit_s])
         yield msg("measured through a link limited to {rates} Mbit/s: platforms that fill it look alike", rates=rates)
 
 
-def _choice(found: Recommendation) -> Inline:
+def _choice(found: Recommendation) -> doc.Inline:
     """Return the platform to choose, or that none can be chosen, with the most probable one."""
     first = found.full[0]
     if first.probabilities is None:
@@ -121,8 +99,8 @@ def _choice(found: Recommendation) -> Inline:
         )  # fmt: skip
     best = max(found.full, key=lambda each: (each.probabilities or [0.0])[0])
     chance = (best.probabilities or [0.0])[0]
-    data: dict[str, Inline] = {
-        "platform": shared.platform_of(best.platform), "chance": Probability(chance),
+    data: dict[str, doc.Inline] = {
+        "platform": shared.platform_of(best.platform), "chance": doc.Probability(chance),
         "score": _score(best.score.estimate, found),
     }  # fmt: skip
     if chance >= _SURE:
@@ -136,10 +114,10 @@ def _choice(found: Recommendation) -> Inline:
     )  # fmt: skip
 
 
-def _decides(found: Recommendation) -> Inline:
+def _decides(found: Recommendation) -> doc.Inline:
     """Return the resource with most of the lead of the first over the second, or that none is beyond noise."""
     most = found.contributions[0]
-    data: dict[str, Inline] = {
+    data: dict[str, doc.Inline] = {
         "resource": shared.resource(most.resource), "first": found.full[0].platform.name,
         "share": _relative(most.ratio), "second": found.full[1].platform.name,
     }  # fmt: skip
@@ -159,7 +137,7 @@ def _decides(found: Recommendation) -> Inline:
     )
 
 
-def _could_be_first(each: Standing, found: Recommendation) -> Inline:
+def _could_be_first(each: Standing, found: Recommendation) -> doc.Inline:
     where = listed([_lacks(m) for m in each.missing])
     if each.needed is None or not found.full:
         return msg(
@@ -173,64 +151,64 @@ def _could_be_first(each: Standing, found: Recommendation) -> Inline:
     )  # fmt: skip
 
 
-def _places(found: Recommendation) -> Table:
+def _places(found: Recommendation) -> doc.Table:
     used = [each for each in found.resources if each.share]
     has_missing = any(each.missing for each in found.standings)
     columns = (
-        Column("place", msg("place"), is_number=True),
+        doc.Column("place", msg("place"), is_number=True),
         shared.PLATFORM,
-        Column("score", _with_interval(msg("score"), found), is_number=True),
+        doc.Column("score", _with_interval(msg("score"), found), is_number=True),
         *(_chance_columns(found) if found.has_intervals else ()),
-        *(Column(each.name, shared.resource(each.name), is_number=True) for each in used),
-        *([Column("missing", msg("not tested"), wraps=True)] if has_missing else []),
+        *(doc.Column(each.name, shared.resource(each.name), is_number=True) for each in used),
+        *([doc.Column("missing", msg("not tested"), wraps=True)] if has_missing else []),
     )
     rows = [_row(each, [r.name for r in used], has_intervals=found.has_intervals) for each in found.standings]
     if found.reference is not None:
-        one = Share(1.0, "whole")
-        blank: tuple[Inline, ...] = ("", "") if found.has_intervals else ()
-        cells: tuple[Inline, ...] = ("", shared.platform_of(found.reference), one, *blank)
-        rows.append(TableRow((*cells, *(one for _ in used)), "baseline"))
-    return Table(columns, (Group(tuple(rows)),), key="places", label=msg("places of the platforms"))
+        one = doc.Share(1.0, "whole")
+        blank: tuple[doc.Inline, ...] = ("", "") if found.has_intervals else ()
+        cells: tuple[doc.Inline, ...] = ("", shared.platform_of(found.reference), one, *blank)
+        rows.append(doc.TableRow((*cells, *(one for _ in used)), "baseline"))
+    return doc.Table(columns, (doc.Group(tuple(rows)),), key="places", label=msg("places of the platforms"))
 
 
-def _score(share: float, found: Recommendation) -> Relative:
+def _score(share: float, found: Recommendation) -> doc.Relative:
     """Return a share of the baseline in a sentence."""
-    return Relative(share, baseline=found.baseline)
+    return doc.Relative(share, baseline=found.baseline)
 
 
-def _relative(ratio: Bounds) -> Relative:
+def _relative(ratio: Bounds) -> doc.Relative:
     """Return one score as a share of another."""
-    return Relative(ratio.estimate, ratio.low, ratio.high, "amount")
+    return doc.Relative(ratio.estimate, ratio.low, ratio.high, "amount")
 
 
-def _with_interval(title: Inline, found: Recommendation) -> Inline:
+def _with_interval(title: doc.Inline, found: Recommendation) -> doc.Inline:
     """Return the head of a column of shares, with what stands in brackets where they have intervals."""
-    level = Share(found.confidence, "declared")
+    level = doc.Share(found.confidence, "declared")
     return msg("{title}\n[{level} interval]", title=title, level=level) if found.has_intervals else title
 
 
-def _chance_columns(found: Recommendation) -> tuple[Column, ...]:
-    within = msg("within\n{margin}", margin=Share(found.margin, "declared"))
-    return Column("best", msg("best"), is_number=True), Column("near_best", within, is_number=True)
+def _chance_columns(found: Recommendation) -> tuple[doc.Column, ...]:
+    within = msg("within\n{margin}", margin=doc.Share(found.margin, "declared"))
+    return doc.Column("best", msg("best"), is_number=True), doc.Column("near_best", within, is_number=True)
 
 
-def _row(each: Standing, resources: list[str], *, has_intervals: bool) -> TableRow:
+def _row(each: Standing, resources: list[str], *, has_intervals: bool) -> doc.TableRow:
     low, high = each.place
-    place: Inline = Count(low) if low == high else Range(Count(low), Count(high))
+    place: doc.Inline = doc.Count(low) if low == high else doc.Range(doc.Count(low), doc.Count(high))
     best = _chance(each.probabilities[0]) if each.probabilities else ""
     near = _chance(each.near_best) if each.near_best is not None else ""
     alone = [each.resources.get(name) for name in resources]
-    shown: list[Inline] = [Relative(one.estimate) if one else Nothing() for one in alone]
-    score: Inline = styled(Relative(each.score.estimate, each.score.low, each.score.high), "strong")
+    shown: list[doc.Inline] = [doc.Relative(one.estimate) if one else doc.Nothing() for one in alone]
+    score: doc.Inline = styled(doc.Relative(each.score.estimate, each.score.low, each.score.high), "strong")
     if each.missing:
-        score = Range(Relative(each.score.low), Relative(each.score.high))
+        score = doc.Range(doc.Relative(each.score.low), doc.Relative(each.score.high))
     why = joined([joined([_lacks(m), m.reason], ": ") for m in each.missing], "; ")
     missing = (why,) if each.missing else ()
     errors = (best, near) if has_intervals else ()
-    return TableRow((place, shared.platform_of(each.platform), score, *errors, *shown, *missing))
+    return doc.TableRow((place, shared.platform_of(each.platform), score, *errors, *shown, *missing))
 
 
-def _lacks(missing: Missing) -> Inline:
+def _lacks(missing: Missing) -> doc.Inline:
     """`disk`, or `disk in part (fio direct)`."""
     if missing.whole:
         return shared.resource(missing.resource)
@@ -240,54 +218,62 @@ def _lacks(missing: Missing) -> Inline:
     )  # fmt: skip
 
 
-def _chance(p: float) -> Inline:
-    return styled(Probability(p), "strong" if p >= 0.5 else "")
+def _chance(p: float) -> doc.Inline:
+    return styled(doc.Probability(p), "strong" if p >= 0.5 else "")
 
 
-def _below_places(found: Recommendation) -> Iterator[Part]:
+def _below_places(found: Recommendation) -> Iterator[doc.Part]:
     if len(found.full) > 2 and found.full[0].probabilities:
         columns = (
             shared.PLATFORM,
-            *(Column(f"rank_{n + 1}", _ordinal(n), is_number=True) for n in range(len(found.full))),
+            *(doc.Column(f"rank_{n + 1}", _ordinal(n), is_number=True) for n in range(len(found.full))),
         )
         rows = [
-            TableRow((shared.platform_of(each.platform), *map(_chance, each.probabilities or ())))
+            doc.TableRow((shared.platform_of(each.platform), *map(_chance, each.probabilities or ())))
             for each in found.full
         ]
-        yield Table(columns, (Group(tuple(rows)),), key="ranks", label=msg("probability of each rank"))
+        yield doc.Table(columns, (doc.Group(tuple(rows)),), key="ranks", label=msg("probability of each rank"))
     yield from _notes(found)
 
 
-def _notes(found: Recommendation) -> Iterator[Paragraph]:
-    yield Paragraph(
+def _notes(found: Recommendation) -> Iterator[doc.Paragraph]:
+    yield doc.Paragraph(
         msg(
             "score: weighted geometric mean of the percents of {baseline} over the resources",
             baseline=found.baseline,
         ), "muted",
     )  # fmt: skip
     if found.has_intervals:
-        yield Paragraph(
+        yield doc.Paragraph(
             msg(
                 "best, within {margin}: probabilities of being the best, and of a score within {margin} of the best",
-                margin=Share(found.margin, "declared"),
+                margin=doc.Share(found.margin, "declared"),
             ), "muted",
         )  # fmt: skip
         count = found.units
-        yield Paragraph(
-            plural("probabilities and intervals are from {count} session", "probabilities and intervals are from "
-                   "{count} sessions", count) if found.is_of_sessions else
-            plural("probabilities and intervals are from {count} block", "probabilities and intervals are from "
-                   "{count} blocks", count), "muted",
-        )  # fmt: skip
+        yield doc.Paragraph(
+            plural(
+                "probabilities and intervals are from {count} session",
+                "probabilities and intervals are from {count} sessions",
+                count,
+            )
+            if found.is_of_sessions
+            else plural(
+                "probabilities and intervals are from {count} block",
+                "probabilities and intervals are from {count} blocks",
+                count,
+            ),
+            "muted",
+        )
     if found.reference is not None:
-        yield Paragraph(
+        yield doc.Paragraph(
             msg(
                 "{baseline} is the reference and no choice; --platform names the platforms to rank",
                 baseline=found.baseline,
             ), "muted",
         )  # fmt: skip
     elif any(each.platform.is_baseline for each in found.standings):
-        yield Paragraph(
+        yield doc.Paragraph(
             msg(
                 "{baseline}, the baseline, is ranked too: it was named, or fewer than two others are left",
                 baseline=found.baseline,
@@ -299,58 +285,60 @@ def _notes(found: Recommendation) -> Iterator[Paragraph]:
             "to the best of this run there"
         )
         among = msg("the probabilities are among the platforms that lack nothing") if found.has_intervals else ""
-        yield Paragraph(joined([ranges, among], "; "), "caution")
+        yield doc.Paragraph(joined([ranges, among], "; "), "caution")
 
 
-def _contributions(found: Recommendation) -> Table:
+def _contributions(found: Recommendation) -> doc.Table:
     first, second = (each.platform.name for each in found.full[:2])
     shares = {each.name: each.share for each in found.resources}
     columns = (
-        Column("resource", msg("resource")),
-        Column("share", msg("weight"), is_number=True),
-        Column(
+        doc.Column("resource", msg("resource")),
+        doc.Column("share", msg("weight"), is_number=True),
+        doc.Column(
             "ratio",
             _with_interval(msg("{first}, percent of {second}", first=first, second=second), found),
             is_number=True,
         ),
-        Column("contribution", msg("the same\nof the scores"), is_number=True),
+        doc.Column("contribution", msg("the same\nof the scores"), is_number=True),
     )
     rows = [
-        TableRow(
+        doc.TableRow(
             (
                 shared.resource(each.resource),
-                Share(shares[each.resource], "whole"),
+                doc.Share(shares[each.resource], "whole"),
                 _relative(each.ratio),
-                Relative(each.factor, is_of="amount"),
+                doc.Relative(each.factor, is_of="amount"),
             )
         )
         for each in found.contributions
     ]
-    return Table(columns, (Group(tuple(rows)),), key="contributions", label=msg("what decides the first place"))
+    return doc.Table(
+        columns, (doc.Group(tuple(rows)),), key="contributions", label=msg("what decides the first place")
+    )
 
 
-def _switches(found: Recommendation) -> Iterator[Part]:
+def _switches(found: Recommendation) -> Iterator[doc.Part]:
     weight_of = {each.name: each.weight for each in found.resources}
     if not found.switches:
         if len(found.contributions) > 1:
             first = found.full[0].platform.name
-            yield Paragraph(msg("{platform} stays the first whatever one of the weights is", platform=first))
+            yield doc.Paragraph(msg("{platform} stays the first whatever one of the weights is", platform=first))
         return
-    yield Bullets(tuple(_switch(each, found, weight_of[each.resource]) for each in found.switches))
-    yield Paragraph(msg("one weight changed at a time, by the estimates"), "muted")
+    yield doc.Bullets(tuple(_switch(each, found, weight_of[each.resource]) for each in found.switches))
+    yield doc.Paragraph(msg("one weight changed at a time, by the estimates"), "muted")
 
 
-def _switch(each: RankSwitch, found: Recommendation, weight: float) -> Inline:
-    data: dict[str, Inline] = {
+def _switch(each: RankSwitch, found: Recommendation, weight: float) -> doc.Inline:
+    data: dict[str, doc.Inline] = {
         "platform": each.platform, "first": found.full[0].platform.name, "resource": each.resource,
-        "weight": Number(each.weight, 3), "given": Number(weight, 3),
+        "weight": doc.Number(each.weight, 3), "given": doc.Number(weight, 3),
     }  # fmt: skip
     if each.above:
         return msg("{platform} overtakes {first} above {resource}={weight} (now {given})", **data)
     return msg("{platform} overtakes {first} below {resource}={weight} (now {given})", **data)
 
 
-def _ordinal(number: int) -> Inline:
+def _ordinal(number: int) -> doc.Inline:
     """Return the name of a place, from 0."""
     place = number + 1
     if number == 0:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from vtax.messages import Note
+from vtax.report import document as doc
 from vtax.report.analysis import Analysis, ResultPoint, Section
 from vtax.report.analysis.answers import PERHAPS, is_measured, kind_of
 from vtax.report.analysis.exported import exported
@@ -15,34 +16,7 @@ from vtax.report.analysis.next_step import next_step_of
 from vtax.report.analysis.result import marked
 from vtax.report.analysis.source import Source
 from vtax.report.analysis.warnings import STATISTICS
-from vtax.report.document import (
-    Bullets,
-    Column,
-    Count,
-    Document,
-    Factor,
-    Group,
-    Inline,
-    Link,
-    Mean,
-    Nothing,
-    Paragraph,
-    Part,
-    Relative,
-    Share,
-    Table,
-    TableRow,
-    Titled,
-    joined,
-    levels_of,
-    listed,
-    msg,
-    muted,
-    plural,
-    scale_for,
-    stored,
-    styled,
-)
+from vtax.report.document import joined, levels_of, listed, msg, muted, plural, scale_for, stored, styled
 from vtax.report.parts import shared, typical, within_trials
 from vtax.report.parts.figures import figures_of, forest
 from vtax.report.parts.first_screen import answer_line, caution_line, next_line
@@ -60,7 +34,7 @@ _MOST_CELLS = 50  # of it, unless everything is wanted
 _FEW_ROWS = 12  # of all tables together, which a terminal shows beside the answer
 
 
-def document(source: Source, options: Options) -> Document:
+def document(source: Source, options: Options) -> doc.Document:
     """Return the result of a run: on a terminal the answer, and tables where they are few, or of what a filter names.
 
     Where everything is wanted, every metric and every figure of a cell.
@@ -70,17 +44,17 @@ def document(source: Source, options: Options) -> Document:
     parts = [*_summary(analysis, options, title), *_results(source, options), *_rest(analysis, options)]
     if options.depth != "report" and is_measured(analysis):  # the question heads the answer
         title, lead = lead[0], (*lead[1:], *changed_line(analysis))
-    return Document(
+    return doc.Document(
         title, tuple(parts), lead, data=exported(analysis) if options.depth != "report" else None,
         colours=analysis.colours,
     )  # fmt: skip
 
 
-def _summary(analysis: Analysis, options: Options, question: Inline) -> Iterator[Titled]:
+def _summary(analysis: Analysis, options: Options, question: doc.Inline) -> Iterator[doc.Titled]:
     """Yield what a reader should see first: answer, matrix, what was not tested, cautions, what to do next.
 
     question: heads it on a terminal."""
-    parts: list[Part] = []
+    parts: list[doc.Part] = []
     is_report = options.depth == "report"
     if is_measured(analysis):
         matrix = list(_overview(analysis) if is_report else _matrix(analysis, options))
@@ -91,23 +65,23 @@ def _summary(analysis: Analysis, options: Options, question: Inline) -> Iterator
     if is_measured(analysis):
         parts += [*caution_line(analysis), *next_line(analysis, next_step_of(analysis))]
     if parts:
-        yield Titled(msg("Summary") if is_report else question, tuple(parts), key="answer", role="summary")
+        yield doc.Titled(msg("Summary") if is_report else question, tuple(parts), key="answer", role="summary")
 
 
-def _not_tested(analysis: Analysis, options: Options) -> Iterator[Titled]:
+def _not_tested(analysis: Analysis, options: Options) -> Iterator[doc.Titled]:
     """Yield what was not tested, and targets that were missed."""
     is_brief = options.depth == "brief" and is_measured(analysis)  # hints are in the plan, and in vtax doctor
     untested = [p for p in analysis.platforms if not p.available]
     items = [joined([p.name, _why(p.reason, "" if is_brief and p.reason else p.hint)], ": ") for p in untested]
     items += _untested_points(analysis)
     if items:
-        yield Titled(msg("Not tested"), (Bullets(tuple(items)),), key="not-tested")
+        yield doc.Titled(msg("Not tested"), (doc.Bullets(tuple(items)),), key="not-tested")
     if analysis.missed_targets:
         missed = tuple(styled(text, "caution") for text in analysis.missed_targets)
-        yield Titled(msg("Targets missed"), (Bullets(missed),), key="missed")
+        yield doc.Titled(msg("Targets missed"), (doc.Bullets(missed),), key="missed")
 
 
-def _untested_points(analysis: Analysis) -> list[Inline]:
+def _untested_points(analysis: Analysis) -> list[doc.Inline]:
     """`gvisor-ptrace in iperf3, router (link.mtu=500): REASON`; points with the same reason together."""
     groups: dict[tuple[str, str, str, str], list[UntestedRecord]] = {}
     for each in analysis.untested:
@@ -115,42 +89,42 @@ def _untested_points(analysis: Analysis) -> list[Inline]:
     tested = {(cell.platform, cell.label) for cell in analysis.cells}
     items = []
     for (platform, label, topology, reason), points in groups.items():
-        name: Inline = msg("{platform} in {label}, {topology}", platform=platform, label=label, topology=topology)
+        name: doc.Inline = msg("{platform} in {label}, {topology}", platform=platform, label=label, topology=topology)
         if (platform, label) in tested:
-            shown = [Factor(levels_of(point.levels)) for point in points]
-            where = listed(shown) if len(shown) <= _MOST_NAMED else msg("{count} points", count=Count(len(shown)))
+            shown = [doc.Factor(levels_of(point.levels)) for point in points]
+            where = listed(shown) if len(shown) <= _MOST_NAMED else msg("{count} points", count=doc.Count(len(shown)))
             name = msg("{name} ({levels})", name=name, levels=where)
         items.append(joined([name, stored(reason)], ": "))
     return items
 
 
-def _why(reason: str, hint: str) -> Inline:
+def _why(reason: str, hint: str) -> doc.Inline:
     if not (reason and hint):
         return stored(reason or hint)
     what = reason if isinstance(reason, Note) else reason.rstrip(". ")
     return joined([stored(what), msg("hint: {hint}", hint=stored(hint))], "; ")
 
 
-def _results(source: Source, options: Options) -> Iterator[Part]:
+def _results(source: Source, options: Options) -> Iterator[doc.Part]:
     analysis = source.analysis
     if not is_measured(analysis):
         nothing = (
-            Paragraph(msg("Nothing was measured."))
+            doc.Paragraph(msg("Nothing was measured."))
             if options.depth == "report"
-            else Paragraph(msg("nothing was measured"))
+            else doc.Paragraph(msg("nothing was measured"))
         )
-        yield Titled(msg("Results"), (nothing,), key="results") if options.depth == "report" else nothing
+        yield doc.Titled(msg("Results"), (nothing,), key="results") if options.depth == "report" else nothing
         return
     if options.depth != "report":
         yield from (_section(section, source, options) for section in _shown_sections(analysis, options))
         return
     others = [section for section in analysis.sections if not section.metric.is_primary]
-    parts: list[Part] = list(forest(analysis))
+    parts: list[doc.Part] = list(forest(analysis))
     parts += [_section(section, source, options) for section in analysis.primary]
     if others:
         more = plural("{count} more metric", "{count} more metrics", len(others))
-        parts.append(Titled(more, tuple(_section(s, source, options) for s in others), is_folded=True))
-    yield Titled(msg("Results"), tuple(parts), key="results")
+        parts.append(doc.Titled(more, tuple(_section(s, source, options) for s in others), is_folded=True))
+    yield doc.Titled(msg("Results"), tuple(parts), key="results")
 
 
 def _shown_sections(analysis: Analysis, options: Options) -> Sequence[Section]:
@@ -167,42 +141,42 @@ def _compared(analysis: Analysis) -> list[PlatformRecord]:
     return [p for p in analysis.platforms if p.available and not p.is_baseline]
 
 
-def _section(section: Section, source: Source, options: Options) -> Titled:
+def _section(section: Section, source: Source, options: Options) -> doc.Titled:
     analysis = source.analysis
     cost = cost_section(section, analysis)
     shown = marked(section, frozenset()) if analysis.rule.stop == "verdict" else section  # there undecided says it
     table = result_table(shown, analysis.level, analysis.baseline, analysis.colours, analysis.blocks, cost)
-    parts: list[Part] = [table, *_notes(section, analysis), *typical.parts_of(section, analysis)]
+    parts: list[doc.Part] = [table, *_notes(section, analysis), *typical.parts_of(section, analysis)]
     if options.depth == "report" and len(section.points) > _MOST_POINTS:
         title = plural("Table of {count} point", "Table of {count} points", len(section.points))
-        parts = [Titled(title, tuple(parts), is_folded=True)]
+        parts = [doc.Titled(title, tuple(parts), is_folded=True)]
     if options.depth == "all" or (options.depth == "report" and section.metric.is_primary):
-        more: Part = further_statistics(section, analysis)
+        more: doc.Part = further_statistics(section, analysis)
         if options.depth == "report":
             drawn = (more, *figures_of(section, analysis), *within_trials.parts_of(section, source))
-            more = Titled(msg("Figures and further statistics"), drawn, is_folded=True)
+            more = doc.Titled(msg("Figures and further statistics"), drawn, is_folded=True)
         parts.append(more)
-    return Titled(shared.title_of(section), tuple(parts), _key(section, analysis), shared.subtitle_of(section))
+    return doc.Titled(shared.title_of(section), tuple(parts), _key(section, analysis), shared.subtitle_of(section))
 
 
 def _key(section: Section, analysis: Analysis) -> str:
     return f"result-{next(n for n, each in enumerate(analysis.sections) if each is section)}"
 
 
-def _notes(section: Section, analysis: Analysis) -> Iterator[Part]:
+def _notes(section: Section, analysis: Analysis) -> Iterator[doc.Part]:
     """Yield what was judged together, what counts as equal, and what a reader would stumble over."""
     if section.family:
-        yield Paragraph(
+        yield doc.Paragraph(
             plural(
                 "equivalent: within ±{margin}; one comparison",
                 "equivalent: within ±{margin}; adjusted for {count} comparisons",
-                section.family, margin=Share(analysis.rule.margin, "declared"),
+                section.family, margin=doc.Share(analysis.rule.margin, "declared"),
             ), "muted",
         )  # fmt: skip
-    yield from (Paragraph(note, "muted") for note in notes_under(section, analysis))
+    yield from (doc.Paragraph(note, "muted") for note in notes_under(section, analysis))
 
 
-def _overview(analysis: Analysis) -> Iterator[Part]:
+def _overview(analysis: Analysis) -> Iterator[doc.Part]:
     """One row per primary metric and point: the percent of the baseline of each platform with its interval."""
     compared = _compared(analysis)
     if not compared:
@@ -212,12 +186,12 @@ def _overview(analysis: Analysis) -> Iterator[Part]:
         level=analysis.level, baseline=analysis.baseline,
     )  # fmt: skip
     columns = (
-        Column("benchmark", msg("benchmark"), wraps=True),
-        Column("baseline", analysis.baseline, is_number=True),
-        *(Column(p.name, shared.platform_of(p), is_number=True) for p in compared),
+        doc.Column("benchmark", msg("benchmark"), wraps=True),
+        doc.Column("baseline", analysis.baseline, is_number=True),
+        *(doc.Column(p.name, shared.platform_of(p), is_number=True) for p in compared),
     )
     rows = [
-        TableRow(
+        doc.TableRow(
             (
                 _overview_name(section, point, analysis),
                 _base_mean(section, point),
@@ -227,11 +201,13 @@ def _overview(analysis: Analysis) -> Iterator[Part]:
         for section in analysis.primary
         for point in section.points
     ]
-    yield Paragraph(joined([text, *_adjusted(analysis)], " "), "muted")
-    yield Table(columns, (Group(tuple(rows)),), key="overview", label=msg("Overview"), style="overview", repeats=True)
+    yield doc.Paragraph(joined([text, *_adjusted(analysis)], " "), "muted")
+    yield doc.Table(
+        columns, (doc.Group(tuple(rows)),), key="overview", label=msg("Overview"), style="overview", repeats=True
+    )
 
 
-def _matrix(analysis: Analysis, options: Options) -> Iterator[Part]:
+def _matrix(analysis: Analysis, options: Options) -> Iterator[doc.Part]:
     """Yield the same for a terminal, its longer side downwards; nothing where a side does not fit, and the
     command where they are many."""
     compared = _compared(analysis)
@@ -239,30 +215,30 @@ def _matrix(analysis: Analysis, options: Options) -> Iterator[Part]:
     if not 0 < min(len(compared), len(points)) <= _MOST_COLUMNS:
         return
     if (count := len(compared) * len(points)) > _MOST_CELLS and not options.every_metric:
-        yield Paragraph(
+        yield doc.Paragraph(
             msg("vtax show {run} --all: percent of {baseline} in each of {count} comparisons",
-                run=analysis.name, baseline=analysis.baseline, count=Count(count)), "muted",
+                run=analysis.name, baseline=analysis.baseline, count=doc.Count(count)), "muted",
         )  # fmt: skip
         return
-    across: list[Inline] = [shared.platform_of(platform) for platform in compared]
-    down: list[Inline] = [_short_name(section, point, analysis) for section, point in points]
+    across: list[doc.Inline] = [shared.platform_of(platform) for platform in compared]
+    down: list[doc.Inline] = [_short_name(section, point, analysis) for section, point in points]
     platforms = [platform.name for platform in compared]
     cells = [list(_shares(section, point, platforms, is_plain=True)) for section, point in points]
     names = msg("benchmark")
     if len(points) <= len(compared):
         across, down, cells = down, across, [list(column) for column in zip(*cells, strict=True)]
         names = msg("platform")
-    columns = (Column("name", names), *(Column(f"column-{n}", title) for n, title in enumerate(across)))
-    rows = tuple(TableRow((name, *row)) for name, row in zip(down, cells, strict=True))
+    columns = (doc.Column("name", names), *(doc.Column(f"column-{n}", title) for n, title in enumerate(across)))
+    rows = tuple(doc.TableRow((name, *row)) for name, row in zip(down, cells, strict=True))
     text = msg(
         "Percent of {baseline}; higher is better everywhere; undecided where no word stands:",
         baseline=analysis.baseline,
     )
-    yield Paragraph(joined([*_adjusted(analysis), text], " "), "muted")
-    yield Table(columns, (Group(rows),), key="matrix", label=msg("Overview"))
+    yield doc.Paragraph(joined([*_adjusted(analysis), text], " "), "muted")
+    yield doc.Table(columns, (doc.Group(rows),), key="matrix", label=msg("Overview"))
 
 
-def _adjusted(analysis: Analysis) -> Iterator[Inline]:
+def _adjusted(analysis: Analysis) -> Iterator[doc.Inline]:
     """Yield why an interval beyond the margin has no word, where one has none."""
     families = {
         row.verdict.family
@@ -270,11 +246,11 @@ def _adjusted(analysis: Analysis) -> Iterator[Inline]:
         if row.verdict and row.verdict.family > 1 and kind_of(row, section.better) in PERHAPS
     }  # fmt: skip
     if families:
-        counts = listed(map(Count, sorted(families)))
+        counts = listed(map(doc.Count, sorted(families)))
         yield msg("Words are adjusted for {families} comparisons, intervals are not.", families=counts)
 
 
-def _plain(share: Relative, kind: str) -> Inline:
+def _plain(share: doc.Relative, kind: str) -> doc.Inline:
     """Return an undecided percentage muted and without its word; what reads as times slower or faster keeps it.
 
     kind: see `kind_of`. Its `perhaps` follows, and only that behind what says its direction.
@@ -289,41 +265,41 @@ def _plain(share: Relative, kind: str) -> Inline:
     return muted(replace(share, verdict=None)) if is_percent else share
 
 
-def _short_name(section: Section, point: ResultPoint, analysis: Analysis) -> Inline:
+def _short_name(section: Section, point: ResultPoint, analysis: Analysis) -> doc.Inline:
     """Return the benchmark; its metric only where it has several."""
     is_alone = sum(other.label == section.label for other in analysis.primary) == 1
     return joined([section.label, "" if is_alone else shared.metric_of(section), shared.levels(point)], " ")
 
 
-def _overview_name(section: Section, point: ResultPoint, analysis: Analysis) -> Inline:
+def _overview_name(section: Section, point: ResultPoint, analysis: Analysis) -> doc.Inline:
     details = joined([shared.metric_of(section), shared.levels(point)])
-    return joined([Link(section.label, _key(section, analysis)), muted(details)], ": ")
+    return joined([doc.Link(section.label, _key(section, analysis)), muted(details)], ": ")
 
 
-def _base_mean(section: Section, point: ResultPoint) -> Inline:
+def _base_mean(section: Section, point: ResultPoint) -> doc.Inline:
     """Return the baseline's mean with its half-width and unit: `616 ±199 events/s`."""
     base = next((row.summary for row in point.rows if row.platform.is_baseline and row.summary), None)
     if base is None:
-        return Nothing()
+        return doc.Nothing()
     scale = scale_for(section.metric.unit, [base.mean])  # each row has its unit beside it
-    return muted(Mean(base.mean, (base.high - base.low) / 2, scale, "both"))
+    return muted(doc.Mean(base.mean, (base.high - base.low) / 2, scale, "both"))
 
 
 def _shares(
     section: Section, point: ResultPoint, names: Sequence[str], *, is_plain: bool = False
-) -> Iterator[Inline]:
+) -> Iterator[doc.Inline]:
     """Yield the percentages of platforms with their words. is_plain: see `_plain`."""
     rows = {row.platform.name: row for row in point.rows}
     for name in names:
         row = rows.get(name)
         if row is None or row.ratio is None or row.verdict is None:
-            yield Nothing()
+            yield doc.Nothing()
             continue
         share = replace(shared.relative_of(row.ratio, section.better), verdict=shared.verdict_of(row.verdict))
         yield _plain(share, kind_of(row, section.better)) if is_plain else share
 
 
-def _rest(analysis: Analysis, options: Options) -> Iterator[Part]:
+def _rest(analysis: Analysis, options: Options) -> Iterator[doc.Part]:
     """Yield the warnings, where everything is wanted or nothing measured, and how to see what is not shown; reports
     have a view of warnings."""
     if options.depth == "report":
@@ -333,10 +309,10 @@ def _rest(analysis: Analysis, options: Options) -> Iterator[Part]:
     elif options.every_metric:
         yield from shared.warnings_part(analysis.warnings, shows_code=True)
     elif more := list(_more(analysis, len(_shown_sections(analysis, options)))):
-        yield Paragraph(joined(more, "; "), "muted")
+        yield doc.Paragraph(joined(more, "; "), "muted")
 
 
-def _more(analysis: Analysis, shown: int) -> Iterator[Inline]:
+def _more(analysis: Analysis, shown: int) -> Iterator[doc.Inline]:
     """Yield the commands that show the rest. shown: number of metrics with a table."""
     every = f"vtax show {analysis.name} --all"
     if hidden := len(analysis.sections) - shown:

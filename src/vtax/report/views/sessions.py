@@ -7,29 +7,13 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from vtax.report import document as doc
 from vtax.report.analysis import Analysis, Row, Section, every_row
 from vtax.report.analysis.facts import fact_value
 from vtax.report.analysis.hosts import hosts_of
 from vtax.report.analysis.sessions import HostChange, host_changes, scope, shares_in, unit_hosts
 from vtax.report.analysis.source import Source
-from vtax.report.document import (
-    Column,
-    Count,
-    Document,
-    Group,
-    Inline,
-    Moment,
-    Nothing,
-    Paragraph,
-    Part,
-    Range,
-    Relative,
-    Share,
-    Table,
-    TableRow,
-    Titled,
-    msg,
-)
+from vtax.report.document import msg
 from vtax.report.parts import shared
 from vtax.report.views.base import Options, View
 from vtax.stats.ratio import Nesting
@@ -37,7 +21,7 @@ from vtax.stats.ratio import Ratio as RatioOfBlocks
 
 _BOOT_SHOWN = 8  # digits
 _MOST_COLUMNS = 6  # of a table with a column a session
-_UNITS: Mapping[str, Inline] = {
+_UNITS: Mapping[str, doc.Inline] = {
     "host": msg("hosts"),
     "pair": msg("pairs"),
     "session": msg("sessions"),
@@ -45,79 +29,83 @@ _UNITS: Mapping[str, Inline] = {
 }
 
 
-def document(source: Source, _: Options) -> Document:
+def document(source: Source, _: Options) -> doc.Document:
     """Return the sessions, the changes of the host between them, and a table for every primary metric."""
     analysis = source.analysis
     text, changes = scope(analysis.sessions), host_changes(analysis.sessions)
     if not analysis.sessions:
         nothing = msg("Nothing was measured.")
-        return Document(VIEW.title, (Paragraph(nothing),), data=_plain(analysis, changes), nothing=nothing)
-    parts: list[Part] = [_sessions(analysis), Paragraph(text, "muted")]
+        return doc.Document(VIEW.title, (doc.Paragraph(nothing),), data=_plain(analysis, changes), nothing=nothing)
+    parts: list[doc.Part] = [_sessions(analysis), doc.Paragraph(text, "muted")]
     parts += changes_part(changes)
     parts += _ratios(analysis)
-    return Document(VIEW.title, tuple(parts), data=_plain(analysis, changes))
+    return doc.Document(VIEW.title, tuple(parts), data=_plain(analysis, changes))
 
 
-def _sessions(analysis: Analysis) -> Table:
+def _sessions(analysis: Analysis) -> doc.Table:
     hosts = hosts_of(analysis)
     of = {number: host.name for host in hosts for number in host.numbers}
     columns = (
-        Column("session", msg("session"), is_number=True),
-        *((Column("host", msg("host")),) if len(hosts) > 1 else ()),
-        Column("started", msg("started")),
-        Column("boot", msg("boot")),
-        Column("kernel", msg("kernel")),
-        Column("blocks", msg("blocks"), is_number=True),
+        doc.Column("session", msg("session"), is_number=True),
+        *((doc.Column("host", msg("host")),) if len(hosts) > 1 else ()),
+        doc.Column("started", msg("started")),
+        doc.Column("boot", msg("boot")),
+        doc.Column("kernel", msg("kernel")),
+        doc.Column("blocks", msg("blocks"), is_number=True),
     )
     rows = tuple(
-        TableRow(
+        doc.TableRow(
             (
-                Count(each.number), *((of[each.number],) if len(hosts) > 1 else ()), Moment(each.started_at),
-                each.boot_id[:_BOOT_SHOWN] or Nothing(),
-                str(each.host.get("kernel", "")), Count(len(each.blocks)),
+                doc.Count(each.number), *((of[each.number],) if len(hosts) > 1 else ()), doc.Moment(each.started_at),
+                each.boot_id[:_BOOT_SHOWN] or doc.Nothing(),
+                str(each.host.get("kernel", "")), doc.Count(len(each.blocks)),
             )
         )
         for each in analysis.sessions
     )  # fmt: skip
-    return Table(columns, (Group(rows),), key="sessions", label=msg("Sessions"), style="facts")
+    return doc.Table(columns, (doc.Group(rows),), key="sessions", label=msg("Sessions"), style="facts")
 
 
-def changes_part(changes: Sequence[HostChange]) -> list[Part]:
+def changes_part(changes: Sequence[HostChange]) -> list[doc.Part]:
     """Return a section of the facts of the host that differ between sessions; none without any."""
     if not changes:
         return []
     many = len(changes[0].values) > _MOST_COLUMNS
-    columns = (Column("fact", msg("fact")), *(_by_value() if many else _by_session(len(changes[0].values))))
+    columns = (doc.Column("fact", msg("fact")), *(_by_value() if many else _by_session(len(changes[0].values))))
     rows = tuple(row for change in changes for row in (_rows_by_value(change) if many else _row_by_session(change)))
-    table = Table(columns, (Group(rows),), key="host-changes", label=msg("Changes of the host"), style="facts")
-    return [Titled(msg("Changes of the host between sessions"), (table,), key="host-changes")]
+    table = doc.Table(
+        columns, (doc.Group(rows),), key="host-changes", label=msg("Changes of the host"), style="facts"
+    )
+    return [doc.Titled(msg("Changes of the host between sessions"), (table,), key="host-changes")]
 
 
-def _by_session(sessions: int) -> Iterator[Column]:
+def _by_session(sessions: int) -> Iterator[doc.Column]:
     for number in range(1, sessions + 1):
-        yield Column(f"session_{number}", msg("session {number}", number=Count(number)), wraps=True)
+        yield doc.Column(f"session_{number}", msg("session {number}", number=doc.Count(number)), wraps=True)
 
 
-def _row_by_session(change: HostChange) -> Iterator[TableRow]:
-    yield TableRow((change.name, *(Nothing() if value is None else fact_value("", value) for value in change.values)))
+def _row_by_session(change: HostChange) -> Iterator[doc.TableRow]:
+    yield doc.TableRow(
+        (change.name, *(doc.Nothing() if value is None else fact_value("", value) for value in change.values))
+    )
 
 
-def _by_value() -> Iterator[Column]:
-    yield Column("value", msg("value"), wraps=True)
-    yield Column("sessions", msg("sessions"), wraps=True)
+def _by_value() -> Iterator[doc.Column]:
+    yield doc.Column("value", msg("value"), wraps=True)
+    yield doc.Column("sessions", msg("sessions"), wraps=True)
 
 
-def _rows_by_value(change: HostChange) -> Iterator[TableRow]:
+def _rows_by_value(change: HostChange) -> Iterator[doc.TableRow]:
     """Yield the values of a fact with the sessions of each; their number, where most sessions have their own."""
     values = list(dict.fromkeys(json.dumps(value, sort_keys=True) for value in change.values))
     if len(values) > _MOST_COLUMNS:
-        yield TableRow((change.name, msg("{count} values", count=Count(len(values)))))
+        yield doc.TableRow((change.name, msg("{count} values", count=doc.Count(len(values)))))
         return
     of = [json.dumps(value, sort_keys=True) for value in change.values]
     for number, each in enumerate(values):
         sessions = [n for n, value in enumerate(of, start=1) if value == each]
-        shown = Nothing() if each == "null" else fact_value("", json.loads(each))
-        yield TableRow(("" if number else change.name, shown, ", ".join(_runs_of(sessions))))
+        shown = doc.Nothing() if each == "null" else fact_value("", json.loads(each))
+        yield doc.TableRow(("" if number else change.name, shown, ", ".join(_runs_of(sessions))))
 
 
 def _runs_of(numbers: Sequence[int]) -> Iterator[str]:
@@ -131,74 +119,77 @@ def _runs_of(numbers: Sequence[int]) -> Iterator[str]:
         first = last = number or 0
 
 
-def _ratios(analysis: Analysis) -> Iterator[Part]:
+def _ratios(analysis: Analysis) -> Iterator[doc.Part]:
     for section in analysis.primary:
         if any(row.ratio and row.ratio.nesting for row in section.rows):
-            yield Titled(shared.title_of(section), (_table(section, analysis), _nesting(section, analysis)))
+            yield doc.Titled(shared.title_of(section), (_table(section, analysis), _nesting(section, analysis)))
 
 
-def _table(section: Section, analysis: Analysis) -> Table:
+def _table(section: Section, analysis: Analysis) -> doc.Table:
     """Return the percents with what the next unit may show; of several hosts for these, and for such as these."""
     several = unit_hosts(analysis.sessions) > 1
     interval = msg("{level} interval", level=analysis.level)
     of_all = msg("hosts like these, {level}", level=analysis.level)
-    of_these = Column("these_hosts", msg("these hosts,\n{level}", level=analysis.level))
+    of_these = doc.Column("these_hosts", msg("these hosts,\n{level}", level=analysis.level))
     columns = (
         shared.PLATFORM,
-        Column("percent", shared.percent_title(analysis.baseline, of_all if several else interval), is_number=True),
-        *((of_these, Column("hosts", msg("hosts"), is_number=True)) if several else ()),
-        Column("sessions", msg("sessions"), is_number=True),
-        Column("next", msg("next host,\n{level}", level=analysis.level)) if several else
-        Column("next", msg("next session,\n{level}", level=analysis.level)),
-    )  # fmt: skip
+        doc.Column(
+            "percent", shared.percent_title(analysis.baseline, of_all if several else interval), is_number=True
+        ),
+        *((of_these, doc.Column("hosts", msg("hosts"), is_number=True)) if several else ()),
+        doc.Column("sessions", msg("sessions"), is_number=True),
+        doc.Column("next", msg("next host,\n{level}", level=analysis.level))
+        if several
+        else doc.Column("next", msg("next session,\n{level}", level=analysis.level)),
+    )
 
-    def cells(row: Row) -> Sequence[Inline] | None:
+    def cells(row: Row) -> Sequence[doc.Inline] | None:
         ratio = row.ratio
         if ratio is None:
             return None
-        shown: list[Inline] = [shared.relative_of(ratio, section.better)]
+        shown: list[doc.Inline] = [shared.relative_of(ratio, section.better)]
         if several:
-            shown += [_of_these(ratio, section), Count(ratio.n_hosts)]
-        return [*shown, Count(ratio.n_sessions), shared.predicted_of(ratio, section.better)]
+            shown += [_of_these(ratio, section), doc.Count(ratio.n_hosts)]
+        return [*shown, doc.Count(ratio.n_sessions), shared.predicted_of(ratio, section.better)]
 
     rows = shared.groups(section.points, cells)
-    return Table(columns, rows, key=f"sessions {section.name}", label=shared.title_of(section), style="result")
+    return doc.Table(columns, rows, key=f"sessions {section.name}", label=shared.title_of(section), style="result")
 
 
-def _of_these(ratio: RatioOfBlocks, section: Section) -> Inline:
+def _of_these(ratio: RatioOfBlocks, section: Section) -> doc.Inline:
     """Return the interval for the hosts that were measured."""
     if (these := ratio.of_these_hosts) is None:
-        return Nothing()
+        return doc.Nothing()
     low, high = (these.low, these.high) if section.better == "higher" else (1 / these.high, 1 / these.low)
     share = shared.relative_of(ratio, section.better)
-    return Relative(share.estimate, low, high, shows="interval")
+    return doc.Relative(share.estimate, low, high, shows="interval")
 
 
-def _nesting(section: Section, analysis: Analysis) -> Table:
+def _nesting(section: Section, analysis: Analysis) -> doc.Table:
     """Return how much the logarithms of the ratios vary at each level, and which share of it all that is."""
     units = [unit for unit in _UNITS if any(_level(row, unit) for row in section.rows)]
     columns = [shared.PLATFORM]
     for unit in units:
         columns += [
-            Column(f"{unit}_sd", msg("SD between\n{units}", units=_UNITS[unit]), is_number=True),
-            Column(f"{unit}_share", msg("share of\nvariance"), is_number=True),
-            Column(f"{unit}_range", msg("{level} interval", level=analysis.level), room="wide"),
+            doc.Column(f"{unit}_sd", msg("SD between\n{units}", units=_UNITS[unit]), is_number=True),
+            doc.Column(f"{unit}_share", msg("share of\nvariance"), is_number=True),
+            doc.Column(f"{unit}_range", msg("{level} interval", level=analysis.level), room="wide"),
         ]
 
-    def cells(row: Row) -> Sequence[Inline] | None:
+    def cells(row: Row) -> Sequence[doc.Inline] | None:
         if row.ratio is None or not row.ratio.nesting:
             return None
-        ranges, shown = _shares(row, section, analysis), list[Inline]()
+        ranges, shown = _shares(row, section, analysis), list[doc.Inline]()
         for unit in units:
             level = _level(row, unit)
             low, high = ranges.get(unit, (math.nan, math.nan))
-            bounds = Range(Share(low, "whole"), Share(high, "whole")) if unit in ranges else Nothing()
-            shown += [Share(level.sd), Share(level.share, "whole"), bounds] if level else [Nothing()] * 3
+            bounds = doc.Range(doc.Share(low, "whole"), doc.Share(high, "whole")) if unit in ranges else doc.Nothing()
+            shown += [doc.Share(level.sd), doc.Share(level.share, "whole"), bounds] if level else [doc.Nothing()] * 3
         return shown
 
     rows = shared.groups(section.points, cells)
     label = msg("{title}: variance by level", title=shared.title_of(section))
-    return Table(tuple(columns), rows, key=f"nesting {section.name}", label=label, style="result")
+    return doc.Table(tuple(columns), rows, key=f"nesting {section.name}", label=label, style="result")
 
 
 def _shares(row: Row, section: Section, analysis: Analysis) -> Mapping[str, tuple[float, float]]:

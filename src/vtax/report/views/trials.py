@@ -11,27 +11,10 @@ from typing import Any
 import numpy as np
 
 from vtax.counters.table import HOST_DISK_RATIO
+from vtax.report import document as doc
 from vtax.report.analysis.filters import narrowed
 from vtax.report.analysis.source import Source
-from vtax.report.document import (
-    Column,
-    Count,
-    Document,
-    Duration,
-    Factor,
-    Group,
-    Inline,
-    Nothing,
-    Number,
-    Paragraph,
-    Table,
-    TableRow,
-    joined,
-    levels_of,
-    msg,
-    muted,
-    styled,
-)
+from vtax.report.document import joined, levels_of, msg, muted, styled
 from vtax.report.views.base import Options, View
 from vtax.store.query import RunData
 from vtax.store.records import CellRecord
@@ -87,38 +70,38 @@ def trials_of(data: RunData, in_force: Mapping[int, str] | None = None) -> list[
     return found
 
 
-def document(source: Source, _: Options) -> Document:
+def document(source: Source, _: Options) -> doc.Document:
     """Return a row per trial."""
     trials = trials_of(narrowed(source.data, source.analysis.filter.selects), source.effective)
     if not trials:
-        return Document(VIEW.title, (Paragraph(msg("No trial was made.")),), data=[])
+        return doc.Document(VIEW.title, (doc.Paragraph(msg("No trial was made.")),), data=[])
     columns = [
-        Column("position", msg("trial"), is_number=True), Column("block", msg("block"), is_number=True),
-        Column("platform", msg("platform")), Column("cell", msg("cell"), wraps=True),
-        Column("outcome", msg("outcome"), wraps=True), Column("duration", msg("duration"), is_number=True),
-        Column("started", msg("start time (UTC)")),
+        doc.Column("position", msg("trial"), is_number=True), doc.Column("block", msg("block"), is_number=True),
+        doc.Column("platform", msg("platform")), doc.Column("cell", msg("cell"), wraps=True),
+        doc.Column("outcome", msg("outcome"), wraps=True), doc.Column("duration", msg("duration"), is_number=True),
+        doc.Column("started", msg("start time (UTC)")),
     ]  # fmt: skip
     has_disks = any(trial.host_disk_ratio is not None for trial in trials)
     if has_disks:
-        columns.append(Column(HOST_DISK_RATIO, msg("host disk\nratio"), is_number=True))
+        columns.append(doc.Column(HOST_DISK_RATIO, msg("host disk\nratio"), is_number=True))
     rows = tuple(
         _row(trial, source.analysis.platform_of(trial.cell.platform), has_disks=has_disks) for trial in trials
     )
-    table = Table(tuple(columns), (Group(rows),), key="trials", label=msg("Trials"))
-    return Document(VIEW.title, (table,), data=list(map(plain, trials)))
+    table = doc.Table(tuple(columns), (doc.Group(rows),), key="trials", label=msg("Trials"))
+    return doc.Document(VIEW.title, (table,), data=list(map(plain, trials)))
 
 
-def _row(trial: Trial, platform: Inline, *, has_disks: bool) -> TableRow:
-    block: Inline = Count(trial.block + 1) if trial.block >= 0 else muted(Nothing())
-    duration: Inline = muted(Nothing()) if trial.duration_s is None else Duration(trial.duration_s)
-    cell = joined([trial.cell.label, Factor(levels_of(trial.cell.levels)) if trial.cell.levels else ""])
-    outcome: Inline = msg("ok") if trial.is_ok else styled(joined([msg("failed"), trial.error], ": "), "error")
+def _row(trial: Trial, platform: doc.Inline, *, has_disks: bool) -> doc.TableRow:
+    block: doc.Inline = doc.Count(trial.block + 1) if trial.block >= 0 else muted(doc.Nothing())
+    duration: doc.Inline = muted(doc.Nothing()) if trial.duration_s is None else doc.Duration(trial.duration_s)
+    cell = joined([trial.cell.label, doc.Factor(levels_of(trial.cell.levels)) if trial.cell.levels else ""])
+    outcome: doc.Inline = msg("ok") if trial.is_ok else styled(joined([msg("failed"), trial.error], ": "), "error")
     outcome = joined([muted(msg("warm-up")) if trial.is_warmup else "", outcome])
     cells = (str(trial.position), block, platform, cell, outcome, duration, started(trial, "seconds"))
     if not has_disks:
-        return TableRow(cells)
+        return doc.TableRow(cells)
     ratio = trial.host_disk_ratio
-    return TableRow((*cells, muted(Nothing()) if ratio is None else Number(ratio, 3)))
+    return doc.TableRow((*cells, muted(doc.Nothing()) if ratio is None else doc.Number(ratio, 3)))
 
 
 def plain(trial: Trial) -> dict[str, object]:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from vtax.report import document as doc
 from vtax.report.analysis.source import Source
-from vtax.report.document import Document, Paragraph, Warnings, msg
+from vtax.report.document import msg
 from vtax.report.views.base import Options, View
 
 
-def document(source: Source, _: Options) -> Document:
+def document(source: Source, _: Options) -> doc.Document:
     """Return all warnings, merged."""
     warnings = source.analysis.warnings
-    part = Warnings(warnings) if warnings else Paragraph(msg("None."))
-    return Document(VIEW.title, (part,), data=warnings)
+    part = doc.Warnings(warnings) if warnings else doc.Paragraph(msg("None."))
+    return doc.Document(VIEW.title, (part,), data=warnings)
 
 
 VIEW = View("warnings", msg("Warnings"), msg("Every warning, with all its places."), document, 30)
