@@ -80,7 +80,7 @@ def served(image: str, server: Sequence[str], load: Sequence[str], port: int) ->
     )
     packages = [f"packages = [{_quoted(known.package)}]"] if known else []
     lines = [
-        f"name = {_quoted(image)}", f'title = "What does each layer cost {image}?"',
+        f"name = {_quoted(image)}", f'title = "What does each layer cost the image {image}?"',
         'platforms = ["native", "podman", "docker", "lxc", "nspawn", "qemu-tcg-virtio", "kvm-virtio"]',
         "[guest]", f"image = {_quoted(image)}", 'memory = "1GiB"', "[design]", 'stop = "verdict"', 'budget = "15min"',
         "[[program]]", f"name = {_quoted(served_name)}", f"port = {port}", 'server_in = "guest"',
