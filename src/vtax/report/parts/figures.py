@@ -77,7 +77,8 @@ def ratios(section: Section, analysis: Analysis) -> doc.RowFigure:
         (msg(
             "Percent of {baseline} with its {level} interval; above 100 % is faster, and in the grey band "
             "(±{margin}) it is equivalent; "
-            "▲ faster, ▼ slower, ■ equivalent, ◆ undecided",
+            "▲\N{NO-BREAK SPACE}faster, ▼\N{NO-BREAK SPACE}slower, ■\N{NO-BREAK SPACE}equivalent, "
+            "◆\N{NO-BREAK SPACE}undecided",
             margin=doc.Share(analysis.rule.margin, "declared"), **to_baseline,
         ),),
         msg("percent of {baseline}", baseline=analysis.baseline),
@@ -222,7 +223,8 @@ def _forest_figure(analysis: Analysis, groups: tuple[doc.FigureGroup, ...]) -> d
         (msg(
             "Every platform on every metric with its {level} interval, on a logarithmic axis where they are far "
             "apart; above 100 % is faster than {baseline}, and in the grey band (±{margin}) it is equivalent; "
-            "▲ faster, ▼ slower, ■ equivalent, ◆ undecided",
+            "▲\N{NO-BREAK SPACE}faster, ▼\N{NO-BREAK SPACE}slower, ■\N{NO-BREAK SPACE}equivalent, "
+            "◆\N{NO-BREAK SPACE}undecided",
             margin=doc.Share(analysis.rule.margin, "declared"), **to_baseline,
         ),),
         msg("percent of {baseline}", baseline=to_baseline["baseline"]),
