@@ -83,9 +83,12 @@ BAD_VIEW = {
     "type": ('VIEW = View("failures", ', 'VIEW = (lambda *a, **k: 3)("failures", '),
     "name": ('View("failures"', 'View("Failed Trials"'),
     "help": ('msg("Failed trials by platform.")', 'msg("")'),
-    "document": ("    return Document(", "    return dict(a=1) or Document("),
-    "json": ("    return Document(VIEW.title,", "    return Document(data={'a': object()}, title=VIEW.title, parts="),
-    "rendered": ("(Titled(msg(", "(3.5, Titled(msg("),
+    "document": ("    return doc.Document(", "    return dict(a=1) or doc.Document("),
+    "json": (
+        "    return doc.Document(VIEW.title,",
+        "    return doc.Document(data={'a': object()}, title=VIEW.title, parts=",
+    ),
+    "rendered": ("(doc.Titled(msg(", "(3.5, doc.Titled(msg("),
     "repeatable": ("Count(failed)", "Count(id(object()) + __import__('time').monotonic_ns())"),
 }
 
