@@ -10,8 +10,8 @@ from typing import Any, Protocol
 from vtax.messages import Note, forms_of, quoted, severity_of
 from vtax.messages.statistics import SENTENCES
 from vtax.report import document as doc
+from vtax.report.document import levels_of
 from vtax.report.document.notes import TEXT, data_of
-from vtax.report.document.warnings import WarnedPlace, Warning, levels_of
 from vtax.store.query import RunData
 from vtax.store.records import CellRecord, PlatformRecord
 
@@ -35,7 +35,7 @@ class Given:
 
     code: str
     data: Mapping[str, doc.Inline]
-    place: WarnedPlace | None = None
+    place: doc.WarnedPlace | None = None
     times: int = 1
     is_primary: bool = True
     kind: str = ""
@@ -45,12 +45,12 @@ class Given:
 class _Gathered:
     first: Given
     cases: dict[str, Mapping[str, doc.Inline]] = field(default_factory=dict)
-    places: dict[WarnedPlace, None] = field(default_factory=dict)
+    places: dict[doc.WarnedPlace, None] = field(default_factory=dict)
     times: int = 0
     given: list[Given] = field(default_factory=list)
 
 
-def warnings_of(data: RunData, rows: Iterable[tuple[WarnedPlace, _WarnedRow, bool]]) -> tuple[Warning, ...]:
+def warnings_of(data: RunData, rows: Iterable[tuple[doc.WarnedPlace, _WarnedRow, bool]]) -> tuple[doc.Warning, ...]:
     """All warnings: an emulated host, failed trials, lost guests, limits not given, the run's own, statistics.
 
     rows: (where it is, row, whether its metric is a primary one).
@@ -58,7 +58,7 @@ def warnings_of(data: RunData, rows: Iterable[tuple[WarnedPlace, _WarnedRow, boo
     return merged([*_of_host(data), *_of_trials(data), *_of_guests(data), *_of_store(data), *_of_rows(rows)])
 
 
-def merged(given: Iterable[Given]) -> tuple[Warning, ...]:
+def merged(given: Iterable[Given]) -> tuple[doc.Warning, ...]:
     """Warnings of one code that differ in numbers alone as one, in the order they first came."""
     found: dict[tuple[Any, ...], _Gathered] = {}
     for each in given:
@@ -71,23 +71,23 @@ def merged(given: Iterable[Given]) -> tuple[Warning, ...]:
     return tuple(_warning(each) for each in found.values())
 
 
-def at_places(warnings: Iterable[Warning], holds: Callable[[WarnedPlace], bool]) -> tuple[Warning, ...]:
+def at_places(warnings: Iterable[doc.Warning], holds: Callable[[doc.WarnedPlace], bool]) -> tuple[doc.Warning, ...]:
     """Warnings of the whole run, and what others say of some places: numbers, count and places of these alone."""
-    found: list[Warning] = []
+    found: list[doc.Warning] = []
     for warning in warnings:
         given = [each for each in warning.given if each.place is not None and holds(each.place)]
         found += merged(given) if warning.places else [warning]
     return tuple(found)
 
 
-def noted(text: str, place: WarnedPlace | None = None, times: int = 1, *, is_primary: bool = True) -> Given:
+def noted(text: str, place: doc.WarnedPlace | None = None, times: int = 1, *, is_primary: bool = True) -> Given:
     """Return a warning by its code and data."""
     note = quoted(text)
     kind = STATISTICS if note.code in SENTENCES else note.code
     return Given(note.code, data_of(note), place, times, is_primary, kind)
 
 
-def carried(code: str, text: str, place: WarnedPlace | None) -> Given:
+def carried(code: str, text: str, place: doc.WarnedPlace | None) -> Given:
     """Return a warning of a code whose words are those of another note, or of no note: why a trial failed."""
     return Given(code, {TEXT: text if isinstance(text, Note) else one_line(text)}, place, kind=code)
 
@@ -104,10 +104,10 @@ def _words(data: Mapping[str, doc.Inline]) -> Iterator[str]:
             yield repr(value)
 
 
-def _warning(gathered: _Gathered) -> Warning:
+def _warning(gathered: _Gathered) -> doc.Warning:
     cases, first = tuple(gathered.cases.values()), gathered.first
     data = {name: _range(name, [case[name] for case in cases]) for name in first.data}
-    return Warning(
+    return doc.Warning(
         first.code, severity_of(first.code), data, cases, tuple(gathered.places), gathered.times,
         first.is_primary, first.kind or first.code, tuple(gathered.given),
     )  # fmt: skip
@@ -151,11 +151,11 @@ def _of_trials(data: RunData) -> Iterator[Given]:
 def _of_guests(data: RunData) -> Iterator[Given]:
     for guest in data.guests:
         if guest.error:
-            yield carried("lost-guest", guest.error, WarnedPlace(guest.platform, block=max(guest.block, -1)))
+            yield carried("lost-guest", guest.error, doc.WarnedPlace(guest.platform, block=max(guest.block, -1)))
         if guest.clock_offset_s is not None and abs(guest.clock_offset_s) > CLOCK_ALLOWANCE_S:
-            yield Given("clock", {"offset": doc.Offset(guest.clock_offset_s, 1)}, WarnedPlace(guest.platform))
+            yield Given("clock", {"offset": doc.Offset(guest.clock_offset_s, 1)}, doc.WarnedPlace(guest.platform))
         for note in guest.notes:
-            yield noted(note, WarnedPlace(guest.platform))
+            yield noted(note, doc.WarnedPlace(guest.platform))
 
 
 def _of_store(data: RunData) -> Iterator[Given]:
@@ -164,15 +164,15 @@ def _of_store(data: RunData) -> Iterator[Given]:
         yield noted(warning.note, place, warning.times)
 
 
-def _of_rows(rows: Iterable[tuple[WarnedPlace, _WarnedRow, bool]]) -> Iterator[Given]:
+def _of_rows(rows: Iterable[tuple[doc.WarnedPlace, _WarnedRow, bool]]) -> Iterator[Given]:
     for place, row, is_primary in rows:
         for note in row.warnings:
             yield noted(note, place, is_primary=is_primary)
 
 
-def place_of(cell: CellRecord, block: int | None = None) -> WarnedPlace:
+def place_of(cell: CellRecord, block: int | None = None) -> doc.WarnedPlace:
     """Return a cell as people name it."""
-    return WarnedPlace(cell.platform, cell.label, levels_of(cell.levels), block)
+    return doc.WarnedPlace(cell.platform, cell.label, levels_of(cell.levels), block)
 
 
 def one_line(text: str) -> str:

@@ -11,7 +11,6 @@ from vtax.report.analysis.next_step import NextStep, UndecidedRow
 from vtax.report.analysis.sessions import scope
 from vtax.report.analysis.warnings import STATISTICS
 from vtax.report.document import joined, listed, msg, plural, styled
-from vtax.report.document.warnings import Warning
 from vtax.report.parts import shared
 
 _MOST_NAMED = 4
@@ -54,7 +53,7 @@ def _doubts(analysis: Analysis, warnings: str) -> Iterator[doc.Inline]:
         yield doc.Link(plural("{count} more warning", "{count} more warnings", more), warnings)
 
 
-def _harm(warning: Warning) -> int:
+def _harm(warning: doc.Warning) -> int:
     """Return the place of a warning: what makes figures false, what would overturn a word shown, what else statistics
     say of words, then the host; last what they flag and keep."""
     if warning.severity == "error":
@@ -68,7 +67,7 @@ def _harm(warning: Warning) -> int:
     return 3 if warning.kind == STATISTICS else 4
 
 
-def _doubt(warning: Warning, analysis: Analysis) -> doc.Inline:
+def _doubt(warning: doc.Warning, analysis: Analysis) -> doc.Inline:
     """`other programs used 0.36 CPUs (46 times, all platforms)`."""
     times: doc.Inline = plural("{count} time", "{count} times", warning.times) if warning.times > 1 else ""
     found = list(dict.fromkeys(place.platform for place in warning.places if place.platform))

@@ -10,7 +10,6 @@ from vtax.report import document as doc
 from vtax.report.analysis import Analysis, ResultPoint, Row, Section
 from vtax.report.document import first_of, joined, levels_of, msg, muted, scale_for, stored
 from vtax.report.document.stored_texts import unit_of
-from vtax.report.document.warnings import Warning
 from vtax.stats.assumptions import unmet_share
 from vtax.stats.checks import Better
 from vtax.stats.host_change import Effect
@@ -198,7 +197,7 @@ def of_blocks(document: doc.Document, analysis: Analysis) -> doc.Document:
     return replace(document, parts=(*document.parts, doc.Paragraph(text, "caution")))
 
 
-def warnings_part(warnings: Sequence[Warning], *, shows_code: bool = False) -> list[doc.Titled]:
+def warnings_part(warnings: Sequence[doc.Warning], *, shows_code: bool = False) -> list[doc.Titled]:
     """Return a section of warnings; none without any."""
     if not warnings:
         return []

@@ -14,27 +14,10 @@ import numpy as np
 
 from vtax.described import values_of
 from vtax.report import document as doc
-from vtax.report.document.cells import (
-    Count,
-    Duration,
-    Mean,
-    Moment,
-    Nothing,
-    Number,
-    Offset,
-    PlatformCell,
-    Probability,
-    PValue,
-    Quantity,
-    Relative,
-    Share,
-    Size,
-    VerdictCell,
-)
 from vtax.report.renderers.format import Formatter
 
-_SINGLE = (Number, Count, Quantity, Share, Probability, PValue)
-_SECONDS = (Duration, Offset, Moment)
+_SINGLE = (doc.Number, doc.Count, doc.Quantity, doc.Share, doc.Probability, doc.PValue)
+_SECONDS = (doc.Duration, doc.Offset, doc.Moment)
 
 
 def as_json(document: doc.Document) -> Any:
@@ -78,17 +61,17 @@ def _typed(value: Any) -> Any:
         return plain(value.value)
     if isinstance(value, _SECONDS):
         return plain(value.seconds)
-    if isinstance(value, Relative):
+    if isinstance(value, doc.Relative):
         return plain(value.estimate)
-    if isinstance(value, Mean):
+    if isinstance(value, doc.Mean):
         return plain(value.half_width if value.shows == "half-width" else value.mean)
-    if isinstance(value, Size):
+    if isinstance(value, doc.Size):
         return plain(value.size_bytes)
-    if isinstance(value, VerdictCell):
+    if isinstance(value, doc.VerdictCell):
         return value.kind
-    if isinstance(value, PlatformCell):
+    if isinstance(value, doc.PlatformCell):
         return value.name
-    if isinstance(value, Nothing):
+    if isinstance(value, doc.Nothing):
         return None
     if dataclasses.is_dataclass(value):
         return plain(values_of(value))

@@ -31,7 +31,7 @@ _WIDE = 132
 
 def render(document: doc.Document, console: Console, language: Language = ENGLISH) -> None:
     """Print a document. Its title is printed where it has lines below it, which say what it is about."""
-    terminal = _Terminal(Formatter(language), console.width)
+    terminal = _Terminal(Formatter(language), console)
     parts = list(terminal.parts(_reading_order(document.parts), is_top=True))
     if document.lead:
         title = terminal.text(document.title)
@@ -42,7 +42,7 @@ def render(document: doc.Document, console: Console, language: Language = ENGLIS
 
 def drawn(document: doc.Document, console: Console, language: Language = ENGLISH) -> RenderableType:
     """Return a document with its title as something that rich draws, and draws again."""
-    terminal = _Terminal(Formatter(language), console.width)
+    terminal = _Terminal(Formatter(language), console)
     title = terminal.text(document.title)
     title.stylize("bold")
     return Unbroken([title, *terminal.parts(document.parts)])
@@ -69,10 +69,10 @@ def _reading_order(parts: Sequence[doc.Part]) -> list[doc.Part]:
 
 
 class _Terminal:
-    def __init__(self, formatter: Formatter, width: int) -> None:
+    def __init__(self, formatter: Formatter, console: Console) -> None:
         self.formatter = formatter
-        self.width = width
-        self.is_wide = width >= _WIDE
+        self.width = console.width
+        self.is_wide = is_wide(console)
 
     def parts(self, parts: Sequence[doc.Part], *, is_top: bool = False) -> Iterator[RenderableType]:
         """Drawn one below the other; sections end with an empty line, and tables stand apart."""
@@ -126,10 +126,9 @@ class _Terminal:
 
     def _table(self, table: doc.Table) -> TextGrid:
         shown = [n for n, column in enumerate(table.columns) if self.is_wide or column.room in {"", "spare"}]
+        without = [n for n in shown if table.columns[n].room != "spare"]
         grid = self._grid(table, shown)
-        if grid.natural_width > self.width:
-            grid = self._grid(table, [n for n in shown if table.columns[n].room != "spare"])
-        return grid
+        return grid if shown == without or grid.natural_width <= self.width else self._grid(table, without)
 
     def _grid(self, table: doc.Table, shown: Sequence[int]) -> TextGrid:
         joins = {} if self.is_wide else {a: b for a, b in pairwise(shown) if table.columns[b].joins}
