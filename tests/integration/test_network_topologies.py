@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from host_network import host_network
 from lab_guests import LabGuests, crossed
-from support import needs_program, needs_root, thorough
+from support import needs_program, needs_root, thorough, undisturbed
 
 from vtax.benchmarks import registry as benchmarks
 from vtax.errors import BadInput
@@ -125,7 +125,11 @@ def test_the_network_of_a_rootless_container_carries_the_test_to_the_peer_outsid
 def test_the_platforms_own_translation_is_shaped_once_in_each_direction(platform, lab):
     with lab(platform, "point-to-point", attachment="own-nat", rate_mbit_s=10) as at:
         for direction in ("send", "receive"):
-            assert 3 < at.measure("iperf3", duration_s=2, direction=direction).values["throughput"] < 10
+
+            def throughput(direction=direction):
+                return at.measure("iperf3", duration_s=2, direction=direction).values["throughput"]
+
+            assert 3 < undisturbed(throughput, reaches=lambda found: found > 3) < 10
 
 
 @pytest.mark.one_at_a_time

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import pytest
 from host_network import host_network
 from killed_start import kill_a_start, what_stays
-from support import needs_root, of_process, thorough
+from support import needs_root, of_process, thorough, undisturbed
 
 from vtax.errors import GuestError, PlatformError
 from vtax.guest.guest import Guest
@@ -369,12 +369,16 @@ def test_a_limit_of_cpu_time_is_what_the_kernel_holds_the_guest_to(name, image, 
     options = {"cpu_limit": "quota", "cpu_period": "20ms", "cpu_burst": "5ms"}
     platform = registry.make("mine", name, options)
     running, guest = Starter(name, module_home, module_journal, image, platform).ready()
-    try:
-        burn = "timeout 1 sh -c 'while :; do :; done' &"
+
+    def burn():
         before = running.host_cpu_s()
-        done = guest.run(["sh", "-c", f"{burn} {burn} wait"], timeout_s=20.0)
-        used = running.host_cpu_s() - before
-        limits, stopped = running.limits_in_force(), running.throttling()
+        spin = "timeout 1 sh -c 'while :; do :; done' &"
+        done = guest.run(["sh", "-c", f"{spin} {spin} wait"], timeout_s=20.0)
+        return done, running.host_cpu_s() - before, running.throttling()
+
+    try:
+        done, used, stopped = undisturbed(burn, reaches=lambda found: found[2]["throttled_s"] > 0.2)
+        limits = running.limits_in_force()
     finally:
         guest.close()
         running.stop()
