@@ -405,6 +405,9 @@ def test_pairs_on_vlans_share_a_trunk_and_nothing_else(platform, lab):
             assert carried["lab.trunk-right"]["rx_bytes"] > bytes_of(outcome)
             assert carried[f"lab.guest{suffix}-eth0"]["rx_bytes"] > bytes_of(outcome)
             assert carried[f"lab.peer{suffix}-eth0"]["tx_bytes"] > bytes_of(outcome)
+        for hop in at.links.hops:
+            if hop.name == "lab.trunk-left":  # a tag beside the frame, as for a NIC that inserts it, is in no counter
+                hop.namespace.run(["ethtool", "-K", hop.interface, "txvlan", "off"])
         before = at.links.counters()
         at.run("guest", "ping", "-q", "-c", str(BURST), "-i", "0.01", "198.18.0.1")
         after = at.links.counters()
