@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,17 +26,16 @@ HOSTS = tuple(f"web{number}" for number in range(6))
 FIRST = ("web0", "web3", "web5")
 
 
-@pytest.fixture
-def campaign(tmp_path: Path, private_home: Home) -> Campaign:
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A campaign of six hosts, which measured twice before a change and twice after it, and of one that never did."""
-    root = tmp_path / "fleet"
-    root.mkdir()
+    root = tmp_path_factory.mktemp("measured")
     known = {"study": "tour.toml", "study_name": "tour", "pack_digest": "0" * 64, "image_key": "4f1d0c77aa31"}
     Settings(
         name="fleet", image_digest="0" * 64, vtax_version="0.1.0", created_at=START, sessions=4, **known
     ).write(root / FILE)  # fmt: skip
     made = Campaign.open(root)
-    with Store.open(private_home.store_url) as store:
+    with Store.open(root / "store.sqlite") as store:
         runs = measure(
             store, HOSTS, 4, speed=lambda h, s, p: 0.9 if s > 2 and h in FIRST and p == "docker" else 1.0,
             facts=lambda h, s: {"kernel": "6.6" if s > 2 and h in FIRST else "6.1"},
@@ -51,6 +51,14 @@ def campaign(tmp_path: Path, private_home: Home) -> Campaign:
         made.keep(CampaignHost(host, group="old" if host < "web3" else "new", state="collected", screen=screen,
                                sessions=sessions))  # fmt: skip
     made.keep(CampaignHost("web9", state="unreachable", reason=Reason("unreachable", "no route to host")))
+    return root
+
+
+@pytest.fixture
+def campaign(measured: Path, tmp_path: Path, private_home: Home) -> Campaign:
+    """A copy of that campaign, with its runs in the store that commands use."""
+    root = shutil.copytree(measured, tmp_path / "fleet")
+    (root / "store.sqlite").rename(private_home.store_file)
     return Campaign.open(root)
 
 
