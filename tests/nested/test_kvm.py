@@ -60,6 +60,14 @@ def test_links_are_wires_where_the_kernel_has_netem(nested):
     assert "6 passed, 1 skipped" in message
 
 
+def test_tags_cross_the_trunk_of_a_switch_in_the_kernel(nested):
+    nested.run("modprobe", "openvswitch")
+    file = "tests/integration/test_network_topologies.py"
+    message = nested.pytest(file, "-rA", "-k", "vlans and native", timeout_s=1200)
+    keep("vlans.txt", message)
+    assert "1 passed" in message
+
+
 def test_one_and_two_levels_of_virtualization_are_measured_with_and_without_huge_pages(nested):
     """The machine itself is the first level: `native` in it, and the second is its guest."""
     file = f"/{INSIDE}/tests/nested/depth.toml"
@@ -67,3 +75,7 @@ def test_one_and_two_levels_of_virtualization_are_measured_with_and_without_huge
     [*_, listed] = json.loads(nested.vtax("list", "--json").stdout)
     assert (listed["study"], listed["status"], listed["failed"]) == ("depth", "finished", 0)
     keep("depth-show.txt", nested.vtax("show", timeout_s=1200).stdout)
+    for contrast in json.loads(nested.vtax("explain", "--json", timeout_s=1200).stdout)["explain"]["contrasts"]:
+        counted = {each["name"]: (each["baseline"], each["treatment"]) for each in contrast["counters"]}
+        for name in ("vm_exits", "vm_exits_interrupt"):
+            assert counted[name][0] == 0 < counted[name][1], contrast["levels"]

@@ -1,5 +1,7 @@
 """Readings around a trial: in which order, and that nothing is parsed before the program starts."""
 
+import os
+
 import pytest
 
 from vtax.counters import guest as of_kernel
@@ -89,3 +91,11 @@ def test_files_stay_open_and_are_read_anew(tmp_path, monkeypatch):
     assert files.read(missing) == b"now"
     files.close()
     assert files.read(kept) is None
+
+
+def test_a_file_that_cannot_seek_is_read_every_time(tmp_path):
+    from vtax.counters.open_files import OpenFiles
+
+    os.mkfifo(pipe := tmp_path / "exits")
+    files = OpenFiles()
+    assert [files.read(pipe) for _ in range(2)] == [b"", b""]

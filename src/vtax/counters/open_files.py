@@ -1,6 +1,7 @@
 """Files of /proc and /sys that are read around every trial, by descriptors that stay open.
 
-Such a file is made anew at every pread(2) from its beginning. Opening one costs more than reading most of them.
+Such a file is made anew at every pread(2) from its beginning. Opening one costs more than reading most of them. Files
+of debugfs, such as KVM's counters, cannot seek: they are opened for every reading.
 """
 
 from __future__ import annotations
@@ -20,22 +21,20 @@ class OpenFiles:
 
     def read(self, path: Path) -> bytes | None:
         """Return the content of a file now, None when it cannot be read."""
-        descriptor = self._open.get(path)
         try:
-            if descriptor is not None:
-                return _content(descriptor)
+            if (kept := self._open.get(path)) is not None:
+                return _content(kept)
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         except OSError:
             return None
-        is_kept = len(self._open) < _MOST
         try:
-            if is_kept:
-                self._open[path] = descriptor
-            return _content(descriptor)
+            return b"".join(iter(lambda: os.read(descriptor, _CHUNK), b""))
         except OSError:
             return None
         finally:
-            if not is_kept:
+            if len(self._open) < _MOST and _can_seek(descriptor):
+                self._open[path] = descriptor
+            else:
                 os.close(descriptor)
 
     def close(self) -> None:
@@ -50,3 +49,11 @@ def _content(descriptor: int) -> bytes:
         parts.append(part)
         at += len(part)
     return b"".join(parts)
+
+
+def _can_seek(descriptor: int) -> bool:
+    try:
+        os.lseek(descriptor, 0, os.SEEK_CUR)
+    except OSError:
+        return False
+    return True
