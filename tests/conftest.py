@@ -24,6 +24,7 @@ from vtax.host.journal import Journal
 from vtax.image import build as images
 from vtax.image.image import Image
 from vtax.report.analysis import Analysis, analyse
+from vtax.store import database
 from vtax.store.store import Store
 
 if TYPE_CHECKING:
@@ -132,6 +133,16 @@ def drawn_once() -> Iterator[None]:
         for name in ("javascript_bundle", "vegalite_to_svg"):
             patch.setattr(vl_convert, name, kept(getattr(vl_convert, name)))
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def unsynced() -> Iterator[str]:
+    """What this process writes need survive no power cut. The fixture is how vtax has SQLite write for its users."""
+    with pytest.MonkeyPatch.context() as patch:
+        of_users = database.SYNCHRONOUS
+        patch.setattr(database, "SYNCHRONOUS", "OFF")
+        patch.setattr(os, "fsync", lambda file: None)
+        yield of_users
 
 
 @pytest.fixture(scope="session")

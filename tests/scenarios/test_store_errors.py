@@ -14,6 +14,7 @@ import pytest
 from synthetic_run import begin, trial
 
 from vtax.errors import StoreError
+from vtax.store import database
 from vtax.store.query import load
 from vtax.store.store import RunHandle, Store
 
@@ -47,6 +48,12 @@ def add_until_refused(run: RunHandle) -> tuple[int, StoreError]:
         except StoreError as error:
             return block, error
     raise AssertionError("the disk never got full")
+
+
+def test_of_users_every_commit_waits_for_the_disk(file, unsynced, monkeypatch):
+    monkeypatch.setattr(database, "SYNCHRONOUS", unsynced)
+    with Store.open(file) as store, store.engine.connect() as connection:
+        assert connection.exec_driver_sql("PRAGMA synchronous").scalar_one() == 2  # FULL
 
 
 def test_a_file_that_is_no_database_is_left_alone(file):

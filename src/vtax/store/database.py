@@ -32,6 +32,8 @@ from vtax.host.lock import locker_of
 from vtax.store.snapshot import Snapshot, close_index, index_of, log_of
 
 BUSY_TIMEOUT_MS = 20_000
+SYNCHRONOUS = "FULL"
+"""SQLite's setting of that name. `OFF` is for stores of tests, which need survive no power cut."""
 _NEARLY_FULL_BYTES = 1 << 20
 _DRIVERS = {
     "sqlite": "sqlite",
@@ -307,7 +309,7 @@ def _prepare_sqlite(connection: Any, record: Any) -> None:
         for pragma in (
             f"busy_timeout = {BUSY_TIMEOUT_MS}",
             "query_only = ON" if record.info.get("vtax_read_only") else "journal_mode = WAL",
-            "synchronous = FULL",
+            f"synchronous = {SYNCHRONOUS}",
             "foreign_keys = ON",
             "cache_size = -32768",
         ):
