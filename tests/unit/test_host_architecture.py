@@ -20,7 +20,7 @@ from vtax.platforms.base import Resources
 from vtax.platforms.virtual_machine import Boot
 
 def guest(**options):
-    made = command.QemuIo("g", Path("/disk"), Path("/console"), 3, 4)
+    made = command.QemuIo("g", Path("/console"), 3, 4, Path("/disk"))
     return command.guest(QemuOptions(**options), Resources(2, 1 << 29, (0, 1)), Boot(Path("/k"), Path("/i")), made)
 
 def refused(**options):

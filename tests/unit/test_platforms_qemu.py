@@ -22,8 +22,13 @@ BOOT = virtual_machine.Boot(Path("/image/vmlinux"), Path("/image/initrd.cpio"), 
 
 
 def argv(nics=(), vhost=False, huge_pages=False, **options):
-    root = Path("/guests/vtax-1/disk.qcow2" if options.get("root", "disk") == "disk" else "/guests/vtax,1/root")
-    made = command.QemuIo("vtax-1", root, Path("/guests/vtax-1/console.log"), 7, 8, 9, nics, vhost)
+    disk = Path("/guests/vtax-1/disk.qcow2") if options.get("root", "disk") == "disk" else None
+    shares = [
+        command.Share(tag, options[tag], Path("/guests/vtax,1", tag), fd=fd)
+        for tag, fd in (("root", 9), ("data", 10))
+        if options.get(tag) in ("9p", "virtiofs")
+    ]
+    made = command.QemuIo("vtax-1", Path("/guests/vtax-1/console.log"), 7, 8, disk, shares, nics, vhost)
     return command.guest(QemuOptions(**options), Resources(2, 512 << 20, (0, 1), huge_pages=huge_pages), BOOT, made)
 
 
@@ -126,6 +131,20 @@ def test_a_share_is_the_root_in_place_of_a_disk(machine):
     [line] = values(by_virtiofs, "-append")
     assert ",virtiofs,virtio_net vtax.root=virtiofs " in line
     assert registry.make("mine", "qemu", {"root": "9p"}).disk is None
+
+
+def test_data_may_be_shared_beside_a_disk_or_another_share():
+    words = argv(data="virtiofs", disk="ide")
+    assert len(values(words, "-drive")) == 1
+    assert values(words, "-device")[2:4] == ["ide-hd,drive=root,bus=ide.0", "vhost-user-fs-pci,chardev=data,tag=data"]
+    assert values(words, "-object") == ["memory-backend-memfd,share=on,id=memory,size=524288k"]
+    [line] = values(words, "-append")
+    assert "ata_piix,sd_mod,virtiofs,virtio_net vtax.root=/dev/sda" in line
+    assert " vtax.data=virtiofs " in line
+    assert registry.make("mine", "qemu", {"data": "9p"}).disk is None
+    both = argv(root="9p", data="virtiofs")
+    assert [word.partition(",")[0] for word in values(both, "-device")[2:4]] == ["virtio-9p-pci", "vhost-user-fs-pci"]
+    assert "socket,id=data,fd=10" in values(both, "-chardev")
 
 
 def test_only_an_emulated_kernel_is_spared_what_no_guest_uses():

@@ -12,6 +12,7 @@ from ipaddress import ip_network
 from pathlib import Path
 
 from vtax.host.architecture import HOST
+from vtax.host.namespaces import MountStep
 from vtax.platforms import virtual_machine
 from vtax.platforms._qemu_options import QemuOptions
 from vtax.platforms.base import Resources
@@ -19,7 +20,6 @@ from vtax.platforms.virtual_machine import Boot
 
 PROGRAM = HOST.qemu
 AGENT_PORT = "vtax.agent"
-ROOT_TAG = "root"
 _BY_MP_TABLE = "acpi=noirq"
 """Interrupt lines of a `pc` are read from the firmware's table rather than computed anew for each NIC, by a program
 of 128 steps that ACPI interprets. The lines, the timers and everything else of ACPI are the same."""
@@ -47,18 +47,32 @@ class Nic:
 
 
 @dataclass(frozen=True)
+class Share:
+    """A directory of this host that the guest mounts. tag: by which its init finds it. by: 9p or virtiofs.
+
+    mount: what to mount before it is served. fd: connected to virtiofsd, once that serves it.
+    """
+
+    tag: str
+    by: str
+    path: Path
+    mount: MountStep | None = None
+    fd: int = -1
+
+
+@dataclass(frozen=True)
 class QemuIo:
     """Resources of one guest. agent_fd, monitor_fd: inherited connected sockets. vhost: whether taps use it.
 
-    root: its disk, or the directory of its files. root_fd: connected to virtiofsd, which serves that.
+    disk: its root disk, where it has one.
     """
 
     name: str
-    root: Path
     console: Path
     agent_fd: int
     monitor_fd: int
-    root_fd: int = -1
+    disk: Path | None
+    shares: Sequence[Share] = ()
     nics: Sequence[Nic] = ()
     vhost: bool = False
 
@@ -91,7 +105,8 @@ def guest(options: QemuOptions, resources: Resources, boot: Boot, made: QemuIo) 
         *("-chardev", f"socket,id=agent,fd={made.agent_fd}"),
         *("-device", _on_bus(options, "virtio-serial")),
         *("-device", f"virtserialport,chardev=agent,nr=1,name={AGENT_PORT}"),
-        *(disk(options, made.root) if options.root == "disk" else share(options, made)),
+        *(disk(options, made.disk) if made.disk else ()),
+        *(word for each in made.shares for word in share(options, each)),
         *network(options, made.nics, made.vhost),
     ]
 
@@ -102,7 +117,7 @@ def memory(options: QemuOptions, resources: Resources) -> list[str]:
     With huge pages it is filled before the start: QEMU asks for them for all guest memory (madvise), and what matters
     is that it is there from the first trial on. virtiofsd shares it with QEMU.
     """
-    is_shared = options.root == "virtiofs"
+    is_shared = "virtiofs" in options.shared_by
     if not (resources.huge_pages or is_shared):
         return []
     kind = "memfd,share=on" if is_shared else "ram"
@@ -116,6 +131,8 @@ def kernel_command_line(options: QemuOptions, tsc_khz: int | None) -> str:
     words: list[str] = []
     if options.accel == "tcg" and options.machine != "virt":
         words = virtual_machine.emulation_words(tsc_khz, [_BY_MP_TABLE] if options.machine == "pc" else [])
+    if options.data != "root":
+        words.append(f"vtax.data={options.data}")
     return virtual_machine.kernel_command_line(HOST.console, options.modules, options.root_device, AGENT_PORT, words)
 
 
@@ -132,14 +149,15 @@ def disk(options: QemuOptions, overlay: Path) -> list[str]:
     return ["-drive", drive, *(word for each in device for word in ("-device", each))]
 
 
-def share(options: QemuOptions, made: QemuIo) -> list[str]:
-    """Return the root as a directory of this host. Owners and modes are its own (passthrough)."""
-    if options.root == "virtiofs":
-        device = f"{_on_bus(options, 'vhost-user-fs')},chardev=root,tag={ROOT_TAG}"
-        return ["-chardev", f"socket,id=root,fd={made.root_fd}", "-device", device]
-    path = str(made.root).replace(",", ",,")
-    back = f"local,id=root,path={path},security_model=passthrough,multidevs=remap"
-    return ["-fsdev", back, "-device", f"{_on_bus(options, 'virtio-9p')},fsdev=root,mount_tag={ROOT_TAG}"]
+def share(options: QemuOptions, shared: Share) -> list[str]:
+    """Return a directory of this host for the guest. Owners and modes are its own (passthrough)."""
+    tag = shared.tag
+    if shared.by == "virtiofs":
+        device = f"{_on_bus(options, 'vhost-user-fs')},chardev={tag},tag={tag}"
+        return ["-chardev", f"socket,id={tag},fd={shared.fd}", "-device", device]
+    path = str(shared.path).replace(",", ",,")
+    back = f"local,id={tag},path={path},security_model=passthrough,multidevs=remap"
+    return ["-fsdev", back, "-device", f"{_on_bus(options, 'virtio-9p')},fsdev={tag},mount_tag={tag}"]
 
 
 def network(options: QemuOptions, nics: Sequence[Nic], vhost: bool) -> list[str]:

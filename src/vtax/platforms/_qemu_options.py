@@ -25,6 +25,10 @@ class QemuOptions(CpuLimited):
         "disk",
         description="where the guest's files are: on its disk, or in a directory of this host by 9p or virtiofs",
     )
+    data: Literal["root", "9p", "virtiofs"] = Field(
+        "root",
+        description="where benchmarks write: beside the guest's files, or in a directory of this host of their own",
+    )
     queues: int = Field(1, ge=1, le=16, description="queue pairs of each virtio-net interface")
     vhost: Literal["auto", "on", "off"] = Field(
         "auto", description="virtio-net served by the host's kernel; auto: with kvm, where the host can"
@@ -74,7 +78,13 @@ class QemuOptions(CpuLimited):
         disks = {"virtio-blk": ("virtio_blk",), "ide": ("ata_piix", "sd_mod"), "sata": ("ahci", "sd_mod")}
         shares = {"9p": ("9pnet_virtio", "9p"), "virtiofs": ("virtiofs",)}
         modules = {"virtio-net": "virtio_net", "e1000": "e1000", "rtl8139": "8139cp"}
-        return (bus, "virtio_console", *shares.get(self.root, disks[self.disk]), modules[self.nic])
+        files = (*shares.get(self.root, disks[self.disk]), *shares.get(self.data, ()))
+        return (bus, "virtio_console", *dict.fromkeys(files), modules[self.nic])
+
+    @property
+    def shared_by(self) -> frozenset[str]:
+        """How directories of this host reach the guest: `9p`, `virtiofs`, both or none."""
+        return frozenset({self.root, self.data} - {"disk", "root"})
 
     @property
     def root_device(self) -> str:

@@ -71,7 +71,7 @@ def _missing(options: QemuOptions) -> tuple[str, str] | None:
     """Return what is not there, and the hint. Raises ImageError for the host's kernel."""
     if lacking := probing.missing(_PACKAGES):
         return lacking
-    if options.root == "virtiofs" and _qemu_shares.daemon() is None:
+    if "virtiofs" in options.shared_by and _qemu_shares.daemon() is None:
         return probing.not_installed({"virtiofsd": "virtiofsd"})
     if os.geteuid() != 0:
         return Note("needs-root"), Note("hint-sudo")

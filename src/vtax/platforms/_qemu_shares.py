@@ -1,7 +1,8 @@
-"""A guest's files as a directory of this host in place of a disk: by 9p, which QEMU serves, or by virtiofsd.
+"""Directories of this host that a guest mounts: by 9p, which QEMU serves, or by virtiofsd.
 
-The directory is the overlay that containers have, in a mount namespace of whoever serves it. What the guest's root
-does in it is done on this host by a process of root without CAP_MKNOD: no device node comes into being.
+Its root is the overlay that containers have, in a mount namespace of whoever serves it; its data are in an empty
+directory. What the guest's root does in them is done on this host by a process of root without CAP_MKNOD: no device
+node comes into being.
 """
 
 from __future__ import annotations
@@ -18,6 +19,10 @@ from vtax.host.namespaces import MountStep
 from vtax.host.packages import packages_hint
 from vtax.host.process import find_program, spawn
 from vtax.messages import Note
+from vtax.platforms import containers
+from vtax.platforms._qemu_command import Share
+from vtax.platforms._qemu_options import QemuOptions
+from vtax.platforms.base import GuestSpec
 from vtax.platforms.stdio import Claim
 
 _PLACES = ("/usr/libexec/virtiofsd", "/usr/lib/qemu/virtiofsd")  # of Debian 13 and 12
@@ -42,8 +47,22 @@ def entering(mounts: Sequence[MountStep], join: Sequence[int]) -> Callable[[], N
     return enter
 
 
-def serve(directory: Path, root: Path, claimed: Claim, errors: int, enter: Callable[[], None]) -> socket.socket:
-    """Start virtiofsd for a root, and return the socket that QEMU is to have.
+def of_guest(options: QemuOptions, spec: GuestSpec) -> tuple[Share, ...]:
+    """Make the directories that a guest is to mount. Raises OSError, PlatformError."""
+    shares = []
+    if options.root != "disk":
+        root = containers.overlay_root(spec)
+        shares.append(Share("root", options.root, root.path, root.mount))
+    if options.data != "root":
+        path = spec.directory / "data"
+        path.mkdir()
+        path.chmod(0o1777)
+        shares.append(Share("data", options.data, path))
+    return tuple(shares)
+
+
+def serve(directory: Path, shared: Share, claimed: Claim, errors: int, enter: Callable[[], None]) -> socket.socket:
+    """Start virtiofsd for a directory, and return the socket that QEMU is to have.
 
     directory: of the guest. enter: between fork and exec, see `entering`. Raises CommandFailed, OSError, and
     PlatformError without virtiofsd.
@@ -53,13 +72,13 @@ def serve(directory: Path, root: Path, claimed: Claim, errors: int, enter: Calla
         raise PlatformError(Note("not-installed", names=("virtiofsd",), count=1), hint=packages_hint("virtiofsd"))
     fd = os.open(directory, os.O_PATH | os.O_CLOEXEC)
     try:
-        name = f"/proc/self/fd/{fd}/virtiofs"  # short, wherever the directory is
+        name = f"/proc/self/fd/{fd}/virtiofs-{shared.tag}"  # short, wherever the directory is
         client = socket.socket(socket.AF_UNIX)
         with socket.socket(socket.AF_UNIX) as listener:
             listener.bind(name)
             listener.listen(1)
             client.connect(name)
-            served = f"source={root},cache=auto,modcaps=-mknod"
+            served = f"source={shared.path},cache=auto,modcaps=-mknod"
             options = ["-f", f"--fd={listener.fileno()}", "--rlimit-nofile=0", "-o", served]
             claimed.beside.append(
                 spawn(

@@ -28,17 +28,15 @@ from vtax.guest.channel import Channel
 from vtax.host import huge_pages, tsc
 from vtax.host.cgroups import Cgroup, Limits
 from vtax.host.emulated_cpu import timeout_factor
-from vtax.host.namespaces import MountStep
 from vtax.host.process import spawn
 from vtax.image.image import Image
 from vtax.messages import Note
 from vtax.platforms import _qemu_command as command
-from vtax.platforms import _qemu_probe, _qemu_shares, containers, stdio, virtual_machine
+from vtax.platforms import _qemu_probe, _qemu_shares, stdio, virtual_machine
 from vtax.platforms._qemu_crash import crash, leave_no_core
 from vtax.platforms._qemu_options import VARIANTS, QemuOptions
 from vtax.platforms._qemu_taps import open_macvtaps
 from vtax.platforms.base import Driver, GuestDisk, GuestSpec, NetworkLimits, Probe, Resources
-from vtax.platforms.containers import Root
 from vtax.platforms.qmp import Monitor
 from vtax.platforms.stdio import Claim, StdioGuest, claim, start_error
 
@@ -66,7 +64,7 @@ class Qemu(Driver):
     writes_below_directory = True
 
     def disk(self, options: QemuOptions) -> GuestDisk | None:
-        if options.root != "disk":
+        if options.root != "disk" or options.data != "root":
             return None
         return GuestDisk(cached=options.cache not in ("none", "directsync"))
 
@@ -81,10 +79,10 @@ class Qemu(Driver):
     def start(self, options: QemuOptions, spec: GuestSpec) -> StdioGuest:
         try:
             boot = boot_files(options, spec.image)
-            root = containers.overlay_root(spec) if options.root != "disk" else virtual_machine.overlay(spec)
+            disk = virtual_machine.overlay(spec) if options.root == "disk" else None
             with ExitStack() as fds:
                 nics = _nics(options, spec, fds) if spec.plugboard else []
-                return _start(options, spec, boot, root, nics)
+                return _start(options, spec, boot, disk, nics)
         except PlatformError:
             raise
         except (VtaxError, OSError) as error:
@@ -131,9 +129,9 @@ def _nics(options: QemuOptions, spec: GuestSpec, fds: ExitStack) -> list[command
 
 
 def _start(
-    options: QemuOptions, spec: GuestSpec, boot: virtual_machine.Boot, root: Path | Root, nics: Sequence[command.Nic]
+    options: QemuOptions, spec: GuestSpec, boot: virtual_machine.Boot, disk: Path | None, nics: Sequence[command.Nic]
 ) -> StdioGuest:
-    """Spawn QEMU stopped, pin its virtual CPUs, let it run. root: its disk, or the directory of its files."""
+    """Spawn QEMU stopped, pin its virtual CPUs, let it run. disk: of its files, unless a directory has them."""
     console, stderr = spec.directory / "console.log", spec.directory / "stderr.log"
     vhost = any(nic.tap for nic in nics) and uses_vhost(options)
     process = None
@@ -147,15 +145,16 @@ def _start(
             monitor, their_monitor = (fds.enter_context(s) for s in socket.socketpair())
             made = command.QemuIo(
                 spec.name,
-                root.path if isinstance(root, Root) else root,
                 console,
                 their_agent.fileno(),
                 their_monitor.fileno(),
+                disk,
+                _qemu_shares.of_guest(options, spec),
                 nics=nics,
                 vhost=vhost,
             )
             notes += virtual_machine.limit_time(claimed.group, spec.resources)
-            process = _spawn(options, spec, boot, root, made, claimed, helpers)
+            process = _spawn(options, spec, boot, made, claimed, helpers)
             their_agent.close()
             their_monitor.close()
             machine = _pin_and_run(monitor, spec.resources, claimed.group)
@@ -175,26 +174,27 @@ def _start(
 
 
 def _spawn(
-    options: QemuOptions, spec: GuestSpec, boot: virtual_machine.Boot, root: Path | Root, made: command.QemuIo,
-    claimed: Claim, helpers: Sequence[int],
+    options: QemuOptions, spec: GuestSpec, boot: virtual_machine.Boot, made: command.QemuIo, claimed: Claim,
+    helpers: Sequence[int],
 ) -> subprocess.Popen[bytes]:  # fmt: skip
     """Spawn QEMU, after what serves its files if that is another program. Raises CommandFailed, OSError."""
-    mounts = [root.mount] if isinstance(root, Root) else []
     inherited = [made.agent_fd, made.monitor_fd, *(fd for nic in made.nics for fd in nic.fds)]
     with ExitStack() as fds:
         errors = fds.enter_context((spec.directory / "stderr.log").open("wb")).fileno()
         join = fds.enter_context(claimed.group.procs_file())
-        if options.root == "virtiofs":
-            enter = _enter(join, helpers, mounts)
-            served = fds.enter_context(_qemu_shares.serve(spec.directory, made.root, claimed, errors, enter))
-            made, mounts = replace(made, root_fd=served.fileno()), []
-            inherited.append(made.root_fd)
-        argv = command.guest(options, spec.resources, boot, made)
+        shares = []
+        for share in made.shares:
+            fd = -1
+            if share.by == "virtiofs":
+                enter = _enter(join, helpers, [share])
+                socket_ = fds.enter_context(_qemu_shares.serve(spec.directory, share, claimed, errors, enter))
+                inherited.append(fd := socket_.fileno())
+            shares.append(replace(share, fd=fd))
+        argv = command.guest(options, spec.resources, boot, replace(made, shares=shares))
         if spec.plugboard is not None:
             argv = ["nsenter", f"--net=/run/netns/{spec.plugboard.lab_namespace}", "--", *argv]
-        return spawn(
-            argv, tag=claimed.tag, stderr=errors, pass_fds=inherited, before_exec=_enter(join, helpers, mounts)
-        )
+        enter = _enter(join, helpers, [share for share in shares if share.by == "9p"])
+        return spawn(argv, tag=claimed.tag, stderr=errors, pass_fds=inherited, before_exec=enter)
 
 
 def _network_notes(options: QemuOptions, spec: GuestSpec, nics: Sequence[command.Nic], vhost: bool) -> Iterator[str]:
@@ -208,12 +208,13 @@ def _network_notes(options: QemuOptions, spec: GuestSpec, nics: Sequence[command
         yield Note("interface-queues", queues=nics[0].queues, requested=requested)
 
 
-def _enter(join: Sequence[int], cpus: Sequence[int], mounts: Sequence[MountStep] = ()) -> Callable[[], None]:
+def _enter(join: Sequence[int], cpus: Sequence[int], serves: Sequence[command.Share]) -> Callable[[], None]:
     """Between fork and exec: into the cgroup, onto the helpers' CPUs, which every thread then inherits.
 
-    mounts: of a directory that is served to the guest, in a mount namespace of its own.
+    serves: the directories that the program serves to the guest.
     """
-    into_cgroup = _qemu_shares.entering(mounts, join) if mounts else virtual_machine.joining(join)
+    mounts = [share.mount for share in serves if share.mount]
+    into_cgroup = _qemu_shares.entering(mounts, join) if serves else virtual_machine.joining(join)
 
     def enter() -> None:
         into_cgroup()
