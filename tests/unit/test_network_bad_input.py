@@ -121,7 +121,7 @@ def test_links_that_a_topology_cannot_have(topology, link, message):
         ("point-to-point", {"peer": "ssh:x"}, "nothing says which network interfaces join ssh:x to this host"),
         ("point-to-point", {"peer": "ssh:x/a:b", "attachment": "veth"}, "ssh:x/a:b cannot be joined by veth"),
         ("point-to-point", {"peer": "ssh:x/nosuch0:b"}, "no network interface nosuch0"),
-        ("point-to-point", {"peer": "ssh:x/much-too-long-for-a-nic:b"}, "it must be text of the form"),
+        ("point-to-point", {"peer": "ssh:x/much-too-long-for-a-nic:b"}, "it must be text such as 'eth1:eth2'"),
         ("point-to-point", {"peer": "ssh:x/a:b/a:c"}, "name an interface twice"),
         ("multi-nic", {"peer": "ssh:x/a:b", "interfaces": 2}, "ssh:x/a:b has at most 1"),
         ("router", {"generator": "ssh:x/a:b", "receiver": "ssh:x/a:b"}, "ssh:x/a:b is at two ends of router"),

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from vtax.benchmarks.registry import benchmarks
 from vtax.network.settings import LinkSettings
 from vtax.platforms.registry import drivers
+from vtax.study.declared import Example
 from vtax.study.fields import Duration
 from vtax.study.keys import Key, keys
 from vtax.study.model import BenchmarkTable, DesignTable, GuestTable, PlatformTable, Size, Study
@@ -39,6 +40,7 @@ class Table(BaseModel):
     quiet: bool = False
     warm: Annotated[int, Field(ge=0)] | Literal["detect"] = 0
     host: str = Field("a", pattern="^[a-z]+$")
+    place: Annotated[str, Example("/opt"), Example("/srv/a")] = Field("/", pattern="^/")
     names: list[str] = Field(default_factory=list)
     counts: list[Annotated[int, Field(ge=1)]] = Field(default_factory=list)
     inner: Inner = Inner()
@@ -72,6 +74,7 @@ def key(name: str) -> Key:
         ("quiet", "false", "true or false", ""),
         ("warm", "0", "a whole number of at least 0 or 'detect'", ""),
         ("host", "a", "text of the form ^[a-z]+$", ""),
+        ("place", "/", "text such as '/opt' or '/srv/a'", ""),
     ],
 )
 def test_a_key_says_what_it_may_hold(name, default, allowed, unit):

@@ -152,7 +152,7 @@ def test_a_name_that_sets_a_program_is_found(odd):
     + [("gvisor", {"runsc": "--debug"})],
 )
 def test_options_of_remote_drivers_that_start_something_are_refused(driver, options):
-    with pytest.raises(BadInput, match="it must be text of the form"):
+    with pytest.raises(BadInput, match="it must be text such as"):
         registry.make("mine", driver, options)
 
 

@@ -52,7 +52,7 @@ COUNTED = (
     "a duration above {low} and of at most {high}, in seconds or with a unit", "a list of {low} to {high} entries",
     "a list of at most {high} entries", "a list of at least {low}", "tables, each under [[...]]",
     "at most {high} tables, each under [[...]]", "{low} to {high} tables, each under [[...]]",
-    "text of the form {pattern}", "true or false", "randomized order", "sequential order",
+    "text of the form {pattern}", "text such as {examples}", "true or false", "randomized order", "sequential order",
     "{run} has no benchmark {name}", "{run} has no metric {name}", "{run} has no scale {name}",
     "{run} has no protocol {name}", "{run} has no level of {factor}, {name}", "known: {names}", "{count} problems:",
     "the base", "{key} (the base)", "{key} (the base, disk of {size})", "{key} ({added} over the base)",

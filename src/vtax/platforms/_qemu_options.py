@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
 from vtax.host.architecture import HOST
 from vtax.platforms.cpu_limits import CpuLimited
+from vtax.study.declared import Example
 
 
 class QemuOptions(CpuLimited):
@@ -39,7 +40,7 @@ class QemuOptions(CpuLimited):
     aio: Literal["threads", "io_uring", "native"] = Field(
         "threads", description="engine of disk I/O; native needs cache none"
     )
-    cpu: str = Field(
+    cpu: Annotated[str, Example("host,-la57"), Example("EPYC-v4")] = Field(
         "auto", pattern=r"^[A-Za-z0-9][A-Za-z0-9._,+=-]*$",
         description="CPU model and flags as for qemu -cpu; auto: host with kvm, with tcg max less slow features",
     )  # fmt: skip

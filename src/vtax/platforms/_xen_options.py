@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
 from vtax.platforms.options import DriverOptions
+from vtax.study.declared import Example
 
 
 class XenOptions(DriverOptions):
@@ -22,7 +23,7 @@ class XenOptions(DriverOptions):
         "auto",
         description="time stamp counter (xl.cfg: tsc_mode); auto: default, native on emulated CPUs",
     )
-    cpupool: str = Field(
+    cpupool: Annotated[str, Example("Pool-node0")] = Field(
         "",
         pattern=r"^[A-Za-z0-9_.-]*$",
         description="CPU pool of the domain (xl.cfg: pool), on whose CPUs it runs; empty: Xen's default pool, on the "

@@ -26,6 +26,7 @@ from vtax.platforms import virtual_machine
 from vtax.platforms._microvm_snapshots import Api
 from vtax.platforms.base import GuestSpec, RunsAsRoot
 from vtax.platforms.microvm import PROGRAM_PATTERN, Machine, MicroVm, MicroVmOptions, Stream
+from vtax.study.declared import Example
 
 _MODULES = ("virtio_pci", "virtio_console", "virtio_blk", "virtio_net")
 _WORDS = ("8250.nr_uarts=1",)
@@ -36,7 +37,7 @@ _CONFIGURATION = "config.json"
 class CloudHypervisorOptions(MicroVmOptions):
     """Options of the driver `cloud-hypervisor`."""
 
-    binary: Annotated[str, RunsAsRoot("a program")] = Field(
+    binary: Annotated[str, Example("/opt/bin/cloud-hypervisor"), RunsAsRoot("a program")] = Field(
         "cloud-hypervisor",
         pattern=PROGRAM_PATTERN,
         description="the cloud-hypervisor program: a name on PATH, or a path",

@@ -24,6 +24,7 @@ from vtax.platforms import microvm, virtual_machine
 from vtax.platforms._microvm_snapshots import Api
 from vtax.platforms.base import GuestSpec, RunsAsRoot
 from vtax.platforms.microvm import PROGRAM_PATTERN, Machine, MicroVm, MicroVmOptions, Stream
+from vtax.study.declared import Example
 
 _MODULES = ("virtio_mmio", "virtio_blk", "virtio_net")
 _WORDS = ("reboot=k", "8250.nr_uarts=1")
@@ -34,7 +35,7 @@ _PIPE_BYTES = 1 << 20
 class FirecrackerOptions(MicroVmOptions):
     """Options of the driver `firecracker`."""
 
-    binary: Annotated[str, RunsAsRoot("a program")] = Field(
+    binary: Annotated[str, Example("/opt/bin/firecracker"), RunsAsRoot("a program")] = Field(
         "firecracker", pattern=PROGRAM_PATTERN, description="the firecracker program: a name on PATH, or a path"
     )
 

@@ -32,6 +32,7 @@ from vtax.platforms.base import GuestSpec, NetworkLimits, Probe, RunsAsRoot
 from vtax.platforms.cpu_limits import CpuLimited
 from vtax.platforms.probing import LaunchedDriver
 from vtax.platforms.stdio import Program, StdioGuest
+from vtax.study.declared import Example
 
 PARTS = (Part("runtime", "runsc.*"),)
 _HINT = Note("hint-newer-runsc")
@@ -51,7 +52,7 @@ class GvisorOptions(CpuLimited):
     platform: Literal["systrap", "ptrace", "kvm"] = Field(
         "systrap", description="how system calls are caught: seccomp traps, ptrace, or the host's virtualization"
     )
-    runsc: Annotated[str, RunsAsRoot("a program")] = Field(
+    runsc: Annotated[str, Example("/opt/bin/runsc"), RunsAsRoot("a program")] = Field(
         "runsc", pattern=r"^[^\s-].*$", description="the runsc program: a name on PATH, or a path"
     )
 

@@ -29,6 +29,7 @@ from vtax.messages import Note, together
 from vtax.platforms import probing
 from vtax.platforms.base import Driver, GuestSpec, Probe, RunningGuest, RunsAsRoot
 from vtax.platforms.options import DriverOptions
+from vtax.study.declared import Example
 
 NOTES = (
     Note("domain-own-limits"),
@@ -49,10 +50,10 @@ _HINT = Note("hint-libvirt-channel")
 class LibvirtOptions(DriverOptions):
     """Which domain, and where its agent listens."""
 
-    domain: str = Field(description="name of the domain", pattern=r"^[^\s-]\S*$")
-    uri: Annotated[str, RunsAsRoot("a socket to which root of this host connects", harmless=r"[^?]*")] = Field(
-        "qemu:///system", pattern=_URI, description="libvirt connection, of this host"
-    )
+    domain: Annotated[str, Example("web1")] = Field(description="name of the domain", pattern=r"^[^\s-]\S*$")
+    uri: Annotated[
+        str, Example("xen:///system"), RunsAsRoot("a socket to which root of this host connects", harmless=r"[^?]*")
+    ] = Field("qemu:///system", pattern=_URI, description="libvirt connection, of this host")
     channel: str = Field("org.vtax.0", description="name of the virtio channel whose service runs the bootstrap")
     scratch: str = Field("/var/tmp", description="directory in the guest where benchmarks may write")
 

@@ -12,6 +12,7 @@ from vtax.errors import BadInput
 from vtax.network.plugboard import Uplink
 from vtax.platforms.base import RunsAsRoot
 from vtax.platforms.options import DriverOptions
+from vtax.study.declared import Example
 
 PEER = "@peer"
 """The host of a machine that a campaign of pairs names, for each pair another one."""
@@ -23,7 +24,7 @@ _UPLINK = r"[^\s/:]{1,15}:[^\s/:]{1,15}"  # two names that Linux allows
 class SshOptions(DriverOptions):
     """Address of the machine, and place of the work on it."""
 
-    host: str = Field(
+    host: Annotated[str, Example("db1"), Example("root@db1.lab")] = Field(
         description=f"alias of ssh_config(5), name, or USER@NAME; {PEER}: the other host of a campaign's pair",
         pattern=rf"^({PEER}|([A-Za-z0-9_][A-Za-z0-9_.+-]*@)?[A-Za-z0-9_:][A-Za-z0-9_.:%+-]*)$",
     )
@@ -33,22 +34,22 @@ class SshOptions(DriverOptions):
     local_user: Annotated[str, RunsAsRoot("the user of this host whose keys and configuration ssh uses")] = Field(
         "", description="whose keys and configuration to use here; default: who called sudo"
     )
-    python: str = Field(
+    python: Annotated[str, Example("/usr/bin/python3"), Example("python3.12")] = Field(
         "/usr/bin/python3",
         description="Python 3.11 or newer on the machine",
         pattern=r"^(/[A-Za-z0-9_./+-]*/)?(python|pypy)[0-9.]*$",
     )
-    home: str = Field(
+    home: Annotated[str, Example("/var/lib/vtax")] = Field(
         "",
         description="VTAX_HOME of the vtax there, for guests on the machine; default: its own",
         pattern=r"^(/[A-Za-z0-9_./+-]*)?$",
     )
-    scratch: str = Field(
+    scratch: Annotated[str, Example("/var/tmp")] = Field(
         "/var/tmp",
         description="where a private directory is made there; a disk, not tmpfs",
         pattern=r"^/[A-Za-z0-9_./+-]*$",
     )
-    uplinks: str = Field(
+    uplinks: Annotated[str, Example("eth1:eth2")] = Field(
         "",
         description="unused interfaces that join it to this host: NIC:NIC_THERE, several with a slash between",
         pattern=rf"^({_UPLINK}(/{_UPLINK})*)?$",

@@ -21,6 +21,12 @@ _TIMES = (("d", 86400), ("h", 3600), ("min", 60))
 _BOUNDS = ("ge", "gt", "le", "lt")
 
 
+class Example(str):
+    """Marks text that a pattern checks, to tell people its form: `Annotated[str, Example("db1")]`."""
+
+    __slots__ = ()
+
+
 def shown(value: Any) -> str:
     """Return a value as a study would write it, cut when long."""
     if isinstance(value, bool):
@@ -122,6 +128,8 @@ def _words(declaration: Declaration, unit: str) -> str:
         written = {name: written_bound(bound, conversion) for name, bound in bounds.items()}
         return f"{kind}{_within(written)}, in {own} or with a unit"
     if pattern := next((p for each in declaration.metadata if (p := getattr(each, "pattern", None))), ""):
+        if examples := [str(each) for each in declaration.metadata if isinstance(each, Example)]:
+            return f"text such as {_either([repr(example) for example in examples])}"
         return f"text of the form {pattern}"
     numbers = {name: f"{bound:.15g}" for name, bound in bounds.items()}
     beside = f" {unit}" if unit else ""
