@@ -125,7 +125,8 @@ def status(directory: Path, as_json: bool) -> None:
         })  # fmt: skip
         return
     columns = ("host", "state", "session", "block", "trials", "failed", "last answer", "distance", "reason")
-    print_table(columns, [_row(host) for host in hosts])
+    measures_with = {session.peer: host.name for host in hosts if (session := host.running)}
+    print_table(columns, [_row(host, measures_with.get(host.name, "")) for host in hosts])
     _print_counts(hosts)
 
 
@@ -246,15 +247,17 @@ def _print_counts(hosts: Any) -> None:
     say(", ".join(f"{count} {said(state)}" for state, count in counts.most_common()))
 
 
-def _row(host: CampaignHost) -> tuple[str, ...]:
+def _row(host: CampaignHost, measures_with: str) -> tuple[str, ...]:
+    """Return the cells of a host. measures_with: the host whose peer it is now, or empty."""
     session = host.running or (host.sessions[-1] if host.sessions else None)
+    reason = str(host.reason) or (said(f"peer of {measures_with}") if measures_with else "")
     at = "" if host.at is None else format_duration(max(0.0, time.time() - host.at))
     if session is None:
-        return host.name, said(host.state), "", "", "", "", at, str(host.screen), str(host.reason)
+        return host.name, said(host.state), "", "", "", "", at, str(host.screen), reason
     block = "/".join(str(each) for each in (session.block, session.blocks) if each is not None)
     number = " ".join(filter(None, (str(session.number) if session.number else said("canary"), session.peer)))
     return (host.name, said(host.state), number, block, str(session.done_trials), str(session.failed_trials), at,
-            str(host.screen), str(host.reason))  # fmt: skip
+            str(host.screen), reason)  # fmt: skip
 
 
 def _plain(host: CampaignHost) -> dict[str, Any]:
