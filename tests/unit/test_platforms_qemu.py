@@ -24,7 +24,7 @@ BOOT = virtual_machine.Boot(Path("/image/vmlinux"), Path("/image/initrd.cpio"), 
 def argv(nics=(), vhost=False, huge_pages=False, **options):
     disk = Path("/guests/vtax-1/disk.qcow2") if options.get("root", "disk") == "disk" else None
     shares = [
-        command.Share(tag, options[tag], Path("/guests/vtax,1", tag), fd=fd)
+        command.SharedDirectory(tag, options[tag], Path("/guests/vtax,1", tag), fd=fd)
         for tag, fd in (("root", 9), ("data", 10))
         if options.get(tag) in ("9p", "virtiofs")
     ]

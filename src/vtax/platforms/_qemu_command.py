@@ -47,7 +47,7 @@ class Nic:
 
 
 @dataclass(frozen=True)
-class Share:
+class SharedDirectory:
     """A directory of this host that the guest mounts. tag: by which its init finds it. by: 9p or virtiofs.
 
     mount: what to mount before it is served. fd: connected to virtiofsd, once that serves it.
@@ -72,7 +72,7 @@ class QemuIo:
     agent_fd: int
     monitor_fd: int
     disk: Path | None
-    shares: Sequence[Share] = ()
+    shares: Sequence[SharedDirectory] = ()
     nics: Sequence[Nic] = ()
     vhost: bool = False
 
@@ -149,7 +149,7 @@ def disk(options: QemuOptions, overlay: Path) -> list[str]:
     return ["-drive", drive, *(word for each in device for word in ("-device", each))]
 
 
-def share(options: QemuOptions, shared: Share) -> list[str]:
+def share(options: QemuOptions, shared: SharedDirectory) -> list[str]:
     """Return a directory of this host for the guest. Owners and modes are its own (passthrough)."""
     tag = shared.tag
     if shared.by == "virtiofs":

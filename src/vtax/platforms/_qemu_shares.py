@@ -20,7 +20,7 @@ from vtax.host.packages import packages_hint
 from vtax.host.process import find_program, spawn
 from vtax.messages import Note
 from vtax.platforms import containers
-from vtax.platforms._qemu_command import Share
+from vtax.platforms._qemu_command import SharedDirectory
 from vtax.platforms._qemu_options import QemuOptions
 from vtax.platforms.base import GuestSpec
 from vtax.platforms.stdio import Claim
@@ -47,21 +47,23 @@ def entering(mounts: Sequence[MountStep], join: Sequence[int]) -> Callable[[], N
     return enter
 
 
-def of_guest(options: QemuOptions, spec: GuestSpec) -> tuple[Share, ...]:
+def of_guest(options: QemuOptions, spec: GuestSpec) -> tuple[SharedDirectory, ...]:
     """Make the directories that a guest is to mount. Raises OSError, PlatformError."""
     shares = []
     if options.root != "disk":
         root = containers.overlay_root(spec)
-        shares.append(Share("root", options.root, root.path, root.mount))
+        shares.append(SharedDirectory("root", options.root, root.path, root.mount))
     if options.data != "root":
         path = spec.directory / "data"
         path.mkdir()
         path.chmod(0o1777)
-        shares.append(Share("data", options.data, path))
+        shares.append(SharedDirectory("data", options.data, path))
     return tuple(shares)
 
 
-def serve(directory: Path, shared: Share, claimed: Claim, errors: int, enter: Callable[[], None]) -> socket.socket:
+def serve(
+    directory: Path, shared: SharedDirectory, claimed: Claim, errors: int, enter: Callable[[], None]
+) -> socket.socket:
     """Start virtiofsd for a directory, and return the socket that QEMU is to have.
 
     directory: of the guest. enter: between fork and exec, see `entering`. Raises CommandFailed, OSError, and

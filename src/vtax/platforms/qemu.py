@@ -208,7 +208,7 @@ def _network_notes(options: QemuOptions, spec: GuestSpec, nics: Sequence[command
         yield Note("interface-queues", queues=nics[0].queues, requested=requested)
 
 
-def _enter(join: Sequence[int], cpus: Sequence[int], serves: Sequence[command.Share]) -> Callable[[], None]:
+def _enter(join: Sequence[int], cpus: Sequence[int], serves: Sequence[command.SharedDirectory]) -> Callable[[], None]:
     """Between fork and exec: into the cgroup, onto the helpers' CPUs, which every thread then inherits.
 
     serves: the directories that the program serves to the guest.
