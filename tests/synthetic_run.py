@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import random
+import tempfile
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 from vtax.messages import Note
@@ -125,3 +129,17 @@ def fill(
                           facts={"kernel": "6.12.1"}, notes=notes)  # fmt: skip
     if finishes:
         run.finish("finished", Note("blocks-made", count=blocks, total=blocks), 1_700_000_300.0)
+
+
+def put_store(file: Path, make: Callable[..., object], *arguments: Any) -> None:
+    """Write the file of a store that `make(store, *arguments)` filled, which it does once a process."""
+    file.write_bytes(_store_of(make, *arguments))
+
+
+@cache
+def _store_of(make: Callable[..., object], *arguments: Any) -> bytes:
+    with tempfile.TemporaryDirectory() as directory:
+        file = Path(directory) / "store.sqlite"
+        with Store.open(file) as store:
+            make(store, *arguments)
+        return file.read_bytes()

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
+import tempfile
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -61,16 +64,24 @@ def measured(tmp_path, campaign):
                  "tags": ["host-run-mine-1a2b-s1"]}  # fmt: skip
         target = tmp_path / "there" / file
         target.parent.mkdir(exist_ok=True)
-        with Store.open(tmp_path / f"{file}.sqlite") as there:
-            run = synthetic_run.begin(there, **{**given, **changes})
-            synthetic_run.fill(run, blocks=1, finishes=status == "finished")
-            if status != "finished":
-                run.finish(status, "stopped", 1_700_000_300.0)
-            with there.engine.connect() as connection:
-                write_bundle(target, as_text(rows_of(connection, run.id)))
+        target.write_bytes(bundle_of(status, json.dumps({**given, **changes})))
         return target
 
     return write
+
+
+@cache
+def bundle_of(status: str, given: str) -> bytes:
+    """The bundle of a run that began with what is given, as JSON, and ended so."""
+    with tempfile.TemporaryDirectory() as directory, Store.open(Path(directory) / "store.sqlite") as there:
+        run = synthetic_run.begin(there, **json.loads(given))
+        synthetic_run.fill(run, blocks=1, finishes=status == "finished")
+        if status != "finished":
+            run.finish(status, "stopped", 1_700_000_300.0)
+        target = Path(directory) / "run.vtax.gz"
+        with there.engine.connect() as connection:
+            write_bundle(target, as_text(rows_of(connection, run.id)))
+        return target.read_bytes()
 
 
 def ended(bundle: Path, state: str = "done") -> tuple[CampaignHost, HostSession]:

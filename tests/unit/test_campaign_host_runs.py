@@ -46,11 +46,14 @@ def launched(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def stored(place: Place, status: str, because: str = "", tag: str = "") -> None:
     """A run of the store with the tag, of four blocks, that ended so."""
-    with Store.open(place.home.store_file) as store:
-        run = synthetic_run.begin(store, tags=[tag or place.tag])
-        synthetic_run.fill(run, blocks=4, finishes=False)
-        if status != "running":
-            run.finish(status, because, 1_700_000_900.0)
+    synthetic_run.put_store(place.home.store_file, measure, status, because, tag or place.tag)
+
+
+def measure(store: Store, status: str, because: str, tag: str) -> None:
+    run = synthetic_run.begin(store, tags=[tag])
+    synthetic_run.fill(run, blocks=4, finishes=False)
+    if status != "running":
+        run.finish(status, because, 1_700_000_900.0)
 
 
 def requested(place: Place, end: End | None = None) -> None:

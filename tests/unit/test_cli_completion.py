@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from click.shell_completion import ShellComplete
-from synthetic_run import begin
+from synthetic_run import begin, put_store
 
 from vtax.cli.commands import COMMANDS
 from vtax.cli.completion import COMPLETE_VARIABLE
@@ -28,10 +28,13 @@ PROGRAM = Path(sys.executable).with_name("vtax")
 def home(unmade_home: Path) -> Home:
     """tour-1 finished, tour-2 interrupted, and the store closed."""
     made = Home.from_environment().ensure()
-    with Store.open(made.store_url) as store:
-        begin(store, "tour-1", started_at=1.0).finish("finished", "", 2.0)
-        begin(store, "tour-2", started_at=2.0).finish("interrupted", "", 3.0)
+    put_store(made.store_file, measure)
     return made
+
+
+def measure(store: Store) -> None:
+    begin(store, "tour-1", started_at=1.0).finish("finished", "", 2.0)
+    begin(store, "tour-2", started_at=2.0).finish("interrupted", "", 3.0)
 
 
 def offered(*words: str) -> list[str]:

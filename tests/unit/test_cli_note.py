@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from command_line import output_of, refusal
-from synthetic_run import begin, fill
+from synthetic_run import begin, fill, put_store
 
 from vtax.host.home import Home
 from vtax.store import schema
@@ -25,11 +25,14 @@ def home(unmade_home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     """tour-1 and tour-2 of two hosts."""
     monkeypatch.chdir(tmp_path)
     made = Home.from_environment().ensure()
-    with Store.open(made.store_url) as store:
-        for number, host in enumerate(HOSTS, start=1):
-            run = begin(store, f"tour-{number}", host=host, started_at=1.7e9 + number)
-            fill(run, blocks=2, trials=1, warmup=0, seed=number)
+    put_store(made.store_file, measure)
     return made
+
+
+def measure(store: Store) -> None:
+    for number, host in enumerate(HOSTS, start=1):
+        run = begin(store, f"tour-{number}", host=host, started_at=1.7e9 + number)
+        fill(run, blocks=2, trials=1, warmup=0, seed=number)
 
 
 def names(*conditions: str) -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 from click.testing import CliRunner, Result
-from synthetic_run import begin, fill
+from synthetic_run import begin, fill, put_store
 
 from vtax.cli.main import group
 from vtax.errors import BadInput
@@ -19,13 +19,17 @@ from vtax.store.store import Store
 def store(private_home: Home, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
     """A store with a finished, an interrupted and a running run."""
     monkeypatch.setattr("vtax.store.store.is_measuring", lambda: True)
+    put_store(private_home.store_file, measure)
     with Store.open(private_home.store_url) as opened:
-        for name, status in (("tour-1", "finished"), ("tour-2", "interrupted")):
-            run = begin(opened, name)
-            fill(run, blocks=2)
-            run.finish(status, "as expected", 2.0)
-        begin(opened, "tour-3")
         yield opened
+
+
+def measure(store: Store) -> None:
+    for name, status in (("tour-1", "finished"), ("tour-2", "interrupted")):
+        run = begin(store, name)
+        fill(run, blocks=2)
+        run.finish(status, "as expected", 2.0)
+    begin(store, "tour-3")
 
 
 def remove(*arguments: str, typed: str = "") -> Result:

@@ -17,7 +17,7 @@ from typing import TextIO
 
 import pytest
 from rich.text import Text
-from synthetic_run import begin, cells, fill, trial
+from synthetic_run import begin, cells, fill, put_store, trial
 
 import vtax
 from vtax.cli import streams
@@ -54,15 +54,18 @@ def status_of(*arguments: str) -> object:
 @pytest.fixture
 def evil_run(unmade_home: Path) -> str:
     """A run in the store of this home all texts of which are hostile."""
-    with Store.open(Home.from_environment().ensure().store_url) as store:
-        run = begin(store, declared={"name": "tour", "title": EVIL, "baseline": "native", "question": EVIL})
-        fill(run, blocks=2, trials=1, warmup=0)
-        run.add_warning(quoted(EVIL), "c-native")
-        run.add_trial(trial(cells()[0], block=2, status="failed", error=EVIL, values={}))
-        guest = run.begin_guest("native", 3, "", 1.0)
-        run.end_guest(guest, ready_s=1.0, clock_offset_s=0.0, facts={"kernel": EVIL}, notes=[EVIL], error=EVIL)
-        run.finish("failed", EVIL, 2.0)
+    put_store(Home.from_environment().ensure().store_file, be_evil)
     return "tour-1"
+
+
+def be_evil(store: Store) -> None:
+    run = begin(store, declared={"name": "tour", "title": EVIL, "baseline": "native", "question": EVIL})
+    fill(run, blocks=2, trials=1, warmup=0)
+    run.add_warning(quoted(EVIL), "c-native")
+    run.add_trial(trial(cells()[0], block=2, status="failed", error=EVIL, values={}))
+    guest = run.begin_guest("native", 3, "", 1.0)
+    run.end_guest(guest, ready_s=1.0, clock_offset_s=0.0, facts={"kernel": EVIL}, notes=[EVIL], error=EVIL)
+    run.finish("failed", EVIL, 2.0)
 
 
 Redirect = Callable[[str], tuple[Path, Path]]

@@ -18,7 +18,8 @@ from vtax.report.views.registry import views
 from vtax.study.load import Chosen, load, shipped
 
 ROOT = Path(__file__).resolve().parents[2]
-PAPERS = [name for name, path in shipped().items() if load(str(path)).study.paper]
+STUDIES = {name: load(name).study for name in shipped()}
+PAPERS = [name for name, study in STUDIES.items() if study.paper]
 
 
 @pytest.fixture
@@ -47,12 +48,12 @@ def run(name: str) -> Source:
     return run_of(name, blocks=1)
 
 
-@pytest.mark.parametrize("name", [name for name in PAPERS if load(name).study.figure])
+@pytest.mark.parametrize("name", [name for name in PAPERS if STUDIES[name].figure])
 def test_reports_of_a_paper_show_no_english_text_of_its_study(name, portuguese):
     options = Options("all")
     judged = views()["claims"].document(run(name), options)
     pages = " ".join(" ".join(markdown(each, portuguese) for each in (report(run(name)), judged)).split())
-    study = load(name).study
+    study = STUDIES[name]
     assert portuguese.stored(study.title) in pages
     assert portuguese.stored(study.question) in pages
     for text in shown_of_studies()[name]:
