@@ -54,6 +54,7 @@ def test_of_another_program_the_time_is_the_figure(tmp_path):
         (["tour", "--image", "shop", "--load", "wrk {url}"], "takes the place of STUDY"),
         (["--load", "wrk {url}"], "needs --image"),
         (["--image", "shop", "--load", "wrk"], "does not say what it loads"),
+        (["--image", "../x", "--load", "wrk {url}"], "image cannot be '../x': names are"),
         (["--image", "shop", "--load", "wrk '{url}"], "cannot be split"),
     ],
 )

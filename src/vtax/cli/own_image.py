@@ -10,6 +10,7 @@ import click
 from vtax.cli.arguments import words_of
 from vtax.errors import BadInput
 from vtax.study.drafts import served
+from vtax.study.fields import checked_name
 from vtax.study.programs import ENTRY
 
 load_option = click.option(
@@ -39,6 +40,10 @@ def study_of(study: str | None, image: str | None, load_of: str | None, serve: s
     if study is not None or image is None:
         what = "--load takes the place of STUDY, and needs --image"
         raise BadInput(what, hint="vtax run --image shop --load 'wrk {url}'")
+    try:
+        checked_name(image)
+    except ValueError as error:
+        raise BadInput(f"image cannot be {image!r}: {error}", where="--image") from None
     words = words_of(load_of, "--load")
     if not any(name in load_of for name in ("{url}", "{guest_address}")):
         raise BadInput("the command does not say what it loads", where="--load", hint="write {url} in it")
