@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import nullcontext
 
 import click
 import pytest
@@ -12,6 +13,9 @@ from vtax.benchmarks.registry import about, benchmarks
 from vtax.cli.commands import COMMANDS
 from vtax.cli.language import Catalogue, paragraphs, said
 from vtax.cli.main import group
+from vtax.doctor.examine import Examination
+from vtax.doctor.finding import Finding
+from vtax.platforms.base import Probe
 from vtax.study.keys import keys
 
 pytestmark = pytest.mark.usefixtures("unmade_home")
@@ -65,6 +69,7 @@ def test_settings_of_links_are_in_portuguese():
     assert "'nat' ou 'own-nat'" in printed
 
 
+TUNABLE = Finding("address layout", "warn", "seen", "why", "a hint", True)
 CATALOGUE = Catalogue(
     {"a hint": "uma dica", "block": "bloco"},
     tuple(
@@ -93,3 +98,33 @@ def test_names_and_what_is_not_known_stay_as_they_are(english, expected):
 def test_other_locales_are_english(locale, monkeypatch):
     monkeypatch.setenv("LANG", locale)
     assert said("run it again with sudo") == "run it again with sudo"
+
+
+@pytest.mark.parametrize(
+    ("english", "expected"),
+    [
+        ("1.99 of 2 CPUs busy; busiest: qemu (7) 146 %", "1,99 de 2 CPUs ocupadas; mais ocupados: qemu (7) 146 %"),
+        ("20.1 GiB available", "20,1 GiB disponíveis"),
+        ("as kvm-e1000: accel=kvm", "como kvm-e1000: accel=kvm"),
+        ("a duration from 1ms to 1s, in seconds or with a unit",
+         "uma duração de 1ms a 1s, em segundos ou com unidade"),
+        ("Docker version 20.10.24, a private daemon, runc version 1.1.5",
+         "Docker version 20.10.24, um daemon privado, runc version 1.1.5"),
+        ("not available here: energy: the kernel has no powercap (module intel_rapl_common), or hides RAPL from a "
+         "virtual machine; cycles: nobody knows",
+         "não disponível aqui: energia: o kernel não tem powercap (módulo intel_rapl_common), ou esconde o RAPL de "
+         "uma máquina virtual; cycles: nobody knows"),
+        ("QEMU 7.2 runs '0.5 s'", "QEMU 7.2 runs '0.5 s'"),
+    ],
+)  # fmt: skip
+def test_what_doctor_and_platforms_show_is_in_portuguese(english, expected):
+    assert said(english) == expected
+
+
+def test_the_words_of_a_platform_are_in_portuguese(monkeypatch):
+    probes = {"one": Probe(True, marks=("emulated",)), "two": Probe(True, marks=("emulated",))}
+    monkeypatch.setattr("vtax.cli.doctor.examine", lambda image, not_probed: Examination(probes, (TUNABLE,), 1.0))
+    monkeypatch.setattr("vtax.cli.probing.measuring_lock", lambda name: nullcontext())
+    lines = output_of("doctor").splitlines()
+    assert [line.split() for line in lines[2:4]] == [["one", "sim", "emulada"], ["two", "sim", "como", "one"]]
+    assert "disposição dos endereços (vtax run --tune-host o faz):" in lines

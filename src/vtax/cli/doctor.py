@@ -42,7 +42,7 @@ def _print_platforms(examination: Examination) -> None:
     for name, probe in examination.platforms.items():
         if probe is None:
             continue
-        notes = [*probe.marks, probe.reason] if probe.available else [probe.reason]
+        notes = [*map(said, probe.marks), probe.reason] if probe.available else [probe.reason]
         word = said("yes" if probe.available else "no" if probe.is_made else "unknown")
         rows.setdefault((word, "; ".join(filter(None, notes)), probe.version), []).append(name)
         if not probe.available:
@@ -77,7 +77,8 @@ def _print_findings(examination: Examination) -> None:
         say(f"not observable on this host: {', '.join(map(said, examination.not_observed))}\n")
     _print_hints(
         {
-            said(finding.name) + said(" (vtax run --tune-host does it)" if finding.tunable else ""): finding.hint
+            said(finding.name)
+            + (f" {said('(vtax run --tune-host does it)')}" if finding.tunable else ""): finding.hint
             for finding in examination.findings
         }
     )

@@ -11,6 +11,7 @@ import click
 
 from vtax.cli.arguments import listed
 from vtax.cli.completion import study_names
+from vtax.cli.language import said
 from vtax.cli.needed_image import all_recipes, recipe_for
 from vtax.cli.output import json_option, missing_image, need_root, notify, print_json, print_table, say
 from vtax.described import values_of
@@ -159,7 +160,7 @@ def list_(as_json: bool) -> None:
                 str(len(row["packages"])),
                 _added(row),
                 format_size(row["disk_bytes"]),
-                "yes" if row["current"] else "no",
+                said("yes" if row["current"] else "no"),
             )
             for row in rows
         ],

@@ -31,6 +31,8 @@ _WORDS = re.compile(
 )
 """Templates have so many letters, or are FORMS: `{a} of {b}` would match what it was not made for."""
 _LIST = re.compile(r"(, | or | and )")
+_FRACTION = re.compile(r"(?<![\w.,/='\"-])(\d+)\.(\d+)(?= (?:%|[KMGT]iB|ms|s|min|h)(?![\w/]))")
+"""A number before its unit; others may be versions."""
 _TOKEN = r"(?:'[^']*'|\([^()]*\)|\S+?)"
 _LONGEST = 2000  # characters of a line that is looked up: what a tool says may be endless
 EXTRA = "  ["
@@ -40,7 +42,7 @@ FORMS = (
     "key {name}", "parameter {name}", "option {name}", "link setting {name}", "table {name}", "platform {name}",
     "key {name} number {number}", "{table} number {number}", "{table} number {number} {called}",
     "entry {number} of {name}", "an entry", "a table", "a list", "a number", "a whole number", "a value",
-    "a number above {low}", "the file as a whole", "{count} more",
+    "a number above {low}", "the file as a whole", "{count} more", "as {first}",
 )  # fmt: skip
 """Forms within sentences: each {name} is a single word, or in quotes or parentheses."""
 COUNTED = (
@@ -49,7 +51,8 @@ COUNTED = (
     "a number from {low} to {high}", "a whole number of at least {low}", "a number above {low} and of at most {high}",
     "a number above {low} and below {high}", "a size of at least {low}, in bytes or with a unit",
     "a size from {low} to {high}, in bytes or with a unit",
-    "a duration above {low} and of at most {high}, in seconds or with a unit", "a list of {low} to {high} entries",
+    "a duration above {low} and of at most {high}, in seconds or with a unit",
+    "a duration from {low} to {high}, in seconds or with a unit", "a list of {low} to {high} entries",
     "a list of at most {high} entries", "a list of at least {low}", "tables, each under [[...]]",
     "at most {high} tables, each under [[...]]", "{low} to {high} tables, each under [[...]]",
     "text of the form {pattern}", "text such as {examples}", "true or false", "randomized order", "sequential order",
@@ -60,6 +63,7 @@ COUNTED = (
     "the study has no platform {name}",
     "the study has no benchmark {name}", "the study has no factor {name}",
     "the study has no level of {factor}, {name}", "{run} has no host {name}",
+    "; busiest: {programs}", "{version}, a private daemon, {runtime}", "{version}, the host's daemon, {runtime}",
 )  # fmt: skip
 """Words behind a number, and other forms that data have."""
 OF_OTHERS = (
@@ -90,15 +94,17 @@ LABELS = (
 @dataclass(frozen=True)
 class Catalogue:
     """Texts in one language. exact: English to it. templates: (longest piece without data, English, it), longest
-    first."""
+    first. decimal: sign of fractions."""
 
     exact: Mapping[str, str]
     templates: tuple[tuple[str, str, str], ...]
+    decimal: str = "."
 
     def of(self, text: str) -> str:
         """Return a text of any number of lines in this language, in English what is not known."""
         whole = self._known(text) if "\n" in text else None
-        return whole if whole is not None else "\n".join(map(self._line, text.split("\n")))
+        found = whole if whole is not None else "\n".join(map(self._line, text.split("\n")))
+        return _FRACTION.sub(rf"\1{self.decimal}\2", found)
 
     def _line(self, line: str) -> str:
         indent = _INDENT.match(line)[0]  # type: ignore[index]
@@ -120,6 +126,8 @@ class Catalogue:
             for found in re.finditer(r"[;:] ", text):
                 if (known := self._known(text[found.end() :], data)) is not None:
                     return f"{self._sentences(text[: found.start()])}{found[0]}{known}"
+        if "; " in text:
+            return "; ".join(map(self._sentences, text.split("; ")))
         return ": ".join(map(self._listed, text.split(": ")))
 
     def _listed(self, text: str) -> str:
@@ -146,11 +154,13 @@ class Catalogue:
         for piece, template, translated in self.templates:
             if piece in text and (match := _pattern(template, data).fullmatch(text)):
                 parts = _NAME.split(translated)
-                return "".join(self._datum(match[part]) if n % 2 else part for n, part in enumerate(parts))
+                return "".join(self._datum(part, match[part]) if n % 2 else part for n, part in enumerate(parts))
         return None
 
-    def _datum(self, text: str) -> str:
-        """Return what stands in a template: a name as it is, several words in this language."""
+    def _datum(self, name: str, text: str) -> str:
+        """Return what stands in a template: a name as it is, a count and several words in this language."""
+        if name == "count":
+            return text.replace(".", self.decimal)
         words = text.strip()
         return text.replace(words, self._known(text) or self._sentences(words)) if " " in words else text
 
@@ -231,6 +241,7 @@ def _here() -> Catalogue | None:
 
 @cache
 def _read(code: str) -> Catalogue:
+    from babel import Locale
     from babel.messages.pofile import read_po
 
     from vtax.report.renderers.language import LANGUAGES as REPORTS
@@ -243,4 +254,5 @@ def _read(code: str) -> Catalogue:
                 pairs.update(pair for pair in zip(ids, strings, strict=False) if all(pair))
     templates = [(max(_NAME.split(text)[::2], key=len), text, other) for text, other in pairs.items() if "{" in text]
     worded = (each for each in templates if each[1] in FORMS or _WORDS.search(_NAME.sub(" ", each[1])))
-    return Catalogue(pairs, tuple(sorted(worded, key=lambda each: -len(_NAME.sub("", each[1])))))
+    decimal = str(Locale.parse(code, sep="-").number_symbols["latn"]["decimal"])
+    return Catalogue(pairs, tuple(sorted(worded, key=lambda each: -len(_NAME.sub("", each[1])))), decimal)

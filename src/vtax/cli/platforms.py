@@ -54,7 +54,7 @@ def command(name: str | None, no_probe: bool, as_json: bool) -> None:
         note, options = _note(probe, summary), _options(name)
         first = first_of.setdefault((driver, note), name)
         if first != name:
-            note = "" if note.startswith(summary) else f"as {first}"
+            note = "" if note.startswith(said(summary)) else f"as {first}"
         shown.append((name, driver, _availability(probe), ": ".join(filter(None, (note, options)))))
     print_table(("platform", "driver", "available", "note"), shown)
 
@@ -99,7 +99,7 @@ def _probe_facts(probe: Probe | None, why_not: str) -> list[tuple[str, str]]:
         return [("available", f"not probed ({why_not})")]
     return [
         ("available", said("yes" if probe.available else "no")),
-        ("marks", ", ".join(probe.marks)),
+        ("marks", ", ".join(map(said, probe.marks))),
         ("note" if probe.available else "reason", probe.reason),
         ("hint", probe.hint),
         ("hint", missing_image(Home.from_environment()) if probe.available else ""),
@@ -158,11 +158,11 @@ def _availability(probe: Probe | None) -> str:
     if probe is None:
         return "?"
     return said("yes" if probe.available else "no") + (
-        f" ({', '.join(probe.marks)})" if probe.available and probe.marks else ""
+        f" ({', '.join(map(said, probe.marks))})" if probe.available and probe.marks else ""
     )
 
 
 def _note(probe: Probe | None, summary: str) -> str:
     if probe is None or (probe.available and not probe.reason):
-        return f"{summary} [{probe.version}]" if probe and probe.version else summary
-    return probe.reason if probe.available else with_hint(probe.reason, probe.hint)
+        return f"{said(summary)} [{said(probe.version)}]" if probe and probe.version else said(summary)
+    return said(probe.reason) if probe.available else said(with_hint(probe.reason, probe.hint))

@@ -236,10 +236,11 @@ def judge_load(load: HostLoad) -> list[Finding]:
     busy_severity: Severity = (
         "bad" if busy_share > BUSY_BAD_SHARE else "warn" if load.busy_cpus > BUSY_WARN_CPUS else "ok"
     )
+    count = load.busy_cpus
     maximum = f"; busiest: {', '.join(load.busiest)}" if load.busiest and busy_severity != "ok" else ""
     return [
         Finding(
-            "other load", busy_severity, f"{load.busy_cpus:.2f} of {load.cpus} CPUs busy{maximum}",
+            "other load", busy_severity, f"{count:.2f} of {load.cpus} CPUs busy{maximum}",
             "other programs take CPU time, cache and bandwidth from the guests",
             "" if busy_severity == "ok" else "stop other programs while measuring", False,
         ),
