@@ -54,9 +54,15 @@ def pseudo(text: str) -> str:
     return "".join(part if number % 2 else part.translate(WIDE) for number, part in enumerate(parts))
 
 
-def made_up(translate: Callable[[str], str], directory: Path) -> Language:
+@pytest.fixture(scope="module")
+def catalogue() -> Catalog:
+    """Every message of reports, to be translated."""
+    found: Catalog = runpy.run_path(str(ROOT / ".ci" / "messages"))["catalogue"]()
+    return found
+
+
+def made_up(translate: Callable[[str], str], catalogue: Catalog, directory: Path) -> Language:
     """A language that translates each message of the catalogue alike; its numbers are written as in Brazil."""
-    catalogue = runpy.run_path(str(ROOT / ".ci" / "messages"))["catalogue"]()
     for message in catalogue:
         if message.id:
             message.string = tuple(map(translate, message.id)) if message.pluralizable else translate(message.id)
@@ -67,15 +73,15 @@ def made_up(translate: Callable[[str], str], directory: Path) -> Language:
 
 
 @pytest.fixture(scope="module")
-def wide(tmp_path_factory: pytest.TempPathFactory) -> Language:
+def wide(catalogue: Catalog, tmp_path_factory: pytest.TempPathFactory) -> Language:
     """A language whose letters are all wide."""
-    return made_up(pseudo, tmp_path_factory.mktemp("wide"))
+    return made_up(pseudo, catalogue, tmp_path_factory.mktemp("wide"))
 
 
 @pytest.fixture(scope="module")
-def bracketed(tmp_path_factory: pytest.TempPathFactory) -> Language:
+def bracketed(catalogue: Catalog, tmp_path_factory: pytest.TempPathFactory) -> Language:
     """A language that sets each message in brackets."""
-    return made_up("⟦{}⟧".format, tmp_path_factory.mktemp("bracketed"))
+    return made_up("⟦{}⟧".format, catalogue, tmp_path_factory.mktemp("bracketed"))
 
 
 def strings(value: Any) -> Iterator[str]:
@@ -144,6 +150,18 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Source]:
         yield stored(store, "tour-1")
 
 
+@pytest.fixture(scope="module")
+def undecided() -> Source:
+    """A run of few blocks, whose noise decides nothing."""
+    return source_of(measured(noisy(0.3, 0.1), blocks=3)[1])
+
+
+@pytest.fixture(scope="module")
+def whole(source: Source) -> Document:
+    """The report of `source`."""
+    return report(source)
+
+
 def terminal(document: Document, language: Language) -> str:
     console = Console(width=160, highlight=False, file=None)
     with console.capture() as captured:
@@ -153,10 +171,10 @@ def terminal(document: Document, language: Language) -> str:
 
 @pytest.mark.parametrize("depth", ["brief", "all", "report"])
 @pytest.mark.parametrize("name", sorted(views()))
-def test_no_text_of_a_view_escapes_the_catalogue(source, wide, name, depth):
+def test_no_text_of_a_view_escapes_the_catalogue(source, undecided, wide, name, depth):
     if name == "reproduce":
         pytest.skip("it is what one types")
-    for made in (source, source_of(measured(noisy(0.3, 0.1), blocks=3)[1])):
+    for made in (source, undecided):
         if name in ("variance", "counters") and made is not source:
             continue  # these ask the store
         text = terminal(views()[name].document(made, Options(depth)), wide)
@@ -174,26 +192,24 @@ def test_no_text_of_a_table_by_factors_escapes_the_catalogue(source, wide, quant
         assert english_words(text, source.analysis) - {"benchmark", "session"} == set(), text
 
 
-def test_no_text_of_a_report_escapes_the_catalogue(source, wide, monkeypatch):
+def test_no_text_of_a_report_escapes_the_catalogue(source, whole, wide, monkeypatch):
     monkeypatch.setattr("vtax.report.renderers.vega.javascript", lambda: "")
-    document = report(source)
-    page = html(document, wide)
+    page = html(whole, wide)
     assert '<html lang="pt-BR">' in page
     assert english_words(page_text(page), source.analysis) == set()
     assert page.count("<figure>") == 10
-    text = re.sub(r"```.*?```|`[^`]*`", "", markdown(document, wide), flags=re.DOTALL)
+    text = re.sub(r"```.*?```|`[^`]*`", "", markdown(whole, wide), flags=re.DOTALL)
     assert english_words(text, source.analysis) == set()
-    assert "booktabs" in latex(document, wide)
+    assert "booktabs" in latex(whole, wide)
 
 
-def test_every_text_of_a_page_is_a_translation(source, bracketed, monkeypatch):
+def test_every_text_of_a_page_is_a_translation(source, whole, bracketed, monkeypatch):
     """In a language that sets each message in brackets, what stands outside of all is data."""
     monkeypatch.setattr("vtax.report.renderers.vega.javascript", lambda: "")
-    document = report(source)
     typed = r"<(pre|code)\b.*?</\1>"
     for text in (
-        page_text(re.sub(typed, " ", html(document, bracketed), flags=re.DOTALL)),
-        re.sub(r"```.*?```|`[^`]*`", "", markdown(document, bracketed), flags=re.DOTALL),
+        page_text(re.sub(typed, " ", html(whole, bracketed), flags=re.DOTALL)),
+        re.sub(r"```.*?```|`[^`]*`", "", markdown(whole, bracketed), flags=re.DOTALL),
         *(re.sub(r"vtax show \S+ --all", "", terminal(views()[name].document(source, Options("all")), bracketed))
           for name in views() if name != "reproduce"),
     ):  # fmt: skip
@@ -228,20 +244,19 @@ def test_a_semicolon_separates_two_numbers_that_have_commas(of):
     assert ", " in Formatter().text(IntervalCell(-0.01234, 1.2345, of))
 
 
-def test_no_interval_of_a_portuguese_report_is_ambiguous(source):
-    document = report(source)
-    portuguese = markdown(document, language("pt-BR"))
+def test_no_interval_of_a_portuguese_report_is_ambiguous(whole):
+    portuguese = markdown(whole, language("pt-BR"))
     comma, semicolon = (rf"\[[−+\d][^\]\[\n]*{sign} [−+\d∞][^\]\[\n]*[\])]" for sign in ",;")
-    assert re.findall(comma, markdown(document).replace("\\", ""))
+    assert re.findall(comma, markdown(whole).replace("\\", ""))
     assert re.findall(semicolon, portuguese.replace("\\", ""))
     assert re.findall(comma, portuguese.replace("\\", "")) == []
 
 
-def test_units_that_are_words_are_translated(source):
-    portuguese = markdown(report(source), language("pt-BR"))
+def test_units_that_are_words_are_translated(whole):
+    portuguese = markdown(whole, language("pt-BR"))
     assert "eventos/s" in portuguese
     assert "events/s" not in portuguese
-    assert "events/s" in markdown(report(source))
+    assert "events/s" in markdown(whole)
 
 
 def test_a_contrast_has_no_text_outside_the_catalogue(tmp_path, wide):
