@@ -104,6 +104,44 @@ def golden(request: pytest.FixtureRequest, tmp_path: Path) -> Golden:
 
 
 @pytest.fixture
+def on_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], None]:
+    """`on_path(name, script)` has a script of the shell in a program's place."""
+
+    def put(name: str, script: str) -> None:
+        program = tmp_path / "programs" / name
+        if not program.parent.exists():
+            program.parent.mkdir()
+            monkeypatch.setenv("PATH", str(program.parent), prepend=":")
+        program.write_text(f"#!/bin/sh\n{script}\n")
+        program.chmod(0o755)
+
+    return put
+
+
+@pytest.fixture
+def installed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """`installed(but="xl")` has vtax find every program but one; `installed()` none."""
+
+    def find(*, but: str | None = None) -> None:
+        has = (lambda name: False) if but is None else (lambda name: name != but)
+        monkeypatch.setattr("shutil.which", lambda name, path="": f"/usr/bin/{name}" if has(name) else None)
+
+    return find
+
+
+@pytest.fixture
+def set_locale(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """`set_locale("pt_BR")` has commands print in a language."""
+    return lambda locale: monkeypatch.setenv("LANG", locale)
+
+
+@pytest.fixture
+def use_store(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], None]:
+    """`use_store(file)` has commands use a store (`VTAX_STORE`)."""
+    return lambda file: monkeypatch.setenv("VTAX_STORE", f"sqlite:///{file}")
+
+
+@pytest.fixture
 def ordinary_user(monkeypatch: pytest.MonkeyPatch) -> None:
     """Commands take whoever runs them for an ordinary user."""
     monkeypatch.setattr("os.geteuid", lambda: 1000)

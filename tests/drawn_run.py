@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +28,12 @@ SPEED: Mapping[str, float] = {
 MARKS = {"qemu-tcg-e1000": ("emulated",), "virtualbox": ("nested",)}
 
 
+@cache
 def run_of(study: str, blocks: int = 5, without: tuple[str, ...] = (), hosts: int = 1) -> Source:
-    """A finished run of a shipped study. without: platforms that could not run. hosts: of so many sessions."""
+    """A finished run of a shipped study, made once a process.
+
+    without: platforms that could not run. hosts: of so many sessions.
+    """
     loaded = load(study)
     probes = {
         name: Probe(name not in without, reason="not here", marks=MARKS.get(name, ()))

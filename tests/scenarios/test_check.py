@@ -104,8 +104,8 @@ def test_an_undecided_case_says_what_it_could_see_and_what_would_decide(tmp_path
 
 
 @pytest.mark.usefixtures("tour")
-def test_a_summary_is_written_in_markdown(tmp_path, golden, monkeypatch):
-    monkeypatch.setenv("LANG", "pt_BR.UTF-8")
+def test_a_summary_is_written_in_markdown(tmp_path, golden, set_locale):
+    set_locale("pt_BR")
     path = tmp_path / "check.md"
     invoked("--fail-if", "slower-by", "5%", "--markdown", str(path))
     golden(path.read_text(encoding="utf-8"))

@@ -129,8 +129,8 @@ def test_a_bundle_is_read_without_being_imported(tmp_path):
 
 
 @pytest.mark.usefixtures("two")
-def test_test_reports_name_both_runs(tmp_path, monkeypatch):
-    monkeypatch.setenv("LANG", "pt_BR.UTF-8")
+def test_test_reports_name_both_runs(tmp_path, set_locale):
+    set_locale("pt_BR")
     junit, markdown = tmp_path / "check.xml", tmp_path / "check.md"
     invoked("new-1", "old-1", "--junit", str(junit), "--markdown", str(markdown), "--strict")
     suite = ElementTree.parse(junit).getroot().find("testsuite")

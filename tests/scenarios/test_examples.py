@@ -19,8 +19,8 @@ def test_every_bundle_has_a_chapter():
 
 
 @pytest.mark.parametrize("name", TRIALS)
-def test_an_example_is_read(name, example, monkeypatch):
-    monkeypatch.setenv("VTAX_STORE", f"sqlite:///{example(name)}")
+def test_an_example_is_read(name, example, use_store):
+    use_store(example(name))
     (listed,) = json.loads(output_of("list", "--json"))
     assert (listed["study"], listed["status"], listed["failed"]) == (
         name.removesuffix("-kvm").removesuffix("-xen"),
@@ -34,8 +34,8 @@ def test_an_example_is_read(name, example, monkeypatch):
 
 
 @pytest.mark.parametrize("name", TRIALS)
-def test_the_answer_fits_a_window_of_a_terminal(name, example, monkeypatch):
-    monkeypatch.setenv("VTAX_STORE", f"sqlite:///{example(name)}")
+def test_the_answer_fits_a_window_of_a_terminal(name, example, monkeypatch, use_store):
+    use_store(example(name))
     monkeypatch.setenv("COLUMNS", "80")
     lines = output_of("show").rstrip().splitlines()
     assert max(map(len, lines)) <= 80
@@ -48,8 +48,8 @@ def test_the_answer_fits_a_window_of_a_terminal(name, example, monkeypatch):
     assert lines[places[0] :].count("") <= 4, "matrix, answer, cautions and next step stand together"
 
 
-def test_tables_stand_below_all_or_a_filter(example, monkeypatch):
-    monkeypatch.setenv("VTAX_STORE", f"sqlite:///{example('tour')}")
+def test_tables_stand_below_all_or_a_filter(example, use_store):
+    use_store(example("tour"))
     brief, every, one = output_of("show"), output_of("show", "--all"), output_of("show", "--benchmark", "stream")
     table = "±95\N{NO-BREAK SPACE}%"
     assert table not in brief
@@ -60,8 +60,8 @@ def test_tables_stand_below_all_or_a_filter(example, monkeypatch):
     assert [text.count("Warnings\n") for text in (brief, every, one)] == [0, 1, 0]
 
 
-def test_a_comparison_ends_with_its_answer_and_what_would_decide(example, monkeypatch):
-    monkeypatch.setenv("VTAX_STORE", f"sqlite:///{example('tour')}")
+def test_a_comparison_ends_with_its_answer_and_what_would_decide(example, use_store):
+    use_store(example("tour"))
     answer = " ".join(output_of("compare", "podman", "docker").partition("\nSummary\n")[2].split())
     lowest = re.match(
         r"podman against docker: no difference shown; intervals reach down to (\d\S*)\s% of docker \(dd\)\.", answer

@@ -173,8 +173,8 @@ def references(value: Any) -> Iterator[str]:
             yield from references(each)
 
 
-def test_an_archive_describes_all_of_its_files_and_its_bundle_is_the_run(place, monkeypatch):
-    monkeypatch.setenv("LANG", "pt_BR.UTF-8")
+def test_an_archive_describes_all_of_its_files_and_its_bundle_is_the_run(place, set_locale):
+    set_locale("pt_BR")
     terms = "https://creativecommons.org/licenses/by/4.0/"
     file = export(place, "odd-1", "ro-crate", "--license", terms)
     entities = graph(file)

@@ -111,8 +111,8 @@ def test_json_lists_what_was_written_and_what_was_not():
 
 
 @pytest.mark.usefixtures("store")
-def test_figures_of_the_report_are_written_for_any_study(tmp_path, monkeypatch):
-    monkeypatch.setenv("LANG", "pt_BR.UTF-8")
+def test_figures_of_the_report_are_written_for_any_study(tmp_path, set_locale):
+    set_locale("pt_BR")
     found = json.loads(vtax("figures", "tour-1", "--report", "--json", "-o", "out").stdout)
     ids = [each["id"] for each in found["written"]]
     assert {"forest", "variance", "order-iperf3-throughput", "distribution-iperf3-throughput"} <= set(ids)

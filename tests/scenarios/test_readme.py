@@ -14,13 +14,13 @@ SHOWN = re.compile(
 
 
 @pytest.mark.parametrize("page", ["README.md", "README.pt-BR.md"])
-def test_the_output_of_a_readme_is_printed_by_its_command(page, example, monkeypatch):
+def test_the_output_of_a_readme_is_printed_by_its_command(page, example, monkeypatch, set_locale, use_store):
     monkeypatch.setenv("COLUMNS", "100")
     found = SHOWN.findall((ROOT / page).read_text())
     assert found
     for name, locale, command, text in found:
-        monkeypatch.setenv("LANG", locale or "C.UTF-8")
-        monkeypatch.setenv("VTAX_STORE", f"sqlite:///{example(name)}")
+        set_locale(locale or "C.UTF-8")
+        use_store(example(name))
         assert f"\n{text}" in output_of(*shlex.split(command))
 
 
@@ -29,8 +29,8 @@ def test_a_readme_is_short(page):
     assert len((ROOT / page).read_text().split()) <= 1000
 
 
-def test_the_picture_of_a_readme_is_a_figure_of_the_shipped_run_with_its_mark(tmp_path, example, monkeypatch):
-    monkeypatch.setenv("VTAX_STORE", f"sqlite:///{example('tour')}")
+def test_the_picture_of_a_readme_is_a_figure_of_the_shipped_run_with_its_mark(tmp_path, example, use_store):
+    use_store(example("tour"))
     output_of("figures", "tour-1", "--report", "--only", "means-iperf3-throughput", "-o", str(tmp_path))
     (written,) = tmp_path.glob("*.svg")
     shown, made = ((path.read_text(encoding="utf-8")) for path in (ROOT / "docs/tour-iperf3.svg", written))

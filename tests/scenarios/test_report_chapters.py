@@ -62,8 +62,8 @@ def invoke(arguments: Sequence[str]) -> str:
     return found.output
 
 
-def test_several_runs_are_chapters_of_one_file(store, tmp_path, monkeypatch):
-    monkeypatch.setenv("LANG", "pt_BR.UTF-8")
+def test_several_runs_are_chapters_of_one_file(store, tmp_path, set_locale):
+    set_locale("pt_BR")
     fill(begin(store))
     fill(begin(store, "tour-2"), seed=2)
     page = tmp_path / "both.html"
@@ -81,7 +81,7 @@ def test_several_runs_are_chapters_of_one_file(store, tmp_path, monkeypatch):
     assert body.index("tour-2") < body.index("tour-1")
     assert "Relatório de 2 execuções" in body
 
-    monkeypatch.setenv("LANG", "C.UTF-8")
+    set_locale("C")
     for file_format in ("markdown", "latex"):
         path = tmp_path / f"both.{file_format}"
         invoke(["export", "tour-1", "tour-2", "--format", file_format, "--output", str(path)])

@@ -279,8 +279,7 @@ def test_a_plan_orders_guests_as_its_boots_do(tmp_path, ordinary_user):
 
 
 @pytest.mark.usefixtures("unmade_home")
-def test_a_run_in_boots_that_the_host_lacks_is_refused_before_anything(machine, tmp_path, monkeypatch):
+def test_a_run_in_boots_that_the_host_lacks_is_refused_before_anything(machine, tmp_path, taken_for_root):
     (file := tmp_path / "two.toml").write_text(STUDY.replace("Debian GNU/Linux, with Xen", "Xen"))
-    monkeypatch.setattr("os.geteuid", lambda: 0)
     assert "GRUB has no entry 'Xen hypervisor'" in str(refusal("run", str(file)))
     assert not Home.from_environment().root.exists()

@@ -57,9 +57,10 @@ def home(whole: Path, private_home: Home, tmp_path: Path, monkeypatch: pytest.Mo
     return private_home
 
 
-def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The store of another host, without a run."""
-    monkeypatch.setenv("VTAX_STORE", f"sqlite:///{tmp_path}/other.sqlite")
+@pytest.fixture
+def elsewhere(tmp_path: Path, use_store: Callable[[Path], None]) -> Callable[[], None]:
+    """`elsewhere()` has commands use the store of another host, without a run."""
+    return lambda: use_store(tmp_path / "other.sqlite")
 
 
 def lines(file: Path) -> list[Any]:
@@ -84,11 +85,11 @@ def views() -> dict[str, Any]:
     return found
 
 
-def test_every_view_of_an_imported_run_is_that_of_the_exported_one(home, tmp_path, monkeypatch):
+def test_every_view_of_an_imported_run_is_that_of_the_exported_one(home, elsewhere):
     before, csv = views(), output_of("export", "--format", "csv", "-o", "a.csv")
     assert csv
     output_of("export", "tour-1")
-    elsewhere(tmp_path, monkeypatch)
+    elsewhere()
     assert "tour-1 was imported: study tour, " in output_of("import", "tour-1.vtax.gz")
     assert views() == before
     output_of("export", "--format", "csv", "-o", "b.csv")
@@ -99,10 +100,10 @@ def test_every_view_of_an_imported_run_is_that_of_the_exported_one(home, tmp_pat
         assert [*samples(store.engine, store.open_run("tour-1")).values()] == [{"events": SAMPLE_VALUES}]
 
 
-def test_an_imported_run_is_marked_wherever_runs_are_listed_and_is_not_resumed(home, tmp_path, monkeypatch):
+def test_an_imported_run_is_marked_wherever_runs_are_listed_and_is_not_resumed(home, elsewhere):
     output_of("export", "tour-1")
     assert "origin" not in output_of("list")
-    elsewhere(tmp_path, monkeypatch)
+    elsewhere()
     output_of("import", "tour-1.vtax.gz")
     assert re.search(r"^tour-1 .*imported from another host$", output_of("list"), re.M)
     assert json.loads(output_of("list", "--json"))[0]["origin"] == "imported from another host"
@@ -115,10 +116,10 @@ def test_an_imported_run_is_marked_wherever_runs_are_listed_and_is_not_resumed(h
             check_host(store.open_run("tour-1"), {})
 
 
-def test_importing_twice_is_no_second_run_and_a_taken_name_is_no_obstacle(home, tmp_path, monkeypatch):
+def test_importing_twice_is_no_second_run_and_a_taken_name_is_no_obstacle(home, elsewhere):
     output_of("export", "tour-1")
     assert "tour-1 is this run already; nothing was imported" in output_of("import", "tour-1.vtax.gz")
-    elsewhere(tmp_path, monkeypatch)
+    elsewhere()
     with Store.open(Home.from_environment().store_url) as store:
         begin(store, "tour-1").finish("finished", "", 2.0)
     assert "the bundle calls it tour-1" in output_of("import", "tour-1.vtax.gz")
@@ -127,9 +128,9 @@ def test_importing_twice_is_no_second_run_and_a_taken_name_is_no_obstacle(home, 
     assert len(json.loads(output_of("list", "--json"))) == 2
 
 
-def test_the_same_run_makes_the_same_bundle_also_from_another_store(home, tmp_path, monkeypatch):
+def test_the_same_run_makes_the_same_bundle_also_from_another_store(home, elsewhere):
     first = json.loads(output_of("export", "-o", "a.gz", "--json"))
-    elsewhere(tmp_path, monkeypatch)
+    elsewhere()
     output_of("import", "a.gz")
     second = json.loads(output_of("export", "-o", "b.gz", "--json"))
     assert first["sha256"] == second["sha256"]
@@ -195,11 +196,11 @@ REFUSED: dict[str, tuple[Callable[[list[Any]], None], str]] = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_no_vtax_exports_is_refused_and_nothing_is_stored(case, home, tmp_path, monkeypatch):
+def test_what_no_vtax_exports_is_refused_and_nothing_is_stored(case, home, elsewhere):
     change, says = REFUSED[case]
     output_of("export", "-o", "x.gz")
     rewrite(Path("x.gz"), change)
-    elsewhere(tmp_path, monkeypatch)
+    elsewhere()
     error = refusal("import", "x.gz")
     assert says in error.what
     assert error.where == "x.gz"
@@ -237,7 +238,7 @@ SECRETS = (
 )  # fmt: skip
 
 
-def test_an_anonymized_bundle_has_none_of_the_names_and_what_was_equal_is(home, tmp_path, monkeypatch):
+def test_an_anonymized_bundle_has_none_of_the_names_and_what_was_equal_is(home, elsewhere):
     said = (
         "Linux box7 6.1.0 from 10.1.2.3 to fe80::1234:5678 at 12:30:05; 198.18.0.2 and 127.0.0.1\n"
         "de:ad:be:ef:00:01 Serial Number: ABC12345 /home/alice/x 3f2504e0-4f89-41d3-9a0c-0305e82c3301 version 1.2.3\n"
@@ -272,7 +273,7 @@ def test_an_anonymized_bundle_has_none_of_the_names_and_what_was_equal_is(home, 
     assert len(of_host["hardware_id"]) == len(of_host["machine_id"]) == 12
     assert of_table(found, "guest")["facts"] == {"kernel_release": "6.1.0"}
     assert output["argv"][1].endswith(host[1])
-    elsewhere(tmp_path, monkeypatch)
+    elsewhere()
     output_of("import", "tour-2.vtax.gz")
     assert "anonymized" in output_of("show")
 

@@ -111,9 +111,8 @@ def test_what_is_known_is_on_the_disk_before_it_takes_the_old_ones_place(tmp_pat
 
 
 @pytest.mark.parametrize("is_by_sudo", [True, False])
-def test_a_new_directory_belongs_to_who_called_sudo(tmp_path, monkeypatch, is_by_sudo):
+def test_a_new_directory_belongs_to_who_called_sudo(tmp_path, monkeypatch, is_by_sudo, taken_for_root):
     given: list[tuple[str, int, int]] = []
-    monkeypatch.setattr("os.geteuid", lambda: 0)
     monkeypatch.setattr("os.chown", lambda path, user, group, **_: given.append((Path(path).name, user, group)))
     for name, id_ in (("SUDO_UID", "1001"), ("SUDO_GID", "1002")):
         monkeypatch.setenv(name, id_) if is_by_sudo else monkeypatch.delenv(name, raising=False)
@@ -171,12 +170,9 @@ def test_two_addresses_of_one_template_are_two_hosts(address):
     assert len(hosts_of(listed(a={"ansible_host": address}, b={"ansible_host": address}), "x")) == 3
 
 
-def test_an_inventory_is_read_where_it_is_played(tmp_path, monkeypatch):
-    program = tmp_path / "ansible-inventory"
-    program.write_text("""#!/bin/sh\nprintf '{"all": {"hosts": ["%s", "%s", "%s"]}}' "$PWD" "$2" \\
-        "twice: $ANSIBLE_DUPLICATE_YAML_DICT_KEY $ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED"\n""")
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+def test_an_inventory_is_read_where_it_is_played(tmp_path, monkeypatch, on_path):
+    of = "twice: $ANSIBLE_DUPLICATE_YAML_DICT_KEY $ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED"
+    on_path("ansible-inventory", f"""printf '{{"all": {{"hosts": ["%s", "%s", "%s"]}}}}' "$PWD" "$2" "{of}\"""")
     (tmp_path / "of").mkdir()
     (tmp_path / "of/hosts.yml").touch()
     monkeypatch.chdir(tmp_path)
@@ -189,21 +185,18 @@ def test_an_inventory_is_read_where_it_is_played(tmp_path, monkeypatch):
     "printed",
     ["YAML parsing failed: Found duplicate mapping key 'rack1-a'.", "found a duplicate dict\nkey (rack1-\na). Using"],
 )
-def test_a_host_that_is_there_twice_is_named(tmp_path, monkeypatch, printed):
-    program = tmp_path / "ansible-inventory"
-    program.write_text(f'#!/bin/sh\necho "{printed}" >&2\nexit 1\n')
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+def test_a_host_that_is_there_twice_is_named(tmp_path, printed, on_path):
+    on_path("ansible-inventory", f'echo "{printed}" >&2\nexit 1')
     (tmp_path / "hosts.yml").touch()
     with pytest.raises(BadInput, match="rack1-a is there twice"):
         read_inventory(tmp_path / "hosts.yml")
 
 
-def test_an_inventory_that_is_not_there_or_cannot_be_read(tmp_path, monkeypatch):
+def test_an_inventory_that_is_not_there_or_cannot_be_read(tmp_path, monkeypatch, installed):
     with pytest.raises(BadInput, match="there is no such inventory"):
         read_inventory(tmp_path / "hosts.yml")
     (tmp_path / "hosts.yml").touch()
-    monkeypatch.setattr(ansible, "find_program", lambda name: None)
+    installed()
     with pytest.raises(BadInput, match="ansible-inventory is not on PATH"):
         read_inventory(tmp_path / "hosts.yml")
     monkeypatch.setattr(inventory, "needed_program", lambda name: "/bin/echo")
@@ -214,12 +207,9 @@ def test_an_inventory_that_is_not_there_or_cannot_be_read(tmp_path, monkeypatch)
 
 
 @pytest.mark.parametrize(("first", "is_refused"), [("core 2.13.9", True), ("2.9.27", True), ("core 2.14.0", False)])
-def test_an_old_ansible_is_refused(tmp_path, monkeypatch, first, is_refused):
-    program = tmp_path / "ansible-playbook"
-    program.write_text(f"#!/bin/sh\necho 'ansible-playbook [{first}]'\n")
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    assert needed_program("ansible-playbook") == str(program)
+def test_an_old_ansible_is_refused(tmp_path, first, is_refused, on_path):
+    on_path("ansible-playbook", f"echo 'ansible-playbook [{first}]'")
+    assert needed_program("ansible-playbook") == str(tmp_path / "programs" / "ansible-playbook")
     if is_refused:
         with pytest.raises(BadInput, match="too old"):
             check_version()
@@ -264,14 +254,11 @@ def test_a_result_that_is_nested_deeply_is_empty():
 
 
 @pytest.fixture
-def playbook(tmp_path, monkeypatch):
+def playbook(tmp_path, on_path):
     """Makes a playbook whose ansible-playbook is a script of the shell."""
 
     def made(script: str) -> Playbook:
-        program = tmp_path / "ansible-playbook"
-        program.write_text(f"#!/bin/sh\n{script}\n")
-        program.chmod(0o755)
-        monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+        on_path("ansible-playbook", script)
         return Playbook(tmp_path / "hosts.yml", tmp_path / "log", 5, 0)
 
     return made

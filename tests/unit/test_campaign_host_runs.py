@@ -381,8 +381,7 @@ def test_a_run_over_several_boots_goes_on_when_it_is_requested_again(place, laun
 
 
 @pytest.mark.parametrize("command", ["status", "stop"])
-def test_a_run_that_nobody_requested_is_an_error(private_home, monkeypatch, command):
-    monkeypatch.setattr(os, "geteuid", lambda: 0)
+def test_a_run_that_nobody_requested_is_an_error(private_home, command, taken_for_root):
     assert "no run nobody was requested here" in str(refusal("host", command, "nobody"))
 
 

@@ -35,9 +35,8 @@ WHEELS = ("vtax-0.1.0-py3-none-any.whl", "pip-26.0-py3-none-any.whl")
 
 
 @pytest.fixture
-def root(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+def root(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, taken_for_root) -> Path:
     """Root's home, with a measuring lock of the test's own."""
-    monkeypatch.setattr("os.geteuid", lambda: 0)
     monkeypatch.setattr(prepare, "HOST_LOCK", str(tmp_path / "measuring.lock"))
     return tmp_path / "home"
 

@@ -146,8 +146,8 @@ def one_cell(name: str, **changes: Any) -> None:
 
 
 @pytest.fixture
-def own_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("VTAX_STORE", f"sqlite:///{tmp_path / 'store.sqlite'}")
+def own_store(tmp_path: Path, use_store) -> None:
+    use_store(tmp_path / "store.sqlite")
 
 
 @pytest.mark.usefixtures("own_store")

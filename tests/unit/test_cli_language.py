@@ -14,9 +14,9 @@ from vtax.report.renderers.language import of_locale
 
 
 @pytest.fixture(autouse=True)
-def store(tour_file, unmade_home, monkeypatch):
+def store(tour_file, unmade_home, use_store):
     """A store with one finished run."""
-    monkeypatch.setenv("VTAX_STORE", f"sqlite:///{tour_file}")
+    use_store(tour_file)
 
 
 @pytest.mark.parametrize(
@@ -50,19 +50,19 @@ COMMANDS = (
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
-def test_every_command_follows_the_locale_and_programs_get_the_same_values(command, monkeypatch):
+def test_every_command_follows_the_locale_and_programs_get_the_same_values(command, set_locale):
     def printed(*options: str) -> str:
         return CliRunner().invoke(group, [*command, *options]).output
 
     english, values = printed(), printed("--json")
-    monkeypatch.setenv("LANG", "pt_BR.UTF-8")
+    set_locale("pt_BR")
     assert printed() != english
     assert printed("--json") == values
     assert json.loads(values)
 
 
-def test_a_page_follows_the_locale(monkeypatch, tmp_path):
-    monkeypatch.setenv("LANG", "pt_BR.UTF-8")
+def test_a_page_follows_the_locale(tmp_path, set_locale):
+    set_locale("pt_BR")
     output_of("report", "-o", str(tmp_path / "x.html"))
     assert '<html lang="pt-BR"' in (tmp_path / "x.html").read_text()
 

@@ -69,8 +69,8 @@ _DATA = re.compile(
 
 
 @pytest.fixture(params=["C.UTF-8", "pt_BR.UTF-8"])
-def locale(request, monkeypatch, unmade_home):
-    monkeypatch.setenv("LANG", request.param)
+def locale(request, unmade_home, set_locale):
+    set_locale(request.param)
     return request.param.split(".")[0]
 
 
@@ -86,8 +86,8 @@ def test_a_run_with_a_mistake(locale, tmp_path, monkeypatch, capsys, golden):
     check(refusals(capsys, "run --dry-run", *RUNS), locale, golden)
 
 
-def test_a_command_with_a_mistake(locale, tour_file, tmp_path, monkeypatch, capsys, golden):
-    monkeypatch.setenv("VTAX_STORE", f"sqlite:///{tour_file}")
+def test_a_command_with_a_mistake(locale, tour_file, tmp_path, monkeypatch, capsys, golden, use_store):
+    use_store(tour_file)
     monkeypatch.chdir(tmp_path)
     check(refusals(capsys, "", *COMMAND_LINES).replace(str(tour_file), "STORE"), locale, golden)
 
@@ -103,8 +103,8 @@ def check(answers: str, locale: str, golden: Golden) -> None:
             assert ENGLISH.findall(_DATA.sub("", answer)) == [], answer
 
 
-def test_names_are_never_translated(monkeypatch):
-    monkeypatch.setenv("LANG", "pt_BR.UTF-8")
+def test_names_are_never_translated(set_locale):
+    set_locale("pt_BR")
     options = {name for each in COMMANDS for param in command(each).params for name in param.opts if name[:2] == "--"}
     tables = (Study, BenchmarkTable, DesignTable, GuestTable)
     names = [f"vtax {each}" for each in COMMANDS] + [key.name for table in tables for key in keys(table)]

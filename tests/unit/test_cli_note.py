@@ -45,7 +45,7 @@ def annotations(run: str) -> tuple[list[str], list[str]]:
     return found["tags"], found["notes"]
 
 
-def test_notes_and_tags_are_shown_wherever_the_run_is(monkeypatch):
+def test_notes_and_tags_are_shown_wherever_the_run_is(set_locale):
     output_of("note", "tour-1", "after", "the BIOS update", "--tag", "paper", "--tag", "quiet")
     assert output_of("note", "tour-1") == "tags: paper, quiet\n1. after the BIOS update\n"
     shown = output_of("show", "tour-1")
@@ -56,7 +56,7 @@ def test_notes_and_tags_are_shown_wherever_the_run_is(monkeypatch):
     line = next(line for line in output_of("list").splitlines() if line.startswith("tour-1"))
     assert "paper, quiet" in line
     assert "after the BIOS update" in line
-    monkeypatch.setenv("LANG", "pt_BR.UTF-8")
+    set_locale("pt_BR")
     assert "etiquetas: paper, quiet" in output_of("show", "tour-1")
     output_of("report", "tour-1", "-o", "x.html")
     assert "after the BIOS update" in Path("x.html").read_text()

@@ -22,8 +22,8 @@ pytestmark = pytest.mark.usefixtures("unmade_home")
 
 
 @pytest.fixture(autouse=True)
-def portuguese(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LANG", "pt_BR.UTF-8")
+def portuguese(set_locale) -> None:
+    set_locale("pt_BR")
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -95,8 +95,8 @@ def test_names_and_what_is_not_known_stay_as_they_are(english, expected):
 
 
 @pytest.mark.parametrize("locale", ["C", "C.UTF-8", "en_US.UTF-8", "de_DE.UTF-8", ""])
-def test_other_locales_are_english(locale, monkeypatch):
-    monkeypatch.setenv("LANG", locale)
+def test_other_locales_are_english(locale, set_locale):
+    set_locale(locale)
     assert said("run it again with sudo") == "run it again with sudo"
 
 

@@ -26,7 +26,7 @@ from vtax.host.home import Home
 from vtax.host.journal import Journal
 from vtax.host.lock import measuring_lock
 from vtax.image.image import Image
-from vtax.platforms import probing, registry
+from vtax.platforms import registry
 from vtax.store.exporting import export_run
 from vtax.store.store import Store
 from vtax.study.load import load
@@ -40,9 +40,9 @@ def home(unmade_home: Path) -> Home:
 
 
 @pytest.fixture
-def plenty(monkeypatch: pytest.MonkeyPatch) -> None:
+def plenty(monkeypatch: pytest.MonkeyPatch, installed) -> None:
     """A host that has all programs and memory."""
-    monkeypatch.setattr(probing, "find_program", lambda name: f"/usr/bin/{name}")
+    installed(but="")
     monkeypatch.setattr(demo, "_available_bytes", lambda: 64 * GIB)
 
 
@@ -110,8 +110,8 @@ def test_a_demonstration_has_a_valid_short_study_that_says_what_its_figures_are(
 
 @pytest.mark.parametrize(("program", "package"), [("mmdebstrap", "mmdebstrap"),
                                                   ("qemu-system-x86_64", "qemu-system-x86")])  # fmt: skip
-def test_a_missing_program_is_refused_with_its_package(home, plenty, monkeypatch, program, package):
-    monkeypatch.setattr(probing, "find_program", lambda name: None if name == program else "/usr/bin/true")
+def test_a_missing_program_is_refused_with_its_package(home, plenty, program, package, installed):
+    installed(but=program)
     with pytest.raises(BadInput, match=program) as refusal:
         demo.check_host(home, DEMOS["kvm"])
     assert refusal.value.hint == f"apt install {package}"

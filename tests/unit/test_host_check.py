@@ -48,8 +48,7 @@ def test_resident_agents_are_known_by_name_and_by_command(tmp_path):
     )  # fmt: skip
 
 
-def test_a_host_that_can_measure_says_who_it_is(private_home, monkeypatch):
-    monkeypatch.setattr("os.geteuid", lambda: 0)
+def test_a_host_that_can_measure_says_who_it_is(private_home, monkeypatch, taken_for_root):
     monkeypatch.setattr(looked, "is_measuring", lambda: False)
     found = json.loads(output_of("host", "check", "--json"))
     assert found["schema"] == "vtax.host-check/1"
@@ -61,8 +60,7 @@ def test_a_host_that_can_measure_says_who_it_is(private_home, monkeypatch):
     assert "this host can measure now" in output_of("host", "check")
 
 
-def test_fixed_work_is_timed_under_the_lock(private_home, monkeypatch, tmp_path):
-    monkeypatch.setattr("os.geteuid", lambda: 0)
+def test_fixed_work_is_timed_under_the_lock(private_home, monkeypatch, tmp_path, taken_for_root):
     lock = tmp_path / "measuring"
     monkeypatch.setattr("vtax.cli.host.measuring_lock", partial(measuring_lock, path=lock))
     found = json.loads(output_of("host", "probe", "--seconds", "0.5", "--json"))
@@ -80,8 +78,7 @@ def test_fixed_work_is_timed_under_the_lock(private_home, monkeypatch, tmp_path)
     (2 << 30, False, []), ((2 << 30) - 1, False, ["space"]),
     (256 << 20, True, []), ((256 << 20) - 1, True, ["space"]),
 ])  # fmt: skip
-def test_a_full_disk_is_in_the_way_where_the_image_is_too(monkeypatch, free, has_image, codes):
-    monkeypatch.setattr("os.geteuid", lambda: 0)
+def test_a_full_disk_is_in_the_way_where_the_image_is_too(free, has_image, codes, taken_for_root):
     found = looked._obstacles({"machine_id": "x"}, free, "", has_image=has_image)
     assert [each.code for each in found] == codes
 

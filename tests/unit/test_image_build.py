@@ -21,9 +21,9 @@ Usage = namedtuple("Usage", "total used free")
 
 
 @pytest.fixture
-def as_root(monkeypatch, taken_for_root):
+def as_root(monkeypatch, taken_for_root, installed):
     monkeypatch.setattr(images.platform, "machine", lambda: "x86_64")
-    monkeypatch.setattr(images, "find_program", lambda name: f"/usr/bin/{name}")
+    installed(but="")
 
 
 def _finished(home, recipe, **manifest):
@@ -151,8 +151,8 @@ def test_data_that_the_disk_does_not_hold_are_refused_before_anything_is_built(h
         images.build(home, recipe, journal)
 
 
-def test_a_missing_program_names_its_package(home, as_root, monkeypatch):
-    monkeypatch.setattr(images, "find_program", lambda name: None if name == "mke2fs" else name)
+def test_a_missing_program_names_its_package(home, as_root, installed):
+    installed(but="mke2fs")
     with Journal(home.journal) as journal, pytest.raises(BadInput, match="mke2fs is not installed") as raised:
         images.build(home, DEFAULT, journal)
     assert raised.value.hint == "apt install e2fsprogs"

@@ -24,8 +24,8 @@ FILES = OwnFiles("shop", "0" * 64)
 
 
 @pytest.fixture
-def tools(monkeypatch):
-    monkeypatch.setattr(own, "find_program", lambda program: f"/usr/bin/{program}")
+def tools(installed):
+    installed(but="")
 
 
 @pytest.mark.parametrize(
@@ -58,8 +58,8 @@ def test_what_cannot_be_unpacked_is_said_in_one_line_with_its_source(tmp_path):
     assert refused.value.hint == f"tar --list --file {tmp_path}/shop.tar"
 
 
-def test_a_program_that_unpacks_is_named_with_its_package(monkeypatch):
-    monkeypatch.setattr(own, "find_program", lambda program: None if program == "umoci" else "/bin/x")
+def test_a_program_that_unpacks_is_named_with_its_package(installed):
+    installed(but="umoci")
     with pytest.raises(BadInput, match="umoci is not installed") as refused:
         FileSource.of("shop", "podman:localhost/shop")
     assert refused.value.hint == "apt install umoci"

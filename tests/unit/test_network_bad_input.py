@@ -6,7 +6,7 @@ import pytest
 from lab_networks import planned, refused
 
 from vtax.benchmarks import network as limits
-from vtax.network import openvswitch, settings
+from vtax.network import settings
 from vtax.platforms import native
 from vtax.platforms.base import NetworkLimits
 
@@ -72,8 +72,8 @@ def test_a_topology_with_more_interfaces_than_a_platform(topology, link, needed,
 
 
 @pytest.mark.parametrize("topology", ["router-openflow", "vlan-pairs"])
-def test_an_mtu_that_open_vswitch_cannot_carry(topology, monkeypatch):
-    monkeypatch.setattr(openvswitch, "find_program", lambda name: f"/usr/bin/{name}")
+def test_an_mtu_that_open_vswitch_cannot_carry(topology, installed):
+    installed(but="")
     benchmark = {"name": "iperf3", "topology": topology}
     planned({**benchmark, "link": {"mtu": 65500}})
     error = refused({**benchmark, "link_factors": {"mtu": [1500, 65501]}})
@@ -90,8 +90,8 @@ def test_a_rate_that_no_link_can_be_limited_to(rate):
 
 
 @pytest.mark.parametrize("topology", ["router-openflow", "vlan-pairs"])
-def test_no_open_vswitch(topology, monkeypatch):
-    monkeypatch.setattr(openvswitch, "find_program", lambda name: None)
+def test_no_open_vswitch(topology, installed):
+    installed()
     error = refused({"name": "iperf3", "topology": topology})
     assert "needs Open vSwitch" in error.what
     assert "[[benchmark]] number 1 (iperf3), keys topology and link" in error.where

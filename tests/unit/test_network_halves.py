@@ -12,7 +12,7 @@ from vtax.guest.channel import Channel
 from vtax.host.process import Result
 from vtax.image.image import Image
 from vtax.messages import Note, packed, restored
-from vtax.network import openvswitch, registry
+from vtax.network import registry
 from vtax.network.end import NetworkEnd
 from vtax.network.links import Flow, Links
 from vtax.platforms.base import GuestSpec, Resources
@@ -86,9 +86,9 @@ def test_a_machine_that_measures_by_itself_is_left_alone(tmp_path, monkeypatch):
     assert caught.value.exit_status == os.EX_TEMPFAIL
 
 
-def test_guests_that_do_not_fit_there_all_at_once_are_refused(tmp_path, monkeypatch):
+def test_guests_that_do_not_fit_there_all_at_once_are_refused(tmp_path, monkeypatch, installed):
     monkeypatch.setattr(there.Half, "_image", lambda self, key: None)
-    monkeypatch.setattr(openvswitch, "find_program", lambda name: f"/usr/bin/{name}")
+    installed(but="")
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     links = [["vlan-pairs", {"pairs": 16, "peer": "ssh:web1/eth1:ens3"}]]
     answer = asked(half(tmp_path), "check", **NATIVE, links=links, memory_bytes=total // 15)

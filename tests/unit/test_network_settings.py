@@ -7,7 +7,7 @@ from doc_examples import module_of
 
 from vtax.errors import BadInput
 from vtax.image.image import Image
-from vtax.network import openvswitch, registry
+from vtax.network import registry
 from vtax.network.echo import checksum
 from vtax.network.end import address_lines
 from vtax.network.lab import address, address6, make_interface
@@ -59,8 +59,8 @@ def test_an_unknown_topology_says_which_are_near():
         ("vlan-pairs", {"pairs": 2}, "ea353a489bb5"),
     ],
 )
-def test_a_cell_has_the_same_key_on_every_host(topology, link, key, tmp_path, monkeypatch):
-    monkeypatch.setattr(openvswitch, "find_program", lambda name: f"/usr/bin/{name}")
+def test_a_cell_has_the_same_key_on_every_host(topology, link, key, tmp_path, installed):
+    installed(but="")
     table = {"name": "iperf3", "topology": topology, "link": link}
     study = validate({"name": "x", "platforms": ["native"], "benchmark": [table]}, "x.toml")
     (point,) = checked_points(LoadedStudy(study, "x.toml"), Image("key", tmp_path))

@@ -74,15 +74,15 @@ def test_a_kernel_with_netem_takes_them_and_says_nothing(with_netem):
     assert wire.description(settings) is None
 
 
-def test_netem_is_found_by_its_symbol_or_by_modprobe(monkeypatch, tmp_path):
+def test_netem_is_found_by_its_symbol_or_by_modprobe(monkeypatch, tmp_path, installed):
     symbols = tmp_path / "kallsyms"
     monkeypatch.setattr(wire, "_SYMBOLS", symbols)
-    monkeypatch.setattr(wire, "find_program", lambda name: None)
+    installed()
     for text, found in (("0 t tbf_enqueue\n", False), ("0 t netem_enqueue\t[sch_netem]\n", True)):
         symbols.write_text(text)
         assert wire.has_netem.__wrapped__() is found
     symbols.unlink()
-    monkeypatch.setattr(wire, "find_program", lambda name: f"/sbin/{name}")
+    installed(but="")
     for status in (0, 1):
         monkeypatch.setattr(wire, "run", lambda argv, check, status=status: SimpleNamespace(status=status))
         assert wire.has_netem.__wrapped__() is (status == 0)

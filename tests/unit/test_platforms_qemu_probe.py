@@ -13,7 +13,7 @@ from vtax.errors import GuestError
 from vtax.guest.bootstrap import GREETING
 from vtax.guest.channel import Channel
 from vtax.image.image import Image
-from vtax.platforms import _qemu_boot, _qemu_crash, _qemu_probe, probing, registry
+from vtax.platforms import _qemu_boot, _qemu_crash, _qemu_probe, registry
 from vtax.platforms._qemu_options import QemuOptions
 from vtax.platforms.base import Probe
 from vtax.platforms.stdio import StdioGuest
@@ -88,14 +88,14 @@ def test_a_host_with_an_emulated_processor_gets_more_time(factor, allowed_s, mon
     assert requested == [allowed_s]
 
 
-def test_a_missing_kvm_and_a_missing_program_come_with_their_hint(monkeypatch, taken_for_root):
+def test_a_missing_kvm_and_a_missing_program_come_with_their_hint(monkeypatch, taken_for_root, installed):
     monkeypatch.setattr(_qemu_probe, "KVM", Path("/dev/no-kvm-here"))
-    monkeypatch.setattr(probing, "find_program", lambda name: f"/usr/bin/{name}")
+    installed(but="")
     found = registry.get("kvm-virtio").probe(None)
     assert not found.available
     assert "no /dev/no-kvm-here" in found.reason
     assert "VT-x" in found.hint
-    monkeypatch.setattr(probing, "find_program", lambda name: None)
+    installed()
     found = registry.get("qemu-tcg").probe(None)
     assert (found.reason, found.marks) == ("qemu-system-x86_64, qemu-img are not installed", ("emulated",))
     assert (found.available, found.hint) == (False, "apt install qemu-system-x86 qemu-utils")

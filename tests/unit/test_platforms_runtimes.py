@@ -77,9 +77,11 @@ def test_the_network_of_a_sandbox_is_gvisors(engine):
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_a_runtime_that_no_package_brings_is_refused_with_another_hint_than_apt(engine, monkeypatch, taken_for_root):
+def test_a_runtime_that_no_package_brings_is_refused_with_another_hint_than_apt(
+    engine, monkeypatch, taken_for_root, installed
+):
     monkeypatch.setattr(docker, "host_daemon", lambda: None)
-    monkeypatch.setattr("vtax.platforms.probing.find_program", lambda name: None if name == "youki" else "/usr/bin/x")
+    installed(but="youki")
     probe = registry.make("mine", engine, {"runtime": "youki"}).probe(None)
     assert (probe.available, probe.reason) == (False, "youki is not installed")
     assert "on PATH" in probe.hint

@@ -56,10 +56,9 @@ def test_slirp4netns_has_the_gateway_of_the_lab():
 
 @pytest.mark.parametrize("engine", ["podman", "docker"])
 @pytest.mark.parametrize("network", ["pasta", "slirp4netns"])
-def test_it_needs_its_program_and_joins_by_own_nat_alone(engine, network, monkeypatch):
+def test_it_needs_its_program_and_joins_by_own_nat_alone(engine, network, installed, taken_for_root):
     platform = registry.make("mine", engine, {"network": network})
-    monkeypatch.setattr("os.geteuid", lambda: 0)
-    monkeypatch.setattr("vtax.platforms.probing.find_program", lambda name: None if name == network else "/bin/true")
+    installed(but=network)
     probe = platform.probe(None)
     assert (probe.available, probe.hint) == (False, f"apt install {user_network.PACKAGES[network]}")
     limits = platform.network_limits

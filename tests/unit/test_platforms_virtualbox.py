@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -154,16 +154,19 @@ SERVICE = 'while [ $# -gt 1 ]; do shift; done; echo $$ >"$1"; exit 126'
 """VBoxSVC --daemonize --pidfile FILE: the file is there when it ends, with a status that says nothing."""
 
 
-def have(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, service: str = SERVICE) -> Path:
-    """Programs of the names that a host needs, each the script; the service. The log of their calls, each with the
-    settings that it uses."""
-    for name in ("VBoxManage", "VBoxHeadless", "xorriso", "ip", "VBoxSVC"):
-        noted = f'echo "${{0##*/}} $* in $VBOX_USER_HOME" >>{tmp_path}/calls'
-        (tmp_path / name).write_text(f"#!/bin/sh\n{noted}\n{service if name == 'VBoxSVC' else script}\n")
-        (tmp_path / name).chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-    monkeypatch.setattr(tools, "service_program", lambda: tmp_path / "VBoxSVC")
-    return tmp_path / "calls"
+@pytest.fixture
+def have(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, on_path: Callable[[str, str], None]) -> Callable[..., Path]:
+    """Makes programs of the names that a host needs, each the script, and the service; returns the log of their
+    calls, each with the settings that it uses."""
+
+    def put(script: str, service: str = SERVICE) -> Path:
+        for name in ("VBoxManage", "VBoxHeadless", "xorriso", "ip", "VBoxSVC"):
+            noted = f'echo "${{0##*/}} $* in $VBOX_USER_HOME" >>{tmp_path}/calls'
+            on_path(name, f"{noted}\n{service if name == 'VBoxSVC' else script}")
+        monkeypatch.setattr(tools, "service_program", lambda: tmp_path / "programs" / "VBoxSVC")
+        return tmp_path / "calls"
+
+    return put
 
 
 @pytest.fixture
@@ -172,18 +175,18 @@ def ready(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tools, "check_host", lambda: None)
 
 
-def test_a_host_without_virtualbox_is_refused_with_what_to_install(tmp_path, monkeypatch):
-    monkeypatch.setattr(tools, "find_program", lambda name: None)
+def test_a_host_without_virtualbox_is_refused_with_what_to_install(tmp_path, installed):
+    installed()
     with pytest.raises(PlatformError, match="VBoxManage is not installed") as refused:
         tools.check_host()
     for package in ("contrib", "virtualbox-dkms linux-headers-amd64", "isolinux syslinux-common xorriso"):
         assert package in refused.value.hint
-    monkeypatch.setattr(tools, "find_program", lambda name: name if name.startswith("VBox") else None)
+    installed(but="xorriso")
     loader = [tmp_path / "isolinux.bin", tmp_path / "ldlinux.c32"]
-    with pytest.raises(PlatformError, match=f"xorriso, ip, ethtool, {loader[0]}, {loader[1]} are not") as refused:
+    with pytest.raises(PlatformError, match=f"xorriso, {loader[0]}, {loader[1]} are not") as refused:
         tools.check_host(tmp_path / "no", loader)
-    assert refused.value.hint == "apt install xorriso iproute2 ethtool isolinux syslinux-common"
-    monkeypatch.setattr(tools, "find_program", lambda name: name)
+    assert refused.value.hint == "apt install xorriso isolinux syslinux-common"
+    installed(but="")
     with pytest.raises(PlatformError, match=r"isolinux\.bin is not installed") as refused:
         tools.check_host(tmp_path / "no", loader[:1])
     assert refused.value.hint == "apt install isolinux"
@@ -202,11 +205,11 @@ def test_interfaces_are_bridged_in_the_first_network_namespace_only(tmp_path):
     tools.check_network(tmp_path, tmp_path / "own", tmp_path / "own")
 
 
-def test_an_old_version_is_refused_and_warnings_before_it_are_skipped(tmp_path, monkeypatch):
+def test_an_old_version_is_refused_and_warnings_before_it_are_skipped(have):
     assert tools.parse_version("WARNING: vboxdrv is not loaded.\n7.2.22_Debianr170995\n") == "7.2.22"
     with pytest.raises(PlatformError, match="printed no version"):
         tools.parse_version("Segmentation fault")
-    have(tmp_path, monkeypatch, "echo 6.1.50r161033")
+    have("echo 6.1.50r161033")
     with pytest.raises(PlatformError, match=r"VirtualBox 6\.1\.50 is too old"):
         tools.version()
 
@@ -222,9 +225,9 @@ def spec(tmp_path: Path, journal: Journal) -> GuestSpec:
 
 @needs_root
 @pytest.mark.usefixtures("ready")
-def test_a_call_that_fails_ends_the_start_with_its_message_and_leaves_nothing(tmp_path, monkeypatch):
+def test_a_call_that_fails_ends_the_start_with_its_message_and_leaves_nothing(tmp_path, have):
     failing = '[ "$2" != createmedium ] || { echo "VBoxManage: error: Could not find file" >&2; exit 1; }'
-    log = have(tmp_path, monkeypatch, failing)
+    log = have(failing)
     journal = Journal(tmp_path / "journal")
     with pytest.raises(PlatformError, match="VBoxManage createmedium failed with status 1") as failed:
         driver.DRIVER.start(VirtualBoxOptions(), spec(tmp_path, journal))
@@ -236,11 +239,11 @@ def test_a_call_that_fails_ends_the_start_with_its_message_and_leaves_nothing(tm
 
 @needs_root
 @pytest.mark.usefixtures("ready")
-def test_where_kvm_has_the_processors_virtualization_the_hint_unloads_it(tmp_path, monkeypatch):
+def test_where_kvm_has_the_processors_virtualization_the_hint_unloads_it(tmp_path, monkeypatch, have):
     monkeypatch.setattr(driver, "_START_S", 1.0)
     message = "AMD-V is being used by another hypervisor (VERR_SVM_IN_USE)."
     said = f"Error: failed to start machine. Error message: {message}"
-    have(tmp_path, monkeypatch, f'case $0 in *Headless) echo "{said}"; exit 1 ;; esac')
+    have(f'case $0 in *Headless) echo "{said}"; exit 1 ;; esac')
     journal = Journal(tmp_path / "journal")
     with pytest.raises(PlatformError, match="no connection to") as failed:
         driver.DRIVER.start(VirtualBoxOptions(), spec(tmp_path, journal))
@@ -264,8 +267,8 @@ def test_kvm_is_named_for_the_status_codes_of_that_alone(message):
 
 @needs_root
 @pytest.mark.usefixtures("ready")
-def test_a_service_of_the_guests_own_runs_before_all_calls(tmp_path, monkeypatch):
-    log = have(tmp_path, monkeypatch, 'case "$*" in *createvm*) exit 1 ;; esac')
+def test_a_service_of_the_guests_own_runs_before_all_calls(tmp_path, monkeypatch, have):
+    log = have('case "$*" in *createvm*) exit 1 ;; esac')
     monkeypatch.setenv("VBOX_USER_HOME", "/root/.config/VirtualBox")
     journal = Journal(tmp_path / "journal")
     with pytest.raises(PlatformError, match="createvm failed"):
@@ -278,9 +281,9 @@ def test_a_service_of_the_guests_own_runs_before_all_calls(tmp_path, monkeypatch
 
 @needs_root
 @pytest.mark.usefixtures("ready")
-def test_a_service_that_does_not_start_ends_the_start(tmp_path, monkeypatch):
+def test_a_service_that_does_not_start_ends_the_start(tmp_path, monkeypatch, have):
     monkeypatch.setattr(driver, "_PID_S", 0.05)
-    log = have(tmp_path, monkeypatch, "", service="echo 'VBoxSVC: no room' >&2; exit 1")
+    log = have("", service="echo 'VBoxSVC: no room' >&2; exit 1")
     journal = Journal(tmp_path / "journal")
     with pytest.raises(PlatformError, match=r"VBoxSVC did not start \(status 1\)") as failed:
         driver.DRIVER.start(VirtualBoxOptions(), spec(tmp_path, journal))
@@ -291,8 +294,8 @@ def test_a_service_that_does_not_start_ends_the_start(tmp_path, monkeypatch):
 
 @needs_root
 @pytest.mark.usefixtures("ready")
-def test_packets_reach_the_bridged_end_with_their_checksums(tmp_path, monkeypatch):
-    have(tmp_path, monkeypatch, "exit 1")
+def test_packets_reach_the_bridged_end_with_their_checksums(tmp_path, monkeypatch, have):
+    have("exit 1")
     monkeypatch.setattr(tools, "check_network", lambda: None)
     called: list[tuple[list[str], str | None]] = []
     monkeypatch.setattr(
@@ -365,15 +368,15 @@ def test_a_guest_that_crashes_at_boot_is_reported_with_its_console_and_a_hint(tm
     assert "option kernel" in failed.value.hint
 
 
-def test_probe_says_why_not(monkeypatch, taken_for_root):
-    monkeypatch.setattr(tools, "find_program", lambda name: None)
+def test_probe_says_why_not(taken_for_root, installed):
+    installed()
     found = driver.DRIVER.probe(VirtualBoxOptions(), None)
     assert (found.available, found.reason) == (False, "VBoxManage is not installed")
     assert driver.NEVER_ON_HARDWARE in driver.DRIVER.summary
 
 
-def test_clean_removes_a_veth_pair_and_accepts_one_that_is_gone(tmp_path, monkeypatch):
-    have(tmp_path, monkeypatch, "")
+def test_clean_removes_a_veth_pair_and_accepts_one_that_is_gone(have):
+    have("")
     assert tools.link("vtax-1b0").remove()
-    have(tmp_path, monkeypatch, 'echo "Cannot find device \\"vtax-1b0\\"" >&2; exit 1')
+    have('echo "Cannot find device \\"vtax-1b0\\"" >&2; exit 1')
     assert not tools.link("vtax-1b0").remove()

@@ -16,7 +16,7 @@ from vtax.image.image import Image
 from vtax.network.plugboard import Interface
 from vtax.platforms import _xen_config as config
 from vtax.platforms import _xen_tools as tools
-from vtax.platforms import probing, registry, virtual_machine
+from vtax.platforms import registry, virtual_machine
 from vtax.platforms import xen as driver
 from vtax.platforms._xen_guest import PARTS, backend_pids, cpu_s, destroy, domain_cpu_s
 from vtax.platforms._xen_options import VARIANTS, XenOptions
@@ -128,46 +128,46 @@ def test_a_host_that_is_no_dom0_is_refused_with_a_hint(tmp_path, kind, features,
     assert refused.value.hint
 
 
-def test_a_dom0_without_xl_names_the_package_to_install(tmp_path, monkeypatch):
+def test_a_dom0_without_xl_names_the_package_to_install(tmp_path, installed):
     as_xen(tmp_path, "xen", "00000f05")
     (tmp_path / "proc/xen").mkdir(parents=True)
     (tmp_path / "proc/xen/capabilities").touch()
-    monkeypatch.setattr(probing, "find_program", lambda name: None if name == "xl" else name)
+    installed(but="xl")
     with pytest.raises(PlatformError, match="xl is not installed") as refused:
         tools.check_host(tmp_path)
     assert refused.value.hint == "apt install xen-utils-common"
-    monkeypatch.setattr(probing, "find_program", lambda name: None)
+    installed()
     with pytest.raises(PlatformError, match="xl, xenstore-write, qemu-img are not installed") as refused:
         tools.check_host(tmp_path)
     assert refused.value.hint == "apt install xen-utils-common xenstore-utils qemu-utils"
 
 
-def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, **outputs: str) -> None:
-    """An xl that prints the given texts for its commands, and fails for others as xl does."""
-    cases = "\n".join(f"{name}) cat <<'END'\n{text}\nEND\n;;" for name, text in outputs.items())
-    script = (
-        f'#!/bin/sh\ncase $1 in\n{cases}\n*) echo "$2 is an invalid domain identifier (rc=-6)" >&2; exit 1;;\nesac\n'
-    )
-    (tmp_path / "xl").write_text(script)
-    (tmp_path / "xl").chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+@pytest.fixture
+def xl(on_path):
+    """Makes an xl that prints the given texts for its commands, and fails for others as xl does."""
+
+    def printing(**outputs: str) -> None:
+        cases = "\n".join(f"{name}) cat <<'END'\n{text}\nEND\n;;" for name, text in outputs.items())
+        on_path(
+            "xl", f'case $1 in\n{cases}\n*) echo "$2 is an invalid domain identifier (rc=-6)" >&2; exit 1;;\nesac'
+        )
+
+    return printing
 
 
-def test_the_error_of_xl_is_shown_whatever_bytes_are_in_it(tmp_path, monkeypatch):
-    (tmp_path / "xl").write_text("#!/bin/sh\nprintf 'libxl: error: x.c:1:f: no disk \\377\\n' >&2; exit 1\n")
-    (tmp_path / "xl").chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+def test_the_error_of_xl_is_shown_whatever_bytes_are_in_it(tmp_path, on_path):
+    on_path("xl", r"printf 'libxl: error: x.c:1:f: no disk \377\n' >&2; exit 1")
     programs = virtual_machine.Programs("unit", (), tmp_path / "stderr.log")
     with pytest.raises(PlatformError, match="xl create failed with status 1") as failed:
         driver._create(spec(tmp_path, Journal(tmp_path / "journal")), tmp_path / "domain.cfg", programs)
     assert failed.value.where == "no disk \ufffd"
 
 
-def test_an_old_xen_and_a_silent_one_are_refused(tmp_path, monkeypatch):
-    stand_in(tmp_path, monkeypatch, info=INFO.replace("xen_minor              : 17", "xen_minor : 8"))
+def test_an_old_xen_and_a_silent_one_are_refused(xl):
+    xl(info=INFO.replace("xen_minor              : 17", "xen_minor : 8"))
     with pytest.raises(PlatformError, match=r"Xen 4\.8 is too old"):
         tools.info()
-    stand_in(tmp_path, monkeypatch)
+    xl()
     with pytest.raises(PlatformError, match="cannot talk to the hypervisor") as refused:
         tools.info()
     assert refused.value.hint == "systemctl start xen"
@@ -177,8 +177,8 @@ def spec(tmp_path: Path, journal: Journal, name: str = "vtax-1", memory: int = 5
     return GuestSpec(name, Image("key", tmp_path), Resources(1, memory, (0,)), tmp_path, journal)
 
 
-def test_a_domain_of_the_users_with_the_same_name_is_left_alone(tmp_path, monkeypatch):
-    stand_in(tmp_path, monkeypatch, info=INFO.strip(), list=LIST.strip())
+def test_a_domain_of_the_users_with_the_same_name_is_left_alone(tmp_path, monkeypatch, xl):
+    xl(info=INFO.strip(), list=LIST.strip())
     monkeypatch.setattr(tools, "check_host", lambda: None)
     journal = Journal(tmp_path / "journal")
     with pytest.raises(PlatformError, match="a domain vtax-810477 exists already"):
@@ -186,8 +186,8 @@ def test_a_domain_of_the_users_with_the_same_name_is_left_alone(tmp_path, monkey
     assert journal.close() == []
 
 
-def test_a_guest_that_the_hypervisor_has_no_memory_for_is_refused(tmp_path, monkeypatch):
-    stand_in(tmp_path, monkeypatch, info=INFO.strip(), list=LIST.strip())
+def test_a_guest_that_the_hypervisor_has_no_memory_for_is_refused(tmp_path, monkeypatch, xl):
+    xl(info=INFO.strip(), list=LIST.strip())
     monkeypatch.setattr(tools, "check_host", lambda: None)
     with Journal(tmp_path / "journal") as journal, pytest.raises(PlatformError) as refused:
         driver.DRIVER.start(XenOptions(), spec(tmp_path, journal, memory=4 << 30))
@@ -195,8 +195,8 @@ def test_a_guest_that_the_hypervisor_has_no_memory_for_is_refused(tmp_path, monk
     assert "dom0_mem" in refused.value.hint
 
 
-def test_the_memory_of_guests_is_what_the_hypervisor_has_free_and_on_other_hosts_the_hosts(tmp_path, monkeypatch):
-    stand_in(tmp_path, monkeypatch, info=INFO.strip())
+def test_the_memory_of_guests_is_what_the_hypervisor_has_free_and_on_other_hosts_the_hosts(monkeypatch, xl):
+    xl(info=INFO.strip())
     monkeypatch.setattr(memory, "host_memory", lambda: 1 << 30)
     platforms = [registry.get(name) for name in ("xen-dom0", "xen-pv", "xen-hvm")]
 
@@ -219,8 +219,8 @@ def test_the_memory_of_guests_is_what_the_hypervisor_has_free_and_on_other_hosts
         check_host(1, 3 << 30, "--memory", platforms[1:])
 
 
-def test_a_guest_in_a_cpu_pool_has_that_pools_cpus(tmp_path, monkeypatch):
-    stand_in(tmp_path, monkeypatch, **{"cpupool-list": POOLS.rstrip("\n"), "list": IN_POOL.strip()})
+def test_a_guest_in_a_cpu_pool_has_that_pools_cpus(tmp_path, xl):
+    xl(**{"cpupool-list": POOLS.rstrip("\n"), "list": IN_POOL.strip()})
     wanted = spec(tmp_path, Journal(tmp_path / "journal"))
     assert driver._in_pool("", wanted) is wanted
     assert driver._in_pool("guests", wanted).resources.cpus == (1,)
@@ -234,8 +234,8 @@ def test_a_guest_in_a_cpu_pool_has_that_pools_cpus(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("pool", "reason"), [("empty", "CPU pool empty has 0 CPUs, and vtax-1 needs 1"), ("mine", "no CPU pool mine")]
 )
-def test_a_cpu_pool_without_cpus_or_an_unknown_one_is_refused(tmp_path, monkeypatch, pool, reason):
-    stand_in(tmp_path, monkeypatch, **{"cpupool-list": POOLS.rstrip("\n")})
+def test_a_cpu_pool_without_cpus_or_an_unknown_one_is_refused(tmp_path, pool, reason, xl):
+    xl(**{"cpupool-list": POOLS.rstrip("\n")})
     with pytest.raises(PlatformError, match=reason) as refused:
         driver._in_pool(pool, spec(tmp_path, Journal(tmp_path / "journal")))
     assert "xl cpupool" in refused.value.hint
@@ -251,8 +251,8 @@ def test_a_dom0_without_the_library_that_counts_its_domains_says_which(tmp_path)
     assert "libxenstat of Xen 9.99 is missing" in domains.reason_unavailable(tmp_path)
 
 
-def test_without_that_library_a_domains_cpu_time_is_the_one_that_xl_prints(tmp_path, monkeypatch):
-    stand_in(tmp_path, monkeypatch, list=LIST.strip())
+def test_without_that_library_a_domains_cpu_time_is_the_one_that_xl_prints(monkeypatch, xl):
+    xl(list=LIST.strip())
     monkeypatch.setattr(domains, "cpu_s", dict)
     assert domain_cpu_s("vtax-810477") == 6.3
     assert domain_cpu_s("vtax-000000") is None
@@ -310,18 +310,18 @@ def test_text_that_the_configuration_cannot_quote_is_refused():
         config.text({"name": "it's"})
 
 
-def test_a_domain_that_crashed_is_described_by_its_consoles_last_lines(tmp_path, monkeypatch):
+def test_a_domain_that_crashed_is_described_by_its_consoles_last_lines(tmp_path, xl):
     console, stderr = tmp_path / "console.log", tmp_path / "stderr.log"
     console.write_text("a\nb\n[    0.9] Kernel panic - not syncing: VFS: Unable to mount root fs\n")
     stderr.write_text(NO_MEMORY)
-    stand_in(tmp_path, monkeypatch, list=LIST.strip())
+    xl(list=LIST.strip())
     panic = "console: [    0.9] Kernel panic - not syncing: VFS: Unable to mount root fs"
     error = "xl: Domain 2:failed to free memory for the domain"
     assert driver.describe("vtax-1", stderr, console) == f"{panic}; {error}; the domain has ended"
     console.write_text("a\nb\nc\nd\n")
     stderr.unlink()
     assert driver.describe("vtax-810477", stderr, console) == "console: b | c | d; the domain is paused"
-    stand_in(tmp_path, monkeypatch)
+    xl()
     assert driver.describe("vtax-1", stderr, console).startswith("console: b | c | d; xl list")
 
 
@@ -355,8 +355,8 @@ def test_the_threads_that_carry_packets_are_found_by_the_name_of_the_port(tmp_pa
     assert re.fullmatch(PARTS[0].process, "guest-eth0-q0-guest-rx")
 
 
-def test_clean_destroys_the_domain_of_a_killed_run_and_accepts_one_that_is_gone(tmp_path, monkeypatch):
-    stand_in(tmp_path, monkeypatch, destroy="")
+def test_clean_destroys_the_domain_of_a_killed_run_and_accepts_one_that_is_gone(xl):
+    xl(destroy="")
     assert destroy("vtax-1").remove()
-    stand_in(tmp_path, monkeypatch)
+    xl()
     assert not destroy("vtax-1").remove()

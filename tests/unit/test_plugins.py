@@ -55,7 +55,7 @@ def test_a_shipped_driver_cannot_be_replaced(install, capsys):
         (good("d", "{}").replace("summary =", "title ="), "a driver must have summary, and it has not"),
     ],
 )
-def test_a_broken_package_is_named_and_left_out(source, printed, install, monkeypatch):
+def test_a_broken_package_is_named_and_left_out(source, printed, install):
     install("broken", source)
     install("fine", good("fine", "{'fine': {}}"))
     message: list[str] = []

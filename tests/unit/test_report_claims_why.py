@@ -67,8 +67,8 @@ def test_blocks_of_a_spread_are_those_of_the_run():
 def test_a_run_of_all_its_platforms_tests_every_claim_of_a_shipped_study(name):
     """ufla2010 on two hosts, folklore with the mapping that its note names; only two claims of it say why not."""
     mapped = {"firecracker": "kvm-microvm"} if name == "folklore" else {}
-    hosts = 2 if name == "ufla2010" else 1
-    analysis = with_boot_of_native(run_of(name, blocks=hosts, hosts=hosts).analysis)
+    source = run_of(name, 2, hosts=2) if name == "ufla2010" else run_of(name, 1)
+    analysis = with_boot_of_native(source.analysis)
     untested = {e.claim.id: e.claim.not_tested for e in claims(analysis, mapped).claims if not e.judgement}
     assert set(untested) == ({"sandbox-open", "sandbox-read-write"} if name == "folklore" else set())
     assert all(untested.values())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from functools import cache
 
 import numpy as np
 import pytest
@@ -26,7 +25,6 @@ from vtax.study.load import Chosen, load, shipped
 STUDIES = ("ufla2010", "santos2008", "mauricio2013", "trindade2018")
 
 
-@cache
 def run(study: str, hosts: int = 1, without: tuple[str, ...] = ()) -> Source:
     return run_of(study, 4, without, hosts)
 

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from drawn_run import run_of
 
-from vtax.report.analysis.source import Source
 from vtax.report.chapters import report
 from vtax.report.renderers.language import Language, language
 from vtax.report.renderers.markdown import markdown
@@ -43,16 +42,12 @@ def test_every_text_of_a_shipped_study_is_in_portuguese(name, portuguese):
     assert [text for text in texts if portuguese.stored(text) == text] == []
 
 
-@cache
-def run(name: str) -> Source:
-    return run_of(name, blocks=1)
-
-
 @pytest.mark.parametrize("name", [name for name in PAPERS if STUDIES[name].figure])
 def test_reports_of_a_paper_show_no_english_text_of_its_study(name, portuguese):
     options = Options("all")
-    judged = views()["claims"].document(run(name), options)
-    pages = " ".join(" ".join(markdown(each, portuguese) for each in (report(run(name)), judged)).split())
+    source = run_of(name, 1)
+    judged = views()["claims"].document(source, options)
+    pages = " ".join(" ".join(markdown(each, portuguese) for each in (report(source), judged)).split())
     study = STUDIES[name]
     assert portuguese.stored(study.title) in pages
     assert portuguese.stored(study.question) in pages

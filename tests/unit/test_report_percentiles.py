@@ -21,13 +21,13 @@ def pivot(*options: str) -> list[dict[str, Any]]:
 
 
 @pytest.fixture
-def starts(tmp_path: Path, unmade_home: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, list[float]]:
+def starts(tmp_path: Path, unmade_home: Path, use_store) -> dict[str, list[float]]:
     """20 starts in each of 20 blocks of two platforms, twice as long on docker. Platform -> seconds."""
     random, found = np.random.default_rng(5), dict[str, list[float]]()
     native, docker = (p for p in PLATFORMS if p.name in ("native", "docker"))
     made = [CellRecord(p.name, "x", p.name, "start", "start", "3.11") for p in (native, docker)]
     metrics = [MetricRecord("start", "server_answer", "first answer", "s", "lower", is_primary=True)]
-    monkeypatch.setenv("VTAX_STORE", f"sqlite:///{tmp_path / 'starts.sqlite'}")
+    use_store(tmp_path / "starts.sqlite")
     with Store.open(f"sqlite:///{tmp_path / 'starts.sqlite'}") as store:
         run = begin(store, cells=made, platforms=(native, docker), metrics=metrics)
         for position, (block, cell) in enumerate((block, cell) for block in range(20) for cell in made):

@@ -90,8 +90,8 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def store(file: Path, unmade_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("VTAX_STORE", f"sqlite:///{file}")
+def store(file: Path, unmade_home: Path, use_store) -> None:
+    use_store(file)
 
 
 def pivot(*options: str) -> dict[str, Any]:
@@ -248,12 +248,12 @@ def test_what_is_no_table_by_factors_is_refused_with_what_there_is(capsys, golde
     ))  # fmt: skip
 
 
-def test_a_terminal_shows_what_the_figures_are_and_their_warnings(golden, monkeypatch):
+def test_a_terminal_shows_what_the_figures_are_and_their_warnings(golden, set_locale):
     golden(output_of("show", "--cols", "message_size", "--where", "mtu=1500", "--value", "efficiency"), "percents")
     golden(output_of("show", "--cols", "session", *ONE), "sessions")
     golden(output_of("show", "--to", "message_size=64", "--where", "mtu=1500", "--value", "efficiency"), "to a level")
     golden(output_of("show", "--cols", "link.mtu", "--where", "message_size=64"), "no figure")
-    monkeypatch.setenv("LANG", "pt_BR.UTF-8")
+    set_locale("pt_BR")
     assert "colunas: message_size" in output_of("show", "--cols", "message_size", "--where", "mtu=1500")
 
 

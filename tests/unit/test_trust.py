@@ -199,12 +199,9 @@ def test_a_dry_run_connects_to_no_socket_that_a_study_names(tmp_path):
     ]
 
 
-def test_a_dry_run_connects_to_no_machine_that_a_study_names(tmp_path, monkeypatch):
+def test_a_dry_run_connects_to_no_machine_that_a_study_names(tmp_path, monkeypatch, on_path):
     trace = tmp_path / "trace"
-    program = tmp_path / "ssh"
-    program.write_text(f"#!/bin/sh\ntouch {trace}\nexit 255\n")
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    on_path("ssh", f"touch {trace}\nexit 255")
     monkeypatch.delenv("SUDO_USER", raising=False)
     table = {"name": "mine", "driver": "ssh", "host": "machine.example"}
     plan = make_plan(declared([table]), image=NOWHERE, seed=1, probes={"native": Probe(True)}, dry=True)
