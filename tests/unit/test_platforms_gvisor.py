@@ -12,7 +12,7 @@ import pytest
 from vtax.host.journal import Journal
 from vtax.image.image import Image
 from vtax.network.namespace import NAMES
-from vtax.platforms import gvisor, oci_runtime, registry
+from vtax.platforms import gvisor, oci_runtime, probing, registry
 from vtax.platforms.base import GuestSpec, Probe, Resources
 from vtax.runner.plan import Plan, make_plan
 from vtax.study.load import LoadedStudy, validate
@@ -31,13 +31,22 @@ def test_every_way_to_catch_system_calls_is_a_platform(spec):
 
 
 @pytest.mark.parametrize(
-    ("way", "hint"), [("systrap", "gvisor.dev"), ("ptrace", "apt install runsc"), ("kvm", "kvm needs bare metal")]
-)
-def test_a_missing_runsc_is_cured_by_one_that_has_the_platform(way, hint, monkeypatch, taken_for_root):
+    ("driver", "options"), [("gvisor", {"platform": way}) for way in ("systrap", "ptrace", "kvm")]
+    + [("podman", {"runtime": "runsc"}), ("containerd", {"runtime": "runsc"})],
+)  # fmt: skip
+def test_a_missing_runsc_has_one_hint(driver, options, monkeypatch, taken_for_root):
     monkeypatch.setattr("os.access", lambda path, mode, **_: True)
-    found = registry.make("mine", "gvisor", {"platform": way, "runsc": "no-such-runsc"}).probe(None)
-    assert found.reason == "no-such-runsc is not installed"
-    assert hint in found.hint
+    monkeypatch.setattr(probing, "find_program", lambda name: None if name == "runsc" else "/bin/true")
+    monkeypatch.setattr(gvisor, "find_program", lambda name: None)
+    found = registry.make("mine", driver, options).probe(None)
+    assert found.reason == "runsc is not installed"
+    assert found.hint.code == "hint-newer-runsc"
+
+
+def test_a_path_without_a_runsc_is_said(monkeypatch, taken_for_root):
+    monkeypatch.setattr("os.access", lambda path, mode, **_: True)
+    found = registry.make("mine", "gvisor", {"runsc": "/nowhere/runsc"}).probe(None)
+    assert (found.reason, found.hint) == ("there is no program /nowhere/runsc", "")
 
 
 def test_without_kvm_no_other_runsc_is_advised(monkeypatch, taken_for_root):

@@ -20,7 +20,7 @@ SENTENCES: Mapping[str, str | tuple[str, str]] = {
     "hint-sudo": "run vtax with sudo",
     "microvm-clock": "an emulated microvm has no clock where the host's time stamp counter is not constant",
     "no-device": "this host has no {device}",
-    "hint-vhost": "modprobe vhost_net, or option vhost = 'off'",
+    "hint-vhost": "modprobe vhost_net, or in a [[platform]] table: vhost = 'off'",
     "no-test-program": "nothing ran: there is no image to boot",
     "only-test-program": "a test program ran; there is no image to boot",
     "kvm-no-kernels": "this host's {device} cannot run ordinary kernels ({problem})",
@@ -68,8 +68,8 @@ SENTENCES: Mapping[str, str | tuple[str, str]] = {
     "gvisor-network":
         "gVisor's own network stack: offloads and congestion control are its own, and it keeps its MTU of the start",
     "hint-newer-runsc":
-        "install a newer runsc than Debian 12's, whose only platform is ptrace (gvisor.dev, Installation), and give "
-        "its path as the option runsc if it is not on PATH",
+        "install gVisor's own runsc (gvisor.dev, Installation), on PATH, or for the driver gvisor in a [[platform]] "
+        "table: runsc = '/its/path'; that of Debian 12 has no platform but ptrace",
     "hint-systrap":
         "use gvisor-systrap; the kvm platform needs the processor's own virtualization, on bare metal, and /dev/kvm",
     "no-usable-kvm": "there is no usable /dev/kvm; {reason}",
@@ -90,7 +90,10 @@ SENTENCES: Mapping[str, str | tuple[str, str]] = {
     "domain-not-shut-down": "the domain {domain} was not shut down: {what}",
     "not-probed": "not probed",
     "threads-share-host-cpus": "QEMU's own threads share the virtual CPUs' host CPUs: this host has no other",
-    "hint-binary": "{product} is in no package of Debian: give the path of its program as the option binary",
+    "no-program": "there is no program {name}",
+    "hint-binary":
+        "{product} is in no package of Debian: its program must be on PATH, or in a [[platform]] table: "
+        "binary = '/its/path'",
     "another-program": "{program} is not {product}",
     "vmm-ended": "{product} ended with status {status}",
     "vmm-runs": "{product} is still running",

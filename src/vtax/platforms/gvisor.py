@@ -80,9 +80,8 @@ class Gvisor(LaunchedDriver):
             return probe
         if options.platform == "kvm" and not os.access("/dev/kvm", os.R_OK | os.W_OK):
             return replace(probe, reason=Note("no-usable-kvm", reason=probe.reason), hint=_KVM_HINT)
-        if options.platform != "ptrace" and find_program(options.runsc) is None:
-            also = "; kvm needs bare metal, too (where kvm-virtio does not run, it does not)"
-            return replace(probe, hint=_HINT + (also if options.platform == "kvm" else ""))
+        if find_program(options.runsc) is None:
+            return probe
         return replace(probe, hint=probe.hint or (_KVM_HINT if options.platform == "kvm" else _HINT))
 
     def network_limits(self, options: GvisorOptions) -> NetworkLimits:

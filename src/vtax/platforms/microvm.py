@@ -162,6 +162,8 @@ class MicroVm(Driver):
         """Return version and marks. Raises PlatformError where KVM or a program is not there, or is another one."""
         program = _program(options)
         if program is None:
+            if "/" in options.binary:
+                raise PlatformError(Note("no-program", name=options.binary))
             hint = Note("hint-binary", product=self.product)
             raise PlatformError(Note("not-installed", names=(options.binary,), count=1), hint=hint)
         if lacking := probing.missing(self.packages):

@@ -108,10 +108,14 @@ def missing(programs: Mapping[str, str]) -> tuple[str, str] | None:
 
 
 def not_installed(absent: Mapping[str, str]) -> tuple[str, str] | None:
-    """Return the reason and the hint for what is absent, each with its Debian package, if any; None for nothing."""
+    """Return the reason and the hint for what is absent, names or paths, each with its Debian package, if any; None
+    for nothing."""
     if not absent:
         return None
-    return Note("not-installed", names=tuple(absent), count=len(absent)), packages_hint(*absent.values())
+    if path := next((name for name in absent if "/" in name), ""):
+        return Note("no-program", name=path), ""
+    hint = Note("hint-newer-runsc") if "runsc" in absent.values() else packages_hint(*absent.values())
+    return Note("not-installed", names=tuple(absent), count=len(absent)), hint
 
 
 def host_image(directory: Path) -> Image:
