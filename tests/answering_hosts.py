@@ -175,7 +175,7 @@ def controller_of(campaign: Campaign, fleet: Fleet, names: Sequence[str] = ()) -
     """A controller as it starts: with what is on disk of the hosts."""
     known = {host.name: host for host in campaign.hosts()}
     hosts = {name: known.get(name) or CampaignHost(name, home="/var/lib/vtax") for name in names or fleet.machines}
-    return Controller(campaign, fleet, hosts, lambda text: None)  # type: ignore[arg-type]
+    return Controller(campaign, fleet, hosts, lambda text: None, lambda: fleet.now)  # type: ignore[arg-type]
 
 
 def no_canary(tmp_path: Path, **changes: Any) -> Campaign:

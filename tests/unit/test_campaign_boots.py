@@ -11,7 +11,6 @@ import pytest
 from answering_hosts import Counting, Fleet, Machine, controller_of, go, no_canary
 from campaign_studies import TWO_BOOTS
 
-from vtax.campaign import controller as module
 from vtax.campaign import making
 from vtax.campaign.directory import FILE, Campaign
 from vtax.campaign.host_record import Reason
@@ -25,11 +24,10 @@ benchmark = [{{ name = "cpu" }}]
 
 
 @pytest.fixture
-def fleet(monkeypatch: pytest.MonkeyPatch) -> Fleet:
+def fleet() -> Fleet:
     """Three hosts that answer, whose runs need these boots; h01 is in the first one already."""
     made = Fleet(**{name: Machine(name, visits=["xen", "plain", "xen"]) for name in ("h00", "h01", "h02")})
     made.machines["h01"].boot = "xen"
-    monkeypatch.setattr(module, "time", type("Clock", (), {"time": staticmethod(lambda: made.now)}))
     return made
 
 

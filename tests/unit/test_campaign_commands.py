@@ -81,15 +81,15 @@ def test_an_abort_while_hosts_are_prepared_launches_none(fleet, commanded):
 
 def test_what_asks_is_ended_where_its_answer_cannot_be_kept(fleet, commanded, monkeypatch):
     (campaign, _), closed = commanded, []
-    honest = Fleet.run
+    honest = fleet.run
 
-    def asking(self, tasks, variables):
+    def asking(tasks, variables):
         try:
-            yield from honest(self, tasks, variables)
+            yield from honest(tasks, variables)
         finally:
             closed.append(tasks)
 
-    monkeypatch.setattr(Fleet, "run", asking)
+    fleet.run = asking
     monkeypatch.setattr(Campaign, "keep", lambda self, host: 1 / 0)
     with pytest.raises(ZeroDivisionError) as caught:
         controller_of(campaign, fleet).launch()

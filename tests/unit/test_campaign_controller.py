@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from answering_hosts import Counting, Fleet, Machine, campaign_in, controller_of, go, no_canary
 
-from vtax.campaign import controller as module
 from vtax.campaign.ansible import Answer
 from vtax.campaign.directory import Campaign
 from vtax.campaign.host_record import Reason
@@ -17,10 +16,9 @@ from vtax.errors import BadInput, Busy
 
 
 @pytest.fixture
-def fleet(monkeypatch: pytest.MonkeyPatch) -> Fleet:
+def fleet() -> Fleet:
     """Twelve hosts that answer, and the time that they have."""
     made = Fleet(**{f"h{i:02}": Machine(f"m{i:02}") for i in range(12)})
-    monkeypatch.setattr(module, "time", type("Clock", (), {"time": staticmethod(lambda: made.now)}))
     return made
 
 
@@ -257,21 +255,21 @@ def test_a_host_that_lost_its_runs_measures_again(tmp_path, fleet):
 
 
 @pytest.mark.parametrize("killed_after", range(0, 36, 5))
-def test_a_controller_that_is_killed_launches_nothing_twice(tmp_path, fleet, killed_after, monkeypatch):
+def test_a_controller_that_is_killed_launches_nothing_twice(tmp_path, fleet, killed_after):
     campaign = no_canary(tmp_path)
     answers = iter(range(killed_after))
-    honest = Fleet.run
+    honest = fleet.run
 
-    def killed(self, tasks, variables):
-        for answer in honest(self, tasks, variables):
+    def killed(tasks, variables):
+        for answer in honest(tasks, variables):
             if next(answers, None) is None:
                 raise KeyboardInterrupt
             yield answer
 
-    monkeypatch.setattr(Fleet, "run", killed)
+    fleet.run = killed
     with pytest.raises(KeyboardInterrupt):
         go(campaign, fleet)
-    monkeypatch.setattr(Fleet, "run", honest)
+    fleet.run = honest
     assert running(go(campaign, fleet)) == 12
     assert all(len(machine.runs) == 1 for machine in fleet.machines.values())
     assert {host.sessions[0].attempts for host in campaign.hosts()} == {1}
@@ -330,18 +328,18 @@ def test_a_launch_that_ansible_ended_is_looked_at_and_one_that_vtax_refused_is_n
 
 
 @pytest.mark.parametrize("depth", [60, 2_000, 200_000])
-def test_an_answer_that_is_nested_deeply_is_of_its_host_alone(tmp_path, fleet, depth, monkeypatch):
-    honest = Fleet._answer
+def test_an_answer_that_is_nested_deeply_is_of_its_host_alone(tmp_path, fleet, depth):
+    honest = fleet._answer
     deep = "[" * depth + "]" * depth
 
-    def answer(self, name, machine, task, given):
-        found = honest(self, name, machine, task, given)
+    def answer(name, machine, task, given):
+        found = honest(name, machine, task, given)
         if (name, task) == ("h00", "check"):
             said = found.result["stdout"].replace('"host": {', f'"host": {{"deep": {deep}, ')
             return Answer(name, task, "ok", {"rc": 0, "stdout": said})
         return Answer(name, task, "ok", {"rc": 0, "stdout": deep}) if (name, task) == ("h01", "command") else found
 
-    monkeypatch.setattr(Fleet, "_answer", answer)
+    fleet._answer = answer
     states = go(no_canary(tmp_path), fleet)
     assert (states["h00"], states["h01"], running(states)) == ("refused", "unreachable", 10)
 

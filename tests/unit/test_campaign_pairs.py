@@ -62,10 +62,9 @@ class Hosts(Fleet):
 
 
 @pytest.fixture
-def fleet(request, monkeypatch: pytest.MonkeyPatch) -> Hosts:
+def fleet(request) -> Hosts:
     """Hosts a, b, c and so on: as many as the test says."""
     made = Hosts(**{f"{chr(97 + i)}1": Machine(f"m{i}") for i in range(getattr(request, "param", 4))})
-    monkeypatch.setattr(module, "time", type("Clock", (), {"time": staticmethod(lambda: made.now)}))
     return made
 
 

@@ -7,14 +7,11 @@ import time
 import pytest
 from answering_hosts import Fleet, Machine, go, no_canary
 
-from vtax.campaign import controller as module
-
 
 @pytest.fixture
-def fleet(monkeypatch: pytest.MonkeyPatch) -> Fleet:
+def fleet() -> Fleet:
     """Twelve hosts that answer, and the time that they have."""
     made = Fleet(**{f"h{i:02}": Machine(f"m{i:02}") for i in range(12)})
-    monkeypatch.setattr(module, "time", type("Clock", (), {"time": staticmethod(lambda: made.now)}))
     return made
 
 

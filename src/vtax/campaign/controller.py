@@ -82,13 +82,19 @@ class Collected:
 
 
 class Controller:
-    """The controller of a campaign, while it holds the lock. hosts: of the inventory, by name."""
+    """The controller of a campaign, while it holds the lock. hosts: of the inventory, by name. now: Unix time, in
+    seconds."""
 
     def __init__(
-        self, campaign: Campaign, playbook: Playbook, hosts: dict[str, CampaignHost], progress: Progress
+        self,
+        campaign: Campaign,
+        playbook: Playbook,
+        hosts: dict[str, CampaignHost],
+        progress: Progress,
+        now: Callable[[], float] | None = None,
     ) -> None:
         self.campaign, self.settings, self.hosts = campaign, campaign.settings, hosts
-        self._playbook, self._progress = playbook, progress
+        self._playbook, self._progress, self._now = playbook, progress, now or time.time
 
     def retry(self) -> None:
         """Have hosts tried again that failed or were given up; a failed session begins anew, by another id."""
@@ -97,7 +103,7 @@ class Controller:
             if not (is_out or self.settings.has_pairs):  # a pair is given up, not its host
                 continue
             kept = replace(host, sessions=tuple(self._again(e) if pairs.is_lacking(e) else e for e in host.sessions))
-            self._keep(answers.settled(replace(kept, identity=""), self.settings, time.time()) if is_out else kept)
+            self._keep(answers.settled(replace(kept, identity=""), self.settings, self._now()) if is_out else kept)
 
     def silent(self) -> list[str]:
         """Return the hosts that were launched and do not answer; launching goes on without them."""
@@ -123,13 +129,13 @@ class Controller:
         asked: set[str] = set(refused)
         self._check(refused)
         asked -= {name for name in refused if self.hosts[name].state == "ready"}
-        first = screening.before_any_session(self.hosts.values(), self.settings, time.time(), self._launched())
+        first = screening.before_any_session(self.hosts.values(), self.settings, self._now(), self._launched())
         self._check(first)
         self._probe(first)
         asked |= {name for name in first if self.hosts[name].state != "ready"}
         tried: set[pairs.Pair] = set()
         batch = partial(pairs.next_batch, tried=tried) if self.settings.has_pairs else next_batch
-        while due := batch([*self.hosts.values()], self.settings, time.time(), asked):
+        while due := batch([*self.hosts.values()], self.settings, self._now(), asked):
             self._refuse_aborted()
             names = [name for each in due for name in each.hosts]
             asked |= {*names}
@@ -151,7 +157,7 @@ class Controller:
                            hint="vtax campaign new makes another one")  # fmt: skip
 
     def _is_open(self, name: str) -> bool:
-        return is_open(self.hosts[name].window or self.settings.window, time.time())
+        return is_open(self.hosts[name].window or self.settings.window, self._now())
 
     def stop(self) -> None:
         """Stop what runs."""
@@ -217,10 +223,10 @@ class Controller:
             if answer.kind == "failed":
                 loaded.append(False)
                 reason = Reason("damaged-bundle", f"the bundle did not arrive: {answer.error}")
-                return answers.settled(host.with_session(replace(session, reason=reason)), self.settings, time.time())
+                return answers.settled(host.with_session(replace(session, reason=reason)), self.settings, self._now())
             found = loader.load(host, session, self._target(host.name, session))
             loaded.append(any(each.run for each in found.sessions if each.number == session.number))
-            return answers.settled(found, self.settings, time.time())
+            return answers.settled(found, self.settings, self._now())
 
         self._ask("brought", ["fetch"], pending, arrived)
         return loaded
@@ -231,8 +237,8 @@ class Controller:
 
         def checked(host: CampaignHost, session: HostSession, answer: Answer) -> CampaignHost:
             if answer.task == "prepare":
-                return answers.after_prepare(host, answer, time.time())
-            return answers.after_check(host, answer, self.settings, time.time())
+                return answers.after_prepare(host, answer, self._now())
+            return answers.after_check(host, answer, self.settings, self._now())
 
         for name in names:  # who gives no answer is not ready
             self.hosts[name] = replace(self.hosts[name], state="unreachable", reason=Reason("no-answer"))
@@ -255,7 +261,7 @@ class Controller:
             return
 
         def probed(host: CampaignHost, session: HostSession, answer: Answer) -> CampaignHost:
-            return screening.after_probe(host, answer, time.time())
+            return screening.after_probe(host, answer, self._now())
 
         words = ["probe", "--seconds", f"{self.settings.screening.seconds:g}"]
         self._ask("probed", ["command"], dict.fromkeys(ready, HostSession(0, "")), probed, verb=lambda *_: words)
@@ -272,9 +278,9 @@ class Controller:
             if session.state == "failed" or session.run:  # of a pair
                 session = replace(self._again(session), attempts=session.attempts)
             begun = replace(session, state="running", reason=Reason(), attempts=session.attempts + 1, lab=each.lab,
-                            started_at=session.started_at or time.time())  # fmt: skip
+                            started_at=session.started_at or self._now())  # fmt: skip
             launched[each.host] = begun
-            self._keep(answers.settled(host.with_session(begun), self.settings, time.time()))
+            self._keep(answers.settled(host.with_session(begun), self.settings, self._now()))
         self._boot({name: session for name, session in launched.items() if session.next_boot})
         there = self._in_window({n: session for n, session in launched.items() if self.hosts[n].state == "running"})
         self._ask("launched", ["command"], there, self._after_launch, verb=self._run)
@@ -293,7 +299,7 @@ class Controller:
 
         def booted(host: CampaignHost, session: HostSession, answer: Answer) -> CampaignHost:
             received = answers.after_boot if answer.task == "command" else answers.after_reboot
-            return received(host, session, answer, self.settings, time.time())
+            return received(host, session, answer, self.settings, self._now())
 
         def set_boot(_: CampaignHost, session: HostSession) -> list[str]:
             return ["boot", session.id]
@@ -319,13 +325,13 @@ class Controller:
         for name, session in sessions.items():
             held = replace(session, state="paused", reason=reason, attempts=session.attempts - 1,
                            started_at=session.measured_since)  # fmt: skip
-            self._keep(answers.settled(self.hosts[name].with_session(held), self.settings, time.time()))
+            self._keep(answers.settled(self.hosts[name].with_session(held), self.settings, self._now()))
 
     def _of_run(self, host: CampaignHost, session: HostSession, answer: Answer) -> CampaignHost:
-        return answers.after_run(host, session, answer, self.settings, time.time(), is_launch=False)
+        return answers.after_run(host, session, answer, self.settings, self._now(), is_launch=False)
 
     def _after_launch(self, host: CampaignHost, session: HostSession, answer: Answer) -> CampaignHost:
-        return answers.after_run(host, session, answer, self.settings, time.time(), is_launch=True)
+        return answers.after_run(host, session, answer, self.settings, self._now(), is_launch=True)
 
     def _run(self, host: CampaignHost, session: HostSession) -> list[str]:
         scale = self.settings.scale if session.number else self.settings.launch.canary_scale
