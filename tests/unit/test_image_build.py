@@ -7,6 +7,7 @@ from collections import namedtuple
 from dataclasses import replace
 
 import pytest
+from command_line import output_of
 
 from vtax.errors import BadInput, ImageError
 from vtax.host.home import Home
@@ -15,7 +16,7 @@ from vtax.host.process import Result
 from vtax.image import build as images
 from vtax.image import contents, tree
 from vtax.image.image import Image
-from vtax.image.recipe import DEFAULT, DataSet
+from vtax.image.recipe import DEFAULT, DataSet, OwnFiles
 
 Usage = namedtuple("Usage", "total used free")
 
@@ -26,7 +27,7 @@ def as_root(monkeypatch, taken_for_root, installed):
     installed(but="")
 
 
-def _finished(home, recipe, **manifest):
+def _finished(home, recipe, /, **manifest):
     directory = home.images / recipe.key
     (directory / "tree").mkdir(parents=True)
     (directory / "initrd.cpio").write_bytes(b"old")
@@ -185,6 +186,27 @@ def test_an_image_is_removed_whole(home):
     images.remove(home, DEFAULT.key)
     assert images.list_images(home) == []
     assert [path.name for path in home.images.iterdir()] == ["build.lock"]
+
+
+def test_every_image_of_a_name_is_removed(home):
+    own = [replace(DEFAULT, own=OwnFiles(name, "0" * 64)) for name in ("shop", "other")]
+    with_packages = own[0].with_packages(["nghttp2-client"])
+    for recipe in (*own, with_packages):
+        _finished(home, recipe, recipe=recipe.record())
+    assert {image.key for image in images.known(home, "shop")} == {own[0].key, with_packages.key}
+    images.remove(home, "shop")
+    assert [image.key for image in images.list_images(home)] == [own[1].key]
+
+
+def test_a_row_of_an_own_image_says_what_guests_that_serve_have_more(home, monkeypatch):
+    monkeypatch.setenv("VTAX_HOME", str(home.root))
+    for recipe in (shop := replace(DEFAULT, own=OwnFiles("shop", "0" * 64)), shop.with_packages(["nghttp2-client"])):
+        _finished(
+            home, recipe, recipe=recipe.record(), kernel="6", packages={}, added_bytes=1 << 20, disk_bytes=1 << 30
+        )
+    printed = output_of("image", "list")
+    assert printed.count("your own: shop, 1 MiB") == 2
+    assert "1 MiB; in guests that only serve: nghttp2-client" in printed
 
 
 def test_removing_what_is_not_there_is_refused(home):

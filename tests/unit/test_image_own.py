@@ -36,6 +36,7 @@ def tools(installed):
         ("shop", "ftp:shop.tar", "is no source of an image"),
         ("shop", "docker-archive:/no/such.tar", "there is no /no/such.tar"),
         ("shop", "dir:/", "not the one of this host"),
+        ("shop", "dir:/etc/hostname", "/etc/hostname is a file, not a directory"),
         ("shop", "dir:/proc/self", "not the one of this host"),
         ("shop", "tar:/dev/null", "/dev/null is no file"),
         ("shop", "oci-archive:/usr", "/usr is no file"),
@@ -49,7 +50,7 @@ def test_what_is_no_source_is_refused(name, source, what, tools):
 
 
 def test_what_cannot_be_unpacked_is_said_in_one_line_with_its_source(tmp_path):
-    (tmp_path / "shop.tar").write_text("no archive")
+    (tmp_path / "shop.tar").write_text("no archive" * 200)
     (tmp_path / "place").mkdir()
     source = FileSource("tar", str(tmp_path / "shop.tar"))
     with pytest.raises(BadInput) as refused:
@@ -102,7 +103,10 @@ def test_programs_are_found_as_in_the_guest(tmp_path):
 def test_a_program_of_another_processor_is_refused(tmp_path):
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin/sh").write_bytes(b"\x7fELF\x02\x01\x01" + bytes(11) + (183).to_bytes(2, "little"))
-    with pytest.raises(BadInput, match="/bin/sh is no program for x86_64"):
+    with pytest.raises(BadInput, match="/bin/sh is a program for aarch64, and guests here need x86_64"):
+        own._refuse_foreign_programs(tmp_path)
+    (tmp_path / "bin/sh").write_bytes(b"\x7fELF\x02\x02\x01" + bytes(11) + (22).to_bytes(2, "big"))
+    with pytest.raises(BadInput, match="/bin/sh is a program for s390x"):
         own._refuse_foreign_programs(tmp_path)
     (tmp_path / "bin/sh").write_bytes(b"\x7fELF\x02\x01\x01" + bytes(11) + (62).to_bytes(2, "little"))
     own._refuse_foreign_programs(tmp_path)

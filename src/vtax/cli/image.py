@@ -97,7 +97,7 @@ def export(key: str, output: Path | None) -> None:
     """Write the image KEY (see vtax image list) to a file, for vtax image import on another host."""
     need_root("exporting an image")
     home = Home.from_environment()
-    image = images.checked_key(home, images.known(home, key).key)
+    image = images.checked_key(home, images.known(home, key)[0].key)
     assert image is not None
     target = output or Path(f"{key}.tar.zst")
     with measuring_lock("vtax image export"), replacing(target, "-o") as file:
@@ -171,21 +171,22 @@ def _added(manifest: Mapping[str, Any]) -> str:
     """Return what is in a layer and the size it adds to the base, or is in its place: `pi (+1.6 MiB)`; empty for a
     base."""
     of_data = (f"data {each['name']}" for each in manifest["recipe"].get("data", ()))
-    if own := manifest["recipe"].get("own"):
-        return f"your own: {own['name']}, {about_size(manifest['added_bytes'])}"
     added = (*manifest["recipe"].get("layer", ()), *of_data)
+    if own := manifest["recipe"].get("own"):
+        peers = f"; in guests that only serve: {', '.join(added)}" if added else ""
+        return f"your own: {own['name']}, {about_size(manifest['added_bytes'])}{peers}"
     return f"{', '.join(added)} (+{about_size(manifest['added_bytes'])})" if added else ""
 
 
 @command.command("remove", short_help="Remove an image and its copies in Docker.")
-@click.argument("key")
+@click.argument("key", metavar="KEY|NAME")
 def remove(key: str) -> None:
-    """Remove the image KEY (see vtax image list) and its copies in Docker."""
+    """Remove the image KEY, or all of your own NAME (see vtax image list), and copies in Docker."""
     need_root("removing an image")
     home = Home.from_environment()
-    image = images.removable(home, key)
+    found = images.removable(home, key)
     with measuring_lock("vtax image remove"):
         with Journal(home.journal) as journal:
-            copies = docker_copies.remove(home, image.key, journal)
+            copies = [copy for image in found for copy in docker_copies.remove(home, image.key, journal)]
         images.remove(home, key)
-    say(f"image {key} removed" + "".join(f"\nremoved {copy}" for copy in copies))
+    say("\n".join([*(f"image {image.key} removed" for image in found), *(f"removed {copy}" for copy in copies)]))

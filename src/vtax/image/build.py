@@ -189,41 +189,51 @@ def named(home: Home, name: str) -> Recipe:
     """Return the recipe of the image that the user gave a name, the newest. Raises BadInput for an unknown one."""
     names = set()
     for image in reversed(list_images(home)):
-        with suppress(OSError, ValueError):
-            record = json.loads(image.manifest.read_text())["recipe"]
-            own = record.get("own") or {"name": ""}
+        if own := _own(image):
             names.add(own["name"])
             if own["name"] == name:
                 return DEFAULT.like({"own": own})
-    known = ", ".join(sorted(names - {""}))
+    known = ", ".join(sorted(names))
     raise BadInput(
         f"there is no image {name}",
         hint=f"there are: {known}" if known else f"sudo vtax image add {name} --from docker-archive:FILE",
     )
 
 
-def known(home: Home, key: str) -> Image:
-    """Return the image of a key. Raises BadInput for an unknown key."""
-    if image := next((image for image in list_images(home) if image.key == key), None):
-        return image
-    raise BadInput(f"there is no image {key!r}", hint="vtax image list shows what is there")
+def _own(image: Image) -> dict[str, Any]:
+    """Return what the manifest says of the user's own files; nothing for an image without."""
+    with suppress(OSError, ValueError):
+        return json.loads(image.manifest.read_text()).get("recipe", {}).get("own") or {}
+    return {}
 
 
-def removable(home: Home, key: str) -> Image:
-    """Return the image of a key. Raises BadInput for an unknown key and while a guest runs from it."""
-    image = known(home, key)
-    if users := _users(image.directory):
-        raise BadInput(f"image {key} is in use by process {users[0]}", hint="stop its guests first, or vtax clean")
-    return image
+def known(home: Home, name: str) -> list[Image]:
+    """Return the image of a key, or those of a name of the user's. Raises BadInput for none."""
+    images = list_images(home)
+    if found := [i for i in images if i.key == name] or [i for i in images if _own(i).get("name") == name]:
+        return found
+    raise BadInput(f"there is no image {name!r}", hint="vtax image list shows what is there")
 
 
-def remove(home: Home, key: str) -> None:
-    """Remove an image. Raises BadInput for an unknown key and while a guest runs from it."""
-    image = removable(home, key)
+def removable(home: Home, name: str) -> list[Image]:
+    """Return the images of a key or name. Raises BadInput for none and while a guest runs from one."""
+    found = known(home, name)
+    for image in found:
+        if users := _users(image.directory):
+            raise BadInput(
+                f"image {image.key} is in use by process {users[0]}", hint="stop its guests first, or vtax clean"
+            )
+    return found
+
+
+def remove(home: Home, name: str) -> None:
+    """Remove the images of a key or name. Raises BadInput for none and while a guest runs from one."""
+    found = removable(home, name)
     with Journal(home.journal) as journal, build_lock(home, lambda stage: None):
-        removed_image = home.images / f"{key}.{journal.token}.partial"
-        journal.register(Tree(str(removed_image)))
-        image.directory.rename(removed_image)
+        for image in found:
+            removed_image = home.images / f"{image.key}.{journal.token}.partial"
+            journal.register(Tree(str(removed_image)))
+            image.directory.rename(removed_image)
 
 
 def _make(recipe: Recipe, base: Image | None, image: Image, journal: Journal, progress: Progress) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import stat
 import threading
@@ -20,7 +21,7 @@ from typing import Any
 
 from vtax.errors import BadInput, ImageError
 from vtax.guest.bootstrap import PYTHON, TOOLBOX
-from vtax.host.architecture import HOST
+from vtax.host.architecture import HOST, KNOWN
 from vtax.host.packages import packages_hint
 from vtax.host.process import find_program, run
 from vtax.host.resources import TaggedProcesses
@@ -47,7 +48,13 @@ _UNPACK_S = 1800.0
 _LOOK_S = 0.2
 _DIRECTORIES = {"dev": 0o755, "proc": 0o555, "sys": 0o555, "run": 0o755, "etc": 0o755, "root": 0o700, "tmp": 0o1777,
                 "scratch": 0o1777}  # fmt: skip
+_NO_REASON = re.compile(r"^tar: (Exiting with|Skipping to next|Error is not recov|Removing leading)")
+_MACHINES = {3: "i386", 8: "mips", 20: "ppc", 21: "ppc64", 22: "s390x", 40: "arm", 243: "riscv", 258: "loongarch"} | {
+    each.elf_machine: each.machine for each in KNOWN.values()
+}
+"""e_machine of a program (elf.h) -> what it is called."""
 _GZIP = b"\x1f\x8b"
+_BIG_ENDIAN = 2  # e_ident[EI_DATA]
 _PROGRAM_PLACES = ("bin", "sbin", "usr/bin", "usr/sbin", "usr/local/bin", "app")
 
 
@@ -78,7 +85,9 @@ class FileSource:
             raise BadInput(f"{path} is no file", where=text)
         if kind == "docker-archive" and _begins(path) == _GZIP:
             raise BadInput(f"{path} is compressed", where=text, hint=f"gunzip {path}")
-        if kind == "dir" and (not path.is_dir() or _is_of_this_host(path.resolve())):
+        if kind == "dir" and not path.is_dir():
+            raise BadInput(f"{path} is a file, not a directory", where=text, hint=f"for an archive: tar:{path}")
+        if kind == "dir" and _is_of_this_host(path.resolve()):
             raise BadInput("dir: needs a directory with a root file system, not the one of this host", where=text)
         programs = {"patchelf": "patchelf"} | ({} if kind in _PLAIN else {"skopeo": "skopeo", "umoci": "umoci"})
         for program, package in programs.items():
@@ -183,7 +192,7 @@ def _run(argv: Sequence[str | Path], tag: str, hint: str = "") -> str:
     """Return what a program prints. hint: a command that shows what it cannot read. Raises BadInput."""
     done = run(argv, timeout_s=_UNPACK_S, tag=tag, check=False)
     if done.status != 0:
-        lines = [line for line in done.stderr.splitlines() if line.strip() and "Exiting with failure" not in line]
+        lines = [line for line in done.stderr.splitlines() if line.strip() and not _NO_REASON.search(line)]
         reason = lines[-1] if lines else f"{argv[0]} failed with status {done.status}"
         raise BadInput(f"the image could not be unpacked: {reason}", hint=hint)
     return done.stdout
@@ -267,7 +276,7 @@ def _refuse_size(tree: Path) -> None:
 
 def _refuse_foreign_programs(tree: Path) -> None:
     """Raise BadInput when programs of the tree are for another processor, and none for this one."""
-    foreign = ""
+    foreign, machine = "", ""
     for place in _PROGRAM_PLACES:
         directory = _resolved(tree, place)
         for path in sorted(directory.iterdir()) if directory and directory.is_dir() else ():
@@ -276,11 +285,16 @@ def _refuse_foreign_programs(tree: Path) -> None:
             with path.open("rb") as file:
                 header = file.read(20)
             if header[:4] == b"\x7fELF":
-                if int.from_bytes(header[18:20], "little") == HOST.elf_machine:
+                number = int.from_bytes(header[18:20], "big" if header[5] == _BIG_ENDIAN else "little")
+                if number == HOST.elf_machine:
                     return
-                foreign = foreign or f"/{path.relative_to(tree)}"
+                if not foreign:
+                    foreign, machine = f"/{path.relative_to(tree)}", _MACHINES.get(number, f"machine {number} of ELF")
     if foreign:
-        raise BadInput(f"{foreign} is no program for {HOST.machine}, as guests here need")
+        raise BadInput(
+            f"{foreign} is a program for {machine}, and guests here need {HOST.machine}",
+            hint=f"take the files of linux/{HOST.debian}, as docker pull --platform linux/{HOST.debian} does",
+        )
 
 
 def _clean(tree: Path) -> None:
