@@ -131,13 +131,20 @@ def _of_one_platform(store):
 
 
 @pytest.mark.usefixtures("tour")
-def test_a_gate_that_could_see_nothing_fails():
+def test_a_gate_that_could_see_nothing_fails(tmp_path):
     """An undecided comparison that could not have shown the slowdown asked for is no reason to go on."""
     narrow = ("lxc", "--fail-if", "slower-by", "0.1%")
     could = max(each["detectable_slowdown"] for each in values(*narrow)["comparisons"])
     assert invoked(*narrow, "--detect", f"{100 * could + 0.1:.2f}%").exit_code == 0
-    blind = invoked(*narrow, "--detect", f"{100 * could - 0.1:.2f}%")
+    path = tmp_path / "check.xml"
+    blind = invoked(*narrow, "--detect", f"{100 * could - 0.1:.2f}%", "--junit", str(path))
     assert blind.exit_code == 1
+    suite = ElementTree.parse(path).getroot().find("testsuite")
+    assert suite.get("failures") == "1"
+    assert [each.get("value") for each in suite.iter("property") if each.get("name") == "status"] == ["failed"]
+    (failure,) = suite.iter("failure")
+    assert failure.get("type") == "blind"
+    assert "has to be" in failure.get("message", "")
     assert "could not have shown a fall to" in blind.output
     assert "The check failed: 1 comparison could not have shown a fall to" in blind.output
 

@@ -52,7 +52,7 @@ def limits_of(margin: float | None, detect: str | None) -> GateLimits:
 
 def status_of(found: Checks, *, strict: bool) -> int:
     """Return the exit status of a gate."""
-    if found.status == "failed" or found.blind:
+    if found.status == "failed":
         return FAILED
     return UNDECIDED if strict and found.status == "undecided" else 0
 

@@ -134,7 +134,8 @@ class Against:
 
 
 _STATUS = Means(
-    "`failed`: a comparison is slower or has no result; `undecided`: one is undecided or not tested; `passed`"
+    "`failed`: a comparison is slower, has no result, or could not have shown `detect`; `undecided`: one is undecided "
+    "or not tested; `passed`"
 )
 
 
@@ -195,9 +196,10 @@ class Checks:
 
     @property
     def status(self) -> Annotated[Status, _STATUS]:
-        """`failed` when a comparison is slower or has no result, `undecided` when one may be, else `passed`."""
+        """`failed` when a comparison is slower, blind or without a result, `undecided` when one may be, else
+        `passed`."""
         found = {each.outcome for each in self.compared}
-        if found & {"slower", "no-result"}:
+        if self.blind or found & {"slower", "no-result"}:
             return "failed"
         return "undecided" if "undecided" in found or self.not_tested else "passed"
 

@@ -36,7 +36,8 @@ _SHORT: Mapping[str, doc.Message] = {
 }
 """Code of a reason for which statistics withhold a word -> how a row of the table says it; warnings say it whole."""
 _CASES: Mapping[str, Any] = {
-    "passed": "passed", "slower": "failed", "undecided": "skipped", "no-result": "error", "not-tested": "skipped",
+    "passed": "passed", "slower": "failed", "blind": "failed", "undecided": "skipped", "no-result": "error",
+    "not-tested": "skipped",
 }  # fmt: skip
 
 
@@ -83,7 +84,7 @@ def _limit(found: Checks, baseline: str = "") -> doc.Relative:
 def _summary(found: Checks) -> doc.Titled:
     """Return how many comparisons have which outcome, what was not tested, and last whether the check failed, with
     the reasons."""
-    status = "failed" if found.blind else found.status
+    status = found.status
     words = {outcome: list(_said(outcome, found)) for outcome in _REASONS}
     reasons = [text for outcome, of in _REASONS.items() if of == status for text in words[outcome]]
     shown = [outcome for outcome, of in _REASONS.items() if of != status and outcome != "not-tested"]
@@ -328,13 +329,15 @@ def _place(each: Checked) -> doc.WarnedPlace:
 
 
 def _cases(found: Checks, seconds: Mapping[str, float]) -> Iterator[doc.Case]:
+    blind = {id(each) for each in found.blind}
     for each in found.compared:
         duration = seconds.get(each.pair.treatment.cell.key, 0.0)
+        kind = "blind" if id(each) in blind else each.outcome
         yield doc.Case(
             shared.platform_of(each.pair.treatment.platform),
             _what(each),
-            _CASES[each.outcome],
-            each.outcome,
+            _CASES[kind],
+            kind,
             "" if each.outcome == "passed" else _finding(each, found),
             duration,
         )
@@ -351,6 +354,8 @@ def _finding(each: Checked, found: Checks) -> doc.Inline:
         parts.append(msg("{share}, fails below {limit}", share=share, limit=_limit(found)))
     if each.detectable is not None:
         parts.append(msg("detectable below {share}", share=_seen(each.detectable)))
+    if found.detect is not None and each.outcome == "undecided":
+        parts.append(msg("a fall to {share} has to be", share=_seen(found.detect)))
     return joined([*parts, *_details(each, found)], "; ")
 
 
