@@ -173,10 +173,23 @@ def test_an_image_without_a_shell_serves_and_works_on_every_platform_that_runs_h
     assert all("uid=65532" in output["stdout"] for outputs in of_who for output in outputs)
 
 
-def test_a_benchmark_whose_program_the_image_lacks_is_not_tested_with_its_name(archive, tmp_path):
+def test_a_benchmark_whose_program_the_image_lacks_is_not_tested_with_its_name(archive, image, tmp_path):
     assert vtax("image", "add", "shop", "--from", f"docker-archive:{archive}").returncode == 0
     planned = vtax("run", "tour", "--image", "shop", "--platforms", "native", "--dry-run")
     assert "has no program sysbench" in planned.stdout + planned.stderr
+    loaded = ("--load", "cat {url}", "--platforms", "native,lxc", "--dry-run")
+    planned = vtax("run", "--image", "shop", *loaded)
+    assert planned.returncode == 0, planned.stderr
+    assert "--trust" not in planned.stdout
+    planned = vtax("run", "--image", "shop", "--serve", "/app/no-such", *loaded)
+    assert "has no program /app/no-such" in planned.stdout + planned.stderr
+    (tmp_path / "root").mkdir()
+    shutil.copy(image.tree / "usr/bin/busybox", tmp_path / "root/busybox")
+    assert vtax("image", "add", "bare", "--from", f"dir:{tmp_path}/root").returncode == 0
+    planned = vtax("run", "--image", "bare", *loaded)
+    assert planned.returncode == 2
+    assert "the image bare names no program to run" in planned.stderr
+    assert "--serve" in planned.stderr
 
 
 def test_the_name_of_an_image_is_that_which_was_added_last(image, tmp_path):

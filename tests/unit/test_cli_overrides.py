@@ -160,3 +160,10 @@ def test_a_boot_that_neither_the_study_nor_the_option_knows_is_refused_with_thos
     with pytest.raises(BadInput, match="is not of the form NAME=ENTRY:PLATFORM") as caught:
         overrides.of_boots(load("mauricio2013").study, ["zen=Debian"], None)
     assert "--boot bare=ENTRY --boot xen=ENTRY" in caught.value.hint
+
+
+def test_a_number_of_blocks_takes_the_place_of_the_budget_that_a_study_has():
+    study = load("shares").study
+    assert study.design.budget is not None
+    assert load("shares", of_design(study, 50, None, None)).study.design.budget is None
+    assert load("shares", of_design(study, 50, None, "5min")).study.design.budget == 300

@@ -21,6 +21,7 @@ from vtax.network import registry as topologies
 from vtax.runner.points import checked_points
 from vtax.study.load import LoadedStudy, load, shipped
 from vtax.study.model import Study
+from vtax.study.programs import ENTRY
 from vtax.study.units import about_size
 
 
@@ -37,12 +38,25 @@ def recipe_for(loaded: LoadedStudy) -> Recipe:
     decide what data the image has, and for an image of the user's that is not there."""
     name = loaded.study.guest.image
     start = images.named(Home.from_environment(), name) if name else DEFAULT
+    _check_entry(loaded.study, start)
     recipe = start.with_packages(packages_for(loaded.study)).with_disk(loaded.study.guest.disk or 0)
     named = (tools.benchmarks().get(table.name) for table in loaded.study.benchmark)
     if not any(benchmark and benchmark.makes_data for benchmark in named):
         return recipe
     points = checked_points(loaded, Image("none", Path()))
     return recipe.with_data(each.benchmark.data(each.parameters) for each in points if each.benchmark.makes_data)
+
+
+def _check_entry(study: Study, image: Recipe) -> None:
+    """Raise BadInput where a server is to be the program that an image names, and it names none."""
+    used = {table.name for table in study.benchmark}
+    for table in study.program if image.own and not image.own.entry else ():
+        if table.name in used and [f"{{{ENTRY}}}"] in [list(argv) for argv in table.argv.roles.values()]:
+            raise BadInput(
+                f"the image {study.guest.image} names no program to run",
+                where=f"[[program]] {table.name}",
+                hint="name one with --serve, or in argv of the program",
+            )
 
 
 def recipe_of(benchmark: Benchmark) -> Recipe:

@@ -173,9 +173,10 @@ def built_image(home: Home, recipe: Recipe | None = None, study: str = "") -> Im
     if image is None:
         disk = [f"a disk of {about_size(recipe.disk_bytes)}"] if recipe.disk_bytes else []
         what = "the guest image" + (f" with {', '.join((*recipe.added, *disk))}" if recipe.is_layered or disk else "")
-        of_study = recipe.data or recipe.disk_bytes or recipe.own
+        of_study = recipe.data or recipe.disk_bytes
         more = f" {study}" if of_study else "".join(f" --with {package}" for package in recipe.layer)
-        raise BadInput(f"{what} is not built yet", hint=f"sudo vtax image build{more}")
+        hint = "vtax run builds it" if recipe.own else f"sudo vtax image build{more}"
+        raise BadInput(f"{what} is not built yet", hint=hint)
     return image
 
 

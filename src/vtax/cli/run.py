@@ -108,7 +108,11 @@ def _tags(context: click.Context, parameter: click.Parameter, given: tuple[str, 
     help="Measure platforms P, or those that the study names for this boot, in the boot ENTRY of this host, as a "
     "[[boot]] table does (repeatable).",
 )  # fmt: skip
-@click.option("--blocks", type=click.IntRange(1, MAX_BLOCKS), help="Run exactly this many blocks.")
+@click.option(
+    "--blocks",
+    type=click.IntRange(1, MAX_BLOCKS),
+    help="Run exactly this many blocks, fewer where --budget ends before.",
+)
 @click.option(
     "--sessions",
     type=click.IntRange(1, MAX_SESSIONS),
@@ -205,10 +209,11 @@ def command(
     if limits:
         _require_one_part(loaded.study, pause_s)
     if only_plan:
-        return _print_plan(loaded, platforms, seed, as_json=as_json)
+        return _print_plan(loaded, platforms, seed, is_typed=load_of is not None, as_json=as_json)
     need_root("measuring")
     here = boots.look(loaded.study)
     home = Home.from_environment().ensure()
+    trust = trust or load_of is not None  # who typed the command consents to it
     programs = consented(home, host_programs(loaded), loaded.source, digest=loaded.digest, trust=trust)
     with measuring_lock(f"vtax run {loaded.study.name}", wait_s=wait_s(wait)) as rename:
         prepare_host(home)
@@ -274,8 +279,13 @@ def _varied(study: str, chosen: Chosen) -> Study:
     return load(study, chosen=chosen).study if chosen != Chosen() else declared.study
 
 
-def _print_plan(loaded: LoadedStudy, named: tuple[str, ...], seed: int | None, *, as_json: bool) -> None:
-    """Print the plan. Platforms are probed only by root, only while no run measures, and only of one boot."""
+def _print_plan(
+    loaded: LoadedStudy, named: tuple[str, ...], seed: int | None, *, is_typed: bool, as_json: bool
+) -> None:
+    """Print the plan. Platforms are probed only by root, only while no run measures, and only of one boot.
+
+    is_typed: its programs were typed with the command, which is consent to them.
+    """
     home, image = Home.from_environment(), None
     recipe = recipe_for(loaded)
     needed = examine_image(home, recipe)
@@ -297,7 +307,7 @@ def _print_plan(loaded: LoadedStudy, named: tuple[str, ...], seed: int | None, *
         return
     announce(plan, say)
     say(str(needed))
-    if plan.programs:
+    if plan.programs and not is_typed:
         say("a dry run starts none of these; a run prompts once for this file, or needs --trust")
     if absent := [each.platform.name for each in _absent(plan, named)]:
         say(f"vtax run refuses this: {', '.join(absent)} was named, and does not run here")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
@@ -13,6 +13,7 @@ from vtax.benchmarks.program import ProgramBenchmark
 from vtax.benchmarks.program import loaded as program_of
 from vtax.errors import BadInput, BadInputs, Problems, placed
 from vtax.image.image import Image
+from vtax.image.toolbox import ENTRY as PATH_OF_ENTRY
 from vtax.network import registry as topology_registry
 from vtax.network.settings import LinkSettings
 from vtax.runner import density
@@ -53,7 +54,8 @@ class Point:
         """
         context = Context(1, 1 << 40)
         commands = [each for each in self.benchmark.commands(self.parameters, context) if each.place in places]
-        return [each.argv[0] for each in commands if each.argv[0] not in [file.path for file in each.files]]
+        started = [(_started(each.argv), [file.path for file in each.files]) for each in commands]
+        return [program for program, brought in started if program not in brought]
 
     @property
     def guests(self) -> int:
@@ -122,6 +124,11 @@ def checked_points(loaded: LoadedStudy, image: Image) -> tuple[Point, ...]:
     if found := [*of_programs, *problems.values()]:
         raise refused(found, loaded.source)
     return tuple(checked.values())
+
+
+def _started(argv: Sequence[str]) -> str:
+    """Return the program of a command: of one that an image's entry becomes, that one."""
+    return argv[1] if argv[0] == PATH_OF_ENTRY and argv[1:] and argv[1].startswith("/") else argv[0]
 
 
 def programs_of(loaded: LoadedStudy) -> dict[str, ProgramBenchmark]:

@@ -12,7 +12,8 @@ def of_design(study: Study, blocks: int | None, sessions: int | None, budget: st
     """Return what --blocks, --sessions and --budget change."""
     design: dict[str, Any] = {}
     if blocks is not None:
-        design = {"stop": "open" if study.design.stop == "open" else "fixed", "blocks": blocks}
+        no_budget = {"budget": None} if study.design.budget is not None else {}
+        design = {"stop": "open" if study.design.stop == "open" else "fixed", "blocks": blocks, **no_budget}
     if budget is not None:
         stop = {"stop": "budget"} if study.design.stop == "fixed" and blocks is None else {}
         design = {**design, **stop, "budget": budget}

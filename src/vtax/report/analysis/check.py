@@ -134,8 +134,8 @@ class Against:
 
 
 _STATUS = Means(
-    "`failed`: a comparison is slower, has no result, or could not have shown `detect`; `undecided`: one is undecided "
-    "or not tested; `passed`"
+    "`failed`: a comparison is slower, has no result, or could not have shown `detect`; `undecided`: one is "
+    "undecided or not tested; `passed`"
 )
 
 
