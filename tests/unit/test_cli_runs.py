@@ -116,6 +116,11 @@ def test_a_killed_run_is_interrupted_to_whoever_looks_before_anybody_cleans(tmp_
     assert printed.endswith("resume with: sudo vtax resume tour-1\n")
     assert json.loads(output_of("show", "--json"))["status"] == "interrupted"
     assert statuses() == {"tour-1": "running"}
+    bundle = tmp_path / "killed.vtax.gz"
+    output_of("export", "-o", str(bundle))
+    monkeypatch.setenv("VTAX_HOME", str(tmp_path / "elsewhere"))
+    output_of("import", str(bundle))
+    assert statuses() == {"tour-1": "interrupted"}
 
 
 def test_a_run_of_another_machine_is_not_resumed_here(tmp_path, monkeypatch, capsys, taken_for_root):
