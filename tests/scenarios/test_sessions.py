@@ -192,8 +192,8 @@ def test_an_open_run_takes_sessions_and_blocks_without_a_warning(store, home):
     ("status", "design", "budget_s", "printed"),
     [
         ("interrupted", {}, 60.0, "s-1 is interrupted"),
-        ("finished", {"order": "sequential"}, 60.0, "s-1 cannot have more blocks"),
-        ("finished", {"stop": "precision", "min_blocks": 2, "max_blocks": 5}, 60.0, "s-1 cannot have more blocks"),
+        ("finished", {"order": "sequential"}, 60.0, "s-1 cannot have more blocks: it has sequential order"),
+        ("finished", {"stop": "precision", "min_blocks": 2, "max_blocks": 5}, 60.0, "it has stop = 'precision'"),
         ("finished", {}, 1e-9, "the budget is shorter than a block of s-1"),
     ],
 )

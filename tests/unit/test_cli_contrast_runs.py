@@ -17,7 +17,8 @@ from synthetic_run import DECLARED, PLATFORMS, begin, cells, fill, trial
 from vtax.cli.main import group
 from vtax.errors import VtaxError
 from vtax.report.analysis.contrast import contrast
-from vtax.report.analysis.run_differences import _of_hosts
+from vtax.report.analysis.result import analyse
+from vtax.report.analysis.run_differences import _of_hosts, differences
 from vtax.report.parts.contrast import document_of
 from vtax.store.store import RunHandle, Store
 
@@ -245,3 +246,23 @@ def test_designs_differ_in_what_their_rules_read_and_in_what_was_made(tmp_path, 
         _of_rule(opened, "a-1", *first)
         _of_rule(opened, "b-1", *second)
         assert {english(text) for text in contrast(opened, "a-1", "b-1").warnings} == expected
+
+
+def test_sizes_that_print_alike_are_no_difference_and_a_setting_without_value_is_none(store):
+    one = analyse(store, "tour-1")
+    budget = {**one.declared, "design": {**one.declared["design"], "budget": 420.0}}
+    a = replace(one, host={"memory_bytes": 25_232_932_864})
+    b = replace(one, host={"memory_bytes": 25_232_900_000}, declared=budget)
+    a = replace(a, declared={**budget, "design": {**budget["design"], "budget": None}})
+    found = [english(each) for each in differences(a, b, (), (), ())]
+    assert found == ["design: budget none against 7min"]
+    b = replace(b, host={"memory_bytes": 33_000_000_000})
+    assert "hosts differ in memory: 23.5 GiB and 30.7 GiB" in [
+        english(each) for each in differences(a, b, (), (), ())
+    ]
+
+
+def test_a_bundle_as_a_side_is_refused_with_the_way_to_compare_it(store):
+    with pytest.raises(VtaxError) as refused:
+        contrast(store, "t1.vtax.gz", "tour-1")
+    assert str(refused.value.hint).startswith("vtax import t1.vtax.gz, and compare the run")

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 from contextlib import nullcontext
+from dataclasses import replace
 
 import pytest
 from command_line import output_of
@@ -165,9 +166,15 @@ def test_a_paused_run_is_offered_its_next_session_and_nothing_else(store, home, 
         output_of("resume", "--session")
 
 
-def test_a_finished_run_is_refused_with_the_way_to_more_blocks(store, home):
+@pytest.mark.parametrize(("design", "has_way"), [({}, True), ({"order": "sequential"}, False)])
+def test_a_finished_run_is_refused_with_the_way_to_more_blocks_where_there_is_one(
+    store, home, monkeypatch, design, has_way
+):
     run = begin_planned(store, home)
     run.finish("finished", "", 1_700_000_300.0)
+    loaded = resume.stored_study(run)
+    study = loaded.study.model_copy(update={"design": loaded.study.design.model_copy(update=design)})
+    monkeypatch.setattr(resume, "stored_study", lambda _: replace(loaded, study=study))
     with pytest.raises(BadInput) as refused:
         resume._check_status(store.open_run(run.name), session=False, more_s=None)
-    assert f"vtax resume {run.name} --budget 10min adds blocks" in refused.value.hint
+    assert (f"vtax resume {run.name} --budget 10min adds blocks" in refused.value.hint) == has_way

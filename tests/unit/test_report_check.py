@@ -119,8 +119,8 @@ def test_what_a_word_assumes_stands_beside_it():
     words = {each.outcome for each in found.compared if each.assumptions}
     assert words == {"passed"}
     shown = document_of(found)
-    assert "too few blocks to see" in drawn(shown)
-    assert any("too few blocks to see" in text for each in as_json(shown)["comparisons"]
+    assert "verdicts hold unless" in drawn(shown)
+    assert any("verdicts hold unless" in text for each in as_json(shown)["comparisons"]
                for text in each["assumptions"])  # fmt: skip
 
 

@@ -174,15 +174,15 @@ def test_blocks_of_which_a_cell_was_left_out_since_it_was_decided_are_not_missin
     assert [sentence(w) for w in analyse(store).warnings if w.code == "missing"] == said
 
 
-def test_cautions_that_may_overturn_a_word_come_first(store):
+def test_cautions_that_change_a_reading_come_first(store):
     run = begin(store)
     run.finish("finished", "", 2.0)
     codes = {
+        "assumes-independence": {"correlation": Number(0.5, 2)},
         "outliers": {"count": Count(2), "total": Count(9), "what": "values", "limit": "3.5"},
         "host-busy": {"cpus": Number(1.0, 2)},
         "unequal-noise": {"times": Number(3.0, 2)},
         "client-saturated": {"tool": "redis", "share": Share(0.99, "whole"), "count": Count(1)},
-        "assumes-independence": {"correlation": Number(0.5, 2)},
     }
     kinds = {"outliers": STATISTICS, "unequal-noise": STATISTICS, "assumes-independence": STATISTICS}
     given = [Warning(code, "warning", data, times=9 - n, kind=kinds.get(code, code))
@@ -194,4 +194,4 @@ def test_cautions_that_may_overturn_a_word_come_first(store):
         first = next(w for w in found.warnings if english(caution.text).startswith(f"Caution: {sentence(w)}"))
         shown.append(first.code)
         found = replace(found, warnings=tuple(w for w in found.warnings if w is not first))
-    assert shown == ["assumes-independence", "client-saturated", "unequal-noise", "host-busy", "outliers"]
+    assert shown == ["client-saturated", "unequal-noise", "host-busy", "assumes-independence", "outliers"]

@@ -33,5 +33,5 @@ def test_the_level_of_widened_intervals_is_shown_below_the_first_table(design, l
     _, analysis = measured(noisy(0.05, 0.01), blocks=6, trials=1, **design)
     found = plain(terminal(analysis, 200))
     assert found.count("intervals are computed at") == bool(level)
-    expected = f"computed at {level} % so that they hold at 95 %: the rule {design['stop']} decides by the figures"
+    expected = f"computed at {level} % so that they hold at 95 %: the rule {design['stop']} looks at figures"
     assert not level or expected in found

@@ -21,7 +21,7 @@ from vtax.image.image import Image
 from vtax.messages import Note
 from vtax.platforms.base import HostProgram
 from vtax.runner import boots
-from vtax.runner.host_sessions import add_blocks, begin_next, check_more, check_next, note_boot
+from vtax.runner.host_sessions import add_blocks, begin_next, check_more, check_next, note_boot, why_no_more_blocks
 from vtax.runner.machines import check_same, held_machines
 from vtax.runner.plan import host_programs
 from vtax.runner.resume import check_host, note_resumption, rebuild_plan, stored_study
@@ -134,7 +134,9 @@ def _check_status(run: RunHandle, *, session: bool, more_s: float | None) -> Not
     if session:
         return check_next(run, stored_study(run).study.design)
     if run.status == "finished":
-        hint = f"vtax resume {run.name} --budget 10min adds blocks; vtax show {run.name} has its result"
+        hint = f"vtax show {run.name} prints its result"
+        if not why_no_more_blocks(run, stored_study(run).study.design):
+            hint = f"vtax resume {run.name} --budget 10min adds blocks; vtax show {run.name} prints its result"
         raise BadInput(f"{run.name} is finished", hint=hint)
     if run.status == "paused":
         raise BadInput(

@@ -67,7 +67,7 @@ SENTENCES: Mapping[str, str | tuple[str, str]] = {
         "the change point takes runs as independent: where neighbouring ones are alike, as on a host that wanders "
         "slowly, one may be found though nothing changed",
     "assumes-independence":
-        "too few blocks to see whether slow ones come in a row; where they do, verdicts are undecided",
+        "verdicts hold unless slow blocks come in a row, which so few blocks cannot show",
     "failures-differ":
         "{failed} of {tried} trials failed, of the baseline {others} of {total}: where slow trials fail, the ratio "
         "flatters the side that failed more",

@@ -87,10 +87,9 @@ def check_more(run: RunHandle, design: DesignTable, more_s: float) -> Note | Non
             f"{run.name} is {run.status}; a time is for more blocks of a finished run", where="--budget",
             hint=f"complete it first: vtax resume {run.name}",
         )  # fmt: skip
-    if not takes_more_blocks(rule_of(design.model_dump()), design.order, run.session.number):
+    if how := why_no_more_blocks(run, design):
         raise BadInput(
-            f"{run.name} cannot have more blocks: it has several sessions, a sequential order, or a rule that looks "
-            "at figures",
+            f"{run.name} cannot have more blocks: it has {how}",
             where="--budget", hint="start a new run with vtax run",
         )  # fmt: skip
     blocks = 1 + max((block for _, block, _ in run.done()), default=-1)
@@ -103,6 +102,16 @@ def check_more(run: RunHandle, design: DesignTable, more_s: float) -> Note | Non
     if design.stop == "open":
         return None
     return Note("blocks-added", blocks=blocks)
+
+
+def why_no_more_blocks(run: RunHandle, design: DesignTable) -> str:
+    """Return what a finished run has that allows no further blocks; empty where they may follow."""
+    rule, sessions = rule_of(design.model_dump()), run.session.number
+    if takes_more_blocks(rule, design.order, sessions):
+        return ""
+    if not rule.takes_more:
+        return f"stop = {design.stop!r}, which looks at figures"
+    return "several sessions" if sessions > 1 else "sequential order"
 
 
 def add_blocks(run: RunHandle, plan: Plan, more_s: float, added: Note | None) -> Plan:

@@ -26,6 +26,8 @@ def neither(given: str, platforms: Sequence[str], runs: Sequence[str]) -> NotFou
     """Return the error for a name that is neither a platform nor a run, with the nearest of both."""
     near = [*get_close_matches(given, platforms, n=3, cutoff=0.5), *get_close_matches(given, runs, n=3, cutoff=0.5)]
     hint = f"did you mean {', '.join(near)}?" if near else f"platforms: {', '.join(platforms)}; runs: vtax list"
+    if given.endswith(".vtax.gz"):
+        hint = f"vtax import {given}, and compare the run that it names; only a gate takes a bundle, as B"
     return NotFound(f"there is no run or platform {given!r}", hint=hint)
 
 

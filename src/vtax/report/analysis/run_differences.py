@@ -14,6 +14,7 @@ from vtax.report.document import joined, msg
 from vtax.store.records import CellRecord
 from vtax.study.declared import with_units
 from vtax.study.model import DesignTable, GuestTable
+from vtax.study.units import about_size
 
 _MAX_NAMED = 5  # fields of a fact
 _ADAPTIVE = ("precision", "verdict")
@@ -37,9 +38,10 @@ def differences(
 ) -> Iterator[doc.Inline]:
     """Yield each difference once. platforms: compared with themselves. cells: the pairs compared. fixed: factors that
     a person chose to differ."""
-    facts = [f for f in sorted({*a.host, *b.host} - _MOMENTS) if a.host.get(f) != b.host.get(f)]
-    for fact in facts:
-        yield _of_hosts(fact, a.host.get(fact), b.host.get(fact))
+    for fact in sorted({*a.host, *b.host} - _MOMENTS):
+        treatment, baseline = a.host.get(fact), b.host.get(fact)
+        if _as_shown(fact, treatment) != _as_shown(fact, baseline):
+            yield _of_hosts(fact, treatment, baseline)
     if a.image_key != b.image_key:
         yield msg("images differ: {treatment} and {baseline}", treatment=a.image_key, baseline=b.image_key)
     if a.vtax_version != b.vtax_version:
@@ -54,6 +56,11 @@ def differences(
             yield _versions(platform.name, platform.version, versions[platform.name])
     found = [text for treatment, baseline in cells for text in _of_cells(treatment, baseline, fixed)]
     yield from {repr(each): each for each in found}.values()
+
+
+def _as_shown(key: str, value: Any) -> Any:
+    """Return a fact without what is not printed of it: bytes of RAM that a kernel keeps for itself."""
+    return about_size(value) if key.endswith("_bytes") and isinstance(value, int | float) else value
 
 
 def _of_hosts(key: str, treatment: Any, baseline: Any) -> doc.Inline:
@@ -173,7 +180,7 @@ def _valued(value: Any, unit: str) -> doc.Inline:
 
 def _short(value: Any) -> doc.Inline:
     if value is None:
-        return msg("not known")
+        return msg("none")
     if isinstance(value, bool):
         return "true" if value else "false"  # as studies and JSON write it
     if isinstance(value, Mapping):

@@ -91,8 +91,7 @@ def _method(found: Contrasts) -> doc.Inline:
         )  # fmt: skip
     return msg(
         "{treatment} / {baseline}, {how}; within ±{margin} is equivalent; Holm-corrected over all comparisons of a "
-        "metric between these sides ({families}), for no other sides of {run} that could have been named: name them "
-        "before its table is seen",
+        "metric between these sides ({families}); that holds for sides chosen before the table of {run} was seen",
         how=how, margin=doc.Share(found.margin, "declared"), run=found.baseline.name,
         families=listed([doc.Count(each) for each in found.families]), **sides,
     )  # fmt: skip

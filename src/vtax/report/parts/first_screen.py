@@ -15,8 +15,8 @@ from vtax.report.parts import shared
 
 _MOST_NAMED = 4
 _MOST_WARNINGS = 2
-_OVERTURNING = frozenset({"assumes-independence", "emulated-host", "failures-differ", "timed-out"})
-_FLAGGED = frozenset({"outliers"})  # which stay in the figures
+_OVERTURNING = frozenset({"emulated-host", "failures-differ", "timed-out"})
+_KEPT = frozenset({"assumes-independence", "outliers"})  # figures and verdicts stay
 _NO_DOUBTS = frozenset({"study-changed", "trusted", "trusted-file", "few-blocks"})  # asked for, or said before
 
 
@@ -55,14 +55,14 @@ def _doubts(analysis: Analysis, warnings: str) -> Iterator[doc.Inline]:
 
 def _harm(warning: doc.Warning) -> int:
     """Return the place of a warning: what makes figures false, what would overturn a word shown, what else statistics
-    say of words, then the host; last what they flag and keep."""
+    say of words, then the host; last what leaves figures and words as they are."""
     if warning.severity == "error":
         return 0
     if warning.code in _OVERTURNING:
         return 1
     if warning.code == "client-saturated":
         return 2
-    if warning.code in _FLAGGED:
+    if warning.code in _KEPT:
         return 5
     return 3 if warning.kind == STATISTICS else 4
 

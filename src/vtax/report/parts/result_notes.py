@@ -57,8 +57,8 @@ def _widened(compared: Sequence[Section], analysis: Analysis) -> Iterator[doc.In
     if levels and max(levels) > analysis.rule.confidence:
         low, high = (doc.Share(round(level, 3), "declared") for level in (min(levels), max(levels)))
         yield msg(
-            "intervals are computed at {level} so that they hold at {confidence}: the rule {rule} decides "
-            "by the figures what it measures",
+            "intervals are computed at {level} so that they hold at {confidence}: the rule {rule} looks "
+            "at figures to decide what else to measure",
             level=low if low == high else doc.Range(low, high), confidence=analysis.level, rule=analysis.rule.stop,
         )  # fmt: skip
 
