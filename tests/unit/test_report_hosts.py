@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from fleet import DAY_S, START, measure, merged
+from synthetic_run import put_store
 
 from vtax.report.analysis.host_change import changes_of, effects_of
 from vtax.report.analysis.hosts import groups_of, hosts_of
@@ -71,15 +72,27 @@ def sentences(source: Source) -> list[str]:
     return [english(item) for item in summary.parts[0].items]
 
 
+@pytest.fixture
+def updated_store(tmp_path: Path) -> Store:
+    """A store of runs of all hosts, four each, of which FIRST had the new kernel in the last two."""
+    put_store(tmp_path / "store.sqlite", measure_update)
+    return Store.open(tmp_path / "store.sqlite")
+
+
+def measure_update(store: Store) -> None:
+    measure(store, HOSTS, 4, speed=speeds(), facts=kernels)
+
+
 def changed(store: Store, **record: object) -> Source:
-    return source_of(store, merged(store, measure(store, HOSTS, 4, speed=speeds(), facts=kernels), **record))
+    runs = {host: [f"{host}-s{session}" for session in range(1, 5)] for host in HOSTS}
+    return source_of(store, merged(store, runs, **record))
 
 
 DECLARED = {"what": "kernel 6.6", "first": list(FIRST), "seed": 7, "at": AFTER}
 
 
-def test_a_declared_change_is_judged_against_the_controls_in_the_same_windows(store):
-    source = changed(store, change=DECLARED)
+def test_a_declared_change_is_judged_against_the_controls_in_the_same_windows(updated_store):
+    source = changed(updated_store, change=DECLARED)
     (change,) = shown(source)["changes"]
     assert (tuple(change["changed"]), len(change["controls"])) == (FIRST, 4)
     assert change["is_random"]
@@ -94,8 +107,8 @@ def test_a_declared_change_is_judged_against_the_controls_in_the_same_windows(st
     assert any("of what it would be without the change" in each for each in sentences(source))
 
 
-def test_each_host_is_one_value_after_relative_to_before(store):
-    source = changed(store, change=DECLARED)
+def test_each_host_is_one_value_after_relative_to_before(updated_store):
+    source = changed(updated_store, change=DECLARED)
     analysis, hosts = source.analysis, hosts_of(source.analysis)
     (change,) = changes_of(analysis, hosts)
     effect = next(e for e in effects_of(analysis, hosts, change) if e.platform == "docker" and not e.baseline)
@@ -111,8 +124,8 @@ def test_each_host_is_one_value_after_relative_to_before(store):
     )
 
 
-def test_half_of_the_hosts_updated_by_accident_is_offered_as_a_change(store):
-    source = changed(store)
+def test_half_of_the_hosts_updated_by_accident_is_offered_as_a_change(updated_store):
+    source = changed(updated_store)
     (change,) = shown(source)["changes"]
     assert not change["is_declared"]
     assert not change["is_random"]
@@ -168,26 +181,35 @@ def test_a_host_that_did_what_it_was_not_to_do_and_one_that_was_lost_are_named(s
     assert change["changed"] == ["web0", "web5", "web6"]
 
 
-def test_a_change_that_was_not_carried_out_yet_shows_nothing(store):
-    source = changed(store, change={**DECLARED, "at": None})
+def test_a_change_that_was_not_carried_out_yet_shows_nothing(updated_store):
+    source = changed(updated_store, change={**DECLARED, "at": None})
     assert shown(source)["changes"] == []
 
 
-def test_sessions_after_the_controls_changed_too_do_not_count(store):
-    source = changed(store, change={**DECLARED, "until": START + 3.5 * DAY_S})
+def test_sessions_after_the_controls_changed_too_do_not_count(updated_store):
+    source = changed(updated_store, change={**DECLARED, "until": START + 3.5 * DAY_S})
     (change,) = shown(source)["changes"]
     third = {number for host in hosts_of(source.analysis) for number in host.numbers[2:3]}
     assert set(change["after"]) == third
 
 
-def odd(store: Store) -> Source:
+@pytest.fixture(scope="module")
+def odd_store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    """A store of runs of all hosts, of which web7 is slower in docker."""
+    return Store.open(tmp_path_factory.mktemp("odd") / "store.sqlite")
+
+
+@pytest.fixture(scope="module")
+def odd(odd_store: Store) -> Source:
+    """Those runs merged, with web9, which never answered."""
+
     def speed(host: str, session: int, platform: str) -> float:
         return 0.8 if host == "web7" and platform == "docker" else 1.0
 
     def facts(host: str, session: int) -> dict[str, object]:
         return {"frequency_governor": "powersave" if host == "web7" else "performance"}
 
-    runs = measure(store, HOSTS, 2, speed=speed, facts=facts)
+    runs = measure(odd_store, HOSTS, 2, speed=speed, facts=facts)
     hosts = [
         {"host": host, "runs": of, "planned": 2, "state": "collected",
          "agents": ["kubelet"] if host == "web7" else []}
@@ -195,18 +217,17 @@ def odd(store: Store) -> Source:
     ]  # fmt: skip
     hosts.append({"host": "web9", "runs": [], "planned": 2, "state": "unreachable", "code": "unreachable",
                   "detail": "no route to host"})  # fmt: skip
-    return source_of(store, merged(store, runs, hosts=hosts))
+    return source_of(odd_store, merged(odd_store, runs, hosts=hosts))
 
 
-def test_an_odd_host_is_found_with_what_only_it_has(store):
-    source = odd(store)
-    (found,) = shown(source)["odd"]
+def test_an_odd_host_is_found_with_what_only_it_has(odd):
+    (found,) = shown(odd)["odd"]
     assert (found["hosts"], found["platform"]) == (["web7"], "docker")
     assert found["low"] < 0.8 < found["high"]
     assert found["facts"] == ["agents.kubelet = yes", "frequency_governor = powersave"]
     assert any(
         each.startswith("web7: docker") and "resident agent: kubelet, frequency governor powersave" in each
-        for each in sentences(source)
+        for each in sentences(odd)
     )
 
 
@@ -216,30 +237,27 @@ def test_alike_hosts_are_not_called_odd(store):
     assert "No host is shown to lie apart from the others." in sentences(source)
 
 
-def test_missing_hosts_are_named_with_their_reasons(store):
-    source = odd(store)
-    (missing,) = shown(source)["missing"]
+def test_missing_hosts_are_named_with_their_reasons(odd):
+    (missing,) = shown(odd)["missing"]
     assert (missing["host"], missing["state"], missing["code"]) == ("web9", "unreachable", "unreachable")
     assert (missing["planned"], missing["sessions"]) == (2, [])
-    assert "1 host has no result: web9" in sentences(source)
+    assert "1 host has no result: web9" in sentences(odd)
 
 
-def test_the_matrix_has_a_line_a_host_and_the_farthest_where_they_are_many(store):
-    source = odd(store)
-    (of_web7,) = (host for host in shown(source)["hosts"] if host["host"] == "web7")
+def test_the_matrix_has_a_line_a_host_and_the_farthest_where_they_are_many(odd):
+    (of_web7,) = (host for host in shown(odd)["hosts"] if host["host"] == "web7")
     (ratio,) = of_web7["ratios"]
     assert ratio["estimate"] == pytest.approx(0.8, abs=0.01)
-    document = VIEW.document(source, Options("all"))
+    document = VIEW.document(odd, Options("all"))
     (matrix,) = (table for table in document.tables() if table.key.startswith("hosts "))
     assert [row.cells[0] for row in matrix.groups[0].rows] == list(HOSTS)
     (figure,) = document.figures()
     assert len(figure.groups[0].rows) == len(HOSTS) + 1
 
 
-def test_the_report_has_the_chapter_and_one_of_a_single_host_has_none(store):
-    source = odd(store)
-    assert any(getattr(part, "key", "") == "hosts" for part in report(source).parts)
-    alone = source_of(store, "web0-s1")
+def test_the_report_has_the_chapter_and_one_of_a_single_host_has_none(odd, odd_store):
+    assert any(getattr(part, "key", "") == "hosts" for part in report(odd).parts)
+    alone = source_of(odd_store, "web0-s1")
     assert not any(getattr(part, "key", "") == "hosts" for part in report(alone).parts)
 
 
