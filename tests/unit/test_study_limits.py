@@ -139,28 +139,31 @@ def test_values_that_are_one_level_in_two_spellings_are_refused():
 
 
 @pytest.mark.parametrize(
-    "benchmark",
+    ("benchmark", "share"),
     [
-        {"name": "sysbench-cpu", "factors": {"duration_s": levels(100), "cpu_max_prime": levels(100, 1000)}},
-        {
-            "name": "netperf",
-            "factors": {"message_size": levels(50, 64), "socket_buffer": levels(25, 4096)},
-            "link_factors": {"mtu": levels(4, 1500), "queues": [1, 2]},
-        },
+        ({"name": "sysbench-cpu", "factors": {"duration_s": levels(100), "cpu_max_prime": levels(100, 1000)}}, 1),
+        (
+            {
+                "name": "netperf",
+                "factors": {"message_size": levels(25, 64), "socket_buffer": levels(25, 4096)},
+                "link_factors": {"mtu": levels(2, 1500), "queues": [1, 2]},
+            },
+            4,
+        ),
     ],
     ids=["processor", "network"],
 )
-def test_ten_thousand_points_are_planned_in_a_moment(benchmark):
+def test_ten_thousand_points_are_planned_in_a_moment(benchmark, share):
     declared = {**TABLE, "platforms": ["native", "podman"], "benchmark": [benchmark]}
     started_at = time.process_time()
     plan = planned(declared)
     announce(plan, lambda line: None)
-    assert time.process_time() - started_at < 15.0
-    assert len(plan.points) == limits.MAX_POINTS
-    assert sum(len(session.cells) for session in plan.sessions(0)) == limits.MAX_CELLS
+    assert time.process_time() - started_at < 15.0 / share
+    assert len(plan.points) == limits.MAX_POINTS // share
+    assert sum(len(session.cells) for session in plan.sessions(0)) == limits.MAX_CELLS // share
     started_at = time.process_time()
     Stopping(plan, []).decide(1, 1.0)
-    assert time.process_time() - started_at < 10.0
+    assert time.process_time() - started_at < 10.0 / share
 
 
 def test_ten_thousand_blocks_of_one_platform_after_the_other_are_announced_at_once():
