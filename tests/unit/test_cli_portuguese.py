@@ -104,6 +104,8 @@ def test_other_locales_are_english(locale, set_locale):
     ("english", "expected"),
     [
         ("1.99 of 2 CPUs busy; busiest: qemu (7) 146 %", "1,99 de 2 CPUs ocupadas; mais ocupados: qemu (7) 146 %"),
+        ("0.5\u00a0% of CPU time", "0,5\u00a0% do tempo de CPU"),
+        ("present: crun; missing: youki, kata", "presente: crun; falta: youki, kata"),
         ("20.1 GiB available", "20,1 GiB disponíveis"),
         ("as kvm-e1000: accel=kvm", "como kvm-e1000: accel=kvm"),
         ("a duration from 1ms to 1s, in seconds or with a unit",

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from vtax.cli.main import group
-from vtax.doctor import checks, examine, tunables
+from vtax.doctor import checks, examine, packages, tunables
 from vtax.doctor.examine import Examination, probe_all
 from vtax.doctor.load import HostLoad, sample_load
 from vtax.errors import VtaxError
@@ -62,7 +62,12 @@ def laptop(tmp_path):
     return host(tmp_path / "laptop", LAPTOP)
 
 
-def test_a_bad_host_is_reported_everything_with_reason_and_hint(laptop):
+@pytest.fixture
+def no_counters(monkeypatch):
+    monkeypatch.setattr(checks, "not_counted", lambda root: dict.fromkeys(("energy", "VM exits", "cycles"), "why"))
+
+
+def test_a_bad_host_is_reported_everything_with_reason_and_hint(laptop, no_counters):
     found = {finding.name: finding for finding in checks.findings(laptop)}
     assert {name: finding.severity for name, finding in found.items()} == {
         "CPUs": "warn",
@@ -77,18 +82,30 @@ def test_a_bad_host_is_reported_everything_with_reason_and_hint(laptop):
         "virtual host": "ok",
         "battery": "bad",
         "heat": "warn",
-        "counters": "ok",
+        "counters": "none",
     }
     assert found["frequency governor"].observed == "performance, powersave"
     assert found["swap"].observed == "977 MiB of 1.91 GiB in use"
     assert found["NUMA"].observed == "2 nodes, and the kernel moves memory between them"
     assert all(finding.why for finding in found.values())
-    assert all(finding.hint for finding in found.values() if finding.severity != "ok")
+    assert all(finding.hint for finding in found.values() if finding.severity in ("warn", "bad"))
     tunable = {name for name, finding in found.items() if finding.tunable}
     assert tunable == {"frequency governor", "turbo", "transparent huge pages", "address layout", "NUMA"}
 
 
-def test_a_good_host_has_nothing_to_fix(tmp_path):
+def test_what_options_of_platforms_use_is_named_there_or_missing(monkeypatch):
+    monkeypatch.setattr(packages, "is_present", lambda sign: sign in ("crun", "/usr/lib/qemu/virtiofsd"))
+    found = {finding.name: (finding.severity, finding.observed) for finding in packages.optional()}
+    assert found == {
+        "confinement": ("none", "missing: seccomp, AppArmor, SELinux"),
+        "runtimes": ("ok", "present: crun; missing: youki, runsc, kata"),
+        "shared directories": ("ok", "present: virtiofsd"),
+        "own images": ("none", "missing: skopeo, umoci"),
+    }
+
+
+def test_a_good_host_has_nothing_to_fix(tmp_path, monkeypatch):
+    monkeypatch.setattr(checks, "not_counted", lambda root: {"energy": "why"})
     found = checks.findings(host(tmp_path, SERVER))
     assert {finding.severity for finding in found} == {"ok"}
     assert {finding.hint for finding in found} == {""}

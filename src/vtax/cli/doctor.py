@@ -13,7 +13,7 @@ from vtax.doctor.examine import Examination, examine
 from vtax.host.home import Home
 from vtax.image.build import checked
 
-_STYLES = {"ok": "", "warn": "yellow", "bad": "bold red"}
+_STYLES = {"ok": "", "none": "", "warn": "yellow", "bad": "bold red"}
 
 
 @click.command("doctor")
@@ -68,7 +68,7 @@ def _print_findings(examination: Examination) -> None:
             Text(said(finding.severity), style=_STYLES[finding.severity]),
             said(finding.name),
             said(finding.observed),
-            "" if finding.severity == "ok" else finding.why,
+            finding.why if finding.severity in ("warn", "bad") else "",
         )
         for finding in examination.findings
     ]

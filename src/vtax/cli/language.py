@@ -31,7 +31,7 @@ _WORDS = re.compile(
 )
 """Templates have so many letters, or are FORMS: `{a} of {b}` would match what it was not made for."""
 _LIST = re.compile(r"(, | or | and )")
-_FRACTION = re.compile(r"(?<![\w.,/='\"-])(\d+)\.(\d+)(?= (?:%|[KMGT]iB|ms|s|min|h)(?![\w/]))")
+_FRACTION = re.compile(r"(?<![\w.,/='\"-])(\d+)\.(\d+)(?=[ \u00a0\u202f](?:%|[KMGT]iB|ms|s|min|h)(?![\w/]))")
 """A number before its unit; others may be versions."""
 _TOKEN = r"(?:'[^']*'|\([^()]*\)|\S+?)"
 _LONGEST = 2000  # characters of a line that is looked up: what a tool says may be endless
@@ -63,6 +63,7 @@ COUNTED = (
     "the study has no platform {name}",
     "the study has no benchmark {name}", "the study has no factor {name}",
     "the study has no level of {factor}, {name}", "{run} has no host {name}",
+    "confinement", "runtimes", "shared directories", "own images", "missing: {names}",
     "; busiest: {programs}", "{version}, a private daemon, {runtime}", "{version}, the host's daemon, {runtime}",
 )  # fmt: skip
 """Words behind a number, and other forms that data have."""
@@ -84,7 +85,7 @@ OF_OTHERS = (
 FIRST = ("vtax", "hint", "where", "warning", "error")
 """Before what failed, where, and how to fix it."""
 LABELS = (
-    *FIRST[1:], "Usage", "Options", "Commands", "yes", "no", "unknown", "bad", "warn", "ok",
+    *FIRST[1:], "Usage", "Options", "Commands", "yes", "no", "unknown", "bad", "warn", "ok", "present",
     "off", "on", "none", "counters", "packages", "battery", "heat", "turbo", "available", "marks", "note", "reason",
     "version", "probe", "driver", "question", "platforms", "baseline", "guest", "tuning", "design", "cells",
     "publication", "tool", "resource", "attachments", "order", "or", "and", "all", "text", "higher", "lower",

@@ -126,7 +126,7 @@ def _print_driver(driver: Driver) -> None:
     print_keys("option", driver.Options)
     print_table(
         ("platform", "options"),
-        [(n, _written(o) or "defaults") for n, o in driver.variants.items()],
+        [(n, _written(o) or "default options") for n, o in driver.variants.items()],
     )
 
 

@@ -79,6 +79,10 @@ def host_counters() -> HostCounters:
     return HostCounters()
 
 
+EXPLAINING = frozenset({"energy", "VM exits", "cycles"})
+"""Names in `not_counted` of what a host without counters lacks."""
+
+
 def not_counted(root: Path = Path("/")) -> dict[str, str]:
     """Return what this host cannot count -> why."""
     found = {"energy": energy.reason_unavailable(root), "VM exits": _why_no_vm_exits(root)}

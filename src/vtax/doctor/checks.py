@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from vtax.counters.whole_host import not_counted
+from vtax.counters.whole_host import EXPLAINING, not_counted
 from vtax.doctor import tunables
 from vtax.doctor.finding import Finding, Observation, Severity
 from vtax.doctor.load import HostLoad
@@ -168,7 +168,8 @@ def _counters(root: Path) -> Observation | None:
     for what, reason in not_counted(root).items():
         missing.setdefault(reason, []).append(what)
     texts = [f"{', '.join(what)}: {reason}" for reason, what in missing.items()]
-    return Observation("ok", f"not available here: {'; '.join(texts)}" if texts else "all are available")
+    severity: Severity = "none" if {*not_counted(root)} >= EXPLAINING else "ok"
+    return Observation(severity, f"not available here: {'; '.join(texts)}" if texts else "all are available")
 
 
 CHECKS = (

@@ -21,7 +21,7 @@ from typing import Any
 from vtax.doctor.checks import CHECKS, findings, judge_load
 from vtax.doctor.finding import Finding
 from vtax.doctor.load import sample_load
-from vtax.doctor.packages import judge_packages
+from vtax.doctor.packages import judge_packages, optional
 from vtax.errors import RunInterrupted
 from vtax.host.emulated_cpu import timeout_factor
 from vtax.host.home import Home
@@ -88,7 +88,7 @@ def examine(
     """
     started_at = time.monotonic()
     progress("checking the host")
-    found = (*judge_load(sample_load()), judge_packages(), *findings())
+    found = (*judge_load(sample_load()), judge_packages(), *findings(), *optional())
     if not_probed:
         return Examination(dict.fromkeys(registry.names()), found, time.monotonic() - started_at, not_probed)
     platforms = [registry.get(name) for name in registry.names()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,6 +32,19 @@ NEEDS = (
     Need("for the topologies with a switch", ("ovs-vswitchd",), ("openvswitch-switch",)),
 )  # fmt: skip
 """As in quickstart. What a platform needs is the hint of its probe."""
+OPTIONAL: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+    "confinement": {
+        "seccomp": ("/proc/sys/kernel/seccomp",),
+        "AppArmor": ("/sys/kernel/security/apparmor",),
+        "SELinux": ("/sys/fs/selinux/enforce",),
+    },
+    "runtimes": {
+        "crun": ("crun",), "youki": ("youki",), "runsc": ("runsc",), "kata": ("containerd-shim-kata-v2",)
+    },
+    "shared directories": {"virtiofsd": ("/usr/libexec/virtiofsd", "/usr/lib/qemu/virtiofsd", "virtiofsd")},
+    "own images": {"skopeo": ("skopeo",), "umoci": ("umoci",)},
+}  # fmt: skip
+"""Finding -> what options of platforms use -> its signs, of which one suffices."""
 
 
 def judge_packages() -> Finding:
@@ -42,6 +56,16 @@ def judge_packages() -> Finding:
     texts = dict.fromkeys(f"{sign} {need.purpose}" for need in missing for sign in need.signs)
     hint = packages_hint(*(name for need in missing for name in need.packages))
     return Finding("packages", "bad", f"missing: {'; '.join(texts)}", why, hint, False)
+
+
+def optional() -> Iterator[Finding]:
+    """Yield a finding for each of OPTIONAL: what is there, and what is missing."""
+    for name, wanted in OPTIONAL.items():
+        there = [what for what, signs in wanted.items() if any(map(is_present, signs))]
+        missing = [what for what in wanted if what not in there]
+        texts = [f"{word}: {', '.join(each)}" for word, each in (("present", there), ("missing", missing)) if each]
+        why = "an option of a platform that needs what is missing fails"
+        yield Finding(name, "ok" if there else "none", "; ".join(texts), why, "", False)
 
 
 def is_present(sign: str) -> bool:

@@ -89,8 +89,8 @@ class Readiness:
 
     @property
     def disturbances(self) -> Annotated[tuple[str, ...], Means("checks of vtax doctor that found a disturbance")]:
-        """Names of the checks that are not `ok`."""
-        return tuple(finding.name for finding in self.findings if finding.severity != "ok")
+        """Names of the checks that warn, or are bad."""
+        return tuple(finding.name for finding in self.findings if finding.severity in ("warn", "bad"))
 
 
 def readiness(home: Home) -> Readiness:
