@@ -190,10 +190,20 @@ def shared_home() -> Home:
 
 
 @pytest.fixture
-def unmade_home(tmp_path: Path, shared_home: Home, monkeypatch: pytest.MonkeyPatch) -> Path:
+def use_home(monkeypatch: pytest.MonkeyPatch, shared_home: Home) -> Callable[[Path], None]:
+    """`use_home(directory)` has commands use a home (`VTAX_HOME`) and the store in it, also in child processes."""
+
+    def use(directory: Path) -> None:
+        monkeypatch.setenv("VTAX_HOME", str(directory))
+        monkeypatch.delenv("VTAX_STORE", raising=False)
+
+    return use
+
+
+@pytest.fixture
+def unmade_home(tmp_path: Path, use_home: Callable[[Path], None]) -> Path:
     """Where a home of the test's own would be (`VTAX_HOME`), also for child processes; nothing is there yet."""
-    monkeypatch.setenv("VTAX_HOME", str(tmp_path / "home"))
-    monkeypatch.delenv("VTAX_STORE", raising=False)
+    use_home(tmp_path / "home")
     return tmp_path / "home"
 
 

@@ -59,10 +59,9 @@ def example(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 
 
 @pytest.fixture
-def tour(home: Home, tour_file: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
+def tour(home: Home, tour_file: Path, use_home) -> Iterator[Store]:
     """The same with a run: `tour-1` of synthetic_run."""
     shutil.copy(tour_file, home.root / "store.sqlite")
-    monkeypatch.setenv("VTAX_HOME", str(home.root))
-    monkeypatch.delenv("VTAX_STORE", raising=False)
+    use_home(home.root)
     with Store.open(home.root / "store.sqlite") as opened:
         yield opened

@@ -240,9 +240,8 @@ def test_intervals_stand_beside_those_of_the_block_before(store):
 
 
 @pytest.mark.usefixtures("driver", "measuring")
-def test_watch_prints_lines_and_ends_with_the_run(store, home, monkeypatch, capsys):
-    monkeypatch.setenv("VTAX_HOME", str(home.root))
-    monkeypatch.delenv("VTAX_STORE", raising=False)
+def test_watch_prints_lines_and_ends_with_the_run(store, home, capsys, use_home):
+    use_home(home.root)
     plan = plan_of(study(design={"blocks": 3, "seed": 7}))
     run = begin(store, plan, vtax_version="test")
     assert command.callback is not None

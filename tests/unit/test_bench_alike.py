@@ -85,7 +85,7 @@ def test_no_round_begins_that_would_end_too_late(capsys):
     assert "nearness: round 1 took 0 s, 0 s left" in capsys.readouterr().err
 
 
-def test_a_platform_that_does_not_run_here_is_said(monkeypatch, tmp_path):
-    monkeypatch.setenv("VTAX_HOME", str(tmp_path))
+def test_a_platform_that_does_not_run_here_is_said(tmp_path, use_home):
+    use_home(tmp_path)
     with pytest.raises(BadInput, match="not built yet"):
         plan_for("podman", 6)

@@ -192,10 +192,10 @@ def test_a_second_measuring_run_is_refused_with_the_first_ones_name(tmp_path):
         pass
 
 
-def test_a_run_that_measures_is_known_by_its_name_and_home(tmp_path, monkeypatch):
+def test_a_run_that_measures_is_known_by_its_name_and_home(tmp_path, use_home):
     """Another home may have a run of that name, which `vtax abort` leaves alone."""
     lock, home = tmp_path / "run.lock", Home(tmp_path / "home")
-    monkeypatch.setenv("VTAX_HOME", str(home.root))
+    use_home(home.root)
     with measuring_lock("tour", lock) as rename:
         rename("tour-1")
         assert measuring_process(home, lock) == measuring_process(path=lock) == ("tour-1", os.getpid())

@@ -10,9 +10,8 @@ from vtax.store.store import Store
 
 
 @pytest.mark.parametrize("name", ["a?b", "a%41b", "a b", "a#b", "a:b@c", "%", "é", "file:x"])
-def test_a_home_of_any_name_has_its_store_inside(tmp_path, name, monkeypatch):
-    monkeypatch.setenv("VTAX_HOME", str(tmp_path / name))
-    monkeypatch.delenv("VTAX_STORE", raising=False)
+def test_a_home_of_any_name_has_its_store_inside(tmp_path, name, use_home):
+    use_home(tmp_path / name)
     home = Home.from_environment().ensure()
     with Store.open(home.store_url) as store:
         begin(store, "tour-1")

@@ -53,11 +53,11 @@ def test_an_image_that_the_disk_does_not_hold_is_listed_with_both_numbers(home, 
     fits.check_room(home)
 
 
-def test_a_plan_refuses_an_image_that_the_disk_does_not_hold(home, tmp_path, monkeypatch):
+def test_a_plan_refuses_an_image_that_the_disk_does_not_hold(home, tmp_path, monkeypatch, use_home):
     built(home, DEFAULT)
     apt_prints(monkeypatch, "")
     monkeypatch.setattr(needed_image.shutil, "disk_usage", lambda path: SimpleNamespace(free=34 * 2**30))
-    monkeypatch.setenv("VTAX_HOME", str(home.root))
+    use_home(home.root)
     (tmp_path / "mine.toml").write_text(
         'name = "mine"\nplatforms = ["native", "lxc"]\n'
         '[[benchmark]]\nname = "sysbench-oltp"\nparameters = { rows = 100000000 }\n'

@@ -163,8 +163,8 @@ def test_a_crash_is_named_by_its_function_otherwise_by_its_signal(status, stderr
     assert _qemu_crash.crash_in(f"console: up; {crashed}") == crashed
 
 
-def test_what_a_whole_start_reported_is_kept_until_something_that_decides_it_changes(tmp_path, monkeypatch):
-    monkeypatch.setenv("VTAX_HOME", str(tmp_path))
+def test_what_a_whole_start_reported_is_kept_until_something_that_decides_it_changes(tmp_path, monkeypatch, use_home):
+    use_home(tmp_path)
     kvm = tmp_path / "kvm"
     kvm.touch()
     monkeypatch.setattr(_qemu_probe, "KVM", kvm)
@@ -185,8 +185,8 @@ def test_what_a_whole_start_reported_is_kept_until_something_that_decides_it_cha
     assert _qemu_probe.cached(options, image, never) == printed
 
 
-def test_a_probe_that_is_killed_while_it_keeps_its_answer_spoils_no_other(tmp_path, monkeypatch):
-    monkeypatch.setenv("VTAX_HOME", str(tmp_path))
+def test_a_probe_that_is_killed_while_it_keeps_its_answer_spoils_no_other(tmp_path, monkeypatch, use_home):
+    use_home(tmp_path)
     monkeypatch.setattr(_qemu_probe, "KVM", Path("/dev/null"))
     monkeypatch.setattr(_qemu_probe, "find_program", lambda name: "/dev/null")
     write = Path.write_text
