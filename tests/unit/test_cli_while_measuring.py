@@ -16,15 +16,14 @@ from vtax.cli import probing, shell
 from vtax.cli.main import group
 from vtax.doctor import examine
 from vtax.errors import BadInput
-from vtax.host.home import Home
 from vtax.host.lock import measuring_lock
 from vtax.platforms import registry
 from vtax.platforms.base import Platform, Probe
 
 
 @pytest.fixture
-def lock(tmp_path: Path, private_home: Home, monkeypatch: pytest.MonkeyPatch, taken_for_root: None) -> Path:
-    """The measuring lock of a host of our own, on which we are root."""
+def lock(tmp_path: Path, unmade_home: Path, monkeypatch: pytest.MonkeyPatch, taken_for_root: None) -> Path:
+    """The measuring lock of a host of our own, on which we are root and no image is built."""
     path = tmp_path / "host.lock"
     for module in (probing, cli_image, shell):
         monkeypatch.setattr(module, "measuring_lock", partial(measuring_lock, path=path))
@@ -62,7 +61,6 @@ def test_platforms_are_listed_and_not_tried():
 @pytest.mark.usefixtures("measuring")
 @pytest.mark.parametrize("command", [("image", "build"), ("shell", "native")])
 def test_what_cannot_wait_beside_it_is_refused(command, monkeypatch):
-    monkeypatch.setattr(cli_image.images, "find", lambda *_: None)
     monkeypatch.setattr(cli_image.images, "build", lambda *_: pytest.fail("built"))
     monkeypatch.setattr(shell, "prepare_host", lambda home: pytest.fail("cleaned up beside a run"))
     assert refusal(*command).what.startswith("tour-7 (process ")
