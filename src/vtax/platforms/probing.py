@@ -104,16 +104,16 @@ def unprobed(names: Iterable[str]) -> dict[str, Probe]:
 
 def missing(programs: Mapping[str, str]) -> tuple[str, str] | None:
     """Return what is not installed of the programs, and the hint; None when all are. programs: as of `probe`."""
-    return not_installed({name: package for name, package in programs.items() if find_program(name) is None})
+    absent = {name: package for name, package in programs.items() if find_program(name) is None}
+    if path := next((name for name in absent if "/" in name), ""):
+        return Note("no-program", name=path), ""
+    return not_installed(absent)
 
 
 def not_installed(absent: Mapping[str, str]) -> tuple[str, str] | None:
-    """Return the reason and the hint for what is absent, names or paths, each with its Debian package, if any; None
-    for nothing."""
+    """Return the reason and the hint for what is absent, each with its Debian package, if any; None for nothing."""
     if not absent:
         return None
-    if path := next((name for name in absent if "/" in name), ""):
-        return Note("no-program", name=path), ""
     hint = Note("hint-newer-runsc") if "runsc" in absent.values() else packages_hint(*absent.values())
     return Note("not-installed", names=tuple(absent), count=len(absent)), hint
 
