@@ -28,6 +28,13 @@ def test_the_claims_of_a_shipped_study_stay_as_they_are(study):
     assert _without_names(text) == text
 
 
+def test_the_marks_of_a_platform_stay_on_a_host_of_the_same_name():
+    rows = [("platform", {"facts": {"marks": ["nested", "emulated"]}})]
+    anonymizer = Anonymizer("0123456789abcdef", host_names=("nested", "emulated"))
+    anonymizer.see(rows)
+    assert list(anonymizer.rows(rows)) == rows
+
+
 def test_a_login_in_a_text_is_still_replaced():
     assert _without_names("ana@bench-7 and xen-pv@link.mtu=1500") == "user-1@host-1 and xen-pv@link.mtu=1500"
 

@@ -33,7 +33,7 @@ _FIXED = {
 _OF_PROGRAMS = {"cell": ("benchmark",), "metric": ("benchmark", "name", "unit", "fixed_work")}
 _OWN_WORDS = frozenset({
     "localhost", "localdomain", "vtax", "root", "none", "host", "guest", "peer", "linux", "debian", "native", "git",
-    "nobody",
+    "nobody", "nested", "emulated",
 })  # fmt: skip
 _NAMED = {
     "hostname": HOST, "host_name": HOST, "nodename": HOST, "host": HOST, "fqdn": HOST, "domainname": HOST,
