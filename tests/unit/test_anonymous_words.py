@@ -29,7 +29,7 @@ def test_the_claims_of_a_shipped_study_stay_as_they_are(study):
 
 
 def test_the_marks_of_a_platform_stay_on_a_host_of_the_same_name():
-    rows = [("platform", {"facts": {"marks": ["nested", "emulated"]}})]
+    rows = [("platform", {"marks": ["nested", "emulated"]})]
     anonymizer = Anonymizer("0123456789abcdef", host_names=("nested", "emulated"))
     anonymizer.see(rows)
     assert list(anonymizer.rows(rows)) == rows
