@@ -107,6 +107,8 @@ def test_a_variant_of_a_platform_is_reported_by_its_options_and_not_by_the_same_
     assert notes["lxc-unprivileged"] == "userns=true, no_new_privileges=true"
     assert notes["kvm-virtio-vhost"] == "accel=kvm, vhost=on"
     assert notes["qemu-tcg"] == "default options"
+    assert notes["qemu-tcg-virtio"] == "same as qemu-tcg"
+    assert notes["kvm-emulated"] == "same as kvm-e1000"
 
 
 @pytest.mark.parametrize("name", benchmarks())

@@ -159,3 +159,13 @@ def test_the_list_shows_the_runs_that_meet_all_conditions():
     assert names("since=2023-01-01", "platform=docker") == ["tour-2", "other-1"]
     assert names("platform=doc") == []
     assert output_of("list", "--where", "study=<script>") == "no run with study=<script>\n"
+
+
+def test_the_platforms_of_a_run_in_the_list_are_those_that_it_could_test():
+    with Store.open(Home.from_environment().ensure().store_url) as store:
+        begin(store).finish("finished", "all blocks", 2.0)
+        (listed,) = store.runs()
+        assert [each.name for each in store.open_run("tour-1").platforms if not each.available] == ["kvm-virtio"]
+    assert listed.platforms == ("native", "docker", "lxc", "qemu-tcg")
+    assert "tour-1" in output_of("list", "--where", "platform=lxc")
+    assert "tour-1" not in output_of("list", "--where", "platform=kvm-virtio")

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import synthetic_run
 from scipy import special
-from shown import english
+from shown import english, page
 from synthetic_run import begin, trial
 
 from vtax.errors import BadInput
@@ -344,3 +344,13 @@ def test_statistical_cautions_come_first_and_requests_are_none(store):
     assert caution.startswith("Caution: blocks may depend (docker, iperf3); busy (40 times, docker, iperf3); ")
     assert "study-changed" not in caution
     assert "trusted" not in caution
+
+
+@pytest.mark.parametrize("better", ["higher", "lower"])
+def test_a_report_explains_percents_of_times_where_it_has_times_only(store, better):
+    found = analysed(store, {"64": KNOWN})
+    found = replace(found, sections=tuple(
+        replace(each, metric=replace(each.metric, better=better)) for each in found.sections
+    ))  # fmt: skip
+    assert ("Twice the time" in page(found)) == (better == "lower")
+    assert "</span>\N{NO-BREAK SPACE}" in page(found)  # a sign is never alone in a line

@@ -51,6 +51,9 @@ def command(name: str | None, no_probe: bool, as_json: bool) -> None:
     first_of: dict[tuple[str, str], str] = {}
     shown = []
     for name, driver, summary, probe in rows:
+        if same := _same_as(name):
+            shown.append((name, driver, _availability(probe), f"same as {same}"))
+            continue
         note, options = _note(probe, summary), _options(name)
         first = first_of.setdefault((driver, note), name)
         if first != name:
@@ -126,7 +129,10 @@ def _print_driver(driver: Driver) -> None:
     print_keys("option", driver.Options)
     print_table(
         ("platform", "options"),
-        [(n, _written(o) or "default options") for n, o in driver.variants.items()],
+        [
+            (n, f"same as {same}" if (same := _same_as(n)) else _written(o) or "default options")
+            for n, o in driver.variants.items()
+        ],
     )
 
 
@@ -147,6 +153,13 @@ def _options(name: str) -> str:
     """Return the options of a platform; nothing for what is the only one of its driver, or a form of names."""
     variants = get(name).driver.variants if name in names() else {}
     return (_written(variants[name]) or "default options") if len(variants) > 1 else ""
+
+
+def _same_as(name: str) -> str:
+    """Return the first of the names of a platform that has several; empty where it is this one."""
+    variants = get(name).driver.variants if name in names() else {}
+    first = min((each for each, options in variants.items() if options == variants[name]), default=name)
+    return "" if first == name else first
 
 
 def _written(options: Mapping[str, Any]) -> str:

@@ -178,7 +178,9 @@ def _narrowed(query: Select[Any], wanted: RunFilter) -> Select[Any]:
         named = run.c.name.contains(wanted.text, autoescape=True)
         query = query.where(or_(named, _holds(run.c.notes, wanted.text, is_whole=False)))
     if wanted.platform:
-        query = query.where(run.c.id.in_(select(platform.c.run_id).where(platform.c.name == wanted.platform)))
+        query = query.where(
+            run.c.id.in_(select(platform.c.run_id).where(platform.c.name == wanted.platform, platform.c.available))
+        )
     return query
 
 

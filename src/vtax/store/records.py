@@ -174,7 +174,7 @@ class RunSummary:
     ended_at: Annotated[float | None, ENDED]
     duration_s: Annotated[float | None, Means("active time; null until it has ended", unit="s")]
     stopped_because: Annotated[str, Means("why it ended")]
-    platforms: Annotated[tuple[str, ...], Means("platforms of the study")]
+    platforms: Annotated[tuple[str, ...], Means("platforms that it could test")]
     cells: Annotated[int, Means("cells of the run")]
     blocks: Annotated[int, Means("blocks that have a trial")]
     trials: Annotated[int, Means("measured trials, failed ones included")]

@@ -46,7 +46,7 @@ def summaries(
 
     platform, session = schema.platform, schema.session
     platforms: dict[int, list[str]] = {}
-    of_platforms = of_runs(platform, select(platform.c.run_id, platform.c.name))
+    of_platforms = of_runs(platform, select(platform.c.run_id, platform.c.name)).where(platform.c.available)
     for run_id, name in fetch(connection, of_platforms.order_by(platform.c.position)):
         platforms.setdefault(run_id, []).append(name)
     hosts: dict[int, dict[str, None]] = {}

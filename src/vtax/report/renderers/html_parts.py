@@ -123,7 +123,7 @@ class HtmlParts:
     def _judged(self, value: doc.Relative, verdict: doc.VerdictCell) -> Markup:
         shown, interval = (self.formatter.text(replace(value, verdict=None, shows=each)) for each in PARTS)
         return element(
-            '<span class="sign" aria-hidden="true">{}</span> {} <span class="interval">{}</span>'
+            '<span class="sign" aria-hidden="true">{}</span>\N{NO-BREAK SPACE}{} <span class="interval">{}</span>'
             '<span class="hidden">, {}</span>',
             SIGNS[verdict.kind],
             shown,

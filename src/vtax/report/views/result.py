@@ -182,9 +182,10 @@ def _overview(analysis: Analysis) -> Iterator[doc.Part]:
     if not compared:
         return
     text = msg(
-        "Percent of {baseline} with its {level} interval; higher is better in every row. Twice the time is 50 %.",
+        "Percent of {baseline} with its {level} interval; higher is better in every row.",
         level=analysis.level, baseline=analysis.baseline,
     )  # fmt: skip
+    times = [msg("Twice the time is 50 %.")] if any(each.better == "lower" for each in analysis.primary) else []
     columns = (
         doc.Column("benchmark", msg("benchmark"), wraps=True),
         doc.Column("baseline", analysis.baseline, is_number=True),
@@ -201,7 +202,7 @@ def _overview(analysis: Analysis) -> Iterator[doc.Part]:
         for section in analysis.primary
         for point in section.points
     ]
-    yield doc.Paragraph(joined([text, *_adjusted(analysis)], " "), "muted")
+    yield doc.Paragraph(joined([text, *times, *_adjusted(analysis)], " "), "muted")
     yield doc.Table(
         columns, (doc.Group(tuple(rows)),), key="overview", label=msg("Overview"), style="overview", repeats=True
     )
