@@ -67,6 +67,8 @@ def test_exits_of_kvm_are_read_by_reason(tmp_path):
         "vm_exits": 1200.0, "vm_exits_halt": 300.0,
     }  # fmt: skip
     assert "VM exits" not in not_counted(tmp_path)
+    (directory / "exits").write_text("")  # a file that cannot be read as a number
+    assert "VM exits" in not_counted(tmp_path)
 
 
 def test_what_a_host_does_not_count_has_a_reason(tmp_path):

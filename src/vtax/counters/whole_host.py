@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -97,7 +98,8 @@ def not_counted(root: Path = Path("/")) -> dict[str, str]:
 
 
 def _why_no_vm_exits(root: Path) -> str:
-    if (root / KVM / "exits").is_file():
+    with suppress(OSError, ValueError):
+        int((root / KVM / "exits").read_text())
         return ""
     if not (root / "sys/module/kvm").is_dir():
         return Note("kvm-not-used")
