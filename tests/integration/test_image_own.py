@@ -201,8 +201,9 @@ def test_the_name_of_an_image_is_that_which_was_added_last(image, tmp_path):
         (tree / "page").write_text(text)
         assert vtax("image", "add", "twice", "--from", f"dir:{tree}").returncode == 0
         planned = vtax(
-            "run", "--image", "twice", "--load", "busybox wget {url}", "-p", "native,podman", "--dry-run", "--json"
-        )
+            "run", "--image", "twice", "--serve", "/bin/sh", "--load", "busybox wget {url}", "-p", "native,podman",
+            "--dry-run", "--json",
+        )  # fmt: skip
         assert planned.returncode == 0, planned.stderr
         keys.append(json.loads(planned.stdout)["needed_image"]["key"])
     assert keys[0] == keys[2] != keys[1]
