@@ -68,7 +68,7 @@ def asked_for() -> set[str]:
         word for row in rows for word in row[2].replace("$(docker_client)", " docker-cli").split() if "$" not in word
     ]
     of_qemu = [architecture.qemu_package for architecture in KNOWN.values()]
-    return {name for name in (*names, *words, *of_qemu, "apparmor") if name}
+    return {name for name in (*names, *words, *of_qemu, "apparmor") if name and not isinstance(name, Note)}
 
 
 def _in(node: ast.AST, *, inside: bool) -> list[str]:

@@ -91,10 +91,10 @@ class Controller:
         playbook: Playbook,
         hosts: dict[str, CampaignHost],
         progress: Progress,
-        now: Callable[[], float] | None = None,
+        now: Callable[[], float] = time.time,
     ) -> None:
         self.campaign, self.settings, self.hosts = campaign, campaign.settings, hosts
-        self._playbook, self._progress, self._now = playbook, progress, now or time.time
+        self._playbook, self._progress, self._now = playbook, progress, now
 
     def retry(self) -> None:
         """Have hosts tried again that failed or were given up; a failed session begins anew, by another id."""

@@ -186,7 +186,7 @@ def command(
     Long because every option is a parameter.
     """
     budget_s(budget)
-    study = study_of(study, image, load_of, serve, port)
+    study, is_typed = study_of(study, image, load_of, serve, port), load_of is not None  # typed: consented to
     limits = _limits(check, detect, junit)
     varied = _varied(study, Chosen(scale, protocol))
     _check_platforms(platforms, varied)
@@ -209,11 +209,11 @@ def command(
     if limits:
         _require_one_part(loaded.study, pause_s)
     if only_plan:
-        return _print_plan(loaded, platforms, seed, is_typed=load_of is not None, as_json=as_json)
+        return _print_plan(loaded, platforms, seed, is_typed=is_typed, as_json=as_json)
     need_root("measuring")
     here = boots.look(loaded.study)
     home = Home.from_environment().ensure()
-    trust = trust or load_of is not None  # who typed the command consents to it
+    trust = trust or is_typed
     programs = consented(home, host_programs(loaded), loaded.source, digest=loaded.digest, trust=trust)
     with measuring_lock(f"vtax run {loaded.study.name}", wait_s=wait_s(wait)) as rename:
         prepare_host(home)

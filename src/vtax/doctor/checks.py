@@ -164,11 +164,11 @@ def _throttling(root: Path) -> Observation | None:
 
 def _counters(root: Path) -> Observation | None:
     """Name every kind of counter that is missing, those of one reason together. It disturbs nothing."""
-    missing: dict[str, list[str]] = {}
-    for what, reason in not_counted(root).items():
+    found, missing = not_counted(root), dict[str, list[str]]()
+    for what, reason in found.items():
         missing.setdefault(reason, []).append(what)
     texts = [f"{', '.join(what)}: {reason}" for reason, what in missing.items()]
-    severity: Severity = "none" if {*not_counted(root)} >= EXPLAINING else "ok"
+    severity: Severity = "none" if found.keys() >= EXPLAINING else "ok"
     return Observation(severity, f"not available here: {'; '.join(texts)}" if texts else "all are available")
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from vtax.doctor.finding import Finding
 from vtax.host.packages import packages_hint
 from vtax.host.process import find_program
+from vtax.platforms._qemu_shares import PLACES as VIRTIOFSD_PLACES
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ OPTIONAL: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "runtimes": {
         "crun": ("crun",), "youki": ("youki",), "runsc": ("runsc",), "kata": ("containerd-shim-kata-v2",)
     },
-    "shared directories": {"virtiofsd": ("/usr/libexec/virtiofsd", "/usr/lib/qemu/virtiofsd", "virtiofsd")},
+    "shared directories": {"virtiofsd": (*VIRTIOFSD_PLACES, "virtiofsd")},
     "own images": {"skopeo": ("skopeo",), "umoci": ("umoci",)},
 }  # fmt: skip
 """Finding -> what options of platforms use -> its signs, of which one suffices."""

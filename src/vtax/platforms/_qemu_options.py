@@ -84,7 +84,7 @@ class QemuOptions(CpuLimited):
 
     @property
     def shared_by(self) -> frozenset[str]:
-        """How directories of this host reach the guest: `9p`, `virtiofs`, both or none."""
+        """Name what brings directories of this host to the guest: `9p`, `virtiofs`, both or none."""
         return frozenset({self.root, self.data} - {"disk", "root"})
 
     @property

@@ -25,14 +25,14 @@ from vtax.platforms._qemu_options import QemuOptions
 from vtax.platforms.base import GuestSpec
 from vtax.platforms.stdio import Claim
 
-_PLACES = ("/usr/libexec/virtiofsd", "/usr/lib/qemu/virtiofsd")  # of Debian 13 and 12
+PLACES = ("/usr/libexec/virtiofsd", "/usr/lib/qemu/virtiofsd")  # of Debian 13 and 12
 _PR_CAPBSET_DROP, _CAP_MKNOD = 24, 27  # <linux/prctl.h>, <linux/capability.h>
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def daemon() -> str | None:
     """Return the path of virtiofsd; None where it is not installed."""
-    return next((place for place in _PLACES if Path(place).exists()), find_program("virtiofsd"))
+    return next((place for place in PLACES if Path(place).exists()), find_program("virtiofsd"))
 
 
 def entering(mounts: Sequence[MountStep], join: Sequence[int]) -> Callable[[], None]:

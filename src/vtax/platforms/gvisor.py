@@ -35,7 +35,6 @@ from vtax.platforms.stdio import Program, StdioGuest
 from vtax.study.declared import Example
 
 PARTS = (Part("runtime", "runsc.*"),)
-_HINT = Note("hint-newer-runsc")
 _KVM_HINT = Note("hint-systrap")
 # The agent's own: in the C locale its Python reads UTF-8 as well, and opens no locale's files, which is slow here.
 _LOCALE = "C"
@@ -73,7 +72,7 @@ class Gvisor(LaunchedDriver):
             self.launch,
             options,
             image,
-            programs={options.runsc: "runsc"},
+            programs={options.runsc: oci_runtime.RUNSC_HINT},
             version_argv=(options.runsc, "--version"),
         )
         if probe.available or os.geteuid() != 0:
@@ -82,7 +81,7 @@ class Gvisor(LaunchedDriver):
             return replace(probe, reason=Note("no-usable-kvm", reason=probe.reason), hint=_KVM_HINT)
         if find_program(options.runsc) is None:
             return probe
-        return replace(probe, hint=probe.hint or (_KVM_HINT if options.platform == "kvm" else _HINT))
+        return replace(probe, hint=probe.hint or (_KVM_HINT if options.platform == "kvm" else oci_runtime.RUNSC_HINT))
 
     def network_limits(self, options: GvisorOptions) -> NetworkLimits:
         return oci_runtime.network_limits("runsc")

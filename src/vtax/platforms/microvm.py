@@ -160,15 +160,10 @@ class MicroVm(Driver):
 
     def check_host(self, options: MicroVmOptions) -> tuple[str, tuple[str, ...]]:
         """Return version and marks. Raises PlatformError where KVM or a program is not there, or is another one."""
-        program = _program(options)
-        if program is None:
-            if "/" in options.binary:
-                raise PlatformError(Note("no-program", name=options.binary))
-            hint = Note("hint-binary", product=self.product)
-            raise PlatformError(Note("not-installed", names=(options.binary,), count=1), hint=hint)
-        if lacking := probing.missing(self.packages):
+        own = {options.binary: Note("hint-binary", product=self.product)}
+        if lacking := probing.missing(own) or probing.missing(self.packages):
             raise PlatformError(lacking[0], hint=lacking[1])
-        version = self._version_of(program)
+        version = self._version_of(_program(options))
         try:
             os.close(os.open(KVM, os.O_RDWR | os.O_CLOEXEC))
         except OSError as error:
@@ -178,7 +173,7 @@ class MicroVm(Driver):
 
     def start(self, options: MicroVmOptions, spec: GuestSpec) -> StdioGuest:
         try:
-            program = _program(options) or options.binary
+            program = _program(options)
             boot = Boot(*virtual_machine.boot_files("image", (), spec.image))
             taps = spec.plugboard.taps() if spec.plugboard else ()
             nics = tuple(zip(spec.plugboard.interfaces, taps, strict=True)) if spec.plugboard else ()
@@ -297,10 +292,10 @@ class MicroVm(Driver):
         return "; ".join(filter(None, said))
 
 
-def _program(options: MicroVmOptions) -> str | None:
-    """Return its absolute path: it runs in the guest's directory."""
+def _program(options: MicroVmOptions) -> str:
+    """Return its absolute path, since it runs in the guest's directory; its name where it is not installed."""
     found = find_program(options.binary)
-    return None if found is None else str(Path(found).absolute())
+    return options.binary if found is None else str(Path(found).absolute())
 
 
 def copy(source: Path, target: Path) -> list[str]:

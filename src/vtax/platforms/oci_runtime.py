@@ -8,7 +8,7 @@ is made and joined to the topology before, and has a name.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -34,8 +34,9 @@ from vtax.platforms.stdio import StdioGuest
 from vtax.platforms.user_network import Network
 
 Runtime = Literal["runc", "crun", "youki", "runsc"]
-PACKAGES = {"runc": "runc", "crun": "crun", "youki": "", "runsc": "runsc"}
-"""Debian package of each; empty where there is none."""
+RUNSC_HINT = Note("hint-newer-runsc")
+PACKAGES: Mapping[str, str] = {"runc": "runc", "crun": "crun", "youki": "", "runsc": RUNSC_HINT}
+"""Debian package of each, as of `probing.not_installed`."""
 SANDBOXES = ("runsc", "kata")
 SANDBOX_PARTS = (Part("sentry", "runsc-sandbox|exe"), Part("gofer", "runsc-gofer"))
 PROGRAMS = "runc.*|crun|youki|runsc.*"

@@ -111,10 +111,13 @@ def missing(programs: Mapping[str, str]) -> tuple[str, str] | None:
 
 
 def not_installed(absent: Mapping[str, str]) -> tuple[str, str] | None:
-    """Return the reason and the hint for what is absent, each with its Debian package, if any; None for nothing."""
+    """Return the reason and the hint for what is absent; None for nothing.
+
+    absent: name -> its Debian package, empty where there is none, or a note where another hint is better.
+    """
     if not absent:
         return None
-    hint = Note("hint-newer-runsc") if "runsc" in absent.values() else packages_hint(*absent.values())
+    hint = next((each for each in absent.values() if isinstance(each, Note)), "") or packages_hint(*absent.values())
     return Note("not-installed", names=tuple(absent), count=len(absent)), hint
 
 
