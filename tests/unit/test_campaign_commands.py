@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -137,7 +138,7 @@ def test_an_inventory_is_found_from_the_directory_of_the_campaign(tmp_path, flee
 def test_go_says_what_a_planned_change_lacks(fleet, commanded, capsys, monkeypatch):
     campaign, _ = commanded
     fleet.now = time.time() - 3600
-    monkeypatch.setattr(module, "time", type("Clock", (), {"time": staticmethod(lambda: fleet.now)}))
+    monkeypatch.setattr(module, "Controller", partial(module.Controller, now=lambda: fleet.now))
 
     def said() -> str:
         status, printed = ended(capsys, "campaign", "go", str(campaign.root))
