@@ -23,6 +23,7 @@ pytestmark = [
     pytest.mark.skipif(not has_ansible(), reason="not installed: ansible-playbook"),
     needs_program("ip", "nsenter", "unshare", "sshd", "ssh", "ssh-keygen", "shutdown"),
     pytest.mark.root,
+    pytest.mark.thorough,
     pytest.mark.timeout(1200),
 ]
 ENTRIES = {"Plain": "quiet", "Other": "mitigations=off"}

@@ -102,6 +102,7 @@ def test_a_host_says_what_is_missing_on_its_peer(hosts, tmp_path):
         holder.stdin.close()
 
 
+@pytest.mark.thorough  # what else launches, collects and survives: test_campaign
 def test_every_pair_of_hosts_is_measured_once_and_all_at_once_that_can(hosts, image, tmp_path):
     machines, control = hosts
     vtax = partial(command_of(control, tmp_path), timeout_s=WAIT_S)

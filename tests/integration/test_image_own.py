@@ -333,6 +333,7 @@ INSERT INTO pgbench_accounts SELECT n, 0 FROM generate_series(1, 100000) n;
 """
 
 
+@pytest.mark.thorough
 def test_postgresql_as_its_own_user(shared_home, image, tmp_path):
     """The server, its cluster and a shell, as images of databases have them; pgbench is on the peer."""
     packaged = images.ensure(shared_home, DEFAULT.with_packages(["postgresql-contrib"])).tree

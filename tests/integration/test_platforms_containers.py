@@ -37,6 +37,10 @@ MEMORY = 128 << 20
 LAST_CPU = max(os.sched_getaffinity(0))
 RESOURCES = Resources(1, MEMORY, (LAST_CPU,))
 OWN_NETWORK = str(Path("/proc/self/ns/net").readlink())
+KILLED = [
+    "native", "podman", "lxc", "docker", "containerd", "gvisor-systrap",
+    *thorough("nspawn", "bubblewrap", "podman-userns", "gvisor-ptrace", *OTHER_USERNS),
+]  # fmt: skip
 KILL_POINTS = 3  # bench/kill_points.py makes hundreds
 SEED = 20240229
 
@@ -274,7 +278,7 @@ def test_a_probe_is_quick_and_leaves_nothing(platform, with_image, private_home,
     assert leftovers(private_home, f"vtax-p{token}") == []
 
 
-@pytest.mark.parametrize("platform", PLATFORMS)
+@pytest.mark.parametrize("platform", KILLED)
 def test_a_killed_process_leaves_nothing_after_clean(platform, private_home, image):
     """Kill points: while Docker imports the image, with the agent ready, and at seeded moments of the start."""
     skip_unless_it_runs(platform)

@@ -21,7 +21,7 @@ pytestmark = [
     pytest.mark.usefixtures("image", "private_home"),
 ]
 
-PAPERS = ("ufla2010", "urschei2007", "mauricio2013", *thorough("santos2008", "trindade2018"))
+PAPERS = ("ufla2010", "urschei2007", *thorough("mauricio2013", "santos2008", "trindade2018"))
 WORDS = {"reproduced", "contradicted", "inconclusive", "not tested"}
 
 
