@@ -164,8 +164,7 @@ EVERY_VIEW = (
     ["claims", "--all", "--json"], ["compare", "--strict", "--json"], ["compare", "lxc", "native"],
     ["compare", "lxc", "native", "--json"], ["history", "ufla2010", "--value", "mean"],
     ["recommend"], ["explain", "--all"], ["figures", "-o", "drawn"], ["figures", "--report", "-o", "drawn"],
-    ["export", "-o", "again.gz"], ["export", "--format", "benchfmt", "-o", "a.txt"], ["note"],
-    ["export", "--format", "bmf", "-o", "a.json"], ["export", "--format", "ro-crate", "-o", "a.zip"],
+    ["export", "-o", "again.gz"], ["export", "--format", "openmetrics", "-o", "a.txt"], ["note"],
 )  # fmt: skip
 
 
