@@ -24,6 +24,7 @@ HOSTS = frozenset(
     {
         *("www.apache.org", "www.w3.org", "json-schema.org", "doi.org", "www.rfc-editor.org"),
         *("keepachangelog.com", "semver.org", "www.cs.virginia.edu", "example.org", "vega.github.io"),
+        *("golang.org", "bencher.dev", "w3id.org", "schema.org", "creativecommons.org"),
     }
 )
 _URL = re.compile(r"\b(?:https?|ftp|git|ssh)://([A-Za-z0-9.-]+\.[a-z]{2,})")

@@ -164,7 +164,8 @@ EVERY_VIEW = (
     ["claims", "--all", "--json"], ["compare", "--strict", "--json"], ["compare", "lxc", "native"],
     ["compare", "lxc", "native", "--json"], ["history", "ufla2010", "--value", "mean"],
     ["recommend"], ["explain", "--all"], ["figures", "-o", "drawn"], ["figures", "--report", "-o", "drawn"],
-    ["export", "-o", "again.gz"], ["export", "--format", "openmetrics", "-o", "a.txt"], ["note"],
+    ["export", "-o", "again.gz"], ["export", "--format", "benchfmt", "-o", "a.txt"], ["note"],
+    ["export", "--format", "bmf", "-o", "a.json"], ["export", "--format", "ro-crate", "-o", "a.zip"],
 )  # fmt: skip
 
 

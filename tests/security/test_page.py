@@ -35,7 +35,7 @@ RUNS = 6
 MOST_MEMORY = 300 << 20
 HALF = b"GET / HTTP/1.1\r\nHost: localhost\r\nX-Slow: "
 WHOLE = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
-DOWNLOADS = ("csv", "parquet", "json", "markdown", "latex", "bundle")
+DOWNLOADS = ("csv", "parquet", "json", "markdown", "latex", "bundle", "benchfmt", "bmf", "ro-crate")
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from pathlib import Path
 from vtax.errors import BadInput
 from vtax.report import document as doc
 from vtax.report.analysis.exported import exported_whole
-from vtax.report.analysis.source import source_of
+from vtax.report.analysis.source import Source, source_of
 from vtax.report.chapters import report
 from vtax.report.renderers.json import plain
 from vtax.report.renderers.language import ENGLISH, Language
@@ -32,11 +32,7 @@ def write(
     if file_format in (*DOCUMENTS, "json"):
         source = source_of(store, run_name)
         with replacing(path) as new:
-            if file_format == "json":
-                text = json.dumps(plain(exported_whole(source)), indent=1, default=str) + "\n"
-            else:
-                text = _rendered(file_format, report(source, options), language)
-            new.write_text(text, encoding="utf-8")
+            write_whole(source, file_format, new, language, options)
         return
     from vtax.report.measurements import tidy, write_table
 
@@ -68,6 +64,20 @@ def write_several(
     first = several(analyses, [chapter_key(number) for number in range(len(chapters))])
     with replacing(path) as new:
         new.write_text(_rendered(file_format, first, language, chapters), encoding="utf-8")
+
+
+def write_whole(
+    source: Source, file_format: str, path: Path, language: Language = ENGLISH, options: Options = REPORT
+) -> None:
+    """Write all that a source shows, as `write` does, to a file that nobody reads yet."""
+    if file_format in DOCUMENTS:
+        path.write_text(_rendered(file_format, report(source, options), language), encoding="utf-8")
+    elif file_format == "json":
+        path.write_text(json.dumps(plain(exported_whole(source)), indent=1, default=str) + "\n", "utf-8")
+    else:
+        from vtax.report.measurements import tidy, write_table
+
+        write_table(tidy(source.data, source.effective), file_format, path)
 
 
 def _rendered(

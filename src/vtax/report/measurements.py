@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -151,9 +151,15 @@ SQL_COLUMNS = (
 """The columns of the SQL view `measurements`."""
 
 
-def _meaning(name: str) -> dict[str, str]:
+def column(name: str) -> Field:
+    """Return the column of that name in CSV and Parquet. Raises KeyError."""
+    known = {field.name: field for field in COLUMNS}
+    return replace(FACTOR, name=name) if name.startswith("factor_") else known[name]
+
+
+def meaning(name: str) -> dict[str, str]:
     """Return kind, unit and meaning of a column of CSV and Parquet. Raises KeyError."""
-    known = FACTOR if name.startswith("factor_") else {field.name: field for field in COLUMNS}[name]
+    known = column(name)
     return {"kind": known.kind, "unit": known.unit, "meaning": known.meaning}
 
 
@@ -266,5 +272,5 @@ def no_formula(text: str) -> str:
 def _write_parquet(table: pa.Table, path: Path) -> None:
     from pyarrow import parquet
 
-    described = [field.with_metadata(_meaning(field.name)) for field in table.schema]
+    described = [field.with_metadata(meaning(field.name)) for field in table.schema]
     parquet.write_table(table.cast(pa.schema(described)), path, compression="zstd")

@@ -239,6 +239,15 @@ def effective(engine: Engine, run: RunHandle) -> dict[int, str]:
         return {trial: plain_settings(text, without=LISTS) for trial, text in connection.execute(query)}
 
 
+def guests_of_trials(engine: Engine, run: RunHandle) -> dict[int, int]:
+    """Trial id (as in Trials.id) -> the number of its guest among those of the run, from 1. Raises StoreError."""
+    table = schema.trial
+    query = select(table.c.id, table.c.guest_id).where(table.c.run_id == run.id, table.c.guest_id.is_not(None))
+    with reading_rows(engine) as connection:
+        index = _index_of(_ids(connection, schema.guest, run.id))
+        return {trial: index[guest] + 1 for trial, guest in fetch(connection, query)}
+
+
 def _trials(connection: Connection, run_id: int, cell_ids: Ints) -> Trials:
     table = schema.trial
     columns = ("id", "cell_id", "block", "number", "position", "is_warmup", "started_at", "outside_s", "inside_s")

@@ -10,8 +10,8 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 
-from vtax.errors import BadInput
 from vtax.report.analysis import Analysis, ResultPoint, Row, Section, every_row
+from vtax.report.exports import check_is_measured
 
 _FAMILIES = {
     "vtax_mean": "Mean of the trials.",
@@ -25,11 +25,7 @@ _ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
 
 def text(analysis: Analysis) -> str:
     """Every metric of a run. Raises BadInput when it has no value."""
-    if not any(row.summary for *_, row in every_row(analysis.sections)):
-        raise BadInput(
-            f"{analysis.name} has no measured trial that went well",
-            hint=f"vtax show {analysis.name} says why; --format bundle keeps what there is",
-        )
+    check_is_measured(analysis)
     samples: dict[str, list[str]] = {family: [] for family in _FAMILIES}
     for section, point, row in every_row(analysis.sections):
         labels = _labels(analysis, section, point, row)
